@@ -1,0 +1,92 @@
+"""The errors vmkit raises.
+
+Every error derives from :class:`VMKitError` and from the built-in exception that a caller would catch without
+knowing vmkit. A message names the thing, what was expected, what came and what to do; where several things are
+wrong, all of them are collected before one error is raised.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "CompileError",
+    "DeviceError",
+    "ExecutableError",
+    "InputError",
+    "ModelError",
+    "OptionError",
+    "ParseError",
+    "TargetError",
+    "TypeCheckError",
+    "UnsupportedOperatorError",
+    "VMError",
+    "VMKitError",
+    "VersionError",
+    "suggest",
+]
+
+
+class VMKitError(Exception):
+    """Base of every error that vmkit raises on purpose."""
+
+
+class InputError(VMKitError, ValueError):
+    """Arguments of a call do not match the signature of the function called."""
+
+
+class ModelError(VMKitError, ValueError):
+    """A model file or module is malformed."""
+
+
+class UnsupportedOperatorError(ModelError, NotImplementedError):
+    """A model uses operators that no converter exists for; the message lists all of them."""
+
+
+class ParseError(VMKitError, ValueError):
+    """Text that does not parse; the message shows file, line, column, the line itself and a caret."""
+
+
+class TypeCheckError(VMKitError, TypeError):
+    """A Relay program is ill-typed."""
+
+
+class CompileError(VMKitError, RuntimeError):
+    """A well-typed program that cannot be compiled."""
+
+
+class TargetError(VMKitError, ValueError):
+    """A compilation target that does not exist or is malformed."""
+
+
+class OptionError(VMKitError, ValueError):
+    """An unknown or ill-typed compiler option: a pass name, a configuration key, an optimisation level."""
+
+
+class DeviceError(VMKitError, RuntimeError):
+    """A device that is unknown, absent, or not the one an executable was built for."""
+
+
+class ExecutableError(VMKitError, ValueError):
+    """An executable file that is truncated, altered, of a newer format, or built for another machine."""
+
+
+class VMError(VMKitError, RuntimeError):
+    """A program failed while it ran."""
+
+
+class VersionError(VMKitError, ImportError):
+    """An installed package has a version that vmkit cannot work with."""
+
+
+def suggest(name: str, known: Iterable[str], *, limit: int = 3) -> str:
+    """Return ``"; did you mean 'a' or 'b'?"`` for the known names close to `name`, or an empty string.
+
+    >>> suggest("conv2", ["conv2d", "dense"])
+    "; did you mean 'conv2d'?"
+    """
+    close = difflib.get_close_matches(name, list(known), n=limit, cutoff=0.6)
+    if not close:
+        return ""
+    return "; did you mean " + " or ".join(repr(c) for c in close) + "?"
