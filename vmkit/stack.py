@@ -20,6 +20,8 @@ COMPILER_STACK_BYTES = 512 << 20
 _RECURSION_LIMIT = 1_000_000
 _lock = threading.Lock()
 _local = threading.local()
+_running = 0
+_outer_limit = sys.getrecursionlimit()
 
 
 def on_deep_stack(function: Callable[..., T], *args: Any, stack_bytes: int = COMPILER_STACK_BYTES, **kwargs: Any) -> T:
@@ -39,10 +41,8 @@ def on_deep_stack(function: Callable[..., T], *args: Any, stack_bytes: int = COM
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
             outcome.append((False, error))
 
+    _raise_recursion_limit()
     with _lock:
-        # Both settings are global to the process; the recursion limit is only ever raised, because another
-        # deep thread may be relying on it.
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
         previous = threading.stack_size(stack_bytes)
         try:
             thread = threading.Thread(target=run, name="vmkit-deep-stack")
@@ -50,7 +50,26 @@ def on_deep_stack(function: Callable[..., T], *args: Any, stack_bytes: int = COM
         finally:
             threading.stack_size(previous)
     thread.join()
+    _restore_recursion_limit()
     ok, value = outcome[0]
     if ok:
         return value
     raise value
+
+
+def _raise_recursion_limit() -> None:
+    """Lift Python's recursion limit, which is global to the process, while deep threads run."""
+    global _running, _outer_limit
+    with _lock:
+        if _running == 0:
+            _outer_limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(_RECURSION_LIMIT)
+        _running += 1
+
+
+def _restore_recursion_limit() -> None:
+    global _running
+    with _lock:
+        _running -= 1
+        if _running == 0:
+            sys.setrecursionlimit(_outer_limit)
