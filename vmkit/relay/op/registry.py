@@ -66,6 +66,7 @@ class OpEntry:
     compute: Callable[..., Any] | None
     lower: Callable[..., Any] | None
     builder: Callable[..., Any]
+    is_pure: bool = True
 
     @property
     def op(self) -> Op:
@@ -95,6 +96,7 @@ def operator(
     attrs: type[Attrs] | None = None,
     level: int,
     pattern: OpPattern = OpPattern.OPAQUE,
+    pure: bool = True,
 ) -> Callable[[C], C]:
     """Register the decorated class as the operator `name`.
 
@@ -110,6 +112,8 @@ def operator(
         Relay's support level (1, 2, 3, 4, 5, 6, 10, 11).
     pattern : OpPattern
         The fusion pattern of the kernel.
+    pure : bool
+        Whether equal inputs give equal results; what is not (random numbers, printing) is never folded or merged.
     """
 
     def decorate(cls: C) -> C:
@@ -131,6 +135,7 @@ def operator(
             compute=getattr(cls, "compute", None),
             lower=getattr(cls, "lower", None),
             builder=own_builder or _default_builder(name, inputs, attrs, doc),
+            is_pure=pure,
         )
         REGISTRY[name] = made
         _tvm_ir.RegisterOp(name, doc)
