@@ -1,7 +1,8 @@
 """From a configuration, as written by the user, to a ``Target`` that the compiler can take.
 
 TVM accepts much that fails later or never: a cpu name that LLVM does not know is only logged, an unknown feature is
-ignored, a triple without a back end ends the process. All of it is checked here, and everything wrong is reported at once.
+ignored, a triple without a back end ends the process. All of it is checked here, and all that is wrong is reported at
+once.
 """
 
 from __future__ import annotations
@@ -23,6 +24,13 @@ _CHOICES = {
     "jit": ("mcjit", "orcjit"),
     "opt-level": (0, 1, 2, 3),
 }
+_COMMON_TRIPLES = (
+    "x86_64-linux-gnu",
+    "aarch64-linux-gnu",
+    "arm-linux-gnueabihf",
+    "riscv64-linux-gnu",
+    "thumb-none-eabi",
+)
 _POSITIVE = ("num-cores", "vector-width")
 
 
@@ -107,7 +115,7 @@ def _llvm_problems(target: Target) -> list[Problem]:
 
 
 def _other_architecture(cpu: str) -> str:
-    for triple in ("x86_64-linux-gnu", "aarch64-linux-gnu", "arm-linux-gnueabihf", "riscv64-linux-gnu", "thumb-none-eabi"):
+    for triple in _COMMON_TRIPLES:
         if llvm.is_cpu(cpu, triple):
             return f"; it is a cpu of {llvm.architecture(triple)}: give its triple, such as -mtriple={triple}"
     return ""
@@ -118,9 +126,9 @@ def _with_native(config: dict[str, Any], source: Source) -> dict[str, Any]:
     if NATIVE not in (config.get("kind"), config.get("mcpu")):
         return config
     native = native_config()
-    triple = config.get("mtriple", native["mtriple"])
-    if llvm.architecture(triple) != llvm.architecture(native["mtriple"]):
-        text = f"this machine is {llvm.architecture(native['mtriple'])}; native cannot be combined with -mtriple={triple}"
+    triple, here = config.get("mtriple", native["mtriple"]), llvm.architecture(native["mtriple"])
+    if llvm.architecture(triple) != here:
+        text = f"native stands for this machine, which is {here}; it cannot be combined with mtriple {triple}"
         raise source.error([Problem("mtriple", text)])
     own = {key: value for key, value in config.items() if (key, value) not in (("kind", NATIVE), ("mcpu", NATIVE))}
     attributes = [*native.get("mattr", ()), *own.get("mattr", ())] if own.get("mcpu") is None else own.get("mattr", ())

@@ -27,8 +27,9 @@ def host_supports(target: Target | TargetPlan) -> list[str]:
         return []
     own = llvm.default_triple()
     triple = str(target.attrs.get("mtriple", "")) or own
-    if llvm.architecture(triple) != llvm.architecture(own):
-        return [f"built for {llvm.architecture(triple)} ({triple}), but this machine is {llvm.architecture(own)} ({own})"]
+    architecture, own_architecture = llvm.architecture(triple), llvm.architecture(own)
+    if architecture != own_architecture:
+        return [f"built for {architecture} ({triple}), but this machine is {own_architecture} ({own})"]
     reasons = []
     system, own_system = llvm.operating_system(triple), llvm.operating_system(own)
     if system and own_system and system != own_system:

@@ -60,12 +60,12 @@ _FAMILIES = (
     (re.compile(r"mips(isa)?64(r\d)?$"), "mips64"),
     (re.compile(r"mips(isa)?64(r\d)?el$"), "mips64el"),
 )
-# Instructions for operating systems, enclaves and caches: part of what a cpu name stands for, but no compiler emits them
-# for a tensor program, and hypervisors often hide them.
+# Instructions for operating systems, enclaves and caches: part of what a cpu name stands for, but no compiler emits
+# them for a tensor program, and hypervisors often hide them.
 _NEVER_EMITTED = frozenset(
-    "64bit cldemote clflushopt clwb clzero cmpccxadd enqcmd fsgsbase fsrm fxsr hreset invpcid kl lwp mwaitx movdir64b"
-    " movdiri pconfig pku prefetchi prfchw ptwrite rdpid rdpru rdrnd rdseed rtm sahf serialize sgx shstk tsxldtrk uintr"
-    " usermsr waitpkg wbnoinvd widekl xsave xsavec xsaveopt xsaves".split()
+    """64bit cldemote clflushopt clwb clzero cmpccxadd enqcmd fsgsbase fsrm fxsr hreset invpcid kl lwp mwaitx movdir64b
+    movdiri pconfig pku prefetchi prfchw ptwrite rdpid rdpru rdrnd rdseed rtm sahf serialize sgx shstk tsxldtrk uintr
+    usermsr waitpkg wbnoinvd widekl xsave xsavec xsaveopt xsaves""".split()
 )
 
 

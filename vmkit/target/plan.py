@@ -14,7 +14,7 @@ from tvm.target import Target
 from vmkit.errors import TargetError, suggest
 from vmkit.target import llvm
 from vmkit.target.check import build_target
-from vmkit.target.options import NATIVE, tag_names
+from vmkit.target.options import NATIVE
 from vmkit.target.source import Problem, Source
 from vmkit.target.text import parse_command_line, split_host
 
@@ -63,7 +63,8 @@ class TargetPlan:
         for target in self.targets:
             if device_type(target) == wanted:
                 return target
-        raise TargetError(f"no target for device {_device_name(wanted)!r}; there is one for: {', '.join(self.by_device)}")
+        known = ", ".join(self.by_device)
+        raise TargetError(f"there is no target for device {_device_name(wanted)!r}, only for: {known}")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data that :meth:`from_json` reads."""
@@ -169,8 +170,8 @@ def _from_devices(mapping: Mapping[Any, Any]) -> list[tuple[Target, Target | Non
             ) from None
         target, host = _single(one)
         if device_type(target) != wanted:
-            found = _device_name(device_type(target))
-            raise TargetError(f"the target for {_device_name(wanted)!r} is {command_line(target)!r}, which is for {found!r}")
+            names = _device_name(wanted), _device_name(device_type(target))
+            raise TargetError(f"the target for {names[0]!r} is {command_line(target)!r}, which is for {names[1]!r}")
         given.append((target, host))
     return given
 
@@ -231,10 +232,8 @@ def _refuse_duplicates(targets: list[Target]) -> None:
     for target in targets:
         other = seen.setdefault(device_type(target), target)
         if other is not target:
-            raise TargetError(
-                f"two targets are for device {_device_name(device_type(target))!r}, expected one for each type of device:"
-                f" {command_line(other)}; {command_line(target)}"
-            )
+            name, both = _device_name(device_type(target)), f"{command_line(other)}; {command_line(target)}"
+            raise TargetError(f"two targets are for device {name!r}, expected one for each type of device: {both}")
 
 
 def _refuse_host(host: Target, targets: list[Target]) -> None:
