@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from vmkit._version import __version__, require_compatible_tvm
+from vmkit.errors import suggest
 
 if TYPE_CHECKING:
     from vmkit import errors, relay, tophub
@@ -53,7 +54,7 @@ def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f"vmkit.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'vmkit' has no attribute {name!r}")
+        raise AttributeError(f"module 'vmkit' has no attribute {name!r}{suggest(name, __all__)}")
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -39,6 +39,7 @@ _OTHER_NAMES = frozenset(
         "OptimizeLayoutTransform",
         "PrintIR",
         "RemoveRedundantReshape",
+        "s_tir.InsertHoistIfThenElse",
     }
 )
 
@@ -127,8 +128,7 @@ def _tvm_passes() -> frozenset[str]:
         scope, found, name = function.rpartition(".transform.")
         if not found or not name[:1].isupper() or name in _CONSTRUCTORS:
             continue
-        dialect = scope.partition(".")[0]
-        names.add(f"{dialect}.{name}" if dialect in _PREFIXED else name)
+        names.add(f"{scope}.{name}" if scope.partition(".")[0] in _PREFIXED else name)
     return frozenset(names)
 
 

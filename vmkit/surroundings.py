@@ -1,7 +1,7 @@
 """Carrying what the caller entered by ``with`` into another thread.
 
-TVM keeps the entered ``PassContext``, ``Target`` and MetaSchedule database for each thread by itself, so work that moves
-to a thread with a deep stack would not see them.
+TVM keeps the entered ``PassContext``, ``Target`` and MetaSchedule database for each thread by itself, so work that
+moves to a thread with a deep stack would not see them.
 """
 
 from __future__ import annotations

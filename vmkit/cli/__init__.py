@@ -28,7 +28,7 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments`, by default the process's own, and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser(words).parse_args(words)
+    options = _parser(words).parse_args(words, argparse.Namespace(verbose=0))
     logging.basicConfig(level=_log_level(options.verbose), format="%(name)s: %(message)s", stream=sys.stderr)
     try:
         return int(_module(options.command).run(options))
@@ -56,7 +56,6 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         epilog="Exit codes: " + "; ".join(f"{int(code)} {code.meaning}" for code in ExitCode),
         parents=[shared],
     )
-    parser.set_defaults(verbose=0)
     parser.add_argument("--version", action="version", version=f"vmkit {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from vmkit.target.device_type import device_name, device_type
 from vmkit.target.host import host_supports
-from vmkit.target.plan import TargetPlan, canonical_target, command_line, device_type
+from vmkit.target.plan import TargetPlan, canonical_target, command_line
 
-__all__ = ["TargetPlan", "canonical_target", "command_line", "device_type", "host_supports"]
+__all__ = ["TargetPlan", "canonical_target", "command_line", "device_name", "device_type", "host_supports"]

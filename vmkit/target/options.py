@@ -90,7 +90,7 @@ class OptionTable:
         return _OTHER_SPELLINGS.get(name, name) if name not in self.types else name
 
     def parse(self, name: str, text: str | None) -> Any:
-        """Return the value that `text` spells, None for an option that stands alone; ``ValueError`` says what is wrong."""
+        """Return the value that `text` spells (None: the option stands alone); ``ValueError`` says what is wrong."""
         type_name = self._type_of(name)
         match type_name, text:
             case "bool", None:

@@ -11,17 +11,15 @@ import tvm_ffi
 from tvm.runtime import Device
 from tvm.target import Target
 
-from vmkit.errors import TargetError, suggest
+from vmkit.errors import TargetError
 from vmkit.target import llvm
 from vmkit.target.check import build_target
+from vmkit.target.device_type import CPU, device_name, device_type, device_type_of
 from vmkit.target.options import NATIVE
 from vmkit.target.source import Problem, Source
 from vmkit.target.text import parse_command_line, split_host
 
-__all__ = ["TargetPlan", "canonical_target", "command_line", "device_type"]
-
-_CPU = 1
-_OLD_DEVICE_NAMES = {"gpu": "cuda", "cl": "opencl"}
+__all__ = ["TargetPlan", "canonical_target", "command_line"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,21 +48,21 @@ class TargetPlan:
         """The target of code that names no device: the only one, else the cpu's, else the first."""
         if len(self.targets) == 1:
             return self.targets[0]
-        return next((target for target in self.targets if device_type(target) == _CPU), self.targets[0])
+        return next((target for target in self.targets if device_type(target) == CPU), self.targets[0])
 
     @property
     def by_device(self) -> dict[str, Target]:
         """Each target by the name of its type of device, such as ``"cpu"`` or ``"cuda"``."""
-        return {_device_name(device_type(target)): target for target in self.targets}
+        return {device_name(device_type(target)): target for target in self.targets}
 
     def for_device(self, device: str | int | Device) -> Target:
         """Return the target for a type of device; raise ``TargetError`` if the plan has none."""
-        wanted = _device_type_of(device)
+        wanted = device_type_of(device)
         for target in self.targets:
             if device_type(target) == wanted:
                 return target
         known = ", ".join(self.by_device)
-        raise TargetError(f"there is no target for device {_device_name(wanted)!r}, only for: {known}")
+        raise TargetError(f"there is no target for device {device_name(wanted)!r}, only for: {known}")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data that :meth:`from_json` reads."""
@@ -121,14 +119,9 @@ def canonical_target(target: Any = None, target_host: Any = None) -> TargetPlan:
         hosts.append(_single(target_host)[0])
     targets = [_without_host(target) for target, _ in given]
     _refuse_duplicates(targets)
-    host = _agreed_host(hosts) or next((t for t in targets if device_type(t) == _CPU), None) or _single("llvm")[0]
+    host = _agreed_host(hosts) or next((t for t in targets if device_type(t) == CPU), None) or _single("llvm")[0]
     _refuse_host(host, targets)
     return TargetPlan(tuple(Target(target, host=host) for target in targets), host)
-
-
-def device_type(target: Target) -> int:
-    """Return DLPack's number for the type of device that `target` is for."""
-    return int(target.get_target_device_type())
 
 
 def command_line(target: Target) -> str:
@@ -163,14 +156,14 @@ def _from_devices(mapping: Mapping[Any, Any]) -> list[tuple[Target, Target | Non
     given = []
     for device, one in mapping.items():
         try:
-            wanted = _device_type_of(device)
+            wanted = device_type_of(device)
         except TargetError as error:
             raise TargetError(
                 f"a target dict has 'kind' (or 'tag') and its options, or a target for each device; {error}"
             ) from None
         target, host = _single(one)
         if device_type(target) != wanted:
-            names = _device_name(wanted), _device_name(device_type(target))
+            names = device_name(wanted), device_name(device_type(target))
             raise TargetError(f"the target for {names[0]!r} is {command_line(target)!r}, which is for {names[1]!r}")
         given.append((target, host))
     return given
@@ -232,42 +225,20 @@ def _refuse_duplicates(targets: list[Target]) -> None:
     for target in targets:
         other = seen.setdefault(device_type(target), target)
         if other is not target:
-            name, both = _device_name(device_type(target)), f"{command_line(other)}; {command_line(target)}"
+            name, both = device_name(device_type(target)), f"{command_line(other)}; {command_line(target)}"
             raise TargetError(f"two targets are for device {name!r}, expected one for each type of device: {both}")
 
 
 def _refuse_host(host: Target, targets: list[Target]) -> None:
-    if device_type(host) != _CPU:
+    if device_type(host) != CPU:
         raise TargetError(f"the host must be a cpu target such as 'llvm', got {command_line(host)!r}")
     for target in targets:
         one, other = (str(t.attrs.get("mtriple", "")) for t in (target, host))
-        if device_type(target) == _CPU and one and other and llvm.architecture(one) != llvm.architecture(other):
+        if device_type(target) == CPU and one and other and llvm.architecture(one) != llvm.architecture(other):
             raise TargetError(
                 f"target {command_line(target)!r} and host {command_line(host)!r} are of different architectures,"
                 f" {llvm.architecture(one)} and {llvm.architecture(other)}; their code goes into one library"
             )
-
-
-def _device_type_of(device: Any) -> int:
-    if isinstance(device, Device):
-        return int(device.dlpack_device_type())
-    if isinstance(device, str):
-        names = Device._DEVICE_NAME_TO_TYPE
-        device = _OLD_DEVICE_NAMES.get(device, device)
-        if device in names:
-            return int(names[device])
-        raise TargetError(f"there is no type of device {device!r}{suggest(device, names)}")
-    try:
-        number = int(device)
-    except (TypeError, ValueError):
-        raise TargetError(f"expected a device name, number or tvm.device, got {type(device).__name__}") from None
-    if number not in Device._DEVICE_TYPE_TO_NAME:
-        raise TargetError(f"there is no type of device {number}")
-    return number
-
-
-def _device_name(number: int) -> str:
-    return str(Device._DEVICE_TYPE_TO_NAME.get(number, number))
 
 
 def _without_host(target: Target) -> Target:
