@@ -18,15 +18,15 @@ def message(target: object, host: object = None) -> str:
 
 
 def test_every_word_at_fault_is_marked() -> None:
-    text = f"{X86} -mcpu=znver44 -mattr=+avx3,fma -num-cores=0"
+    text = f"{X86} -mcpu=znver44 -mattr=+avx3,fma -num-cores=four"
     assert message(text).splitlines() == [
         f"target {text!r} cannot be used",
-        "  num-cores: expected at least 1, got 0",
+        "  num-cores: expected an int, got 'four'",
         "  mcpu: LLVM knows no x86_64 cpu 'znver44'; did you mean 'znver4' or 'znver5' or 'znver3'?",
         "  mattr: LLVM knows no x86_64 feature 'avx3'; did you mean 'avx' or 'avx2'?",
         "  mattr: write '+fma' to turn the feature on or '-fma' to turn it off",
         f"    {text}",
-        "    " + " " * (len(X86) + 1) + "^" * 13 + " " + "^" * 16 + " " + "^" * 12,
+        "    " + " " * (len(X86) + 1) + "^" * 13 + " " + "^" * 16 + " " + "^" * 15,
     ]
 
 
@@ -46,6 +46,7 @@ def test_every_word_at_fault_is_marked() -> None:
         ("-mcpu=haswell", "kind: a target starts with its kind, such as 'llvm'"),
         ("llvm -numcores=4", "numcores: target kind 'llvm' has no such option; did you mean 'num-cores'"),
         ("llvm -num-cores=four", "num-cores: expected an int, got 'four'"),
+        ("llvm -num-cores=0", "num-cores: expected at least 1, got 0"),
         ("llvm -fast-math=maybe", "fast-math: expected a bool (0 or 1), got 'maybe'"),
         ("llvm -mcpu", "mcpu: needs a value; write -mcpu=..."),
         ("llvm -num-cores=1 -num-cores=2", "num-cores: given twice"),

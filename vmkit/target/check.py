@@ -7,7 +7,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm.target import Target
@@ -17,7 +17,7 @@ from vmkit.target import llvm
 from vmkit.target.options import NATIVE, OptionTable, code_generators
 from vmkit.target.source import Problem, Source
 
-__all__ = ["build_target", "check_target", "native_config"]
+__all__ = ["build_target", "native_config"]
 
 _CHOICES = {
     "mfloat-abi": ("soft", "hard"),
@@ -48,31 +48,34 @@ def native_config() -> dict[str, Any]:
     return config
 
 
-def build_target(config: Mapping[str, Any], source: Source) -> Target:
-    """Return the checked target, without a host, that `config` describes; raise ``TargetError`` listing all faults."""
+def build_target(config: Mapping[str, Any], source: Source, found: Sequence[Problem] = ()) -> Target:
+    """Return the checked target, without a host, that `config` describes.
+
+    Raises ``TargetError`` with all that is wrong: what was `found` while reading the text, and what is seen here.
+    """
     name = config.get("tag") or config.get("kind")
     if not isinstance(name, str):
         raise source.error([Problem("kind", f"expected the name of a target kind, got {name!r}")])
     table = OptionTable.for_name(name, source)
-    complaints = {option: table.complaint(option, value) for option, value in config.items()}
-    problems = [Problem(option, text) for option, text in complaints.items() if text]
+    complaints = {option: text for option, value in config.items() if (text := table.complaint(option, value))}
+    problems = [*found, *(Problem(option, text) for option, text in complaints.items())]
+    good = {option: value for option, value in config.items() if option not in complaints and option != "host"}
+    if table.kind == "llvm":
+        good = _with_native(good, source)
+    if table.kind == "llvm" and not (good.get("mtriple") or _tag_has_triple(good)):
+        good["mtriple"] = llvm.default_triple()
+    try:
+        target = Target(good)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise source.error([*problems, Problem("kind", _first_line(error))]) from error
+    problems += _target_problems(target)
     if problems:
         raise source.error(problems)
-    config = {key: value for key, value in config.items() if key != "host"}
-    if table.kind == "llvm":
-        config = _with_native(config, source)
-    if table.kind == "llvm" and not (config.get("mtriple") or _tag_has_triple(config)):
-        config["mtriple"] = llvm.default_triple()
-    try:
-        target = Target(config)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise source.error([Problem("kind", _first_line(error))]) from error
-    check_target(target, source)
     return target
 
 
-def check_target(target: Target, source: Source) -> None:
-    """Raise ``TargetError`` if `target` asks for what the installed TVM or LLVM does not have."""
+def _target_problems(target: Target) -> list[Problem]:
+    """Return what `target` asks for and the installed TVM or LLVM does not have."""
     kind = str(target.kind.name)
     problems: list[Problem] = []
     if kind not in code_generators():
@@ -85,10 +88,7 @@ def check_target(target: Target, source: Source) -> None:
     for option in _POSITIVE:
         if option in target.attrs and int(target.attrs[option]) < 1:
             problems.append(Problem(option, f"expected at least 1, got {int(target.attrs[option])}"))
-    if kind in ("llvm", "nvptx", "rocm"):
-        problems += _llvm_problems(target)
-    if problems:
-        raise source.error(problems)
+    return problems + (_llvm_problems(target) if kind in ("llvm", "nvptx", "rocm") else [])
 
 
 def _llvm_problems(target: Target) -> list[Problem]:

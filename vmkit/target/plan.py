@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,16 +187,18 @@ def _single(target: Any) -> tuple[Target, Target | None]:
 
 def _from_text(text: str) -> tuple[Target, Target | None]:
     first, *rest = split_host(text)
-    config, source = parse_command_line(text if not rest else first)
+    config, source, problems = parse_command_line(text if not rest else first)
     if not rest:
-        return _from_config(config, source)
+        return _from_config(config, source, problems)
     if len(rest) > 1 or "host" in config:
         raise TargetError(f"target {text!r} names more than one host; expected 'target, host'")
-    return _from_config({**config, "host": rest[0]}, source)
+    return _from_config({**config, "host": rest[0]}, source, problems)
 
 
-def _from_config(config: Mapping[str, Any], source: Source) -> tuple[Target, Target | None]:
-    target = build_target(config, source)
+def _from_config(
+    config: Mapping[str, Any], source: Source, found: Sequence[Problem] = ()
+) -> tuple[Target, Target | None]:
+    target = build_target(config, source, found)
     if config.get("host") is not None:
         return target, _single(config["host"])[0]
     own = target.host

@@ -36,13 +36,11 @@ def split_host(text: str) -> list[str]:
     return [part.strip() for part in _TOP_LEVEL_COMMA.split(text)]
 
 
-def parse_command_line(text: str) -> tuple[dict[str, Any], Source]:
-    """Return the configuration that `text` spells, and the source to report errors against.
+def parse_command_line(text: str) -> tuple[dict[str, Any], Source, list[Problem]]:
+    """Return the configuration that `text` spells, the source to report errors against, and what was wrong.
 
-    Raises
-    ------
-    TargetError
-        With carets under every word that is wrong: an unknown kind or option, or a value of the wrong type.
+    Options that do not exist or whose value has the wrong type are left out of the configuration and reported as
+    problems; an unknown kind, without which nothing can be read, raises ``TargetError``.
     """
     words = [_Word(match[0], match.start(), match.end()) for match in _WORD.finditer(text)]
     if not words:
@@ -73,9 +71,7 @@ def parse_command_line(text: str) -> tuple[dict[str, Any], Source]:
             config[name] = table.parse(name, _unquoted(value) if equals else None)
         except ValueError as error:
             problems.append(Problem(name, str(error)))
-    if problems:
-        raise source.error(problems)
-    return config, source
+    return config, source, problems
 
 
 def _unquoted(value: str) -> str:
