@@ -1,0 +1,163 @@
+"""Arithmetic and comparison of dimensions: ints, symbolic integers, and the unknown ``Any``.
+
+Everything that computes a shape goes through here, so that an unknown dimension stays unknown, constants stay ``int``,
+and symbolic expressions are simplified to one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any as AnyValue
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.sym import Analyzer
+
+from .types import Any, Dim
+
+__all__ = [
+    "add",
+    "as_expr",
+    "broadcast",
+    "ceildiv",
+    "equal",
+    "floordiv",
+    "is_any",
+    "is_static",
+    "maximum",
+    "minimum",
+    "mul",
+    "product",
+    "select",
+    "simplify",
+    "sub",
+    "substitute",
+    "symbols",
+]
+
+
+def is_any(dim: Dim) -> bool:
+    """Say whether a dimension is wholly unknown."""
+    return isinstance(dim, Any)
+
+
+def is_static(dim: Dim) -> bool:
+    """Say whether a dimension is a known integer."""
+    return isinstance(dim, int)
+
+
+def simplify(value: AnyValue) -> Dim:
+    """Return an integer expression in simplest form; an ``int`` when it is constant."""
+    if isinstance(value, int | Any):
+        return value
+    if isinstance(value, tirx.IntImm):
+        return int(value.value)
+    if isinstance(value, tvm.ir.Var):
+        return value
+    value = Analyzer().simplify(value)
+    return int(value.value) if isinstance(value, tirx.IntImm) else value
+
+
+def _arithmetic(compute: Callable[[AnyValue, AnyValue], AnyValue]) -> Callable[[Dim, Dim], Dim]:
+    def operation(a: Dim, b: Dim) -> Dim:
+        if is_any(a) or is_any(b):
+            return Any()
+        if isinstance(a, int) and isinstance(b, int):
+            return int(compute(a, b))
+        return simplify(compute(as_expr(a), as_expr(b)))
+
+    return operation
+
+
+def as_expr(dim: Dim) -> AnyValue:
+    """Return a known or symbolic dimension as an expression of TVM's IR."""
+    return tirx.IntImm("int64", dim) if isinstance(dim, int) else dim
+
+
+def _floordiv(a: AnyValue, b: AnyValue) -> AnyValue:
+    return a // b if isinstance(a, int) else tirx.floordiv(a, b)
+
+
+add = _arithmetic(lambda a, b: a + b)
+sub = _arithmetic(lambda a, b: a - b)
+mul = _arithmetic(lambda a, b: a * b)
+floordiv = _arithmetic(_floordiv)
+maximum = _arithmetic(lambda a, b: max(a, b) if isinstance(a, int) else tirx.max(a, b))
+minimum = _arithmetic(lambda a, b: min(a, b) if isinstance(a, int) else tirx.min(a, b))
+
+
+def ceildiv(a: Dim, b: Dim) -> Dim:
+    """Return the quotient rounded up."""
+    return floordiv(sub(add(a, b), 1), b)
+
+
+def select(condition: AnyValue, a: Dim, b: Dim) -> Dim:
+    """Return `a` where a condition over symbolic integers holds, else `b`; both are evaluated."""
+    return simplify(tirx.Select(condition, as_expr(a), as_expr(b)))
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """Return the product of dimensions; 1 for none, 0 as soon as one is 0."""
+    dims = list(dims)
+    if any(isinstance(d, int) and d == 0 for d in dims):
+        return 0
+    return reduce(mul, dims, 1)
+
+
+def equal(a: Dim, b: Dim) -> bool | None:
+    """Say whether two dimensions are equal: True, False, or None when only run time can tell."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    if is_any(a) or is_any(b):
+        return None
+    difference = sub(a, b)
+    if isinstance(difference, int):
+        return difference == 0
+    return None
+
+
+def broadcast(a: Dim, b: Dim) -> Dim | None:
+    """Return the dimension that `a` and `b` broadcast to; None when they cannot.
+
+    An unknown dimension beside an int other than 1 must be that int or 1, so the result is the int. Two unknown
+    dimensions, or two different symbols, give ``Any``.
+    """
+    if isinstance(a, int) and a == 1:
+        return b
+    if isinstance(b, int) and b == 1:
+        return a
+    same = equal(a, b)
+    if same:
+        return a
+    if isinstance(a, int) and isinstance(b, int):
+        return None
+    if isinstance(a, int):
+        return a
+    if isinstance(b, int):
+        return b
+    return Any()
+
+
+def symbols(dims: Sequence[Dim]) -> list[AnyValue]:
+    """Return the symbolic variables in dimensions, each once, in order of appearance."""
+    found: list[AnyValue] = []
+
+    def visit(node: AnyValue) -> None:
+        if node not in found:
+            found.append(node)
+
+    for dim in dims:
+        if isinstance(dim, tvm.ir.Var):
+            visit(dim)
+        elif not isinstance(dim, int | Any):
+            tvm_ffi.structural_walk(dim, (tvm.ir.Var, visit))
+    return found
+
+
+def substitute(dim: Dim, mapping: dict[AnyValue, AnyValue]) -> Dim:
+    """Return a dimension with symbolic variables replaced."""
+    if isinstance(dim, int | Any) or not mapping:
+        return dim
+    return simplify(tvm_ffi.structural_map(dim, (tvm.ir.Var, lambda v: mapping.get(v, v))))

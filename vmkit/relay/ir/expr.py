@@ -1,0 +1,341 @@
+"""Relay's expressions, as nodes of TVM's IR.
+
+A ``Function`` derives from ``tvm.ir.BaseFunc`` and lives in a ``tvm.IRModule``; global variables and operators are
+TVM's own ``tvm.ir.GlobalVar`` and ``tvm.ir.Op``. Structural equality ignores names, spans and inferred types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm.ir import GlobalVar, Op, Span, Type
+from tvm_ffi.dataclasses import field, py_class
+
+from .types import TensorType
+
+__all__ = [
+    "Call",
+    "Constant",
+    "Expr",
+    "Function",
+    "GlobalVar",
+    "If",
+    "Let",
+    "Op",
+    "Tuple",
+    "TupleGetItem",
+    "Var",
+    "const",
+    "var",
+]
+
+
+def _binary(name: str, *, swapped: bool = False) -> Any:
+    """Return a Python operator method that calls a Relay operator."""
+
+    def method(self: Expr, other: Any) -> Call:
+        if isinstance(other, int | float):
+            raise TypeError(f'convert "{other}" with `relay.const` first')
+        args = [other, self] if swapped else [self, other]
+        return Call(Op.get(name), args)
+
+    return method
+
+
+@py_class("relay.Expr")
+class Expr(tvm.ir.Expr):
+    """Base of Relay's expressions.
+
+    Arithmetic and comparison operators build calls of the Relay operators of the same meaning; ``==`` stays
+    identity of nodes.
+    """
+
+    checked_type_: Any = field(default=None, structural_eq="ignore", repr=False, kw_only=True)
+
+    @property
+    def checked_type(self) -> Type:
+        """The type that ``relay.transform.InferType`` found; ValueError before it ran."""
+        if self.checked_type_ is None:
+            raise ValueError("the type checker has not populated the checked_type for this node")
+        return self.checked_type_
+
+    def __call__(self, *args: Expr) -> Call:
+        return Call(self, args)
+
+    def __neg__(self) -> Call:
+        return Call(Op.get("negative"), [self])
+
+    __add__, __radd__ = _binary("add"), _binary("add", swapped=True)
+    __sub__, __rsub__ = _binary("subtract"), _binary("subtract", swapped=True)
+    __mul__, __rmul__ = _binary("multiply"), _binary("multiply", swapped=True)
+    __truediv__, __rtruediv__ = _binary("divide"), _binary("divide", swapped=True)
+    __lt__, __gt__ = _binary("less"), _binary("greater")
+    __le__, __ge__ = _binary("less_equal"), _binary("greater_equal")
+
+    def astype(self, dtype: str) -> Call:
+        """Return this expression cast to `dtype`."""
+        from ..op import build
+
+        return build("cast", self, dtype=dtype)
+
+    def __getitem__(self, index: Any) -> TupleGetItem:
+        return TupleGetItem(self, index)
+
+
+@py_class("relay.Constant", init=False)
+class Constant(Expr):
+    """A tensor held by the program.
+
+    Parameters
+    ----------
+    data : tvm.runtime.Tensor
+        The value; it is shared, not copied.
+    """
+
+    data: Any
+
+    def __init__(self, data: Any, span: Span | None = None) -> None:
+        dtype = str(data.dtype)
+        self.__ffi_init__(data=data, span=span, checked_type_=TensorType(data.shape, dtype))
+
+    def __str__(self) -> str:
+        return f"Constant({self.checked_type_})"
+
+
+@py_class("relay.Var", structural_eq="var", init=False)
+class Var(Expr):
+    """A local variable: a function parameter or a name bound by Let.
+
+    Parameters
+    ----------
+    name_hint : str
+        The name; variables are told apart by identity, not by name.
+    type_annotation : Type, optional
+        The declared type; inferred when missing.
+    """
+
+    name_hint: str = field(structural_eq="ignore")
+    type_annotation: Any = None
+
+    def __init__(self, name_hint: str, type_annotation: Type | None = None, span: Span | None = None) -> None:
+        self.__ffi_init__(name_hint=name_hint, span=span, type_annotation=type_annotation)
+
+
+@py_class("relay.Tuple", init=False)
+class Tuple(Expr):
+    """A tuple of values."""
+
+    fields: tvm_ffi.Array
+
+    def __init__(self, fields: Sequence[Any], span: Span | None = None) -> None:
+        self.__ffi_init__(fields=list(fields), span=span)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+@py_class("relay.TupleGetItem", init=False)
+class TupleGetItem(Expr):
+    """One field of a tuple."""
+
+    tuple_value: Any
+    index: int
+
+    def __init__(self, tuple_value: Any, index: int, span: Span | None = None) -> None:
+        self.__ffi_init__(tuple_value=tuple_value, index=int(index), span=span)
+
+
+@py_class("relay.Call", init=False)
+class Call(Expr):
+    """A call of an operator, a global function, or a function value.
+
+    Parameters
+    ----------
+    op : Op, GlobalVar or Expr
+        What is called.
+    args : sequence of Expr
+        The arguments.
+    attrs : Attrs, optional
+        The operator's attributes.
+    type_args : sequence of Type
+        Instantiations of the callee's type parameters; inferred when empty.
+    """
+
+    op: Any
+    args: tvm_ffi.Array
+    attrs: Any = None
+    type_args: tvm_ffi.Array = field(default_factory=list, structural_eq="ignore")
+
+    def __init__(
+        self,
+        op: Any,
+        args: Sequence[Any],
+        attrs: Any = None,
+        type_args: Sequence[Type] = (),
+        span: Span | None = None,
+    ) -> None:
+        self.__ffi_init__(op=op, args=list(args), attrs=attrs, type_args=list(type_args or ()), span=span)
+
+
+@py_class("relay.Let", init=False)
+class Let(Expr):
+    """``let variable = value; body``. The value of a function may refer to the variable: recursion."""
+
+    var: Any = field(structural_eq="def")
+    value: Any
+    body: Any
+
+    def __init__(self, variable: Var, value: Any, body: Any, span: Span | None = None) -> None:
+        self.__ffi_init__(var=variable, value=value, body=body, span=span)
+
+
+@py_class("relay.If", init=False)
+class If(Expr):
+    """``if (cond) { true_branch } else { false_branch }``; the condition is a boolean scalar."""
+
+    cond: Any
+    true_branch: Any
+    false_branch: Any
+
+    def __init__(self, cond: Any, true_branch: Any, false_branch: Any, span: Span | None = None) -> None:
+        self.__ffi_init__(cond=cond, true_branch=true_branch, false_branch=false_branch, span=span)
+
+
+@py_class("relay.Function", init=False)
+class Function(tvm.ir.BaseFunc):
+    """A function: global when an IRModule holds it, otherwise a value (a closure).
+
+    Parameters
+    ----------
+    params : sequence of Var
+        The parameters.
+    body : Expr
+        The result.
+    ret_type : Type, optional
+        The declared type of the result; inferred when missing.
+    type_params : sequence of TypeVar
+        The type variables that the function abstracts over.
+    attrs : DictAttrs or mapping, optional
+        Function attributes.
+    """
+
+    params: tvm_ffi.Array = field(structural_eq="def")
+    body: Any
+    type_params: tvm_ffi.Array = field(structural_eq="def", default_factory=list)
+    ret_type: Any = None
+    checked_type_: Any = field(default=None, structural_eq="ignore", repr=False, kw_only=True)
+
+    def __init__(
+        self,
+        params: Sequence[Var],
+        body: Any,
+        ret_type: Type | None = None,
+        type_params: Sequence[Any] = (),
+        attrs: Mapping[str, Any] | Any = None,
+        span: Span | None = None,
+    ) -> None:
+        if attrs is None or isinstance(attrs, Mapping):
+            attrs = tvm.ir.make_node("ir.DictAttrs", **(attrs or {}))
+        self.__ffi_init__(
+            attrs=attrs,
+            params=list(params),
+            body=body,
+            span=span,
+            ret_type=ret_type,
+            type_params=list(type_params or ()),
+        )
+
+    checked_type = Expr.checked_type
+
+    def __call__(self, *args: Any) -> Call:
+        return Call(self, args)
+
+
+def var(
+    name_hint: str,
+    type_annotation: Type | str | None = None,
+    shape: Sequence[Any] | None = None,
+    dtype: str = "float32",
+    span: Span | None = None,
+) -> Var:
+    """Return a new variable.
+
+    Parameters
+    ----------
+    name_hint : str
+        The name.
+    type_annotation : Type or str, optional
+        The type; a string is the data type of a scalar.
+    shape : sequence of dimensions, optional
+        With `dtype`, a shorthand for a tensor type; not together with `type_annotation`.
+    dtype : str
+        The element type that goes with `shape`.
+
+    Examples
+    --------
+    >>> from vmkit import relay
+    >>> relay.var("x", shape=(1, relay.Any())).type_annotation.dtype
+    'float32'
+    """
+    if type_annotation is not None and shape is not None:
+        raise ValueError(f"variable {name_hint!r}: give either type_annotation or shape, not both")
+    if shape is not None:
+        type_annotation = TensorType(shape, dtype)
+    elif isinstance(type_annotation, str):
+        type_annotation = TensorType((), type_annotation)
+    return Var(name_hint, type_annotation, span)
+
+
+def const(value: Any, dtype: str | None = None, span: Span | None = None) -> Constant:
+    """Return a constant.
+
+    Parameters
+    ----------
+    value : bool, int, float, sequence, numpy.ndarray or tvm.runtime.Tensor
+        The value. An array keeps its own data type unless `dtype` is given; Python integers become int32, floats
+        float32 and booleans bool, as in Relay.
+    dtype : str, optional
+        The data type wanted.
+
+    Raises
+    ------
+    TypeError
+        When the value is no tensor, or an integer does not fit `dtype`.
+    """
+    if isinstance(value, Constant):
+        return value
+    if isinstance(value, tvm.runtime.Tensor) and (dtype is None or str(value.dtype) == dtype):
+        return Constant(value, span)
+    if isinstance(value, tvm.runtime.Tensor):
+        value = value.numpy()
+    if dtype is None:
+        dtype = _default_dtype(value)
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise TypeError(f"a constant must be a number or an array of numbers, not {type(value).__name__}")
+    converted = array.astype(_numpy_dtype(dtype))
+    if isinstance(value, int) and int(converted) != int(value):
+        raise TypeError(f"the value {value} does not fit {dtype}; pass a wider dtype")
+    return Constant(tvm.runtime.tensor(np.ascontiguousarray(converted).reshape(array.shape)), span)
+
+
+def _default_dtype(value: Any) -> str:
+    if isinstance(value, np.ndarray | np.generic):
+        return str(value.dtype)
+    array = np.asarray(value)
+    return {"i": "int32", "u": "int32", "f": "float32", "b": "bool"}.get(array.dtype.kind, str(array.dtype))
+
+
+def _numpy_dtype(dtype: str) -> Any:
+    if dtype == "bfloat16" or dtype.startswith("float8") or dtype.startswith("float4"):
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, dtype))
+    return np.dtype(dtype)

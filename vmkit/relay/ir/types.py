@@ -1,0 +1,167 @@
+"""Relay's types, as nodes of TVM's IR.
+
+Tuple types are TVM's own ``tvm.ir.TupleType``. A dimension of a :class:`TensorType` is an ``int``, an :class:`Any`
+(unknown until run time), or a ``tvm.tirx`` integer expression over symbolic dimensions: equal symbols are equal
+dimensions, which ``Any`` cannot say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any as AnyValue
+
+import tvm
+import tvm_ffi
+from tvm.ir import TupleType, Type
+from tvm_ffi.dataclasses import field, py_class
+
+__all__ = [
+    "Any",
+    "Dim",
+    "FuncType",
+    "IncompleteType",
+    "Kind",
+    "TensorType",
+    "TupleType",
+    "Type",
+    "TypeVar",
+    "scalar_type",
+]
+
+
+@py_class("relay.Any")
+class Any(tvm.ir.Expr):
+    """A dimension that is known only at run time; printed as ``?``."""
+
+    def __str__(self) -> str:
+        return "?"
+
+
+Dim = int | Any | tvm.ir.Expr
+
+
+class Kind:
+    """What a type variable ranges over, numbered as in Relay."""
+
+    Type = 0
+    ShapeVar = 1
+    BaseType = 2
+    Shape = 3
+    Constraint = 4
+    AdtHandle = 5
+    TypeData = 6
+
+
+@py_class("relay.TensorType", init=False)
+class TensorType(Type):
+    """A tensor of a data type and a shape; rank 0 is a scalar.
+
+    Parameters
+    ----------
+    shape : sequence of int, Any or tvm.tirx expression
+        The dimensions. ``-1`` is refused: write ``relay.Any()``.
+    dtype : str
+        The element type, such as ``"float32"``.
+
+    Examples
+    --------
+    >>> from vmkit import relay
+    >>> print(relay.TensorType((relay.Any(), 4), "float32"))
+    Tensor[(?, 4), float32]
+    """
+
+    shape: tvm_ffi.Array
+    dtype: str
+
+    def __init__(self, shape: Sequence[AnyValue], dtype: str = "float32") -> None:
+        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=str(dtype))
+
+    @property
+    def concrete_shape(self) -> tuple[int, ...]:
+        """The shape as a tuple of int; ValueError when a dimension is not known."""
+        shape = tuple(self.shape)
+        if not all(isinstance(d, int) for d in shape):
+            raise ValueError(f"the shape of {self} is not known at compile time")
+        return shape
+
+    def __str__(self) -> str:
+        if len(self.shape) == 0:
+            return self.dtype
+        dims = ", ".join(str(d) for d in self.shape)
+        return f"Tensor[({dims}), {self.dtype}]"
+
+
+def _dim(value: AnyValue) -> AnyValue:
+    """Return a dimension in canonical form: constants of TVM's IR become int."""
+    if type(value) is int:
+        if value < 0:
+            raise ValueError(f"a dimension of a tensor type is {value}; write relay.Any() for an unknown one")
+        return value
+    if isinstance(value, tvm.tirx.IntImm):
+        return _dim(int(value.value))
+    if isinstance(value, tvm.ir.Expr):
+        return value
+    try:
+        return _dim(int(value.__index__()))
+    except AttributeError:
+        raise TypeError(f"a dimension must be an int, relay.Any() or a symbolic integer, not {value!r}") from None
+
+
+@py_class("relay.TypeVar", structural_eq="var", init=False)
+class TypeVar(Type):
+    """A type parameter of a function."""
+
+    name_hint: str = field(structural_eq="ignore")
+    kind: int
+
+    def __init__(self, name_hint: str, kind: int = Kind.Type) -> None:
+        self.__ffi_init__(name_hint=name_hint, kind=kind)
+
+    __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
+
+    def __str__(self) -> str:
+        return self.name_hint
+
+
+@py_class("relay.FuncType", init=False)
+class FuncType(Type):
+    """The type of a function: parameters, result, and the type parameters it abstracts over."""
+
+    type_params: tvm_ffi.Array = field(structural_eq="def")
+    arg_types: tvm_ffi.Array
+    ret_type: Type
+
+    def __init__(self, arg_types: Sequence[Type], ret_type: Type, type_params: Sequence[TypeVar] = ()) -> None:
+        self.__ffi_init__(type_params=list(type_params), arg_types=list(arg_types), ret_type=ret_type)
+
+    def __str__(self) -> str:
+        params = f"[{', '.join(str(p) for p in self.type_params)}]" if len(self.type_params) else ""
+        return f"fn {params}({', '.join(type_text(a) for a in self.arg_types)}) -> {type_text(self.ret_type)}"
+
+
+@py_class("relay.IncompleteType", structural_eq="var", init=False)
+class IncompleteType(Type):
+    """A type that is not known yet: a hole that type inference fills."""
+
+    kind: int
+
+    def __init__(self, kind: int = Kind.Type) -> None:
+        self.__ffi_init__(kind=kind)
+
+    __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
+
+    def __str__(self) -> str:
+        return "_"
+
+
+def scalar_type(dtype: str) -> TensorType:
+    """Return the type of a 0-dimensional tensor."""
+    return TensorType((), dtype)
+
+
+def type_text(ty: Type) -> str:
+    """Return a type as Relay's text format writes it."""
+    if isinstance(ty, TupleType):
+        fields = [type_text(f) for f in ty.fields]
+        return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
+    return str(ty)

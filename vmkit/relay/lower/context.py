@@ -1,0 +1,207 @@
+"""What an operator's lowering works with: emit Relax, compute by TE, read shapes, check at run time.
+
+A lowered value is a Relax expression, or a Python tuple of lowered values for a tuple whose fields are at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import relax, tirx
+
+from ...errors import CompileError
+from ..ir import dims
+from ..ir.types import Dim, FuncType, TensorType, TupleType, Type
+from ..op.registry import OpEntry, OpPattern
+from .checks import RuntimeChecks
+
+__all__ = ["LowerContext", "Value", "relax_type"]
+
+Value = Any  # relax.Expr, or a tuple of Values
+
+
+class LowerContext:
+    """The function being lowered, seen from an operator.
+
+    Attributes
+    ----------
+    builder : relax.BlockBuilder
+        Where bindings go.
+    symbols : dict
+        The symbolic dimensions of the Relay function, each with the Relax symbol that stands for it here.
+    """
+
+    def __init__(self, builder: relax.BlockBuilder, checks: RuntimeChecks) -> None:
+        self.builder = builder
+        self.checks = checks
+        self.symbols: dict[Any, tirx.Var] = {}
+        self.current: OpEntry | None = None
+        self._fresh = 0
+
+    # -- emitting
+
+    def emit(self, expr: relax.Expr) -> relax.Var:
+        """Bind an expression and return its variable."""
+        return self.builder.emit(expr)
+
+    def te(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        pattern: OpPattern | None = None,
+        name: str | None = None,
+    ) -> Value:
+        """Return the value of a TE function of lowered values, computed by one kernel.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a TE tensor for every Relax value among `args`, and everything else as it is; returns a TE tensor
+            or a list of them. A kernel has symbols of its own: every dimension that the function uses beside the
+            shapes of its tensors must be handed in through `args` (lists may nest), never by closure.
+        pattern : OpPattern, optional
+            How the kernel may be fused; the current operator's pattern if not given.
+        name : str, optional
+            The name of the kernel; the current operator's name if not given.
+        """
+        made = self.current
+        if pattern is None:
+            pattern = made.pattern if made is not None else OpPattern.OPAQUE
+        if name is None:
+            name = made.name.replace(".", "_") if made is not None else function.__name__
+        value = self.builder.emit_te(
+            function,
+            *[self.tensors(a) for a in args],
+            primfunc_name_hint=name,
+            primfunc_attrs={"op_pattern": int(pattern)},
+        )
+        if isinstance(value.ty, relax.TupleType):
+            return tuple(self.emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
+        return value
+
+    def tensors(self, value: Any) -> Any:
+        """Return a value in the form that `te` passes on: tuples become lists."""
+        return [self.tensors(v) for v in value] if isinstance(value, tuple) else value
+
+    def materialize(self, value: Value) -> relax.Expr:
+        """Return a lowered value as one Relax expression."""
+        if isinstance(value, tuple):
+            return relax.Tuple([self.materialize(v) for v in value])
+        return value
+
+    def fields(self, value: Value) -> tuple[Value, ...]:
+        """Return the fields of a lowered tuple."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(self.emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
+
+    # -- shapes
+
+    def shape(self, value: relax.Expr) -> list[Dim]:
+        """Return the dimensions of a lowered tensor: ints and symbolic integers of this function."""
+        shape = value.ty.shape
+        if shape is None:
+            raise CompileError(f"the shape of {value} is not known where {self.current and self.current.name} needs it")
+        return [dims.simplify(d) for d in shape]
+
+    def symbol(self, hint: str = "d") -> tirx.Var:
+        """Return a new symbolic dimension of this function."""
+        self._fresh += 1
+        return tirx.Var(f"{hint}_{self._fresh}", "int64")
+
+    def dims(self, values: Sequence[Dim]) -> list[Dim]:
+        """Return dimensions given in the Relay function's symbols in those of this function."""
+        return [dims.substitute(v, self.symbols) for v in values]
+
+    def pin(self, value: relax.Expr, shape: Sequence[Dim] | None = None) -> relax.Expr:
+        """Return a tensor with every dimension named, checked at run time.
+
+        Where `shape` (in the Relay function's symbols) gives a dimension, the value must have it; every other
+        unknown dimension becomes a new symbol.
+        """
+        ty = value.ty
+        if shape is None and ty.shape is not None:
+            return value
+        known = list(shape) if shape is not None else [dims.Any()] * ty.ndim
+        names = [self.symbol() if dims.is_any(d) else d for d in self.dims(known)]
+        return self.builder.match_cast(value, relax.TensorType([dims.as_expr(d) for d in names], ty.dtype))
+
+    def pin_as(self, value: Value, ty: Type) -> Value:
+        """Return a value of a Relay type with every dimension of every tensor in it named."""
+        if isinstance(ty, TupleType):
+            return tuple(self.pin_as(v, t) for v, t in zip(self.fields(value), ty.fields, strict=True))
+        if isinstance(ty, TensorType) and value.ty.shape is None:
+            return self.pin(value, [d if self.is_expressible(d) else dims.Any() for d in ty.shape])
+        return value
+
+    def is_expressible(self, dim: Dim) -> bool:
+        """Say whether every symbol of a Relay dimension has a value in this function."""
+        return not dims.is_any(dim) and all(s in self.symbols for s in dims.symbols([dim]))
+
+    def read_dims(self, value: relax.Expr) -> list[tirx.Var]:
+        """Return the elements of an integer vector of static length as symbolic dimensions, read at run time.
+
+        The elements must be sizes: Relax simplifies under the assumption that no symbol is negative, so a vector that
+        may hold -1 has to be resolved by a kernel first.
+        """
+        (length,) = self.shape(value)
+        if not isinstance(length, int):
+            raise CompileError(
+                f"{self.current and self.current.name}: the length of the shape vector is not known at compile time, "
+                "so the rank of the result is not either"
+            )
+        if length == 0:
+            return []
+        if str(value.ty.dtype) != "int64":
+            value = self.emit(relax.op.astype(value, "int64"))
+        shape = self.emit(relax.op.tensor_to_shape(value))
+        names = [self.symbol("v") for _ in range(length)]
+        self.builder.match_cast(shape, relax.ShapeType([dims.as_expr(d) for d in names]))
+        return names
+
+    # -- run-time checks
+
+    def require_equal(self, actual: Dim, expected: Dim, message: str) -> None:
+        """Check at run time that two integers are equal, unless it is certain now.
+
+        Parameters
+        ----------
+        actual, expected : dimension
+            Over this function's symbols.
+        message : str
+            The error; ``{actual}`` and ``{expected}`` stand for the two values.
+        """
+        same = dims.equal(actual, expected)
+        if same:
+            return
+        if same is False:
+            raise CompileError(message.format(actual=actual, expected=expected))
+        self.checks.emit(self.builder, actual, expected, message)
+
+    def require(self, condition: tirx.PrimExpr | Any, message: str) -> None:
+        """Check a condition over symbolic integers at run time."""
+        self.require_equal(dims.select(condition, 1, 0), 1, message)
+
+
+def relax_type(ty: Type, symbols: dict[Any, tirx.Var] | None = None) -> relax.Type:
+    """Return the Relax type of a Relay type.
+
+    With `symbols`, which is extended, every dimension of a tensor is named; without, a tensor with a dimension that
+    is not an int keeps only its rank.
+    """
+    if isinstance(ty, TupleType):
+        return relax.TupleType([relax_type(f, symbols) for f in ty.fields])
+    if isinstance(ty, FuncType):
+        return relax.FuncType([relax_type(a) for a in ty.arg_types], relax_type(ty.ret_type))
+    if not isinstance(ty, TensorType):
+        return relax.AnyType()
+    shape = list(ty.shape)
+    if symbols is None:
+        if all(isinstance(d, int) for d in shape):
+            return relax.TensorType([dims.as_expr(d) for d in shape], ty.dtype)
+        return relax.TensorType(ndim=len(shape), dtype=ty.dtype)
+    for symbol in dims.symbols(shape):
+        symbols.setdefault(symbol, tirx.Var(symbol.name, "int64"))
+    named = [tirx.Var("any", "int64") if dims.is_any(d) else dims.substitute(d, symbols) for d in shape]
+    return relax.TensorType([dims.as_expr(d) for d in named], ty.dtype)

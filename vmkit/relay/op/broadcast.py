@@ -1,0 +1,181 @@
+"""Elementwise operators of several inputs, broadcast as numpy does, unknown dimensions included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.types import Dim, TensorType, Type, type_text
+from .elementwise import require_tensor
+from .registry import OpPattern, operator
+
+__all__ = ["broadcast_lowering", "broadcast_shapes"]
+
+
+def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
+    """Return the shape that several shapes broadcast to; TypeCheckError when they cannot."""
+    rank = max(len(s) for s in shapes)
+    result: list[Dim] = [1] * rank
+    for shape in shapes:
+        for position, dim in enumerate([1] * (rank - len(shape)) + list(shape)):
+            joined = dims.broadcast(result[position], dim)
+            if joined is None:
+                raise TypeCheckError(
+                    f"dimension {position} of the result would be both {result[position]} and {dim}: "
+                    "they neither agree nor is one of them 1"
+                )
+            result[position] = joined
+    return result
+
+
+def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax.Expr) -> Any:
+    """Return ``combine`` of the elements of several lowered tensors, broadcast against each other.
+
+    Dimensions that are not known to be equal are compared at run time, and an operand whose dimension turns out to be
+    1 is read at index 0.
+    """
+    shapes = [context.shape(v) for v in values]
+    rank = max(len(s) for s in shapes)
+    padded = [[1] * (rank - len(s)) + s for s in shapes]
+    result = [_result_dim(context, position, column) for position, column in enumerate(zip(*padded, strict=True))]
+
+    def compute(tensors: list[te.Tensor], shapes: list[list[Dim]], whole: list[Dim]) -> te.Tensor:
+        def element(*indices: Any) -> Any:
+            reads = []
+            for tensor, shape in zip(tensors, shapes, strict=True):
+                skip = rank - len(tensor.shape)
+                reads.append(tensor(*_indices(shape[skip:], whole[skip:], indices[skip:])))
+            return combine(*reads)
+
+        return te.compute([dims.as_expr(d) for d in whole], element, name="broadcast")
+
+    same = all(all(dims.equal(a, b) for a, b in zip(p, result, strict=True)) for p in padded)
+    pattern = OpPattern.ELEMWISE if same else OpPattern.BROADCAST
+    return context.te(compute, list(values), padded, result, pattern=pattern)
+
+
+def _result_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
+    """Return one dimension of the result, with a run-time check for every operand that may not fit."""
+    distinct: list[Dim] = []
+    for dim in column:
+        if not (isinstance(dim, int) and dim == 1) and not any(dims.equal(dim, d) for d in distinct):
+            distinct.append(dim)
+    if not distinct:
+        return 1
+    fixed = [d for d in distinct if isinstance(d, int)]
+    result = fixed[0] if fixed else _first_not_one(distinct)
+    if len(distinct) > 1:
+        name = context.current.name if context.current is not None else "broadcast"
+        for dim in distinct:
+            if not isinstance(dim, int):
+                context.require_equal(
+                    dim,
+                    dims.select(dim == 1, dim, result),
+                    f"{name}: dimension {position} is {{actual}} in one input and {{expected}} in another; "
+                    "they neither agree nor is one of them 1",
+                )
+    return result
+
+
+def _first_not_one(column: Sequence[Dim]) -> Dim:
+    result = column[-1]
+    for dim in reversed(column[:-1]):
+        result = dims.select(dim == 1, result, dim)
+    return result
+
+
+def _indices(shape: Sequence[Dim], result: Sequence[Dim], indices: Sequence[Any]) -> list[Any]:
+    chosen = []
+    for dim, whole, index in zip(shape, result, indices, strict=True):
+        if dims.equal(dim, whole):
+            chosen.append(index)
+        elif isinstance(dim, int):
+            chosen.append(tirx.IntImm("int64", 0))
+        else:
+            chosen.append(tirx.Select(dim == 1, tirx.IntImm("int64", 0), index))
+    return chosen
+
+
+def _broadcast_relation(attrs: Any, lhs: Type, rhs: Type) -> Type:
+    a, b = require_tensor(lhs, "lhs"), require_tensor(rhs, "rhs")
+    if a.dtype != b.dtype:
+        raise TypeCheckError(f"the inputs' data types differ: {a.dtype} and {b.dtype}; cast one of them")
+    return TensorType(broadcast_shapes(list(a.shape), list(b.shape)), a.dtype)
+
+
+def _comparison_relation(attrs: Any, lhs: Type, rhs: Type) -> Type:
+    return TensorType(list(_broadcast_relation(attrs, lhs, rhs).shape), "bool")
+
+
+def _only(*kinds: str) -> Callable[..., Type]:
+    """Return the broadcast relation for data types that start with one of `kinds`."""
+
+    def relation(attrs: Any, lhs: Type, rhs: Type) -> Type:
+        result = _broadcast_relation(attrs, lhs, rhs)
+        if not result.dtype.startswith(kinds):
+            raise TypeCheckError(f"the inputs must be {' or '.join(kinds)} tensors, not {type_text(lhs)}")
+        return result
+
+    return relation
+
+
+def _binary(name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: int = 1, relation: Any = _broadcast_relation) -> None:
+    body = {
+        "__doc__": doc + " The inputs are broadcast.",
+        "relation": staticmethod(relation),
+        "lower": staticmethod(lambda context, attrs, lhs, rhs: broadcast_lowering(context, combine, lhs, rhs)),
+    }
+    operator(name, "lhs", "rhs", level=level, pattern=OpPattern.BROADCAST)(type(name, (), body))
+
+
+def _divide(a: Any, b: Any) -> Any:
+    return tirx.div(a, b) if not str(a.ty.dtype).startswith(("float", "bfloat")) else a / b
+
+
+def _mod(a: Any, b: Any) -> Any:
+    return tirx.fmod(a, b) if str(a.ty.dtype).startswith(("float", "bfloat")) else tirx.truncmod(a, b)
+
+
+_binary("add", lambda a, b: a + b, "Sum.")
+_binary("subtract", lambda a, b: a - b, "Difference.")
+_binary("multiply", lambda a, b: a * b, "Product.")
+_binary("divide", _divide, "Quotient; of integers, rounded towards zero.")
+_binary("floor_divide", lambda a, b: tirx.floordiv(a, b), "Quotient rounded down.")
+_binary("floor_mod", lambda a, b: tirx.floormod(a, b), "Remainder of the quotient rounded down.")
+_binary("mod", _mod, "Remainder of the quotient rounded towards zero.")
+_binary("power", tirx.power, "Power.")
+_binary("maximum", lambda a, b: tirx.max(a, b), "Larger of the two.", level=4)
+_binary("minimum", lambda a, b: tirx.min(a, b), "Smaller of the two.", level=4)
+_binary("left_shift", lambda a, b: a << b, "Bits shifted left.", level=4, relation=_only("int", "uint"))
+_binary("right_shift", lambda a, b: a >> b, "Bits shifted right.", level=4, relation=_only("int", "uint"))
+_binary("bitwise_and", lambda a, b: a & b, "Bitwise and.", level=4, relation=_only("int", "uint", "bool"))
+_binary("bitwise_or", lambda a, b: a | b, "Bitwise or.", level=4, relation=_only("int", "uint", "bool"))
+_binary("bitwise_xor", lambda a, b: a ^ b, "Bitwise exclusive or.", level=4, relation=_only("int", "uint", "bool"))
+_binary("logical_and", lambda a, b: tirx.all(a, b), "Logical and.", level=4, relation=_only("bool"))
+_binary("logical_or", lambda a, b: tirx.any(a, b), "Logical or.", level=4, relation=_only("bool"))
+_binary("logical_xor", lambda a, b: a != b, "Logical exclusive or.", level=4, relation=_only("bool"))
+_binary("equal", lambda a, b: tirx.EQ(a, b), "Whether the elements are equal.", level=4, relation=_comparison_relation)
+_binary("not_equal", lambda a, b: tirx.NE(a, b), "Whether the elements differ.", level=4, relation=_comparison_relation)
+_binary("less", lambda a, b: a < b, "Whether lhs is less.", level=4, relation=_comparison_relation)
+_binary("less_equal", lambda a, b: a <= b, "Whether lhs is less or equal.", level=4, relation=_comparison_relation)
+_binary("greater", lambda a, b: a > b, "Whether lhs is greater.", level=4, relation=_comparison_relation)
+_binary("greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation)
+
+
+@operator("where", "condition", "x", "y", level=4, pattern=OpPattern.BROADCAST)
+class Where:
+    """Elements of x where the condition holds (is not zero), else of y. All three are broadcast."""
+
+    @staticmethod
+    def relation(attrs: Any, condition: Type, x: Type, y: Type) -> Type:
+        c = require_tensor(condition, "condition")
+        result = _broadcast_relation(attrs, x, y)
+        return TensorType(broadcast_shapes(list(c.shape), list(result.shape)), result.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: Any, condition: relax.Expr, x: relax.Expr, y: relax.Expr) -> Any:
+        return broadcast_lowering(context, lambda c, a, b: tirx.Select(c != 0, a, b) if str(c.ty.dtype) != "bool" else tirx.Select(c, a, b), condition, x, y)

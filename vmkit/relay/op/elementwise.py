@@ -1,0 +1,123 @@
+"""Elementwise operators of one input: mathematics, rounding, tests, casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tvm import te, tirx, topi
+
+from ...errors import TypeCheckError
+from ..ir.types import TensorType, Type, type_text
+from .attrs import Attrs, DType, Float, attrs_node
+from .registry import OpPattern, operator
+
+__all__ = ["require_tensor"]
+
+
+def require_tensor(ty: Type, name: str = "the input") -> TensorType:
+    """Return `ty` if it is a tensor type; TypeCheckError otherwise."""
+    if not isinstance(ty, TensorType):
+        raise TypeCheckError(f"{name} must be a tensor, not {type_text(ty)}")
+    return ty
+
+
+def _same(attrs: Any, data: Type) -> Type:
+    return require_tensor(data)
+
+
+def _to_bool(attrs: Any, data: Type) -> Type:
+    return TensorType(list(require_tensor(data).shape), "bool")
+
+
+def _unary(name: str, compute: Callable[[te.Tensor], te.Tensor], doc: str, *, level: int = 1, relation: Any = _same) -> None:
+    body = {"__doc__": doc, "relation": staticmethod(relation), "compute": staticmethod(lambda attrs, x: compute(x))}
+    operator(name, "data", level=level, pattern=OpPattern.ELEMWISE)(type(name, (), body))
+
+
+def _round_half_away(x: te.Tensor) -> te.Tensor:
+    """Relay rounded halves away from zero; TVM's round now goes to even."""
+    return te.compute(
+        x.shape,
+        lambda *i: tirx.Select(x(*i) >= 0, tirx.floor(x(*i) + 0.5), tirx.ceil(x(*i) - 0.5)).astype(x.dtype),
+    )
+
+
+_unary("abs", topi.abs, "Absolute value.", level=3)
+_unary("acos", topi.acos, "Inverse cosine.")
+_unary("acosh", topi.acosh, "Inverse hyperbolic cosine.")
+_unary("asin", topi.asin, "Inverse sine.")
+_unary("asinh", topi.asinh, "Inverse hyperbolic sine.")
+_unary("atan", topi.atan, "Inverse tangent.")
+_unary("atanh", topi.atanh, "Inverse hyperbolic tangent.")
+_unary("bitwise_not", topi.bitwise_not, "Bitwise complement.", level=4)
+_unary("ceil", topi.ceil, "Round up.", level=3)
+_unary("copy", topi.identity, "A copy of the input.", level=3)
+_unary("cos", topi.cos, "Cosine.")
+_unary("cosh", topi.cosh, "Hyperbolic cosine.")
+_unary("erf", topi.erf, "Gauss error function.")
+_unary("exp", topi.exp, "Exponential.")
+_unary("floor", topi.floor, "Round down.", level=3)
+_unary("isfinite", topi.isfinite, "Whether each element is finite.", level=3, relation=_to_bool)
+_unary("isinf", topi.isinf, "Whether each element is infinite.", level=3, relation=_to_bool)
+_unary("isnan", topi.isnan, "Whether each element is not a number.", level=3, relation=_to_bool)
+_unary("log", topi.log, "Natural logarithm.")
+_unary("log10", topi.log10, "Logarithm to base 10.")
+_unary("log2", topi.log2, "Logarithm to base 2.")
+_unary("logical_not", topi.logical_not, "Logical complement.", level=4)
+_unary("negative", topi.negative, "Negation.", level=3)
+_unary("round", _round_half_away, "Round to the nearest integer, halves away from zero.", level=3)
+_unary("rsqrt", topi.rsqrt, "Reciprocal of the square root.")
+_unary("sigmoid", topi.sigmoid, "Logistic function.")
+_unary("sign", topi.sign, "Sign.", level=3)
+_unary("sin", topi.sin, "Sine.")
+_unary("sinh", topi.sinh, "Hyperbolic sine.")
+_unary("sqrt", topi.sqrt, "Square root.")
+_unary("tan", topi.tan, "Tangent.")
+_unary("tanh", topi.tanh, "Hyperbolic tangent.")
+_unary("trunc", topi.trunc, "Round towards zero.", level=3)
+
+
+@attrs_node("relay.attrs.CastAttrs")
+class CastAttrs(Attrs):
+    """Attributes of cast."""
+
+    dtype: DType
+
+
+@operator("cast", "data", attrs=CastAttrs, level=3, pattern=OpPattern.ELEMWISE)
+class Cast:
+    """The input converted to another data type; a float to an integer rounds towards zero."""
+
+    @staticmethod
+    def relation(attrs: CastAttrs, data: Type) -> Type:
+        try:
+            np.dtype(attrs.dtype)
+        except TypeError:
+            if not attrs.dtype.startswith(("bfloat", "float8", "float4", "int4", "uint4")):
+                raise TypeCheckError(f"{attrs.dtype!r} is no data type") from None
+        return TensorType(list(require_tensor(data).shape), attrs.dtype)
+
+    @staticmethod
+    def compute(attrs: CastAttrs, data: te.Tensor) -> te.Tensor:
+        return topi.cast(data, attrs.dtype)
+
+
+@attrs_node("relay.attrs.ClipAttrs")
+class ClipAttrs(Attrs):
+    """Attributes of clip."""
+
+    a_min: Float
+    a_max: Float
+
+
+@operator("clip", "a", attrs=ClipAttrs, level=3, pattern=OpPattern.ELEMWISE)
+class Clip:
+    """The input limited to the range from a_min to a_max."""
+
+    relation = staticmethod(_same)
+
+    @staticmethod
+    def compute(attrs: ClipAttrs, a: te.Tensor) -> te.Tensor:
+        return topi.clip(a, attrs.a_min, attrs.a_max)

@@ -1,0 +1,208 @@
+"""Operators that change a shape and not the elements, and those that read a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.expr import Expr
+from ..ir.types import Any as AnyDim
+from ..ir.types import Dim, TensorType, Type
+from .attrs import Attrs, Bool, Dims, DType, attrs_node
+from .elementwise import require_tensor
+from .registry import OpPattern, entry, operator
+
+__all__ = ["reshaped"]
+
+
+def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
+    """Return the shape that Relay's ``reshape`` gives.
+
+    0 copies the dimension, -1 takes what is left (once), -2 copies all that remain, -3 joins two, -4 splits one into
+    the two values that follow, one of which may be -1. An unknown dimension in `newshape` stays unknown.
+    """
+    source, result, inferred = list(shape), [], None
+    values = list(newshape)
+    at = 0
+
+    def take() -> Dim:
+        nonlocal at
+        if at >= len(source):
+            raise TypeCheckError(f"newshape {_text(newshape)} refers to more dimensions than {_text(shape)} has")
+        at += 1
+        return source[at - 1]
+
+    while values:
+        value = values.pop(0)
+        if not isinstance(value, int) or value > 0:
+            result.append(value)
+            at += 1
+        elif value == 0:
+            result.append(take())
+        elif value == -1:
+            if inferred is not None:
+                raise TypeCheckError(f"newshape {_text(newshape)} has more than one -1")
+            inferred = len(result)
+            result.append(-1)
+            at += 1
+        elif value == -2:
+            result += source[at:]
+            at = len(source)
+        elif value == -3:
+            result.append(dims.mul(take(), take()))
+        elif value == -4:
+            result += _split(take(), values, newshape)
+        else:
+            raise TypeCheckError(f"newshape {_text(newshape)} has {value}; -4 is the smallest special value")
+    if inferred is not None:
+        rest = dims.product(d for i, d in enumerate(result) if i != inferred)
+        if isinstance(rest, int) and rest == 0:
+            raise TypeCheckError(f"-1 in newshape {_text(newshape)} cannot be told: the other dimensions hold nothing")
+        result[inferred] = dims.floordiv(dims.product(shape), rest)
+    return result
+
+
+def _split(whole: Dim, values: list[Dim], newshape: Sequence[Dim]) -> list[Dim]:
+    if len(values) < 2:
+        raise TypeCheckError(f"-4 in newshape {_text(newshape)} takes two values after it")
+    first, second = values.pop(0), values.pop(0)
+    if first == -1 and second == -1:
+        raise TypeCheckError(f"-4 in newshape {_text(newshape)} may have one -1 after it, not two")
+    if isinstance(first, int) and first == -1:
+        return [dims.floordiv(whole, second), second]
+    if isinstance(second, int) and second == -1:
+        return [first, dims.floordiv(whole, first)]
+    return [first, second]
+
+
+def _text(shape: Sequence[Dim]) -> str:
+    return f"({', '.join(str(d) for d in shape)})"
+
+
+def reshape_value(context: Any, data: relax.Expr, shape: Sequence[Dim]) -> relax.Expr:
+    """Return a lowered tensor with another shape, checked at run time where the sizes are not known to agree."""
+    have, want = dims.product(context.shape(data)), dims.product(shape)
+    name = context.current.name if context.current is not None else "reshape"
+    context.require_equal(want, have, f"{name}: the new shape holds {{actual}} elements, the input {{expected}}")
+    return context.emit(relax.op.reshape(data, relax.ShapeExpr([dims.as_expr(d) for d in shape])))
+
+
+@attrs_node("relay.attrs.ReshapeAttrs")
+class ReshapeAttrs(Attrs):
+    """Attributes of reshape."""
+
+    newshape: Dims
+    allowzero: Bool = False
+
+
+@operator("reshape", "data", attrs=ReshapeAttrs, level=3, pattern=OpPattern.INJECTIVE)
+class Reshape:
+    """The same elements under another shape.
+
+    newshape may hold 0 (copy the dimension), -1 (what is left), -2 (copy all that remain), -3 (join two), -4 (split
+    one), and symbolic integers. With allowzero, 0 is the size 0. A newshape that is an expression is read at run time.
+    """
+
+    @staticmethod
+    def build(data: Expr, newshape: Any, allowzero: bool = False) -> Expr:
+        if isinstance(newshape, Expr):
+            return entry("dyn.reshape").call(data, newshape, newshape=[], allowzero=allowzero)
+        return entry("reshape").call(data, newshape=newshape, allowzero=allowzero)
+
+    @staticmethod
+    def relation(attrs: ReshapeAttrs, data: Type) -> Type:
+        source = require_tensor(data)
+        shape = _target(attrs, list(source.shape))
+        have, want = dims.product(source.shape), dims.product(shape)
+        if dims.equal(have, want) is False:
+            raise TypeCheckError(f"the new shape {_text(shape)} holds {want} elements, the input {have}")
+        return TensorType(shape, source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: ReshapeAttrs, data: relax.Expr) -> relax.Expr:
+        have = context.shape(data)
+        values = list(attrs.newshape)
+        unknown = [v for v in values if dims.is_any(v)]
+        if unknown:
+            # One unknown dimension is what the others leave; Relay meant the same.
+            values = [-1 if dims.is_any(v) else v for v in values]
+        asked = context.dims(values)
+        return reshape_value(context, data, asked if attrs.allowzero else reshaped(have, asked))
+
+
+def _target(attrs: ReshapeAttrs, shape: Sequence[Dim]) -> list[Dim]:
+    return list(attrs.newshape) if attrs.allowzero else reshaped(shape, list(attrs.newshape))
+
+
+@operator("dyn.reshape", "data", "newshape", attrs=ReshapeAttrs, level=3, pattern=OpPattern.OPAQUE)
+class DynReshape:
+    """The same elements under a shape that is read at run time; 0 copies a dimension and -1 takes what is left."""
+
+    build = staticmethod(Reshape.build)
+
+    @staticmethod
+    def relation(attrs: ReshapeAttrs, data: Type, newshape: Type) -> Type:
+        wanted = require_tensor(newshape, "newshape")
+        if len(wanted.shape) != 1 or not isinstance(wanted.shape[0], int):
+            raise TypeCheckError(f"newshape must be a vector of known length, not {wanted}: it gives the rank")
+        return TensorType([AnyDim()] * wanted.shape[0], require_tensor(data).dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: ReshapeAttrs, data: relax.Expr, newshape: relax.Expr) -> relax.Expr:
+        have = context.shape(data)
+        (rank,) = context.shape(newshape)
+
+        def resolve(wanted: te.Tensor, sizes: list[Any]) -> te.Tensor:
+            one, total = tirx.IntImm("int64", 1), reduce(mul, sizes, tirx.IntImm("int64", 1))
+            values = [wanted(i).astype("int64") for i in range(rank)]
+            if not attrs.allowzero:
+                values = [tirx.Select(v == 0, sizes[i], v) if i < len(sizes) else v for i, v in enumerate(values)]
+            known = reduce(mul, [tirx.Select(v == -1, one, v) for v in values], one)
+            rest = tirx.floordiv(total, tirx.max(known, one))
+            return te.compute((rank,), lambda i: _chosen(i, [tirx.Select(v == -1, rest, v) for v in values]))
+
+        target = context.te(resolve, newshape, [dims.as_expr(d) for d in have], name="reshape_target")
+        return reshape_value(context, data, context.read_dims(target))
+
+
+def _chosen(index: Any, values: Sequence[Any]) -> Any:
+    """Return the element of a short list that an index of a kernel selects."""
+    result = values[-1]
+    for position in range(len(values) - 2, -1, -1):
+        result = tirx.Select(index == position, values[position], result)
+    return result
+
+
+@attrs_node("relay.attrs.ShapeOfAttrs")
+class ShapeOfAttrs(Attrs):
+    """Attributes of shape_of."""
+
+    dtype: DType = "int32"
+
+
+@operator("shape_of", "data", attrs=ShapeOfAttrs, level=10, pattern=OpPattern.OPAQUE)
+class ShapeOf:
+    """The shape of the input as a vector."""
+
+    @staticmethod
+    def relation(attrs: ShapeOfAttrs, data: Type) -> Type:
+        return TensorType([len(require_tensor(data).shape)], attrs.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: ShapeOfAttrs, data: relax.Expr) -> relax.Expr:
+        shape = [dims.as_expr(d) for d in context.shape(data)]
+        if not shape:
+            return context.emit(relax.op.zeros(relax.ShapeExpr([0]), attrs.dtype))
+        # The kernel takes the tensor for its shape alone; it reads no element.
+        def compute(tensor: te.Tensor, sizes: list[Any]) -> te.Tensor:
+            return te.compute((len(sizes),), lambda i: _chosen(i, sizes).astype(attrs.dtype), name="shape_of")
+
+        return context.te(compute, data, shape)
+
+
