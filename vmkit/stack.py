@@ -38,7 +38,7 @@ def on_deep_stack(function: Callable[..., T], *args: Any, stack_bytes: int = COM
         _local.deep = True
         try:
             outcome.append((True, function(*args, **kwargs)))
-        except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
+        except BaseException as error:
             outcome.append((False, error))
 
     _raise_recursion_limit()
