@@ -161,7 +161,7 @@ def build(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def namespace(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the module-level ``__getattr__`` and ``__dir__`` that serve the builders whose names begin with `prefix`."""
+    """Return a module's ``__getattr__`` and ``__dir__`` that serve the builders whose names begin with `prefix`."""
 
     def get(name: str) -> Any:
         found = REGISTRY.get(prefix + name)
@@ -175,9 +175,7 @@ def namespace(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]
     return get, names
 
 
-def _default_builder(
-    name: str, inputs: Sequence[str], attrs: type[Attrs] | None, doc: str
-) -> Callable[..., Any]:
+def _default_builder(name: str, inputs: Sequence[str], attrs: type[Attrs] | None, doc: str) -> Callable[..., Any]:
     """Return ``f(*inputs, **attributes)`` with a real signature, so that help() and editors show it."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [
@@ -187,9 +185,7 @@ def _default_builder(
     has_star = bool(inputs) and inputs[-1].startswith("*")
     for field in attrs.declared if attrs is not None else ():
         parameters.append(
-            inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY if has_star else kind, default=field.default
-            )
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY if has_star else kind, default=field.default)
         )
     # Required attributes may follow optional ones in Relay's own order; Python wants them first.
     signature = inspect.Signature(
