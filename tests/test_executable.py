@@ -59,7 +59,7 @@ def rewritten(path: Path, **changes: Any) -> Path:
 
 def test_what_an_executable_tells(exe: Executable) -> None:
     assert repr(exe).startswith(
-        '<Executable main(x: float32[n, m], y: float32[n]) -> float32[n], target {"kind":"llvm"'
+        '<Executable main(x: float32[n, m], y: float32[n]) -> float32[n], target llvm -mcpu=x86-64-v2>'
     )
     assert [spec.name for spec in exe.inputs] == ["x", "y"]
     assert exe.outputs == (TensorSpec("", "float32", ("n",)),)
@@ -175,7 +175,7 @@ def test_load_exec_of_truncated_code(exe: Executable, size: int, section: str) -
 
 
 def test_code_without_its_library_says_what_is_missing(exe: Executable) -> None:
-    with pytest.raises(ExecutableError, match="the executable cannot be linked: .*(sum|add|shape_func)"):
+    with pytest.raises(ExecutableError, match=r"the executable cannot be linked: .*(sum|add|shape_func)"):
         VirtualMachine(Executable.load_exec(exe.code, None))
 
 

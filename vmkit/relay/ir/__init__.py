@@ -30,7 +30,7 @@ from .types import (
     scalar_type,
     type_text,
 )
-from .visit import children, post_order, rewrite
+from .visit import children, free_vars, post_order, rewrite
 
 __all__ = [
     "Any",
@@ -57,6 +57,7 @@ __all__ = [
     "const",
     "dim_text",
     "dims",
+    "free_vars",
     "post_order",
     "rewrite",
     "scalar_type",

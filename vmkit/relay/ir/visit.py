@@ -7,7 +7,7 @@ from typing import Any
 
 from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 
-__all__ = ["children", "post_order", "rewrite"]
+__all__ = ["children", "free_vars", "post_order", "rewrite"]
 
 _CHILDREN: dict[type, Callable[[Any], list[Any]]] = {
     Call: lambda e: [e.op, *e.args],
@@ -78,3 +78,17 @@ def rewrite(
             node_now = node
         done[node] = replace(node_now) if replace is not None else node_now
     return done[expr]
+
+
+def free_vars(expr: Any) -> list[Var]:
+    """Return the variables that an expression uses and does not bind, in order of first use."""
+    bound: set[Var] = set()
+    used: dict[Var, None] = {}
+    for node in post_order(expr):
+        if isinstance(node, Function):
+            bound.update(node.params)
+        elif isinstance(node, Let):
+            bound.add(node.var)
+        elif isinstance(node, Var):
+            used[node] = None
+    return [variable for variable in used if variable not in bound]
