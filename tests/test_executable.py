@@ -175,7 +175,7 @@ def test_load_exec_of_truncated_code(exe: Executable, size: int, section: str) -
 
 
 def test_code_without_its_library_says_what_is_missing(exe: Executable) -> None:
-    with pytest.raises(ExecutableError, match="the executable cannot be linked: .*(sum|add|shape_func)"):
+    with pytest.raises(ExecutableError, match=r"the executable cannot be linked: .*(sum|add|shape_func)"):
         VirtualMachine(Executable.load_exec(exe.code, None))
 
 

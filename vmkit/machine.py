@@ -20,7 +20,7 @@ from .errors import DeviceError, ExecutableError, InputError, OptionError, VMErr
 from .executable import Executable
 from .signature import AnySpec, Signature
 from .stack import MACHINE_STACK_BYTES, DeepThread
-from .values import from_runtime, stage, to_cpu_tensor, to_numpy, to_runtime
+from .values import ADT, Release, from_runtime, holds_adt, stage, to_cpu_tensor, to_numpy, to_runtime
 
 __all__ = ["VirtualMachine"]
 
@@ -87,7 +87,7 @@ class VirtualMachine:
         self._lock = threading.RLock()
         self._outputs: Any = _MISSING
         self._deep: DeepThread | None = None
-        if self.executable.info.get("recursive"):
+        if self.executable.needs_deep_stack:
             self._deep = DeepThread(int(self.executable.info.get("stack_bytes", MACHINE_STACK_BYTES)))
         self._entries = {name: self._entry(name) for name in self.executable.globals}
         self._main = self._entries.get("main")
@@ -95,6 +95,14 @@ class VirtualMachine:
     def _entry(self, name: str) -> _Entry:
         signature = self.executable.signatures[name]
         return _Entry(self.module[name], signature, len(signature.inputs))
+
+    def __del__(self) -> None:
+        # TVM's VM keeps its last result: it has to go where the stack is deep enough to drop a long list.
+        deep = self.__dict__.get("_deep")
+        if deep is not None:
+            owned = list(self.__dict__.values())
+            self.__dict__.clear()
+            deep.release(owned)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Return what ``main`` returns for these inputs, or for those that were set before if none are given."""
@@ -116,7 +124,7 @@ class VirtualMachine:
         """Set all inputs of a function; they stay set. Arrays are copied, tensors on the device are not."""
         entry = self._find(func_name)
         entry.stored = self._staged(entry, entry.signature.bind(args, kwargs))
-        entry.runtime = [to_runtime(value, self._device, share=False) for value in entry.stored]
+        entry.runtime = [self._kept(value) for value in entry.stored]
 
     def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Set one input: ``set_one_input("main", "x", value)``, ``("main", 0, value)`` or ``("main", x=value)``."""
@@ -138,7 +146,7 @@ class VirtualMachine:
         if entry.stored is None:
             entry.stored, entry.runtime = [_MISSING] * len(names), [_MISSING] * len(names)
         entry.stored[index] = staged
-        entry.runtime[index] = to_runtime(staged, self._device, share=False)
+        entry.runtime[index] = self._kept(staged)
 
     def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Call a function and keep its result for :meth:`get_outputs`."""
@@ -244,12 +252,19 @@ class VirtualMachine:
             return [to_cpu_tensor(value) for value in bound]
         return [to_runtime(value, self._device) for value in self._staged(entry, bound)]
 
+    def _kept(self, staged: Any) -> Any:
+        """Return a staged value for the runtime, to be kept: with no memory of the caller's, and safe to drop."""
+        value = to_runtime(staged, self._device, share=False)
+        return ADT.from_runtime(value, self._release) if isinstance(staged, ADT) else value
+
     def _staged(self, entry: _Entry, bound: Sequence[Any]) -> list[Any]:
         refused: dict[str, str] = {}
         specs = entry.signature.inputs
         staged = [stage(value, spec, spec.name, refused) for value, spec in zip(bound, specs, strict=True)]
         if self.check_inputs or refused:
             entry.signature.check(staged, refused)
+        if self._deep is None and any(holds_adt(value) for value in staged):
+            self._deep = DeepThread()
         return staged
 
     def _stored(self, entry: _Entry) -> list[Any]:
@@ -266,11 +281,17 @@ class VirtualMachine:
             )
         if self.check_inputs:
             entry.signature.check(stored)
-        return list(entry.runtime)
+        return [value.runtime if isinstance(value, ADT) else value for value in entry.runtime]
 
     def _execute(self, entry: _Entry, values: list[Any]) -> Any:
         result = self._run(entry, entry.function, values)
-        return result if type(result) is Tensor else from_runtime(result)
+        if type(result) is Tensor:
+            return result
+        return from_runtime(result, self._release)
+
+    @property
+    def _release(self) -> Release | None:
+        return self._deep.release if self._deep is not None else None
 
     def _run(self, entry: _Entry, function: Any, values: list[Any]) -> Any:
         try:
@@ -283,11 +304,12 @@ class VirtualMachine:
 
     def _locked(self, function: Any, values: list[Any]) -> Any:
         # The deep thread takes the lock itself: a function called by the program may call the machine again.
-        with self._lock:
-            result = function(*values)
-        # Long lists are dropped here, where the stack is deep enough to drop them.
-        values.clear()
-        return result
+        try:
+            with self._lock:
+                return function(*values)
+        finally:
+            # Long lists are dropped here, where the stack is deep enough to drop them.
+            values.clear()
 
 
 def _start(executable: Executable, devices: Sequence[Device], allocators: Sequence[int]) -> tvm.runtime.Module:
