@@ -335,6 +335,16 @@ def test_recursion_is_seen_in_the_bytecode() -> None:
     assert not executable((vm_programs.Triangle, vm_programs.scalars("i")), recursive=False).needs_deep_stack
 
 
+def test_recursion_without_end_is_an_error() -> None:
+    program = (vm_programs.Triangle, vm_programs.scalars("i"))
+    machine = VirtualMachine(executable(program, stack_bytes=32 << 20))
+    text = error_of(lambda: machine.run(10_000_000), VMError)
+    assert text == (
+        "main failed: the recursion is too deep for a stack of 32 MiB; does it end? A tail call needs no stack"
+    )
+    assert machine.run(1000).numpy() == 500_500, "the machine works on after the error"
+
+
 def test_errors_cross_the_deep_thread() -> None:
     machine = VirtualMachine(executable((vm_programs.Triangle, vm_programs.scalars("i"))))
     assert "i: 1.5 does not fit int32" in error_of(lambda: machine.run(1.5))

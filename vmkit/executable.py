@@ -20,7 +20,7 @@ from .archive import read_archive, write_archive
 from .errors import ExecutableError
 from .signature import AnySpec, Signature, Spec
 
-__all__ = ["Executable", "load"]
+__all__ = ["Executable", "link", "load"]
 
 _CODE = "code.bin"
 _CODE_FORMAT = "relax.VMExecutable"
@@ -189,7 +189,11 @@ class Executable:
         The compiler can decide it by ``info["recursive"]``.
         """
         told = self.info.get("recursive")
-        return bool(told) if told is not None else self.program.is_recursive() or self.program.makes_adt_values()
+        return (
+            bool(told)
+            if told is not None
+            else bool(self.program.recursive_functions()) or self.program.makes_adt_values()
+        )
 
     def runnable(self) -> tvm.runtime.Module:
         """Return the module in a form that runs here: kernels that are still source or objects are built first.
@@ -232,7 +236,7 @@ class Executable:
             raise _ArgumentTypeError(
                 f"lib is expected to be the type of tvm.runtime.Module, but received {type(lib).__name__}"
             )
-        return _with_note(_link(bytes(bytecode), [] if lib is None else [lib]))
+        return _with_note(link(bytes(bytecode), [] if lib is None else [lib]))
 
     def export(self, path: str | Path) -> None:
         """Write all of the executable to one file, which :func:`load` reads.
@@ -302,7 +306,7 @@ def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, bytes]) ->
         raise ExecutableError(
             f"{path}: the kernels for {manifest['target']} cannot be loaded here: {str(error).strip()}"
         ) from error
-    return _described(_link(code, modules), manifest, _Files(wanted, members))
+    return _described(link(code, modules), manifest, _Files(wanted, members))
 
 
 def _described(mod: tvm.runtime.Module, description: Mapping[str, Any], files: _Files | None = None) -> Executable:
@@ -314,8 +318,8 @@ def _described(mod: tvm.runtime.Module, description: Mapping[str, Any], files: _
     return Executable(mod, signatures, target, description["info"], files=files)
 
 
-def _link(code: bytes, libraries: list[tvm.runtime.Module]) -> tvm.runtime.Module:
-    """Return a module of bytecode, which is checked first because the VM trusts it, and libraries."""
+def link(code: bytes, libraries: list[tvm.runtime.Module]) -> tvm.runtime.Module:
+    """Return a runtime module of bytecode, which is checked first because the VM trusts it, and kernels."""
     bytecode.decode(code).validate()
     mod = tvm.get_global_func(f"ffi.Module.load_from_bytes.{_CODE_FORMAT}")(code)
     for library in libraries:

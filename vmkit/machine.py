@@ -14,12 +14,14 @@ import tvm
 from tvm.runtime import Device, Tensor
 from tvm.runtime.module import BenchmarkResult
 
+from .bytecode import encode
 from .device import device as one_device
 from .device import devices as all_devices
 from .errors import DeviceError, ExecutableError, InputError, OptionError, VMError, suggest
-from .executable import Executable
+from .executable import Executable, link
 from .signature import AnySpec, Signature
 from .stack import MACHINE_STACK_BYTES, DeepThread
+from .stackguard import guard_this_thread, guarded
 from .values import ADT, Release, from_runtime, holds_adt, stage, to_cpu_tensor, to_numpy, to_runtime
 
 __all__ = ["VirtualMachine"]
@@ -88,7 +90,7 @@ class VirtualMachine:
         self._outputs: Any = _MISSING
         self._deep: DeepThread | None = None
         if self.executable.needs_deep_stack:
-            self._deep = DeepThread(int(self.executable.info.get("stack_bytes", MACHINE_STACK_BYTES)))
+            self._deep = _deep_thread(self.executable)
         self._entries = {name: self._entry(name) for name in self.executable.globals}
         self._main = self._entries.get("main")
 
@@ -264,7 +266,7 @@ class VirtualMachine:
         if self.check_inputs or refused:
             entry.signature.check(staged, refused)
         if self._deep is None and any(holds_adt(value) for value in staged):
-            self._deep = DeepThread()
+            self._deep = _deep_thread(self.executable)
         return staged
 
     def _stored(self, entry: _Entry) -> list[Any]:
@@ -312,11 +314,20 @@ class VirtualMachine:
             values.clear()
 
 
+def _deep_thread(executable: Executable) -> DeepThread:
+    """Return a thread for calls of `executable`, on which runaway recursion is an error."""
+    thread = DeepThread(int(executable.info.get("stack_bytes", MACHINE_STACK_BYTES)))
+    thread.call(guard_this_thread, thread.stack_bytes)
+    return thread
+
+
 def _start(executable: Executable, devices: Sequence[Device], allocators: Sequence[int]) -> tvm.runtime.Module:
     """Return TVM's VM with the executable loaded and every kernel found."""
     pairs = zip(devices, allocators, strict=True)
     options = [number for device, kind in pairs for number in (device.dlpack_device_type(), device.index, kind)]
     runnable = executable.runnable()
+    if executable.program.recursive_functions():
+        runnable = link(encode(guarded(executable.program)), runnable.imports)
     try:
         module = runnable["vm_load_executable"]()
         module["vm_initialization"](*options)

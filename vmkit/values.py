@@ -20,7 +20,18 @@ from tvm.runtime import Device, Tensor
 
 from .signature import AnySpec, Spec, TensorSpec, TupleSpec, describe
 
-__all__ = ["ADT", "ALIGNMENT", "Release", "from_runtime", "holds_adt", "stage", "to_cpu_tensor", "to_numpy", "to_runtime", "to_tensor"]
+__all__ = [
+    "ADT",
+    "ALIGNMENT",
+    "Release",
+    "from_runtime",
+    "holds_adt",
+    "stage",
+    "to_cpu_tensor",
+    "to_numpy",
+    "to_runtime",
+    "to_tensor",
+]
 
 ALIGNMENT = 64
 """The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""

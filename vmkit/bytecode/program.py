@@ -174,8 +174,8 @@ class Program:
                 return candidate
         raise ExecutableError(f"Cannot find function {name} in executable; it has {', '.join(self.globals) or 'none'}")
 
-    def is_recursive(self) -> bool:
-        """Tell whether a function can come to call itself, which may take any amount of stack.
+    def recursive_functions(self) -> set[int]:
+        """Return the positions of the functions that can come to call themselves, which may take any amount of stack.
 
         A call of a function value counts as a call of every function that is made into one.
         """
@@ -185,7 +185,7 @@ class Program:
             called = [instruction for instruction in body if isinstance(instruction, Call)]
             made = {arg.value for call in called for arg in call.args if arg.kind == ArgKind.FUNCTION}
             calls[index] = {call.function for call in called} | made
-        return any(index in _reachable(calls, index) for index in calls)
+        return {index for index in calls if index in _reachable(calls, index)}
 
     def makes_adt_values(self) -> bool:
         """Tell whether a function makes ADT values: tuples that start with a number."""
