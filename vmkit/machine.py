@@ -22,7 +22,7 @@ from .executable import Executable, link
 from .signature import AnySpec, Signature
 from .stack import MACHINE_STACK_BYTES, DeepThread
 from .stackguard import guard_this_thread, guarded
-from .values import ADT, Release, from_runtime, holds_adt, stage, to_cpu_tensor, to_numpy, to_runtime
+from .values import ADT, Release, from_runtime, holds_adt, stage, to_cpu_tensor, to_numpy, to_runtime, to_tensor
 
 __all__ = ["VirtualMachine"]
 
@@ -249,9 +249,14 @@ class VirtualMachine:
         """Return the arguments of a call as checked runtime values."""
         signature = entry.signature
         bound = args if not kwargs and len(args) == entry.arity else signature.bind(args, kwargs)
-        arrays = self._on_cpu and signature.is_flat and all(type(value) is np.ndarray for value in bound)
-        if arrays and (not self.check_inputs or signature.accepts(bound)):
-            return [to_cpu_tensor(value) for value in bound]
+        if self._on_cpu and signature.is_flat:
+            for value in bound:
+                if type(value) is not np.ndarray and type(value) is not Tensor:
+                    break
+            else:
+                if not self.check_inputs or signature.accepts(bound):
+                    cpu = self._device
+                    return [to_cpu_tensor(v) if type(v) is np.ndarray else to_tensor(v, cpu) for v in bound]
         return [to_runtime(value, self._device) for value in self._staged(entry, bound)]
 
     def _kept(self, staged: Any) -> Any:

@@ -267,10 +267,9 @@ def to_tensor(value: np.ndarray | Tensor, device: Device) -> Tensor:
     """
     if isinstance(value, np.ndarray):
         tensor = to_cpu_tensor(value)
-    elif value.device.dlpack_device_type() == _CPU_TYPE and not _is_readable(value):
-        tensor = _copied(value)
     else:
-        tensor = value
+        readable = value.data_ptr() % ALIGNMENT == 0 and value.is_contiguous() and value.numel() > 0
+        tensor = value if readable or value.device.dlpack_device_type() != _CPU_TYPE else _copied(value)
     return tensor if tensor.device == device else tensor.copyto(device)
 
 
@@ -281,12 +280,10 @@ def to_cpu_tensor(array: np.ndarray) -> Tensor:
         tensor = tvm_ffi.from_dlpack(array)
     except (BufferError, RuntimeError):
         return _copied(array)  # read-only, of foreign byte order, or of a dtype that DLPack lacks
-    return tensor if _is_readable(tensor) else _copied(array)
-
-
-def _is_readable(tensor: Tensor) -> bool:
     # numpy gives empty arrays strides that kernels refuse, and no address.
-    return tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous() and 0 not in tensor.shape
+    if array.size and tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous():
+        return tensor
+    return _copied(array)
 
 
 def _copied(value: np.ndarray | Tensor) -> Tensor:
