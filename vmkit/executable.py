@@ -53,8 +53,8 @@ class Executable:
     target
         What it was compiled for; None if not known.
     info
-        Facts of the compiler, as JSON values; kept in the file. ``"recursive": True`` asks the machine for a deep
-        stack, of ``"stack_bytes"`` if given.
+        Facts of the compiler, as JSON values; kept in the file. ``"recursive"`` overrides what the bytecode says of
+        the need of a deep stack, ``"stack_bytes"`` its size.
 
     Examples
     --------
@@ -179,6 +179,19 @@ class Executable:
     def get_function_params(self, func_name: str) -> list[str]:
         """Return the names of a function's parameters."""
         return list(self.program.function(func_name).param_names)
+
+    @property
+    def needs_deep_stack(self) -> bool:
+        """Whether calls may recurse deeper than an ordinary stack: the program recurses or builds ADT values.
+
+        The compiler can decide it by ``info["recursive"]``.
+        """
+        told = self.info.get("recursive")
+        return (
+            bool(told)
+            if told is not None
+            else bool(self.program.recursive_functions()) or self.program.makes_adt_values()
+        )
 
     def runnable(self) -> tvm.runtime.Module:
         """Return the module in a form that runs here: kernels that are still source or objects are built first.
