@@ -15,6 +15,7 @@ from .expr import (
     const,
     var,
 )
+from .tuple_wrapper import TupleWrapper
 from .types import (
     Any,
     Dim,
@@ -48,6 +49,7 @@ __all__ = [
     "Tuple",
     "TupleGetItem",
     "TupleType",
+    "TupleWrapper",
     "Type",
     "TypeVar",
     "Var",
