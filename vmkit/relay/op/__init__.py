@@ -3,8 +3,10 @@
 from . import (
     broadcast,
     elementwise,
+    join,
     rank,
     shape,
+    transform,
 )
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, operator
 
@@ -13,6 +15,8 @@ __all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
 _FAMILIES = (
     broadcast,
     elementwise,
+    join,
     rank,
     shape,
+    transform,
 )
