@@ -1,5 +1,6 @@
 """Relay's node classes: types and expressions."""
 
+from . import dims
 from .expr import (
     Call,
     Constant,
@@ -25,10 +26,11 @@ from .types import (
     TupleType,
     Type,
     TypeVar,
+    dim_text,
     scalar_type,
     type_text,
 )
-from .visit import children, post_order
+from .visit import children, free_vars, post_order, rewrite
 
 __all__ = [
     "Any",
@@ -53,7 +55,11 @@ __all__ = [
     "Var",
     "children",
     "const",
+    "dim_text",
+    "dims",
+    "free_vars",
     "post_order",
+    "rewrite",
     "scalar_type",
     "type_text",
     "var",
