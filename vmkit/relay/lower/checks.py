@@ -7,7 +7,8 @@ Relax has one check that needs no Python at run time and that may stand between 
 
 from __future__ import annotations
 
-from tvm import relax
+import tvm
+from tvm import relax, tirx
 
 from ...failures import FIRST_CHECK
 from ..ir import dims
@@ -29,4 +30,8 @@ class RuntimeChecks:
         self.messages[str(number)] = message
         # VMShapeLower evaluates a composite expression only where a binding of its own holds it.
         given = builder.emit(relax.ShapeExpr([dims.as_expr(actual), dims.as_expr(number)]))
-        builder.match_cast(given, relax.ShapeType([dims.as_expr(expected), dims.as_expr(number)]))
+        # A symbol by itself would be taken for one that the cast defines, and the check optimised away.
+        wanted = dims.as_expr(expected)
+        if isinstance(wanted, tvm.ir.Var):
+            wanted = tirx.Add(wanted, tirx.IntImm("int64", 0))
+        builder.match_cast(given, relax.ShapeType([wanted, dims.as_expr(number)]))
