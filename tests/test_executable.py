@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 import tvm
 import vm_programs
+from tvm import relax
 
 from vmkit import archive, executable, host
 from vmkit.archive import read_archive, write_archive
-from vmkit.errors import ExecutableError, VMKitError
+from vmkit.errors import DeviceError, ExecutableError, VMKitError
 from vmkit.executable import Executable, load
 from vmkit.machine import VirtualMachine
 from vmkit.signature import Signature, TensorSpec
@@ -291,6 +292,24 @@ def test_code_for_another_machine_is_refused_before_it_is_loaded(
     monkeypatch.setattr(executable, "_load_library", lambda *_: pytest.fail("the library was loaded"))
     assert text in failure(saved)
     assert "compile the model for this machine" in failure(saved)
+
+
+def test_an_executable_for_cuda_is_written_anywhere_and_loaded_where_cuda_is(tmp_path: Path) -> None:
+    mod, signature = vm_programs.double()
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, tvm.target.Target("llvm"))
+    with target:
+        module = relax.build(mod, target, relax_pipeline=relax.get_default_pipeline(target)).mod
+    built = Executable(module, {"main": signature}, target)
+    assert built.device_kind == "cuda"
+    with pytest.raises(DeviceError, match=r"Unable to find a physical device \(from among the 1 given\).* type cuda"):
+        VirtualMachine(built, "cpu")
+    path = tmp_path / "model.vmx"
+    built.export(path)
+    if tvm.cuda().exist:
+        x = np.ones((64, 64), "float32")
+        np.testing.assert_array_equal(VirtualMachine(load(path), "cuda").run(x).numpy(), 2 * x)
+    else:
+        assert "cannot be loaded here: " in failure(path) and "cuda" in failure(path)
 
 
 def test_a_library_that_does_not_load_says_why(saved: Path, tmp_path: Path) -> None:

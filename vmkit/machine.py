@@ -351,13 +351,13 @@ def _match_target(executable: Executable, devices: Sequence[Device]) -> None:
     if wanted is not None and wanted not in kinds:
         raise DeviceError(
             f"Unable to find a physical device (from among the {len(devices)} given) to match the virtual device with "
-            f"device type {wanted}: the executable was built for {executable.target}, the devices are "
-            f"{', '.join(map(str, devices))}"
+            f"device type {wanted}: the executable was built for {wanted}, the devices are "
+            f"{', '.join(map(str, devices))}; pass device={wanted!r}, or compile for another target"
         )
     if wanted == "cpu" and kinds[0] != "cpu":
         raise DeviceError(
-            f"the executable was built for {executable.target}, which runs on the CPU, but device "
-            f"{devices[0]} was asked for; compile for it or pass device='cpu'"
+            f"the executable was built for the CPU, but device {devices[0]} was asked for; "
+            "compile for it or pass device='cpu'"
         )
 
 
