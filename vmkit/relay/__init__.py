@@ -28,6 +28,7 @@ from .ir import (
     var,
 )
 from .op.registry import namespace
+from .text import astext, fromtext, parse, parse_expr
 
 __all__ = [
     "Any",
@@ -48,10 +49,14 @@ __all__ = [
     "Type",
     "TypeVar",
     "Var",
+    "astext",
     "const",
+    "fromtext",
     "image",
     "nn",
     "op",
+    "parse",
+    "parse_expr",
     "scalar_type",
     "transform",
     "var",
