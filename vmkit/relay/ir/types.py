@@ -27,7 +27,9 @@ __all__ = [
     "TupleType",
     "Type",
     "TypeVar",
+    "dim_text",
     "scalar_type",
+    "type_text",
 ]
 
 

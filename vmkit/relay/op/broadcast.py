@@ -13,7 +13,7 @@ from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import require_tensor
 from .registry import OpPattern, operator
 
-__all__ = ["broadcast_lowering", "broadcast_shapes"]
+__all__ = ["broadcast_dim", "broadcast_indices", "broadcast_lowering", "broadcast_shapes"]
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
@@ -41,14 +41,14 @@ def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax
     shapes = [context.shape(v) for v in values]
     rank = max(len(s) for s in shapes)
     padded = [[1] * (rank - len(s)) + s for s in shapes]
-    result = [_result_dim(context, position, column) for position, column in enumerate(zip(*padded, strict=True))]
+    result = [broadcast_dim(context, position, column) for position, column in enumerate(zip(*padded, strict=True))]
 
     def compute(tensors: list[te.Tensor], shapes: list[list[Dim]], whole: list[Dim]) -> te.Tensor:
         def element(*indices: Any) -> Any:
             reads = []
             for tensor, shape in zip(tensors, shapes, strict=True):
                 skip = rank - len(tensor.shape)
-                reads.append(tensor(*_indices(shape[skip:], whole[skip:], indices[skip:])))
+                reads.append(tensor(*broadcast_indices(shape[skip:], whole[skip:], indices[skip:])))
             return combine(*reads)
 
         return te.compute([dims.as_expr(d) for d in whole], element, name="broadcast")
@@ -58,7 +58,7 @@ def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax
     return context.te(compute, list(values), padded, result, pattern=pattern)
 
 
-def _result_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
+def broadcast_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
     """Return one dimension of the result, with a run-time check for every operand that may not fit."""
     distinct: list[Dim] = []
     for dim in column:
@@ -88,7 +88,8 @@ def _first_not_one(column: Sequence[Dim]) -> Dim:
     return result
 
 
-def _indices(shape: Sequence[Dim], result: Sequence[Dim], indices: Sequence[Any]) -> list[Any]:
+def broadcast_indices(shape: Sequence[Dim], result: Sequence[Dim], indices: Sequence[Any]) -> list[Any]:
+    """Return the indices at which a kernel reads an operand of a shape, for indices of the broadcast result."""
     chosen = []
     for dim, whole, index in zip(shape, result, indices, strict=True):
         if dims.equal(dim, whole):
