@@ -34,6 +34,7 @@ from .ir import (
     var,
 )
 from .op.registry import namespace
+from .text import astext, fromtext, parse, parse_expr
 
 __all__ = [
     "Any",
@@ -55,13 +56,17 @@ __all__ = [
     "Type",
     "TypeVar",
     "Var",
+    "astext",
     "const",
     "create_executor",
     "free_vars",
+    "fromtext",
     "frontend",
     "image",
     "nn",
     "op",
+    "parse",
+    "parse_expr",
     "scalar_type",
     "transform",
     "var",
