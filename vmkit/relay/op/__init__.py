@@ -3,9 +3,11 @@
 from . import (
     broadcast,
     elementwise,
+    index,
     join,
     rank,
     shape,
+    slice,
     transform,
 )
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, operator
@@ -15,8 +17,10 @@ __all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
 _FAMILIES = (
     broadcast,
     elementwise,
+    index,
     join,
     rank,
     shape,
+    slice,
     transform,
 )
