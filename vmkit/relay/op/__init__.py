@@ -2,10 +2,12 @@
 
 from . import (
     broadcast,
+    create,
     elementwise,
     index,
     join,
     rank,
+    reduce,
     shape,
     slice,
     transform,
@@ -16,10 +18,12 @@ __all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
 
 _FAMILIES = (
     broadcast,
+    create,
     elementwise,
     index,
     join,
     rank,
+    reduce,
     shape,
     slice,
     transform,
