@@ -4,12 +4,14 @@ from . import (
     broadcast,
     create,
     elementwise,
+    expand,
     index,
     join,
     rank,
     reduce,
     shape,
     slice,
+    sort,
     transform,
 )
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, operator
@@ -20,11 +22,13 @@ _FAMILIES = (
     broadcast,
     create,
     elementwise,
+    expand,
     index,
     join,
     rank,
     reduce,
     shape,
     slice,
+    sort,
     transform,
 )
