@@ -79,7 +79,8 @@ def loops(
             buffers, lists = iter(inputs), iter(sizes)
             with IRBuilder() as builder, T.seq_scope():
                 body(list(outputs), *[next(lists) if isinstance(a, list) else next(buffers) for a in args])
-            return builder.get()
+            # The scope that holds several statements is of no use to the code generator.
+            return builder.get().body
 
         whole = [[dims.as_expr(d) for d in s] for s in shapes]
         return te.extern(whole, operands, statement, dtype=dtypes, name=name or "loops")

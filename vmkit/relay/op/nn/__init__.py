@@ -1,0 +1,1 @@
+"""Relay's ``nn`` operators, by family."""
