@@ -24,6 +24,7 @@ from .ir import (
     Tuple,
     TupleGetItem,
     TupleType,
+    TupleWrapper,
     Type,
     TypeVar,
     Var,
@@ -33,6 +34,7 @@ from .ir import (
     var,
 )
 from .op.registry import namespace
+from .text import astext, fromtext, parse, parse_expr
 
 __all__ = [
     "Any",
@@ -50,16 +52,21 @@ __all__ = [
     "Tuple",
     "TupleGetItem",
     "TupleType",
+    "TupleWrapper",
     "Type",
     "TypeVar",
     "Var",
+    "astext",
     "const",
     "create_executor",
     "free_vars",
+    "fromtext",
     "frontend",
     "image",
     "nn",
     "op",
+    "parse",
+    "parse_expr",
     "scalar_type",
     "transform",
     "var",

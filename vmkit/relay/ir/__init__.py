@@ -16,6 +16,7 @@ from .expr import (
     const,
     var,
 )
+from .tuple_wrapper import TupleWrapper
 from .types import (
     Any,
     Dim,
@@ -50,6 +51,7 @@ __all__ = [
     "Tuple",
     "TupleGetItem",
     "TupleType",
+    "TupleWrapper",
     "Type",
     "TypeVar",
     "Var",

@@ -1,0 +1,37 @@
+"""Relay programs compiled for the CPU and run on numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import vmkit
+from vmkit.relay import Function, Tuple, Var
+
+
+def compiled(params: Sequence[Var], *results: Any) -> Callable[..., Any]:
+    """Return a Python function that runs a Relay function; several results come as a tuple."""
+    body = results[0] if len(results) == 1 else Tuple(results)
+    machine = vmkit.VirtualMachine(vmkit.compile(Function(params, body), target="llvm"), vmkit.device("cpu"))
+    return lambda *arrays: as_numpy(machine.run(*arrays))
+
+
+def as_numpy(value: Any) -> Any:
+    """Return a runtime value as numpy arrays; tuples stay tuples."""
+    if hasattr(value, "numpy"):
+        return value.numpy()
+    return tuple(as_numpy(v) for v in value)
+
+
+def assert_same(actual: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-6) -> None:
+    """Assert that results agree in structure, shape, data type and value."""
+    if isinstance(expected, tuple | list):
+        assert isinstance(actual, tuple) and len(actual) == len(expected)
+        for a, e in zip(actual, expected, strict=True):
+            assert_same(a, e, rtol, atol)
+        return
+    expected = np.asarray(expected)
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
