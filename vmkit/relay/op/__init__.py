@@ -1,8 +1,8 @@
 """Relay's operators, by family; importing this package registers all of them."""
 
-from . import broadcast, elementwise, shape
+from . import broadcast, elementwise, shape, sizes
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, operator
 
 __all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
 
-_FAMILIES = (broadcast, elementwise, shape)
+_FAMILIES = (broadcast, elementwise, shape, sizes)
