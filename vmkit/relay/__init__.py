@@ -1,7 +1,11 @@
 """Relay: a functional language for tensor programs, as a dialect of TVM's own IR.
 
-The builders of operators are reached by their Relay names: ``relay.add``, ``relay.nn.conv2d``, ``relay.image.resize2d``.
+The builders of operators are reached by their Relay names: ``relay.add``, ``relay.nn.conv2d`` and so on.
 """
+
+import importlib
+from typing import TYPE_CHECKING
+from typing import Any as _AnyValue
 
 from . import image, nn, op, transform
 from .ir import (
@@ -9,8 +13,8 @@ from .ir import (
     Call,
     Constant,
     Expr,
-    FuncType,
     Function,
+    FuncType,
     GlobalVar,
     If,
     IncompleteType,
@@ -20,10 +24,12 @@ from .ir import (
     Tuple,
     TupleGetItem,
     TupleType,
+    TupleWrapper,
     Type,
     TypeVar,
     Var,
     const,
+    free_vars,
     scalar_type,
     var,
 )
@@ -45,10 +51,14 @@ __all__ = [
     "Tuple",
     "TupleGetItem",
     "TupleType",
+    "TupleWrapper",
     "Type",
     "TypeVar",
     "Var",
     "const",
+    "create_executor",
+    "free_vars",
+    "frontend",
     "image",
     "nn",
     "op",
@@ -57,7 +67,22 @@ __all__ = [
     "var",
 ]
 
-__getattr__, _operator_names = namespace("")
+if TYPE_CHECKING:
+    from ..executor import create_executor
+    from . import frontend
+
+_operator, _operator_names = namespace("")
+# What stands above Relay, or costs an import of its own, is found when first used.
+_LATER = {"create_executor": "vmkit.executor"}
+_LATER_MODULES = ("frontend",)
+
+
+def __getattr__(name: str) -> _AnyValue:
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
+    if name in _LATER_MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    return _operator(name)
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,6 @@
 """Relay's node classes: types and expressions."""
 
+from . import dims
 from .expr import (
     Call,
     Constant,
@@ -15,6 +16,7 @@ from .expr import (
     const,
     var,
 )
+from .tuple_wrapper import TupleWrapper
 from .types import (
     Any,
     Dim,
@@ -25,10 +27,11 @@ from .types import (
     TupleType,
     Type,
     TypeVar,
+    dim_text,
     scalar_type,
     type_text,
 )
-from .visit import children, post_order
+from .visit import children, free_vars, post_order, rewrite
 
 __all__ = [
     "Any",
@@ -48,12 +51,17 @@ __all__ = [
     "Tuple",
     "TupleGetItem",
     "TupleType",
+    "TupleWrapper",
     "Type",
     "TypeVar",
     "Var",
     "children",
     "const",
+    "dim_text",
+    "dims",
+    "free_vars",
     "post_order",
+    "rewrite",
     "scalar_type",
     "type_text",
     "var",

@@ -7,6 +7,7 @@ dimensions, which ``Any`` cannot say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any as AnyValue
 
@@ -25,7 +26,9 @@ __all__ = [
     "TupleType",
     "Type",
     "TypeVar",
+    "dim_text",
     "scalar_type",
+    "type_text",
 ]
 
 
@@ -87,7 +90,7 @@ class TensorType(Type):
     def __str__(self) -> str:
         if len(self.shape) == 0:
             return self.dtype
-        dims = ", ".join(str(d) for d in self.shape)
+        dims = ", ".join(dim_text(d) for d in self.shape)
         return f"Tensor[({dims}), {self.dtype}]"
 
 
@@ -157,6 +160,11 @@ class IncompleteType(Type):
 def scalar_type(dtype: str) -> TensorType:
     """Return the type of a 0-dimensional tensor."""
     return TensorType((), dtype)
+
+
+def dim_text(dim: Dim) -> str:
+    """Return a dimension as text: ``4``, ``?``, ``n``, ``n * 2 + 1``."""
+    return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", str(dim))
 
 
 def type_text(ty: Type) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 
-__all__ = ["children", "post_order"]
+__all__ = ["children", "free_vars", "post_order", "rewrite"]
 
 _CHILDREN: dict[type, Callable[[Any], list[Any]]] = {
     Call: lambda e: [e.op, *e.args],
@@ -28,15 +28,67 @@ def children(expr: Any) -> list[Any]:
     return _CHILDREN[type(expr)](expr)
 
 
-def post_order(expr: Any) -> Iterator[Any]:
-    """Yield every expression below and including `expr` once, each after its children."""
+def post_order(expr: Any, stop: Container[Any] = ()) -> Iterator[Any]:
+    """Yield every expression below and including `expr` once, each after its children; leave out those in `stop`."""
     seen: set[Any] = set()
     stack: list[tuple[Any, bool]] = [(expr, False)]
     while stack:
         node, is_done = stack.pop()
         if is_done:
             yield node
-        elif node not in seen:
+        elif node not in seen and node not in stop:
             seen.add(node)
             stack.append((node, True))
             stack += [(child, False) for child in reversed(children(node))]
+
+
+_REBUILD: dict[type, Callable[[Any, list[Any]], Any]] = {
+    Call: lambda e, new: Call(new[0], new[1:], e.attrs, list(e.type_args), e.span),
+    Function: lambda e, new: Function(new[:-1], new[-1], e.ret_type, list(e.type_params), e.attrs, e.span),
+    If: lambda e, new: If(*new, e.span),
+    Let: lambda e, new: Let(*new, e.span),
+    Tuple: lambda e, new: Tuple(new, e.span),
+    TupleGetItem: lambda e, new: TupleGetItem(new[0], e.index, e.span),
+}
+
+
+def rewrite(
+    expr: Any,
+    substitutions: Mapping[Any, Any],
+    replace: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return an expression with parts of it replaced; sharing is kept, and so is what does not change.
+
+    Parameters
+    ----------
+    expr : Expr or Function
+        The expression.
+    substitutions : mapping
+        Expressions and what stands in their place; nothing below such an expression is looked at.
+    replace : callable, optional
+        Takes every other node, its parts replaced already, and returns what shall stand in its place.
+    """
+    done: dict[Any, Any] = dict(substitutions)
+    for node in post_order(expr, stop=done):
+        old = children(node)
+        new = [done[c] for c in old]
+        if not all(a.same_as(b) for a, b in zip(old, new, strict=True)):
+            node_now = _REBUILD[type(node)](node, new)
+        else:
+            node_now = node
+        done[node] = replace(node_now) if replace is not None else node_now
+    return done[expr]
+
+
+def free_vars(expr: Any) -> list[Var]:
+    """Return the variables that an expression uses and does not bind, in order of first use."""
+    bound: set[Var] = set()
+    used: dict[Var, None] = {}
+    for node in post_order(expr):
+        if isinstance(node, Function):
+            bound.update(node.params)
+        elif isinstance(node, Let):
+            bound.add(node.var)
+        elif isinstance(node, Var):
+            used[node] = None
+    return [variable for variable in used if variable not in bound]

@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from tvm.ir import GlobalVar, Op
 
 from ...errors import CompileError, VMKitError
-from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem
 from ..ir.types import type_text
 from ..op.registry import OpEntry, entry
 from .checks import RuntimeChecks

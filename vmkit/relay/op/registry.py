@@ -66,6 +66,7 @@ class OpEntry:
     compute: Callable[..., Any] | None
     lower: Callable[..., Any] | None
     builder: Callable[..., Any]
+    is_pure: bool = True
 
     @property
     def op(self) -> Op:
@@ -95,6 +96,7 @@ def operator(
     attrs: type[Attrs] | None = None,
     level: int,
     pattern: OpPattern = OpPattern.OPAQUE,
+    pure: bool = True,
 ) -> Callable[[C], C]:
     """Register the decorated class as the operator `name`.
 
@@ -110,6 +112,8 @@ def operator(
         Relay's support level (1, 2, 3, 4, 5, 6, 10, 11).
     pattern : OpPattern
         The fusion pattern of the kernel.
+    pure : bool
+        Whether equal inputs give equal results; what is not (random numbers, printing) is never folded or merged.
     """
 
     def decorate(cls: C) -> C:
@@ -131,6 +135,7 @@ def operator(
             compute=getattr(cls, "compute", None),
             lower=getattr(cls, "lower", None),
             builder=own_builder or _default_builder(name, inputs, attrs, doc),
+            is_pure=pure,
         )
         REGISTRY[name] = made
         _tvm_ir.RegisterOp(name, doc)
@@ -156,7 +161,7 @@ def build(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def namespace(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the module-level ``__getattr__`` and ``__dir__`` that serve the builders whose names begin with `prefix`."""
+    """Return a module's ``__getattr__`` and ``__dir__`` that serve the builders whose names begin with `prefix`."""
 
     def get(name: str) -> Any:
         found = REGISTRY.get(prefix + name)
@@ -170,9 +175,7 @@ def namespace(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]
     return get, names
 
 
-def _default_builder(
-    name: str, inputs: Sequence[str], attrs: type[Attrs] | None, doc: str
-) -> Callable[..., Any]:
+def _default_builder(name: str, inputs: Sequence[str], attrs: type[Attrs] | None, doc: str) -> Callable[..., Any]:
     """Return ``f(*inputs, **attributes)`` with a real signature, so that help() and editors show it."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [
@@ -182,9 +185,7 @@ def _default_builder(
     has_star = bool(inputs) and inputs[-1].startswith("*")
     for field in attrs.declared if attrs is not None else ():
         parameters.append(
-            inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY if has_star else kind, default=field.default
-            )
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY if has_star else kind, default=field.default)
         )
     # Required attributes may follow optional ones in Relay's own order; Python wants them first.
     signature = inspect.Signature(

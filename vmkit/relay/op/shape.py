@@ -16,9 +16,10 @@ from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Bool, Dims, DType, attrs_node
 from .elementwise import require_tensor
+from .kernel import chosen
 from .registry import OpPattern, entry, operator
 
-__all__ = ["reshaped"]
+__all__ = ["ShapeOf", "reshape_value", "reshaped", "shape_text"]
 
 
 def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
@@ -34,7 +35,7 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
     def take() -> Dim:
         nonlocal at
         if at >= len(source):
-            raise TypeCheckError(f"newshape {_text(newshape)} refers to more dimensions than {_text(shape)} has")
+            raise TypeCheckError(f"newshape {shape_text(newshape)} refers to more dimensions than {shape_text(shape)} has")
         at += 1
         return source[at - 1]
 
@@ -47,7 +48,7 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
             result.append(take())
         elif value == -1:
             if inferred is not None:
-                raise TypeCheckError(f"newshape {_text(newshape)} has more than one -1")
+                raise TypeCheckError(f"newshape {shape_text(newshape)} has more than one -1")
             inferred = len(result)
             result.append(-1)
             at += 1
@@ -59,21 +60,21 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
         elif value == -4:
             result += _split(take(), values, newshape)
         else:
-            raise TypeCheckError(f"newshape {_text(newshape)} has {value}; -4 is the smallest special value")
+            raise TypeCheckError(f"newshape {shape_text(newshape)} has {value}; -4 is the smallest special value")
     if inferred is not None:
         rest = dims.product(d for i, d in enumerate(result) if i != inferred)
         if isinstance(rest, int) and rest == 0:
-            raise TypeCheckError(f"-1 in newshape {_text(newshape)} cannot be told: the other dimensions hold nothing")
+            raise TypeCheckError(f"-1 in newshape {shape_text(newshape)} cannot be told: the other dimensions hold nothing")
         result[inferred] = dims.floordiv(dims.product(shape), rest)
     return result
 
 
 def _split(whole: Dim, values: list[Dim], newshape: Sequence[Dim]) -> list[Dim]:
     if len(values) < 2:
-        raise TypeCheckError(f"-4 in newshape {_text(newshape)} takes two values after it")
+        raise TypeCheckError(f"-4 in newshape {shape_text(newshape)} takes two values after it")
     first, second = values.pop(0), values.pop(0)
     if first == -1 and second == -1:
-        raise TypeCheckError(f"-4 in newshape {_text(newshape)} may have one -1 after it, not two")
+        raise TypeCheckError(f"-4 in newshape {shape_text(newshape)} may have one -1 after it, not two")
     if isinstance(first, int) and first == -1:
         return [dims.floordiv(whole, second), second]
     if isinstance(second, int) and second == -1:
@@ -81,7 +82,7 @@ def _split(whole: Dim, values: list[Dim], newshape: Sequence[Dim]) -> list[Dim]:
     return [first, second]
 
 
-def _text(shape: Sequence[Dim]) -> str:
+def shape_text(shape: Sequence[Dim]) -> str:
     return f"({', '.join(str(d) for d in shape)})"
 
 
@@ -121,7 +122,7 @@ class Reshape:
         shape = _target(attrs, list(source.shape))
         have, want = dims.product(source.shape), dims.product(shape)
         if dims.equal(have, want) is False:
-            raise TypeCheckError(f"the new shape {_text(shape)} holds {want} elements, the input {have}")
+            raise TypeCheckError(f"the new shape {shape_text(shape)} holds {want} elements, the input {have}")
         return TensorType(shape, source.dtype)
 
     @staticmethod
@@ -165,18 +166,10 @@ class DynReshape:
                 values = [tirx.Select(v == 0, sizes[i], v) if i < len(sizes) else v for i, v in enumerate(values)]
             known = reduce(mul, [tirx.Select(v == -1, one, v) for v in values], one)
             rest = tirx.floordiv(total, tirx.max(known, one))
-            return te.compute((rank,), lambda i: _chosen(i, [tirx.Select(v == -1, rest, v) for v in values]))
+            return te.compute((rank,), lambda i: chosen(i, [tirx.Select(v == -1, rest, v) for v in values]))
 
         target = context.te(resolve, newshape, [dims.as_expr(d) for d in have], name="reshape_target")
         return reshape_value(context, data, context.read_dims(target))
-
-
-def _chosen(index: Any, values: Sequence[Any]) -> Any:
-    """Return the element of a short list that an index of a kernel selects."""
-    result = values[-1]
-    for position in range(len(values) - 2, -1, -1):
-        result = tirx.Select(index == position, values[position], result)
-    return result
 
 
 @attrs_node("relay.attrs.ShapeOfAttrs")
@@ -201,7 +194,7 @@ class ShapeOf:
             return context.emit(relax.op.zeros(relax.ShapeExpr([0]), attrs.dtype))
         # The kernel takes the tensor for its shape alone; it reads no element.
         def compute(tensor: te.Tensor, sizes: list[Any]) -> te.Tensor:
-            return te.compute((len(sizes),), lambda i: _chosen(i, sizes).astype(attrs.dtype), name="shape_of")
+            return te.compute((len(sizes),), lambda i: chosen(i, sizes).astype(attrs.dtype), name="shape_of")
 
         return context.te(compute, data, shape)
 

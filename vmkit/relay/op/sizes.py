@@ -11,8 +11,8 @@ from ..ir import dims
 from ..ir.types import TensorType, Type
 from .attrs import Attrs, Dim, Dims, DType, Ints, Str, attrs_node
 from .elementwise import require_tensor
-from .registry import OpPattern, operator
-from .shape import _chosen as chosen
+from .kernel import chosen
+from .registry import operator
 
 
 @attrs_node("relay.attrs.SizeTensorAttrs")

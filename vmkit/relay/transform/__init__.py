@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import tvm
+import tvm_ffi
 
+from ... import errors
+from .fold_constant import fold_constants
 from .infer_type import call_type, infer_expr, infer_module
 
-__all__ = ["InferType", "call_type", "infer_expr", "infer_module"]
+__all__ = ["InferType", "call_type", "fold_constants", "infer_expr", "infer_module"]
+
+# A Python error that crosses TVM's pass infrastructure comes back as the class registered under its name.
+for _name in errors.__all__:
+    if isinstance(getattr(errors, _name), type):
+        tvm_ffi.register_error(_name, getattr(errors, _name))
 
 
 def InferType() -> tvm.transform.Pass:

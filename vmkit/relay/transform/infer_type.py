@@ -116,8 +116,11 @@ class _Inference:
         self.solve_pending()
         for relation in self.pending:
             if not self.is_poisoned(relation.inputs):
-                missing = [f"{n}" for n, t in zip(relation.made.inputs, relation.inputs, strict=False)
-                           if not self.solver.is_known(t)]
+                missing = [
+                    f"{n}"
+                    for n, t in zip(relation.made.inputs, relation.inputs, strict=False)
+                    if not self.solver.is_known(t)
+                ]
                 self.errors.append(
                     f"in {relation.where}: the type of {', '.join(missing) or 'an input'} of {relation.made.name} "
                     "cannot be inferred; annotate the variable"
@@ -147,8 +150,9 @@ class _Inference:
             return hole
 
     def is_poisoned(self, types: Sequence[Type]) -> bool:
-        return any(self.solver.resolve(t) in self.poisoned for t in types
-                   if isinstance(self.solver.resolve(t), IncompleteType))
+        return any(
+            self.solver.resolve(t) in self.poisoned for t in types if isinstance(self.solver.resolve(t), IncompleteType)
+        )
 
     # -- expressions
 
@@ -308,5 +312,3 @@ def _location(expr: Any) -> str:
     if not isinstance(span, tvm.ir.Span):
         return ""
     return f" at {span.source_name.name}:{span.line}:{span.column}"
-
-

@@ -194,5 +194,7 @@ def _substitute_dim(dim: Dim, bound: dict[tvm.ir.Expr, Dim]) -> Dim:
         return Any()
     if isinstance(dim, tvm.ir.Var) and dim in bound:
         return bound[dim]
-    constants = {s: tvm.tirx.IntImm("int64", v) if isinstance(v, int) else v for s, v in bound.items() if not dims.is_any(v)}
+    constants = {
+        s: tvm.tirx.IntImm("int64", v) if isinstance(v, int) else v for s, v in bound.items() if not dims.is_any(v)
+    }
     return dims.substitute(dim, constants)

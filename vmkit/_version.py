@@ -1,0 +1,79 @@
+"""vmkit's version, and the check that the installed TVM is one it works with.
+
+A wrong apache-tvm-ffi does not fail: it kills the process later, inside ``save_json`` or MetaSchedule. So the versions
+are compared once, from the packages' metadata and before TVM is imported.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import logging
+import re
+import sys
+
+from vmkit.errors import VersionError
+
+__all__ = ["FFI_REQUIREMENT", "TVM_REQUIREMENT", "__version__", "require_compatible_tvm"]
+
+__version__ = "0.1.0"
+
+TVM_REQUIREMENT = "apache-tvm==0.27.*"
+FFI_REQUIREMENT = "apache-tvm-ffi>=0.1.14.post0,<0.1.15"
+
+logger = logging.getLogger(__name__)
+
+
+def require_compatible_tvm() -> None:
+    """Raise :class:`~vmkit.errors.VersionError` unless the installed TVM and tvm-ffi are ones that vmkit works with.
+
+    Only metadata is read; TVM is not imported. The error lists every package that is wrong and ends with the one
+    command that mends them all.
+    """
+    problems = [*_tvm_problems(), *_ffi_problems()]
+    if problems:
+        raise VersionError("\n".join(["TVM cannot be used as it is installed", *problems, _mend_command()]))
+
+
+def _tvm_problems() -> list[str]:
+    if _is_time_value_of_money():
+        return [
+            "  tvm: the package of that name on PyPI is another project (time value of money) and hides Apache TVM;"
+            f" first run: {sys.executable} -m pip uninstall tvm"
+        ]
+    version = _installed("apache-tvm")
+    if version is not None:
+        return [] if version.startswith("0.27.") else [f"  apache-tvm: {version} is installed, expected 0.27.*"]
+    if importlib.util.find_spec("tvm") is None:
+        return ["  apache-tvm: not installed, expected 0.27.*"]
+    logger.warning("TVM was not installed by pip, so its version was not checked; vmkit works with %s", TVM_REQUIREMENT)
+    return []
+
+
+def _ffi_problems() -> list[str]:
+    version = _installed("apache-tvm-ffi")
+    expected = "expected >=0.1.14.post0,<0.1.15 (others end in a crash of the process)"
+    if version is None:
+        return [f"  apache-tvm-ffi: not installed, {expected}"]
+    if re.match(r"0\.1\.14\.post\d+(\+|$)", version):
+        return []
+    return [f"  apache-tvm-ffi: {version} is installed, {expected}"]
+
+
+def _is_time_value_of_money() -> bool:
+    try:
+        summary = importlib.metadata.metadata("tvm")["Summary"]
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return "time value of money" in (summary or "").lower()
+
+
+def _installed(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _mend_command() -> str:
+    return f'  to mend it, run: {sys.executable} -m pip install "{TVM_REQUIREMENT}" "{FFI_REQUIREMENT}"'

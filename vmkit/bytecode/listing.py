@@ -1,0 +1,104 @@
+"""A VM program for people to read, under the headings that Relay's executable had. Not a format to parse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .program import VM_REGISTER, VOID_REGISTER, Arg, ArgKind, Call, Goto, If, Instruction, Program, Ret, TensorConstant
+
+__all__ = ["constants_text", "disassemble", "primitives_text", "stats"]
+
+_BUILTIN = "vm.builtin."
+
+
+def stats(program: Program) -> str:
+    """Return the counts of constants, globals and kernels with their names and shapes."""
+    tensors = [constant for constant in program.constants if isinstance(constant, TensorConstant)]
+    shapes = ", ".join(str(list(tensor.shape)) if tensor.shape else "scalar" for tensor in tensors)
+    globals_ = ", ".join(f'("{name}", {index})' for index, name in enumerate(program.globals))
+    size = sum(len(tensor.data) for tensor in tensors)
+    return (
+        "Relay VM executable statistics:\n"
+        f"  Constant shapes (# {len(tensors)}): [{shapes}]\n"
+        f"  Constant bytes: {size}\n"
+        f"  Globals (#{len(program.globals)}): [{globals_}]\n"
+        f"  Primitive ops (#{len(program.primitive_ops)}): [{', '.join(program.primitive_ops)}]\n"
+        f"  Instructions: {len(program.instructions)}\n"
+    )
+
+
+def disassemble(program: Program) -> str:
+    """Return the instructions of every function, numbered, with kernels and builtins by name."""
+    parts = []
+    for index, function in enumerate(program.vm_functions()):
+        lines = [
+            f"VM Function[{index}]: {function.name}({', '.join(function.param_names)})",
+            f"# reg file size = {function.register_file_size}",
+            f"# instruction count = {function.end - function.start}",
+        ]
+        for number, instruction in enumerate(program.instructions[function.start : function.end]):
+            lines.append(f"{number:>4}: {_instruction(program, instruction, number)}")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def constants_text(program: Program) -> str:
+    """Return one line per constant tensor: shape, dtype, values (the first few), device index."""
+    lines = []
+    tensors = [constant for constant in program.constants if isinstance(constant, TensorConstant)]
+    for index, tensor in enumerate(tensors):
+        values = np.array2string(tensor.numpy(), threshold=8, separator=", ").replace("\n", "")
+        shape = f"({', '.join(map(str, tensor.shape))})"
+        lines.append(
+            f"VM Const[{index}]: NDArray[{shape},{tensor.dtype_name},({tensor.device[0]},{tensor.device[1]})]="
+            f"{values} on device index {tensor.device[1]}\n"
+        )
+    return "".join(lines)
+
+
+def primitives_text(program: Program) -> str:
+    """Return one line per kernel."""
+    return "".join(f"VM PackedFunc[{index}]: {name}\n" for index, name in enumerate(program.primitive_ops))
+
+
+def _instruction(program: Program, instruction: Instruction, number: int) -> str:
+    match instruction:
+        case Call(destination, callee, args):
+            function = program.functions[callee]
+            name = function.name.removeprefix(_BUILTIN)
+            if name == function.name:
+                name = ("invoke_packed " if function.kind == 0 else "invoke ") + name
+            into = "" if destination == VOID_REGISTER else f"%{destination} = "
+            return f"{into}{name}({', '.join(_arg(program, arg) for arg in args)})"
+        case Ret(result):
+            return f"ret {_register(result)}"
+        case Goto(offset):
+            return f"goto {number + offset}"
+        case If(condition, offset):
+            return f"if {_register(condition)} else goto {number + offset}"
+
+
+def _arg(program: Program, arg: Arg) -> str:
+    match arg.kind:
+        case ArgKind.REGISTER:
+            return _register(arg.value)
+        case ArgKind.IMMEDIATE:
+            return str(arg.value)
+        case ArgKind.CONSTANT:
+            return _constant(arg.value, program.constants[arg.value])
+        case ArgKind.FUNCTION:
+            return f"@{program.functions[arg.value].name}"
+
+
+def _constant(index: int, value: Any) -> str:
+    if isinstance(value, TensorConstant):
+        return f"c[{index}]:{value.dtype_name}{list(value.shape)}"
+    if isinstance(value, str):
+        return repr(value)
+    return str(value)
+
+
+def _register(number: int) -> str:
+    return {VOID_REGISTER: "void", VM_REGISTER: "vm"}.get(number, f"%{number}")

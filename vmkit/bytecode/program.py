@@ -1,0 +1,238 @@
+"""A VM program as data: functions, constants and instructions, and the rules that a well-formed one keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from ..errors import ExecutableError
+
+__all__ = [
+    "SPECIAL_REGISTER",
+    "VM_REGISTER",
+    "VOID_REGISTER",
+    "Arg",
+    "ArgKind",
+    "Call",
+    "FunctionKind",
+    "Goto",
+    "If",
+    "Instruction",
+    "Program",
+    "Ret",
+    "TensorConstant",
+    "VMFunction",
+]
+
+SPECIAL_REGISTER = 1 << 54
+VOID_REGISTER = SPECIAL_REGISTER
+VM_REGISTER = SPECIAL_REGISTER + 1
+
+
+class FunctionKind(IntEnum):
+    """Where the code of a function is."""
+
+    PACKED = 0
+    VM = 1
+    VM_TIR = 2
+
+
+class ArgKind(IntEnum):
+    """What the value of an argument means."""
+
+    REGISTER = 0
+    IMMEDIATE = 1
+    CONSTANT = 2
+    FUNCTION = 3
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One argument of a call: a register, a small integer, or an index of a constant or function."""
+
+    kind: ArgKind
+    value: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """Call a function of the table; `destination` may be :data:`VOID_REGISTER`."""
+
+    destination: int
+    function: int
+    args: tuple[Arg, ...]
+
+
+@dataclass(frozen=True)
+class Ret:
+    """Return the value of a register."""
+
+    result: int
+
+
+@dataclass(frozen=True)
+class Goto:
+    """Go on `offset` instructions from here."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class If:
+    """Go on with the next instruction, or `false_offset` from here if the condition's register holds zero."""
+
+    condition: int
+    false_offset: int
+
+
+Instruction = Call | Ret | Goto | If
+
+
+@dataclass(frozen=True)
+class TensorConstant:
+    """A constant tensor as stored: the DLPack dtype triple, the device, the shape and the bytes."""
+
+    dtype: tuple[int, int, int]
+    device: tuple[int, int]
+    shape: tuple[int, ...]
+    data: bytes
+    reserved: int = 0
+
+    @property
+    def dtype_name(self) -> str:
+        """The dtype's name, such as ``float32``."""
+        return dtype_name(self.dtype)
+
+    def numpy(self) -> np.ndarray:
+        """Return the values as a read-only array; a dtype that numpy lacks comes as raw ``uint8`` bytes."""
+        known = {"bfloat16": "uint16"}.get(self.dtype_name, self.dtype_name)
+        try:
+            return np.frombuffer(self.data, known).reshape(self.shape)
+        except (TypeError, ValueError):
+            return np.frombuffer(self.data, "uint8")
+
+
+@dataclass(frozen=True)
+class DTypeConstant:
+    """A constant dtype, as the DLPack triple of code, bits and lanes."""
+
+    dtype: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        return dtype_name(self.dtype)
+
+
+@dataclass(frozen=True)
+class VMFunction:
+    """A row of the function table. Only functions of kind VM have instructions and registers."""
+
+    kind: FunctionKind
+    name: str
+    start: int
+    end: int
+    num_args: int
+    register_file_size: int
+    param_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The code half of an executable.
+
+    `constants` holds :class:`TensorConstant`, :class:`DTypeConstant`, ``tuple`` (shapes), ``str``, ``int``, ``float``.
+    """
+
+    version: str
+    functions: tuple[VMFunction, ...]
+    memory_scopes: tuple[tuple[int, str], ...]
+    constants: tuple[Any, ...]
+    instructions: tuple[Instruction, ...] = field(repr=False)
+
+    def vm_functions(self) -> Iterator[VMFunction]:
+        """Yield the functions that have bytecode, in the table's order."""
+        return (function for function in self.functions if function.kind == FunctionKind.VM)
+
+    @property
+    def globals(self) -> list[str]:
+        """The names of the functions that can be called from outside."""
+        return [function.name for function in self.functions if function.kind != FunctionKind.PACKED]
+
+    @property
+    def primitive_ops(self) -> list[str]:
+        """The names of the kernels: packed functions that are not the VM's own."""
+        packed = (function.name for function in self.functions if function.kind == FunctionKind.PACKED)
+        return [name for name in packed if not name.startswith("vm.builtin.")]
+
+    def function(self, name: str) -> VMFunction:
+        """Return a function that can be called from outside."""
+        for candidate in self.functions:
+            if candidate.name == name and candidate.kind != FunctionKind.PACKED:
+                return candidate
+        raise ExecutableError(f"Cannot find function {name} in executable; it has {', '.join(self.globals) or 'none'}")
+
+    def validate(self) -> None:
+        """Raise if an instruction refers to a register, constant, function or instruction that does not exist.
+
+        The VM does not look at this itself: bad bytecode reads and writes foreign memory there.
+        """
+        for function in self.vm_functions():
+            if not 0 <= function.start < function.end <= len(self.instructions):
+                raise ExecutableError(
+                    f"bytecode of {function.name}: instructions {function.start} to {function.end} of "
+                    f"{len(self.instructions)}"
+                )
+            if not function.num_args == len(function.param_names) <= function.register_file_size:
+                raise ExecutableError(f"bytecode of {function.name}: parameters and registers do not agree")
+            for position in range(function.start, function.end):
+                problem = self._problem(function, position)
+                if problem:
+                    raise ExecutableError(f"bytecode of {function.name}, instruction {position}: {problem}")
+
+    def _problem(self, function: VMFunction, position: int) -> str:
+        instruction = self.instructions[position]
+        last = position == function.end - 1
+        if last and isinstance(instruction, Call | If):
+            return "runs past the end of its function"
+        match instruction:
+            case Call(destination, callee, args):
+                if not 0 <= callee < len(self.functions):
+                    return f"calls function {callee} of {len(self.functions)}"
+                if destination != VOID_REGISTER and not 0 <= destination < function.register_file_size:
+                    return f"writes register {destination} of {function.register_file_size}"
+                return next(filter(None, (self._arg_problem(function, arg) for arg in args)), "")
+            case Ret(result):
+                return self._arg_problem(function, Arg(ArgKind.REGISTER, result))
+            case Goto(offset):
+                return "" if function.start <= position + offset < function.end else f"jumps by {offset}"
+            case If(condition, offset):
+                if not function.start <= position + offset < function.end:
+                    return f"jumps by {offset}"
+                return self._arg_problem(function, Arg(ArgKind.REGISTER, condition))
+
+    def _arg_problem(self, function: VMFunction, arg: Arg) -> str:
+        limit = {
+            ArgKind.REGISTER: function.register_file_size,
+            ArgKind.CONSTANT: len(self.constants),
+            ArgKind.FUNCTION: len(self.functions),
+        }.get(arg.kind)
+        special = arg.kind == ArgKind.REGISTER and arg.value in (VOID_REGISTER, VM_REGISTER)
+        if limit is None or special or 0 <= arg.value < limit:
+            return ""
+        return f"reads {arg.kind.name.lower()} {arg.value} of {limit}"
+
+
+def dtype_name(dtype: tuple[int, int, int]) -> str:
+    """Return the name of a DLPack dtype: ``(2, 32, 1)`` is ``float32``."""
+    code, bits, lanes = dtype
+    if code == 6:
+        base = "bool"
+    else:
+        prefix = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat", 5: "complex"}.get(code, f"custom{code}_")
+        base = f"{prefix}{bits}"
+    if (code, bits) == (1, 1):
+        base = "bool"
+    return base if lanes == 1 else f"{base}x{lanes}"

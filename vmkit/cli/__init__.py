@@ -1,0 +1,80 @@
+"""The ``vmkit`` command: one module a sub-command, found in one table.
+
+A sub-command's module has ``add_arguments(parser)`` and ``run(arguments)``, which returns an :class:`ExitCode`. It is
+imported only when its command is given, and imports TVM and onnx only when it runs, so that ``vmkit --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+import traceback
+from collections.abc import Sequence
+from types import ModuleType
+
+from vmkit._version import __version__
+from vmkit.cli.exit_code import ExitCode
+from vmkit.errors import VMKitError
+
+__all__ = ["COMMANDS", "ExitCode", "main"]
+
+COMMANDS = {
+    "demo": "compile the small model that ships with vmkit, save it, load it and run it at two batch sizes",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line `arguments`, by default the process's own, and return the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser(words).parse_args(words, argparse.Namespace(verbose=0))
+    logging.basicConfig(level=_log_level(options.verbose), format="%(name)s: %(message)s", stream=sys.stderr)
+    try:
+        return int(_module(options.command).run(options))
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except (VMKitError, OSError) as error:
+        return _report(error, ExitCode.MODEL, str(error), options.verbose)
+    except Exception as error:
+        text = f"internal error: {type(error).__name__}: {error}\nrun again with -v for the traceback"
+        return _report(error, ExitCode.INTERNAL, text, options.verbose)
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "-v",
+        "--verbose",
+        action="count",
+        default=argparse.SUPPRESS,
+        help="say more on stderr, with tracebacks; -vv for all there is",
+    )
+    parser = argparse.ArgumentParser(
+        prog="vmkit",
+        description="Compile models once, with dynamic shapes, and run them on TVM's virtual machine.",
+        epilog="Exit codes: " + "; ".join(f"{int(code)} {code.meaning}" for code in ExitCode),
+        parents=[shared],
+    )
+    parser.add_argument("--version", action="version", version=f"vmkit {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".", parents=[shared])
+        if name in words:
+            _module(name).add_arguments(command)
+    return parser
+
+
+def _module(command: str) -> ModuleType:
+    return importlib.import_module(f"vmkit.cli.{command}")
+
+
+def _log_level(verbose: int) -> int:
+    return (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+
+
+def _report(error: BaseException, code: ExitCode, text: str, verbose: int) -> int:
+    if verbose:
+        traceback.print_exception(error, file=sys.stderr)
+    print(f"vmkit: {text}", file=sys.stderr)
+    return code

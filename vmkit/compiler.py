@@ -1,0 +1,275 @@
+"""What to build: models of every form to executables.
+
+:func:`compile` does all of it; :class:`VMCompiler` is the same in stages, as Relay's ``relay.vm.VMCompiler`` had them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tvm
+from tvm import relax
+
+from . import tophub
+from .errors import CompileError, ModelError, suggest
+from .executable import Executable
+from .options import CompilerOptions, current_options
+from .params import bind_params
+from .pipeline import Bytecode, generate_bytecode, link, optimize_relax
+from .relay import transform
+from .relay.ir import Function, const
+from .relay.lower import Lowered, lower_module
+from .relay.signature import relax_signatures, relay_signatures
+from .signature import Signature
+from .stack import on_deep_stack
+from .surroundings import Surroundings
+from .target import TargetPlan, canonical_target
+
+__all__ = ["VMCompiler", "compile", "load_model"]
+
+T = TypeVar("T")
+
+
+def compile(
+    model: Any,
+    target: Any = None,
+    target_host: Any = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+) -> Executable:
+    """Return an executable for a model.
+
+    Parameters
+    ----------
+    model : path, onnx.ModelProto, tvm.IRModule or relay.Function
+        An ONNX file or model; a Relay module, function, text file (``.relay``) or JSON file (``.json``); or a Relax
+        module.
+    target : optional
+        What to compile for; see :func:`vmkit.target.canonical_target`. By default this machine.
+    target_host : optional
+        The host that drives a device.
+    params : mapping, optional
+        Arrays to bind to parameters of ``main`` by name.
+    shapes : mapping, optional
+        For an ONNX model, shapes of inputs by name: ints, names of dimensions, or ``"?"``.
+
+    Raises
+    ------
+    ModelError, UnsupportedOperatorError, ParseError, TypeCheckError
+        When the model is at fault.
+    TargetError, OptionError, InputError
+        When an argument is.
+    CompileError
+        When a sound program cannot be compiled.
+    """
+    mod, own_params = load_model(model, shapes=shapes)
+    compiler = VMCompiler()
+    compiler.set_params({**own_params, **(params or {})})
+    compiler.lower(mod, target, target_host)
+    compiler.codegen()
+    return compiler.get_exec()
+
+
+def load_model(
+    model: Any, *, shapes: Mapping[str, Sequence[Any]] | None = None
+) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+    """Return a model of any form that :func:`compile` takes as a module and its parameters."""
+    if isinstance(model, str | Path):
+        return _load_file(Path(model), shapes)
+    if hasattr(model, "SerializeToString"):
+        return _from_onnx(model, shapes)
+    if shapes is not None:
+        raise ModelError("shapes are for ONNX models; a module declares the shapes of its parameters itself")
+    if isinstance(model, tvm.IRModule):
+        return model, {}
+    if isinstance(model, Function):
+        return tvm.IRModule({"main": model}), {}
+    raise ModelError(
+        f"a model is a path, an onnx.ModelProto, a tvm.IRModule or a relay.Function, not {type(model).__name__}"
+    )
+
+
+def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+    if not path.is_file():
+        beside = path.parent.iterdir() if path.parent.is_dir() else ()
+        raise ModelError(f"{path}: there is no such file{suggest(path.name, [p.name for p in beside])}")
+    match path.suffix:
+        case ".onnx":
+            return _from_onnx(str(path), shapes)
+        case ".relay" | ".txt":
+            from .relay.text import parse
+
+            return parse(path.read_text(encoding="utf-8"), path.name), {}
+        case ".json":
+            return tvm.ir.load_json(path.read_text(encoding="utf-8")), {}
+    raise ModelError(f"{path}: the suffix {path.suffix!r} is not one of .onnx, .relay, .txt, .json")
+
+
+def _from_onnx(model: Any, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+    from .relay.frontend import from_onnx
+
+    return from_onnx(model, shape=dict(shapes) if shapes is not None else None)
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A module between the two halves of compilation."""
+
+    code: Bytecode
+    plan: TargetPlan
+    signatures: dict[str, Signature]
+    info: dict[str, Any]
+
+
+class VMCompiler:
+    """Compilation in stages: ``set_params``, ``lower``, ``codegen``, ``get_exec``; or ``optimize`` alone.
+
+    One compiler compiles one module.
+
+    Examples
+    --------
+    >>> from vmkit import relay
+    >>> x = relay.var("x", shape=(relay.Any(), 2))
+    >>> compiler = VMCompiler()
+    >>> compiler.lower(tvm.IRModule({"main": relay.Function([x], relay.add(x, x))}), target="llvm")
+    >>> compiler.codegen()
+    >>> print(compiler.get_exec().signature)
+    main(x: float32[?, 2]) -> float32[?, 2]
+    """
+
+    def __init__(self) -> None:
+        self._params: dict[str, Any] = {}
+        self._program: _Program | None = None
+        self._executable: Executable | None = None
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Give arrays to bind to parameters of ``main`` by name, when the module is lowered.
+
+        Parameters
+        ----------
+        params : mapping of str to array
+            numpy arrays, TVM tensors or numbers.
+        """
+        self._params = {str(name): const(value).data for name, value in params.items()}
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the parameters that are not bound yet, as TVM tensors by name."""
+        return dict(self._params)
+
+    def lower(self, mod: tvm.IRModule, target: Any = None, target_host: Any = None) -> None:
+        """Compile a module to bytecode, and to kernels that :meth:`codegen` builds.
+
+        Parameters
+        ----------
+        mod : tvm.IRModule
+            A Relay or Relax module with a function ``main``.
+        target, target_host : optional
+            See :func:`vmkit.target.canonical_target`.
+        """
+        if self._program is not None:
+            raise CompileError("Can't reuse VMCompiler object for multiple modules")
+        plan = canonical_target(target, target_host)
+        self._program = _run(plan, lambda options: _lower(mod, self._params, plan, options))
+        self._params = {}
+
+    def codegen(self) -> None:
+        """Build the kernels of the lowered module."""
+        program = self._program
+        if program is None:
+            raise CompileError("there is nothing to build; call lower first")
+        built = _run(program.plan, lambda options: link(program.code, program.plan.primary))
+        self._executable = Executable(built, program.signatures, program.plan.primary, program.info)
+
+    def get_exec(self) -> Executable:
+        """Return the executable; CompileError before :meth:`lower` and :meth:`codegen`."""
+        if self._program is None:
+            raise CompileError("No executable to return. Did you forget to call VMCompiler.lower?")
+        if self._executable is None:
+            raise CompileError("Executable is empty. Did you forget to call VMCompiler.codegen?")
+        return self._executable
+
+    def optimize(
+        self,
+        mod: tvm.IRModule,
+        target: Any = None,
+        target_host: Any = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> tuple[tvm.IRModule, dict[str, Any]]:
+        """Return the optimised Relay module, with `params` bound, and the parameters left.
+
+        Nothing of it is kept for :meth:`lower`.
+        """
+        if params:
+            self.set_params(params)
+        plan = canonical_target(target, target_host)
+        optimized = _run(plan, lambda options: _optimize_relay(_relay_module(mod), self._params, options))
+        self._params = {}
+        return optimized, {}
+
+
+def _run(plan: TargetPlan, stage: Callable[[CompilerOptions], T]) -> T:
+    """Run a stage of the compiler with tuning records at hand, on a stack that deep programs do not overflow."""
+    with tophub.context(plan.targets):
+        options = current_options()
+        surroundings = Surroundings.capture()
+        if surroundings.has_instruments:
+            # Instruments keep what they saw for each thread by itself; the caller reads it in this one.
+            return stage(options)
+
+        def deep() -> T:
+            with surroundings.entered():
+                return stage(options)
+
+        return on_deep_stack(deep)
+
+
+def _is_relax(mod: tvm.IRModule) -> bool:
+    return any(isinstance(f, relax.Function) for f in mod.functions.values())
+
+
+def _relay_module(mod: Any) -> tvm.IRModule:
+    if isinstance(mod, Function):
+        mod = tvm.IRModule({"main": mod})
+    if not isinstance(mod, tvm.IRModule):
+        raise ModelError(f"a module to compile is a tvm.IRModule, not {type(mod).__name__}")
+    if not any(v.name_hint == "main" for v in mod.get_global_vars()):
+        names = ", ".join(sorted(v.name_hint for v in mod.get_global_vars())) or "nothing"
+        raise ModelError(f"the module has no function 'main', only {names}")
+    return mod
+
+
+def _optimize_relay(mod: tvm.IRModule, params: Mapping[str, Any], options: CompilerOptions) -> tvm.IRModule:
+    mod = transform.infer_module(bind_params(mod, params))
+    if options.runs("FoldConstant", 2):
+        mod = transform.fold_constants(mod, _evaluate)
+    return mod
+
+
+def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: CompilerOptions) -> _Program:
+    mod = _relay_module(mod)
+    if _is_relax(mod):
+        if params:
+            mod = relax.transform.BindParams("main", dict(params))(mod)
+        lowered = Lowered(mod, {}, False)
+        signatures = relax_signatures(mod)
+    else:
+        mod = _optimize_relay(mod, params, options)
+        lowered = lower_module(mod)
+        signatures = relay_signatures(mod)
+    code = generate_bytecode(optimize_relax(lowered.module, plan.primary, options), plan.primary)
+    info = {"checks": lowered.messages, "recursive": lowered.is_recursive}
+    return _Program(code, plan, signatures, info)
+
+
+def _evaluate(mod: tvm.IRModule) -> list[Any]:
+    """Return the results of ``main``, a function of nothing, computed on this machine."""
+    from .machine import VirtualMachine
+
+    plan = canonical_target("native")
+    program = _lower(mod, {}, plan, CompilerOptions(opt_level=0))
+    executable = Executable(link(program.code, plan.primary), program.signatures, plan.primary, program.info)
+    return [value.numpy() for value in VirtualMachine(executable, "cpu").run()]

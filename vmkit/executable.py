@@ -1,0 +1,368 @@
+"""What was built: bytecode, kernels and signatures; saved to one file and loaded from it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.support import cc
+
+from . import bytecode, host
+from .archive import read_archive, write_archive
+from .bytecode import module_of
+from .errors import ExecutableError
+from .signature import AnySpec, Signature, Spec
+from .target import command_line
+
+__all__ = ["Executable", "load"]
+
+_CODE = "code.bin"
+_NOTE = "vmkit.executable:"
+_DEVICE_KINDS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
+
+
+class _ArgumentTypeError(ExecutableError, TypeError):
+    """An argument of :meth:`Executable.load_exec` of the wrong type."""
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The libraries that an executable was loaded from, kept because a loaded library cannot be written again."""
+
+    host: host.Host
+    libraries: Mapping[str, bytes]
+
+
+class Executable:
+    """A compiled program: its functions' bytecode, its kernels, what it takes and returns.
+
+    Parameters
+    ----------
+    mod
+        The runtime module that the Relax VM loads.
+    signatures
+        By function name. A function that has none gets one of parameter names only.
+    target
+        What it was compiled for; None if not known.
+    info
+        Facts of the compiler, as JSON values; kept in the file. ``"recursive": True`` asks the machine for a deep
+        stack, of ``"stack_bytes"`` if given.
+
+    Examples
+    --------
+    >>> exe.export("model.vmx")  # doctest: +SKIP
+    >>> exe = load("model.vmx")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        mod: tvm.runtime.Module,
+        signatures: Mapping[str, Signature] | None = None,
+        target: tvm.target.Target | None = None,
+        info: Mapping[str, Any] | None = None,
+        *,
+        files: _Files | None = None,
+    ) -> None:
+        self.mod = mod
+        self.target = target
+        self.info: dict[str, Any] = dict(info or {})
+        self._files = files
+        self._runnable: tvm.runtime.Module | None = None
+        given = dict(signatures or {})
+        unknown = sorted(set(given) - set(self.globals))
+        if unknown:
+            raise ExecutableError(f"signatures for functions that the executable lacks: {', '.join(unknown)}")
+        self.signatures = {name: given.get(name) or self._derived(name) for name in self.globals}
+        for name, signature in self.signatures.items():
+            arity = len(self.program.function(name).param_names)
+            if len(signature.inputs) != arity:
+                raise ExecutableError(f"{name} takes {arity} values, but its signature is {signature}")
+
+    @staticmethod
+    def from_module(mod: tvm.runtime.Module | tvm.runtime.Executable) -> Executable:
+        """Return the executable of a runtime module that TVM compiled, with what its bytecode tells of it."""
+        inner = mod.mod if isinstance(mod, tvm.runtime.Executable) else mod
+        if not isinstance(inner, tvm.runtime.Module) or not inner.implements_function("vm_load_executable"):
+            kind = type(mod).__name__
+            raise _ArgumentTypeError(f"expected an Executable or a runtime module of the Relax VM, not a {kind}")
+        return _with_note(inner)
+
+    def __repr__(self) -> str:
+        target = command_line(self.target) if self.target is not None else "unknown"
+        main = self.signatures.get("main")
+        shown = str(main) if main else ", ".join(map(str, self.signatures.values()))
+        return f"<Executable {shown}, target {target}>"
+
+    @cached_property
+    def code(self) -> bytes:
+        """The bytecode blob."""
+        return bytecode.blob_of(self.mod)
+
+    @cached_property
+    def program(self) -> bytecode.Program:
+        """The bytecode as data."""
+        return bytecode.decode(self.code)
+
+    @property
+    def module(self) -> tvm.runtime.Module:
+        """The runtime module; Relay's other name of :attr:`mod`."""
+        return self.mod
+
+    @property
+    def lib(self) -> tvm.runtime.Module | None:
+        """The library of kernels, or None if the program has none."""
+        return self.mod.imports[0] if self.mod.imports else None
+
+    @property
+    def signature(self) -> Signature:
+        """The signature of ``main``."""
+        if "main" not in self.signatures:
+            raise ExecutableError(f"the executable has no function main; it has {', '.join(self.globals) or 'none'}")
+        return self.signatures["main"]
+
+    @property
+    def inputs(self) -> tuple[Spec, ...]:
+        """What ``main`` takes."""
+        return self.signature.inputs
+
+    @property
+    def outputs(self) -> tuple[Spec, ...]:
+        """What ``main`` returns."""
+        return self.signature.outputs
+
+    @property
+    def device_kind(self) -> str | None:
+        """The kind of device that the program runs on, such as ``cuda``; None if not known."""
+        if self.target is None:
+            return None
+        kind = self.target.kind.name
+        return _DEVICE_KINDS.get(kind, kind)
+
+    @property
+    def globals(self) -> list[str]:
+        """The names of the functions that can be called."""
+        return self.program.globals
+
+    @property
+    def primitive_ops(self) -> list[str]:
+        """The names of the kernels."""
+        return self.program.primitive_ops
+
+    @property
+    def primitives(self) -> str:
+        """The kernels, one a line."""
+        return bytecode.primitives_text(self.program)
+
+    @property
+    def constants(self) -> str:
+        """The constants, one a line."""
+        return bytecode.constants_text(self.program)
+
+    @property
+    def bytecode(self) -> str:
+        """The instructions of every function, for people to read."""
+        return bytecode.disassemble(self.program)
+
+    @property
+    def stats(self) -> str:
+        """Counts and names of constants, functions and kernels."""
+        return bytecode.stats(self.program)
+
+    def get_function_params(self, func_name: str) -> list[str]:
+        """Return the names of a function's parameters."""
+        return list(self.program.function(func_name).param_names)
+
+    def runnable(self) -> tvm.runtime.Module:
+        """Return the module in a form that runs here: kernels that are still source or objects are built first.
+
+        Raises
+        ------
+        ExecutableError
+            If the kernels are for another machine; running them would end the process.
+        """
+        if self._runnable is None:
+            problem = host.this_host().cannot_run(host.built_for(self.target))
+            if problem:
+                raise ExecutableError(f"the executable cannot run here: {problem}; compile the model for this machine")
+            self._runnable = tvm.runtime.Executable(self.mod).jit()
+        return self._runnable
+
+    def save(self) -> tuple[bytearray, tvm.runtime.Module | None]:
+        """Return the bytecode, with signatures and target inside, and the library; :meth:`load_exec` joins them."""
+        note = _NOTE + json.dumps(self._description())
+        kept = tuple(c for c in self.program.constants if not _is_note(c))
+        return bytearray(bytecode.encode(replace(self.program, constants=(*kept, note)))), self.lib
+
+    @staticmethod
+    def load_exec(bytecode: bytes | bytearray | str, lib: tvm.runtime.Module | None) -> Executable:
+        """Return the executable that :meth:`save` took apart.
+
+        Raises
+        ------
+        ExecutableError
+            Also a TypeError for arguments of another type; ``Invalid VM file format ...`` if the bytes are not code.
+        """
+        if isinstance(bytecode, str):
+            bytecode = bytecode.encode("latin-1")
+        if not isinstance(bytecode, bytes | bytearray):
+            raise _ArgumentTypeError(
+                "bytecode is expected to be the type of bytearray or TVMByteArray, "
+                f"but received {type(bytecode).__name__}"
+            )
+        if lib is not None and not isinstance(lib, tvm.runtime.Module):
+            raise _ArgumentTypeError(
+                f"lib is expected to be the type of tvm.runtime.Module, but received {type(lib).__name__}"
+            )
+        return _with_note(module_of(bytes(bytecode), [] if lib is None else [lib]))
+
+    def export(self, path: str | Path) -> None:
+        """Write all of the executable to one file, which :func:`load` reads.
+
+        Without a C compiler the kernels are stored as LLVM IR, which is compiled when the file is loaded.
+
+        Raises
+        ------
+        ExecutableError
+            If the file cannot be written; no part of it is left then.
+        """
+        path = Path(path)
+        if not path.parent.is_dir():
+            raise ExecutableError(f"cannot write {path}: there is no folder {path.parent}")
+        if path.is_dir():
+            raise ExecutableError(f"cannot write {path}: it is a folder")
+        files = self._files or _Files(host.built_for(self.target), _export_libraries(self.mod))
+        manifest = {
+            "vmkit_version": _vmkit_version(),
+            "tvm_version": tvm.__version__,
+            "host": files.host.to_json(),
+            **self._description(),
+        }
+        write_archive(path, manifest, {_CODE: self.code, **files.libraries})
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "target": None if self.target is None else str(self.target),
+            "target_host": None if self.target is None or self.target.host is None else str(self.target.host),
+            "signatures": {name: signature.to_json() for name, signature in self.signatures.items()},
+            "info": self.info,
+        }
+
+    def _derived(self, name: str) -> Signature:
+        return Signature(name, tuple(AnySpec(param) for param in self.get_function_params(name)))
+
+
+def load(path: str | Path) -> Executable:
+    """Return the executable in a file that :meth:`Executable.export` wrote.
+
+    Raises
+    ------
+    ExecutableError
+        If the file is missing, truncated, altered or of a newer format, or if its code is not for this machine or
+        this version of TVM. All of that is found out before any of the code runs.
+    """
+    path = Path(path)
+    manifest, members = read_archive(path)
+    try:
+        return _load(path, manifest, members)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ExecutableError(f"{path}: the manifest is incomplete: {error!r}") from error
+
+
+def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, bytes]) -> Executable:
+    theirs, ours = str(manifest["tvm_version"]), str(tvm.__version__)
+    if theirs.split(".")[:2] != ours.split(".")[:2]:
+        raise ExecutableError(f"{path}: built with TVM {theirs}, this is TVM {ours}: compile the model again")
+    wanted = host.Host(manifest["host"]["triple"], frozenset(manifest["host"]["features"]))
+    problem = host.this_host().cannot_run(wanted)
+    if problem:
+        raise ExecutableError(f"{path}: {problem}; compile the model for this machine")
+    code = members.pop(_CODE)
+    try:
+        modules = [_load_library(name, data) for name, data in members.items()]
+    except Exception as error:
+        raise ExecutableError(
+            f"{path}: the kernels for {manifest['target']} cannot be loaded here: {str(error).strip()}"
+        ) from error
+    return _described(module_of(code, modules), manifest, _Files(wanted, members))
+
+
+def _described(mod: tvm.runtime.Module, description: Mapping[str, Any], files: _Files | None = None) -> Executable:
+    signatures = {name: Signature.from_json(data) for name, data in description["signatures"].items()}
+    target = None
+    if description["target"] is not None:
+        target_host = description["target_host"]
+        target = tvm.target.Target(json.loads(description["target"]), json.loads(target_host) if target_host else None)
+    return Executable(mod, signatures, target, description["info"], files=files)
+
+
+def _is_note(constant: Any) -> bool:
+    return isinstance(constant, str) and constant.startswith(_NOTE)
+
+
+def _with_note(mod: tvm.runtime.Module) -> Executable:
+    """Return the executable of a module, described as the note that :meth:`Executable.save` left says."""
+    plain = Executable(mod)
+    note = next(filter(_is_note, plain.program.constants), None)
+    if note is None:
+        return plain
+    return _described(mod, json.loads(note.removeprefix(_NOTE)))
+
+
+def _export_libraries(mod: tvm.runtime.Module) -> dict[str, bytes]:
+    """Return the imported libraries as files: shared objects, or LLVM IR where there is no C compiler."""
+    members: dict[str, bytes] = {}
+    with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
+        for index, library in enumerate(mod.imports):
+            members.update([_export_library(library, Path(folder), f"lib{index}")])
+    return members
+
+
+def _export_library(library: tvm.runtime.Module, folder: Path, stem: str) -> tuple[str, bytes]:
+    if library.kind == "library":
+        raise ExecutableError(
+            "the kernels were loaded from a shared library and cannot be written again; export the executable where "
+            "it was compiled"
+        )
+    if has_compiler():
+        path = folder / f"{stem}.so"
+        library.export_library(str(path))
+    elif library.kind == "llvm" and not library.imports:
+        path = folder / f"{stem}.ll"
+        library.write_to_file(str(path), "ll")
+    else:
+        raise ExecutableError(
+            f"no C compiler was found, and kernels of kind {library.kind!r} cannot be exported without one; "
+            "install gcc or clang, or set the environment variable CXX"
+        )
+    return path.name, path.read_bytes()
+
+
+def has_compiler() -> bool:
+    """Tell whether there is a C compiler to link shared libraries with."""
+    found = cc.get_cc()
+    return bool(found) and shutil.which(found) is not None
+
+
+def _load_library(name: str, data: bytes) -> tvm.runtime.Module:
+    # Loading takes a file. The folder is private, and on Linux the library stays mapped once the file is gone.
+    with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
+        path = Path(folder) / name
+        path.write_bytes(data)
+        if path.suffix == ".ll":
+            return tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
+        return tvm.runtime.load_module(str(path))
+
+
+def _vmkit_version() -> str:
+    try:
+        return metadata.version("vmkit")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,171 @@
+"""Relay's evaluator interface: an executor turns a module, or an expression over it, into something to call.
+
+>>> from vmkit import relay
+>>> x = relay.var("x", shape=(2,))
+>>> executor = create_executor("vm", tvm.IRModule({"main": relay.Function([x], relay.add(x, x))}))
+>>> executor.evaluate()([1.0, 2.0]).numpy()
+array([2., 4.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tvm
+from tvm.runtime import Device
+
+from .compiler import compile
+from .devices import device as one_device
+from .errors import InputError, OptionError
+from .executable import Executable
+from .machine import VirtualMachine
+from .params import bind_params
+from .relay.ir import Function, GlobalVar, Let, Tuple, Var, const, free_vars
+from .target import canonical_target, device_name, device_type
+
+__all__ = ["DebugExecutor", "Executor", "VMExecutor", "create_executor"]
+
+
+class Executor(abc.ABC):
+    """Base of the executors: binds arguments and decides what an expression means."""
+
+    mod: tvm.IRModule
+
+    @abc.abstractmethod
+    def _make_executor(self, expr: Any = None) -> Callable[..., Any]:
+        """Return a callable for ``main``, or for a function in its place."""
+
+    def evaluate(self, expr: Any = None, binds: Mapping[Var, Any] | None = None) -> Any:
+        """Return what an expression evaluates to.
+
+        Parameters
+        ----------
+        expr : relay.Function, GlobalVar or Expr, optional
+            A function without free variables, or a global variable, gives a callable; so does None, for ``main``.
+            Any other expression is run at once and its value returned.
+        binds : mapping of Var to value, optional
+            Values of free variables of `expr`.
+
+        Returns
+        -------
+        callable or value
+            The callable takes the function's arguments by position or name, as
+            :meth:`vmkit.VirtualMachine.run` does.
+        """
+        if binds:
+            if expr is None:
+                raise InputError("binds need an expression whose free variables they bind")
+            for variable, value in binds.items():
+                expr = Let(variable, _as_expr(value), expr)
+        if expr is None:
+            return self._make_executor()
+        if isinstance(expr, Function):
+            unbound = free_vars(expr)
+            if unbound:
+                names = ", ".join(f"%{v.name_hint}" for v in unbound)
+                raise InputError(f"the function has free variables: {names}; bind them with binds")
+            return self._make_executor(expr)
+        if isinstance(expr, GlobalVar):
+            return self._make_executor(self.mod[expr])
+        return self._make_executor(Function([], expr))()
+
+
+def _as_expr(value: Any) -> Any:
+    """Return a Python value as an expression: tuples become tuples, everything else a constant."""
+    if isinstance(value, tuple | list) and any(not isinstance(v, int | float | bool) for v in value):
+        return Tuple([_as_expr(v) for v in value])
+    return const(value)
+
+
+class VMExecutor(Executor):
+    """Compiles a module for the virtual machine when it is evaluated.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The module; evaluating a function compiles a copy in which it is ``main``.
+    device : Device, str or list of them
+        Where to run.
+    target : optional
+        What to compile for; see :func:`vmkit.target.canonical_target`.
+
+    Attributes
+    ----------
+    executable, vm : Executable, VirtualMachine
+        What the last evaluation made; None before the first.
+    """
+
+    def __init__(self, mod: tvm.IRModule, device: Any = "cpu", target: Any = None) -> None:
+        if mod is None:
+            raise RuntimeError("Must provide module to get VM executor.")
+        self.mod = mod
+        self.device = device
+        self.target = target
+        self.executable: Executable | None = None
+        self.vm: VirtualMachine | None = None
+
+    def _make_executor(self, expr: Any = None) -> Callable[..., Any]:
+        mod = self.mod if expr is None else _with_main(self.mod, expr)
+        self.executable = compile(mod, self.target)
+        self.vm = VirtualMachine(self.executable, self.device)
+        return self.vm.run
+
+
+class DebugExecutor(VMExecutor):
+    """The ``"debug"`` executor: Relay's interpreter, here the virtual machine itself."""
+
+
+def _with_main(mod: tvm.IRModule, function: Function) -> tvm.IRModule:
+    changed = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    changed["main"] = function
+    return changed
+
+
+_KINDS = {"vm": VMExecutor, "debug": DebugExecutor}
+_GONE = {
+    "graph": "the graph executor is gone from TVM; use kind='vm', which runs static models as well",
+    "aot": "ahead-of-time C code is not an executor here; use kind='vm'",
+}
+
+
+def create_executor(
+    kind: str = "debug",
+    mod: tvm.IRModule | None = None,
+    device: Any = None,
+    target: Any = "llvm",
+    params: Mapping[str, Any] | None = None,
+) -> Executor:
+    """Return an executor of a kind, with Relay's signature.
+
+    Parameters
+    ----------
+    kind : {"debug", "vm"}
+        Which executor.
+    mod : tvm.IRModule, optional
+        The module; an empty one by default.
+    device : Device or str, optional
+        Where to run; by default the device that `target` is for.
+    target : optional
+        What to compile for.
+    params : mapping, optional
+        Arrays bound to parameters of ``main`` by name.
+
+    Raises
+    ------
+    OptionError
+        For an unknown kind.
+    """
+    if kind not in _KINDS:
+        reason = _GONE.get(kind, f"expected one of {', '.join(map(repr, _KINDS))}")
+        raise OptionError(f"unknown execution strategy: {kind}; {reason}")
+    mod = mod if mod is not None else tvm.IRModule({})
+    if params:
+        mod = bind_params(mod, params)
+    plan = canonical_target(target)
+    if device is None:
+        device = device_name(device_type(plan.primary))
+    elif isinstance(device, str | Device):
+        device = one_device(device)
+    return _KINDS[kind](mod, device, plan)

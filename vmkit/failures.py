@@ -1,0 +1,31 @@
+"""What a failure inside a running program means.
+
+A check that the compiler put into a program fails with a message about registers. It carries a number, and the
+executable keeps the text that belongs to the number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+__all__ = ["FIRST_CHECK", "explain_failure"]
+
+FIRST_CHECK = 7_000_000_000_001  # checks are numbered from here: no dimension of a tensor comes near it
+_FAILURE = re.compile(r"\((-?\d+) vs\. (-?\d+)\) : ErrorContext\(match_cast.*?(7\d{12})\]\)\)", re.DOTALL)
+
+
+def explain_failure(text: str, messages: Mapping[str, str]) -> str | None:
+    """Return the message of the check that a run-time error's text speaks of, or None for another error.
+
+    Parameters
+    ----------
+    text : str
+        What the virtual machine raised.
+    messages : mapping
+        The texts by number; ``{actual}`` and ``{expected}`` in them stand for the two values compared.
+    """
+    found = _FAILURE.search(text)
+    if found is None or found[3] not in messages:
+        return None
+    return messages[found[3]].format(actual=found[1], expected=found[2])

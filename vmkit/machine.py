@@ -1,0 +1,381 @@
+"""Running an executable on a device, under the interface that Relay's virtual machine had."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.runtime import Device, Tensor
+from tvm.runtime.module import BenchmarkResult
+
+from .devices import device as one_device
+from .devices import devices as all_devices
+from .errors import DeviceError, ExecutableError, InputError, OptionError, VMError, suggest
+from .executable import Executable
+from .failures import explain_failure
+from .signature import AnySpec, Signature
+from .stack import MACHINE_STACK_BYTES, DeepThread
+from .values import from_runtime, stage, to_cpu_tensor, to_numpy, to_runtime
+
+__all__ = ["VirtualMachine"]
+
+_ALLOCATORS = {"naive": 1, "pooled": 2}
+_MISSING = object()
+
+
+@dataclass
+class _Entry:
+    """A function of the executable, ready to be called."""
+
+    function: Any
+    signature: Signature
+    arity: int
+    stored: list[Any] | None = None
+    """Inputs that stay set: the checked values, and the same as the runtime takes them."""
+    runtime: list[Any] = field(default_factory=list)
+
+
+class VirtualMachine:
+    """Runs the functions of an executable.
+
+    Results are TVM tensors, tuples of them, and :class:`~vmkit.values.ADT` values; ``numpy.from_dlpack(result)``
+    reads one without a copy. An aligned numpy array is not copied on its way in either, so a result that is the
+    input itself shares the caller's memory.
+
+    One machine may be called from several threads: TVM's VM is one stack of frames, so the calls take turns. For
+    calls at the same time make one machine per thread from the same executable.
+
+    Parameters
+    ----------
+    exe
+        The executable, or a runtime module or ``relax.VMExecutable``, whose functions then are checked by the VM alone.
+    device
+        ``"cpu"``, ``"cuda:1"``, a TVM device, or a list with at most one of each kind; the CPU is always added.
+    memory_cfg
+        ``"pooled"`` (the default), ``"naive"``, or a dict from device to one of them.
+    check_inputs
+        Whether every call compares its inputs with the signature. Without the check, wrong inputs that the program
+        itself does not check can crash the process.
+
+    Examples
+    --------
+    >>> vm = VirtualMachine(exe)  # doctest: +SKIP
+    >>> vm.run(x).numpy()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        exe: Executable | tvm.runtime.Module | tvm.runtime.Executable,
+        device: Any = "cpu",
+        memory_cfg: str | Mapping[Any, str] | None = None,
+        *,
+        check_inputs: bool = True,
+    ) -> None:
+        self.executable = exe if isinstance(exe, Executable) else Executable.from_module(exe)
+        self.devices: list[Device] = all_devices(device)
+        self.check_inputs = check_inputs
+        _match_target(self.executable, self.devices)
+        allocators = _allocators(self.devices, memory_cfg)
+        self.module = _start(self.executable, self.devices, allocators)
+        self._device = self.devices[0]
+        self._on_cpu = self._device == tvm.cpu()
+        self._checks: dict[str, str] = self.executable.info.get("checks", {})
+        self._lock = threading.RLock()
+        self._outputs: Any = _MISSING
+        self._deep: DeepThread | None = None
+        if self.executable.info.get("recursive"):
+            self._deep = DeepThread(int(self.executable.info.get("stack_bytes", MACHINE_STACK_BYTES)))
+        self._entries = {name: self._entry(name) for name in self.executable.globals}
+        self._main = self._entries.get("main")
+
+    def _entry(self, name: str) -> _Entry:
+        signature = self.executable.signatures[name]
+        return _Entry(self.module[name], signature, len(signature.inputs))
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what ``main`` returns for these inputs, or for those that were set before if none are given."""
+        entry = self._main or self._find("main")
+        if args or kwargs:
+            return self._execute(entry, self._prepare(entry, args, kwargs))
+        return self._execute(entry, self._stored(entry))
+
+    __call__ = run
+
+    def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
+        """Return what the function `func_name` returns; inputs as for :meth:`run`."""
+        entry = self._find(func_name)
+        if args or kwargs:
+            return self._execute(entry, self._prepare(entry, args, kwargs))
+        return self._execute(entry, self._stored(entry))
+
+    def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Set all inputs of a function; they stay set. Arrays are copied, tensors on the device are not."""
+        entry = self._find(func_name)
+        entry.stored = self._staged(entry, entry.signature.bind(args, kwargs))
+        entry.runtime = [to_runtime(value, self._device, share=False) for value in entry.stored]
+
+    def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Set one input: ``set_one_input("main", "x", value)``, ``("main", 0, value)`` or ``("main", x=value)``."""
+        entry = self._find(func_name)
+        names = entry.signature.names
+        if len(args) == 2 and not kwargs:
+            tag, value = args
+        elif len(kwargs) == 1 and not args:
+            tag, value = next(iter(kwargs.items()))
+        else:
+            raise InputError("set_one_input takes one input: a name or an index and a value, or name=value")
+        index = tag if isinstance(tag, int) else self.get_input_index(tag, func_name)
+        if not 0 <= index < len(names):
+            raise InputError(f"{func_name} has no input {tag!r}, expected {_one_of(names)}{suggest(str(tag), names)}")
+        spec = entry.signature.inputs[index]
+        refused: dict[str, str] = {}
+        staged = stage(value, spec, spec.name, refused)
+        Signature(func_name, (spec,)).check([staged], refused)
+        if entry.stored is None:
+            entry.stored, entry.runtime = [_MISSING] * len(names), [_MISSING] * len(names)
+        entry.stored[index] = staged
+        entry.runtime[index] = to_runtime(staged, self._device, share=False)
+
+    def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Call a function and keep its result for :meth:`get_outputs`."""
+        self._outputs = self.invoke(func_name, *args, **kwargs)
+
+    def get_outputs(self) -> list[Any]:
+        """Return the result of the last :meth:`invoke_stateful`: the fields of a tuple, or a list of one."""
+        if self._outputs is _MISSING:
+            raise VMError("there are no outputs yet, call invoke_stateful first")
+        return list(self._outputs) if isinstance(self._outputs, tuple) else [self._outputs]
+
+    def get_input_index(self, input_name: str, func_name: str = "main") -> int:
+        """Return the position of an input, or -1 if there is none of that name."""
+        names = self._find(func_name).signature.names
+        return names.index(input_name) if input_name in names else -1
+
+    def invoke_with_outputs(
+        self, func_name: str, input_args: Mapping[str, Any] | None, output_args: Sequence[Tensor]
+    ) -> None:
+        """Call a function and copy its results into the caller's tensors.
+
+        Parameters
+        ----------
+        input_args
+            Inputs by name; None for those that were set before.
+        output_args
+            One tensor per output, of its dtype and shape.
+        """
+        result = self.invoke(func_name, **(input_args or {}))
+        outputs = list(result) if isinstance(result, tuple) else [result]
+        _check_outputs(outputs, output_args)
+        for output, target in zip(outputs, output_args, strict=True):
+            output.copyto(target)
+
+    def invoke_closure(self, closure: Any, *args: Any) -> Any:
+        """Call a function value that a program returned. Its arguments are not checked against a signature."""
+        refused: dict[str, str] = {}
+        signature = Signature("closure", tuple(AnySpec(f"arg{index}") for index in range(len(args))))
+        staged = [stage(arg, one, one.name, refused) for arg, one in zip(args, signature.inputs, strict=True)]
+        signature.check(staged, refused)
+        values = [closure, *(to_runtime(value, self._device) for value in staged)]
+        return self._execute(_Entry(self.module["invoke_closure"], signature, len(values)), values)
+
+    def benchmark(
+        self,
+        device: Any,
+        *args: Any,
+        func_name: str = "main",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: int | None = None,
+        limit_zero_time_iterations: int = 100,
+        end_to_end: bool = False,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        **kwargs: Any,
+    ) -> BenchmarkResult:
+        """Return the seconds that a call takes, as `repeat` means of `number` calls each.
+
+        With `end_to_end` each call also converts and copies its inputs and copies its results to numpy.
+        """
+        entry = self._find(func_name)
+        values = self._prepare(entry, args, kwargs) if args or kwargs else self._stored(entry)
+        if end_to_end:
+            return BenchmarkResult(self._time_calls(entry, args, kwargs, repeat, number))
+        timer = self.module.time_evaluator(
+            func_name,
+            one_device(device),
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=min_repeat_ms or 0,
+            limit_zero_time_iterations=limit_zero_time_iterations,
+            cooldown_interval_ms=cooldown_interval_ms,
+            repeats_to_cooldown=repeats_to_cooldown,
+        )
+        return self._run(entry, timer, values)
+
+    def _time_calls(
+        self, entry: _Entry, args: tuple[Any, ...], kwargs: dict[str, Any], repeat: int, number: int
+    ) -> list[float]:
+        means = []
+        for _ in range(repeat):
+            begin = time.perf_counter()
+            for _ in range(number):
+                values = self._prepare(entry, args, kwargs) if args or kwargs else self._stored(entry)
+                to_numpy(self._execute(entry, values))
+            means.append((time.perf_counter() - begin) / number)
+        return means
+
+    def _find(self, name: str) -> _Entry:
+        entry = self._entries.get(name)
+        if entry is None:
+            close = suggest(name, self._entries) if isinstance(name, str) else ""
+            raise InputError(f"Cannot find function {name} in the executable{close}; it has {_one_of(self._entries)}")
+        return entry
+
+    def _prepare(self, entry: _Entry, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments of a call as checked runtime values."""
+        signature = entry.signature
+        bound = args if not kwargs and len(args) == entry.arity else signature.bind(args, kwargs)
+        arrays = self._on_cpu and signature.is_flat and all(type(value) is np.ndarray for value in bound)
+        if arrays and (not self.check_inputs or signature.accepts(bound)):
+            return [to_cpu_tensor(value) for value in bound]
+        return [to_runtime(value, self._device) for value in self._staged(entry, bound)]
+
+    def _staged(self, entry: _Entry, bound: Sequence[Any]) -> list[Any]:
+        refused: dict[str, str] = {}
+        specs = entry.signature.inputs
+        staged = [stage(value, spec, spec.name, refused) for value, spec in zip(bound, specs, strict=True)]
+        if self.check_inputs or refused:
+            entry.signature.check(staged, refused)
+        return staged
+
+    def _stored(self, entry: _Entry) -> list[Any]:
+        if entry.stored is None:
+            if entry.arity == 0:
+                return []
+            raise InputError(f"Input has not been set for function {entry.signature.name}: {entry.signature}")
+        stored = list(entry.stored)
+        missing = [name for name, value in zip(entry.signature.names, stored, strict=True) if value is _MISSING]
+        if missing:
+            raise InputError(
+                "The number of provided parameters doesn't match the number of arguments: "
+                f"{', '.join(missing)} not set for {entry.signature}"
+            )
+        if self.check_inputs:
+            entry.signature.check(stored)
+        return list(entry.runtime)
+
+    def _execute(self, entry: _Entry, values: list[Any]) -> Any:
+        result = self._run(entry, entry.function, values)
+        return result if type(result) is Tensor else from_runtime(result)
+
+    def _run(self, entry: _Entry, function: Any, values: list[Any]) -> Any:
+        try:
+            if self._deep is None:
+                with self._lock:
+                    return function(*values)
+            return self._deep.call(self._locked, function, values)
+        except Exception as error:
+            reason = explain_failure(str(error), self._checks) or _useful_line(error)
+            raise VMError(f"{entry.signature.name} failed: {reason}") from error
+
+    def _locked(self, function: Any, values: list[Any]) -> Any:
+        # The deep thread takes the lock itself: a function called by the program may call the machine again.
+        with self._lock:
+            result = function(*values)
+        # Long lists are dropped here, where the stack is deep enough to drop them.
+        values.clear()
+        return result
+
+
+def _start(executable: Executable, devices: Sequence[Device], allocators: Sequence[int]) -> tvm.runtime.Module:
+    """Return TVM's VM with the executable loaded and every kernel found."""
+    pairs = zip(devices, allocators, strict=True)
+    options = [number for device, kind in pairs for number in (device.dlpack_device_type(), device.index, kind)]
+    runnable = executable.runnable()
+    try:
+        module = runnable["vm_load_executable"]()
+        module["vm_initialization"](*options)
+    except Exception as error:
+        raise ExecutableError(f"the executable cannot be linked: {_useful_line(error)}") from error
+    return module
+
+
+def _match_target(executable: Executable, devices: Sequence[Device]) -> None:
+    """Raise unless the device that the executable was built for is among `devices`."""
+    wanted = executable.device_kind
+    kinds = [str(device).split(":")[0] for device in devices]
+    if wanted is not None and wanted not in kinds:
+        raise DeviceError(
+            f"Unable to find a physical device (from among the {len(devices)} given) to match the virtual device with "
+            f"device type {wanted}: the executable was built for {executable.target}, the devices are "
+            f"{', '.join(map(str, devices))}"
+        )
+    if wanted == "cpu" and kinds[0] != "cpu":
+        raise DeviceError(
+            f"the executable was built for {executable.target}, which runs on the CPU, but device "
+            f"{devices[0]} was asked for; compile for it or pass device='cpu'"
+        )
+
+
+def _allocators(devices: Sequence[Device], config: str | Mapping[Any, str] | None) -> list[int]:
+    """Return the allocator of each device as the VM numbers them."""
+    if config is None or isinstance(config, str):
+        chosen: dict[Any, str] = {}
+        default = config or "pooled"
+    elif isinstance(config, Mapping):
+        chosen = {str(one_device(key)): kind for key, kind in config.items()}
+        default = "pooled"
+    else:
+        raise OptionError(
+            f"memory_cfg is expected be string or dictionary, but received {type(config)}; "
+            "pass 'naive', 'pooled' or a dict from device to one of them"
+        )
+    for kind in (default, *chosen.values()):
+        if kind not in _ALLOCATORS:
+            raise OptionError(f"unknown allocator {kind!r} in memory_cfg, expected 'naive' or 'pooled'")
+    unused = sorted(set(chosen) - {str(device) for device in devices})
+    if unused:
+        raise OptionError(f"memory_cfg names {', '.join(unused)}, which the machine does not run on")
+    return [_ALLOCATORS[chosen.get(str(device), default)] for device in devices]
+
+
+def _check_outputs(outputs: Sequence[Any], targets: Sequence[Any]) -> None:
+    if len(outputs) != len(targets):
+        raise InputError(
+            "Number of outside output tensors should be equal to model outputs number: "
+            f"{len(targets)} given, {len(outputs)} returned"
+        )
+    for index, (output, target) in enumerate(zip(outputs, targets, strict=True)):
+        if not isinstance(target, Tensor) or not isinstance(output, Tensor):
+            raise InputError(f"output {index}: expected a tensor to copy to and one to copy from, got {type(target)}")
+        inside, outside = tuple(output.shape), tuple(target.shape)
+        if str(output.dtype) != str(target.dtype):
+            what = "Data types mismatching for internal and external output tensors"
+            raise InputError(f"{what}: output {index} is {output.dtype}, the tensor given is {target.dtype}")
+        if int(np.prod(inside)) != int(np.prod(outside)):
+            what = "Element number mismatching of internal and external output tensors"
+            raise InputError(f"{what}: output {index} has shape {inside}, the tensor given {outside}")
+        if inside != outside:
+            what = "Internal and external output tensor shapes are mismatched"
+            raise InputError(f"{what}: output {index} has shape {inside}, the tensor given {outside}")
+
+
+def _useful_line(error: Exception) -> str:
+    """Return what an error of TVM says, without the C++ condition that failed; the values compared are kept."""
+    text = " ".join(str(error).split())
+    match = re.match(r"Check failed: (?P<condition>.*?) ?: (?P<said>\S.*)", text)
+    if match is None:
+        return text or type(error).__name__
+    said = re.sub(r"^ErrorContext\((.*)\) (match_cast error|expect)", r"\1: \2", match["said"])
+    compared = re.search(r"\(([^()]* vs\. [^()]*)\)", match["condition"])
+    return f"{said} ({compared[1]})" if compared else said
+
+
+def _one_of(names: Any) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,93 @@
+"""Relax to machine code: fusion, schedules, memory, bytecode, kernels.
+
+The passes of TVM that the compiler relies on, and the corners of its Python API that change between releases, are
+named here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import tvm
+from tvm import relax, s_tir
+from tvm.relax import transform
+from tvm.relax.vm_build import _filter_tir, _vmcodegen, _vmlink
+from tvm.target import Target
+
+from . import bytecode
+from .options import CompilerOptions
+
+__all__ = ["Bytecode", "generate_bytecode", "link", "optimize_relax"]
+
+logger = logging.getLogger(__name__)
+
+
+class Bytecode:
+    """The bytecode of a module and the kernels that it calls, before these are built."""
+
+    def __init__(self, builder: relax.ExecBuilder, kernels: tvm.IRModule | None) -> None:
+        self.builder = builder
+        self.kernels = kernels
+
+
+def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
+    """Return a Relax module as calls of fused, scheduled kernels, still with tensors as values."""
+    passes = [
+        transform.LambdaLift(),
+        relax.backend.DispatchSampling(),
+        relax.backend.DispatchSortScan(),
+        transform.ConvertToDataflow(1),
+        transform.LegalizeOps(),
+        transform.AnnotateTIROpPattern(),
+        transform.DeadCodeElimination(),
+    ]
+    if options.runs("FuseOps", 1):
+        passes += [transform.FuseOps(), transform.FuseTIR()]
+    with target:
+        mod = tvm.transform.Sequential(passes)(mod)
+        return _schedule(mod, target)
+
+
+def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+    """Return the module with its kernels scheduled: MetaSchedule records in force first, then default rules."""
+    if s_tir.meta_schedule.Database.current() is not None:
+        mod = transform.MetaScheduleApplyDatabase(enable_warning=False)(mod)
+    if "gpu" in target.keys:
+        from tvm.s_tir import dlight
+
+        rules = dlight.gpu
+        return dlight.ApplyDefaultSchedule(
+            rules.Matmul(), rules.GEMV(), rules.Reduction(), rules.GeneralReduction(), rules.Fallback()
+        )(mod)
+    return mod
+
+
+def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
+    """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved."""
+    passes = [
+        transform.RewriteDataflowReshape(),
+        transform.ToNonDataflow(),
+        transform.RemovePurityChecking(),
+        transform.CallTIRRewrite(),
+        transform.StaticPlanBlockMemory(),
+        transform.LowerAllocTensor(),
+        transform.KillAfterLastUse(),
+        transform.LowerRuntimeBuiltin(),
+        transform.ComputePrimValue(),
+        transform.VMShapeLower(),
+        transform.AttachGlobalSymbol(),
+    ]
+    with target:
+        mod = tvm.transform.Sequential(passes)(mod)
+    builder = relax.ExecBuilder()
+    return Bytecode(builder, _filter_tir(_vmcodegen(builder, mod, "bytecode")))
+
+
+def link(code: Bytecode, target: Target) -> tvm.runtime.Module:
+    """Return the executable module: the kernels built for a target, the bytecode with its self-calls made loops."""
+    built = _vmlink(code.builder, target, code.kernels).mod
+    text = bytecode.blob_of(built)
+    looped = bytecode.tail_calls_to_loops(text)
+    if looped == text:
+        return built
+    return bytecode.module_of(looped, list(built.imports))

@@ -1,0 +1,282 @@
+"""Operators that join tensors and take them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te, tirx
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.expr import Expr, Tuple
+from ..ir.tuple_wrapper import TupleWrapper
+from ..ir.types import Dim, TensorType, TupleType, Type, type_text
+from .attrs import Attrs, Int, Nested, Str, attrs_node
+from .axis import resolve_axis
+from .elementwise import require_tensor
+from .kernel import indexed
+from .registry import OpPattern, entry, operator
+
+__all__ = ["as_tuple", "require_tensors"]
+
+
+def as_tuple(data: Any) -> Any:
+    """Return a Python sequence of expressions as a Relay tuple; an expression as it is."""
+    return Tuple(list(data)) if isinstance(data, list | tuple) else data
+
+
+def require_tensors(ty: Type) -> list[TensorType]:
+    """Return the fields of a tuple type that must be one or more tensors of one data type."""
+    if not isinstance(ty, TupleType) or len(ty.fields) == 0:
+        raise TypeCheckError(f"the input must be a tuple of tensors, not {type_text(ty)}")
+    fields = [require_tensor(f, f"field {i}") for i, f in enumerate(ty.fields)]
+    dtypes = sorted({f.dtype for f in fields})
+    if len(dtypes) > 1:
+        raise TypeCheckError(f"the tensors' data types differ: {', '.join(dtypes)}; cast them to one")
+    return fields
+
+
+def _same_rank(fields: Sequence[TensorType]) -> int:
+    ranks = sorted({len(f.shape) for f in fields})
+    if len(ranks) > 1:
+        raise TypeCheckError(f"the tensors have {' and '.join(str(r) for r in ranks)} dimensions; all need the same")
+    return ranks[0]
+
+
+def _agreed(shapes: Sequence[Sequence[Dim]], skipped: int | None) -> list[Dim]:
+    """Return the shape that several shapes must share, outside one axis; the most that is known of each dimension."""
+    agreed = list(shapes[0])
+    for position in range(len(agreed)):
+        if position == skipped:
+            continue
+        for shape in shapes[1:]:
+            if dims.equal(agreed[position], shape[position]) is False:
+                raise TypeCheckError(
+                    f"dimension {position} is {agreed[position]} in one tensor and {shape[position]} in another"
+                )
+            if not isinstance(agreed[position], int) and isinstance(shape[position], int):
+                agreed[position] = shape[position]
+    return agreed
+
+
+def _require_agreed(context: Any, shapes: Sequence[Sequence[Dim]], agreed: Sequence[Dim], skipped: int | None) -> None:
+    for shape in shapes:
+        for position, (have, want) in enumerate(zip(shape, agreed, strict=True)):
+            if position != skipped:
+                context.require_equal(
+                    have,
+                    want,
+                    f"{context.current.name}: dimension {position} is {{actual}} in one tensor and {{expected}} in another",
+                )
+
+
+@attrs_node("relay.attrs.ConcatenateAttrs")
+class ConcatenateAttrs(Attrs):
+    """Attributes of concatenate."""
+
+    axis: Int = 0
+
+
+@operator("concatenate", "data", attrs=ConcatenateAttrs, level=1, pattern=OpPattern.INJECTIVE)
+class Concatenate:
+    """The tensors of a tuple one after the other along axis; the other dimensions must agree."""
+
+    @staticmethod
+    def build(data: Any, axis: int = 0) -> Expr:
+        return entry("concatenate").call(as_tuple(data), axis=axis)
+
+    @staticmethod
+    def relation(attrs: ConcatenateAttrs, data: Type) -> Type:
+        fields = require_tensors(data)
+        axis = resolve_axis(attrs.axis, _same_rank(fields))
+        shapes = [list(f.shape) for f in fields]
+        shape = _agreed(shapes, axis)
+        shape[axis] = _sum(s[axis] for s in shapes)
+        return TensorType(shape, fields[0].dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: ConcatenateAttrs, data: Any) -> Any:
+        values = context.fields(data)
+        shapes = [context.shape(v) for v in values]
+        axis = resolve_axis(attrs.axis, len(shapes[0]))
+        shape = _agreed(shapes, axis)
+        _require_agreed(context, shapes, shape, axis)
+        starts = [_sum(s[axis] for s in shapes[:k]) for k in range(len(shapes))]
+        shape[axis] = _sum(s[axis] for s in shapes)
+
+        def element(i: Any, tensors: list[te.Tensor], starts: list[Any]) -> Any:
+            def read(k: int) -> Any:
+                return tensors[k](*i[:axis], i[axis] - starts[k], *i[axis + 1 :])
+
+            result = read(0)
+            for k in range(1, len(tensors)):
+                result = tirx.if_then_else(i[axis] >= starts[k], read(k), result)
+            return result
+
+        # An empty tensor takes no part: its range would begin where the next one's does.
+        return indexed(context, shape, element, list(values), starts)
+
+
+def _sum(values: Any) -> Dim:
+    total: Dim = 0
+    for value in values:
+        total = dims.add(total, value)
+    return total
+
+
+@attrs_node("relay.attrs.StackAttrs")
+class StackAttrs(Attrs):
+    """Attributes of stack."""
+
+    axis: Int = 0
+
+
+@operator("stack", "data", attrs=StackAttrs, level=3, pattern=OpPattern.INJECTIVE)
+class Stack:
+    """The tensors of a tuple, all of one shape, along a new axis."""
+
+    @staticmethod
+    def build(data: Any, axis: int = 0) -> Expr:
+        return entry("stack").call(as_tuple(data), axis=axis)
+
+    @staticmethod
+    def relation(attrs: StackAttrs, data: Type) -> Type:
+        fields = require_tensors(data)
+        axis = resolve_axis(attrs.axis, _same_rank(fields) + 1)
+        shape = _agreed([list(f.shape) for f in fields], None)
+        return TensorType([*shape[:axis], len(fields), *shape[axis:]], fields[0].dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: StackAttrs, data: Any) -> Any:
+        values = context.fields(data)
+        shapes = [context.shape(v) for v in values]
+        axis = resolve_axis(attrs.axis, len(shapes[0]) + 1)
+        shape = _agreed(shapes, None)
+        _require_agreed(context, shapes, shape, None)
+
+        def element(i: Any, tensors: list[te.Tensor]) -> Any:
+            rest = [*i[:axis], *i[axis + 1 :]]
+            result = tensors[0](*rest)
+            for k in range(1, len(tensors)):
+                result = tirx.if_then_else(i[axis] == k, tensors[k](*rest), result)
+            return result
+
+        return indexed(context, [*shape[:axis], len(values), *shape[axis:]], element, list(values))
+
+
+@attrs_node("relay.attrs.SplitAttrs")
+class SplitAttrs(Attrs):
+    """Attributes of split."""
+
+    indices_or_sections: Nested
+    axis: Int = 0
+
+
+@operator("split", "data", attrs=SplitAttrs, level=3, pattern=OpPattern.INJECTIVE)
+class Split:
+    """The input cut along axis: into a number of equal sections, or at a list of ascending positions."""
+
+    @staticmethod
+    def build(data: Expr, indices_or_sections: Any, axis: int = 0) -> TupleWrapper:
+        made = entry("split").call(data, indices_or_sections=indices_or_sections, axis=axis)
+        asked = made.attrs.indices_or_sections
+        return TupleWrapper(made, asked if isinstance(asked, int) else len(asked) + 1)
+
+    @staticmethod
+    def ranges(attrs: SplitAttrs, extent: Dim) -> list[tuple[Dim, Dim]]:
+        """Return begin and end of every section."""
+        asked = attrs.indices_or_sections
+        if isinstance(asked, int):
+            if asked < 1:
+                raise TypeCheckError(f"indices_or_sections is {asked}; at least one section is needed")
+            if isinstance(extent, int) and extent % asked:
+                raise TypeCheckError(f"the extent {extent} of the axis cannot be divided into {asked} equal sections")
+            part = dims.floordiv(extent, asked)
+            return [(dims.mul(part, k), dims.mul(part, k + 1)) for k in range(asked)]
+        cuts = [int(c) for c in asked]
+        if any(b < a for a, b in zip([0, *cuts], cuts, strict=False)):
+            raise TypeCheckError(f"the positions {cuts} do not ascend from 0")
+        if isinstance(extent, int) and cuts and cuts[-1] > extent:
+            raise TypeCheckError(f"the position {cuts[-1]} is past the extent {extent} of the axis")
+        return list(zip([0, *cuts], [*cuts, extent], strict=True))
+
+    @staticmethod
+    def relation(attrs: SplitAttrs, data: Type) -> Type:
+        source = require_tensor(data)
+        shape = list(source.shape)
+        axis = resolve_axis(attrs.axis, len(shape))
+        ranges = Split.ranges(attrs, shape[axis])
+        parts = [dims.floordiv(shape[axis], len(ranges))] * len(ranges)
+        if not isinstance(attrs.indices_or_sections, int):
+            parts = [dims.sub(end, begin) for begin, end in ranges]
+        return TupleType([TensorType([*shape[:axis], p, *shape[axis + 1 :]], source.dtype) for p in parts])
+
+    @staticmethod
+    def lower(context: Any, attrs: SplitAttrs, data: Any) -> Any:
+        shape = context.shape(data)
+        axis = resolve_axis(attrs.axis, len(shape))
+        ranges = Split.ranges(attrs, shape[axis])
+        begin, end = ranges[-1]
+        if isinstance(attrs.indices_or_sections, int):
+            message = f"split: the extent {{expected}} of axis {axis} cannot be divided into {len(ranges)} equal sections"
+            context.require_equal(end, shape[axis], message)
+        elif not isinstance(end, int):
+            # A section cannot have a negative extent: the last cut is checked before any section is taken.
+            message = f"split: the position {begin} is past the end of axis {axis}"
+            context.require(end >= begin, message)
+
+        def section(i: Any, data: te.Tensor, begin: list[Any]) -> Any:
+            return data(*i[:axis], i[axis] + begin[0], *i[axis + 1 :])
+
+        return tuple(
+            indexed(context, [*shape[:axis], dims.sub(e, b), *shape[axis + 1 :]], section, data, [b]) for b, e in ranges
+        )
+
+
+@attrs_node("relay.attrs.MeshgridAttrs")
+class MeshgridAttrs(Attrs):
+    """Attributes of meshgrid."""
+
+    indexing: Str = "ij"
+
+
+@operator("meshgrid", "data", attrs=MeshgridAttrs, level=3, pattern=OpPattern.INJECTIVE)
+class Meshgrid:
+    """Coordinate matrices of coordinate vectors (or scalars), as numpy.meshgrid gives them."""
+
+    @staticmethod
+    def build(data: Any, indexing: str = "ij") -> TupleWrapper:
+        data = as_tuple(data)
+        size = len(data) if isinstance(data, Tuple | TupleWrapper) else len(data.checked_type.fields)
+        return TupleWrapper(entry("meshgrid").call(data, indexing=indexing), size)
+
+    @staticmethod
+    def shape(attrs: MeshgridAttrs, shapes: Sequence[Sequence[Dim]]) -> list[Dim]:
+        if attrs.indexing not in ("ij", "xy"):
+            raise TypeCheckError(f"indexing is {attrs.indexing!r}; it is 'ij' or 'xy'")
+        if any(len(s) > 1 for s in shapes):
+            raise TypeCheckError("every input must be a vector or a scalar")
+        extents = [s[0] if len(s) else 1 for s in shapes]
+        if attrs.indexing == "xy" and len(extents) > 1:
+            extents[:2] = extents[1], extents[0]
+        return extents
+
+    @staticmethod
+    def relation(attrs: MeshgridAttrs, data: Type) -> Type:
+        fields = require_tensors(data)
+        shape = Meshgrid.shape(attrs, [list(f.shape) for f in fields])
+        return TupleType([TensorType(shape, f.dtype) for f in fields])
+
+    @staticmethod
+    def lower(context: Any, attrs: MeshgridAttrs, data: Any) -> Any:
+        values = context.fields(data)
+        shape = Meshgrid.shape(attrs, [context.shape(v) for v in values])
+        places = list(range(len(values)))
+        if attrs.indexing == "xy" and len(places) > 1:
+            places[:2] = 1, 0
+
+        def grid(value: Any, place: int) -> Any:
+            return indexed(context, shape, lambda i, t: t(i[place]) if len(t.shape) else t(), value)
+
+        return tuple(grid(v, p) for v, p in zip(values, places, strict=True))

@@ -1,0 +1,111 @@
+"""Two ways of writing a kernel: one expression for every element, and loops that write elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+
+from ..ir import dims
+from ..ir.types import Dim
+from .registry import OpPattern
+
+__all__ = ["as_index", "chosen", "const", "indexed", "inside", "loops"]
+
+
+def indexed(
+    context: Any,
+    shape: Sequence[Dim],
+    element: Callable[..., Any],
+    *args: Any,
+    pattern: OpPattern | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return a tensor of a shape whose elements are computed one by one.
+
+    Parameters
+    ----------
+    context : LowerContext
+        Where the kernel goes.
+    shape : sequence of dimensions
+        The shape of the result, in the symbols of the function being lowered.
+    element : callable
+        ``element(index, *args)`` gives the element at a tuple of indices.
+    *args
+        Lowered tensors, tuples of them, and lists of dimensions; the element function gets TE tensors, lists of them,
+        and lists of integer expressions. Dimensions must come this way: a kernel has symbols of its own.
+    """
+
+    def compute(whole: list[Any], *given: Any) -> te.Tensor:
+        return te.compute([dims.as_expr(d) for d in whole], lambda *index: element(index, *given), name="element")
+
+    return context.te(compute, list(shape), *args, pattern=pattern, name=name)
+
+
+def loops(
+    context: Any,
+    results: Sequence[tuple[Sequence[Dim], str]],
+    body: Callable[..., None],
+    *args: Any,
+    name: str | None = None,
+) -> Any:
+    """Return tensors written by loops: what no expression for every element can say.
+
+    Parameters
+    ----------
+    context : LowerContext
+        Where the kernel goes.
+    results : sequence of (shape, dtype)
+        The tensors to write.
+    body : callable
+        ``body(outputs, *args)`` writes the loops with TVM's IR builder. Outputs and tensors are buffers.
+    *args
+        Lowered tensors and lists of dimensions, as for :func:`indexed`.
+
+    Returns
+    -------
+    relax.Expr or tuple of relax.Expr
+        One result alone, or all of them.
+    """
+    tensors = [a for a in args if not isinstance(a, list)]
+    dtypes = [dtype for _, dtype in results]
+
+    def compute(shapes: list[list[Any]], operands: list[te.Tensor], sizes: list[list[Any]]) -> Any:
+        def statement(inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+            buffers, lists = iter(inputs), iter(sizes)
+            with IRBuilder() as builder:
+                body(list(outputs), *[next(lists) if isinstance(a, list) else next(buffers) for a in args])
+            return builder.get()
+
+        whole = [[dims.as_expr(d) for d in s] for s in shapes]
+        return te.extern(whole, operands, statement, dtype=dtypes, name=name or "loops")
+
+    shapes = [list(s) for s, _ in results]
+    return context.te(compute, shapes, tensors, [a for a in args if isinstance(a, list)], pattern=OpPattern.OPAQUE, name=name)
+
+
+def const(value: int, dtype: str = "int64") -> Any:
+    """Return an integer constant of a kernel."""
+    return tirx.IntImm(dtype, value)
+
+
+def as_index(value: Any) -> Any:
+    """Return an element of an integer tensor as an index."""
+    return value if str(value.ty.dtype) == "int64" else value.astype("int64")
+
+
+def inside(index: Any, extent: Any, *, wrap: bool = False) -> Any:
+    """Return an index limited to 0 .. extent - 1; with `wrap`, a negative one first counts from the end."""
+    if wrap:
+        index = tirx.Select(index < 0, index + extent, index)
+    return tirx.max(tirx.min(index, extent - 1), const(0))
+
+
+def chosen(index: Any, values: Sequence[Any]) -> Any:
+    """Return the element of a short list that an index of a kernel selects."""
+    result = values[-1]
+    for position in range(len(values) - 2, -1, -1):
+        result = tirx.Select(index == position, values[position], result)
+    return result

@@ -1,0 +1,69 @@
+"""The signatures of a module's functions: what they take and give, with dimensions named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ..signature import AnySpec, Signature, TensorSpec, TupleSpec
+from .ir.types import TensorType, TupleType, dim_text
+
+__all__ = ["OUTPUT_NAMES", "relax_signatures", "relay_signatures"]
+
+OUTPUT_NAMES = "output_names"  # the function attribute that names the fields of a result
+
+
+def relay_signatures(mod: tvm.IRModule) -> dict[str, Signature]:
+    """Return the signature of every function of a typed Relay module, by name."""
+    return {
+        gvar.name_hint: _signature(
+            gvar.name_hint,
+            [(p.name_hint, p.checked_type) for p in function.params],
+            function.checked_type.ret_type,
+            function.attrs,
+        )
+        for gvar, function in mod.functions.items()
+    }
+
+
+def relax_signatures(mod: tvm.IRModule) -> dict[str, Signature]:
+    """Return the signature of every public function of a Relax module, by name."""
+    return {
+        gvar.name_hint: _signature(
+            gvar.name_hint, [(p.name, p.ty) for p in function.params], function.ret_ty, function.attrs
+        )
+        for gvar, function in mod.functions.items()
+        if isinstance(function, relax.Function) and function.attrs and "global_symbol" in function.attrs
+    }
+
+
+def _signature(name: str, params: list[tuple[str, Any]], result: Any, attrs: Any) -> Signature:
+    is_tuple = isinstance(result, TupleType | relax.TupleType)
+    fields = list(result.fields) if is_tuple else [result]
+    given = [str(n) for n in attrs[OUTPUT_NAMES]] if attrs is not None and OUTPUT_NAMES in attrs else []
+    names = given if len(given) == len(fields) else [""] * len(fields)
+    return Signature(
+        name=name,
+        inputs=tuple(_spec(n, ty) for n, ty in params),
+        outputs=tuple(_spec(n, ty) for n, ty in zip(names, fields, strict=True)),
+        result_is_tuple=is_tuple,
+    )
+
+
+def _spec(name: str, ty: Any) -> Any:
+    if isinstance(ty, TupleType | relax.TupleType):
+        return TupleSpec(name, tuple(_spec("", f) for f in ty.fields))
+    if isinstance(ty, TensorType):
+        return TensorSpec(name, ty.dtype, tuple(_dim(d) for d in ty.shape))
+    if isinstance(ty, relax.TensorType) and ty.ndim >= 0 and ty.dtype:
+        shape = ty.shape if ty.shape is not None else [None] * ty.ndim
+        return TensorSpec(name, str(ty.dtype), tuple(_dim(d) for d in shape))
+    return AnySpec(name)
+
+
+def _dim(dim: Any) -> int | str:
+    if isinstance(dim, tvm.tirx.IntImm):
+        return int(dim.value)
+    return dim if isinstance(dim, int) else "?" if dim is None else dim_text(dim)

@@ -1,0 +1,104 @@
+"""Constant folding: what depends on constants alone is computed when compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import tvm
+
+from ..ir import (
+    Call,
+    Constant,
+    Function,
+    Op,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Type,
+    children,
+    const,
+    post_order,
+    rewrite,
+)
+from ..op.registry import entry
+from .infer_type import infer_module
+
+__all__ = ["Evaluate", "fold_constants"]
+
+Evaluate = Callable[[tvm.IRModule], Sequence[Any]]
+
+# A folded value may be larger than what it is computed from by this much before it is left to run time: a constant
+# broadcast to a large shape costs more to store than to compute.
+_GROWTH_BYTES = 1 << 20
+
+
+def fold_constants(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule:
+    """Return a typed module in which calls of operators on constants are constants.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The Relay module, its types inferred.
+    evaluate : callable
+        Runs ``main`` of a module without parameters and returns the fields of its tuple result as arrays. All values
+        of the module are computed in one such run.
+    """
+    functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
+    wanted = _foldable(functions.values())
+    if not wanted:
+        return mod
+    values = evaluate(infer_module(tvm.IRModule({"main": Function([], Tuple(wanted))})))
+    folded = {expr: const(np.asarray(value)) for expr, value in zip(wanted, values, strict=True)}
+    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    for gvar, function in functions.items():
+        result[gvar] = rewrite(function, folded)
+    return infer_module(result)
+
+
+def _foldable(functions: Iterable[Function]) -> list[Any]:
+    """Return the largest tensor expressions that depend on constants alone, each once."""
+    sizes: dict[Any, int] = {}
+    wanted: dict[Any, None] = {}
+    for function in functions:
+        for node in post_order(function):
+            operands = _operands(node)
+            if operands is not None and all(o in sizes for o in operands):
+                size = _bytes_of(node.checked_type)
+                if size is not None and size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES:
+                    sizes[node] = size
+                    continue
+            for child in children(node):
+                parts = child.fields if isinstance(child, Tuple) else [child]
+                wanted.update((p, None) for p in parts if p in sizes and _is_computed(p))
+    return list(wanted)
+
+
+def _operands(node: Any) -> list[Any] | None:
+    """Return what a node's value is computed from, or None for a node that is never folded."""
+    if isinstance(node, Constant):
+        return []
+    if isinstance(node, Tuple):
+        return list(node.fields)
+    if isinstance(node, TupleGetItem):
+        return [node.tuple_value]
+    if isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).is_pure:
+        return list(node.args)
+    return None
+
+
+def _is_computed(node: Any) -> bool:
+    return not isinstance(node, Constant) and isinstance(node.checked_type, TensorType)
+
+
+def _bytes_of(ty: Type) -> int | None:
+    """Return the size of a type's values, or None where it is not known at compile time."""
+    if isinstance(ty, TupleType):
+        sizes = [_bytes_of(f) for f in ty.fields]
+        return None if None in sizes else sum(s for s in sizes if s is not None)
+    if not isinstance(ty, TensorType) or not all(isinstance(d, int) for d in ty.shape):
+        return None
+    return prod(ty.shape) * max(1, tvm.DataType(ty.dtype).bits // 8)

@@ -1,0 +1,47 @@
+"""Types of device: DLPack's numbers, and the names TVM has for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.runtime import Device
+from tvm.target import Target
+
+from vmkit.errors import TargetError, suggest
+
+__all__ = ["CPU", "device_name", "device_type", "device_type_of"]
+
+CPU = 1
+_OLD_NAMES = {"gpu": "cuda", "cl": "opencl"}
+
+
+def device_type(target: Target) -> int:
+    """Return DLPack's number for the type of device that `target` is for."""
+    return int(target.get_target_device_type())
+
+
+def device_type_of(device: Any) -> int:
+    """Return DLPack's number for a device given by name, number or ``tvm.device``; ``TargetError`` if there is none.
+
+    >>> device_type_of("cuda"), device_type_of("cl"), device_type_of(1)
+    (2, 4, 1)
+    """
+    if isinstance(device, Device):
+        return int(device.dlpack_device_type())
+    if isinstance(device, str):
+        names = Device._DEVICE_NAME_TO_TYPE
+        if (name := _OLD_NAMES.get(device, device)) in names:
+            return int(names[name])
+        raise TargetError(f"there is no type of device {device!r}{suggest(device, names)}")
+    try:
+        number = int(device)
+    except (TypeError, ValueError):
+        raise TargetError(f"expected a device name, number or tvm.device, got {type(device).__name__}") from None
+    if number not in Device._DEVICE_TYPE_TO_NAME:
+        raise TargetError(f"there is no type of device {number}")
+    return number
+
+
+def device_name(number: int) -> str:
+    """Return TVM's name for the type of device with DLPack's `number`."""
+    return str(Device._DEVICE_TYPE_TO_NAME.get(number, number))

@@ -1,0 +1,270 @@
+"""Every way of saying what to compile for, brought to one form: checked targets and one host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm.runtime import Device
+from tvm.target import Target
+
+from vmkit.errors import TargetError
+from vmkit.target import llvm
+from vmkit.target.check import build_target
+from vmkit.target.device_type import CPU, device_name, device_type, device_type_of
+from vmkit.target.options import NATIVE
+from vmkit.target.source import Problem, Source
+from vmkit.target.text import parse_command_line, split_host
+
+__all__ = ["TargetPlan", "canonical_target", "command_line"]
+
+
+@dataclass(frozen=True, eq=False)
+class TargetPlan:
+    """What to compile for: one target for each type of device, and the host that drives them.
+
+    Attributes
+    ----------
+    targets : tuple of Target
+        In the order given, each with `host` attached; no two are for the same type of device.
+    host : Target
+        A cpu target without a host of its own.
+
+    Examples
+    --------
+    >>> plan = canonical_target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=4")
+    >>> print(plan)
+    llvm -mcpu=skylake-avx512 -mtriple=x86_64-linux-gnu -num-cores=4
+    """
+
+    targets: tuple[Target, ...]
+    host: Target
+
+    @property
+    def primary(self) -> Target:
+        """The target of code that names no device: the only one, else the cpu's, else the first."""
+        if len(self.targets) == 1:
+            return self.targets[0]
+        return next((target for target in self.targets if device_type(target) == CPU), self.targets[0])
+
+    @property
+    def by_device(self) -> dict[str, Target]:
+        """Each target by the name of its type of device, such as ``"cpu"`` or ``"cuda"``."""
+        return {device_name(device_type(target)): target for target in self.targets}
+
+    def for_device(self, device: str | int | Device) -> Target:
+        """Return the target for a type of device; raise ``TargetError`` if the plan has none."""
+        wanted = device_type_of(device)
+        for target in self.targets:
+            if device_type(target) == wanted:
+                return target
+        known = ", ".join(self.by_device)
+        raise TargetError(f"there is no target for device {device_name(wanted)!r}, only for: {known}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data that :meth:`from_json` reads."""
+        return {"targets": [_config_of(_without_host(t)) for t in self.targets], "host": _config_of(self.host)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TargetPlan:
+        """Return the plan that :meth:`to_json` wrote; raise ``TargetError`` if this TVM cannot have it."""
+        match data:
+            case {"targets": [*configs], "host": dict(host)} if configs:
+                return canonical_target([dict(config) for config in configs], host)
+        raise TargetError(f"expected the data of a target plan, with 'targets' and 'host', got {data!r}")
+
+    def __str__(self) -> str:
+        text = ", ".join(command_line(_without_host(target)) for target in self.targets)
+        bare = [str(_without_host(target)) for target in self.targets]
+        return text if str(self.host) in bare else f"{text} --host='{command_line(self.host)}'"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TargetPlan) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.to_json(), sort_keys=True))
+
+
+def canonical_target(target: Any = None, target_host: Any = None) -> TargetPlan:
+    """Return the checked targets and host that `target` and `target_host` mean.
+
+    Parameters
+    ----------
+    target : optional
+        - None: the target of the surrounding ``with Target(...)``, else ``"native"``;
+        - ``"native"``: this machine's own cpu and cores;
+        - a kind (``"llvm"``), a tag (``"nvidia/nvidia-h100"``), the command-line form
+          (``"llvm -mcpu=znver4 --host=llvm"``, ``"cuda -arch=sm_80, llvm"`` with the host last), or JSON text;
+        - a dict with ``"kind"`` or ``"tag"``, or a ``tvm.target.Target``;
+        - several: a list of any of these, or a dict from device (``"cuda"``, 2, ``tvm.device``) to any of these.
+    target_host : optional
+        The host, in any of the forms for one target. By default the host that `target` names, else the cpu target
+        itself, else llvm for this machine.
+
+    Raises
+    ------
+    TargetError
+        For anything that the installed TVM and its LLVM do not have; the message lists all that is wrong in one target.
+    """
+    if isinstance(target, TargetPlan):
+        target = list(target.targets)
+    if target is None:
+        target = Target.current() or NATIVE
+    given = _several(target)
+    hosts = [host for _, host in given if host is not None]
+    if target_host is not None:
+        hosts.append(_single(target_host)[0])
+    targets = [_without_host(target) for target, _ in given]
+    _refuse_duplicates(targets)
+    host = _agreed_host(hosts) or next((t for t in targets if device_type(t) == CPU), None) or _single("llvm")[0]
+    _refuse_host(host, targets)
+    return TargetPlan(tuple(Target(target, host=host) for target in targets), host)
+
+
+def command_line(target: Target) -> str:
+    """Return the command-line form of `target`, without its host; :func:`canonical_target` reads it back."""
+    config = _config_of(_without_host(target))
+    tag = config.pop("tag", "")
+    base = _config_of(Target({"tag": tag})) if tag else {}
+    head = tag or config["kind"]
+    derived = {"kind", "keys", "host", "feature"}
+    words = [
+        f"-{name}={','.join(value) if isinstance(value, list) else int(value) if isinstance(value, bool) else value}"
+        for name, value in sorted(config.items())
+        if name.partition(".")[0] not in derived and base.get(name) != value
+    ]
+    return " ".join([head, *words])
+
+
+def _several(target: Any) -> list[tuple[Target, Target | None]]:
+    """Return each target with the host that it names itself."""
+    if isinstance(target, Mapping) and not {"kind", "tag"} & {*map(str, target)}:
+        return _from_devices(target)
+    if isinstance(target, list | tuple | tvm_ffi.Array):
+        if not target:
+            raise TargetError("the list of targets is empty; expected at least one")
+        return [_single(one) for one in target]
+    return [_single(target)]
+
+
+def _from_devices(mapping: Mapping[Any, Any]) -> list[tuple[Target, Target | None]]:
+    if not mapping:
+        raise TargetError("the target dict is empty; expected 'kind' and its options, or a target for each device")
+    given = []
+    for device, one in mapping.items():
+        try:
+            wanted = device_type_of(device)
+        except TargetError as error:
+            raise TargetError(
+                f"a target dict has 'kind' (or 'tag') and its options, or a target for each device; {error}"
+            ) from None
+        target, host = _single(one)
+        if device_type(target) != wanted:
+            names = device_name(wanted), device_name(device_type(target))
+            raise TargetError(f"the target for {names[0]!r} is {command_line(target)!r}, which is for {names[1]!r}")
+        given.append((target, host))
+    return given
+
+
+def _single(target: Any) -> tuple[Target, Target | None]:
+    match target:
+        case Target():
+            return _from_config(_config_of(target), Source(command_line(target)))
+        case str() if target.lstrip().startswith("{"):
+            return _from_config(_from_json(target), Source(target))
+        case str():
+            return _from_text(target)
+        case Mapping():
+            config = {str(key): _plain(value) for key, value in target.items()}
+            return _from_config(config, Source(json.dumps(config, default=str)))
+    raise TargetError(
+        f"expected a target as a str, a dict, a tvm.target.Target, or a list of these, got {type(target).__name__}"
+    )
+
+
+def _from_text(text: str) -> tuple[Target, Target | None]:
+    first, *rest = split_host(text)
+    config, source, problems = parse_command_line(text if not rest else first)
+    if not rest:
+        return _from_config(config, source, problems)
+    if len(rest) > 1 or "host" in config:
+        raise TargetError(f"target {text!r} names more than one host; expected 'target, host'")
+    return _from_config({**config, "host": rest[0]}, source, problems)
+
+
+def _from_config(
+    config: Mapping[str, Any], source: Source, found: Sequence[Problem] = ()
+) -> tuple[Target, Target | None]:
+    target = build_target(config, source, found)
+    if config.get("host") is not None:
+        return target, _single(config["host"])[0]
+    own = target.host
+    return _without_host(target), _without_host(own) if own is not None else None
+
+
+def _from_json(text: str) -> dict[str, Any]:
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as error:
+        at = Source(text, {"json": (error.pos, error.pos + 1)})
+        raise at.error([Problem("json", f"{error.msg} at column {error.pos + 1}")]) from None
+    return dict(config)
+
+
+def _agreed_host(hosts: list[Target]) -> Target | None:
+    hosts = [_without_host(host) for host in hosts]
+    texts = sorted({command_line(host) for host in hosts})
+    if len(texts) > 1:
+        raise TargetError(f"several hosts are given, expected one: {'; '.join(texts)}")
+    return hosts[0] if hosts else None
+
+
+def _refuse_duplicates(targets: list[Target]) -> None:
+    seen: dict[int, Target] = {}
+    for target in targets:
+        other = seen.setdefault(device_type(target), target)
+        if other is not target:
+            name, both = device_name(device_type(target)), f"{command_line(other)}; {command_line(target)}"
+            raise TargetError(f"two targets are for device {name!r}, expected one for each type of device: {both}")
+
+
+def _refuse_host(host: Target, targets: list[Target]) -> None:
+    if device_type(host) != CPU:
+        raise TargetError(f"the host must be a cpu target such as 'llvm', got {command_line(host)!r}")
+    for target in targets:
+        one, other = (str(t.attrs.get("mtriple", "")) for t in (target, host))
+        if device_type(target) == CPU and one and other and llvm.architecture(one) != llvm.architecture(other):
+            raise TargetError(
+                f"target {command_line(target)!r} and host {command_line(host)!r} are of different architectures,"
+                f" {llvm.architecture(one)} and {llvm.architecture(other)}; their code goes into one library"
+            )
+
+
+def _without_host(target: Target) -> Target:
+    if target.host is None:
+        return target
+    config = _config_of(target)
+    config.pop("host", None)
+    return Target(config)
+
+
+def _config_of(target: Target) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads(str(target))
+    if not config.get("tag"):
+        config.pop("tag", None)
+    return config
+
+
+def _plain(value: Any) -> Any:
+    """Bring values out of TVM's containers, so that a dict made from a ``tvm`` Map is read like any other."""
+    match value:
+        case Target():
+            return value
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple() | tvm_ffi.Array():
+            return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,303 @@
+"""Python values to runtime values and back.
+
+Going in there are two steps. :func:`stage` turns what a caller passes into arrays and tuples of them, without copying
+arrays, so that a signature can check them. :func:`to_runtime` then makes tensors on the device of the program. On the
+CPU that is free for an array that is C-contiguous, writable, of native byte order and 64-byte aligned, which is what
+kernels are compiled for; any other is copied.
+
+Coming out, tensors stay tensors, tuples become tuples and ADT values become :class:`ADT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm.runtime import Device, Tensor
+
+from .signature import AnySpec, Spec, TensorSpec, TupleSpec, describe
+
+__all__ = ["ADT", "ALIGNMENT", "from_runtime", "stage", "to_cpu_tensor", "to_numpy", "to_runtime", "to_tensor"]
+
+ALIGNMENT = 64
+"""The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""
+
+_BYTE = np.dtype("uint8")
+_CPU_TYPE = tvm.cpu().dlpack_device_type()
+_Scalar = bool | int | float | complex | np.generic
+
+
+class ADT(Sequence[Any]):
+    """A value of an algebraic data type: the tag of its constructor and its fields.
+
+    Fields are converted when they are asked for, so that a long list costs nothing until it is walked. Equality is
+    identity, as for tensors.
+
+    Examples
+    --------
+    >>> pair = ADT(1, [2.0, 3.0])
+    >>> pair.tag, len(pair), pair[-1]
+    (1, 2, 3.0)
+    """
+
+    __slots__ = ("_fields", "_runtime", "tag")
+
+    def __init__(self, tag: int, fields: Sequence[Any] = ()) -> None:
+        self.tag = int(tag)
+        self._fields: tuple[Any, ...] | None = tuple(fields)
+        self._runtime: tvm_ffi.Array | None = None
+
+    @staticmethod
+    def from_runtime(array: tvm_ffi.Array) -> ADT:
+        """Return the ADT value of an array ``[tag, *fields]``."""
+        value = ADT(array[0])
+        value._fields, value._runtime = None, array
+        return value
+
+    @property
+    def runtime(self) -> tvm_ffi.Array | None:
+        """The array that a program returned, or None for a value made in Python."""
+        return self._runtime
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        """The fields as Python values."""
+        if self._fields is None:
+            self._fields = tuple(from_runtime(field) for field in list(self._runtime or ())[1:])
+        return self._fields
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return self.fields[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fields)
+
+    def __repr__(self) -> str:
+        return f"ADT(tag={self.tag}, {len(self)} fields)"
+
+
+def stage(value: Any, spec: Spec, path: str, refused: dict[str, str]) -> Any:
+    """Return `value` as something a signature can check: arrays, and tuples of them.
+
+    Python scalars and lists take the dtype that `spec` declares, if no value changes by that; where `spec` declares
+    none, bools and ints become int32 and other numbers float32, as in Relay. Arrays are not converted. What cannot
+    be staged is described in `refused` under its path.
+    """
+    match spec:
+        case TupleSpec():
+            if isinstance(value, ADT) or not isinstance(value, tuple | list | tvm_ffi.Array):
+                return value
+            if len(value) != len(spec.fields):
+                return tuple(value)
+            pairs = enumerate(zip(value, spec.fields, strict=True))
+            return tuple(stage(item, field, f"{path}[{index}]", refused) for index, (item, field) in pairs)
+        case TensorSpec():
+            return _stage_tensor(value, spec, path, refused)
+        case AnySpec():
+            return _stage_any(value, path, refused)
+
+
+def _stage_tensor(value: Any, spec: TensorSpec, path: str, refused: dict[str, str]) -> Any:
+    if isinstance(value, np.ndarray | Tensor):
+        return value
+    if isinstance(value, _Scalar | list | tuple) and not isinstance(value, str | bytes):
+        return _cast(value, spec.dtype, path, refused, str(spec))
+    if hasattr(value, "__dlpack__"):
+        return _import(value, path, refused)
+    refused[path] = f"{describe(value)}, expected {spec}"
+    return value
+
+
+def _stage_any(value: Any, path: str, refused: dict[str, str]) -> Any:
+    if isinstance(value, np.ndarray | Tensor | str | ADT | tvm_ffi.Object) or value is None:
+        return value
+    if isinstance(value, tuple | list):
+        return tuple(_stage_any(item, f"{path}[{index}]", refused) for index, item in enumerate(value))
+    if isinstance(value, _Scalar):
+        return _cast(value, _relay_dtype(value), path, refused, _relay_dtype(value))
+    if hasattr(value, "__dlpack__"):
+        return _import(value, path, refused)
+    if isinstance(value, tvm_ffi.core.CObject):
+        return value
+    refused[path] = f"{describe(value)}, which is not a value of a program: expected arrays, numbers, tuples of them"
+    return value
+
+
+def _relay_dtype(value: Any) -> str:
+    if isinstance(value, np.float16):
+        return "float16"
+    return "int32" if isinstance(value, bool | int | np.bool_ | np.integer) else "float32"
+
+
+def _cast(value: Any, dtype: str, path: str, refused: dict[str, str], expected: str) -> Any:
+    """Return a scalar or list as an array of `dtype`; rounding to a float's precision is the one change allowed."""
+    try:
+        given = np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        refused[path] = f"{describe(value)} that is no array ({error}), expected {expected}"
+        return value
+    if given.dtype.kind not in "biufc" or not _fits(given, dtype):
+        said = repr(value)
+        said = said if len(said) <= 60 else f"{said[:57]}..."
+        refused[path] = f"{said} does not fit {dtype}, expected {expected}"
+        return value
+    return given.astype(_numpy_dtype(dtype))
+
+
+def _fits(given: np.ndarray, dtype: str) -> bool:
+    target = _numpy_dtype(dtype)
+    if given.dtype.kind == "c" and target.kind != "c":
+        return False
+    with np.errstate(all="ignore"):
+        cast = given.astype(target)
+        if given.dtype.kind == "f" and target.kind not in "biu":
+            return bool(np.array_equal(np.isfinite(given), np.isfinite(cast.astype("float64"))))
+        back = cast.astype(given.dtype)
+        # An int that wraps twice can come back as itself: its sign tells.
+        return bool(np.array_equal(back, given)) and bool(np.array_equal(cast < 0, given < 0))
+
+
+def _numpy_dtype(dtype: str) -> np.dtype:
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, dtype))
+
+
+def _import(value: Any, path: str, refused: dict[str, str]) -> Any:
+    try:
+        return tvm_ffi.from_dlpack(value)
+    except Exception as error:  # each library raises its own kind
+        refused[path] = f"{describe(value)} that DLPack does not hand over: {error}"
+        return value
+
+
+def to_runtime(value: Any, device: Device, *, share: bool = True) -> Any:
+    """Return a staged value as the runtime takes it, with every tensor on `device`.
+
+    Parameters
+    ----------
+    share
+        Whether the tensor of a numpy array may share the array's memory.
+    """
+    if isinstance(value, np.ndarray):
+        return to_tensor(value if share else _copied(value), device)
+    if isinstance(value, Tensor):
+        return to_tensor(value, device)
+    if isinstance(value, ADT):
+        return _adt_to_runtime(value, device)
+    if isinstance(value, tuple | tvm_ffi.Array):
+        return tvm_ffi.Array([to_runtime(item, device, share=share) for item in value])
+    if value is None:
+        return to_tensor(np.empty((0,), "float32"), device)
+    return value
+
+
+def _adt_to_runtime(value: ADT, device: Device) -> tvm_ffi.Array:
+    """Return an ADT value as an array; by a stack, because a list in Python nests as deep as it is long."""
+    stack: list[tuple[ADT, list[Any]]] = [(value, [value.tag])]
+    while True:
+        node, done = stack[-1]
+        if node.runtime is not None:
+            result = node.runtime
+        elif len(done) - 1 < len(node):
+            field = node[len(done) - 1]
+            if isinstance(field, ADT):
+                stack.append((field, [field.tag]))
+            else:
+                done.append(to_runtime(_stage_any(field, "field", {}), device))
+            continue
+        else:
+            result = tvm_ffi.Array(done)
+        stack.pop()
+        if not stack:
+            return result
+        stack[-1][1].append(result)
+
+
+def to_tensor(value: np.ndarray | Tensor, device: Device) -> Tensor:
+    """Return `value` as a tensor on `device` that kernels can read.
+
+    Without a copy where possible: the tensor then shares the caller's memory and keeps it alive.
+    """
+    if isinstance(value, np.ndarray):
+        tensor = to_cpu_tensor(value)
+    elif value.device.dlpack_device_type() == _CPU_TYPE and not _is_readable(value):
+        tensor = _copied(value)
+    else:
+        tensor = value
+    return tensor if tensor.device == device else tensor.copyto(device)
+
+
+def to_cpu_tensor(array: np.ndarray) -> Tensor:
+    """Return an array as a tensor on the CPU, over its own memory if kernels can read that."""
+    # Asking from_dlpack itself for the alignment costs 20 us where it is not met: the error carries a C++ trace.
+    try:
+        tensor = tvm_ffi.from_dlpack(array)
+    except (BufferError, RuntimeError):
+        return _copied(array)  # read-only, of foreign byte order, or of a dtype that DLPack lacks
+    return tensor if _is_readable(tensor) else _copied(array)
+
+
+def _is_readable(tensor: Tensor) -> bool:
+    # numpy gives empty arrays strides that kernels refuse, and no address.
+    return tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous() and 0 not in tensor.shape
+
+
+def _copied(value: np.ndarray | Tensor) -> Tensor:
+    array = value if isinstance(value, np.ndarray) else _compact(value)
+    native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    if not array.size:
+        return tvm.runtime.empty(array.shape, str(native), tvm.cpu())
+    memory = np.empty(array.nbytes + ALIGNMENT, _BYTE)
+    start = -tvm_ffi.from_dlpack(memory).data_ptr() % ALIGNMENT
+    buffer = np.ndarray(array.shape, native, memory, start)
+    buffer[...] = array
+    if native.kind in "biufc":
+        return tvm_ffi.from_dlpack(buffer)
+    raw: Any = tvm_ffi.from_dlpack(buffer.view(f"uint{8 * native.itemsize}"))
+    return raw._create_view(array.shape, str(native))
+
+
+def _compact(tensor: Tensor) -> np.ndarray:
+    """Return a tensor's values as numpy sees them, strides and all; off the CPU, as a copy."""
+    if tensor.device.dlpack_device_type() == _CPU_TYPE and str(tensor.dtype) != "bfloat16":
+        return np.from_dlpack(tensor)
+    return tensor.numpy()
+
+
+def from_runtime(value: Any) -> Any:
+    """Return what a program returned: tensors as they are, tuples as tuples, ADT values as :class:`ADT`."""
+    if isinstance(value, tvm_ffi.Array):
+        if len(value) and type(value[0]) is int:
+            return ADT.from_runtime(value)
+        return tuple(from_runtime(item) for item in value)
+    return value
+
+
+def to_numpy(value: Any) -> Any:
+    """Return `value` with every tensor in it as a numpy array, sharing memory where the device is the CPU."""
+    if isinstance(value, Tensor):
+        try:
+            return np.from_dlpack(value)
+        except (RuntimeError, BufferError):
+            return value.numpy()
+    if isinstance(value, ADT):
+        return ADT(value.tag, [to_numpy(field) for field in value])
+    if isinstance(value, tuple | list | tvm_ffi.Array):
+        return tuple(to_numpy(item) for item in value)
+    return value
