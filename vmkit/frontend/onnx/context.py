@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 import onnx
 
+from ... import relay
 from ...errors import ModelError
-from ...relay.ir import Dim, Expr, TensorType, dims
-from .known import constant
+from ...relay.ir import Dim, Expr, TensorType
+from .known import constant, sizes
 from .typing import typed
 
 __all__ = ["Context"]
@@ -99,15 +100,21 @@ class Context:
         """Return a constant of a data type."""
         return constant(np.asarray(value, dtype=dtype))
 
+    def positions(self, extent: Dim, dtype: str) -> Expr:
+        """Return the vector 0, 1, ... extent - 1 of an integer type."""
+        if isinstance(extent, int):
+            return constant(np.arange(extent, dtype=dtype))
+        return relay.arange(self.constant(0, dtype), sizes(extent, dtype), self.constant(1, dtype), dtype)
+
     # -- the rest
 
     def wants(self, output: int) -> bool:
         """Say whether the node has an output at a position."""
         return output < len(self.node.output) and bool(self.node.output[output])
 
-    def symbols_widened(self, values: Sequence[Dim]) -> list[str]:
-        """Return the names of the symbols in dimensions that the caller put where the file fixes a size."""
-        return [s.name for s in dims.symbols(values) if s in self.importer.widened]
+    def size_in_file(self, dim: Dim) -> int | None:
+        """Return the size that the file fixes where the caller put a symbol; None for any other dimension."""
+        return self.importer.widened.get(dim) if not isinstance(dim, int) else None
 
     def subgraph(self, graph: onnx.GraphProto, inputs: Mapping[str, Expr] | None = None) -> Any:
         """Return the outcome of a graph that sees the values the node sees."""

@@ -12,6 +12,7 @@ from tvm.ir import GlobalVar
 
 from ...errors import ModelError, OptionError, UnsupportedOperatorError, VMKitError, suggest
 from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Var, dims, post_order, type_text
+from ...relay.signature import OUTPUT_NAMES
 from . import families
 from .check import check_model, node_name, opset_versions, sorted_nodes
 from .context import Context
@@ -163,7 +164,7 @@ class ModelImporter:
         self.freeze_params = freeze_params
         self.param_values: dict[Var, np.ndarray] = {}
         self.functions: dict[GlobalVar, Function] = {}
-        self.widened: set[Any] = set()
+        self.widened: dict[Any, int] = {}
         self.inputs = InputTypes(shape, dtype)
         self.continuations = 0
 
@@ -195,7 +196,7 @@ class ModelImporter:
         body = typed(results[0] if len(results) == 1 else Tuple(results))
         used = {v for v in post_order(body) if isinstance(v, Var)} if self.param_values else set()
         extra = [v for v in self.param_values if v in used]
-        main = Function([*params, *extra], body, body.checked_type_, attrs={"output_names": names})
+        main = Function([*params, *extra], body, body.checked_type_, attrs={OUTPUT_NAMES: names})
         main.checked_type_ = FuncType([p.checked_type_ for p in main.params], body.checked_type_)
         values = {v.name_hint: tvm.runtime.tensor(self.param_values[v]) for v in extra}
         return tvm.IRModule({**self.functions, GlobalVar("main"): main}), values

@@ -26,8 +26,8 @@ class InputTypes:
 
     Attributes
     ----------
-    widened : set of Var
-        Symbols that the caller put where the file has a fixed size.
+    widened : dict
+        Symbols that the caller put where the file has a fixed size, each with that size.
     """
 
     def __init__(self, shape: Mapping[str, Any] | None, dtype: str | Mapping[str, str]) -> None:
@@ -35,7 +35,7 @@ class InputTypes:
         self.dtype = dtype
         self.symbols: dict[str, tirx.Var] = {}
         self.renamed: dict[str, Dim] = {}
-        self.widened: set[Any] = set()
+        self.widened: dict[Any, int] = {}
         self.problems: list[str] = []
 
     def types(self, inputs: Sequence[onnx.ValueInfoProto], initializers: Sequence[str]) -> dict[str, TensorType]:
@@ -138,7 +138,7 @@ class InputTypes:
             self.problems.append(f"shape of {name!r}: dimension {axis} is {dim!r}; a dimension is an int or a name")
             return 1
         if isinstance(old, int) and isinstance(symbol, ir.Var):
-            self.widened.add(symbol)
+            self.widened[symbol] = old
         return symbol
 
     def _symbol(self, name: str) -> tirx.Var:

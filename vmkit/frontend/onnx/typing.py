@@ -9,13 +9,16 @@ from tvm.ir import GlobalVar, Op
 from ...errors import TypeCheckError
 from ...relay.ir import Call, Expr, If, Tuple, TupleGetItem, TupleType, Type, children
 from ...relay.transform import call_type
-from ...relay.transform.type_solver import TypeSolver, bind_symbols, substitute_symbols
+from ...relay.transform.type_solver import TypeSolver
 
 __all__ = ["typed"]
 
 
 def typed(expr: Expr) -> Expr:
-    """Return an expression after its type, and that of all below it, has been written into the nodes."""
+    """Return an expression after its type, and that of all below it, has been written into the nodes.
+
+    A call of a global function has its type from where it was made.
+    """
     waiting = [expr]
     while waiting:
         node = waiting[-1]
@@ -35,8 +38,6 @@ def _type(node: Any) -> Type:
     match node:
         case Call() if isinstance(node.op, Op):
             return call_type(node)
-        case Call():
-            return _result_type(node)
         case Tuple():
             return TupleType([f.checked_type_ for f in node.fields])
         case TupleGetItem():
@@ -44,12 +45,3 @@ def _type(node: Any) -> Type:
         case If():
             return TypeSolver().unify(node.true_branch.checked_type_, node.false_branch.checked_type_, join=True)
     raise TypeCheckError(f"{type(node).__name__} has no type here")
-
-
-def _result_type(call: Call) -> Type:
-    """Return the type of a call of a global function, whose own type its variable carries."""
-    callee = call.op.checked_type_ if isinstance(call.op, Expr) else FUNCTION_TYPES[call.op]
-    symbols: dict[Any, Any] = {}
-    for formal, argument in zip(callee.arg_types, call.args, strict=True):
-        bind_symbols(formal, argument.checked_type_, symbols)
-    return substitute_symbols(callee.ret_type, symbols)
