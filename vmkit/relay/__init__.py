@@ -33,6 +33,7 @@ from .ir import (
     scalar_type,
     var,
 )
+from .op.reduce import logsumexp, mean_std, mean_variance, std
 from .op.registry import namespace
 
 __all__ = [
@@ -60,9 +61,13 @@ __all__ = [
     "free_vars",
     "frontend",
     "image",
+    "logsumexp",
+    "mean_std",
+    "mean_variance",
     "nn",
     "op",
     "scalar_type",
+    "std",
     "transform",
     "var",
 ]

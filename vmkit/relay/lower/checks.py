@@ -7,7 +7,8 @@ Relax has one check that needs no Python at run time and that may stand between 
 
 from __future__ import annotations
 
-from tvm import relax
+import tvm
+from tvm import relax, tirx
 
 from ...failures import FIRST_CHECK
 from ..ir import dims
@@ -27,6 +28,9 @@ class RuntimeChecks:
         """Emit a check that two integers are equal, with its message."""
         number = self._numbers.setdefault(message, FIRST_CHECK + len(self._numbers))
         self.messages[str(number)] = message
+        if isinstance(expected, tvm.ir.Var):
+            # A symbol alone would not be compared: Relax takes the cast as its definition and replaces it everywhere.
+            expected = tirx.Select(dims.as_expr(actual) == expected, dims.as_expr(actual), expected)
         # VMShapeLower evaluates a composite expression only where a binding of its own holds it.
         given = builder.emit(relax.ShapeExpr([dims.as_expr(actual), dims.as_expr(number)]))
         builder.match_cast(given, relax.ShapeType([dims.as_expr(expected), dims.as_expr(number)]))

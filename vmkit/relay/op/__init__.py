@@ -2,11 +2,15 @@
 
 from . import (
     broadcast,
+    create,
     elementwise,
+    index,
     join,
     rank,
+    reduce,
     shape,
     sizes,
+    slice,
     transform,
 )
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, operator
@@ -15,10 +19,14 @@ __all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
 
 _FAMILIES = (
     broadcast,
+    create,
     elementwise,
+    index,
     join,
     rank,
+    reduce,
     shape,
     sizes,
+    slice,
     transform,
 )
