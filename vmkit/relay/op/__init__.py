@@ -13,6 +13,7 @@ from . import (
     slice,
     transform,
 )
+from . import broadcast, elementwise, nn, shape
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, operator
 
 __all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
@@ -30,3 +31,4 @@ _FAMILIES = (
     slice,
     transform,
 )
+_FAMILIES = (broadcast, elementwise, nn, shape)

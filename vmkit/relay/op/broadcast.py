@@ -13,7 +13,7 @@ from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import require_tensor
 from .registry import OpPattern, operator
 
-__all__ = ["broadcast_index", "broadcast_lowering", "broadcast_result", "broadcast_shapes", "pad_shapes"]
+__all__ = ["broadcast_dim", "broadcast_index", "broadcast_lowering", "broadcast_result", "broadcast_shapes", "pad_shapes"]
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
@@ -65,10 +65,10 @@ def pad_shapes(shapes: Sequence[list[Dim]]) -> list[list[Dim]]:
 
 def broadcast_result(context: Any, shapes: Sequence[Sequence[Dim]]) -> list[Dim]:
     """Return the shape that shapes of one rank broadcast to when run, checked at run time."""
-    return [_result_dim(context, position, column) for position, column in enumerate(zip(*shapes, strict=True))]
+    return [broadcast_dim(context, position, column) for position, column in enumerate(zip(*shapes, strict=True))]
 
 
-def _result_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
+def broadcast_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
     """Return one dimension of the result, with a run-time check for every operand that may not fit."""
     distinct: list[Dim] = []
     for dim in column:

@@ -1,0 +1,222 @@
+"""Activations: the relu family, softmax and its kin, bias_add, dropout, and fast approximations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+
+from ....errors import TypeCheckError
+from ...ir import dims
+from ...ir.expr import Expr, TupleGetItem
+from ...ir.types import IncompleteType, TensorType, TupleType, Type
+from ..attrs import Attrs, Float, Int, attrs_node
+from ..axis import resolve_axis
+from ..elementwise import require_tensor
+from ..registry import OpPattern, entry, operator
+from .precision import accumulator, as_dtype
+
+__all__ = ["along_axis", "lower_along_axis", "vector_of"]
+
+
+def vector_of(axis: int, data: Type) -> Type | None:
+    """Return the type of a vector along an axis of the data; None while the data's type is not known."""
+    if isinstance(data, IncompleteType):
+        return None
+    source = require_tensor(data, "data")
+    return TensorType([source.shape[resolve_axis(axis, len(source.shape))]], source.dtype)
+
+
+def along_axis(axis: int, data: Type, **vectors: Type) -> int:
+    """Check that vectors lie along an axis of the data, and return the axis counted from the front."""
+    source = require_tensor(data, "data")
+    at = resolve_axis(axis, len(source.shape))
+    for name, ty in vectors.items():
+        vector = require_tensor(ty, name)
+        if len(vector.shape) != 1:
+            raise TypeCheckError(f"{name} must be a vector, not {vector}")
+        if dims.equal(vector.shape[0], source.shape[at]) is False:
+            raise TypeCheckError(f"{name} has {vector.shape[0]} elements, but axis {at} of the data {source.shape[at]}")
+    return at
+
+
+def lower_along_axis(context: Any, axis: int, data: relax.Expr, **vectors: relax.Expr) -> int:
+    """Check at run time that vectors lie along an axis of the data, and return the axis counted from the front."""
+    shape = context.shape(data)
+    at = resolve_axis(axis, len(shape))
+    for name, vector in vectors.items():
+        message = f"{context.current.name}: {name} has {{actual}} elements, but axis {at} of the data {{expected}}"
+        context.require_equal(context.shape(vector)[0], shape[at], message)
+    return at
+
+
+def _same(attrs: Any, data: Type) -> Type:
+    return require_tensor(data, "data")
+
+
+@operator("nn.relu", "data", level=1, pattern=OpPattern.ELEMWISE)
+class Relu:
+    """The data where it is positive, else 0."""
+
+    relation = staticmethod(_same)
+
+    @staticmethod
+    def compute(attrs: Any, data: te.Tensor) -> te.Tensor:
+        return topi.nn.relu(data)
+
+
+@attrs_node("relay.attrs.LeakyReluAttrs")
+class LeakyReluAttrs(Attrs):
+    """Attributes of nn.leaky_relu."""
+
+    alpha: Float = 0.25
+
+
+@operator("nn.leaky_relu", "data", attrs=LeakyReluAttrs, level=3, pattern=OpPattern.ELEMWISE)
+class LeakyRelu:
+    """The data where it is positive, else alpha times the data."""
+
+    relation = staticmethod(_same)
+
+    @staticmethod
+    def build(data: Expr, alpha: float) -> Expr:
+        return entry("nn.leaky_relu").call(data, alpha=alpha)
+
+    @staticmethod
+    def compute(attrs: LeakyReluAttrs, data: te.Tensor) -> te.Tensor:
+        slope = tirx.const(attrs.alpha, data.dtype)
+        return te.compute(data.shape, lambda *i: tirx.Select(data(*i) > 0, data(*i), data(*i) * slope), name="leaky_relu")
+
+
+@attrs_node("relay.attrs.PReluAttrs")
+class PReluAttrs(Attrs):
+    """Attributes of nn.prelu."""
+
+    axis: Int = 1
+
+
+@operator("nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.BROADCAST)
+class PRelu:
+    """The data where it is positive, else the data times the alpha of its place on an axis."""
+
+    @staticmethod
+    def infer_inputs(attrs: PReluAttrs, data: Type, alpha: Type) -> dict[int, Type]:
+        vector = vector_of(attrs.axis, data)
+        return {} if vector is None else {1: vector}
+
+    @staticmethod
+    def relation(attrs: PReluAttrs, data: Type, alpha: Type) -> Type:
+        along_axis(attrs.axis, data, alpha=alpha)
+        return data
+
+    @staticmethod
+    def lower(context: Any, attrs: PReluAttrs, data: relax.Expr, alpha: relax.Expr) -> Any:
+        at = lower_along_axis(context, attrs.axis, data, alpha=alpha)
+
+        def compute(x: te.Tensor, slope: te.Tensor) -> te.Tensor:
+            return te.compute(
+                x.shape, lambda *i: tirx.Select(x(*i) > 0, x(*i), x(*i) * slope(i[at])), name="prelu"
+            )
+
+        return context.te(compute, data, alpha)
+
+
+@attrs_node("relay.attrs.BiasAddAttrs")
+class BiasAddAttrs(Attrs):
+    """Attributes of nn.bias_add."""
+
+    axis: Int = 1
+
+
+@operator("nn.bias_add", "data", "bias", attrs=BiasAddAttrs, level=1, pattern=OpPattern.BROADCAST)
+class BiasAdd:
+    """The data with a vector added along an axis."""
+
+    @staticmethod
+    def infer_inputs(attrs: BiasAddAttrs, data: Type, bias: Type) -> dict[int, Type]:
+        vector = vector_of(attrs.axis, data)
+        return {} if vector is None else {1: vector}
+
+    @staticmethod
+    def relation(attrs: BiasAddAttrs, data: Type, bias: Type) -> Type:
+        along_axis(attrs.axis, data, bias=bias)
+        if data.dtype != bias.dtype:
+            raise TypeCheckError(f"data and bias have different data types: {data.dtype} and {bias.dtype}; cast one of them")
+        return data
+
+    @staticmethod
+    def lower(context: Any, attrs: BiasAddAttrs, data: relax.Expr, bias: relax.Expr) -> Any:
+        at = lower_along_axis(context, attrs.axis, data, bias=bias)
+        return context.te(
+            lambda x, b: te.compute(x.shape, lambda *i: x(*i) + b(i[at]), name="bias_add"), data, bias
+        )
+
+
+@attrs_node("relay.attrs.SoftmaxAttrs")
+class SoftmaxAttrs(Attrs):
+    """Attributes of the softmax family."""
+
+    axis: Int = -1
+
+
+def _axis_relation(attrs: SoftmaxAttrs, data: Type) -> Type:
+    source = require_tensor(data, "data")
+    resolve_axis(attrs.axis, len(source.shape))
+    if not source.dtype.startswith(("float", "bfloat")):
+        raise TypeCheckError(f"the input must be a float tensor, not {source}")
+    return source
+
+
+def _softmax(name: str, function: Callable[..., te.Tensor], doc: str) -> None:
+    def compute(attrs: SoftmaxAttrs, data: te.Tensor) -> te.Tensor:
+        wide = as_dtype(data, accumulator(str(data.dtype)), "wide")
+        return as_dtype(function(wide, resolve_axis(attrs.axis, len(data.shape))), str(data.dtype))
+
+    body = {"__doc__": doc, "relation": staticmethod(_axis_relation), "compute": staticmethod(compute)}
+    register = operator(name, "data", attrs=SoftmaxAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+    register(type(name, (), body))
+
+
+_softmax("nn.softmax", topi.nn.softmax, "Exponentials divided by their sum along an axis.")
+_softmax("nn.fast_softmax", topi.nn.fast_softmax, "softmax with an approximate exponential.")
+_softmax("nn.log_softmax", topi.nn.log_softmax, "Logarithm of softmax.")
+
+
+@attrs_node("relay.attrs.DropoutAttrs")
+class DropoutAttrs(Attrs):
+    """Attributes of nn.dropout."""
+
+    rate: Float = 0.5
+
+
+@operator("nn.dropout", "data", attrs=DropoutAttrs, level=1, pattern=OpPattern.OPAQUE)
+class Dropout:
+    """The data as it is, for programs here are run and not trained; the operator's value is (data, mask of ones)."""
+
+    @staticmethod
+    def build(data: Expr, rate: float = 0.5) -> Expr:
+        return TupleGetItem(entry("nn.dropout").call(data, rate=rate), 0)
+
+    @staticmethod
+    def relation(attrs: DropoutAttrs, data: Type) -> Type:
+        source = require_tensor(data, "data")
+        return TupleType([source, source])
+
+    @staticmethod
+    def lower(context: Any, attrs: DropoutAttrs, data: relax.Expr) -> Any:
+        shape = relax.ShapeExpr([dims.as_expr(d) for d in context.shape(data)])
+        return data, context.emit(relax.op.ones(shape, str(data.ty.dtype)))
+
+
+def _fast(name: str, function: Callable[[te.Tensor], te.Tensor], doc: str) -> None:
+    def compute(attrs: Any, data: te.Tensor) -> te.Tensor:
+        return as_dtype(function(as_dtype(data, "float32", "wide")), str(data.dtype))
+
+    body = {"__doc__": doc, "relation": staticmethod(_same), "compute": staticmethod(compute)}
+    operator(name, "data", level=1, pattern=OpPattern.ELEMWISE)(type(name, (), body))
+
+
+_fast("fast_exp", topi.fast_exp, "Approximate exponential.")
+_fast("fast_tanh", topi.fast_tanh, "Approximate hyperbolic tangent.")
+_fast("fast_erf", topi.fast_erf, "Approximate Gauss error function.")

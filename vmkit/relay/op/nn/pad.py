@@ -1,0 +1,219 @@
+"""Padding, by widths known at compile time or read at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, te, tirx
+
+from ....errors import TypeCheckError
+from ...ir import dims
+from ...ir.expr import Constant, Expr, const
+from ...ir.types import Any as AnyDim
+from ...ir.types import TensorType, Type
+from ..attrs import Attrs, Nested, Str, attrs_node
+from ..elementwise import require_tensor
+from ..kernel import chosen
+from ..registry import OpPattern, entry, operator
+
+__all__: list[str] = []
+
+_MODES = ("constant", "edge", "reflect")
+
+
+@attrs_node("relay.attrs.PadAttrs")
+class PadAttrs(Attrs):
+    """Attributes of nn.pad and dyn.nn.pad."""
+
+    pad_width: Nested
+    pad_mode: Str = "constant"
+
+
+@attrs_node("relay.attrs.MirrorPadAttrs")
+class MirrorPadAttrs(Attrs):
+    """Attributes of nn.mirror_pad."""
+
+    mode: Str = "SYMMETRIC"
+    pad_width: Nested
+
+
+def _require_mode(attrs: PadAttrs) -> None:
+    if attrs.pad_mode not in _MODES:
+        raise TypeCheckError(f"pad_mode must be one of {', '.join(_MODES)}, not {attrs.pad_mode!r}")
+
+
+def _require_scalar(ty: Type) -> None:
+    value = require_tensor(ty, "pad_value")
+    if len(value.shape):
+        raise TypeCheckError(f"pad_value must be a scalar, not {value}")
+
+
+def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+    """Return the (before, after) of each axis; TypeCheckError where they do not fit a tensor of `rank`."""
+    pairs = [list(p) for p in pad_width]
+    if len(pairs) != rank or any(len(p) != 2 for p in pairs):
+        raise TypeCheckError(f"pad_width must hold one (before, after) for each of {rank} dimensions, not {pairs}")
+    if any(int(w) < 0 for p in pairs for w in p):
+        raise TypeCheckError(f"pad_width must not be negative: {pairs}")
+    return [(int(b), int(a)) for b, a in pairs]
+
+
+def _padded_type(pad_width: Any, data: Type) -> TensorType:
+    source = require_tensor(data, "data")
+    widths = _widths(pad_width, len(source.shape))
+    return TensorType([dims.add(d, b + a) for d, (b, a) in zip(source.shape, widths, strict=True)], source.dtype)
+
+
+def _padded(
+    data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: str, value: Any
+) -> te.Tensor:
+    """Return the padded tensor; `value` is asked for the element outside of it in constant mode."""
+    dtype = str(data.dtype)
+
+    def element(*index: Any) -> Any:
+        at = [i - b for i, b in zip(index, before, strict=True)]
+        touched = [p for p, b in enumerate(before) if not (_is_zero(b) and dims.equal(shape[p], data.shape[p]))]
+        if mode == "constant":
+            tests = [c for p in touched for c in (at[p] >= 0, at[p] < data.shape[p])]
+            return tirx.if_then_else(tirx.all(*tests), data(*at), value().astype(dtype)) if tests else data(*at)
+        for p in touched:
+            at[p] = _MIRRORS[mode](at[p], data.shape[p])
+        return data(*at)
+
+    return te.compute([dims.as_expr(d) for d in shape], element, name="T_pad")
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int) and value == 0
+
+
+def _edge(index: Any, size: Any) -> Any:
+    return tirx.max(tirx.min(index, size - 1), 0)
+
+
+def _reflect(index: Any, size: Any) -> Any:
+    """Mirror at the border elements, which are not repeated."""
+    index = tirx.Select(index < 0, -index, index)
+    return _edge(tirx.Select(index >= size, 2 * size - 2 - index, index), size)
+
+
+def _symmetric(index: Any, size: Any) -> Any:
+    """Mirror at the borders: the border elements are repeated."""
+    index = tirx.Select(index < 0, -index - 1, index)
+    return _edge(tirx.Select(index >= size, 2 * size - 1 - index, index), size)
+
+
+_MIRRORS = {"edge": _edge, "reflect": _reflect, "symmetric": _symmetric}
+
+
+def _pad_value(value: relax.Expr) -> tuple[list[relax.Expr], Any]:
+    """Return the tensors to pass to the kernel, and what reads the value there: a constant becomes a literal."""
+    if isinstance(value, tvm.ir.GenericConst):
+        literal = np.asarray(value.value.numpy()).item()
+        return [], lambda tensors: lambda: tirx.const(literal, str(value.ty.dtype))
+    return [value], lambda tensors: lambda: tensors[0]()
+
+
+@operator("nn.pad", "data", "pad_value", attrs=PadAttrs, level=2, pattern=OpPattern.INJECTIVE)
+class Pad:
+    """The data with elements added on both sides of each axis.
+
+    pad_mode is "constant" (pad_value), "edge" (the border element) or "reflect" (mirrored at the border element). A
+    pad_width that is an expression is read at run time.
+    """
+
+    @staticmethod
+    def build(data: Expr, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant") -> Expr:
+        if isinstance(pad_width, Constant):
+            pad_width = pad_width.data.numpy().tolist()
+        if not isinstance(pad_value, Expr):
+            pad_value = const(pad_value)
+        if isinstance(pad_width, Expr):
+            return entry("dyn.nn.pad").call(data, pad_width, pad_value, pad_width=[], pad_mode=pad_mode)
+        return entry("nn.pad").call(data, pad_value, pad_width=pad_width, pad_mode=pad_mode)
+
+    @staticmethod
+    def relation(attrs: PadAttrs, data: Type, pad_value: Type) -> Type:
+        _require_mode(attrs)
+        _require_scalar(pad_value)
+        return _padded_type(attrs.pad_width, data)
+
+    @staticmethod
+    def lower(context: Any, attrs: PadAttrs, data: relax.Expr, pad_value: relax.Expr) -> Any:
+        widths = _widths(attrs.pad_width, len(context.shape(data)))
+        tensors, reader = _pad_value(pad_value)
+
+        def compute(x: te.Tensor, value: list[te.Tensor]) -> te.Tensor:
+            shape = [dims.add(dims.simplify(d), b + a) for d, (b, a) in zip(x.shape, widths, strict=True)]
+            return _padded(x, shape, [b for b, _ in widths], attrs.pad_mode, reader(value))
+
+        return context.te(compute, data, tensors)
+
+
+@operator("dyn.nn.pad", "data", "pad_width", "pad_value", attrs=PadAttrs, level=2, pattern=OpPattern.INJECTIVE)
+class DynPad:
+    """The data with elements added on both sides of each axis, by widths read at run time; negative ones crop."""
+
+    build = staticmethod(Pad.build)
+
+    @staticmethod
+    def relation(attrs: PadAttrs, data: Type, pad_width: Type, pad_value: Type) -> Type:
+        _require_mode(attrs)
+        _require_scalar(pad_value)
+        source, widths = require_tensor(data, "data"), require_tensor(pad_width, "pad_width")
+        rank = len(source.shape)
+        wanted = len(widths.shape) == 2 and dims.equal(widths.shape[0], rank) is not False
+        if not wanted or dims.equal(widths.shape[1], 2) is False or not widths.dtype.startswith(("int", "uint")):
+            raise TypeCheckError(f"pad_width must be an integer tensor of shape ({rank}, 2), not {widths}")
+        return TensorType([AnyDim()] * rank, source.dtype)
+
+    @staticmethod
+    def lower(
+        context: Any, attrs: PadAttrs, data: relax.Expr, pad_width: relax.Expr, pad_value: relax.Expr
+    ) -> Any:
+        have = context.shape(data)
+        for actual, expected in zip(context.shape(pad_width), (len(have), 2), strict=True):
+            context.require_equal(
+                actual, expected, "dyn.nn.pad: pad_width must hold two values for each dimension: {actual} is not {expected}"
+            )
+
+        def sizes(widths: te.Tensor, shape: list[Any]) -> te.Tensor:
+            def element(axis: Any) -> Any:
+                total = widths(axis, 0).astype("int64") + widths(axis, 1).astype("int64")
+                return tirx.max(chosen(axis, shape) + total, 0)
+
+            return te.compute((len(shape),), element, name="padded_shape")
+
+        exprs = [dims.as_expr(d) for d in have]
+        shape = context.read_dims(context.te(sizes, pad_width, exprs, name="padded_shape", pattern=OpPattern.OPAQUE))
+        tensors, reader = _pad_value(pad_value)
+
+        def compute(x: te.Tensor, widths: te.Tensor, value: list[te.Tensor], whole: list[Any]) -> te.Tensor:
+            before = [widths(i, 0).astype("int64") for i in range(len(have))]
+            return _padded(x, whole, before, attrs.pad_mode, reader(value))
+
+        return context.te(compute, data, pad_width, tensors, list(shape), pattern=OpPattern.OPAQUE)
+
+
+@operator("nn.mirror_pad", "data", attrs=MirrorPadAttrs, level=2, pattern=OpPattern.INJECTIVE)
+class MirrorPad:
+    """The data mirrored at its borders; mode SYMMETRIC repeats the border elements, REFLECT does not."""
+
+    @staticmethod
+    def build(data: Expr, pad_width: Any, mode: str = "SYMMETRIC") -> Expr:
+        return entry("nn.mirror_pad").call(data, pad_width=pad_width, mode=mode)
+
+    @staticmethod
+    def relation(attrs: MirrorPadAttrs, data: Type) -> Type:
+        if attrs.mode not in ("SYMMETRIC", "REFLECT"):
+            raise TypeCheckError(f"mode must be SYMMETRIC or REFLECT, not {attrs.mode!r}")
+        return _padded_type(attrs.pad_width, data)
+
+    @staticmethod
+    def compute(attrs: MirrorPadAttrs, data: te.Tensor) -> te.Tensor:
+        widths = _widths(attrs.pad_width, len(data.shape))
+        shape = [dims.add(dims.simplify(d), b + a) for d, (b, a) in zip(data.shape, widths, strict=True)]
+        return _padded(data, shape, [b for b, _ in widths], attrs.mode.lower(), None)

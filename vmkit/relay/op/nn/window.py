@@ -1,0 +1,161 @@
+"""Windows that slide over the spatial axes: what convolutions and pools have in common."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import te, topi
+
+from ....errors import TypeCheckError
+from ...ir import dims
+from ...ir.expr import Expr
+from ...ir.types import Dim
+from ..registry import entry
+
+__all__ = ["extent", "fitted", "output_size", "pad_spatial", "padding_of", "per_axis", "positive", "require_fits",
+           "window_builder"]
+
+
+def window_builder(name: str, inputs: Sequence[str], rank: int, **parameters: Any) -> Callable[..., Expr]:
+    """Return the builder of an operator with a window: numbers may stand for all axes, padding becomes that of all sides.
+
+    Parameters
+    ----------
+    name : str
+        The operator.
+    inputs : sequence of str
+        The names of its inputs, which come first.
+    rank : int
+        The number of spatial axes.
+    **parameters
+        The attributes, in the order and with the defaults of Relay's Python function.
+    """
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature(
+        [inspect.Parameter(i, kind) for i in inputs]
+        + [inspect.Parameter(n, kind, default=d) for n, d in parameters.items()]
+    )
+
+    def build(*args: Any, **kwargs: Any) -> Expr:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeCheckError(f"{name}{signature}: {error}") from None
+        bound.apply_defaults()
+        values = dict(bound.arguments)
+        operands = [values.pop(i) for i in inputs]
+        for attribute in ("pool_size", "kernel_size", "strides", "dilation", "dilations", "output_padding"):
+            if attribute in values:
+                values[attribute] = per_axis(values[attribute], rank)
+        values["padding"] = padding_of(values["padding"], rank)
+        return entry(name).call(*operands, **values)
+
+    build.__name__ = name.rsplit(".", 1)[-1]
+    build.__qualname__ = name
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    return build
+
+
+def per_axis(value: Any, rank: int) -> Any:
+    """Return one value for each of `rank` axes: a single number is repeated; None and sequences stay."""
+    if value is None or hasattr(value, "__iter__") or not hasattr(value, "__index__"):
+        return value
+    return [value] * rank
+
+
+def padding_of(padding: Any, rank: int) -> list[int]:
+    """Return padding as Relay keeps it: all beginnings, then all ends.
+
+    One number pads all sides; `rank` numbers pad both sides of their axis.
+    """
+    values = [int(p) for p in padding] if hasattr(padding, "__iter__") else [int(padding)]
+    if len(values) == 1:
+        return values * (2 * rank)
+    if len(values) == rank and rank > 1:
+        return values * 2
+    if len(values) != 2 * rank:
+        counts = f"1, {rank} or {2 * rank}" if rank > 1 else "1 or 2"
+        raise TypeCheckError(f"padding must have {counts} values, not {len(values)}: {values}")
+    return values
+
+
+def positive(values: Sequence[int], rank: int, name: str) -> list[int]:
+    """Return one positive number for each axis; TypeCheckError otherwise. A single one serves all axes."""
+    numbers = [int(v) for v in values]
+    if len(numbers) == 1:
+        numbers *= rank
+    if len(numbers) != rank:
+        raise TypeCheckError(f"{name} must have {rank} values, not {len(numbers)}: {numbers}")
+    if any(v < 1 for v in numbers):
+        raise TypeCheckError(f"{name} must be positive, not {numbers}")
+    return numbers
+
+
+def extent(kernel: Dim, dilation: int) -> Dim:
+    """Return how far a dilated window reaches."""
+    return dims.add(dims.mul(dims.sub(kernel, 1), dilation), 1)
+
+
+def output_size(size: Dim, before: int, after: int, window: Dim, stride: int, *, ceil: bool = False) -> Dim:
+    """Return how often a window fits on a padded axis; with `ceil`, a last window may reach past the end."""
+    space = dims.sub(dims.add(size, before + after), window)
+    if isinstance(space, int) and space < 0:
+        # An empty axis has no position; one that is merely too short is a mistake.
+        if isinstance(size, int) and size == 0:
+            return 0
+        raise TypeCheckError(
+            f"a window that reaches over {window} does not fit on an axis of {size}, padded by {before} and {after}"
+        )
+    divide = dims.ceildiv if ceil else dims.floordiv
+    return dims.add(divide(space, stride), 1)
+
+
+def fitted(sizes: Sequence[Dim], padding: Sequence[int], windows: Sequence[Dim], strides: Sequence[int],
+           *, ceil: bool = False) -> list[Dim]:
+    """Return :func:`output_size` for each axis."""
+    rank = len(sizes)
+    return [
+        output_size(sizes[i], padding[i], padding[rank + i], windows[i], strides[i], ceil=ceil) for i in range(rank)
+    ]
+
+
+def require_fits(context: Any, sizes: Sequence[Dim], padding: Sequence[int], windows: Sequence[Dim]) -> None:
+    """Check at run time that windows fit on axes whose sizes are not known now."""
+    rank = len(sizes)
+    for axis, (size, window) in enumerate(zip(sizes, windows, strict=True)):
+        least = dims.sub(window, padding[axis] + padding[rank + axis])
+        # One that misses by one gives a result of size 0, which needs no check.
+        if isinstance(size, int) or (isinstance(least, int) and least <= 1):
+            continue
+        context.require(
+            dims.as_expr(size) >= dims.as_expr(least),
+            f"{context.current.name}: a window that reaches over {window} does not fit on spatial axis {axis}, which "
+            f"is shorter than {least}",
+        )
+
+
+def pad_spatial(data: te.Tensor, axes: str, spatial: str, padding: Sequence[int], value: Any,
+                *, extra: Sequence[int] | None = None) -> te.Tensor:
+    """Return the data padded on its spatial axes, as a stage of its own; the data itself where there is nothing to do.
+
+    Parameters
+    ----------
+    axes, spatial : str
+        The letters of all axes and of the spatial ones.
+    padding : sequence of int
+        All beginnings, then all ends.
+    value : expression
+        What to pad with.
+    extra : sequence of int, optional
+        What to add at each end.
+    """
+    rank = len(spatial)
+    before = {letter: padding[i] for i, letter in enumerate(spatial)}
+    after = {letter: padding[rank + i] + (extra[i] if extra else 0) for i, letter in enumerate(spatial)}
+    if not any(before.values()) and not any(after.values()):
+        return data
+    return topi.nn.pad(
+        data, [before.get(a, 0) for a in axes], [after.get(a, 0) for a in axes], value, name="pad_temp"
+    )
