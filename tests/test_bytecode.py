@@ -171,3 +171,25 @@ def test_a_loop_leaves_functions_after_it_intact() -> None:
     vm = relax.VirtualMachine(looped, tvm.cpu())
     assert int(vm["zebra"](tvm.runtime.tensor(np.array(21, "int32"))).numpy()) == 42
     assert run(looped, 3, 0) == 6
+
+
+@pytest.mark.parametrize(("name", "recursive"), [("sum", True), ("triangle", True), ("add_rows", False)])
+def test_recursion_is_found_in_calls(name: str, recursive: bool) -> None:
+    code = vm_programs.code_of(vm_programs.compiled(PROGRAMS[name]()))
+    assert bytecode.decode(code).recursive_functions() == ({0} if recursive else set())
+    assert bytecode.decode(bytecode.tail_calls_to_loops(code)).recursive_functions() == (
+        {0} if name == "triangle" else set()
+    )
+
+
+def test_mutual_recursion_is_found() -> None:
+    builder = relax.ExecBuilder()
+    for name in ("even", "odd", "main"):
+        builder.declare_function(name, relax.exec_builder.VMFuncKind.VM_FUNC)
+    for name, other in (("even", "odd"), ("odd", "even"), ("main", "even")):
+        with builder.function(name, num_inputs=1, param_names=["x"]):
+            builder.emit_call(other, [builder.r(0)], dst=builder.r(1))
+            builder.emit_ret(builder.r(1))
+    program = bytecode.decode(vm_programs.code_of(builder.get().mod))
+    names = {program.functions[index].name for index in program.recursive_functions()}
+    assert names == {"even", "odd"}

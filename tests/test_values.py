@@ -124,6 +124,8 @@ def test_a_foreign_tensor_is_made_readable() -> None:
     np.testing.assert_array_equal(to_tensor(strided, CPU).numpy(), [[0, 2], [4, 6], [8, 10]])
     misaligned = tvm_ffi.from_dlpack(at_offset(16))
     assert to_tensor(misaligned, CPU).data_ptr() % 64 == 0
+    empty = to_tensor(tvm_ffi.from_dlpack(np.zeros((0, 3), "int8")), CPU)
+    assert (empty.shape, empty.strides) == ((0, 3), tvm.runtime.empty((0, 3), "int8").strides)
     good = tvm.runtime.tensor(np.arange(3))
     assert to_tensor(good, CPU).same_as(good)
 

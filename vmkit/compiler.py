@@ -254,15 +254,14 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
     if _is_relax(mod):
         if params:
             mod = relax.transform.BindParams("main", dict(params))(mod)
-        lowered = Lowered(mod, {}, False)
+        lowered = Lowered(mod, {})
         signatures = relax_signatures(mod)
     else:
         mod = _optimize_relay(mod, params, options)
         lowered = lower_module(mod)
         signatures = relay_signatures(mod)
     code = generate_bytecode(optimize_relax(lowered.module, plan.primary, options), plan.primary)
-    info = {"checks": lowered.messages, "recursive": lowered.is_recursive}
-    return _Program(code, plan, signatures, info)
+    return _Program(code, plan, signatures, {"checks": lowered.messages})
 
 
 def _evaluate(mod: tvm.IRModule) -> list[Any]:

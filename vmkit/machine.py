@@ -14,6 +14,7 @@ import tvm
 from tvm.runtime import Device, Tensor
 from tvm.runtime.module import BenchmarkResult
 
+from .bytecode import encode, module_of
 from .devices import device as one_device
 from .devices import devices as all_devices
 from .errors import DeviceError, ExecutableError, InputError, OptionError, VMError, suggest
@@ -21,7 +22,8 @@ from .executable import Executable
 from .failures import explain_failure
 from .signature import AnySpec, Signature
 from .stack import MACHINE_STACK_BYTES, DeepThread
-from .values import from_runtime, stage, to_cpu_tensor, to_numpy, to_runtime
+from .stackguard import guard_this_thread, guarded
+from .values import ADT, Release, from_runtime, holds_adt, stage, to_cpu_tensor, to_numpy, to_runtime, to_tensor
 
 __all__ = ["VirtualMachine"]
 
@@ -89,14 +91,22 @@ class VirtualMachine:
         self._lock = threading.RLock()
         self._outputs: Any = _MISSING
         self._deep: DeepThread | None = None
-        if self.executable.info.get("recursive"):
-            self._deep = DeepThread(int(self.executable.info.get("stack_bytes", MACHINE_STACK_BYTES)))
+        if self.executable.needs_deep_stack:
+            self._deep = _deep_thread(self.executable)
         self._entries = {name: self._entry(name) for name in self.executable.globals}
         self._main = self._entries.get("main")
 
     def _entry(self, name: str) -> _Entry:
         signature = self.executable.signatures[name]
         return _Entry(self.module[name], signature, len(signature.inputs))
+
+    def __del__(self) -> None:
+        # TVM's VM keeps its last result: it has to go where the stack is deep enough to drop a long list.
+        deep = self.__dict__.get("_deep")
+        if deep is not None:
+            owned = list(self.__dict__.values())
+            self.__dict__.clear()
+            deep.release(owned)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Return what ``main`` returns for these inputs, or for those that were set before if none are given."""
@@ -118,7 +128,7 @@ class VirtualMachine:
         """Set all inputs of a function; they stay set. Arrays are copied, tensors on the device are not."""
         entry = self._find(func_name)
         entry.stored = self._staged(entry, entry.signature.bind(args, kwargs))
-        entry.runtime = [to_runtime(value, self._device, share=False) for value in entry.stored]
+        entry.runtime = [self._kept(value) for value in entry.stored]
 
     def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Set one input: ``set_one_input("main", "x", value)``, ``("main", 0, value)`` or ``("main", x=value)``."""
@@ -140,7 +150,7 @@ class VirtualMachine:
         if entry.stored is None:
             entry.stored, entry.runtime = [_MISSING] * len(names), [_MISSING] * len(names)
         entry.stored[index] = staged
-        entry.runtime[index] = to_runtime(staged, self._device, share=False)
+        entry.runtime[index] = self._kept(staged)
 
     def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Call a function and keep its result for :meth:`get_outputs`."""
@@ -241,10 +251,20 @@ class VirtualMachine:
         """Return the arguments of a call as checked runtime values."""
         signature = entry.signature
         bound = args if not kwargs and len(args) == entry.arity else signature.bind(args, kwargs)
-        arrays = self._on_cpu and signature.is_flat and all(type(value) is np.ndarray for value in bound)
-        if arrays and (not self.check_inputs or signature.accepts(bound)):
-            return [to_cpu_tensor(value) for value in bound]
+        if self._on_cpu and signature.is_flat:
+            for value in bound:
+                if type(value) is not np.ndarray and type(value) is not Tensor:
+                    break
+            else:
+                if not self.check_inputs or signature.accepts(bound):
+                    cpu = self._device
+                    return [to_cpu_tensor(v) if type(v) is np.ndarray else to_tensor(v, cpu) for v in bound]
         return [to_runtime(value, self._device) for value in self._staged(entry, bound)]
+
+    def _kept(self, staged: Any) -> Any:
+        """Return a staged value for the runtime, to be kept: with no memory of the caller's, and safe to drop."""
+        value = to_runtime(staged, self._device, share=False)
+        return ADT.from_runtime(value, self._release) if isinstance(staged, ADT) else value
 
     def _staged(self, entry: _Entry, bound: Sequence[Any]) -> list[Any]:
         refused: dict[str, str] = {}
@@ -252,6 +272,8 @@ class VirtualMachine:
         staged = [stage(value, spec, spec.name, refused) for value, spec in zip(bound, specs, strict=True)]
         if self.check_inputs or refused:
             entry.signature.check(staged, refused)
+        if self._deep is None and any(holds_adt(value) for value in staged):
+            self._deep = _deep_thread(self.executable)
         return staged
 
     def _stored(self, entry: _Entry) -> list[Any]:
@@ -268,11 +290,17 @@ class VirtualMachine:
             )
         if self.check_inputs:
             entry.signature.check(stored)
-        return list(entry.runtime)
+        return [value.runtime if isinstance(value, ADT) else value for value in entry.runtime]
 
     def _execute(self, entry: _Entry, values: list[Any]) -> Any:
         result = self._run(entry, entry.function, values)
-        return result if type(result) is Tensor else from_runtime(result)
+        if type(result) is Tensor:
+            return result
+        return from_runtime(result, self._release)
+
+    @property
+    def _release(self) -> Release | None:
+        return self._deep.release if self._deep is not None else None
 
     def _run(self, entry: _Entry, function: Any, values: list[Any]) -> Any:
         try:
@@ -286,11 +314,19 @@ class VirtualMachine:
 
     def _locked(self, function: Any, values: list[Any]) -> Any:
         # The deep thread takes the lock itself: a function called by the program may call the machine again.
-        with self._lock:
-            result = function(*values)
-        # Long lists are dropped here, where the stack is deep enough to drop them.
-        values.clear()
-        return result
+        try:
+            with self._lock:
+                return function(*values)
+        finally:
+            # Long lists are dropped here, where the stack is deep enough to drop them.
+            values.clear()
+
+
+def _deep_thread(executable: Executable) -> DeepThread:
+    """Return a thread for calls of `executable`, on which runaway recursion is an error."""
+    thread = DeepThread(int(executable.info.get("stack_bytes", MACHINE_STACK_BYTES)))
+    thread.call(guard_this_thread, thread.stack_bytes)
+    return thread
 
 
 def _start(executable: Executable, devices: Sequence[Device], allocators: Sequence[int]) -> tvm.runtime.Module:
@@ -298,6 +334,8 @@ def _start(executable: Executable, devices: Sequence[Device], allocators: Sequen
     pairs = zip(devices, allocators, strict=True)
     options = [number for device, kind in pairs for number in (device.dlpack_device_type(), device.index, kind)]
     runnable = executable.runnable()
+    if executable.program.recursive_functions():
+        runnable = module_of(encode(guarded(executable.program)), runnable.imports)
     try:
         module = runnable["vm_load_executable"]()
         module["vm_initialization"](*options)
@@ -313,13 +351,13 @@ def _match_target(executable: Executable, devices: Sequence[Device]) -> None:
     if wanted is not None and wanted not in kinds:
         raise DeviceError(
             f"Unable to find a physical device (from among the {len(devices)} given) to match the virtual device with "
-            f"device type {wanted}: the executable was built for {executable.target}, the devices are "
-            f"{', '.join(map(str, devices))}"
+            f"device type {wanted}: the executable was built for {wanted}, the devices are "
+            f"{', '.join(map(str, devices))}; pass device={wanted!r}, or compile for another target"
         )
     if wanted == "cpu" and kinds[0] != "cpu":
         raise DeviceError(
-            f"the executable was built for {executable.target}, which runs on the CPU, but device "
-            f"{devices[0]} was asked for; compile for it or pass device='cpu'"
+            f"the executable was built for the CPU, but device {devices[0]} was asked for; "
+            "compile for it or pass device='cpu'"
         )
 
 

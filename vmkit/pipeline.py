@@ -16,6 +16,7 @@ from tvm.target import Target
 
 from . import bytecode
 from .options import CompilerOptions
+from .tophub.rules import schedule_kernels
 
 __all__ = ["Bytecode", "generate_bytecode", "link", "optimize_relax"]
 
@@ -59,7 +60,7 @@ def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
         return dlight.ApplyDefaultSchedule(
             rules.Matmul(), rules.GEMV(), rules.Reduction(), rules.GeneralReduction(), rules.Fallback()
         )(mod)
-    return mod
+    return schedule_kernels(mod, target)
 
 
 def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:

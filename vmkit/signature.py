@@ -143,7 +143,13 @@ class Signature:
 
     @cached_property
     def _plan(self) -> tuple[_TensorPlan, ...]:
-        return tuple(_plan(spec) for spec in self.inputs if isinstance(spec, TensorSpec))
+        """What :meth:`accepts` compares: a name that occurs only once binds nothing and is left out."""
+        plans = [_plan(spec) for spec in self.inputs if isinstance(spec, TensorSpec)]
+        names = [name for plan in plans for _, name in plan.named]
+        return tuple(
+            plan._replace(named=tuple((axis, name) for axis, name in plan.named if names.count(name) > 1))
+            for plan in plans
+        )
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return one value per parameter, in order.
@@ -176,14 +182,18 @@ class Signature:
 
         This is the fast half of :meth:`check`: it says no without saying why.
         """
-        bound: dict[str, int] = {}
-        for (dtype, rank, fixed, named), value in zip(self._plan, values, strict=True):
+        bound: dict[str, int] | None = None
+        for (dtype, rank, fixed, named), value in zip(self._plan, values):  # noqa: B905 - strict costs time
             shape = value.shape
             if len(shape) != rank or _dtype_name(value.dtype) != dtype:
                 return False
             for axis, extent in fixed:
                 if shape[axis] != extent:
                     return False
+            if not named:
+                continue
+            if bound is None:
+                bound = {}
             for axis, name in named:
                 extent = shape[axis]
                 if bound.setdefault(name, extent) != extent:

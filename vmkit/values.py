@@ -10,7 +10,7 @@ Coming out, tensors stay tensors, tuples become tuples and ADT values become :cl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -20,13 +20,26 @@ from tvm.runtime import Device, Tensor
 
 from .signature import AnySpec, Spec, TensorSpec, TupleSpec, describe
 
-__all__ = ["ADT", "ALIGNMENT", "from_runtime", "stage", "to_cpu_tensor", "to_numpy", "to_runtime", "to_tensor"]
+__all__ = [
+    "ADT",
+    "ALIGNMENT",
+    "Release",
+    "from_runtime",
+    "holds_adt",
+    "stage",
+    "to_cpu_tensor",
+    "to_numpy",
+    "to_runtime",
+    "to_tensor",
+]
 
 ALIGNMENT = 64
 """The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""
 
 _BYTE = np.dtype("uint8")
 _CPU_TYPE = tvm.cpu().dlpack_device_type()
+Release = Callable[[list[Any]], None]
+"""Empties a list on a thread where dropping deeply nested values is safe."""
 _Scalar = bool | int | float | complex | np.generic
 
 
@@ -43,19 +56,30 @@ class ADT(Sequence[Any]):
     (1, 2, 3.0)
     """
 
-    __slots__ = ("_fields", "_runtime", "tag")
+    __slots__ = ("_fields", "_release", "_runtime", "tag")
 
     def __init__(self, tag: int, fields: Sequence[Any] = ()) -> None:
         self.tag = int(tag)
         self._fields: tuple[Any, ...] | None = tuple(fields)
         self._runtime: tvm_ffi.Array | None = None
+        self._release: Release | None = None
 
     @staticmethod
-    def from_runtime(array: tvm_ffi.Array) -> ADT:
-        """Return the ADT value of an array ``[tag, *fields]``."""
+    def from_runtime(array: tvm_ffi.Array, release: Release | None = None) -> ADT:
+        """Return the ADT value of an array ``[tag, *fields]``.
+
+        `release` is given the array in a list when this value goes, and empties it where the stack is deep: a list
+        of 200,000 elements is an array nested as deep, and TVM drops it by recursion.
+        """
         value = ADT(array[0])
-        value._fields, value._runtime = None, array
+        value._fields, value._runtime, value._release = None, array, release
         return value
+
+    def __del__(self) -> None:
+        if self._release is not None and self._runtime is not None:
+            # The list must be the only owner by the time it is emptied.
+            owned, self._runtime = [self._runtime], None
+            self._release(owned)
 
     @property
     def runtime(self) -> tvm_ffi.Array | None:
@@ -66,7 +90,7 @@ class ADT(Sequence[Any]):
     def fields(self) -> tuple[Any, ...]:
         """The fields as Python values."""
         if self._fields is None:
-            self._fields = tuple(from_runtime(field) for field in list(self._runtime or ())[1:])
+            self._fields = tuple(from_runtime(field, self._release) for field in list(self._runtime or ())[1:])
         return self._fields
 
     def __len__(self) -> int:
@@ -107,6 +131,13 @@ def stage(value: Any, spec: Spec, path: str, refused: dict[str, str]) -> Any:
             return _stage_tensor(value, spec, path, refused)
         case AnySpec():
             return _stage_any(value, path, refused)
+
+
+def holds_adt(value: Any) -> bool:
+    """Tell whether a staged value is an ADT value or a tuple with one in it."""
+    if isinstance(value, tuple):
+        return any(holds_adt(item) for item in value)
+    return isinstance(value, ADT | tvm_ffi.Array)
 
 
 def _stage_tensor(value: Any, spec: TensorSpec, path: str, refused: dict[str, str]) -> Any:
@@ -236,10 +267,9 @@ def to_tensor(value: np.ndarray | Tensor, device: Device) -> Tensor:
     """
     if isinstance(value, np.ndarray):
         tensor = to_cpu_tensor(value)
-    elif value.device.dlpack_device_type() == _CPU_TYPE and not _is_readable(value):
-        tensor = _copied(value)
     else:
-        tensor = value
+        readable = value.data_ptr() % ALIGNMENT == 0 and value.is_contiguous() and value.numel() > 0
+        tensor = value if readable or value.device.dlpack_device_type() != _CPU_TYPE else _copied(value)
     return tensor if tensor.device == device else tensor.copyto(device)
 
 
@@ -250,12 +280,10 @@ def to_cpu_tensor(array: np.ndarray) -> Tensor:
         tensor = tvm_ffi.from_dlpack(array)
     except (BufferError, RuntimeError):
         return _copied(array)  # read-only, of foreign byte order, or of a dtype that DLPack lacks
-    return tensor if _is_readable(tensor) else _copied(array)
-
-
-def _is_readable(tensor: Tensor) -> bool:
     # numpy gives empty arrays strides that kernels refuse, and no address.
-    return tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous() and 0 not in tensor.shape
+    if array.size and tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous():
+        return tensor
+    return _copied(array)
 
 
 def _copied(value: np.ndarray | Tensor) -> Tensor:
@@ -280,12 +308,12 @@ def _compact(tensor: Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
-def from_runtime(value: Any) -> Any:
+def from_runtime(value: Any, release: Release | None = None) -> Any:
     """Return what a program returned: tensors as they are, tuples as tuples, ADT values as :class:`ADT`."""
     if isinstance(value, tvm_ffi.Array):
         if len(value) and type(value[0]) is int:
-            return ADT.from_runtime(value)
-        return tuple(from_runtime(item) for item in value)
+            return ADT.from_runtime(value, release)
+        return tuple(from_runtime(item, release) for item in value)
     return value
 
 

@@ -174,6 +174,30 @@ class Program:
                 return candidate
         raise ExecutableError(f"Cannot find function {name} in executable; it has {', '.join(self.globals) or 'none'}")
 
+    def recursive_functions(self) -> set[int]:
+        """Return the positions of the functions that can come to call themselves, which may take any amount of stack.
+
+        A call of a function value counts as a call of every function that is made into one.
+        """
+        calls: dict[int, set[int]] = {}
+        for index, function in enumerate(self.functions):
+            body = self.instructions[function.start : function.end] if function.kind == FunctionKind.VM else ()
+            called = [instruction for instruction in body if isinstance(instruction, Call)]
+            made = {arg.value for call in called for arg in call.args if arg.kind == ArgKind.FUNCTION}
+            calls[index] = {call.function for call in called} | made
+        return {index for index in calls if index in _reachable(calls, index)}
+
+    def makes_adt_values(self) -> bool:
+        """Tell whether a function makes ADT values: tuples that start with a number."""
+        names = [function.name for function in self.functions]
+        return any(
+            isinstance(instruction, Call)
+            and names[instruction.function] == "vm.builtin.make_tuple"
+            and bool(instruction.args)
+            and instruction.args[0].kind == ArgKind.IMMEDIATE
+            for instruction in self.instructions
+        )
+
     def validate(self) -> None:
         """Raise if an instruction refers to a register, constant, function or instruction that does not exist.
 
@@ -223,6 +247,18 @@ class Program:
         if limit is None or special or 0 <= arg.value < limit:
             return ""
         return f"reads {arg.kind.name.lower()} {arg.value} of {limit}"
+
+
+def _reachable(calls: dict[int, set[int]], start: int) -> set[int]:
+    """Return what can be reached from `start` by one call or more."""
+    seen: set[int] = set()
+    waiting = list(calls[start])
+    while waiting:
+        index = waiting.pop()
+        if index not in seen:
+            seen.add(index)
+            waiting.extend(calls[index])
+    return seen
 
 
 def dtype_name(dtype: tuple[int, int, int]) -> str:

@@ -35,6 +35,7 @@ from .ir import (
 )
 from .op.reduce import logsumexp, mean_std, mean_variance, std
 from .op.registry import namespace
+from .text import astext, fromtext, parse, parse_expr
 
 __all__ = [
     "Any",
@@ -56,9 +57,11 @@ __all__ = [
     "Type",
     "TypeVar",
     "Var",
+    "astext",
     "const",
     "create_executor",
     "free_vars",
+    "fromtext",
     "frontend",
     "image",
     "logsumexp",
@@ -66,6 +69,8 @@ __all__ = [
     "mean_variance",
     "nn",
     "op",
+    "parse",
+    "parse_expr",
     "scalar_type",
     "std",
     "transform",

@@ -63,6 +63,11 @@ class Expr(tvm.ir.Expr):
             raise ValueError("the type checker has not populated the checked_type for this node")
         return self.checked_type_
 
+    def __str__(self) -> str:
+        from ..text import node_text
+
+        return node_text(self)
+
     def __call__(self, *args: Expr) -> Call:
         return Call(self, args)
 
@@ -101,9 +106,6 @@ class Constant(Expr):
     def __init__(self, data: Any, span: Span | None = None) -> None:
         dtype = str(data.dtype)
         self.__ffi_init__(data=data, span=span, checked_type_=TensorType(data.shape, dtype))
-
-    def __str__(self) -> str:
-        return f"Constant({self.checked_type_})"
 
 
 @py_class("relay.Var", structural_eq="var", init=False)
@@ -253,6 +255,7 @@ class Function(tvm.ir.BaseFunc):
         )
 
     checked_type = Expr.checked_type
+    __str__ = Expr.__str__
 
     def __call__(self, *args: Any) -> Call:
         return Call(self, args)

@@ -7,14 +7,15 @@ dimensions, which ``Any`` cannot say.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any as AnyValue
 
 import tvm
 import tvm_ffi
 from tvm.ir import TupleType, Type
 from tvm_ffi.dataclasses import field, py_class
+
+from .dim_text import dim_text, own_name
 
 __all__ = [
     "Any",
@@ -88,10 +89,7 @@ class TensorType(Type):
         return shape
 
     def __str__(self) -> str:
-        if len(self.shape) == 0:
-            return self.dtype
-        dims = ", ".join(dim_text(d) for d in self.shape)
-        return f"Tensor[({dims}), {self.dtype}]"
+        return type_text(self)
 
 
 def _dim(value: AnyValue) -> AnyValue:
@@ -138,8 +136,7 @@ class FuncType(Type):
         self.__ffi_init__(type_params=list(type_params), arg_types=list(arg_types), ret_type=ret_type)
 
     def __str__(self) -> str:
-        params = f"[{', '.join(str(p) for p in self.type_params)}]" if len(self.type_params) else ""
-        return f"fn {params}({', '.join(type_text(a) for a in self.arg_types)}) -> {type_text(self.ret_type)}"
+        return type_text(self)
 
 
 @py_class("relay.IncompleteType", structural_eq="var", init=False)
@@ -162,14 +159,18 @@ def scalar_type(dtype: str) -> TensorType:
     return TensorType((), dtype)
 
 
-def dim_text(dim: Dim) -> str:
-    """Return a dimension as text: ``4``, ``?``, ``n``, ``n * 2 + 1``."""
-    return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", str(dim))
-
-
-def type_text(ty: Type) -> str:
-    """Return a type as Relay's text format writes it."""
-    if isinstance(ty, TupleType):
-        fields = [type_text(f) for f in ty.fields]
-        return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
+def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> str:
+    """Return a type as Relay's text format writes it; `symbol_name` gives the names of symbolic dimensions."""
+    match ty:
+        case TensorType() if len(ty.shape) == 0:
+            return ty.dtype
+        case TensorType():
+            return f"Tensor[({', '.join([dim_text(d, symbol_name) for d in ty.shape])}), {ty.dtype}]"
+        case TupleType():
+            fields = [type_text(f, symbol_name) for f in ty.fields]
+            return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
+        case FuncType():
+            params = f"[{', '.join(str(p) for p in ty.type_params)}]" if len(ty.type_params) else ""
+            arguments = ", ".join(type_text(a, symbol_name) for a in ty.arg_types)
+            return f"fn {params}({arguments}) -> {type_text(ty.ret_type, symbol_name)}"
     return str(ty)

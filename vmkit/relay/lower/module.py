@@ -15,7 +15,7 @@ from ..ir.types import type_text
 from ..op.registry import OpEntry, entry
 from .checks import RuntimeChecks
 from .context import LowerContext, Value, relax_type
-from .recursion import RECURSION_LIMIT, recursive_functions, tail_calls
+from .tail import tail_calls
 
 __all__ = ["Lowered", "lower_module"]
 
@@ -30,19 +30,16 @@ class Lowered:
         Relax functions and TIR kernels.
     messages : dict
         The text of every run-time check, by its number.
-    is_recursive : bool
-        Whether a function may call itself, so that running it takes a deep stack.
     """
 
     module: tvm.IRModule
     messages: dict[str, str]
-    is_recursive: bool
 
 
 def lower_module(mod: tvm.IRModule) -> Lowered:
     """Return the Relax form of a module whose types have been inferred."""
     lowering = _ModuleLowering(mod)
-    return Lowered(lowering.run(), lowering.checks.messages, bool(lowering.recursive))
+    return Lowered(lowering.run(), lowering.checks.messages)
 
 
 class _ModuleLowering:
@@ -53,7 +50,6 @@ class _ModuleLowering:
         self.builder = relax.BlockBuilder()
         self.checks = RuntimeChecks()
         self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
-        self.recursive = recursive_functions(self.functions)
         self.lowered: dict[GlobalVar, GlobalVar] = {}
 
     def run(self) -> tvm.IRModule:
@@ -68,40 +64,17 @@ class _ModuleLowering:
 
     def declare(self, gvar: GlobalVar, function: Function) -> GlobalVar:
         """Add a function of the right type with no body, for calls to refer to."""
-        name = gvar.name_hint
-        if gvar not in self.recursive:
-            return self.builder.add_func(_placeholder(function, depth=None), name)
-        return self.builder.add_func(_placeholder(function, depth=tirx.Var("depth", "int64")), f"{name}.recursive")
+        params = _params(function, {})
+        empty = relax.Function.create_empty(params, relax_type(function.checked_type.ret_type), is_pure=True)
+        # The builder makes one of equal functions, and without the name two of the same type would be equal.
+        return self.builder.add_func(empty.with_attr("global_symbol", gvar.name_hint), gvar.name_hint)
 
     def define(self, gvar: GlobalVar, function: relax.Function) -> None:
-        lowered = self.lowered[gvar]
-        if gvar not in self.recursive:
-            self.builder.update_func(lowered, function.with_attr("global_symbol", gvar.name_hint))
-            return
-        self.builder.update_func(lowered, function)
-        self.builder.add_func(self.entry_of(gvar), gvar.name_hint)
-
-    def entry_of(self, gvar: GlobalVar) -> relax.Function:
-        """Return the function that callers from outside see: it starts the recursion at depth 0."""
-        function = self.functions[gvar]
-        params = [relax.Var(p.name_hint, relax_type(p.checked_type, {})) for p in function.params]
-        builder = self.builder
-        builder.begin_scope(params)
-        builder._begin_binding_block()
-        zero = relax.ShapeExpr([tirx.IntImm("int64", 0)])
-        result = builder.emit(relax.Call(self.lowered[gvar], [*params, zero]))
-        body = relax.SeqExpr([builder._end_block()], result)
-        builder.end_scope()
-        made = relax.Function(params, body, relax_type(function.checked_type.ret_type), is_pure=True)
-        return made.with_attr("global_symbol", gvar.name_hint)
+        self.builder.update_func(self.lowered[gvar], function.with_attr("global_symbol", gvar.name_hint))
 
 
-def _placeholder(function: Function, depth: tirx.Var | None) -> relax.Function:
-    symbols: dict[Any, tirx.Var] = {}
-    params = [relax.Var(p.name_hint, relax_type(p.checked_type, symbols)) for p in function.params]
-    if depth is not None:
-        params.append(relax.Var("depth", relax.ShapeType([depth])))
-    return relax.Function.create_empty(params, relax_type(function.checked_type.ret_type), is_pure=True)
+def _params(function: Function, symbols: dict[Any, tirx.Var]) -> list[relax.Var]:
+    return [relax.Var(p.name_hint, relax_type(p.checked_type, symbols)) for p in function.params]
 
 
 class _FunctionLowering:
@@ -114,8 +87,7 @@ class _FunctionLowering:
         self.builder = module.builder
         self.context = LowerContext(self.builder, module.checks)
         self.scopes: list[dict[Any, Value]] = [{}]
-        self.depth: tirx.Var | None = None
-        self.tails = tail_calls(function.body) if gvar in module.recursive else set()
+        self.tails = tail_calls(function.body)
         self.visitors = {
             Call: self.visit_call,
             Constant: lambda e: relax.const(e.data),
@@ -127,20 +99,12 @@ class _FunctionLowering:
         }
 
     def run(self) -> None:
-        builder, symbols = self.builder, self.context.symbols
-        params = [relax.Var(p.name_hint, relax_type(p.checked_type, symbols)) for p in self.function.params]
+        builder = self.builder
+        params = _params(self.function, self.context.symbols)
         for variable, value in zip(self.function.params, params, strict=True):
             self.scopes[0][variable] = value
-        if self.gvar in self.module.recursive:
-            self.depth = tirx.Var("depth", "int64")
-            params.append(relax.Var("depth", relax.ShapeType([self.depth])))
         builder.begin_scope(params)
         builder._begin_binding_block()
-        if self.depth is not None:
-            self.context.require(
-                self.depth < RECURSION_LIMIT,
-                f"@{self.gvar.name_hint} calls itself more than {RECURSION_LIMIT:,} levels deep",
-            )
         result = builder.emit(self.context.materialize(self.visit(self.function.body)))
         body = relax.SeqExpr([builder._end_block()], result)
         builder.end_scope()
@@ -201,17 +165,8 @@ class _FunctionLowering:
 
     def call_global(self, gvar: GlobalVar, call: Call, args: list[Value]) -> Value:
         operands = [self.context.materialize(a) for a in args]
-        if gvar in self.module.recursive:
-            operands.append(self.next_depth(gvar, call))
         value = self.builder.emit(relax.Call(self.module.lowered[gvar], operands))
         return self.joined(call, value)
-
-    def next_depth(self, gvar: GlobalVar, call: Call) -> relax.ShapeExpr:
-        """Return the depth that a call into a recursion passes on: a tail call of itself is a loop and adds none."""
-        if self.depth is None:
-            return relax.ShapeExpr([tirx.IntImm("int64", 0)])
-        loops = call in self.tails and gvar.same_as(self.gvar)
-        return relax.ShapeExpr([self.depth if loops else self.depth + 1])
 
     def call_operator(self, made: OpEntry, call: Call, args: list[Value]) -> Value:
         context = self.context

@@ -1,4 +1,10 @@
-"""Relay's operators, by family; importing this package registers all of them."""
+"""Relay's operators, by family; importing this package registers all of them.
+
+Every module below this package is imported, so a new family is a new file and nothing else.
+"""
+
+import importlib
+import pkgutil
 
 from . import (
     broadcast,
@@ -32,3 +38,5 @@ _FAMILIES = (
     transform,
 )
 _FAMILIES = (broadcast, elementwise, nn, shape)
+for _module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
+    importlib.import_module(_module.name)

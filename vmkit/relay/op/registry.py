@@ -34,7 +34,7 @@ from ...errors import TypeCheckError, suggest
 from ..ir.expr import Call
 from .attrs import Attrs
 
-__all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "namespace", "operator"]
+__all__ = ["REGISTRY", "OpEntry", "OpPattern", "attrs_classes", "build", "entry", "namespace", "operator"]
 
 C = TypeVar("C", bound=type)
 
@@ -153,6 +153,11 @@ def entry(op: Op | str) -> OpEntry:
     if found is None:
         raise TypeCheckError(f"there is no operator {name!r} in Relay{suggest(name, REGISTRY)}")
     return found
+
+
+def attrs_classes() -> dict[str, type[Attrs]]:
+    """Return the attributes classes of all operators by type key."""
+    return {made.attrs.type_key: made.attrs for made in REGISTRY.values() if made.attrs is not None}
 
 
 def build(name: str, *args: Any, **kwargs: Any) -> Any:

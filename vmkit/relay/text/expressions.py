@@ -1,0 +1,325 @@
+"""Parse expressions.
+
+Sequences of bindings are parsed in a loop, so the depth of the parser grows with the nesting of the text only. What
+the dialect gains later slots in at `keyword_expression` (``match``, references) and `named_value` (constructors).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.ir import GlobalVar
+
+from ...errors import suggest
+from ..ir import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from ..op.attrs import Attrs
+from ..op.registry import REGISTRY
+from .attributes import AttributeParser
+from .lexer import Token, describe_token
+from .source import Source
+
+__all__ = ["ExpressionParser"]
+
+# Operators are sequences of tokens: the sign, the Relay operator, and how tightly it binds.
+_OPERATORS: dict[tuple[str, ...], tuple[str, int]] = {
+    ("*",): ("multiply", 12),
+    ("/",): ("divide", 12),
+    ("+",): ("add", 10),
+    ("-",): ("subtract", 10),
+    ("<",): ("less", 8),
+    ("<", "="): ("less_equal", 8),
+    (">",): ("greater", 8),
+    (">", "="): ("greater_equal", 8),
+    ("=", "="): ("equal", 7),
+    ("!", "="): ("not_equal", 7),
+}
+_NOT_YET = {
+    "match": "a match",
+    "ref": "a reference",
+    "ref_read": "a reference",
+    "ref_write": "a reference",
+}
+
+
+class ExpressionParser(AttributeParser):
+    """Parses expressions and functions."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.global_vars: dict[str, GlobalVar] = {}
+        self.global_uses: dict[str, Token] = {}
+
+    # -- sequences
+
+    def expression(self) -> Any:
+        """Parse bindings and the expression that they are bound for.
+
+        ``let %x = a; b`` and ``a; b`` give Let; ``%0 = a; b`` makes ``%0`` stand for the node `a` itself, which is
+        shared by all its uses.
+        """
+        with self.nested(), self.scopes.locals.scope():
+            lets: list[tuple[int, Var, Any]] = []
+            while True:
+                token = self.next
+                if token.kind == "free_var":
+                    self._free_var()
+                elif token.kind == "graph" and self.ahead(1).kind == "=" and self.ahead(2).kind != "=":
+                    self._graph_binding()
+                elif token.kind == "let":
+                    lets.append(self._let_binding())
+                else:
+                    value = self.binary()
+                    if not self.accept(";"):
+                        break
+                    lets.append((token.start, Var("", None, self.span_from(token.start)), value))
+            body = value
+            for start, variable, bound in reversed(lets):
+                body = Let(variable, bound, body, self.span_from(start))
+            return body
+
+    def _free_var(self) -> None:
+        self.expect("free_var")
+        name = self.expect("local", "a local variable")
+        span = self.span_from(name.start)
+        self.scopes.free[name.value] = Var(name.value, self.annotation(), span)
+        self.expect(";")
+
+    def _graph_binding(self) -> None:
+        token = self.take()
+        self.expect("=")
+        self.scopes.graph[token.value] = self.binary()
+        self.expect(";")
+
+    def _let_binding(self) -> tuple[int, Var, Any]:
+        start = self.expect("let").start
+        variable = self._variable()
+        # A function's value may refer to the variable itself.
+        self.scopes.locals.bind(variable.name_hint, variable)
+        self.expect("=")
+        value = self.binary()
+        self.expect(";")
+        return start, variable, value
+
+    def _variable(self) -> Var:
+        token = self.expect("local", "a local variable")
+        span = self.span_from(token.start)
+        return Var(token.value, self.annotation(), span)
+
+    def block(self) -> Any:
+        """Parse ``{ expression }``."""
+        self.expect("{")
+        body = self.expression()
+        self.expect("}")
+        return body
+
+    # -- operators and calls
+
+    def binary(self) -> Any:
+        """Parse operands joined by operators, all of which associate to the left."""
+        start = self.next.start
+        operands, waiting = [self.postfix()], []
+
+        def reduce() -> None:
+            name, _ = waiting.pop()
+            right, left = operands.pop(), operands.pop()
+            operands.append(Call(Op.get(name), [left, right], span=self.span_from(start)))
+
+        while True:
+            operator = self._operator()
+            if operator is None:
+                break
+            while waiting and waiting[-1][1] >= operator[1]:
+                reduce()
+            waiting.append(operator)
+            operands.append(self.postfix())
+        while waiting:
+            reduce()
+        return operands[0]
+
+    def _operator(self) -> tuple[str, int] | None:
+        first, second = self.next.kind, self.ahead(1).kind
+        for signs in ((first, second), (first,)):
+            if signs in _OPERATORS:
+                self.at += len(signs)
+                return _OPERATORS[signs]
+        return None
+
+    def postfix(self) -> Any:
+        """Parse an atom and the calls and projections that follow it."""
+        start = self.next
+        value = self.atom()
+        while True:
+            if self.next.kind == "(":
+                value = self._call(start, value)
+            elif self.accept("."):
+                index = self.expect("number", "the index of a field")
+                if not isinstance(index.value.value, int) or not 0 <= index.value.value < 1 << 31:
+                    self.fail(index, "expected the index of a field")
+                value = TupleGetItem(value, index.value.value, self.span_from(start.start))
+            else:
+                break
+        if isinstance(value, Op | Function | Expr | GlobalVar):
+            return value
+        self.fail(start, f"expected an expression, found {type(value).__name__}")
+
+    def _call(self, start: Token, callee: Any) -> Call:
+        self.expect("(")
+        arguments: list[Any] = []
+        attrs: Any = None
+        given: dict[str, Any] = {}
+        while self.next.kind != ")":
+            if self.at_attribute():
+                given = self.attributes()
+                break
+            if self.next.kind == "meta" and self.ahead(1).kind == ")":
+                value = self.meta.read(self.next)
+                if isinstance(value, Attrs):
+                    attrs = value
+                    self.take()
+                    break
+            arguments.append(self.expression())
+            if not self.accept(","):
+                break
+        self.expect(")", "',' or ')'")
+        if attrs is None:
+            is_operator = isinstance(callee, Op)
+            attrs = (
+                self.operator_attrs(REGISTRY[callee.name], given, start.start)
+                if is_operator
+                else self.keyed_attrs(given, start.start)
+            )
+        elif isinstance(callee, Op):
+            self._check_meta_attrs(start, callee, attrs)
+        return Call(callee, arguments, attrs, span=self.span_from(start.start))
+
+    def _check_meta_attrs(self, start: Token, callee: Op, attrs: Attrs) -> None:
+        expected = REGISTRY[callee.name].attrs
+        if expected is None or not isinstance(attrs, expected):
+            wanted = expected.type_key if expected is not None else "no attributes"
+            self.fail(start, f"operator {callee.name} takes {wanted}, got {attrs.type_key}")
+
+    # -- atoms
+
+    def atom(self) -> Any:
+        """Parse an expression without operators around it."""
+        token = self.next
+        match token.kind:
+            case "number":
+                self.take()
+                return self._constant(token, token.value.value, token.value.dtype)
+            case "bool":
+                self.take()
+                return self._constant(token, token.value, "bool")
+            case "local":
+                return self._local(self.take())
+            case "graph":
+                return self._graph_variable(self.take())
+            case "global":
+                return self.global_var(self.take())
+            case "ident":
+                return self.named_value()
+            case "meta":
+                return self.meta.find(self.take(), (Expr, Function), "an expression")
+            case "fn":
+                self.take()
+                return self.function(token.start)
+            case "if":
+                return self._if()
+            case "(":
+                return self._parenthesised()
+            case "{":
+                return self.block()
+            case _ if token.kind in _NOT_YET:
+                return self.keyword_expression(token)
+        self.fail(token, f"expected an expression, found {describe_token(token)}")
+
+    def keyword_expression(self, token: Token) -> Any:
+        """Parse an expression that begins with ``match`` or with a word for references."""
+        self.fail(token, f"{_NOT_YET[token.kind]} is not supported yet")
+
+    def named_value(self) -> Any:
+        """Parse the name of an operator."""
+        token = self.next
+        name = self.dotted_name()
+        if name not in REGISTRY:
+            self.fail(token, f"there is no operator '{name}'{suggest(name, REGISTRY)}")
+        return Op.get(name)
+
+    def _constant(self, token: Token, value: Any, dtype: str) -> Constant:
+        return Constant(tvm.runtime.tensor(np.array(value, dtype)), self.source.span(token.start, token.end))
+
+    def _local(self, token: Token) -> Var:
+        found = self.scopes.local(token.value)
+        if found is None:
+            known = [*self.scopes.locals.known(), *self.scopes.free]
+            self.note(token, f"variable %{token.value} is not bound here{suggest(token.value, known)}")
+            # Parsing goes on to find what else is wrong; the error is raised at the end.
+            found = self.scopes.free[token.value] = Var(token.value)
+        return found
+
+    def _graph_variable(self, token: Token) -> Any:
+        found = self.scopes.graph.get(token.value)
+        if found is None:
+            self.fail(token, f"graph variable %{token.value} is not bound before it is used")
+        return found
+
+    def global_var(self, token: Token) -> GlobalVar:
+        """Return the global variable of a name; it may be defined further on."""
+        self.global_uses.setdefault(token.value, token)
+        return self.global_vars.setdefault(token.value, GlobalVar(token.value))
+
+    def _parenthesised(self) -> Any:
+        start = self.expect("(").start
+        if self.accept(")"):
+            return Tuple([], self.span_from(start))
+        first = self.expression()
+        if self.accept(")"):
+            return first
+        fields = [first]
+        while self.accept(","):
+            if self.next.kind == ")":
+                break
+            fields.append(self.expression())
+        self.expect(")", "',' or ')'")
+        return Tuple(fields, self.span_from(start))
+
+    def _if(self) -> If:
+        start = self.expect("if").start
+        self.expect("(")
+        condition = self.expression()
+        self.expect(")")
+        true_branch = self.block()
+        self.expect("else")
+        return If(condition, true_branch, self.block(), self.span_from(start))
+
+    def function(self, start: int) -> Function:
+        """Parse ``[A](%x: T, attribute=1) -> U { body }``."""
+        with self.scopes.types.scope(), self.scopes.locals.scope():
+            type_params = self.type_params()
+            self.expect("(")
+            params: list[Var] = []
+            given: dict[str, Any] = {}
+            while self.next.kind != ")":
+                if self.at_attribute():
+                    given = self.attributes()
+                    break
+                params.append(self._parameter(params))
+                if not self.accept(","):
+                    break
+            self.expect(")", "',' or ')'")
+            result = None
+            if self.next.kind == "-":
+                self.arrow()
+                result = self.type()
+            with self.nested():
+                body = self.block()
+        return Function(params, body, result, type_params, self.function_attrs(given), self.span_from(start))
+
+    def _parameter(self, params: list[Var]) -> Var:
+        token = self.next
+        variable = self._variable()
+        if any(p.name_hint == variable.name_hint for p in params):
+            self.note(token, f"parameter %{variable.name_hint} is declared twice")
+        return self.scopes.locals.bind(variable.name_hint, variable)

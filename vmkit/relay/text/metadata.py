@@ -1,0 +1,98 @@
+"""The metadata section of a text: what ``meta[key][index]`` stands for, read and written."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ModelError, suggest
+from ..json import NodeReader, NodeWriter, type_key
+from .lexer import Token
+
+if TYPE_CHECKING:
+    from .cursor import Cursor
+
+__all__ = ["OMITTED", "MetaSection", "MetaTable"]
+
+OMITTED = """/* For debugging purposes the metadata section has been omitted.
+ * If you would like to see the full metadata section you can set the 
+ * option to `True` when invoking `astext`. 
+ */"""  # noqa: W291 - Relay's own words
+
+
+class MetaTable:
+    """The nodes of the metadata section of a text that is parsed; each is read when it is first asked for."""
+
+    def __init__(self, cursor: Cursor, section: Token | None) -> None:
+        self._cursor = cursor
+        self._section = section
+        self._reader: NodeReader | None = None
+        self._indices: dict[str, list[int]] = {}
+        if section is not None:
+            self._open(section)
+
+    def _open(self, section: Token) -> None:
+        begin = section.end - len(section.value)
+        try:
+            self._reader = NodeReader(json.loads(section.value))
+            self._indices = self._reader.index_table()
+        except json.JSONDecodeError as error:
+            self._cursor.fail(begin + error.pos, f"the metadata section is not valid JSON: {error.msg}")
+        except RecursionError:
+            self._cursor.fail(section, "the metadata section is nested too deeply")
+        except ModelError as error:
+            self._cursor.fail(section, f"the metadata section is malformed: {error}")
+
+    def find(self, token: Token, expected: type | tuple[type, ...], what: str) -> Any:
+        """Return the node that a reference means, which must be of the expected class.
+
+        Raises
+        ------
+        ParseError
+            When the section has no such node, or it is not what is needed there.
+        """
+        node = self.read(token)
+        if not isinstance(node, expected):
+            key, index = token.value
+            self._cursor.fail(token, f"meta[{key}][{index}] is a {type(node).__name__}; expected {what}")
+        return node
+
+    def read(self, token: Token) -> Any:
+        """Return the node that a reference means."""
+        key, index = token.value
+        entries = self._indices.get(key)
+        if self._reader is None or entries is None:
+            hint = suggest(key, self._indices) if self._section is not None else "; the text has no metadata section"
+            self._cursor.fail(token, f"no entry in the metadata for '{key}'{hint}")
+        if index >= len(entries):
+            self._cursor.fail(token, f"the metadata holds {len(entries)} of '{key}', so index {index} is out of bounds")
+        try:
+            return self._reader.read(entries[index])
+        except ModelError as error:
+            self._cursor.fail(token, f"the metadata of '{key}' is malformed: {error}")
+
+
+class MetaSection:
+    """The nodes that a text being printed refers to."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, list[Any]] = {}
+        self._references: dict[Any, str] = {}
+
+    def reference(self, node: Any) -> str:
+        """Return ``meta[key][index]`` for a node; the same for the same node."""
+        if node not in self._references:
+            key = type_key(node)
+            entries = self._nodes.setdefault(key, [])
+            self._references[node] = f"meta[{key}][{len(entries)}]"
+            entries.append(node)
+        return self._references[node]
+
+    def text(self, show_meta_data: bool) -> str:
+        """Return what ends the text; empty when nothing was referred to."""
+        if not self._nodes:
+            return ""
+        if not show_meta_data:
+            return f"\n{OMITTED}\n"
+        document = NodeWriter().document({key: self._nodes[key] for key in sorted(self._nodes)})
+        return f"\n#[metadata]\n{json.dumps(document, indent=2)}"

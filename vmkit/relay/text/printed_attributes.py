@@ -1,0 +1,70 @@
+"""Attributes of calls and functions as text: only those that differ from their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Expr
+
+from ..ir import Any as AnyDim
+from ..ir import Constant
+from ..ir.dim_text import dim_text
+from ..op.attrs import Attrs, AttrField
+from .metadata import MetaSection
+from .numbers import float_text
+
+__all__ = ["AttributePrinter"]
+
+
+class AttributePrinter:
+    """Prints attributes; what has no notation goes to the metadata."""
+
+    def __init__(self, meta: MetaSection, dim_name: Callable[[Any], str]) -> None:
+        self._meta = meta
+        self._dim_name = dim_name
+        self._defaults: dict[AttrField, str] = {}
+
+    def call(self, attrs: Attrs | None, of_operator: bool) -> list[str]:
+        """Return the attributes of a call; those of a call of something else than an operator name their class."""
+        if attrs is None:
+            return []
+        pairs = [
+            f"{field.name}={text}"
+            for field in attrs.declared
+            if (text := self.value(getattr(attrs, field.name))) != self._default(field)
+        ]
+        return pairs if of_operator else [*pairs, f'attrs_type_key="{type(attrs).type_key}"']
+
+    def function(self, attrs: Mapping[str, Any] | None) -> list[str]:
+        """Return the attributes of a function."""
+        return [f"{key}={self.value(value)}" for key, value in attrs.items()] if attrs is not None else []
+
+    def _default(self, field: AttrField) -> str | None:
+        if field.is_required:
+            return None
+        if field not in self._defaults:
+            default = field.default
+            self._defaults[field] = self.value(default if default is None else field.convert(default))
+        return self._defaults[field]
+
+    def value(self, value: Any) -> str:
+        """Return one value."""
+        match value:
+            case None:
+                return "None"
+            case bool() | int():
+                return str(value)
+            case float():
+                return f"{float_text(value)}f"
+            case str():
+                # A string of the text has no escapes.
+                return self._meta.reference(value) if '"' in value or "\n" in value else f'"{value}"'
+            case Constant():
+                return self._meta.reference(value)
+            case AnyDim() | tirx.Var() | Expr():
+                return dim_text(value, self._dim_name)
+            case Mapping():
+                return self._meta.reference({key: entry for key, entry in value.items()})
+        return f"[{', '.join([self.value(v) for v in value])}]"

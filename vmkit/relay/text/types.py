@@ -1,0 +1,183 @@
+"""Parse types and dimensions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any as AnyValue
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Expr
+
+from ...errors import suggest
+from ..ir import Any, FuncType, IncompleteType, TensorType, TupleType, Type, dims, scalar_type
+from ..ir import TypeVar as RelayTypeVar
+from ..ir.dim_text import DIM_FUNCTIONS, DIM_OPERATORS
+from .cursor import Cursor
+from .lexer import Token, describe_token
+from .metadata import MetaTable
+from .scopes import Scopes
+from .source import Source
+
+__all__ = ["TypeParser", "as_dtype"]
+
+_DTYPE = re.compile(r"(?:bool|(?:u?int|b?float)\d+\w*)\Z")
+_COMMON_DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "bfloat16",
+)  # fmt: skip
+
+
+def as_dtype(name: str) -> str | None:
+    """Return the data type of a name in its usual spelling (``uint1`` is ``bool``); None when there is none."""
+    if not _DTYPE.match(name):
+        return None
+    try:
+        known = str(tvm_ffi.dtype(name))
+    except ValueError:
+        return None
+    return "bool" if known == "uint1" else known
+
+
+class TypeParser(Cursor):
+    """Parses ``Tensor[(n, 4), float32]``, ``int32``, ``(T, U)``, ``fn (T) -> U``, ``_``."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.scopes = Scopes()
+        section = next((t for t in self.tokens if t.kind == "metadata"), None)
+        self.meta = MetaTable(self, section)
+
+    def type(self) -> Type:
+        """Parse a type."""
+        with self.nested():
+            token = self.next
+            match token.kind:
+                case "(":
+                    return TupleType(self.sequence("(", ")", self.type))
+                case "fn":
+                    return self._function_type()
+                case "ident":
+                    return self._named_type(self.take())
+                case "_":
+                    self.take()
+                    return IncompleteType()
+                case "meta":
+                    return self.meta.find(self.take(), Type, "a type")
+                case "ref":
+                    self.fail(token, "a reference type is not supported yet")
+            self.fail(token, f"expected a type, found {describe_token(token)}")
+
+    def annotation(self) -> Type | None:
+        """Parse ``: type`` if it comes; ``_`` says nothing."""
+        if not self.accept(":"):
+            return None
+        ty = self.type()
+        return None if isinstance(ty, IncompleteType) else ty
+
+    def type_params(self) -> list[RelayTypeVar]:
+        """Parse ``[A, B]`` if it comes, and bind the names in the current scope."""
+        if self.next.kind != "[":
+            return []
+        return self.sequence("[", "]", self._type_param)
+
+    def _type_param(self) -> RelayTypeVar:
+        token = self.expect("ident", "the name of a type parameter")
+        return self.scopes.types.bind(token.value, RelayTypeVar(token.value))
+
+    def _function_type(self) -> FuncType:
+        self.expect("fn")
+        with self.scopes.types.scope():
+            params = self.type_params()
+            arguments = self.sequence("(", ")", self.type)
+            self.arrow()
+            return FuncType(arguments, self.type(), params)
+
+    def _named_type(self, token: Token) -> Type:
+        variable = self.scopes.types.find(token.value)
+        if variable is not None:
+            return variable
+        if token.value == "Tensor":
+            return self._tensor_type()
+        dtype = as_dtype(token.value)
+        if dtype is not None:
+            return scalar_type(dtype)
+        return self.data_type(token)
+
+    def data_type(self, token: Token) -> Type:
+        """Parse what follows the name of a type that the program defines."""
+        hint = suggest(token.value, ["Tensor", *_COMMON_DTYPES, *self.scopes.types.known()])
+        self.fail(token, f"there is no type '{token.value}' here{hint}; type definitions are not supported yet")
+
+    def _tensor_type(self) -> TensorType:
+        self.expect("[")
+        start = self.next
+        shape = self.sequence("(", ")", self.dim)
+        self.expect(",")
+        token = self.expect("ident", "a data type")
+        dtype = as_dtype(token.value)
+        if dtype is None:
+            self.fail(token, f"there is no data type '{token.value}'{suggest(token.value, _COMMON_DTYPES)}")
+        self.expect("]")
+        try:
+            return TensorType(shape, dtype)
+        except (TypeError, ValueError) as error:
+            self.fail(start, str(error))
+
+    # -- dimensions
+
+    def dim(self) -> AnyValue:
+        """Parse a dimension: an int, ``?``, a name, or arithmetic of those.
+
+        Nodes are made as written, so that what was printed is read back the same.
+        """
+        return self.dim_operators(self._dim_operand(), 0)
+
+    def dim_operators(self, left: AnyValue, binding: int) -> AnyValue:
+        """Parse the operators that follow an operand and bind tighter than `binding`."""
+        while True:
+            node, own = DIM_OPERATORS.get(self.next.kind, (None, 0))
+            if node is None or own <= binding:
+                return left
+            self.take()
+            left = _dim_node(node, [left, self.dim_operators(self._dim_operand(), own)])
+
+    def _dim_operand(self) -> AnyValue:
+        with self.nested():
+            token = self.take()
+            match token.kind:
+                case "number" if isinstance(token.value.value, int):
+                    return token.value.value
+                case "?":
+                    return Any()
+                case "ident" if self.next.kind == "(":
+                    return self._dim_function(token)
+                case "ident":
+                    return self.scopes.dim(token.value)
+                case "(":
+                    inner = self.dim()
+                    self.expect(")")
+                    return inner
+                case "meta":
+                    return self.meta.find(token, (int, Expr), "a dimension")
+            self.fail(token, f"expected a dimension (an int, '?' or a name), found {describe_token(token)}")
+
+    def _dim_function(self, token: Token) -> AnyValue:
+        node = DIM_FUNCTIONS.get(token.value)
+        if node is None:
+            self.fail(token, f"there is no function '{token.value}' of dimensions{suggest(token.value, DIM_FUNCTIONS)}")
+        operands = self.sequence("(", ")", self.dim)
+        expected = 3 if node is tirx.Select else 2
+        if len(operands) != expected:
+            self.fail(token, f"'{token.value}' takes {expected} dimensions, got {len(operands)}")
+        try:
+            return _dim_node(node, operands)
+        except (TypeError, ValueError) as error:
+            self.fail(token, f"'{token.value}' does not take these operands: {str(error).splitlines()[0]}")
+
+
+def _dim_node(node: type, operands: list[AnyValue]) -> AnyValue:
+    if any(dims.is_any(d) for d in operands):
+        return Any()
+    made = node(*(dims.as_expr(d) for d in operands))
+    return made if dims.symbols([made]) else dims.simplify(made)

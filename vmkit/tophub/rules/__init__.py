@@ -1,0 +1,46 @@
+"""Schedule rules for kernels on a CPU: how loops are ordered, tiled, vectorised and shared among cores.
+
+A rule takes a schedule of one kernel and says whether it applies. :func:`schedule_kernels` tries them in order.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from . import contraction, dot, elementwise
+
+__all__ = ["RULES", "schedule_kernels"]
+
+logger = logging.getLogger(__name__)
+
+RULES = (contraction.schedule, dot.schedule, elementwise.schedule)
+
+
+def schedule_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+    """Return a module in which every kernel that is not scheduled yet is scheduled for a CPU."""
+    scheduled = {
+        gvar: _scheduled(gvar.name_hint, function, target)
+        for gvar, function in mod.functions.items()
+        if isinstance(function, tirx.PrimFunc) and not function.attrs.get("tirx.is_scheduled", False)
+    }
+    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    result.update(tvm.IRModule(scheduled))
+    return result
+
+
+def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc:
+    for rule in RULES:
+        schedule = s_tir.Schedule(function)
+        try:
+            applies = rule(schedule, target)
+        except s_tir.ScheduleError as error:
+            # A primitive refused this kernel's shape; the loops as they are stay right, only slower.
+            logger.debug("kernel %s: %s does not apply: %s", name, rule.__module__, error)
+            continue
+        if applies:
+            return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+    return function

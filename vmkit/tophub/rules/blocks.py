@@ -1,0 +1,127 @@
+"""What schedule rules ask about a kernel: its blocks, which of them reduce, what reads what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.sym import Analyzer
+
+__all__ = [
+    "Block",
+    "Loop",
+    "SingleReduction",
+    "extent",
+    "inline_cheap_blocks",
+    "is_reduction",
+    "kernel_blocks",
+    "single_reduction",
+    "static_size",
+    "stride",
+    "uses",
+]
+
+Block = Any  # s_tir.schedule.SBlockRV
+Loop = Any  # s_tir.schedule.LoopRV
+
+
+def kernel_blocks(schedule: s_tir.Schedule) -> list[Block]:
+    """Return the blocks of a kernel in order of computation."""
+    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
+
+
+def is_reduction(schedule: s_tir.Schedule, block: Block) -> bool:
+    """Say whether a block reduces."""
+    return any(v.iter_type == tirx.IterVar.CommReduce for v in schedule.get(block).iter_vars)
+
+
+def extent(schedule: s_tir.Schedule, loop: Loop) -> int | None:
+    """Return the trip count of a loop; None where it is symbolic."""
+    value = schedule.get(loop).extent
+    return int(value) if isinstance(value, tirx.IntImm) else None
+
+
+def static_size(schedule: s_tir.Schedule, loops: list[Loop]) -> int:
+    """Return the number of iterations of a loop nest, symbolic loops counted as one."""
+    size = 1
+    for loop in loops:
+        size *= extent(schedule, loop) or 1
+    return size
+
+
+def inline_cheap_blocks(schedule: s_tir.Schedule) -> None:
+    """Inline every block that maps elements to elements into its consumers where that repeats no work.
+
+    A block is kept where a reduction reads it (it would be computed once for each step of the reduction) and where
+    several blocks read it.
+    """
+    for block in reversed(kernel_blocks(schedule)):
+        if is_reduction(schedule, block):
+            continue
+        readers = list(schedule.get_consumers(block))
+        if len(readers) == 1 and not is_reduction(schedule, readers[0]):
+            try:
+                schedule.compute_inline(block)
+            except s_tir.ScheduleError:
+                continue
+
+
+@dataclass(frozen=True)
+class SingleReduction:
+    """A kernel around one reduction.
+
+    Attributes
+    ----------
+    block : Block
+        The reduction, its loops in the order of its iteration variables, those of the output first.
+    spatial : int
+        How many loops are of the output.
+    after : Block or None
+        The one block that reads the result and writes the kernel's output.
+    others : list of Block
+        What is computed before.
+    """
+
+    block: Block
+    spatial: int
+    after: Block | None
+    others: list[Block]
+
+
+def single_reduction(schedule: s_tir.Schedule) -> SingleReduction | None:
+    """Inline what is cheap, and return the kernel's structure if it is that of a single reduction."""
+    inline_cheap_blocks(schedule)
+    blocks = kernel_blocks(schedule)
+    reductions = [b for b in blocks if is_reduction(schedule, b)]
+    if len(reductions) != 1:
+        return None
+    block = reductions[0]
+    after = list(schedule.get_consumers(block))
+    if len(after) > 1 or (after and schedule.get_consumers(after[0])):
+        return None
+    kinds = [v.iter_type for v in schedule.get(block).iter_vars]
+    spatial = kinds.count(tirx.IterVar.DataPar)
+    if len(schedule.get_loops(block)) != len(kinds) or kinds[:spatial] != [tirx.IterVar.DataPar] * spatial:
+        return None
+    if spatial == 0:
+        return None
+    used = [block, *after]
+    others = [b for b in blocks if not any(schedule.get(b).same_as(schedule.get(u)) for u in used)]
+    return SingleReduction(block, spatial, after[0] if after else None, others)
+
+
+def uses(expr: Any, var: Any) -> bool:
+    """Say whether an index depends on a variable."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expr, (tvm.ir.Var, lambda v: found.append(v) if v.same_as(var) else None))
+    return bool(found)
+
+
+def stride(index: Any, var: Any) -> int | None:
+    """Return by how much an index grows with a variable; None where that is no constant."""
+    grown = tvm_ffi.structural_map(index, (tvm.ir.Var, lambda v: v + 1 if v.same_as(var) else v))
+    step = Analyzer().simplify(grown - index)
+    return int(step) if isinstance(step, tirx.IntImm) else None
