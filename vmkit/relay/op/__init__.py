@@ -6,37 +6,9 @@ Every module below this package is imported, so a new family is a new file and n
 import importlib
 import pkgutil
 
-from . import (
-    broadcast,
-    create,
-    elementwise,
-    index,
-    join,
-    rank,
-    reduce,
-    shape,
-    sizes,
-    slice,
-    transform,
-)
-from . import broadcast, elementwise, nn, shape
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, operator
 
 __all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
 
-_FAMILIES = (
-    broadcast,
-    create,
-    elementwise,
-    index,
-    join,
-    rank,
-    reduce,
-    shape,
-    sizes,
-    slice,
-    transform,
-)
-_FAMILIES = (broadcast, elementwise, nn, shape)
 for _module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
     importlib.import_module(_module.name)
