@@ -41,7 +41,7 @@ def fill(context: Any, shape: list[Dim], value: Any, dtype: str) -> Any:
 
 
 def require_scalar(ty: Type, name: str) -> TensorType:
-    """Return `ty` if it is a tensor of one element; TypeCheckError otherwise."""
+    """Return `ty` if it is a tensor that may have one element; TypeCheckError otherwise."""
     tensor = require_tensor(ty, name)
     if dims.equal(dims.product(tensor.shape), 1) is not True:
         raise TypeCheckError(f"{name} must be one number, not {tensor}")
