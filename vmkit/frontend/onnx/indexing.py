@@ -12,7 +12,8 @@ from .context import Context
 from .known import sizes
 from .registry import converter
 
-_FAR = np.iinfo(np.int64).max
+_END = 10**9  # a position from here on means the end: exporters write 10**9, the largest int32 and the largest int64
+_FAR = np.iinfo(np.int32).max
 
 
 def _from_front(ctx: Context, indices: Expr, extent: Dim, source: Expr, axis: int) -> Expr:
@@ -124,8 +125,8 @@ def _sliced(
     for axis, start, stop, step in zip(chosen, starts, ends, strides, strict=True):
         if step == 1 and isinstance(start, int) and start == 0 and _reaches_end(stop, ctx.shape(x)[axis]):
             continue
-        begin.append(start)
-        end.append(stop)
+        begin.append(_position(start))
+        end.append(_position(stop))
         kept.append(axis)
         by.append(step)
     if not kept:
@@ -133,9 +134,15 @@ def _sliced(
     return relay.strided_slice(x, begin, end, by, axes=kept)
 
 
+def _position(value: Dim) -> Dim:
+    if not isinstance(value, int):
+        return value
+    return _FAR if value >= _END else max(value, -_FAR)
+
+
 def _reaches_end(stop: Dim, extent: Dim) -> bool:
     if isinstance(stop, int):
-        return stop >= (extent if isinstance(extent, int) else 1 << 31 - 1)
+        return stop >= (extent if isinstance(extent, int) else _END)
     return bool(dims.equal(stop, extent))
 
 
