@@ -31,7 +31,7 @@ class BatchNormAttrs(Attrs):
 
 
 @operator("nn.batch_norm", "data", "gamma", "beta", "moving_mean", "moving_var", attrs=BatchNormAttrs, level=1,
-          pattern=OpPattern.BROADCAST)
+          pattern=OpPattern.ELEMWISE)
 class BatchNorm:
     """``(data - mean) / sqrt(var + epsilon) * gamma + beta`` along an axis, by the statistics given.
 
