@@ -39,6 +39,22 @@ def test_shared_expressions_are_numbered_and_defs_sorted() -> None:
     )
 
 
+def test_expression_of_two_scopes_is_bound_outside_both() -> None:
+    x = var("x", "int32")
+    shared = relay.negative(x)
+    inner = Function([], shared)
+    assert str(Function([x], Tuple([inner(), shared]))) == (
+        "fn (%x: int32) {\n"
+        "  %0 = negative(%x);\n"
+        "  %1 = fn () {\n"
+        "    %0\n"
+        "  };\n"
+        "  %2 = %1();\n"
+        "  (%2, %0)\n"
+        "}"
+    )
+
+
 def test_str_shows_the_text_without_header_and_metadata() -> None:
     x = var("x", shape=(2,), dtype="float32")
     assert str(relay.nn.relu(x)) == "free_var %x: Tensor[(2), float32];\nnn.relu(%x)"
@@ -186,7 +202,7 @@ def _modules(draw: Any) -> tvm.IRModule:
                 inner = var("x", shape=shape)
                 made = Function([inner], inner + a)(b)
             case _:
-                made = a + const(np.full(1, draw(number), "float32"))
+                made = a + relay.cast(const(np.array(draw(st.integers(0, 9)), "int8")), "float32")
         values.append(made)
     body: Any = Tuple(values[-2:]) if draw(st.booleans()) else values[-1]
     for variable, value in reversed(lets):
