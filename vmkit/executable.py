@@ -6,21 +6,22 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import tvm
 from tvm.support import cc
 
-from . import bytecode, host
+from . import bytecode
+from ._version import __version__
 from .archive import read_archive, write_archive
 from .bytecode import module_of
 from .errors import ExecutableError
 from .signature import AnySpec, Signature, Spec
-from .target import command_line
+from .target import command_line, host_supports
+from .target.llvm import default_triple
 
 __all__ = ["Executable", "load"]
 
@@ -31,14 +32,6 @@ _DEVICE_KINDS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
 
 class _ArgumentTypeError(ExecutableError, TypeError):
     """An argument of :meth:`Executable.load_exec` of the wrong type."""
-
-
-@dataclass(frozen=True)
-class _Files:
-    """The libraries that an executable was loaded from, kept because a loaded library cannot be written again."""
-
-    host: host.Host
-    libraries: Mapping[str, bytes]
 
 
 class Executable:
@@ -69,12 +62,12 @@ class Executable:
         target: tvm.target.Target | None = None,
         info: Mapping[str, Any] | None = None,
         *,
-        files: _Files | None = None,
+        libraries: Mapping[str, bytes] | None = None,
     ) -> None:
         self.mod = mod
         self.target = target
         self.info: dict[str, Any] = dict(info or {})
-        self._files = files
+        self._libraries = libraries
         self._runnable: tvm.runtime.Module | None = None
         given = dict(signatures or {})
         unknown = sorted(set(given) - set(self.globals))
@@ -202,9 +195,10 @@ class Executable:
             If the kernels are for another machine; running them would end the process.
         """
         if self._runnable is None:
-            problem = host.this_host().cannot_run(host.built_for(self.target))
-            if problem:
-                raise ExecutableError(f"the executable cannot run here: {problem}; compile the model for this machine")
+            problems = host_supports(self.target) if self.target is not None else []
+            if problems:
+                reasons = "; ".join(problems)
+                raise ExecutableError(f"the executable cannot run here: {reasons}; compile the model for this machine")
             self._runnable = tvm.runtime.Executable(self.mod).jit()
         return self._runnable
 
@@ -251,19 +245,19 @@ class Executable:
             raise ExecutableError(f"cannot write {path}: there is no folder {path.parent}")
         if path.is_dir():
             raise ExecutableError(f"cannot write {path}: it is a folder")
-        files = self._files or _Files(host.built_for(self.target), _export_libraries(self.mod))
+        libraries = self._libraries or _export_libraries(self.mod)
         manifest = {
-            "vmkit_version": _vmkit_version(),
+            "vmkit_version": __version__,
             "tvm_version": tvm.__version__,
-            "host": files.host.to_json(),
             **self._description(),
         }
-        write_archive(path, manifest, {_CODE: self.code, **files.libraries})
+        write_archive(path, manifest, {_CODE: self.code, **libraries})
 
     def _description(self) -> dict[str, Any]:
         return {
-            "target": None if self.target is None else str(self.target),
-            "target_host": None if self.target is None or self.target.host is None else str(self.target.host),
+            "triple": default_triple(),
+            "target": _target_text(self.target),
+            "target_host": _target_text(self.target and self.target.host),
             "signatures": {name: signature.to_json() for name, signature in self.signatures.items()},
             "info": self.info,
         }
@@ -293,10 +287,7 @@ def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, bytes]) ->
     theirs, ours = str(manifest["tvm_version"]), str(tvm.__version__)
     if theirs.split(".")[:2] != ours.split(".")[:2]:
         raise ExecutableError(f"{path}: built with TVM {theirs}, this is TVM {ours}: compile the model again")
-    wanted = host.Host(manifest["host"]["triple"], frozenset(manifest["host"]["features"]))
-    problem = host.this_host().cannot_run(wanted)
-    if problem:
-        raise ExecutableError(f"{path}: {problem}; compile the model for this machine")
+    _refuse_foreign_code(path, manifest)
     code = members.pop(_CODE)
     try:
         modules = [_load_library(name, data) for name, data in members.items()]
@@ -304,16 +295,39 @@ def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, bytes]) ->
         raise ExecutableError(
             f"{path}: the kernels for {manifest['target']} cannot be loaded here: {str(error).strip()}"
         ) from error
-    return _described(module_of(code, modules), manifest, _Files(wanted, members))
+    return _described(module_of(code, modules), manifest, members)
 
 
-def _described(mod: tvm.runtime.Module, description: Mapping[str, Any], files: _Files | None = None) -> Executable:
+def _described(
+    mod: tvm.runtime.Module, description: Mapping[str, Any], libraries: Mapping[str, bytes] | None = None
+) -> Executable:
     signatures = {name: Signature.from_json(data) for name, data in description["signatures"].items()}
-    target = None
-    if description["target"] is not None:
-        target_host = description["target_host"]
-        target = tvm.target.Target(json.loads(description["target"]), json.loads(target_host) if target_host else None)
-    return Executable(mod, signatures, target, description["info"], files=files)
+    return Executable(mod, signatures, _target_of(description), description["info"], libraries=libraries)
+
+
+def _target_of(description: Mapping[str, Any]) -> tvm.target.Target | None:
+    if description["target"] is None:
+        return None
+    target_host = description["target_host"]
+    return tvm.target.Target(json.loads(description["target"]), json.loads(target_host) if target_host else None)
+
+
+def _target_text(target: tvm.target.Target | None) -> str | None:
+    return None if target is None else str(target)
+
+
+def _refuse_foreign_code(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise if the code is for another machine: it would not fail when it ran, it would end the process."""
+    for text in (manifest["target"], manifest["target_host"]):
+        config = json.loads(text) if text else {}
+        if config.get("kind") != "llvm":
+            continue
+        # A target without a triple is for the machine that built it.
+        config = {"mtriple": manifest["triple"], **config}
+        config.pop("host", None)
+        problems = host_supports(tvm.target.Target(config))
+        if problems:
+            raise ExecutableError(f"{path}: {'; '.join(problems)}; compile the model for this machine")
 
 
 def _is_note(constant: Any) -> bool:
@@ -372,10 +386,3 @@ def _load_library(name: str, data: bytes) -> tvm.runtime.Module:
         if path.suffix == ".ll":
             return tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
         return tvm.runtime.load_module(str(path))
-
-
-def _vmkit_version() -> str:
-    try:
-        return metadata.version("vmkit")
-    except metadata.PackageNotFoundError:
-        return "unknown"

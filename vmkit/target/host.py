@@ -9,7 +9,7 @@ from __future__ import annotations
 from tvm.target import Target
 
 from vmkit.target import llvm
-from vmkit.target.plan import TargetPlan
+from vmkit.target.plan import TargetPlan, without_host
 
 __all__ = ["host_supports"]
 
@@ -22,6 +22,9 @@ def host_supports(target: Target | TargetPlan) -> list[str]:
     """
     if isinstance(target, TargetPlan):
         reasons = [reason for one in (target.host, *target.targets) for reason in host_supports(one)]
+        return list(dict.fromkeys(reasons))
+    if target.host is not None:
+        reasons = [*host_supports(target.host), *host_supports(without_host(target))]
         return list(dict.fromkeys(reasons))
     if str(target.kind.name) != "llvm":
         return []

@@ -19,7 +19,7 @@ from vmkit.target.options import NATIVE
 from vmkit.target.source import Problem, Source
 from vmkit.target.text import parse_command_line, split_host
 
-__all__ = ["TargetPlan", "canonical_target", "command_line"]
+__all__ = ["TargetPlan", "canonical_target", "command_line", "without_host"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class TargetPlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data that :meth:`from_json` reads."""
-        return {"targets": [_config_of(_without_host(t)) for t in self.targets], "host": _config_of(self.host)}
+        return {"targets": [_config_of(without_host(t)) for t in self.targets], "host": _config_of(self.host)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TargetPlan:
@@ -77,8 +77,8 @@ class TargetPlan:
         raise TargetError(f"expected the data of a target plan, with 'targets' and 'host', got {data!r}")
 
     def __str__(self) -> str:
-        text = ", ".join(command_line(_without_host(target)) for target in self.targets)
-        bare = [str(_without_host(target)) for target in self.targets]
+        text = ", ".join(command_line(without_host(target)) for target in self.targets)
+        bare = [str(without_host(target)) for target in self.targets]
         return text if str(self.host) in bare else f"{text} --host='{command_line(self.host)}'"
 
     def __eq__(self, other: object) -> bool:
@@ -117,7 +117,7 @@ def canonical_target(target: Any = None, target_host: Any = None) -> TargetPlan:
     hosts = [host for _, host in given if host is not None]
     if target_host is not None:
         hosts.append(_single(target_host)[0])
-    targets = [_without_host(target) for target, _ in given]
+    targets = [without_host(target) for target, _ in given]
     _refuse_duplicates(targets)
     host = _agreed_host(hosts) or next((t for t in targets if device_type(t) == CPU), None) or _single("llvm")[0]
     _refuse_host(host, targets)
@@ -126,7 +126,7 @@ def canonical_target(target: Any = None, target_host: Any = None) -> TargetPlan:
 
 def command_line(target: Target) -> str:
     """Return the command-line form of `target`, without its host; :func:`canonical_target` reads it back."""
-    config = _config_of(_without_host(target))
+    config = _config_of(without_host(target))
     tag = config.pop("tag", "")
     base = _config_of(Target({"tag": tag})) if tag else {}
     head = tag or config["kind"]
@@ -202,7 +202,7 @@ def _from_config(
     if config.get("host") is not None:
         return target, _single(config["host"])[0]
     own = target.host
-    return _without_host(target), _without_host(own) if own is not None else None
+    return without_host(target), without_host(own) if own is not None else None
 
 
 def _from_json(text: str) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _from_json(text: str) -> dict[str, Any]:
 
 
 def _agreed_host(hosts: list[Target]) -> Target | None:
-    hosts = [_without_host(host) for host in hosts]
+    hosts = [without_host(host) for host in hosts]
     texts = sorted({command_line(host) for host in hosts})
     if len(texts) > 1:
         raise TargetError(f"several hosts are given, expected one: {'; '.join(texts)}")
@@ -243,7 +243,8 @@ def _refuse_host(host: Target, targets: list[Target]) -> None:
             )
 
 
-def _without_host(target: Target) -> Target:
+def without_host(target: Target) -> Target:
+    """Return a target as it is for itself."""
     if target.host is None:
         return target
     config = _config_of(target)

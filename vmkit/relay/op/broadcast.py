@@ -13,7 +13,7 @@ from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import require_tensor
 from .registry import OpPattern, operator
 
-__all__ = ["broadcast_dim", "broadcast_indices", "broadcast_lowering", "broadcast_shapes"]
+__all__ = ["broadcast_dim", "broadcast_index", "broadcast_lowering", "broadcast_result", "broadcast_shapes", "pad_shapes"]
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
@@ -38,17 +38,16 @@ def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax
     Dimensions that are not known to be equal are compared at run time, and an operand whose dimension turns out to be
     1 is read at index 0.
     """
-    shapes = [context.shape(v) for v in values]
-    rank = max(len(s) for s in shapes)
-    padded = [[1] * (rank - len(s)) + s for s in shapes]
-    result = [broadcast_dim(context, position, column) for position, column in enumerate(zip(*padded, strict=True))]
+    padded = pad_shapes([context.shape(v) for v in values])
+    result = broadcast_result(context, padded)
+    rank = len(result)
 
     def compute(tensors: list[te.Tensor], shapes: list[list[Dim]], whole: list[Dim]) -> te.Tensor:
         def element(*indices: Any) -> Any:
             reads = []
             for tensor, shape in zip(tensors, shapes, strict=True):
                 skip = rank - len(tensor.shape)
-                reads.append(tensor(*broadcast_indices(shape[skip:], whole[skip:], indices[skip:])))
+                reads.append(tensor(*broadcast_index(shape[skip:], whole[skip:], indices[skip:])))
             return combine(*reads)
 
         return te.compute([dims.as_expr(d) for d in whole], element, name="broadcast")
@@ -56,6 +55,17 @@ def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax
     same = all(all(dims.equal(a, b) for a, b in zip(p, result, strict=True)) for p in padded)
     pattern = OpPattern.ELEMWISE if same else OpPattern.BROADCAST
     return context.te(compute, list(values), padded, result, pattern=pattern)
+
+
+def pad_shapes(shapes: Sequence[list[Dim]]) -> list[list[Dim]]:
+    """Return shapes with as many ones in front as give all of them the same rank."""
+    rank = max(len(s) for s in shapes)
+    return [[1] * (rank - len(s)) + s for s in shapes]
+
+
+def broadcast_result(context: Any, shapes: Sequence[Sequence[Dim]]) -> list[Dim]:
+    """Return the shape that shapes of one rank broadcast to when run, checked at run time."""
+    return [broadcast_dim(context, position, column) for position, column in enumerate(zip(*shapes, strict=True))]
 
 
 def broadcast_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
@@ -88,8 +98,8 @@ def _first_not_one(column: Sequence[Dim]) -> Dim:
     return result
 
 
-def broadcast_indices(shape: Sequence[Dim], result: Sequence[Dim], indices: Sequence[Any]) -> list[Any]:
-    """Return the indices at which a kernel reads an operand of a shape, for indices of the broadcast result."""
+def broadcast_index(shape: Sequence[Dim], result: Sequence[Dim], indices: Sequence[Any]) -> list[Any]:
+    """Return the indices at which an operand of a shape is read for an element of the result, in a kernel."""
     chosen = []
     for dim, whole, index in zip(shape, result, indices, strict=True):
         if dims.equal(dim, whole):

@@ -12,7 +12,7 @@ from ...ir.expr import Expr
 from ...ir.types import Any as AnyDim
 from ...ir.types import IncompleteType, TensorType, Type
 from ..attrs import Attrs, Bool, Dim, DType, attrs_node
-from ..broadcast import broadcast_dim, broadcast_indices
+from ..broadcast import broadcast_dim, broadcast_index
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .layout import require_rank
@@ -210,7 +210,7 @@ def _batch_matmul(attrs: BatchMatmulAttrs, a: te.Tensor, b: te.Tensor, batch: An
     sums = accumulator(out_dtype)
 
     def element(n: Any, i: Any, j: Any) -> Any:
-        (of_a,), (of_b,) = (broadcast_indices([dims.simplify(t.shape[0])], [batch], [n]) for t in (a, b))
+        (of_a,), (of_b,) = (broadcast_index([dims.simplify(t.shape[0])], [batch], [n]) for t in (a, b))
         x = a(of_a, k, i) if attrs.transpose_a else a(of_a, i, k)
         y = b(of_b, j, k) if attrs.transpose_b else b(of_b, k, j)
         return te.sum(x.astype(sums) * y.astype(sums), axis=k)

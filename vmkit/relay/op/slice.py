@@ -1,0 +1,354 @@
+"""Operators that take a part of a tensor by position, and the one that writes a part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.expr import Expr
+from ..ir.expr import const as relay_const
+from ..ir.types import Any as AnyDim
+from ..ir.types import Dim, TensorType, Type
+from .attrs import Attrs, Int, Ints, Str, attrs_node
+from .axis import resolve_axes, resolve_axis
+from .elementwise import require_tensor
+from .kernel import as_index, chosen, const, indexed
+from .rank import constant_list
+from .registry import OpPattern, entry, operator
+
+__all__ = ["StridedSlice"]
+
+_WHOLE = 2**31 - 1  # what programs write for "to the end"
+
+
+@attrs_node("relay.attrs.StridedSliceAttrs")
+class StridedSliceAttrs(Attrs):
+    """Attributes of strided_slice."""
+
+    begin: Ints | None = None
+    end: Ints | None = None
+    strides: Ints | None = None
+    slice_mode: Str = "end"
+    axes: Ints | None = None
+
+
+@operator("strided_slice", "data", attrs=StridedSliceAttrs, level=4, pattern=OpPattern.INJECTIVE)
+class StridedSlice:
+    """The part of the input from begin to end with strides, along axes (or the first dimensions).
+
+    Negative positions count from the end, and positions outside are moved to the edge, as in Python. In slice_mode
+    "size", end holds sizes (-1: all that is left) and strides are 1. Where begin, end or strides is an expression, all
+    of them are read at run time.
+    """
+
+    @staticmethod
+    def build(
+        data: Expr, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end"
+    ) -> Expr:
+        begin, end, strides = constant_list(begin), constant_list(end), constant_list(strides)
+        if not any(isinstance(v, Expr) for v in (begin, end, strides)):
+            strides = [1] if strides is None else strides
+            values = {"begin": begin, "end": end, "strides": strides, "axes": axes}
+            return entry("strided_slice").call(data, slice_mode=slice_mode, **values)
+        if axes is not None:
+            raise TypeCheckError("strided_slice with positions read at run time slices the first dimensions; no axes")
+        length = _length(begin) or _length(end)
+        strides = [1] * (length or 1) if strides is None else strides
+        given = [v if isinstance(v, Expr) else relay_const(list(v), "int64") for v in (begin, end, strides)]
+        return entry("dyn.strided_slice").call(data, *given, slice_mode=slice_mode)
+
+    @staticmethod
+    def ranges(attrs: StridedSliceAttrs, shape: list[Dim]) -> list[tuple[int, Dim, Dim, int]]:
+        """Return (axis, first position, size, stride) of every sliced axis."""
+        if attrs.begin is None or attrs.end is None:
+            raise TypeCheckError("begin and end are needed")
+        if attrs.slice_mode not in ("end", "size"):
+            raise TypeCheckError(f"slice_mode is {attrs.slice_mode!r}; it is 'end' or 'size'")
+        begin, end = list(attrs.begin), list(attrs.end)
+        axes = resolve_axes(attrs.axes, len(shape), "axes") if attrs.axes is not None else list(range(len(begin)))
+        strides = list(attrs.strides or []) if attrs.slice_mode == "end" else []
+        strides = (strides + [1] * len(axes))[: len(axes)]
+        end = end + [_WHOLE if s > 0 else -_WHOLE for s in strides[len(end) :]]
+        if not len(begin) == len(end) == len(axes) or len(axes) > len(shape):
+            raise TypeCheckError(
+                f"begin, end and axes have {len(begin)}, {len(end)} and {len(axes)} elements for {len(shape)} dimensions"
+            )
+        if 0 in strides:
+            raise TypeCheckError(f"strides {strides} holds 0")
+        sized = attrs.slice_mode == "size"
+        return [
+            (axis, *_range(b, _size_end(b, e) if sized else e, s, shape[axis]), s)
+            for axis, b, e, s in zip(axes, begin, end, strides, strict=True)
+        ]
+
+    @staticmethod
+    def relation(attrs: StridedSliceAttrs, data: Type) -> Type:
+        source = require_tensor(data)
+        shape = list(source.shape)
+        for axis, _, size, _ in StridedSlice.ranges(attrs, list(shape)):
+            shape[axis] = size
+        return TensorType(shape, source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: StridedSliceAttrs, data: relax.Expr) -> Any:
+        shape = context.shape(data)
+        whole, starts, steps = list(shape), [0] * len(shape), [1] * len(shape)
+        for axis, first, size, stride in StridedSlice.ranges(attrs, shape):
+            whole[axis], starts[axis], steps[axis] = size, first, stride
+
+        def element(i: Any, data: te.Tensor, starts: list[Any]) -> Any:
+            return data(*[k * step + first for k, step, first in zip(i, steps, starts, strict=True)])
+
+        return indexed(context, whole, element, data, starts)
+
+
+def _length(value: Any) -> int | None:
+    """Return the length of a list or of a typed vector, where it is known."""
+    if value is None:
+        return None
+    if not isinstance(value, Expr):
+        return len(value)
+    ty = getattr(value, "type_annotation", None) or value.checked_type_
+    known = isinstance(ty, TensorType) and len(ty.shape) == 1 and isinstance(ty.shape[0], int)
+    return int(ty.shape[0]) if known else None
+
+
+def _size_end(begin: int, size: int) -> int:
+    """Return the end of a slice given by its size."""
+    if size < 0:
+        return _WHOLE
+    # A negative begin counts from the end: its slice must not wrap around to the front.
+    return begin + size if begin >= 0 or begin + size < 0 else _WHOLE
+
+
+def _range(begin: int, end: int, stride: int, dim: Dim) -> tuple[Dim, Dim]:
+    """Return the first position and the size of a slice of a dimension."""
+    if dims.is_any(dim):
+        return AnyDim(), AnyDim()
+    first, last = _clamped(begin, stride, dim), _clamped(end, stride, dim)
+    length = dims.sub(last, first) if stride > 0 else dims.sub(first, last)
+    size = dims.ceildiv(length, abs(stride))
+    # A size that is the dimension itself, or less by a cut at one end, needs no max.
+    return first, size if dims.equal(size, dim) else dims.maximum(size, 0)
+
+
+def _clamped(position: int, stride: int, dim: Dim) -> Dim:
+    low, high = (0, dim) if stride > 0 else (-1, dims.sub(dim, 1))
+    if position >= _WHOLE or (stride < 0 and position == -1 and isinstance(dim, int) and dim == 0):
+        return high
+    if position <= -_WHOLE or position == low == 0:
+        return low
+    if position >= 0:
+        return dims.minimum(position, high)
+    return dims.maximum(dims.add(dim, position), low)
+
+
+@operator(
+    "dyn.strided_slice", "data", "begin", "end", "strides",
+    attrs=StridedSliceAttrs, level=4, pattern=OpPattern.INJECTIVE,
+)  # fmt: skip
+class DynStridedSlice:
+    """The part of the input between positions that are read at run time, along the first dimensions."""
+
+    @staticmethod
+    def build(data: Expr, begin: Expr, end: Expr, strides: Expr, slice_mode: str = "end") -> Expr:
+        return entry("dyn.strided_slice").call(data, begin, end, strides, slice_mode=slice_mode)
+
+    @staticmethod
+    def relation(attrs: StridedSliceAttrs, data: Type, begin: Type, end: Type, strides: Type) -> Type:
+        source = require_tensor(data)
+        vectors = [require_tensor(t, n) for t, n in ((begin, "begin"), (end, "end"), (strides, "strides"))]
+        for vector, name in zip(vectors, ("begin", "end", "strides"), strict=True):
+            if len(vector.shape) != 1 or not isinstance(vector.shape[0], int) or not vector.dtype.startswith("int"):
+                raise TypeCheckError(f"{name} must be a vector of integers of known length, not {vector}")
+        count = vectors[0].shape[0]
+        if vectors[1].shape[0] != count or vectors[2].shape[0] > count or count > len(source.shape):
+            lengths = ", ".join(str(v.shape[0]) for v in vectors)
+            raise TypeCheckError(
+                f"begin, end and strides have {lengths} elements for {len(source.shape)} dimensions"
+            )
+        return TensorType([AnyDim()] * count + list(source.shape)[count:], source.dtype)
+
+    @staticmethod
+    def lower(
+        context: Any, attrs: StridedSliceAttrs, data: relax.Expr, begin: relax.Expr, end: relax.Expr, strides: relax.Expr
+    ) -> Any:
+        shape = context.shape(data)
+        (count,), (given,) = context.shape(begin), context.shape(strides)
+        if count == 0:
+            return data
+        sized = attrs.slice_mode == "size"
+
+        def resolve(k: int, sizes: list[Any], *vectors: te.Tensor) -> tuple[Any, Any]:
+            """Return the first position and the size along one dimension."""
+            dim = dims.as_expr(sizes[k])
+            step = const(1) if sized or k >= given else as_index(vectors[2](k))
+            first, last = as_index(vectors[0](k)), as_index(vectors[1](k))
+            first = _clamp(first, step, dim)
+            last = tirx.Select(last < 0, dim, tirx.min(first + last, dim)) if sized else _clamp(last, step, dim)
+            length = tirx.Select(step > 0, last - first, first - last)
+            width = tirx.max(tirx.abs(step), const(1))
+            return first, tirx.max(tirx.floordiv(length + width - 1, width), const(0))
+
+        def size(i: Any, sizes: list[Any], *vectors: te.Tensor) -> Any:
+            found = [resolve(k, sizes, *vectors)[1] for k in range(count)]
+            zero = [vectors[2](k) == 0 for k in range(0 if sized else given)]
+            return chosen(i[0], [*found, tirx.Select(tirx.any(tirx.const(False), *zero), const(0), const(1))])
+
+        def start(i: Any, sizes: list[Any], *vectors: te.Tensor) -> Any:
+            return chosen(i[0], [resolve(k, sizes, *vectors)[0] for k in range(count)])
+
+        def element(i: Any, data: te.Tensor, starts: te.Tensor, strides: te.Tensor) -> Any:
+            steps = [const(1) if sized or k >= given else as_index(strides(k)) for k in range(count)]
+            return data(*[starts(k) + i[k] * steps[k] for k in range(count)], *i[count:])
+
+        known = shape[:count]
+        *sizes, valid = context.read_dims(indexed(context, [count + 1], size, known, begin, end, strides))
+        context.require_equal(valid, 1, "strided_slice: a stride is 0")
+        starts = indexed(context, [count], start, known, begin, end, strides)
+        return indexed(context, [*sizes, *shape[count:]], element, data, starts, strides)
+
+
+def _clamp(position: Any, step: Any, dim: Any) -> Any:
+    """Return a position in a kernel, moved to the edge when it is outside."""
+    position = tirx.Select(position < 0, position + dim, position)
+    forward = tirx.max(tirx.min(position, dim), const(0))
+    return tirx.Select(step > 0, forward, tirx.max(tirx.min(position, dim - 1), const(-1)))
+
+
+@attrs_node("relay.attrs.SliceLikeAttrs")
+class SliceLikeAttrs(Attrs):
+    """Attributes of slice_like."""
+
+    axes: Ints | None = None
+
+
+@operator("slice_like", "data", "shape_like", attrs=SliceLikeAttrs, level=10, pattern=OpPattern.INJECTIVE)
+class SliceLike:
+    """The front part of data that is as large as shape_like, along axes or all dimensions."""
+
+    @staticmethod
+    def shape(attrs: SliceLikeAttrs, shape: list[Dim], like: list[Dim]) -> list[Dim]:
+        if attrs.axes is None and len(like) > len(shape):
+            raise TypeCheckError(f"shape_like has {len(like)} dimensions, data {len(shape)}; name the axes")
+        result = list(shape)
+        axes = resolve_axes(attrs.axes or None, min(len(shape), len(like)) if not attrs.axes else len(shape), "axes")
+        for axis in axes:
+            if axis >= len(like):
+                raise TypeCheckError(f"axis {axis} is sliced, but shape_like has {len(like)} dimensions")
+            result[axis] = like[axis]
+            if isinstance(like[axis], int) and isinstance(shape[axis], int) and like[axis] > shape[axis]:
+                raise TypeCheckError(f"dimension {axis} of shape_like is {like[axis]}, of data only {shape[axis]}")
+        return result
+
+    @staticmethod
+    def relation(attrs: SliceLikeAttrs, data: Type, shape_like: Type) -> Type:
+        source, like = require_tensor(data), require_tensor(shape_like, "shape_like")
+        return TensorType(SliceLike.shape(attrs, list(source.shape), list(like.shape)), source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: SliceLikeAttrs, data: relax.Expr, shape_like: relax.Expr) -> Any:
+        have = context.shape(data)
+        whole = SliceLike.shape(attrs, have, context.shape(shape_like))
+        for axis, (size, dim) in enumerate(zip(whole, have, strict=True)):
+            if not dims.equal(size, dim):
+                context.require_equal(
+                    size,
+                    dims.minimum(size, dim),
+                    f"slice_like: dimension {axis} of shape_like is {{actual}}, of data only {{expected}}",
+                )
+        return indexed(context, whole, lambda i, data: data(*i), data)
+
+
+@operator("strided_set", "data", "v", "begin", "end", "strides", level=4, pattern=OpPattern.INJECTIVE)
+class StridedSet:
+    """The input with the part between begin and end, with strides, replaced by v."""
+
+    @staticmethod
+    def build(data: Expr, v: Expr, begin: Expr, end: Expr, strides: Expr | None = None) -> Expr:
+        strides = relay_const([1], "int32") if strides is None else strides
+        return entry("strided_set").call(data, v, begin, end, strides)
+
+    @staticmethod
+    def relation(attrs: None, data: Type, v: Type, begin: Type, end: Type, strides: Type) -> Type:
+        source, values = require_tensor(data), require_tensor(v, "v")
+        if source.dtype != values.dtype or len(source.shape) != len(values.shape):
+            raise TypeCheckError(f"v {values} must have the data type and the number of dimensions of data {source}")
+        for ty, name in ((begin, "begin"), (end, "end"), (strides, "strides")):
+            vector = require_tensor(ty, name)
+            if len(vector.shape) != 1 or not isinstance(vector.shape[0], int) or not vector.dtype.startswith("int"):
+                raise TypeCheckError(f"{name} must be a vector of integers of known length, not {vector}")
+        return source
+
+    @staticmethod
+    def lower(context: Any, attrs: None, data: relax.Expr, v: relax.Expr, *vectors: relax.Expr) -> Any:
+        counts = [context.shape(w)[0] for w in vectors]
+
+        def element(i: Any, data: te.Tensor, v: te.Tensor, *vectors: te.Tensor) -> Any:
+            index, within = [], []
+            for k, dim in enumerate(data.shape):
+                begin, end, step = (as_index(w(k)) if k < n else None for w, n in zip(vectors, counts, strict=True))
+                step = const(1) if step is None else step
+                width = tirx.max(tirx.abs(step), const(1))
+                begin = tirx.Select(step > 0, const(0), dim - 1) if begin is None else _clamp(begin, step, dim)
+                end = tirx.Select(step > 0, dim, const(-1)) if end is None else _clamp(end, step, dim)
+                away = tirx.Select(step > 0, i[k] - begin, begin - i[k])
+                length = tirx.Select(step > 0, end - begin, begin - end)
+                index.append(tirx.floordiv(away, width))
+                # v may be smaller than the slice; nothing outside it is read.
+                within += [away >= 0, away < length, tirx.floormod(away, width) == 0, index[-1] < v.shape[k]]
+            return tirx.if_then_else(tirx.all(*within), v(*index), data(*i)) if within else v()
+
+        return indexed(context, context.shape(data), element, data, v, *vectors)
+
+
+@attrs_node("relay.attrs.SlidingWindowAttrs")
+class SlidingWindowAttrs(Attrs):
+    """Attributes of sliding_window."""
+
+    axis: Int
+    window_shape: Ints
+    strides: Ints
+
+
+@operator("sliding_window", "data", attrs=SlidingWindowAttrs, level=3, pattern=OpPattern.OPAQUE)
+class SlidingWindow:
+    """Every window of a shape over the dimensions from axis on, each a strided view."""
+
+    @staticmethod
+    def shape(attrs: SlidingWindowAttrs, shape: list[Dim]) -> list[Dim]:
+        axis, window, strides = resolve_axis(attrs.axis, len(shape)), list(attrs.window_shape), list(attrs.strides)
+        if not len(window) == len(strides) == len(shape) - axis or min([*window, *strides], default=1) < 1:
+            raise TypeCheckError(
+                f"window_shape {window} and strides {strides} must give a positive number "
+                f"for each of the {len(shape) - axis} dimensions from axis {attrs.axis} on"
+            )
+        counts = []
+        for dim, width, step in zip(shape[axis:], window, strides, strict=True):
+            if isinstance(dim, int) and dim < width:
+                raise TypeCheckError(f"the window {window} is larger than the input {[str(d) for d in shape[axis:]]}")
+            counts.append(dims.add(dims.floordiv(dims.sub(dim, width), step), 1))
+        return [*shape[:axis], *counts, *window]
+
+    @staticmethod
+    def relation(attrs: SlidingWindowAttrs, data: Type) -> Type:
+        source = require_tensor(data)
+        return TensorType(SlidingWindow.shape(attrs, list(source.shape)), source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: SlidingWindowAttrs, data: relax.Expr) -> Any:
+        shape = context.shape(data)
+        axis, count, strides = resolve_axis(attrs.axis, len(shape)), len(attrs.strides), list(attrs.strides)
+        for position, (dim, width) in enumerate(zip(shape[axis:], attrs.window_shape, strict=True), axis):
+            if not isinstance(dim, int):
+                message = f"sliding_window: dimension {position} is smaller than the window, {width}"
+                context.require(dim >= width, message)
+
+        def element(i: Any, data: te.Tensor) -> Any:
+            moved = [i[axis + k] * strides[k] + i[axis + count + k] for k in range(count)]
+            return data(*i[:axis], *moved)
+
+        return indexed(context, SlidingWindow.shape(attrs, shape), element, data)
