@@ -168,7 +168,7 @@ class SparseToDenseAttrs(Attrs):
 
 def _dense_type(shape: list[Dim], sparse_indices: Type, sparse_values: Type, default_value: Type) -> Type:
     where, values = require_integers(sparse_indices, "sparse_indices"), require_tensor(sparse_values, "sparse_values")
-    default = require_scalar(default_value, "default_value")
+    require_scalar(default_value, "default_value")
     if len(where.shape) > 2 or len(values.shape) > 1:
         raise TypeCheckError("sparse_indices has at most 2 dimensions, sparse_values at most 1")
     depth = where.shape[1] if len(where.shape) == 2 else 1
@@ -177,8 +177,6 @@ def _dense_type(shape: list[Dim], sparse_indices: Type, sparse_values: Type, def
     count = where.shape[0] if len(where.shape) else 1
     if len(values.shape) == 1 and dims.equal(count, values.shape[0]) is False:
         raise TypeCheckError(f"there are {count} sparse_indices and {values.shape[0]} sparse_values")
-    if default.dtype != values.dtype:
-        raise TypeCheckError(f"default_value is {default.dtype}, sparse_values {values.dtype}; cast one of them")
     return TensorType(shape, values.dtype)
 
 
@@ -193,7 +191,7 @@ def _dense(context: Any, shape: list[Dim], *values: relax.Expr) -> Any:
     def body(outputs: list[Any], indices: Any, given: Any, default: Any) -> None:
         (out,) = outputs
         with grid(list(out.shape)) as i:
-            T.buffer_store(out, default[tuple([const(0)] * len(default.shape))], i)
+            T.buffer_store(out, default[tuple([const(0)] * len(default.shape))].astype(str(given.dtype)), i)
         with grid(list(indices.shape)[:1]) as i:
             to = [as_index(indices[(*i, const(k))]) for k in range(len(shape))] if len(indices.shape) == 2 else None
             _write(out, to or [as_index(indices[tuple(i)])], given[tuple(i[: len(given.shape)])])
