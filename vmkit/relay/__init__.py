@@ -33,6 +33,7 @@ from .ir import (
     scalar_type,
     var,
 )
+from .op.reduce import logsumexp, mean_std, mean_variance, std
 from .op.registry import namespace
 from .text import astext, fromtext, parse, parse_expr
 
@@ -63,11 +64,15 @@ __all__ = [
     "fromtext",
     "frontend",
     "image",
+    "logsumexp",
+    "mean_std",
+    "mean_variance",
     "nn",
     "op",
     "parse",
     "parse_expr",
     "scalar_type",
+    "std",
     "transform",
     "var",
 ]

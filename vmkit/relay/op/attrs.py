@@ -19,9 +19,10 @@ import tvm
 from tvm_ffi.dataclasses import py_class
 
 from ...errors import TypeCheckError, suggest
+from ..ir.expr import Constant
 from ..ir.types import Any as AnyDim
 
-__all__ = ["Attrs", "Bool", "DType", "Dim", "Dims", "Float", "Int", "Ints", "Nested", "Str", "attrs_node"]
+__all__ = ["Attrs", "Bool", "ConstantValue", "DType", "Dim", "Dims", "Float", "Int", "Ints", "Nested", "Str", "attrs_node"]
 
 # The kinds that a field may be declared with; "| None" makes a field optional.
 Int = int
@@ -32,6 +33,7 @@ DType = str
 Ints = Sequence[int]
 Dim = AnyValue  # int, relay.Any() or a symbolic integer
 Dims = Sequence[AnyValue]
+ConstantValue = AnyValue  # a relay.Constant; any other expression becomes None
 Nested = AnyValue  # nested sequences of numbers, such as pad_width
 
 REQUIRED = inspect.Parameter.empty
@@ -88,6 +90,11 @@ def _sequence(element: Callable[[AnyValue], AnyValue]) -> Callable[[AnyValue], l
     return convert
 
 
+def _constant(value: AnyValue) -> AnyValue:
+    # An attribute that repeated a variable of the program would go stale as soon as a pass replaces the variable.
+    return value if isinstance(value, Constant) else None
+
+
 def _nested(value: AnyValue) -> AnyValue:
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         return value if isinstance(value, float | AnyDim | tvm.ir.Expr | str) else _int(value)
@@ -97,6 +104,7 @@ def _nested(value: AnyValue) -> AnyValue:
 _CONVERTERS: dict[str, Callable[[AnyValue], AnyValue]] = {
     "Int": _int,
     "Bool": _bool,
+    "ConstantValue": _constant,
     "Float": _float,
     "Str": _str,
     "DType": _dtype,

@@ -104,6 +104,19 @@ class Cast:
         return topi.cast(data, attrs.dtype)
 
 
+@operator("cast_like", "data", "dtype_like", level=3, pattern=OpPattern.ELEMWISE)
+class CastLike:
+    """The input converted to the data type of another tensor."""
+
+    @staticmethod
+    def relation(attrs: None, data: Type, dtype_like: Type) -> Type:
+        return TensorType(list(require_tensor(data).shape), require_tensor(dtype_like, "dtype_like").dtype)
+
+    @staticmethod
+    def compute(attrs: None, data: te.Tensor, dtype_like: te.Tensor) -> te.Tensor:
+        return topi.cast(data, str(dtype_like.dtype))
+
+
 @attrs_node("relay.attrs.ClipAttrs")
 class ClipAttrs(Attrs):
     """Attributes of clip."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
 
 from ..ir import dims
 from ..ir.types import Dim
 from .registry import OpPattern
 
-__all__ = ["as_index", "chosen", "const", "indexed", "inside", "loops"]
+__all__ = ["as_index", "chosen", "const", "grid", "indexed", "inside", "loops"]
 
 
 def indexed(
@@ -75,15 +77,23 @@ def loops(
     def compute(shapes: list[list[Any]], operands: list[te.Tensor], sizes: list[list[Any]]) -> Any:
         def statement(inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
             buffers, lists = iter(inputs), iter(sizes)
-            with IRBuilder() as builder:
+            with IRBuilder() as builder, T.seq_scope():
                 body(list(outputs), *[next(lists) if isinstance(a, list) else next(buffers) for a in args])
-            return builder.get()
+            # The scope that holds several statements is of no use to the code generator.
+            return builder.get().body
 
         whole = [[dims.as_expr(d) for d in s] for s in shapes]
         return te.extern(whole, operands, statement, dtype=dtypes, name=name or "loops")
 
     shapes = [list(s) for s, _ in results]
     return context.te(compute, shapes, tensors, [a for a in args if isinstance(a, list)], pattern=OpPattern.OPAQUE, name=name)
+
+
+@contextmanager
+def grid(extents: Sequence[Any]) -> Iterator[list[Any]]:
+    """Open one loop for each extent, in the body of `loops`, and give their variables."""
+    with ExitStack() as opened:
+        yield [opened.enter_context(T.serial(0, dims.as_expr(e))) for e in extents]
 
 
 def const(value: int, dtype: str = "int64") -> Any:

@@ -1,0 +1,8 @@
+"""ONNX to Relay: one function for every operator, by family.
+
+A converter is registered with :func:`vmkit.frontend.onnx.registry.converter`; adding an operator is adding one.
+"""
+
+from .importer import from_onnx
+
+__all__ = ["from_onnx"]

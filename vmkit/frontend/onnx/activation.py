@@ -1,0 +1,175 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import relay
+from ...relay.ir import Expr
+from .context import Context
+from .elementwise import binary
+from .layout import as_matrix
+from .registry import converter
+
+
+@converter("Relu")
+def relu(ctx: Context, x: Expr, *, consumed_inputs: Any = None) -> Expr:
+    return relay.nn.relu(x)
+
+
+@converter("LeakyRelu")
+def leaky_relu(ctx: Context, x: Expr, *, alpha: float = 0.01, consumed_inputs: Any = None) -> Expr:
+    return relay.nn.leaky_relu(x, alpha)
+
+
+@converter("PRelu")
+def prelu(ctx: Context, x: Expr, slope: Expr, *, consumed_inputs: Any = None) -> Expr:
+    if ctx.rank(slope) == 1 and ctx.rank(x) > 2 and ctx.version < 7:
+        slope = relay.expand_dims(slope, 1, ctx.rank(x) - 2)
+    zero = ctx.constant(0, ctx.dtype(x))
+    return relay.where(relay.less(x, zero), relay.multiply(x, slope), x)
+
+
+@converter("Elu")
+def elu(ctx: Context, x: Expr, *, alpha: float = 1.0, consumed_inputs: Any = None) -> Expr:
+    return _exponential(ctx, x, alpha)
+
+
+@converter("Selu")
+def selu(
+    ctx: Context,
+    x: Expr,
+    *,
+    alpha: float = 1.67326319217681884765625,
+    gamma: float = 1.05070102214813232421875,
+    consumed_inputs: Any = None,
+) -> Expr:
+    return binary(ctx, "multiply", _exponential(ctx, x, alpha), gamma)
+
+
+@converter("Celu", since=12)
+def celu(ctx: Context, x: Expr, *, alpha: float = 1.0) -> Expr:
+    below = binary(ctx, "divide", binary(ctx, "minimum", x, 0), alpha)
+    curve = binary(ctx, "multiply", binary(ctx, "subtract", relay.exp(below), 1), alpha)
+    return relay.add(relay.nn.relu(x), curve)
+
+
+def _exponential(ctx: Context, x: Expr, alpha: float) -> Expr:
+    """Return x above 0 and alpha * (exp(x) - 1) below."""
+    curve = binary(ctx, "multiply", binary(ctx, "subtract", relay.exp(binary(ctx, "minimum", x, 0)), 1), alpha)
+    return relay.where(binary(ctx, "greater", x, 0), x, curve)
+
+
+@converter("ThresholdedRelu")
+def thresholded_relu(ctx: Context, x: Expr, *, alpha: float = 1.0) -> Expr:
+    return relay.where(binary(ctx, "greater", x, alpha), x, ctx.constant(0, ctx.dtype(x)))
+
+
+@converter("Softplus")
+def softplus(ctx: Context, x: Expr) -> Expr:
+    """log(1 + exp(x)), written so that a large x does not overflow."""
+    rest = relay.log(binary(ctx, "add", relay.exp(relay.negative(relay.abs(x))), 1))
+    return relay.add(relay.nn.relu(x), rest)
+
+
+@converter("Softsign")
+def softsign(ctx: Context, x: Expr) -> Expr:
+    return relay.divide(x, binary(ctx, "add", relay.abs(x), 1))
+
+
+@converter("HardSigmoid")
+def hard_sigmoid(ctx: Context, x: Expr, *, alpha: float = 0.2, beta: float = 0.5, consumed_inputs: Any = None) -> Expr:
+    line = binary(ctx, "add", binary(ctx, "multiply", x, alpha), beta)
+    return binary(ctx, "minimum", binary(ctx, "maximum", line, 0), 1)
+
+
+@converter("HardSwish", since=14)
+def hard_swish(ctx: Context, x: Expr) -> Expr:
+    return relay.multiply(x, hard_sigmoid(ctx, x, alpha=1 / 6, beta=0.5))
+
+
+@converter("Mish", since=18)
+def mish(ctx: Context, x: Expr) -> Expr:
+    return relay.multiply(x, relay.tanh(softplus(ctx, x)))
+
+
+@converter("Swish", since=24)
+def swish(ctx: Context, x: Expr, *, alpha: float = 1.0) -> Expr:
+    return relay.multiply(x, relay.sigmoid(binary(ctx, "multiply", x, alpha)))
+
+
+@converter("Gelu", since=20)
+def gelu(ctx: Context, x: Expr, *, approximate: str = "none") -> Expr:
+    if approximate == "tanh":
+        cube = relay.multiply(relay.multiply(x, x), x)
+        inner = binary(ctx, "multiply", relay.add(x, binary(ctx, "multiply", cube, 0.044715)), math.sqrt(2 / math.pi))
+        gate = relay.tanh(inner)
+    else:
+        gate = relay.erf(binary(ctx, "multiply", x, math.sqrt(0.5)))
+    return relay.multiply(binary(ctx, "multiply", x, 0.5), binary(ctx, "add", gate, 1))
+
+
+@converter("Shrink")
+def shrink(ctx: Context, x: Expr, *, bias: float = 0.0, lambd: float = 0.5) -> Expr:
+    zero = ctx.constant(0, ctx.dtype(x))
+    above = relay.where(binary(ctx, "greater", x, lambd), binary(ctx, "subtract", x, bias), zero)
+    return relay.where(binary(ctx, "less", x, -lambd), binary(ctx, "add", x, bias), above)
+
+
+@converter("Softmax")
+def softmax_of_matrix(ctx: Context, x: Expr, *, axis: int = 1) -> Expr:
+    return as_matrix(ctx, x, axis, lambda matrix: relay.nn.softmax(matrix, axis=-1))
+
+
+@converter("Softmax", since=13)
+def softmax(ctx: Context, x: Expr, *, axis: int = -1) -> Expr:
+    return relay.nn.softmax(x, axis=axis)
+
+
+@converter("LogSoftmax")
+def log_softmax_of_matrix(ctx: Context, x: Expr, *, axis: int = 1) -> Expr:
+    return as_matrix(ctx, x, axis, lambda matrix: relay.nn.log_softmax(matrix, axis=-1))
+
+
+@converter("LogSoftmax", since=13)
+def log_softmax(ctx: Context, x: Expr, *, axis: int = -1) -> Expr:
+    return relay.nn.log_softmax(x, axis=axis)
+
+
+@converter("Hardmax")
+def hardmax_of_matrix(ctx: Context, x: Expr, *, axis: int = 1) -> Expr:
+    return as_matrix(ctx, x, axis, lambda matrix: hardmax(ctx, matrix, axis=-1))
+
+
+@converter("Hardmax", since=13)
+def hardmax(ctx: Context, x: Expr, *, axis: int = -1) -> Expr:
+    """1 at the first maximum along the axis, 0 elsewhere."""
+    at = ctx.axis(axis, ctx.rank(x))
+    extent = ctx.shape(x)[at]
+    first = relay.argmax(x, axis=[at], keepdims=True)
+    positions = ctx.positions(extent, ctx.dtype(first))
+    shape = [1] * ctx.rank(x)
+    shape[at] = -1
+    return relay.cast(relay.equal(relay.reshape(positions, shape), first), ctx.dtype(x))
+
+
+@converter("Dropout")
+def dropout(ctx: Context, x: Expr, *, ratio: float = 0.5, is_test: int = 1, consumed_inputs: Any = None) -> list[Expr]:
+    return _kept(ctx, x)
+
+
+@converter("Dropout", since=12)
+def dropout_of_inputs(
+    ctx: Context, x: Expr, ratio: Expr | None = None, training_mode: Expr | None = None, *, seed: int | None = None
+) -> list[Expr]:
+    if training_mode is not None and ctx.required(training_mode, "training_mode").item() and ctx.scalar(ratio) != 0:
+        ctx.fail("training_mode is on; only inference can be compiled")
+    return _kept(ctx, x)
+
+
+def _kept(ctx: Context, x: Expr) -> list[Expr]:
+    if not ctx.wants(1):
+        return [x]
+    mask = relay.ones_like(x)
+    return [x, mask if ctx.version < 10 else relay.cast(mask, "bool")]

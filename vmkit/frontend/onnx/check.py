@@ -1,0 +1,185 @@
+"""What must hold of a graph before it is imported: names, order, attributes, and a converter for every operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import onnx
+from onnx import AttributeProto
+
+from ...errors import ModelError, UnsupportedOperatorError, suggest
+from .registry import default_domain, find
+
+__all__ = ["check_model", "node_name", "opset_versions", "sorted_nodes"]
+
+
+def node_name(node: onnx.NodeProto) -> str:
+    """Return what to call a node: its name, or that of its first output."""
+    return node.name or next((o for o in node.output if o), "") or node.op_type
+
+
+def opset_versions(model: onnx.ModelProto, opset: int | None) -> dict[str, int]:
+    """Return the opset version of every domain; `opset` replaces that of ONNX's own."""
+    versions = {default_domain(o.domain): int(o.version) for o in model.opset_import}
+    versions.setdefault("", 1)
+    newest = onnx.defs.onnx_opset_version()
+    if opset is not None:
+        versions[""] = opset
+    if not 1 <= versions[""] <= newest:
+        raise ModelError(f"the model has opset {versions['']}; the installed onnx knows 1 to {newest}")
+    return versions
+
+
+def check_model(graph: onnx.GraphProto, versions: Mapping[str, int]) -> None:
+    """Raise UnsupportedOperatorError with all operators that no converter exists for, or ModelError for bad attributes."""
+    missing: dict[tuple[str, str], list[str]] = {}
+    problems: list[str] = []
+    for node in _all_nodes(graph):
+        domain = default_domain(node.domain)
+        if domain not in versions:
+            problems.append(f"{_label(node)}: the model imports no opset of its domain {node.domain!r}")
+        elif find(domain, node.op_type, versions[domain]) is None:
+            missing.setdefault((domain, node.op_type), []).append(node_name(node))
+        elif domain == "":
+            problems += _schema_problems(node, versions[domain])
+    if problems:
+        raise ModelError("the model is malformed:\n  " + "\n  ".join(problems[:20]))
+    if missing:
+        lines = [
+            f"{domain or 'ai.onnx'}.{op_type} (opset {versions[domain]}): {len(names)} node{'s' if len(names) > 1 else ''}, "
+            + ", ".join(repr(n) for n in names[:5])
+            + (" ..." if len(names) > 5 else "")
+            for (domain, op_type), names in sorted(missing.items())
+        ]
+        raise UnsupportedOperatorError(f"{len(lines)} operators are not supported:\n  " + "\n  ".join(lines))
+
+
+def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of a graph and of the graphs in their attributes."""
+    waiting = [graph]
+    while waiting:
+        for node in waiting.pop().node:
+            yield node
+            waiting += _graphs(node)
+
+
+def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    found = [a.g for a in node.attribute if a.type == AttributeProto.GRAPH]
+    return found + [g for a in node.attribute if a.type == AttributeProto.GRAPHS for g in a.graphs]
+
+
+def _label(node: onnx.NodeProto) -> str:
+    return f"node {node_name(node)!r} ({node.op_type})"
+
+
+@lru_cache(maxsize=1024)
+def _schema(op_type: str, version: int) -> Any:
+    try:
+        return onnx.defs.get_schema(op_type, version, "")
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _schema_problems(node: onnx.NodeProto, version: int) -> list[str]:
+    schema = _schema(node.op_type, version)
+    if schema is None:
+        return [f"{_label(node)}: opset {version} has no such operator"]
+    problems = []
+    if not schema.min_input <= len(node.input) <= schema.max_input:
+        problems.append(f"{_label(node)}: {len(node.input)} inputs; it takes {_count(schema.min_input, schema.max_input)}")
+    if not schema.min_output <= len(node.output) <= schema.max_output:
+        problems.append(f"{_label(node)}: {len(node.output)} outputs; it has {_count(schema.min_output, schema.max_output)}")
+    given = {a.name for a in node.attribute}
+    for attribute in node.attribute:
+        declared = schema.attributes.get(attribute.name)
+        if declared is None:
+            hint = suggest(attribute.name, schema.attributes)
+            problems.append(f"{_label(node)}: it has no attribute {attribute.name!r} in opset {version}{hint}")
+        elif int(declared.type.value) != attribute.type:
+            kind, wanted = _kind(attribute.type), declared.type.name
+            problems.append(f"{_label(node)}: attribute {attribute.name!r} is of type {kind}, expected {wanted}")
+    problems += [
+        f"{_label(node)}: the attribute {a.name!r} is missing"
+        for a in schema.attributes.values()
+        if a.required and a.name not in given
+    ]
+    return problems
+
+
+def _kind(code: int) -> str:
+    return AttributeProto.AttributeType.Name(code) if code in AttributeProto.AttributeType.values() else str(code)
+
+
+def _count(least: int, most: int) -> str:
+    if least == most:
+        return str(least)
+    return f"{least} or more" if most > 1 << 20 else f"{least} to {most}"
+
+
+def sorted_nodes(graph: onnx.GraphProto, outer: Iterable[str]) -> list[onnx.NodeProto]:
+    """Return the nodes of a graph so that each comes after what it reads.
+
+    Parameters
+    ----------
+    graph : GraphProto
+        The graph.
+    outer : iterable of str
+        Names that are defined around the graph.
+
+    Raises
+    ------
+    ModelError
+        When a name is defined twice, or never, or through itself.
+    """
+    given = {i.name for i in graph.input} | {i.name for i in graph.initializer}
+    given |= {i.values.name for i in graph.sparse_initializer}
+    produced = [o for node in graph.node for o in node.output if o]
+    twice = [n for n, count in Counter(produced).items() if count > 1] + [n for n in produced if n in given]
+    twice += [n for n, count in Counter(i.name for i in graph.input).items() if count > 1]
+    twice += [n for n, count in Counter(i.name for i in graph.initializer).items() if count > 1]
+    if twice:
+        raise ModelError(f"names are defined more than once: {', '.join(map(repr, sorted(set(twice))))}")
+    local, visible = set(produced), given | set(outer)
+    undefined = [
+        f"{name!r}, read by {_label(node)}"
+        for node in graph.node
+        for name in _reads(node)
+        if name not in local and name not in visible
+    ]
+    undefined += [f"{o.name!r}, an output of the graph" for o in graph.output if o.name not in local | visible]
+    if undefined:
+        raise ModelError("names are used that nothing defines: " + "; ".join(undefined[:10]))
+    return _ordered(list(graph.node), local)
+
+
+def _reads(node: onnx.NodeProto) -> set[str]:
+    """Return the names that a node reads, those that its subgraphs take from outside included."""
+    names = {i for i in node.input if i}
+    for graph in _graphs(node):
+        own = {i.name for i in graph.input} | {i.name for i in graph.initializer}
+        own |= {o for n in graph.node for o in n.output}
+        names |= {name for n in graph.node for name in _reads(n)} - own
+        names |= {o.name for o in graph.output} - own
+    return names
+
+
+def _ordered(nodes: list[onnx.NodeProto], local: set[str]) -> list[onnx.NodeProto]:
+    defined: set[str] = set()
+    waiting = [(node, _reads(node) & local) for node in nodes]
+    ordered: list[onnx.NodeProto] = []
+    while waiting:
+        later = []
+        for node, reads in waiting:
+            if reads <= defined:
+                ordered.append(node)
+                defined.update(node.output)
+            else:
+                later.append((node, reads))
+        if len(later) == len(waiting):
+            names = ", ".join(_label(node) for node, _ in later[:10])
+            raise ModelError(f"the graph has a cycle: these nodes read, directly or not, what they define: {names}")
+        waiting = later
+    return ordered

@@ -1,0 +1,33 @@
+"""Control flow: a graph in an attribute sees the values around its node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+
+from ...relay.ir import Expr
+from .context import Context
+from .layout import to_shape
+from .outcome import Condition, attempt, join
+from .registry import converter
+from .typing import typed
+
+
+@converter("If")
+def branch(ctx: Context, condition: Expr, *, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto) -> Any:
+    """A condition that is known takes its branch; the other one is not even imported."""
+    known = ctx.scalar(condition)
+    if known is not None:
+        return ctx.subgraph(then_branch if known else else_branch)
+    if ctx.rank(condition) != 0:
+        condition = typed(to_shape(condition, []))
+    decided = Condition.of(condition, _text(ctx, condition))
+    return join(
+        decided, attempt(lambda: ctx.subgraph(then_branch)), attempt(lambda: ctx.subgraph(else_branch))
+    )
+
+
+def _text(ctx: Context, condition: Expr) -> str:
+    value = ctx.known(condition)
+    return f"({value.item()}) != 0" if value is not None else f"{ctx.node.input[0]!r}"

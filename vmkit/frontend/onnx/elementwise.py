@@ -1,0 +1,182 @@
+"""Arithmetic, comparison, logic and casts, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from ... import relay
+from ...relay.ir import Expr
+from ...relay.op import build
+from .context import Context
+from .dtype import dtype_name
+from .registry import converter
+
+__all__ = ["aligned", "binary", "casted"]
+
+_UNARY = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
+    "Atanh": "atanh", "BitwiseNot": "bitwise_not", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf",
+    "Exp": "exp", "Floor": "floor", "IsNaN": "isnan", "Log": "log", "Neg": "negative", "Not": "logical_not",
+    "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
+}  # fmt: skip
+_BINARY = {
+    "Add": "add", "And": "logical_and", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor", "Div": "divide", "Equal": "equal", "Greater": "greater",
+    "GreaterOrEqual": "greater_equal", "Less": "less", "LessOrEqual": "less_equal", "Mul": "multiply",
+    "Or": "logical_or", "Sub": "subtract", "Xor": "logical_xor",
+}  # fmt: skip
+
+
+def _unary(op_type: str, name: str) -> None:
+    @converter(op_type)
+    def convert(ctx: Context, x: Expr, *, consumed_inputs: Any = None) -> Expr:
+        return build(name, x)
+
+
+def _binary(op_type: str, name: str) -> None:
+    @converter(op_type)
+    def convert(
+        ctx: Context, a: Expr, b: Expr, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: Any = None
+    ) -> Expr:
+        return build(name, a, aligned(ctx, a, b, axis if broadcast else None))
+
+
+for _op_type, _name in _UNARY.items():
+    _unary(_op_type, _name)
+for _op_type, _name in _BINARY.items():
+    _binary(_op_type, _name)
+
+
+def aligned(ctx: Context, a: Expr, b: Expr, axis: int | None) -> Expr:
+    """Return `b` for numpy's broadcasting with `a`: before opset 7, its first dimension lies at `axis` of `a`."""
+    if axis is None:
+        return b
+    missing = ctx.rank(a) - ctx.axis(axis, ctx.rank(a)) - ctx.rank(b)
+    return relay.expand_dims(b, ctx.rank(b), missing) if missing > 0 else b
+
+
+def binary(ctx: Context, name: str, a: Expr, b: Any) -> Expr:
+    """Return an operator of a tensor and a number or a tensor of the same data type."""
+    return build(name, a, b if isinstance(b, Expr) else ctx.constant(b, ctx.dtype(a)))
+
+
+@converter("Identity")
+def identity(ctx: Context, x: Expr) -> Expr:
+    return x
+
+
+@converter("Reciprocal")
+def reciprocal(ctx: Context, x: Expr, *, consumed_inputs: Any = None) -> Expr:
+    return relay.divide(ctx.constant(1, ctx.dtype(x)), x)
+
+
+@converter("Round")
+def round_half_to_even(ctx: Context, x: Expr) -> Expr:
+    """Relay rounds halves away from zero, ONNX to even."""
+    floor, dtype = relay.floor(x), ctx.dtype(x)
+    rest = relay.subtract(x, floor)
+    half, one, two = (ctx.constant(v, dtype) for v in (0.5, 1, 2))
+    is_odd = relay.not_equal(relay.subtract(floor, relay.multiply(relay.floor(relay.divide(floor, two)), two)), ctx.constant(0, dtype))
+    up = relay.logical_or(relay.greater(rest, half), relay.logical_and(relay.equal(rest, half), is_odd))
+    return relay.where(up, relay.add(floor, one), floor)
+
+
+@converter("IsInf")
+def is_inf(ctx: Context, x: Expr, *, detect_negative: int = 1, detect_positive: int = 1) -> Expr:
+    found, zero = relay.isinf(x), ctx.constant(0, ctx.dtype(x))
+    if detect_negative and detect_positive:
+        return found
+    if not detect_negative and not detect_positive:
+        return relay.logical_and(found, ctx.constant(False, "bool"))
+    return relay.logical_and(found, relay.less(x, zero) if detect_negative else relay.greater(x, zero))
+
+
+@converter("Pow")
+def power(ctx: Context, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+    if ctx.scalar(y) == 2 and ctx.rank(y) <= ctx.rank(x):
+        return relay.multiply(x, x)
+    dtype, own = ctx.dtype(y), ctx.dtype(x)
+    y = aligned(ctx, x, y, axis if broadcast else None)
+    if own.startswith("float"):
+        return relay.power(x, y if dtype == own else relay.cast(y, own))
+    # Powers of integers are taken in floating point, as wide as the integers are exact in it.
+    return relay.cast(relay.power(relay.cast(x, "float64"), relay.cast(y, "float64")), own)
+
+
+@converter("Mod")
+def mod(ctx: Context, a: Expr, b: Expr, *, fmod: int = 0) -> Expr:
+    return relay.mod(a, b) if fmod else relay.floor_mod(a, b)
+
+
+@converter("BitShift")
+def bit_shift(ctx: Context, x: Expr, y: Expr, *, direction: str) -> Expr:
+    return relay.left_shift(x, y) if direction == "LEFT" else relay.right_shift(x, y)
+
+
+def _variadic(op_type: str, combine: Callable[[Expr, Expr], Expr]) -> None:
+    @converter(op_type)
+    def convert(ctx: Context, *inputs: Expr, consumed_inputs: Any = None) -> Expr:
+        return reduce(combine, inputs)
+
+
+_variadic("Max", lambda a, b: relay.maximum(a, b))
+_variadic("Min", lambda a, b: relay.minimum(a, b))
+_variadic("Sum", lambda a, b: relay.add(a, b))
+
+
+@converter("Mean")
+def mean(ctx: Context, *inputs: Expr, consumed_inputs: Any = None) -> Expr:
+    return binary(ctx, "divide", reduce(lambda a, b: relay.add(a, b), inputs), len(inputs))
+
+
+@converter("Where")
+def where(ctx: Context, condition: Expr, x: Expr, y: Expr) -> Expr:
+    return relay.where(condition, x, y)
+
+
+@converter("Clip")
+def clip_by_attributes(
+    ctx: Context, x: Expr, *, min: float | None = None, max: float | None = None, consumed_inputs: Any = None
+) -> Expr:
+    return _clipped(ctx, x, min, max)
+
+
+@converter("Clip", since=11)
+def clip(ctx: Context, x: Expr, low: Expr | None = None, high: Expr | None = None) -> Expr:
+    return _clipped(ctx, x, low, high)
+
+
+def _clipped(ctx: Context, x: Expr, low: Any, high: Any) -> Expr:
+    """Return `x` limited from below, then from above: where the limits cross, the upper one counts."""
+    if low is not None:
+        x = binary(ctx, "maximum", x, low)
+    return x if high is None else binary(ctx, "minimum", x, high)
+
+
+@converter("Cast")
+def cast_by_name(ctx: Context, x: Expr, *, to: str) -> Expr:
+    from onnx import TensorProto
+
+    return casted(ctx, x, dtype_name(TensorProto.DataType.Value(to), "Cast"))
+
+
+@converter("Cast", since=6)
+def cast(ctx: Context, x: Expr, *, to: int, saturate: int = 1, round_mode: str = "up") -> Expr:
+    return casted(ctx, x, dtype_name(to, "Cast"))
+
+
+@converter("CastLike", since=15)
+def cast_like(ctx: Context, x: Expr, target: Expr, *, saturate: int = 1, round_mode: str = "up") -> Expr:
+    return casted(ctx, x, ctx.dtype(target))
+
+
+def casted(ctx: Context, x: Expr, dtype: str) -> Expr:
+    """Return `x` converted; a number is true when it is not 0."""
+    own = ctx.dtype(x)
+    if own == dtype:
+        return x
+    if dtype == "bool":
+        return relay.not_equal(x, ctx.constant(0, own))
+    return relay.cast(x, dtype)

@@ -1,0 +1,344 @@
+"""Import a model: walk its graph, call a converter for every node, and build the Relay module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import tvm
+from tvm.ir import GlobalVar
+
+from ...errors import ModelError, OptionError, UnsupportedOperatorError, VMKitError, suggest
+from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Var, dims, post_order, type_text
+from ...relay.signature import OUTPUT_NAMES
+from . import families
+from .check import check_model, node_name, opset_versions, sorted_nodes
+from .context import Context
+from .dtype import numpy_tensor
+from .inputs import InputTypes
+from .known import constant, fold_symbolic, is_symbolic, known_value
+from .load import load_model
+from .outcome import Failure, Fork, Outcome, then
+from .reference import Attributes, evaluate
+from .registry import default_domain, find
+from .typing import typed
+
+__all__ = ["ModelImporter", "from_onnx"]
+
+_MAX_CONTINUATIONS = 64
+# Constants are computed at import as long as that makes the program no larger than this, or than it was.
+_FOLD_ELEMENTS = 1 << 16
+_FOLD_INPUT_ELEMENTS = 1 << 26
+
+
+def from_onnx(
+    model: Any,
+    shape: Mapping[str, Any] | None = None,
+    dtype: str | Mapping[str, str] = "float32",
+    opset: int | None = None,
+    freeze_params: bool = True,
+    convert_config: Mapping[str, Any] | None = None,
+    export_node_renamed_model_path: str | None = None,
+) -> tuple[tvm.IRModule, dict[str, Any]]:
+    """Return the Relay module of an ONNX model, and its parameters.
+
+    Parameters
+    ----------
+    model : ModelProto, str, PathLike or bytes
+        The model, a file, or what a file holds.
+    shape : mapping, optional
+        The shapes of inputs that are not to be as in the file. A dimension is an int, a name (equal names are equal
+        dimensions), or unknown: ``-1``, ``None``, ``"?"`` or ``relay.Any()``. Dimensions that the file names keep
+        their names; others that are unknown are called after input and axis, as in ``x_dim0``.
+    dtype : str or mapping
+        The data type of inputs of which the file does not tell it; a mapping is checked against the file.
+    opset : int, optional
+        Read the model as one of this opset.
+    freeze_params : bool
+        Whether initializers become constants. Otherwise they become parameters of ``main``, except those that steer
+        the import, such as shapes, and their values are returned.
+    convert_config : mapping, optional
+        Relay's settings of the conversion: ``use_nt_batch_matmul``.
+    export_node_renamed_model_path : str, optional
+        Where to write the model with a name given to every node that has none.
+
+    Returns
+    -------
+    tvm.IRModule, dict
+        The module, whose ``main`` has the model's inputs as parameters, and the attribute ``output_names``; and the
+        values of the parameters that are not constants.
+
+    Raises
+    ------
+    ModelError
+        For a file that is no ONNX model or a malformed one; UnsupportedOperatorError lists all operators that have
+        no converter.
+    InputError
+        When `shape` or `dtype` do not fit the model.
+    """
+    proto, name = load_model(model)
+    if export_node_renamed_model_path is not None:
+        proto = _named_nodes(proto)
+        onnx.save(proto, export_node_renamed_model_path)
+    try:
+        importer = ModelImporter(proto, shape, dtype, opset, freeze_params, _settings(convert_config))
+        return importer.run()
+    except ModelError as error:
+        raise type(error)(f"{name}: {error}") from error.__cause__
+
+
+def _settings(convert_config: Mapping[str, Any] | None) -> dict[str, Any]:
+    settings: dict[str, Any] = {"use_nt_batch_matmul": True}
+    for key, value in (convert_config or {}).items():
+        if key not in settings:
+            raise OptionError(f"convert_config has no setting {key!r}{suggest(key, settings)}; there is use_nt_batch_matmul")
+        if not isinstance(value, bool):
+            raise OptionError(f"convert_config[{key!r}] is a bool, not {value!r}")
+        settings[key] = value
+    return settings
+
+
+def _named_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    taken = {n.name for n in named.graph.node}
+    for index, node in enumerate(named.graph.node):
+        if not node.name:
+            base = f"{node.op_type}_{index}"
+            node.name = base if base not in taken else f"{base}_"
+    return named
+
+
+class Scope:
+    """The values that names stand for, those of the graphs around included."""
+
+    def __init__(self, outer: Scope | None = None, values: Mapping[str, Expr | None] | None = None) -> None:
+        self.outer = outer
+        self.values = dict(values or {})
+
+    def copy(self) -> Scope:
+        """Return a scope that may go another way from here."""
+        return Scope(self.outer, self.values)
+
+    def names(self) -> set[str]:
+        """Return all names that can be seen."""
+        return set(self.values) | (self.outer.names() if self.outer is not None else set())
+
+    def define(self, names: Sequence[str], values: Sequence[Expr | None]) -> None:
+        """Bind the outputs of a node."""
+        self.values.update((n, v) for n, v in zip(names, values, strict=False) if n)
+
+    def lookup(self, name: str) -> Expr:
+        """Return the value of a name."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                value = scope.values[name]
+                if value is None:
+                    raise ModelError(f"{name!r} is read, an optional output that the converter of its node does not give")
+                return value
+            scope = scope.outer
+        raise ModelError(f"the name {name!r} is not defined")
+
+
+class ModelImporter:
+    """One import: the state that graphs and converters share."""
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        shape: Mapping[str, Any] | None,
+        dtype: str | Mapping[str, str],
+        opset: int | None,
+        freeze_params: bool,
+        settings: Mapping[str, Any],
+    ) -> None:
+        families.load()
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        self.model = model
+        self.versions = opset_versions(model, opset)
+        self.settings = settings
+        self.freeze_params = freeze_params
+        self.param_values: dict[Var, np.ndarray] = {}
+        self.functions: dict[GlobalVar, Function] = {}
+        self.widened: dict[Any, int] = {}
+        self.inputs = InputTypes(shape, dtype)
+        self.continuations = 0
+
+    def run(self) -> tuple[tvm.IRModule, dict[str, Any]]:
+        """Return the module and the parameters."""
+        graph = self.model.graph
+        check_model(graph, self.versions)
+        initializers = {i.name for i in graph.initializer}
+        free = [i for i in graph.input if i.name not in initializers]
+        types = self.inputs.types(free, sorted(initializers))
+        self.widened = self.inputs.widened
+        scope = Scope()
+        params = [self.parameter(name, ty) for name, ty in types.items()]
+        scope.define(list(types), params)
+        nodes = sorted_nodes(graph, ())
+        self.add_initializers(graph, scope)
+        outcome = self.walk(nodes, scope, [o.name for o in graph.output])
+        names = [o.name for o in graph.output]
+        return self.module(params, self.final(outcome, names), names)
+
+    def final(self, outcome: Outcome, names: Sequence[str]) -> list[Expr]:
+        if isinstance(outcome, Failure):
+            raise outcome.error
+        if isinstance(outcome, Fork):
+            raise ModelError(f"an output ({', '.join(names)}) has a rank that depends on {outcome.condition.text}")
+        return [o for o in outcome if o is not None]
+
+    def module(self, params: list[Var], results: list[Expr], names: list[str]) -> tuple[tvm.IRModule, dict[str, Any]]:
+        body = typed(results[0] if len(results) == 1 else Tuple(results))
+        used = {v for v in post_order(body) if isinstance(v, Var)} if self.param_values else set()
+        extra = [v for v in self.param_values if v in used]
+        main = Function([*params, *extra], body, body.checked_type_, attrs={OUTPUT_NAMES: names})
+        main.checked_type_ = FuncType([p.checked_type_ for p in main.params], body.checked_type_)
+        values = {v.name_hint: tvm.runtime.tensor(self.param_values[v]) for v in extra}
+        return tvm.IRModule({**self.functions, GlobalVar("main"): main}), values
+
+    @staticmethod
+    def parameter(name: str, ty: TensorType) -> Var:
+        """Return a variable that has a type already."""
+        variable = Var(name, ty)
+        variable.checked_type_ = ty
+        return variable
+
+    # -- graphs
+
+    def add_initializers(self, graph: onnx.GraphProto, scope: Scope, frozen: bool | None = None) -> None:
+        if graph.sparse_initializer:
+            names = ", ".join(repr(i.values.name) for i in graph.sparse_initializer)
+            raise UnsupportedOperatorError(f"sparse initializers are not supported: {names}")
+        for tensor in graph.initializer:
+            array = numpy_tensor(tensor, f"initializer {tensor.name!r}")
+            if self.freeze_params if frozen is None else frozen:
+                scope.values[tensor.name] = constant(array)
+            else:
+                variable = self.parameter(tensor.name, TensorType(array.shape, str(array.dtype)))
+                self.param_values[variable] = array
+                scope.values[tensor.name] = variable
+
+    def subgraph(self, graph: onnx.GraphProto, outer: Scope, inputs: Mapping[str, Expr]) -> Outcome:
+        """Return the outcome of a graph in an attribute of a node."""
+        scope = Scope(outer, dict(inputs))
+        nodes = sorted_nodes(graph, outer.names() | set(inputs))
+        self.add_initializers(graph, scope, frozen=True)
+        return self.walk(nodes, scope, [o.name for o in graph.output])
+
+    def walk(self, nodes: Sequence[onnx.NodeProto], scope: Scope, outputs: Sequence[str], start: int = 0) -> Outcome:
+        """Import nodes from position `start` on and return the values of the outputs."""
+        for index in range(start, len(nodes)):
+            node = nodes[index]
+            results = self.node(node, scope)
+            if isinstance(results, Fork):
+                return then(results, lambda values, i=index: self.go_on(nodes, scope, outputs, i, values))
+            scope.define(node.output, results)
+        return [scope.lookup(name) for name in outputs]
+
+    def go_on(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        scope: Scope,
+        outputs: Sequence[str],
+        index: int,
+        values: list[Expr | None],
+    ) -> Outcome:
+        """Import what follows a node for one of the values that it may have."""
+        self.continuations += 1
+        if self.continuations > _MAX_CONTINUATIONS:
+            raise UnsupportedOperatorError(
+                f"the model decides at run time between ranks more than {_MAX_CONTINUATIONS} times; "
+                "fix the dimensions that it depends on by shape="
+            )
+        way = scope.copy()
+        way.define(nodes[index].output, values)
+        return self.walk(nodes, way, outputs, index + 1)
+
+    # -- nodes
+
+    def node(self, node: onnx.NodeProto, scope: Scope) -> list[Expr | None] | Fork:
+        """Return the outputs of a node."""
+        domain = default_domain(node.domain)
+        version = self.versions[domain]
+        inputs: list[Expr | None] = []
+        try:
+            inputs = [scope.lookup(i) if i else None for i in node.input]
+            if domain == "":
+                folded = self.symbolic_value(node, version, inputs)
+                if folded is not None:
+                    return [folded]
+            results = self.converted(node, domain, version, inputs, scope)
+            if domain == "" and not isinstance(results, Fork):
+                results = self.folded(node, version, inputs, results)
+        except Exception as error:
+            raise self.explained(error, node, version, inputs) from error
+        return results
+
+    def converted(
+        self, node: onnx.NodeProto, domain: str, version: int, inputs: list[Expr | None], scope: Scope
+    ) -> list[Expr | None] | Fork:
+        made = find(domain, node.op_type, version)
+        assert made is not None, "check_model looked"
+        attributes = Attributes(node)
+        ignored = set(attributes) - made.attributes
+        if ignored:
+            raise ModelError(f"the attribute {', '.join(sorted(ignored))} is not supported")
+        while inputs and inputs[-1] is None:
+            inputs = inputs[:-1]
+        context = Context(self, node, version, scope)
+        results = made.function(context, *inputs, **attributes)
+        if isinstance(results, Fork):
+            return results
+        results = [results] if isinstance(results, Expr) else list(results)
+        for result in results:
+            if result is not None:
+                typed(result)
+        return results
+
+    def explained(
+        self, error: Exception, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None]
+    ) -> VMKitError:
+        """Return the error of a converter with the node that it is about."""
+        types = ", ".join("none" if i is None else type_text(typed(i).checked_type_) for i in inputs)
+        kind = UnsupportedOperatorError if isinstance(error, UnsupportedOperatorError) else ModelError
+        reason = str(error) if isinstance(error, VMKitError) else f"{type(error).__name__}: {error}"
+        return kind(f"node {node_name(node)!r} ({node.op_type}, opset {version}) of ({types}): {reason}")
+
+    def known(self, expr: Expr) -> np.ndarray | None:
+        """Return the value of an expression if it is known; a parameter that is asked for has its initial value."""
+        return self.param_values[expr] if expr in self.param_values else known_value(expr)
+
+    def symbolic_value(self, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None]) -> Expr | None:
+        if not any(is_symbolic(i) for i in inputs if i is not None):
+            return None
+        values = [None if i is None else self.known(i) for i in inputs]
+        if any(v is None for v, i in zip(values, inputs, strict=True) if i is not None):
+            return None
+        return fold_symbolic(node, version, values, [None if i is None else i.checked_type_.dtype for i in inputs])
+
+    def folded(
+        self, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None], results: list[Expr | None]
+    ) -> list[Expr | None]:
+        """Return the outputs of a node as constants if its inputs are constants and the outputs are not too large."""
+        values = [None if i is None else known_value(i) for i in inputs]
+        if not values or any(v is None or v.dtype == object for v, i in zip(values, inputs, strict=True) if i is not None):
+            return results
+        if node.op_type in families.NOT_FOLDED or all(r is None or known_value(r) is not None for r in results):
+            return results
+        types = [None if r is None else r.checked_type_ for r in results]
+        size = sum(v.size for v in values if v is not None)
+        wanted = [dims.product(t.shape) for t in types if t is not None]
+        if size > _FOLD_INPUT_ELEMENTS or not all(isinstance(w, int) and w <= max(size, _FOLD_ELEMENTS) for w in wanted):
+            return results
+        arrays = evaluate(node, version, values)
+        if arrays is None or len(arrays) != len(results):
+            return results
+        return [
+            constant(a) if t is not None and list(a.shape) == list(t.shape) and str(a.dtype) == t.dtype else r
+            for a, t, r in zip(arrays, types, results, strict=True)
+        ]

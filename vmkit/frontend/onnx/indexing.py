@@ -1,0 +1,235 @@
+"""Reading and writing elements by index: gather, scatter, slice, pick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ... import relay
+from ...relay.ir import Dim, Expr, TupleGetItem, dims
+from .context import Context
+from .known import sizes
+from .registry import converter
+
+_END = 10**9  # a position from here on means the end: exporters write 10**9, the largest int32 and the largest int64
+_FAR = np.iinfo(np.int32).max
+
+
+def _from_front(ctx: Context, indices: Expr, extent: Dim, source: Expr, axis: int) -> Expr:
+    """Return indices of which negative ones, which count from the end, are counted from the front."""
+    dtype = ctx.dtype(indices)
+    if dtype.startswith("uint"):
+        return indices
+    value = ctx.static(indices)
+    if value is not None and value.dtype.kind == "i":
+        if (value >= 0).all():
+            return indices
+        if isinstance(extent, int):
+            return ctx.constant(np.where(value < 0, value + extent, value), dtype)
+    if dims.is_any(extent):
+        size = relay.take(relay.shape_of(source, dtype=dtype), ctx.constant(axis, "int64"), axis=0)
+    else:
+        size = sizes(np.array(extent, dtype=object), dtype)
+    return relay.where(relay.less(indices, ctx.constant(0, dtype)), relay.add(indices, size), indices)
+
+
+@converter("Gather")
+def gather(ctx: Context, x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
+    at = ctx.axis(axis, ctx.rank(x))
+    return relay.take(x, _from_front(ctx, indices, ctx.shape(x)[at], x, at), axis=at)
+
+
+@converter("GatherElements", since=11)
+def gather_elements(ctx: Context, x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
+    at = ctx.axis(axis, ctx.rank(x))
+    return relay.gather(x, at, _from_front(ctx, indices, ctx.shape(x)[at], x, at))
+
+
+@converter("GatherND", since=11)
+def gather_nd(ctx: Context, x: Expr, indices: Expr, *, batch_dims: int = 0) -> Expr:
+    return relay.gather_nd(x, _columns(ctx, x, indices, batch_dims), batch_dims)
+
+
+def _columns(ctx: Context, x: Expr, indices: Expr, batch_dims: int = 0) -> Expr:
+    """Return index tuples as Relay has them: along the first axis instead of the last, counted from the front."""
+    rank = ctx.rank(indices)
+    length = ctx.shape(indices)[-1]
+    if not isinstance(length, int):
+        ctx.fail("the length of an index is not known at import")
+    shape = ctx.shape(x)[batch_dims : batch_dims + length]
+    extents = relay.strided_slice(relay.shape_of(x, dtype="int64"), [batch_dims], [batch_dims + length], [1]) \
+        if any(dims.is_any(d) for d in shape) else sizes(np.array(shape, dtype=object))
+    indices = relay.cast(indices, "int64") if ctx.dtype(indices) != "int64" else indices
+    counted = relay.where(relay.less(indices, ctx.constant(0, "int64")), relay.add(indices, extents), indices)
+    return relay.transpose(counted, [rank - 1, *range(rank - 1)])
+
+
+@converter("ScatterElements", since=11)
+def scatter_elements(
+    ctx: Context, x: Expr, indices: Expr, updates: Expr, *, axis: int = 0, reduction: str = "none"
+) -> Expr:
+    at = ctx.axis(axis, ctx.rank(x))
+    found = _from_front(ctx, indices, ctx.shape(x)[at], x, at)
+    return relay.scatter_elements(x, found, updates, at, _REDUCTIONS[reduction])
+
+
+@converter("Scatter", since=9)
+def scatter(ctx: Context, x: Expr, indices: Expr, updates: Expr, *, axis: int = 0) -> Expr:
+    return scatter_elements(ctx, x, indices, updates, axis=axis)
+
+
+@converter("ScatterND", since=11)
+def scatter_nd(ctx: Context, x: Expr, indices: Expr, updates: Expr, *, reduction: str = "none") -> Expr:
+    return relay.scatter_nd(x, _columns(ctx, x, indices), updates, _REDUCTIONS[reduction])
+
+
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+
+@converter("Slice")
+def slice_by_attributes(
+    ctx: Context, x: Expr, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
+) -> Expr:
+    return _sliced(ctx, x, list(starts), list(ends), axes, None)
+
+
+@converter("Slice", since=10)
+def slice_by_inputs(
+    ctx: Context, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
+) -> Expr:
+    first, last = ctx.dims(starts), ctx.dims(ends)
+    chosen = None if axes is None else ctx.ints(axes, "axes")
+    strides = None if steps is None else ctx.ints(steps, "steps")
+    if first is not None and last is not None:
+        return _sliced(ctx, x, first, last, chosen, strides)
+    return _sliced_at_run_time(ctx, x, starts, ends, chosen, strides)
+
+
+def _sliced(
+    ctx: Context,
+    x: Expr,
+    starts: list[Dim],
+    ends: list[Dim],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
+) -> Expr:
+    rank = ctx.rank(x)
+    chosen = [ctx.axis(a, rank) for a in (axes if axes is not None else range(len(starts)))]
+    strides = list(steps) if steps is not None else [1] * len(chosen)
+    if not len(starts) == len(ends) == len(chosen) == len(strides):
+        ctx.fail(f"{len(starts)} starts, {len(ends)} ends, {len(chosen)} axes and {len(strides)} steps are given")
+    if 0 in strides:
+        ctx.fail("a step is 0")
+    begin, end, kept, by = [], [], [], []
+    for axis, start, stop, step in zip(chosen, starts, ends, strides, strict=True):
+        if step == 1 and isinstance(start, int) and start == 0 and _reaches_end(stop, ctx.shape(x)[axis]):
+            continue
+        begin.append(_position(start))
+        end.append(_position(stop))
+        kept.append(axis)
+        by.append(step)
+    if not kept:
+        return x
+    return relay.strided_slice(x, begin, end, by, axes=kept)
+
+
+def _position(value: Dim) -> Dim:
+    if not isinstance(value, int):
+        return value
+    return _FAR if value >= _END else max(value, -_FAR)
+
+
+def _reaches_end(stop: Dim, extent: Dim) -> bool:
+    if isinstance(stop, int):
+        return stop >= (extent if isinstance(extent, int) else _END)
+    return bool(dims.equal(stop, extent))
+
+
+def _sliced_at_run_time(
+    ctx: Context, x: Expr, starts: Expr, ends: Expr, axes: Sequence[int] | None, steps: Sequence[int] | None
+) -> Expr:
+    """Return a slice whose limits are read at run time: vectors for all axes are put together first."""
+    rank = ctx.rank(x)
+    (count,) = ctx.shape(starts)
+    if not isinstance(count, int):
+        ctx.fail("the number of starts is not known at import")
+    chosen = [ctx.axis(a, rank) for a in (axes if axes is not None else range(count))]
+    begin = _spread(ctx, starts, chosen, [0] * rank)
+    end = _spread(ctx, ends, chosen, [np.iinfo(ctx.dtype(ends)).max] * rank)
+    strides = [1] * rank
+    for axis, step in zip(chosen, steps or (), strict=False):
+        strides[axis] = step
+    return relay.strided_slice(x, begin, end, ctx.constant(strides, "int64"))
+
+
+def _spread(ctx: Context, values: Expr, axes: Sequence[int], default: list[int]) -> Expr:
+    """Return a vector with the elements of `values` at the positions `axes`, the default elsewhere."""
+    vector = relay.cast(values, "int64") if ctx.dtype(values) != "int64" else values
+    parts = [
+        relay.strided_slice(vector, [axes.index(i)], [axes.index(i) + 1], [1])
+        if i in axes
+        else ctx.constant([default[i]], "int64")
+        for i in range(len(default))
+    ]
+    return relay.concatenate(parts, 0) if len(parts) > 1 else parts[0]
+
+
+@converter("OneHot", since=9)
+def one_hot(ctx: Context, indices: Expr, depth: Expr, values: Expr, *, axis: int = -1) -> Expr:
+    """Computed by comparison: the classes along an axis of their own against the indices."""
+    rank = ctx.rank(indices) + 1
+    at = ctx.axis(axis, rank)
+    known = ctx.dims(depth)
+    count = known[0] if known is not None else None
+    if count is not None:
+        classes = ctx.positions(count, "int64")
+        size = sizes(np.array(count, dtype=object))
+    else:
+        size = relay.cast(relay.reshape(depth, []), "int64")
+        classes = relay.arange(ctx.constant(0, "int64"), size, ctx.constant(1, "int64"), "int64")
+    shape = [1] * rank
+    shape[at] = -1
+    found = relay.expand_dims(relay.cast(indices, "int64"), at)
+    found = relay.where(relay.less(found, ctx.constant(0, "int64")), relay.add(found, size), found)
+    off, on = (relay.take(values, ctx.constant(i, "int64"), axis=0) for i in (0, 1))
+    return relay.where(relay.equal(found, relay.reshape(classes, shape)), on, off)
+
+
+@converter("NonZero", since=9)
+def non_zero(ctx: Context, x: Expr) -> Expr:
+    if ctx.rank(x) == 0:
+        x = relay.expand_dims(x, 0)
+    return relay.cast(relay.transpose(relay.argwhere(x), [1, 0]), "int64")
+
+
+@converter("Compress", since=9)
+def compress(ctx: Context, x: Expr, condition: Expr, *, axis: int | None = None) -> Expr:
+    if axis is None:
+        x, axis = relay.reshape(x, [-1]), 0
+    chosen = relay.reshape(relay.argwhere(condition), [-1])
+    return relay.take(x, chosen, axis=ctx.axis(axis, ctx.rank(x)))
+
+
+@converter("TopK")
+def top_k_of_attribute(ctx: Context, x: Expr, *, k: int, axis: int = -1) -> list[Expr]:
+    return _top_k(ctx, x, k, axis, True)
+
+
+@converter("TopK", since=10)
+def top_k(ctx: Context, x: Expr, k: Expr, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> list[Expr]:
+    count = ctx.scalar(k)
+    if count is None:
+        return _top_k(ctx, x, relay.reshape(k, []) if ctx.rank(k) else k, axis, bool(largest))
+    return _top_k(ctx, x, int(count), axis, bool(largest))
+
+
+def _top_k(ctx: Context, x: Expr, k: Expr | int, axis: int, largest: bool) -> list[Expr]:
+    both = relay.topk(x, k, ctx.axis(axis, ctx.rank(x)), "both", not largest, "int64")
+    pair = both.astuple() if hasattr(both, "astuple") else both
+    return [TupleGetItem(pair, 0), TupleGetItem(pair, 1)]
+
+
+@converter("ReverseSequence", since=10)
+def reverse_sequence(ctx: Context, x: Expr, lengths: Expr, *, batch_axis: int = 1, time_axis: int = 0) -> Expr:
+    return relay.reverse_sequence(x, lengths, time_axis, batch_axis)

@@ -1,0 +1,172 @@
+"""The types of a model's inputs: what the file says, what the caller says, and the names of unknown dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+from tvm import ir, tirx
+
+from ...errors import InputError, ModelError, suggest
+from ...relay.ir import Any as AnyDim
+from ...relay.ir import Dim, TensorType
+from .dtype import dtype_name
+
+__all__ = ["InputTypes"]
+
+
+class InputTypes:
+    """Decides the type of every input of a graph.
+
+    A dimension that the file names keeps its name, and is one symbol wherever the name appears; a dimension without
+    a name is called after its input and axis. What the caller gives comes first: an int fixes a dimension (and, if
+    the file names it, fixes it everywhere), a name renames it, and ``-1``, ``None``, ``"?"`` or ``relay.Any()`` make
+    it unknown.
+
+    Attributes
+    ----------
+    widened : dict
+        Symbols that the caller put where the file has a fixed size, each with that size.
+    """
+
+    def __init__(self, shape: Mapping[str, Any] | None, dtype: str | Mapping[str, str]) -> None:
+        self.shape = dict(shape or {})
+        self.dtype = dtype
+        self.symbols: dict[str, tirx.Var] = {}
+        self.renamed: dict[str, Dim] = {}
+        self.widened: dict[Any, int] = {}
+        self.problems: list[str] = []
+
+    def types(self, inputs: Sequence[onnx.ValueInfoProto], initializers: Sequence[str]) -> dict[str, TensorType]:
+        """Return the type of every input, in order; InputError with everything that is wrong with `shape`."""
+        names = [i.name for i in inputs]
+        self._check_names(names, initializers)
+        for info in inputs:
+            if info.name in self.shape:
+                self._learn_names(info)
+        found = {info.name: self._type(info) for info in inputs}
+        if self.problems:
+            count = len(self.problems)
+            head = f"{count} thing{'s' if count > 1 else ''} given for the inputs {'do' if count > 1 else 'does'} not fit"
+            raise InputError(f"{head} the model:\n  " + "\n  ".join(self.problems))
+        return found
+
+    def _check_names(self, names: Sequence[str], initializers: Sequence[str]) -> None:
+        given = {"shape": self.shape, "dtype": {} if isinstance(self.dtype, str) else self.dtype}
+        for what, mapping in given.items():
+            for name in mapping:
+                if name in names:
+                    continue
+                if name in initializers:
+                    self.problems.append(f"{what} of {name!r}: it is an initializer, whose type the model fixes")
+                else:
+                    hint = suggest(name, names) or f"; the inputs are {', '.join(map(repr, names)) or 'none'}"
+                    self.problems.append(f"{what} of {name!r}: the model has no such input{hint}")
+
+    def _learn_names(self, info: onnx.ValueInfoProto) -> None:
+        """Take what the caller says about a dimension that the file names as said of that name."""
+        declared, given = _file_dims(info), self.shape[info.name]
+        if declared is None or not _is_shape(given) or len(given) != len(declared):
+            return
+        for old, new in zip(declared, given, strict=True):
+            if not isinstance(old, str) or not isinstance(new, int | str) or new in (-1, "?"):
+                continue
+            dim = new if isinstance(new, int) else self._symbol(new)
+            if not _same(self.renamed.setdefault(old, dim), dim):
+                self.problems.append(
+                    f"shape of {info.name!r}: dimension {old!r} becomes {dim}, but {self.renamed[old]} in another input"
+                )
+
+    def _type(self, info: onnx.ValueInfoProto) -> TensorType:
+        dtype = self._dtype(info)
+        declared = _file_dims(info)
+        given = self.shape.get(info.name)
+        if given is not None and not _is_shape(given):
+            self.problems.append(f"shape of {info.name!r}: a sequence of dimensions was expected, not {given!r}")
+            return TensorType((), dtype)
+        if declared is None and given is None:
+            self.problems.append(f"the model does not say how many dimensions {info.name!r} has; give them by shape=")
+            return TensorType((), dtype)
+        if given is None:
+            assert declared is not None
+            return TensorType([self._from_file(info.name, a, d) for a, d in enumerate(declared)], dtype)
+        if declared is not None and len(given) != len(declared):
+            self.problems.append(
+                f"shape of {info.name!r}: {len(given)} dimensions {tuple(given)}, but the model's input has "
+                f"{len(declared)}: ({', '.join('?' if d is None else str(d) for d in declared)})"
+            )
+            return TensorType((), dtype)
+        old = declared if declared is not None else [None] * len(given)
+        return TensorType([self._given(info.name, a, d, o) for a, (d, o) in enumerate(zip(given, old, strict=True))], dtype)
+
+    def _dtype(self, info: onnx.ValueInfoProto) -> str:
+        if info.type.WhichOneof("value") not in ("tensor_type", None):
+            raise ModelError(f"input {info.name!r} is a {info.type.WhichOneof('value')}; only tensors can be inputs")
+        code = info.type.tensor_type.elem_type
+        own = dtype_name(code, f"input {info.name!r}") if code else None
+        asked = self.dtype if isinstance(self.dtype, str) else self.dtype.get(info.name)
+        if own is None:
+            return asked or "float32"
+        if not isinstance(self.dtype, str) and asked is not None and asked != own:
+            self.problems.append(f"dtype of {info.name!r}: {asked}, but the model's input is {own}")
+        return own
+
+    def _from_file(self, name: str, axis: int, dim: int | str | None) -> Dim:
+        if isinstance(dim, int):
+            return dim
+        if dim is None:
+            return self._symbol(f"{name}_dim{axis}")
+        return self.renamed[dim] if dim in self.renamed else self._symbol(dim)
+
+    def _given(self, name: str, axis: int, dim: Any, old: int | str | None) -> Dim:
+        if isinstance(dim, tirx.IntImm) or (not isinstance(dim, int | str) and hasattr(dim, "__index__")):
+            dim = int(dim)
+        is_unknown = dim is None or isinstance(dim, AnyDim) or dim in (-1, "?")
+        if is_unknown:
+            symbol = self._from_file(name, axis, old if isinstance(old, str) else None)
+        elif isinstance(dim, int):
+            if dim < 0:
+                self.problems.append(f"shape of {name!r}: dimension {axis} is {dim}; -1 stands for an unknown one")
+                return 1
+            return dim
+        elif isinstance(dim, str):
+            symbol = self._symbol(dim)
+        elif isinstance(dim, ir.Expr):
+            symbol = dim
+        else:
+            self.problems.append(f"shape of {name!r}: dimension {axis} is {dim!r}; a dimension is an int or a name")
+            return 1
+        if isinstance(old, int) and isinstance(symbol, ir.Var):
+            self.widened[symbol] = old
+        return symbol
+
+    def _symbol(self, name: str) -> tirx.Var:
+        return self.symbols.setdefault(name, tirx.Var(name, "int64"))
+
+
+def _is_shape(given: Any) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str | bytes) or hasattr(given, "__array__")
+
+
+def _same(a: Dim, b: Dim) -> bool:
+    return a == b if isinstance(a, int) and isinstance(b, int) else a is b
+
+
+def _file_dims(info: onnx.ValueInfoProto) -> list[int | str | None] | None:
+    """Return the dimensions that the file declares: sizes, names, None for neither; None for an unknown rank."""
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    declared: list[int | str | None] = []
+    for axis, dim in enumerate(tensor.shape.dim):
+        match dim.WhichOneof("value"):
+            case "dim_param":
+                declared.append(dim.dim_param or None)
+            case "dim_value" if dim.dim_value < 0:
+                raise ModelError(f"input {info.name!r}: dimension {axis} is {dim.dim_value}")
+            case "dim_value":
+                declared.append(int(dim.dim_value))
+            case _:
+                declared.append(None)
+    return declared

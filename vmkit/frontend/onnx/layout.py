@@ -1,0 +1,345 @@
+"""Shapes and the order of elements: reshape, transpose, join, split, pad, repeat."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import relay
+from ...relay.ir import Dim, Expr, dims
+from .context import Context
+from .known import sizes
+from .registry import converter
+
+__all__ = ["as_matrix", "to_shape"]
+
+logger = logging.getLogger(__name__)
+
+
+def to_shape(x: Expr, shape: Sequence[Dim]) -> Expr:
+    """Return a tensor under another shape whose dimensions may be symbols; 0 is a size here, not a copy."""
+    return relay.reshape(x, list(shape), allowzero=True)
+
+
+def as_matrix(ctx: Context, x: Expr, axis: int, function: Callable[[Expr], Expr]) -> Expr:
+    """Return a function of the matrix that the dimensions before and from `axis` on make, under the old shape."""
+    rank = ctx.rank(x)
+    at = axis + rank if axis < 0 else axis
+    if at == rank - 1:
+        return function(x)
+    return relay.reshape_like(function(_flattened(ctx, x, at)), x)
+
+
+def _flattened(ctx: Context, x: Expr, axis: int) -> Expr:
+    """Return the matrix that the dimensions before `axis`, and those from it on, make."""
+    shape = ctx.shape(x)
+    rows, columns = dims.product(shape[:axis]), dims.product(shape[axis:])
+    if axis == 1:
+        return relay.reshape(x, [0, -1])
+    if not dims.is_any(rows) and not dims.is_any(columns):
+        return to_shape(x, [rows, columns])
+    if dims.is_any(rows) and dims.is_any(columns):
+        ctx.fail("neither the rows nor the columns of the matrix are known at import")
+    return relay.reshape(x, [-1, columns] if dims.is_any(rows) else [rows, -1])
+
+
+@converter("Reshape")
+def reshape_by_attribute(ctx: Context, x: Expr, *, shape: Sequence[int] = (), consumed_inputs: Any = None) -> Expr:
+    return _reshaped(ctx, x, list(shape), False)
+
+
+@converter("Reshape", since=5)
+def reshape(ctx: Context, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
+    target = ctx.dims(shape)
+    if target is not None:
+        return _reshaped(ctx, x, target, bool(allowzero))
+    return relay.reshape(x, shape, allowzero=bool(allowzero))
+
+
+def _reshaped(ctx: Context, x: Expr, target: list[Dim], allowzero: bool) -> Expr:
+    have = ctx.shape(x)
+    wrong = [t for t in target if isinstance(t, int) and t < -1]
+    if wrong:
+        ctx.fail(f"the new shape {_text(target)} has {wrong[0]}; only -1 has a meaning")
+    if target.count(-1) > 1 and all(isinstance(t, int) for t in target):
+        ctx.fail(f"the new shape {_text(target)} has more than one -1")
+    if have and target and not allowzero:
+        target = _batched(ctx, have, target)
+    if len(target) == len(have) and all(dims.equal(a, b) for a, b in zip(have, target, strict=True)):
+        return x
+    if dims.is_any(dims.product(have)) and not any(isinstance(t, int) and t == -1 for t in target):
+        return relay.reshape(x, sizes(np.array(target, dtype=object)), allowzero=allowzero)
+    return relay.reshape(x, target, allowzero=allowzero)
+
+
+def _batched(ctx: Context, have: list[Dim], target: list[Dim]) -> list[Dim]:
+    """Return the target for an input whose leading size the caller made a symbol.
+
+    A model exported for one batch size has it as a number in its targets: what fits only that size is read as the
+    symbol.
+    """
+    in_file = ctx.size_in_file(have[0])
+    if in_file is None:
+        return target
+    if isinstance(target[0], int) and target[0] == in_file:
+        read = [have[0], *target[1:]]
+        rest = [have[i] if isinstance(t, int) and t == 0 and i < len(have) else t for i, t in enumerate(read)]
+        if -1 in [t for t in rest if isinstance(t, int)] or dims.equal(dims.product(rest), dims.product(have)):
+            logger.info("%s: the new shape %s is read as %s", ctx.node.name, _text(target), _text(read))
+            return read
+    if all(isinstance(t, int) and t > 0 for t in target) and not dims.equal(dims.product(target), dims.product(have)):
+        ctx.fail(
+            f"the new shape {_text(target)} is part of the model and fits the input {_text(have)} only when "
+            f"{have[0]} is {in_file}, the size in the file; leave that dimension as it is, or change the model"
+        )
+    return target
+
+
+def _text(shape: Sequence[Dim]) -> str:
+    return f"({', '.join(str(d) for d in shape)})"
+
+
+@converter("Flatten")
+def flatten(ctx: Context, x: Expr, *, axis: int = 1) -> Expr:
+    rank = ctx.rank(x)
+    at = axis + rank if axis < 0 else axis
+    if at == 1 and rank == 2:
+        return x
+    return _flattened(ctx, x, at)
+
+
+@converter("Transpose")
+def transpose(ctx: Context, x: Expr, *, perm: Sequence[int] | None = None) -> Expr:
+    return relay.transpose(x, list(perm) if perm is not None else None)
+
+
+@converter("Squeeze")
+def squeeze_by_attribute(ctx: Context, x: Expr, *, axes: Sequence[int] | None = None) -> Expr:
+    return _squeezed(ctx, x, axes)
+
+
+@converter("Squeeze", since=13)
+def squeeze(ctx: Context, x: Expr, axes: Expr | None = None) -> Expr:
+    return _squeezed(ctx, x, None if axes is None else ctx.ints(axes, "axes"))
+
+
+def _squeezed(ctx: Context, x: Expr, axes: Sequence[int] | None) -> Expr:
+    shape = ctx.shape(x)
+    if axes is None:
+        axes = [i for i, d in enumerate(shape) if dims.equal(d, 1)]
+        unclear = [d for d in shape if not isinstance(d, int)]
+        if unclear:
+            ctx.fail(f"no axes are given and it is not known at import whether the size {unclear[0]} is 1, so the rank is not")
+    chosen = [ctx.axis(a, len(shape)) for a in axes]
+    return relay.squeeze(x, chosen) if chosen else x
+
+
+@converter("Unsqueeze")
+def unsqueeze_by_attribute(ctx: Context, x: Expr, *, axes: Sequence[int]) -> Expr:
+    return _unsqueezed(ctx, x, axes)
+
+
+@converter("Unsqueeze", since=13)
+def unsqueeze(ctx: Context, x: Expr, axes: Expr) -> Expr:
+    return _unsqueezed(ctx, x, ctx.ints(axes, "axes"))
+
+
+def _unsqueezed(ctx: Context, x: Expr, axes: Sequence[int]) -> Expr:
+    rank = ctx.rank(x) + len(axes)
+    chosen = sorted(ctx.axis(a, rank) for a in axes)
+    if len(set(chosen)) != len(chosen):
+        ctx.fail(f"axes {list(axes)} name an axis twice")
+    for axis in chosen:
+        x = relay.expand_dims(x, axis)
+    return x
+
+
+@converter("Concat")
+def concat_with_default(ctx: Context, *inputs: Expr, axis: int = 1) -> Expr:
+    return concat(ctx, *inputs, axis=axis)
+
+
+@converter("Concat", since=4)
+def concat(ctx: Context, *inputs: Expr, axis: int) -> Expr:
+    # An empty vector among the inputs, as exporters write, adds nothing.
+    parts = [i for i in inputs if not (ctx.rank(i) == 1 and ctx.shape(i) == [0])] or list(inputs[:1])
+    if len(parts) == 1:
+        return parts[0]
+    return relay.concatenate(parts, ctx.axis(axis, ctx.rank(parts[0])))
+
+
+@converter("Split")
+def split_by_attribute(
+    ctx: Context, x: Expr, split: Expr | None = None, *, axis: int = 0, **attributes: Any
+) -> list[Expr]:
+    return _split(ctx, x, axis, None if split is None else ctx.ints(split, "split"))
+
+
+@converter("Split", since=2)
+def split_of_sizes(ctx: Context, x: Expr, *, axis: int = 0, split: Sequence[int] | None = None) -> list[Expr]:
+    return _split(ctx, x, axis, split)
+
+
+@converter("Split", since=13)
+def split_of_input(
+    ctx: Context, x: Expr, split: Expr | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> list[Expr]:
+    return _split(ctx, x, axis, ctx.dims(split) if split is not None else None)
+
+
+def _split(ctx: Context, x: Expr, axis: int, parts: Sequence[Dim] | None) -> list[Expr]:
+    at, count = ctx.axis(axis, ctx.rank(x)), len(ctx.node.output)
+    extent = ctx.shape(x)[at]
+    if parts is None:
+        size = dims.ceildiv(extent, count)
+        if not isinstance(extent, int) or extent % count == 0:
+            return list(relay.split(x, count, axis=at))
+        parts = [size] * (count - 1)
+    points: list[Dim] = []
+    total: Dim = 0
+    for part in list(parts)[: count - 1]:
+        total = dims.add(total, part)
+        points.append(total)
+    if not points:
+        return [x]
+    if not all(isinstance(p, int) for p in points):
+        ctx.fail("the sizes of the parts depend on sizes of the inputs")
+    return list(relay.split(x, tuple(points), axis=at))
+
+
+@converter("Expand", since=8)
+def expand(ctx: Context, x: Expr, shape: Expr) -> Expr:
+    target = ctx.dims(shape)
+    if target is None:
+        return relay.broadcast_to(x, _broadcast_target(ctx, x, shape))
+    have = ctx.shape(x)
+    rank = max(len(have), len(target))
+    whole = []
+    for own, wanted in zip([1] * (rank - len(have)) + have, [1] * (rank - len(target)) + target, strict=True):
+        # Expanding to 1 keeps the size.
+        whole.append(own if isinstance(wanted, int) and wanted == 1 else wanted)
+    if len(have) == rank and all(dims.equal(a, b) for a, b in zip(have, whole, strict=True)):
+        return x
+    return relay.broadcast_to(x, whole)
+
+
+def _broadcast_target(ctx: Context, x: Expr, shape: Expr) -> Expr:
+    """Return the shape, read at run time, that a tensor and a target broadcast to."""
+    length = ctx.shape(shape)[0]
+    if not isinstance(length, int):
+        ctx.fail("the length of the target shape is not known at import, so the rank of the result is not")
+    missing = length - ctx.rank(x)
+    own = relay.shape_of(x, dtype=ctx.dtype(shape))
+    if missing > 0:
+        own = relay.concatenate([ctx.constant([1] * missing, ctx.dtype(shape)), own], 0)
+    elif missing < 0:
+        shape = relay.concatenate([ctx.constant([1] * -missing, ctx.dtype(shape)), shape], 0)
+    one = ctx.constant(1, ctx.dtype(shape))
+    return relay.where(relay.equal(shape, one), own, shape)
+
+
+@converter("Tile", since=6)
+def tile(ctx: Context, x: Expr, repeats: Expr) -> Expr:
+    counts = ctx.dims(repeats)
+    if counts is None:
+        return relay.tile(x, repeats)
+    if not counts or all(isinstance(c, int) and c == 1 for c in counts):
+        return x
+    return relay.tile(x, counts if all(isinstance(c, int) for c in counts) else repeats)
+
+
+@converter("Pad")
+def pad_by_attributes(
+    ctx: Context,
+    x: Expr,
+    *,
+    pads: Sequence[int] = (),
+    paddings: Sequence[int] = (),
+    mode: str = "constant",
+    value: float = 0.0,
+) -> Expr:
+    return _padded(ctx, x, list(pads or paddings), ctx.constant(value, ctx.dtype(x)), mode)
+
+
+@converter("Pad", since=11)
+def pad(
+    ctx: Context,
+    x: Expr,
+    pads: Expr,
+    value: Expr | None = None,
+    axes: Expr | None = None,
+    *,
+    mode: str = "constant",
+) -> Expr:
+    rank, widths = ctx.rank(x), ctx.dims(pads)
+    if value is None:
+        value = ctx.constant(0, ctx.dtype(x))
+    elif ctx.rank(value) != 0:
+        value = to_shape(value, [])
+    if axes is not None:
+        chosen = [ctx.axis(a, rank) for a in ctx.ints(axes, "axes")]
+        if widths is None:
+            ctx.fail("pads of chosen axes must be known at import")
+        spread: list[Dim] = [0] * (2 * rank)
+        for position, axis in enumerate(chosen):
+            spread[axis], spread[rank + axis] = widths[position], widths[len(chosen) + position]
+        widths = spread
+    if widths is not None:
+        return _padded(ctx, x, widths, value, mode)
+    if mode == "wrap":
+        ctx.fail("wrap padding by widths that are not known at import")
+    pairs = relay.transpose(relay.reshape(pads, [2, rank]), [1, 0])
+    return relay.nn.pad(x, pairs, value, mode)
+
+
+def _padded(ctx: Context, x: Expr, widths: Sequence[Dim], value: Expr, mode: str) -> Expr:
+    rank = ctx.rank(x)
+    if len(widths) != 2 * rank:
+        ctx.fail(f"{len(widths)} pads are given for {rank} dimensions; two for each are needed")
+    before, after = list(widths[:rank]), list(widths[rank:])
+    crop = [(min(b, 0), min(a, 0)) if isinstance(b, int) and isinstance(a, int) else (0, 0) for b, a in zip(before, after, strict=True)]
+    if any(c != (0, 0) for c in crop):
+        limit = np.iinfo(np.int32).max
+        x = relay.strided_slice(x, [-b for b, _ in crop], [a if a else limit for _, a in crop], [1] * rank)
+        before = [b - c[0] for b, c in zip(before, crop, strict=True)]
+        after = [a - c[1] for a, c in zip(after, crop, strict=True)]
+    pairs = list(zip(before, after, strict=True))
+    if all(isinstance(w, int) and w == 0 for p in pairs for w in p):
+        return x
+    if mode == "wrap":
+        return _wrapped(ctx, x, pairs)
+    return relay.nn.pad(x, [list(p) for p in pairs], value, mode)
+
+
+def _wrapped(ctx: Context, x: Expr, pairs: Sequence[tuple[Dim, Dim]]) -> Expr:
+    """Return a tensor continued by its own elements from the other side."""
+    for axis, (before, after) in enumerate(pairs):
+        extent = ctx.shape(x)[axis]
+        if not all(isinstance(d, int) for d in (before, after, extent)):
+            ctx.fail("wrap padding of sizes that are not known at import")
+        indices = np.arange(-before, extent + after) % extent
+        x = relay.take(x, ctx.constant(indices, "int64"), axis=axis)
+    return x
+
+
+@converter("DepthToSpace")
+def depth_to_space(ctx: Context, x: Expr, *, blocksize: int, mode: str = "DCR") -> Expr:
+    n, c, h, w = ctx.shape(x)
+    depth = dims.floordiv(c, blocksize * blocksize)
+    if mode == "CRD":
+        parts, order = [n, depth, blocksize, blocksize, h, w], [0, 1, 4, 2, 5, 3]
+    else:
+        parts, order = [n, blocksize, blocksize, depth, h, w], [0, 3, 4, 1, 5, 2]
+    moved = relay.transpose(to_shape(x, parts), order)
+    return to_shape(moved, [n, depth, dims.mul(h, blocksize), dims.mul(w, blocksize)])
+
+
+@converter("SpaceToDepth")
+def space_to_depth(ctx: Context, x: Expr, *, blocksize: int) -> Expr:
+    n, c, h, w = ctx.shape(x)
+    rows, columns = dims.floordiv(h, blocksize), dims.floordiv(w, blocksize)
+    moved = relay.transpose(to_shape(x, [n, c, rows, blocksize, columns, blocksize]), [0, 3, 5, 1, 2, 4])
+    return to_shape(moved, [n, dims.mul(c, blocksize * blocksize), rows, columns])

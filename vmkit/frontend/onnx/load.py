@@ -1,0 +1,71 @@
+"""Read an ONNX model from where it is, and refuse what is none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from ...errors import ModelError
+
+__all__ = ["load_model"]
+
+
+def load_model(source: Any) -> tuple[onnx.ModelProto, str]:
+    """Return a model and the name to call it by in messages.
+
+    Parameters
+    ----------
+    source : ModelProto, str, PathLike or bytes
+        The model, a file, or what a file holds. External data is read from the folder of the file.
+
+    Raises
+    ------
+    ModelError
+        When it is empty, truncated, or something other than an ONNX model.
+    """
+    if isinstance(source, onnx.ModelProto):
+        return _checked(source, "the model"), "the model"
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _checked(_parse(bytes(source), "the model"), "the model"), "the model"
+    if not isinstance(source, str | os.PathLike):
+        raise TypeError(f"an ONNX model is a ModelProto, a path or bytes, not {type(source).__name__}")
+    path = Path(source)
+    name = path.name
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "no such file"
+        raise ModelError(f"{path}: {kind}; give the path of an .onnx file")
+    model = _checked(_parse(path.read_bytes(), name), name)
+    try:
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except Exception as error:
+        raise ModelError(f"{name}: its external data cannot be read: {error}") from error
+    return model, name
+
+
+def _parse(data: bytes, name: str) -> onnx.ModelProto:
+    if not data:
+        raise ModelError(f"{name} is empty; an ONNX model was expected")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise ModelError(f"{name} is no ONNX model, or a truncated one: {error}") from None
+    return model
+
+
+def _checked(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """Return the model if it has what every model has: other data may happen to parse as a protobuf."""
+    missing = []
+    if not model.ir_version:
+        missing.append("an IR version")
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        missing.append("a graph")
+    if not model.opset_import and model.ir_version >= 3:
+        missing.append("an opset")
+    if missing:
+        raise ModelError(f"{name} is no ONNX model, or a truncated one: it has no {', no '.join(m.split(' ', 1)[1] for m in missing)}")
+    return model

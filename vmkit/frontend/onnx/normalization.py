@@ -1,0 +1,109 @@
+"""Normalisation by statistics of the input or of the training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import relay
+from ...relay.ir import Expr, TupleGetItem, dims
+from .context import Context
+from .elementwise import binary, casted
+from .layout import to_shape
+from .registry import converter
+
+
+@converter("BatchNormalization")
+def batch_normalization(
+    ctx: Context,
+    x: Expr,
+    scale: Expr,
+    bias: Expr,
+    mean: Expr,
+    variance: Expr,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    spatial: int = 1,
+    is_test: int = 0,
+    training_mode: int = 0,
+    consumed_inputs: Any = None,
+) -> list[Expr | None]:
+    if training_mode:
+        ctx.fail("training_mode is on; only inference can be compiled")
+    if not spatial:
+        ctx.fail("spatial=0, statistics for every position, is not supported")
+    result = relay.nn.batch_norm(x, scale, bias, mean, variance, axis=1, epsilon=epsilon)
+    whole = result.astuple() if hasattr(result, "astuple") else result
+    return [TupleGetItem(whole, 0), None, None, None, None]
+
+
+@converter("InstanceNormalization")
+def instance_normalization(
+    ctx: Context, x: Expr, scale: Expr, bias: Expr, *, epsilon: float = 1e-5, consumed_inputs: Any = None
+) -> Expr:
+    return relay.nn.instance_norm(x, scale, bias, axis=1, epsilon=epsilon)
+
+
+@converter("LayerNormalization", since=17)
+def layer_normalization(
+    ctx: Context, x: Expr, scale: Expr, bias: Expr | None = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> list[Expr]:
+    rank, dtype = ctx.rank(x), ctx.dtype(x)
+    axes = list(range(ctx.axis(axis, rank), rank))
+    wide = "float32" if stash_type == 1 and dtype in ("float16", "bfloat16") else dtype
+    values = casted(ctx, x, wide)
+    mean = relay.mean(values, axes, True)
+    centred = relay.subtract(values, mean)
+    variance = relay.mean(relay.multiply(centred, centred), axes, True)
+    inverse = relay.rsqrt(binary(ctx, "add", variance, epsilon))
+    result = relay.multiply(casted(ctx, relay.multiply(centred, inverse), dtype), scale)
+    return [result if bias is None else relay.add(result, bias), mean, inverse]
+
+
+@converter("RMSNormalization", since=23)
+def rms_normalization(ctx: Context, x: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Expr:
+    rank, dtype = ctx.rank(x), ctx.dtype(x)
+    axes = list(range(ctx.axis(axis, rank), rank))
+    wide = "float32" if stash_type == 1 and dtype in ("float16", "bfloat16") else dtype
+    values = casted(ctx, x, wide)
+    square = relay.mean(relay.multiply(values, values), axes, True)
+    normal = relay.multiply(values, relay.rsqrt(binary(ctx, "add", square, epsilon)))
+    return relay.multiply(casted(ctx, normal, dtype), scale)
+
+
+@converter("GroupNormalization", since=18)
+def group_normalization_by_group(
+    ctx: Context, x: Expr, scale: Expr, bias: Expr, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Expr:
+    """Until opset 21, scale and bias are given for each group instead of each channel."""
+    return _by_group(ctx, x, num_groups, epsilon, scale, bias, per_group=True)
+
+
+@converter("GroupNormalization", since=21)
+def group_normalization(
+    ctx: Context, x: Expr, scale: Expr, bias: Expr, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Expr:
+    return _by_group(ctx, x, num_groups, epsilon, scale, bias, per_group=False)
+
+
+def _by_group(
+    ctx: Context, x: Expr, groups: int, epsilon: float, scale: Expr, bias: Expr, *, per_group: bool
+) -> Expr:
+    shape = ctx.shape(x)
+    channels = dims.floordiv(shape[1], groups)
+    grouped = to_shape(x, [shape[0], groups, channels, *shape[2:]])
+    axes = list(range(2, ctx.rank(grouped)))
+    centred = relay.subtract(grouped, relay.mean(grouped, axes, True))
+    variance = relay.mean(relay.multiply(centred, centred), axes, True)
+    normal = relay.multiply(centred, relay.rsqrt(binary(ctx, "add", variance, epsilon)))
+    if per_group:
+        spread = [1, groups, *[1] * len(axes)]
+        result = relay.add(relay.multiply(normal, to_shape(scale, spread)), to_shape(bias, spread))
+        return to_shape(result, shape)
+    spread = [1, shape[1], *[1] * (len(shape) - 2)]
+    return relay.add(relay.multiply(to_shape(normal, shape), to_shape(scale, spread)), to_shape(bias, spread))
+
+
+@converter("LRN")
+def lrn(ctx: Context, x: Expr, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Expr:
+    return relay.nn.lrn(x, size=size, axis=1, bias=bias, alpha=alpha, beta=beta)

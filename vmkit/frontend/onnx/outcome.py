@@ -1,0 +1,160 @@
+"""What importing a graph gives: its outputs, or a decision between outputs that cannot be one value.
+
+The branches of an ONNX If may give tensors of different ranks, which no Relay type covers. What follows the If is then
+imported once for each branch, until the results agree again; a branch after which the rest of the model makes no
+sense becomes a check at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import ModelError
+from ...relay.ir import Dim, Expr, If, TensorType, Tuple, TupleGetItem, dims
+from ...relay.op import build
+from .known import is_symbolic, known_value, sizes
+from .typing import typed
+
+__all__ = ["Condition", "Failure", "Fork", "Outcome", "join", "then"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A boolean scalar: its expression, and its value over symbolic dimensions when that is known."""
+
+    expr: Expr
+    symbolic: Dim | None
+    text: str
+
+    @staticmethod
+    def of(expr: Expr, text: str) -> Condition:
+        """Return the condition that a boolean scalar expression is; `text` names it in messages."""
+        return Condition(expr, known_value(expr).item() if is_symbolic(expr) else None, text)
+
+    def negated(self) -> Condition:
+        """Return the opposite condition."""
+        if self.symbolic is None:
+            return Condition(typed(build("logical_not", self.expr)), None, f"not {self.text}")
+        opposite = dims.select(dims.as_expr(self.symbolic) == 0, 1, 0)
+        return Condition(sizes(opposite, "bool"), opposite, f"not {self.text}")
+
+    def guard(self, value: Expr, reason: str) -> Expr:
+        """Return a value that is given only where the condition holds; the run fails with the reason otherwise."""
+        message = reason.replace("{", "{{").replace("}", "}}")
+        if self.symbolic is None:
+            return typed(build("dyn.require", value, self.expr, message=message))
+        return typed(build("require", value, condition=self.symbolic, message=message))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A branch that cannot be imported."""
+
+    error: ModelError
+
+
+@dataclass(frozen=True)
+class Fork:
+    """Outcomes of different ranks, chosen at run time."""
+
+    condition: Condition
+    true: Outcome
+    false: Outcome
+
+
+Outcome = list[Expr | None] | Fork | Failure
+
+
+def attempt(step: Callable[[], Outcome]) -> Outcome:
+    """Return what a step gives, or its failure."""
+    try:
+        return step()
+    except ModelError as error:
+        if isinstance(error, NotImplementedError):
+            raise
+        return Failure(error)
+
+
+def then(outcome: Outcome, step: Callable[[list[Expr | None]], Outcome]) -> Outcome:
+    """Go on from every list of values of an outcome, and join what comes of it."""
+    match outcome:
+        case Fork(condition, true, false):
+            return join(
+                condition, attempt(lambda: then(true, step)), attempt(lambda: then(false, step))
+            )
+        case Failure(error):
+            raise error
+    return step(outcome)
+
+
+def join(condition: Condition, true: Outcome, false: Outcome) -> Outcome:
+    """Return one outcome for two, chosen by a condition."""
+    match true, false:
+        case Failure(first), Failure(second):
+            raise ModelError(f"neither branch of {condition.text} can be imported:\n  {first}\n  {second}")
+        case Failure(error), _:
+            return _guarded(condition.negated(), false, error)
+        case _, Failure(error):
+            return _guarded(condition, true, error)
+        case list(), list() if all(_fit(a, b) for a, b in zip(true, false, strict=True)):
+            return _joined(condition, true, false)
+    return Fork(condition, true, false)
+
+
+def _guarded(condition: Condition, outcome: Outcome, error: ModelError) -> Outcome:
+    reason = f"the model cannot run at these sizes or values, for which {condition.negated().text}: {error}"
+
+    def guard(values: list[Expr | None]) -> Outcome:
+        at = next((i for i, v in enumerate(values) if v is not None), None)
+        if at is None:
+            return values
+        return [condition.guard(v, reason) if i == at else v for i, v in enumerate(values)]
+
+    return then(outcome, guard)
+
+
+def _fit(a: Expr | None, b: Expr | None) -> bool:
+    """Say whether two values are of one data type and rank."""
+    if a is None or b is None:
+        return True
+    x, y = typed(a).checked_type_, typed(b).checked_type_
+    if not isinstance(x, TensorType) or not isinstance(y, TensorType):
+        return False
+    if x.dtype != y.dtype:
+        raise ModelError(f"the branches of an If give {x} and {y}; their data types must be the same")
+    return len(x.shape) == len(y.shape)
+
+
+def _joined(condition: Condition, true: Sequence[Expr | None], false: Sequence[Expr | None]) -> list[Expr | None]:
+    results: list[Expr | None] = [None] * len(true)
+    open_: list[int] = []
+    for index, (a, b) in enumerate(zip(true, false, strict=True)):
+        if a is None or b is None:
+            continue
+        results[index] = a if a.same_as(b) else _selected(condition, a, b)
+        if results[index] is None:
+            open_.append(index)
+    if len(open_) == 1:
+        (index,) = open_
+        results[index] = typed(If(condition.expr, true[index], false[index]))
+    elif open_:
+        both = typed(If(condition.expr, Tuple([true[i] for i in open_]), Tuple([false[i] for i in open_])))
+        for field, index in enumerate(open_):
+            results[index] = typed(TupleGetItem(both, field))
+    return results
+
+
+def _selected(condition: Condition, a: Expr, b: Expr) -> Expr | None:
+    """Return the choice between two values known over sizes, as such a value; None if they are not."""
+    if condition.symbolic is None or not (is_symbolic(a) or is_symbolic(b)):
+        return None
+    x, y = known_value(a), known_value(b)
+    if x is None or y is None or x.shape != y.shape:
+        return None
+    holds: Any = dims.as_expr(condition.symbolic) != 0
+    chosen = np.frompyfunc(lambda p, q: dims.select(holds, int(p) if isinstance(p, np.generic) else p, q), 2, 1)(x, y)
+    return sizes(chosen, a.checked_type_.dtype)

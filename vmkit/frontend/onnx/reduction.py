@@ -1,0 +1,101 @@
+"""Reductions over axes, and sums along one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ... import relay
+from ...relay.ir import Expr
+from .context import Context
+from .elementwise import binary
+from .registry import converter
+
+Reduction = Callable[[Context, Expr, list[int], bool], Expr]
+
+
+def _reduction(op_type: str, function: Reduction, axes_are_input_since: int = 18) -> None:
+    @converter(op_type)
+    def by_attribute(ctx: Context, x: Expr, *, axes: Sequence[int] | None = None, keepdims: int = 1) -> Expr:
+        return _over(ctx, x, axes, bool(keepdims), function)
+
+    @converter(op_type, since=axes_are_input_since)
+    def by_input(
+        ctx: Context, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Expr:
+        chosen = None if axes is None else ctx.ints(axes, "axes")
+        if not chosen and noop_with_empty_axes:
+            return function(ctx, x, [], True) if op_type not in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd") else x
+        return _over(ctx, x, chosen, bool(keepdims), function)
+
+
+def _over(ctx: Context, x: Expr, axes: Sequence[int] | None, keepdims: bool, function: Reduction) -> Expr:
+    rank = ctx.rank(x)
+    chosen = [ctx.axis(a, rank) for a in axes] if axes else list(range(rank))
+    return function(ctx, x, chosen, keepdims)
+
+
+def _log_sum_exp(ctx: Context, x: Expr, axes: list[int], keepdims: bool) -> Expr:
+    """Return log(sum(exp(x))), with the largest element taken out so that nothing overflows."""
+    if not axes:
+        return x
+    largest = relay.max(x, axes, True)
+    finite = relay.where(relay.isfinite(largest), largest, ctx.constant(0, ctx.dtype(x)))
+    total = relay.sum(relay.exp(relay.subtract(x, finite)), axes, True)
+    result = relay.add(relay.log(total), finite)
+    return result if keepdims else relay.squeeze(result, axes)
+
+
+_reduction("ReduceSum", lambda ctx, x, axes, keep: relay.sum(x, axes, keep) if axes else x, axes_are_input_since=13)
+_reduction("ReduceMean", lambda ctx, x, axes, keep: relay.mean(x, axes, keep) if axes else x)
+_reduction("ReduceMax", lambda ctx, x, axes, keep: relay.max(x, axes, keep) if axes else x)
+_reduction("ReduceMin", lambda ctx, x, axes, keep: relay.min(x, axes, keep) if axes else x)
+_reduction("ReduceProd", lambda ctx, x, axes, keep: relay.prod(x, axes, keep) if axes else x)
+_reduction("ReduceL1", lambda ctx, x, axes, keep: _sum(relay.abs(x), axes, keep))
+_reduction("ReduceL2", lambda ctx, x, axes, keep: relay.sqrt(_sum(relay.multiply(x, x), axes, keep)))
+_reduction("ReduceSumSquare", lambda ctx, x, axes, keep: _sum(relay.multiply(x, x), axes, keep))
+_reduction("ReduceLogSum", lambda ctx, x, axes, keep: relay.log(_sum(x, axes, keep)))
+_reduction("ReduceLogSumExp", _log_sum_exp)
+
+
+def _sum(x: Expr, axes: list[int], keepdims: bool) -> Expr:
+    return relay.sum(x, axes, keepdims) if axes else x
+
+
+def _arg_reduction(op_type: str, name: str) -> None:
+    @converter(op_type)
+    def convert(ctx: Context, x: Expr, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Expr:
+        at = ctx.axis(axis, ctx.rank(x))
+        function = relay.argmax if name == "argmax" else relay.argmin
+        found = function(x, axis=[at], keepdims=bool(keepdims), select_last_index=bool(select_last_index))
+        return relay.cast(found, "int64")
+
+
+_arg_reduction("ArgMax", "argmax")
+_arg_reduction("ArgMin", "argmin")
+
+
+@converter("CumSum", since=11)
+def cumulative_sum(ctx: Context, x: Expr, axis: Expr, *, exclusive: int = 0, reverse: int = 0) -> Expr:
+    at = ctx.axis(int(ctx.required(axis, "axis").item()), ctx.rank(x))
+    if reverse:
+        x = relay.reverse(x, at)
+    total = relay.cumsum(x, axis=at, dtype=ctx.dtype(x), exclusive=bool(exclusive))
+    return relay.reverse(total, at) if reverse else total
+
+
+@converter("LpNormalization")
+def lp_normalization(ctx: Context, x: Expr, *, axis: int = -1, p: int = 2) -> Expr:
+    axes = [ctx.axis(axis, ctx.rank(x))]
+    if p == 1:
+        norm = relay.sum(relay.abs(x), axes, True)
+    else:
+        norm = relay.sqrt(relay.sum(relay.multiply(x, x), axes, True))
+    zero = ctx.constant(0, ctx.dtype(x))
+    return relay.where(relay.equal(norm, zero), zero, relay.divide(x, norm))
+
+
+@converter("MeanVarianceNormalization", since=9)
+def mean_variance_normalization(ctx: Context, x: Expr, *, axes: Sequence[int] = (0, 2, 3)) -> Expr:
+    centred = relay.subtract(x, relay.mean(x, list(axes), True))
+    deviation = relay.sqrt(relay.mean(relay.multiply(centred, centred), list(axes), True))
+    return relay.divide(centred, binary(ctx, "add", deviation, 1e-9))

@@ -1,0 +1,95 @@
+"""Shapes as values, and tensors made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from ... import relay
+from ...relay.ir import Expr, dims
+from .context import Context
+from .dtype import dtype_name, numpy_tensor
+from .known import constant, sizes
+from .registry import converter
+
+_CONSTANT_ELEMENTS = 1 << 28  # a larger constant is filled at run time
+
+
+@converter("Constant")
+def constant_value(
+    ctx: Context,
+    *,
+    value: onnx.TensorProto | None = None,
+    value_float: float | None = None,
+    value_floats: Sequence[float] | None = None,
+    value_int: int | None = None,
+    value_ints: Sequence[int] | None = None,
+) -> Expr:
+    if value is not None:
+        return constant(numpy_tensor(value, "the attribute 'value'"))
+    if value_int is not None or value_ints is not None:
+        return ctx.constant(value_int if value_int is not None else list(value_ints or ()), "int64")
+    if value_float is None and value_floats is None:
+        ctx.fail("it has no value")
+    return ctx.constant(value_float if value_float is not None else list(value_floats or ()), "float32")
+
+
+@converter("Shape")
+def shape(ctx: Context, x: Expr, *, start: int = 0, end: int | None = None) -> Expr:
+    whole = ctx.shape(x)
+    part = slice(start, end)
+    if not any(dims.is_any(d) for d in whole[part]):
+        picked = np.empty(len(whole[part]), dtype=object)
+        picked[:] = whole[part]
+        return sizes(picked)
+    vector = relay.shape_of(x, dtype="int64")
+    first, last, _ = part.indices(len(whole))
+    if (first, last) == (0, len(whole)):
+        return vector
+    return relay.strided_slice(vector, [first], [last], [1])
+
+
+@converter("Size")
+def size(ctx: Context, x: Expr) -> Expr:
+    count = dims.product(ctx.shape(x))
+    return sizes(np.array(count, dtype=object)) if not dims.is_any(count) else relay.ndarray_size(x, "int64")
+
+
+@converter("ConstantOfShape", since=9)
+def constant_of_shape(ctx: Context, shape: Expr, *, value: onnx.TensorProto | None = None) -> Expr:
+    fill = numpy_tensor(value, "the attribute 'value'") if value is not None else np.zeros(1, "float32")
+    if fill.size != 1:
+        ctx.fail(f"the value must be one number, not {fill.size}")
+    target, dtype = ctx.dims(shape), str(fill.dtype)
+    if target is None:
+        return relay.full(ctx.constant(fill.item(), dtype), shape, dtype)
+    if all(isinstance(d, int) for d in target) and dims.product(target) <= _CONSTANT_ELEMENTS:
+        return constant(np.full(target, fill.item(), dtype))
+    return relay.full(ctx.constant(fill.item(), dtype), target, dtype)
+
+
+@converter("Range", since=11)
+def value_range(ctx: Context, start: Expr, limit: Expr, delta: Expr) -> Expr:
+    return relay.arange(start, limit, delta, ctx.dtype(start))
+
+
+@converter("EyeLike", since=9)
+def eye_like(ctx: Context, x: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
+    rows, columns = ctx.shape(x)
+    down = relay.expand_dims(ctx.positions(rows, "int64"), 1)
+    across = ctx.positions(columns, "int64")
+    wanted = ctx.dtype(x) if dtype is None else dtype_name(dtype, "EyeLike")
+    return relay.cast(relay.equal(relay.add(down, ctx.constant(k, "int64")), across), wanted)
+
+
+@converter("Trilu", since=14)
+def trilu(ctx: Context, x: Expr, k: Expr | None = None, *, upper: int = 1) -> Expr:
+    rows, columns = ctx.shape(x)[-2:]
+    down = relay.expand_dims(ctx.positions(rows, "int64"), 1)
+    across = ctx.positions(columns, "int64")
+    offset = ctx.constant(0, "int64") if k is None else relay.reshape(k, []) if ctx.rank(k) else k
+    diagonal = relay.add(down, offset)
+    kept = relay.greater_equal(across, diagonal) if upper else relay.less_equal(across, diagonal)
+    return relay.where(kept, x, ctx.constant(0, ctx.dtype(x)))

@@ -1,0 +1,259 @@
+"""Reductions: sum, mean, extremes and their positions, logical ones, variance; and what Relay composed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.expr import Call, Expr, Tuple
+from ..ir.types import Dim, TensorType, Type
+from .attrs import Attrs, Bool, Ints, attrs_node
+from .axis import resolve_axes
+from .elementwise import require_tensor
+from .registry import OpPattern, build, entry, operator
+
+__all__ = ["logsumexp", "mean_std", "mean_variance", "std"]
+
+
+@attrs_node("relay.attrs.ReduceAttrs")
+class ReduceAttrs(Attrs):
+    """Attributes of the reductions."""
+
+    axis: Ints | None = None
+    keepdims: Bool = False
+    exclude: Bool = False
+
+
+@attrs_node("relay.attrs.ArgReduceAttrs")
+class ArgReduceAttrs(Attrs):
+    """Attributes of argmax and argmin."""
+
+    axis: Ints | None = None
+    keepdims: Bool = False
+    select_last_index: Bool = False
+    exclude: Bool = False
+
+
+@attrs_node("relay.attrs.VarianceAttrs")
+class VarianceAttrs(Attrs):
+    """Attributes of variance."""
+
+    axis: Ints | None = None
+    keepdims: Bool = False
+    exclude: Bool = False
+    unbiased: Bool = False
+
+
+def reduced_axes(attrs: Any, rank: int) -> list[int]:
+    """Return the axes that a reduction goes over; with exclude, all but those given."""
+    named = resolve_axes(attrs.axis, rank)
+    if attrs.exclude and attrs.axis is not None:
+        named = [a for a in range(rank) if a not in named]
+    elif attrs.exclude:
+        named = []
+    return sorted(named)
+
+
+def _reduced_shape(attrs: Any, shape: list[Dim]) -> list[Dim]:
+    axes = reduced_axes(attrs, len(shape))
+    if attrs.keepdims:
+        return [1 if i in axes else d for i, d in enumerate(shape)]
+    return [d for i, d in enumerate(shape) if i not in axes]
+
+
+def _relation(attrs: Any, data: Type) -> Type:
+    source = require_tensor(data)
+    return TensorType(_reduced_shape(attrs, list(source.shape)), source.dtype)
+
+
+def _bool_relation(attrs: Any, data: Type) -> Type:
+    if require_tensor(data).dtype != "bool":
+        raise TypeCheckError(f"the input must be bool, not {data.dtype}; compare or cast it")
+    return _relation(attrs, data)
+
+
+def _arg_relation(attrs: ArgReduceAttrs, data: Type) -> Type:
+    return TensorType(list(_relation(attrs, data).shape), "int32")
+
+
+def _reduction(
+    name: str,
+    doc: str,
+    reduce: Callable[..., te.Tensor],
+    for_bool: Callable[..., te.Tensor],
+    relation: Any = _relation,
+) -> None:
+    """Register a reduction; TVM has no arithmetic on bool, so that has a logical form of its own."""
+
+    def compute(attrs: ReduceAttrs, data: te.Tensor) -> te.Tensor:
+        axes = reduced_axes(attrs, len(data.shape))
+        if not axes:
+            return topi.identity(data)
+        return (for_bool if str(data.dtype) == "bool" else reduce)(data, axis=axes, keepdims=attrs.keepdims)
+
+    body = {"__doc__": doc, "relation": staticmethod(relation), "compute": staticmethod(compute), "build": None}
+    body["build"] = staticmethod(_builder(name))
+    operator(name, "data", attrs=ReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE)(type(name, (), body))
+
+
+def _builder(name: str) -> Callable[..., Call]:
+    def make(data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Call:
+        return entry(name).call(data, axis=axis, keepdims=keepdims, exclude=exclude)
+
+    make.__name__ = name
+    return make
+
+
+def _mean(data: te.Tensor, axis: list[int], keepdims: bool) -> te.Tensor:
+    total = topi.sum(data, axis=axis, keepdims=keepdims)
+    return _divided(total, _count(data, axis))
+
+
+def _count(data: te.Tensor, axes: list[int]) -> Any:
+    count: Any = tirx.IntImm("int64", 1)
+    for axis in axes:
+        count = count * data.shape[axis]
+    return count
+
+
+def _divided(total: te.Tensor, count: Any) -> te.Tensor:
+    dtype = str(total.dtype)
+    divisor = count.astype(dtype)
+    floating = dtype.startswith(("float", "bfloat"))
+    if not floating:
+        divisor = tirx.max(divisor, tirx.const(1, dtype))  # an integer mean of nothing is 0, not a trap
+    return te.compute(
+        total.shape, lambda *i: total(*i) / divisor if floating else tirx.truncdiv(total(*i), divisor), name="mean"
+    )
+
+
+_reduction("sum", "Sum of the elements over axes.", topi.sum, topi.any)
+_reduction("prod", "Product of the elements over axes.", topi.prod, topi.all)
+_reduction("max", "Largest element over axes.", topi.max, topi.any)
+_reduction("min", "Smallest element over axes.", topi.min, topi.all)
+_reduction("mean", "Mean of the elements over axes; of integers, rounded towards zero.", _mean, topi.all)
+_reduction("all", "Whether all elements over axes are true.", topi.all, topi.all, _bool_relation)
+_reduction("any", "Whether any element over axes is true.", topi.any, topi.any, _bool_relation)
+
+
+def _arg_reduction(name: str, doc: str, reduce: Callable[..., te.Tensor]) -> None:
+    def make(
+        data: Expr,
+        axis: Any = None,
+        keepdims: bool = False,
+        exclude: bool = False,
+        select_last_index: bool = False,
+    ) -> Call:
+        return entry(name).call(
+            data, axis=axis, keepdims=keepdims, exclude=exclude, select_last_index=select_last_index
+        )
+
+    def compute(attrs: ArgReduceAttrs, data: te.Tensor) -> te.Tensor:
+        axes = reduced_axes(attrs, len(data.shape))
+        if not axes:
+            return te.compute(data.shape, lambda *i: tirx.const(0, "int32"), name=name)
+        if str(data.dtype) == "bool":
+            data = topi.cast(data, "int8")
+        found = reduce(data, axis=axes, keepdims=attrs.keepdims, select_last_index=attrs.select_last_index)
+        return topi.cast(found, "int32")
+
+    body = {
+        "__doc__": doc,
+        "relation": staticmethod(_arg_relation),
+        "compute": staticmethod(compute),
+        "build": staticmethod(make),
+    }
+    operator(name, "data", attrs=ArgReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE)(type(name, (), body))
+
+
+_arg_reduction("argmax", "Position of the largest element over axes: the first, or the last.", topi.argmax)
+_arg_reduction("argmin", "Position of the smallest element over axes: the first, or the last.", topi.argmin)
+
+
+@operator("variance", "data", "mean", attrs=VarianceAttrs, level=4, pattern=OpPattern.COMM_REDUCE)
+class Variance:
+    """Mean squared distance from a mean over axes; unbiased divides by one less than the count."""
+
+    @staticmethod
+    def build(
+        data: Expr,
+        axis: Any = None,
+        keepdims: bool = False,
+        exclude: bool = False,
+        unbiased: bool = False,
+        with_mean: Expr | None = None,
+    ) -> Call:
+        mean = build("mean", data, axis, True, exclude) if with_mean is None else with_mean
+        return entry("variance").call(
+            data, mean, axis=axis, keepdims=keepdims, exclude=exclude, unbiased=unbiased
+        )
+
+    @staticmethod
+    def relation(attrs: VarianceAttrs, data: Type, mean: Type) -> Type:
+        source, center = require_tensor(data), require_tensor(mean, "mean")
+        if not source.dtype.startswith(("float", "bfloat")):
+            raise TypeCheckError(f"the input must be floating, not {source.dtype}; cast it")
+        axes = reduced_axes(attrs, len(source.shape))
+        kept = [1 if i in axes else d for i, d in enumerate(source.shape)]
+        fits = len(center.shape) == len(kept) and all(
+            dims.equal(a, b) is not False for a, b in zip(center.shape, kept, strict=True)
+        )
+        if center.dtype != source.dtype or not fits:
+            wanted = TensorType(kept, source.dtype)
+            raise TypeCheckError(f"mean is {center}; with the reduced dimensions kept it must be {wanted}")
+        return _relation(attrs, data)
+
+    @staticmethod
+    def lower(context: Any, attrs: VarianceAttrs, data: relax.Expr, mean: relax.Expr) -> Any:
+        shape, center = context.shape(data), context.shape(mean)
+        axes = reduced_axes(attrs, len(shape))
+        for i, (have, want) in enumerate(zip(center, shape, strict=True)):
+            message = f"variance: dimension {i} of mean is {{actual}}, expected {{expected}}"
+            context.require_equal(have, 1 if i in axes else want, message)
+
+        def compute(data: te.Tensor, mean: te.Tensor) -> te.Tensor:
+            def squared(*i: Any) -> Any:
+                difference = data(*i) - mean(*[tirx.IntImm("int64", 0) if k in axes else v for k, v in enumerate(i)])
+                return difference * difference
+
+            squares = te.compute(data.shape, squared, name="squared")
+            if not axes:
+                return squares
+            count = _count(data, axes) - (1 if attrs.unbiased else 0)
+            return _divided(topi.sum(squares, axis=axes, keepdims=attrs.keepdims), count)
+
+        return context.te(compute, data, mean)
+
+
+def std(
+    data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+) -> Call:
+    """Return the standard deviation over axes."""
+    return build("sqrt", build("variance", data, axis, keepdims, exclude, unbiased))
+
+
+def mean_variance(
+    data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+) -> Tuple:
+    """Return the mean and the variance over axes."""
+    kept = build("mean", data, axis, True, exclude)
+    mean = kept if keepdims else build("mean", data, axis, keepdims, exclude)
+    return Tuple([mean, build("variance", data, axis, keepdims, exclude, unbiased, with_mean=kept)])
+
+
+def mean_std(data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Tuple:
+    """Return the mean and the standard deviation over axes."""
+    mean, variance = mean_variance(data, axis, keepdims, exclude).fields
+    return Tuple([mean, build("sqrt", variance)])
+
+
+def logsumexp(data: Expr, axis: Any = None, keepdims: bool = False) -> Call:
+    """Return the logarithm of the sum of exponentials over axes, without overflow."""
+    largest = build("max", data, axis, True)
+    total = build("sum", build("exp", data - largest), axis, True)
+    result = build("log", total) + largest
+    return result if keepdims else build("squeeze", result, axis=axis)
