@@ -112,7 +112,9 @@ def _resize(context: Any, attrs: Any, rank: int, data: relax.Expr, target: Seque
     tensors = [] if isinstance(region, list) else [region]
 
     def compute(x: te.Tensor, sizes: list[Any], roi: list[te.Tensor]) -> te.Tensor:
-        bounds = [[roi[0](i).astype(wide) if roi else tirx.const(region[i], wide) for i in pair] for pair in _REGION[rank]]
+        bounds = [
+            [roi[0](i).astype(wide) if roi else tirx.const(region[i], wide) for i in pair] for pair in _REGION[rank]
+        ]
         return resized(how, x, axes, SPATIAL[rank], sizes, [(b[0], b[1]) for b in bounds], attrs.out_dtype)
 
     return context.te(compute, data, [dims.as_expr(t) for t in target], tensors)
@@ -180,7 +182,9 @@ def _resize_operator(rank: int, attrs: type[Attrs], doc: str) -> None:
 
 _resize_operator(1, Resize1DAttrs, "Sequences resized to size, which is (width).")
 _resize_operator(
-    2, Resize2DAttrs, "Images resized to size, which is (height, width). A size that is an expression is read at run time."
+    2,
+    Resize2DAttrs,
+    "Images resized to size, which is (height, width). A size that is an expression is read at run time.",
 )
 _resize_operator(3, Resize3DAttrs, "Volumes resized to size, which is (depth, height, width).")
 
@@ -220,8 +224,15 @@ class CropAndResizeAttrs(Attrs):
     out_dtype: DType = ""
 
 
-@operator("image.crop_and_resize", "data", "boxes", "box_indices", attrs=CropAndResizeAttrs, level=5,
-          pattern=OpPattern.INJECTIVE)
+@operator(
+    "image.crop_and_resize",
+    "data",
+    "boxes",
+    "box_indices",
+    attrs=CropAndResizeAttrs,
+    level=5,
+    pattern=OpPattern.INJECTIVE,
+)
 class CropAndResize:
     """Boxes cut out of images and resized to crop_size.
 
@@ -350,7 +361,9 @@ class GridSample:
     def lower(context: Any, attrs: GridSampleAttrs, data: relax.Expr, grid: relax.Expr) -> Any:
         images, points = context.shape(data), context.shape(grid)
         name = context.current.name
-        context.require_equal(points[1], len(images) - 2, f"{name}: grid must have {{expected}} coordinates, not {{actual}}")
+        context.require_equal(
+            points[1], len(images) - 2, f"{name}: grid must have {{expected}} coordinates, not {{actual}}"
+        )
         context.require_equal(
             points[0], images[0], f"{name}: the batches differ: {{expected}} of data and {{actual}} of grid"
         )
@@ -404,7 +417,11 @@ class Dilation2DAttrs(Attrs):
 
 
 def _dilation_numbers(attrs: Dilation2DAttrs) -> tuple[list[int], list[int], list[int]]:
-    return positive(attrs.strides, 2, "strides"), positive(attrs.dilations, 2, "dilations"), padding_of(attrs.padding, 2)
+    return (
+        positive(attrs.strides, 2, "strides"),
+        positive(attrs.dilations, 2, "dilations"),
+        padding_of(attrs.padding, 2),
+    )
 
 
 @operator("image.dilation2d", "data", "weight", attrs=Dilation2DAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)

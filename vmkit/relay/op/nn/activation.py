@@ -86,7 +86,9 @@ class LeakyRelu:
     @staticmethod
     def compute(attrs: LeakyReluAttrs, data: te.Tensor) -> te.Tensor:
         slope = tirx.const(attrs.alpha, data.dtype)
-        return te.compute(data.shape, lambda *i: tirx.Select(data(*i) > 0, data(*i), data(*i) * slope), name="leaky_relu")
+        return te.compute(
+            data.shape, lambda *i: tirx.Select(data(*i) > 0, data(*i), data(*i) * slope), name="leaky_relu"
+        )
 
 
 @attrs_node("relay.attrs.PReluAttrs")
@@ -115,9 +117,7 @@ class PRelu:
         at = lower_along_axis(context, attrs.axis, data, alpha=alpha)
 
         def compute(x: te.Tensor, slope: te.Tensor) -> te.Tensor:
-            return te.compute(
-                x.shape, lambda *i: tirx.Select(x(*i) > 0, x(*i), x(*i) * slope(i[at])), name="prelu"
-            )
+            return te.compute(x.shape, lambda *i: tirx.Select(x(*i) > 0, x(*i), x(*i) * slope(i[at])), name="prelu")
 
         return context.te(compute, data, alpha)
 
@@ -142,15 +142,15 @@ class BiasAdd:
     def relation(attrs: BiasAddAttrs, data: Type, bias: Type) -> Type:
         along_axis(attrs.axis, data, bias=bias)
         if data.dtype != bias.dtype:
-            raise TypeCheckError(f"data and bias have different data types: {data.dtype} and {bias.dtype}; cast one of them")
+            raise TypeCheckError(
+                f"data and bias have different data types: {data.dtype} and {bias.dtype}; cast one of them"
+            )
         return data
 
     @staticmethod
     def lower(context: Any, attrs: BiasAddAttrs, data: relax.Expr, bias: relax.Expr) -> Any:
         at = lower_along_axis(context, attrs.axis, data, bias=bias)
-        return context.te(
-            lambda x, b: te.compute(x.shape, lambda *i: x(*i) + b(i[at]), name="bias_add"), data, bias
-        )
+        return context.te(lambda x, b: te.compute(x.shape, lambda *i: x(*i) + b(i[at]), name="bias_add"), data, bias)
 
 
 @attrs_node("relay.attrs.SoftmaxAttrs")

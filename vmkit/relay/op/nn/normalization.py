@@ -30,8 +30,17 @@ class BatchNormAttrs(Attrs):
     scale: Bool = True
 
 
-@operator("nn.batch_norm", "data", "gamma", "beta", "moving_mean", "moving_var", attrs=BatchNormAttrs, level=1,
-          pattern=OpPattern.BROADCAST)
+@operator(
+    "nn.batch_norm",
+    "data",
+    "gamma",
+    "beta",
+    "moving_mean",
+    "moving_var",
+    attrs=BatchNormAttrs,
+    level=1,
+    pattern=OpPattern.BROADCAST,
+)
 class BatchNorm:
     """``(data - mean) / sqrt(var + epsilon) * gamma + beta`` along an axis, by the statistics given.
 
@@ -180,7 +189,9 @@ def _affine(attrs: Any, value: Any, gamma: Any, beta: Any) -> Any:
     return value + beta.astype(wide) if attrs.center else value
 
 
-def _normalize_over(attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+def _normalize_over(
+    attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor
+) -> te.Tensor:
     moments = _Moments(data, axes)
 
     def element(*index: Any) -> Any:
@@ -190,8 +201,9 @@ def _normalize_over(attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, g
     return te.compute(data.shape, element, name="normalized")
 
 
-@operator("nn.layer_norm", "data", "gamma", "beta", attrs=LayerNormAttrs, level=1,
-          pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.layer_norm", "data", "gamma", "beta", attrs=LayerNormAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
 class LayerNorm:
     """The data normalized along one axis, then scaled by gamma and shifted by beta."""
 
@@ -204,8 +216,15 @@ class LayerNorm:
         return context.te(lambda *v: _normalize_over(attrs, [at], at, *v), data, gamma, beta)
 
 
-@operator("nn.instance_norm", "data", "gamma", "beta", attrs=InstanceNormAttrs, level=1,
-          pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.instance_norm",
+    "data",
+    "gamma",
+    "beta",
+    attrs=InstanceNormAttrs,
+    level=1,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+)
 class InstanceNorm:
     """The data normalized over all axes but the batch (axis 0) and the given one."""
 
@@ -219,8 +238,9 @@ class InstanceNorm:
         return context.te(lambda *v: _normalize_over(attrs, axes, at, *v), data, gamma, beta)
 
 
-@operator("nn.group_norm", "data", "gamma", "beta", attrs=GroupNormAttrs, level=1,
-          pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.group_norm", "data", "gamma", "beta", attrs=GroupNormAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
 class GroupNorm:
     """The data normalized over groups of channels and all axes but the batch (axis 0) and the channels."""
 

@@ -67,9 +67,7 @@ def _padded_type(pad_width: Any, data: Type) -> TensorType:
     return TensorType([dims.add(d, b + a) for d, (b, a) in zip(source.shape, widths, strict=True)], source.dtype)
 
 
-def _padded(
-    data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: str, value: Any
-) -> te.Tensor:
+def _padded(data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: str, value: Any) -> te.Tensor:
     """Return the padded tensor; `value` is asked for the element outside of it in constant mode."""
     dtype = str(data.dtype)
 
@@ -193,13 +191,13 @@ class DynPad:
         return TensorType([AnyDim()] * rank, source.dtype)
 
     @staticmethod
-    def lower(
-        context: Any, attrs: PadAttrs, data: relax.Expr, pad_width: relax.Expr, pad_value: relax.Expr
-    ) -> Any:
+    def lower(context: Any, attrs: PadAttrs, data: relax.Expr, pad_width: relax.Expr, pad_value: relax.Expr) -> Any:
         have = context.shape(data)
         for actual, expected in zip(context.shape(pad_width), (len(have), 2), strict=True):
             context.require_equal(
-                actual, expected, "dyn.nn.pad: pad_width must hold two values for each dimension: {actual} is not {expected}"
+                actual,
+                expected,
+                "dyn.nn.pad: pad_width must hold two values for each dimension: {actual} is not {expected}",
             )
 
         def sizes(widths: te.Tensor, shape: list[Any]) -> te.Tensor:
