@@ -9,7 +9,7 @@ from tvm import relax, te, tirx, topi
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.types import IncompleteType, TensorType, TupleType, Type
+from ...ir.types import IncompleteType, TupleType, Type
 from ..attrs import Attrs, Bool, Float, Int, Ints, attrs_node
 from ..axis import resolve_axes, resolve_axis
 from ..elementwise import require_tensor

@@ -30,7 +30,7 @@ __all__ = [
 def window_builder(
     name: str, inputs: Sequence[str], rank: int, *, keep_padding: bool = False, **parameters: Any
 ) -> Callable[..., Expr]:
-    """Return the builder of an operator with a window: numbers may stand for all axes, padding becomes that of all sides.
+    """Return the builder of an operator with a window, in whose calls one number may stand for all axes.
 
     Parameters
     ----------
