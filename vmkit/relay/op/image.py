@@ -198,8 +198,8 @@ class DynResize2D:
     @staticmethod
     def relation(attrs: Resize2DAttrs, data: Type, size: Type, roi: Type) -> Type:
         wanted, region = require_tensor(size, "size"), require_tensor(roi, "roi")
-        if len(wanted.shape) != 1 or wanted.shape[0] != 2 or not wanted.dtype.startswith(("int", "uint")):
-            raise TypeCheckError(f"size must be a vector of two integers, not {wanted}")
+        if len(wanted.shape) != 1 or wanted.shape[0] != 2:
+            raise TypeCheckError(f"size must be a vector of two elements, not {wanted}")
         if len(region.shape) != 1 or not region.dtype.startswith("float"):
             raise TypeCheckError(f"roi must be a float vector, not {region}")
         return _resized_type(attrs, 2, data, [AnyDim(), AnyDim()])

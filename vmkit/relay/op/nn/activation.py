@@ -13,6 +13,7 @@ from ...ir.expr import Expr, TupleGetItem
 from ...ir.types import IncompleteType, TensorType, TupleType, Type
 from ..attrs import Attrs, Float, Int, attrs_node
 from ..axis import resolve_axis
+from ..broadcast import broadcast_indices
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .precision import accumulator, as_dtype
@@ -149,8 +150,25 @@ class BiasAdd:
 
     @staticmethod
     def lower(context: Any, attrs: BiasAddAttrs, data: relax.Expr, bias: relax.Expr) -> Any:
-        at = lower_along_axis(context, attrs.axis, data, bias=bias)
-        return context.te(lambda x, b: te.compute(x.shape, lambda *i: x(*i) + b(i[at]), name="bias_add"), data, bias)
+        shape, (size,) = context.shape(data), context.shape(bias)
+        at = resolve_axis(attrs.axis, len(shape))
+        whole = size
+        if not isinstance(size, int):
+            whole = shape[at]
+            # An unknown bias may be a single element, for bias_add was an addition that broadcasts.
+            size_or_one = dims.select(size == 1, shape[at], size)
+            message = f"nn.bias_add: bias has {{actual}} elements, but axis {at} of the data {{expected}}"
+            context.require_equal(size_or_one, shape[at], message)
+        else:
+            lower_along_axis(context, attrs.axis, data, bias=bias)
+
+        def compute(x: te.Tensor, b: te.Tensor, size: list[Any], whole: list[Any]) -> te.Tensor:
+            def element(*i: Any) -> Any:
+                return x(*i) + b(*broadcast_indices(size, whole, [i[at]]))
+
+            return te.compute(x.shape, element, name="bias_add")
+
+        return context.te(compute, data, bias, [size], [whole])
 
 
 @attrs_node("relay.attrs.SoftmaxAttrs")

@@ -343,16 +343,18 @@ class LRN:
     def relation(attrs: LRNAttrs, data: Type) -> Type:
         source = require_tensor(data, "data")
         resolve_axis(attrs.axis, len(source.shape))
-        if attrs.size < 1 or attrs.size % 2 == 0:
-            raise TypeCheckError(f"size must be odd and positive, not {attrs.size}")
+        if attrs.size < 1:
+            raise TypeCheckError(f"size must be positive, not {attrs.size}")
         return source
 
     @staticmethod
     def compute(attrs: LRNAttrs, data: te.Tensor) -> te.Tensor:
         at, dtype = resolve_axis(attrs.axis, len(data.shape)), str(data.dtype)
         wide = accumulator(dtype)
-        before = [attrs.size // 2 if i == at else 0 for i in range(len(data.shape))]
-        padded = topi.nn.pad(data, before, before, 0, name="pad_temp")
+        # Of an even number of neighbours, one more lies behind than before, as in ONNX.
+        before = [(attrs.size - 1) // 2 if i == at else 0 for i in range(len(data.shape))]
+        after = [attrs.size // 2 if i == at else 0 for i in range(len(data.shape))]
+        padded = topi.nn.pad(data, before, after, 0, name="pad_temp")
         k = te.reduce_axis((0, attrs.size), name="k")
 
         def squares(*index: Any) -> Any:

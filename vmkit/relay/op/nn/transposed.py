@@ -97,8 +97,8 @@ class Geometry:
         if len(extra) != rank and not (len(extra) == 2 * rank and extra[:rank] == extra[rank:]):
             raise TypeCheckError(f"output_padding must have {rank} values, not {len(extra)}: {extra}")
         extra = extra[:rank]
-        if any(not 0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilation, strict=True)):
-            raise TypeCheckError(f"output_padding {extra} must be less than the strides {strides}, and not negative")
+        if any(e < 0 for e in extra):
+            raise TypeCheckError(f"output_padding must not be negative: {extra}")
         if attrs.groups < 1:
             raise TypeCheckError(f"groups must be positive, not {attrs.groups}")
         return cls(
