@@ -13,7 +13,7 @@ from ...ir.expr import Expr, TupleGetItem
 from ...ir.types import IncompleteType, TensorType, TupleType, Type
 from ..attrs import Attrs, Float, Int, attrs_node
 from ..axis import resolve_axis
-from ..broadcast import broadcast_indices
+from ..broadcast import broadcast_index
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .precision import accumulator, as_dtype
@@ -164,7 +164,7 @@ class BiasAdd:
 
         def compute(x: te.Tensor, b: te.Tensor, size: list[Any], whole: list[Any]) -> te.Tensor:
             def element(*i: Any) -> Any:
-                return x(*i) + b(*broadcast_indices(size, whole, [i[at]]))
+                return x(*i) + b(*broadcast_index(size, whole, [i[at]]))
 
             return te.compute(x.shape, element, name="bias_add")
 
