@@ -153,10 +153,10 @@ class BiasAdd:
         shape, (size,) = context.shape(data), context.shape(bias)
         at = resolve_axis(attrs.axis, len(shape))
         whole = size
-        if not isinstance(size, int):
+        if not isinstance(size, int) or size == 1:
             whole = shape[at]
-            # An unknown bias may be a single element, for bias_add was an addition that broadcasts.
-            size_or_one = dims.select(size == 1, shape[at], size)
+            # Where a dimension is unknown the bias may be one element, for bias_add was an addition that broadcasts.
+            size_or_one = shape[at] if isinstance(size, int) else dims.select(size == 1, shape[at], size)
             message = f"nn.bias_add: bias has {{actual}} elements, but axis {at} of the data {{expected}}"
             context.require_equal(size_or_one, shape[at], message)
         else:
