@@ -167,6 +167,7 @@ class ModelImporter:
         self.widened: dict[Any, int] = {}
         self.inputs = InputTypes(shape, dtype)
         self.continuations = 0
+        self.function_count = 0
 
     def run(self) -> tuple[tvm.IRModule, dict[str, Any]]:
         """Return the module and the parameters."""
@@ -207,6 +208,11 @@ class ModelImporter:
         variable = Var(name, ty)
         variable.checked_type_ = ty
         return variable
+
+    def new_function(self, name: str) -> GlobalVar:
+        """Return the variable of a new global function, whose definition the caller puts into `functions`."""
+        self.function_count += 1
+        return GlobalVar(f"{name}_{self.function_count}")
 
     # -- graphs
 
