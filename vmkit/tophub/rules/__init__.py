@@ -1,6 +1,7 @@
 """Schedule rules for kernels on a CPU: how loops are ordered, tiled, vectorised and shared among cores.
 
-A rule takes a schedule of one kernel and says whether it applies. :func:`schedule_kernels` tries them in order.
+A rule takes a schedule of one kernel, in which chains of elementwise blocks have been inlined, and says whether it
+applies. :func:`schedule_kernels` tries them in order.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from . import contraction, dot, elementwise
+from .blocks import inline_cheap_blocks
 
 __all__ = ["RULES", "schedule_kernels"]
 
@@ -33,8 +35,10 @@ def schedule_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc:
+    prepared = s_tir.Schedule(function)
+    inline_cheap_blocks(prepared)
     for rule in RULES:
-        schedule = s_tir.Schedule(function)
+        schedule = prepared.copy()
         try:
             applies = rule(schedule, target)
         except s_tir.ScheduleError as error:

@@ -92,8 +92,7 @@ class SingleReduction:
 
 
 def single_reduction(schedule: s_tir.Schedule) -> SingleReduction | None:
-    """Inline what is cheap, and return the kernel's structure if it is that of a single reduction."""
-    inline_cheap_blocks(schedule)
+    """Return the structure of a kernel if it is that of a single reduction."""
     blocks = kernel_blocks(schedule)
     reductions = [b for b in blocks if is_reduction(schedule, b)]
     if len(reductions) != 1:

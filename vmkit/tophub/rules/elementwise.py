@@ -1,11 +1,11 @@
-"""The rule for kernels of any shape: chains inlined, the outer loops shared among cores."""
+"""The rule for kernels of any shape: the outer loops shared among cores."""
 
 from __future__ import annotations
 
 from tvm import s_tir
 from tvm.target import Target
 
-from .blocks import Block, inline_cheap_blocks, is_reduction, kernel_blocks, static_size
+from .blocks import Block, is_reduction, kernel_blocks, static_size
 
 __all__ = ["PARALLEL_SIZE", "schedule", "schedule_spatial"]
 
@@ -15,7 +15,6 @@ PARALLEL_SIZE = 16_384
 
 def schedule(sch: s_tir.Schedule, target: Target) -> bool:
     """Schedule a kernel; applies to every kernel."""
-    inline_cheap_blocks(sch)
     for block in kernel_blocks(sch):
         if is_reduction(sch, block):
             _share_outer_loops(sch, block)

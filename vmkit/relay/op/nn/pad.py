@@ -13,7 +13,7 @@ from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Constant, Expr, const
 from ...ir.types import Any as AnyDim
-from ...ir.types import TensorType, Type
+from ...ir.types import Dim, TensorType, Type
 from ..attrs import Attrs, Nested, Str, attrs_node
 from ..elementwise import require_tensor
 from ..kernel import chosen
@@ -80,30 +80,50 @@ def _padded(
             tests = [c for p in touched for c in (at[p] >= 0, at[p] < data.shape[p])]
             return tirx.if_then_else(tirx.all(*tests), data(*at), value().astype(dtype)) if tests else data(*at)
         for p in touched:
-            at[p] = _MIRRORS[mode](at[p], data.shape[p])
+            at[p] = _MIRRORS[mode](at[p], data.shape[p], _mirrors_once(data.shape[p], before[p], shape[p]))
         return data(*at)
 
     return te.compute([dims.as_expr(d) for d in shape], element, name="T_pad")
+
+
+def _mirrors_once(size: Any, before: Any, whole: Any) -> bool:
+    """Say whether padding is certain not to reach further than the data."""
+    size, whole = dims.simplify(size), dims.simplify(whole)
+    return all(isinstance(v, int) for v in (size, before, whole)) and before < size > whole - size - before
+
+
+def _require_border(context: Any, mode: str, size: Dim, padded: Dim) -> None:
+    """Check at run time that an axis which is padded with its own elements has any."""
+    if mode.lower() == "constant" or dims.equal(size, padded):
+        return
+    message = f"{context.current.name}: an axis of no elements cannot be padded with its own ({mode})"
+    if not isinstance(size, int):
+        context.require(tirx.any(size >= 1, dims.as_expr(padded) == 0), message)
+    elif size == 0:
+        context.require_equal(padded, 0, message)
 
 
 def _is_zero(value: Any) -> bool:
     return isinstance(value, int) and value == 0
 
 
-def _edge(index: Any, size: Any) -> Any:
+def _edge(index: Any, size: Any, once: bool) -> Any:
+    del once
     return tirx.max(tirx.min(index, size - 1), 0)
 
 
-def _reflect(index: Any, size: Any) -> Any:
-    """Mirror at the border elements, which are not repeated."""
-    index = tirx.Select(index < 0, -index, index)
-    return _edge(tirx.Select(index >= size, 2 * size - 2 - index, index), size)
+def _reflect(index: Any, size: Any, once: bool) -> Any:
+    """Mirror at the border elements, which are not repeated; over and over where the padding is wider than the data."""
+    period = 2 * size - 2
+    index = tirx.Select(index < 0, -index, index) if once else tirx.floormod(index, tirx.max(period, 1))
+    return tirx.Select(index >= size, period - index, index)
 
 
-def _symmetric(index: Any, size: Any) -> Any:
+def _symmetric(index: Any, size: Any, once: bool) -> Any:
     """Mirror at the borders: the border elements are repeated."""
-    index = tirx.Select(index < 0, -index - 1, index)
-    return _edge(tirx.Select(index >= size, 2 * size - 1 - index, index), size)
+    period = 2 * size - 1
+    index = tirx.Select(index < 0, -index - 1, index) if once else tirx.floormod(index, tirx.max(period + 1, 1))
+    return tirx.Select(index >= size, period - index, index)
 
 
 _MIRRORS = {"edge": _edge, "reflect": _reflect, "symmetric": _symmetric}
@@ -144,6 +164,8 @@ class Pad:
     @staticmethod
     def lower(context: Any, attrs: PadAttrs, data: relax.Expr, pad_value: relax.Expr) -> Any:
         widths = _widths(attrs.pad_width, len(context.shape(data)))
+        for size, (b, a) in zip(context.shape(data), widths, strict=True):
+            _require_border(context, attrs.pad_mode, size, dims.add(size, b + a))
         tensors, reader = _pad_value(pad_value)
 
         def compute(x: te.Tensor, value: list[te.Tensor]) -> te.Tensor:
@@ -189,6 +211,8 @@ class DynPad:
 
         exprs = [dims.as_expr(d) for d in have]
         shape = context.read_dims(context.te(sizes, pad_width, exprs, name="padded_shape", pattern=OpPattern.OPAQUE))
+        for size, padded in zip(have, shape, strict=True):
+            _require_border(context, attrs.pad_mode, size, padded)
         tensors, reader = _pad_value(pad_value)
 
         def compute(x: te.Tensor, widths: te.Tensor, value: list[te.Tensor], whole: list[Any]) -> te.Tensor:
@@ -213,7 +237,13 @@ class MirrorPad:
         return _padded_type(attrs.pad_width, data)
 
     @staticmethod
-    def compute(attrs: MirrorPadAttrs, data: te.Tensor) -> te.Tensor:
-        widths = _widths(attrs.pad_width, len(data.shape))
-        shape = [dims.add(dims.simplify(d), b + a) for d, (b, a) in zip(data.shape, widths, strict=True)]
-        return _padded(data, shape, [b for b, _ in widths], attrs.mode.lower(), None)
+    def lower(context: Any, attrs: MirrorPadAttrs, data: relax.Expr) -> Any:
+        widths = _widths(attrs.pad_width, len(context.shape(data)))
+        for size, (b, a) in zip(context.shape(data), widths, strict=True):
+            _require_border(context, attrs.mode, size, dims.add(size, b + a))
+
+        def compute(x: te.Tensor) -> te.Tensor:
+            shape = [dims.add(dims.simplify(d), b + a) for d, (b, a) in zip(x.shape, widths, strict=True)]
+            return _padded(x, shape, [b for b, _ in widths], attrs.mode.lower(), None)
+
+        return context.te(compute, data)

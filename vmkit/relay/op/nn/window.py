@@ -18,7 +18,9 @@ __all__ = ["extent", "fitted", "output_size", "pad_spatial", "padding_of", "per_
            "window_builder"]
 
 
-def window_builder(name: str, inputs: Sequence[str], rank: int, **parameters: Any) -> Callable[..., Expr]:
+def window_builder(
+    name: str, inputs: Sequence[str], rank: int, *, keep_padding: bool = False, **parameters: Any
+) -> Callable[..., Expr]:
     """Return the builder of an operator with a window: numbers may stand for all axes, padding becomes that of all sides.
 
     Parameters
@@ -29,6 +31,8 @@ def window_builder(name: str, inputs: Sequence[str], rank: int, **parameters: An
         The names of its inputs, which come first.
     rank : int
         The number of spatial axes.
+    keep_padding : bool
+        Leave the padding as it is given.
     **parameters
         The attributes, in the order and with the defaults of Relay's Python function.
     """
@@ -49,7 +53,8 @@ def window_builder(name: str, inputs: Sequence[str], rank: int, **parameters: An
         for attribute in ("pool_size", "kernel_size", "strides", "dilation", "dilations", "output_padding"):
             if attribute in values:
                 values[attribute] = per_axis(values[attribute], rank)
-        values["padding"] = padding_of(values["padding"], rank)
+        if not keep_padding:
+            values["padding"] = padding_of(values["padding"], rank)
         return entry(name).call(*operands, **values)
 
     build.__name__ = name.rsplit(".", 1)[-1]

@@ -1,0 +1,48 @@
+"""Dimensions: ints, symbols, and the unknown."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import tirx
+
+from vmkit.relay.ir import Any, dims
+
+n, m = tirx.Var("n", "int64"), tirx.Var("m", "int64")
+
+
+def test_arithmetic_folds_ints_and_keeps_the_unknown() -> None:
+    assert dims.add(2, 3) == 5
+    assert dims.floordiv(7, 2) == 3 and dims.ceildiv(7, 2) == 4
+    assert dims.is_any(dims.mul(Any(), 4))
+    assert dims.sub(dims.add(n, 3), n) == 3
+    assert dims.product([n, 0, Any()]) == 0
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (3, 3, True),
+        (3, 4, False),
+        (n, n, True),
+        (n, m, None),
+        (Any(), 3, None),
+        (n, 3, None),
+        (n, dims.add(n, 1), False),
+    ],
+)
+def test_equality_knows_what_it_does_not_know(a: object, b: object, expected: bool | None) -> None:
+    assert dims.equal(a, b) is expected
+
+
+def test_broadcast_of_every_pair() -> None:
+    assert dims.broadcast(1, 5) == 5 and dims.broadcast(5, 1) == 5
+    assert dims.broadcast(4, 5) is None
+    assert dims.broadcast(Any(), 5) == 5
+    assert dims.is_any(dims.broadcast(Any(), Any()))
+    assert dims.broadcast(n, n).same_as(n) and dims.is_any(dims.broadcast(n, m))
+    assert dims.is_any(dims.broadcast(Any(), 1))
+
+
+def test_symbols_come_once_and_are_replaced() -> None:
+    assert dims.symbols([dims.add(n, m), n, 3]) == [n, m]
+    assert dims.substitute(dims.add(n, 1), {n: tirx.IntImm("int64", 4)}) == 5

@@ -1,0 +1,85 @@
+"""Schedule rules keep values, and apply to the kernels that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import tvm
+from tvm import s_tir, te, tirx, topi
+
+from vmkit.tophub import rules
+from vmkit.tophub.rules import contraction, dot, elementwise
+
+TARGET = tvm.target.Target("llvm")
+n = tirx.Var("n", "int64")
+
+
+def conv(stride: int, pad: int) -> Callable[..., te.Tensor]:
+    return lambda x, w: topi.nn.relu(topi.nn.conv2d_nchw(x, w, stride, pad, 1))
+
+
+KERNELS = {
+    "conv 3x3": (conv(1, 1), [(n, 8, 14, 14), (12, 8, 3, 3)], contraction),
+    "conv 1x1, odd width": (conv(1, 0), [(2, 5, 7, 13), (6, 5, 1, 1)], contraction),
+    "conv 7x7, stride 2": (conv(2, 3), [(1, 3, 32, 32), (8, 3, 7, 7)], contraction),
+    "matmul": (lambda a, b: topi.matmul(a, b), [(n, 24), (24, 48)], contraction),
+    "average pool": (lambda x: topi.nn.pool2d(x, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), "avg"), [(n, 4, 9, 9)], None),
+    "max pool": (
+        lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max"),
+        [(n, 4, 32, 32)],
+        elementwise,
+    ),
+    "dense": (lambda x, w: topi.nn.relu(topi.nn.dense(x, w)), [(n, 64), (20, 64)], dot),
+    "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
+    "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
+    "sum of all": (lambda x: topi.sum(x), [(n, 5)], elementwise),
+    "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], elementwise),
+    "chain": (lambda x: topi.tanh(topi.nn.relu(topi.add(x, x))), [(n, 33)], elementwise),
+    "transpose": (lambda x: topi.transpose(x, (1, 0)), [(n, 300)], elementwise),
+    "scalar": (lambda x: topi.exp(x), [()], elementwise),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_scheduled_kernel_keeps_its_values(name: str) -> None:
+    function, shapes, _ = KERNELS[name]
+    plain = kernel(function, shapes)
+    whole = function(*placeholders(shapes)).shape
+    scheduled = rules.schedule_kernels(plain, TARGET)
+    assert scheduled["main"].attrs["tirx.is_scheduled"]
+    for batch in (1, 3):
+        np.testing.assert_allclose(
+            run(scheduled, shapes, whole, batch), run(plain, shapes, whole, batch), rtol=2e-5, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("name", [k for k, (_, _, rule) in KERNELS.items() if rule is not None])
+def test_the_rule_that_applies_is_the_one_for_the_kernel(name: str) -> None:
+    function, shapes, expected = KERNELS[name]
+    schedule = s_tir.Schedule(kernel(function, shapes))
+    rules.inline_cheap_blocks(schedule)
+    first = next(rule for rule in rules.RULES if rule(schedule.copy(), TARGET))
+    assert first.__module__ == expected.__name__
+
+
+def kernel(function: Callable[..., te.Tensor], shapes: Sequence[Sequence[object]]) -> tvm.IRModule:
+    inputs = placeholders(shapes)
+    return tvm.IRModule({"main": te.create_prim_func([*inputs, function(*inputs)])})
+
+
+def placeholders(shapes: Sequence[Sequence[object]]) -> list[te.Tensor]:
+    return [te.placeholder(shape, name=f"x{i}") for i, shape in enumerate(shapes)]
+
+
+def run(
+    mod: tvm.IRModule, shapes: Sequence[Sequence[object]], whole: Sequence[tirx.PrimExpr], batch: int
+) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    sizes = [[batch if d is n else d for d in shape] for shape in shapes]
+    inputs = [tvm.runtime.tensor(rng.standard_normal(s).astype("float32")) for s in sizes]
+    shape = [int(d) if isinstance(d, tirx.IntImm) else batch for d in whole]
+    result = tvm.runtime.tensor(np.zeros(shape, "float32"))
+    tvm.compile(mod, TARGET)["main"](*inputs, result)
+    return result.numpy()

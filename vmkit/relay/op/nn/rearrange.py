@@ -1,0 +1,307 @@
+"""Elements moved between spatial axes, channels and batch, and data spread apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from ....errors import TypeCheckError
+from ...ir import dims
+from ...ir.expr import Expr
+from ...ir.types import TensorType, Type
+from ..attrs import Attrs, Dim, Float, Int, Ints, Nested, Str, attrs_node
+from ..elementwise import require_tensor
+from ..registry import OpPattern, entry, operator
+from .layout import ordered, require_layout, require_rank
+
+__all__: list[str] = []
+
+
+@attrs_node("relay.attrs.SubPixelAttrs")
+class SubPixelAttrs(Attrs):
+    """Attributes of nn.space_to_depth and nn.depth_to_space."""
+
+    block_size: Int = 1
+    layout: Str = "NCHW"
+    mode: Str = "DCR"
+
+
+def _image(attrs: SubPixelAttrs, data: Type) -> tuple[TensorType, str]:
+    """Return the type of an image batch and its axes."""
+    source = require_tensor(data, "data")
+    axes = require_layout(attrs.layout, "NCHW", "layout")
+    require_rank(source, 4, "data")
+    if attrs.block_size < 1:
+        raise TypeCheckError(f"block_size must be positive, not {attrs.block_size}")
+    return source, axes
+
+
+def _require_divides(block: int, size: Dim, what: str) -> None:
+    if isinstance(size, int) and size % block:
+        raise TypeCheckError(f"{block} does not divide the {what}, {size}")
+
+
+def _require_divides_at_run_time(context: Any, block: int, size: Dim, what: str) -> None:
+    if not isinstance(size, int):
+        rest = dims.simplify(tirx.floormod(size, block))
+        context.require_equal(rest, 0, f"{context.current.name}: {block} does not divide the {what}; {{actual}} is left")
+
+
+@operator("nn.space_to_depth", "data", attrs=SubPixelAttrs, level=5, pattern=OpPattern.INJECTIVE)
+class SpaceToDepth:
+    """Blocks of block_size x block_size pixels moved into the channels: block position first, then channel."""
+
+    @staticmethod
+    def build(data: Expr, block_size: int, layout: str = "NCHW") -> Expr:
+        return entry("nn.space_to_depth").call(data, block_size=block_size, layout=layout, mode="")
+
+    @staticmethod
+    def relation(attrs: SubPixelAttrs, data: Type) -> Type:
+        source, axes = _image(attrs, data)
+        n, c, h, w = ordered(source.shape, axes, "NCHW")
+        block = attrs.block_size
+        _require_divides(block, h, "height")
+        _require_divides(block, w, "width")
+        made = [n, dims.mul(c, block * block), dims.floordiv(h, block), dims.floordiv(w, block)]
+        return TensorType(ordered(made, "NCHW", axes), source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: SubPixelAttrs, data: relax.Expr) -> Any:
+        _, _, h, w = ordered(context.shape(data), attrs.layout, "NCHW")
+        _require_divides_at_run_time(context, attrs.block_size, h, "height")
+        _require_divides_at_run_time(context, attrs.block_size, w, "width")
+        return context.te(lambda x: _space_to_depth(attrs, x), data)
+
+
+def _space_to_depth(attrs: SubPixelAttrs, data: te.Tensor) -> te.Tensor:
+    axes, block = attrs.layout, attrs.block_size
+    n, channels, h, w = ordered(data.shape, axes, "NCHW")
+
+    def element(*index: Any) -> Any:
+        i, c, y, x = ordered(index, axes, "NCHW")
+        offset = tirx.floordiv(c, channels)
+        row, column = tirx.floordiv(offset, block), tirx.floormod(offset, block)
+        source = [i, tirx.floormod(c, channels), y * block + row, x * block + column]
+        return data(*ordered(source, "NCHW", axes))
+
+    made = [n, channels * (block * block), tirx.floordiv(h, block), tirx.floordiv(w, block)]
+    return te.compute(ordered(made, "NCHW", axes), element, name="space_to_depth")
+
+
+@operator("nn.depth_to_space", "data", attrs=SubPixelAttrs, level=5, pattern=OpPattern.INJECTIVE)
+class DepthToSpace:
+    """Channels moved into blocks of block_size x block_size pixels.
+
+    In mode DCR the channels are ordered (block position, channel), in mode CDR (channel, block position).
+    """
+
+    @staticmethod
+    def build(data: Expr, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Expr:
+        return entry("nn.depth_to_space").call(data, block_size=block_size, layout=layout, mode=mode)
+
+    @staticmethod
+    def relation(attrs: SubPixelAttrs, data: Type) -> Type:
+        source, axes = _image(attrs, data)
+        if attrs.mode not in ("DCR", "CDR"):
+            raise TypeCheckError(f"mode must be DCR or CDR, not {attrs.mode!r}")
+        n, c, h, w = ordered(source.shape, axes, "NCHW")
+        block = attrs.block_size
+        _require_divides(block * block, c, "channels")
+        made = [n, dims.floordiv(c, block * block), dims.mul(h, block), dims.mul(w, block)]
+        return TensorType(ordered(made, "NCHW", axes), source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: SubPixelAttrs, data: relax.Expr) -> Any:
+        _, channels, _, _ = ordered(context.shape(data), attrs.layout, "NCHW")
+        _require_divides_at_run_time(context, attrs.block_size**2, channels, "channels")
+        return context.te(lambda x: _depth_to_space(attrs, x), data)
+
+
+def _depth_to_space(attrs: SubPixelAttrs, data: te.Tensor) -> te.Tensor:
+    axes, block = attrs.layout, attrs.block_size
+    n, channels, h, w = ordered(data.shape, axes, "NCHW")
+    made = tirx.floordiv(channels, block * block)
+
+    def element(*index: Any) -> Any:
+        i, c, y, x = ordered(index, axes, "NCHW")
+        offset = tirx.floormod(y, block) * block + tirx.floormod(x, block)
+        channel = offset * made + c if attrs.mode == "DCR" else c * (block * block) + offset
+        return data(*ordered([i, channel, tirx.floordiv(y, block), tirx.floordiv(x, block)], "NCHW", axes))
+
+    return te.compute(ordered([n, made, h * block, w * block], "NCHW", axes), element, name="depth_to_space")
+
+
+@attrs_node("relay.attrs.SpaceToBatchNDAttrs")
+class SpaceToBatchNDAttrs(Attrs):
+    """Attributes of nn.space_to_batch_nd."""
+
+    block_shape: Ints = (1, 1)
+    paddings: Nested
+    pad_value: Float = 0.0
+
+
+@attrs_node("relay.attrs.BatchToSpaceNDAttrs")
+class BatchToSpaceNDAttrs(Attrs):
+    """Attributes of nn.batch_to_space_nd."""
+
+    block_shape: Ints = (1, 1)
+    crops: Nested
+
+
+def _blocks(block_shape: Sequence[int], pairs: Any, data: Type, name: str) -> tuple[TensorType, list[int], list[Any]]:
+    """Return the data's type, the blocks and the pairs, each checked."""
+    source, blocks, pairs = require_tensor(data, "data"), list(block_shape), [list(p) for p in pairs]
+    if len(source.shape) <= len(blocks):
+        raise TypeCheckError(f"{len(blocks)} blocks need as many spatial dimensions after the batch: {source}")
+    if any(b < 1 for b in blocks):
+        raise TypeCheckError(f"block_shape must be positive, not {blocks}")
+    if len(pairs) != len(blocks) or any(len(p) != 2 or min(p) < 0 for p in pairs):
+        raise TypeCheckError(f"{name} must hold two numbers, none negative, for each of {len(blocks)} blocks: {pairs}")
+    return source, blocks, pairs
+
+
+@operator("nn.space_to_batch_nd", "data", attrs=SpaceToBatchNDAttrs, level=5, pattern=OpPattern.INJECTIVE)
+class SpaceToBatchND:
+    """Padded spatial axes cut into blocks, whose positions become the outer part of the batch."""
+
+    @staticmethod
+    def build(data: Expr, block_shape: Any, paddings: Any, pad_value: float = 0) -> Expr:
+        values = {"block_shape": block_shape, "paddings": paddings, "pad_value": pad_value}
+        return entry("nn.space_to_batch_nd").call(data, **values)
+
+    @staticmethod
+    def relation(attrs: SpaceToBatchNDAttrs, data: Type) -> Type:
+        source, blocks, paddings = _blocks(attrs.block_shape, attrs.paddings, data, "paddings")
+        batch, *rest = source.shape
+        padded = [dims.add(d, b + a) for d, (b, a) in zip(rest, paddings, strict=False)]
+        for block, size in zip(blocks, padded, strict=True):
+            _require_divides(block, size, "padded size")
+        cut = [dims.floordiv(d, b) for d, b in zip(padded, blocks, strict=True)]
+        return TensorType([dims.mul(batch, reduce(mul, blocks, 1)), *cut, *rest[len(blocks) :]], source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: SpaceToBatchNDAttrs, data: relax.Expr) -> Any:
+        _, *rest = context.shape(data)
+        for block, size, (before, after) in zip(attrs.block_shape, rest, attrs.paddings, strict=False):
+            _require_divides_at_run_time(context, block, dims.add(size, before + after), "padded size")
+        return context.te(lambda x: _space_to_batch(attrs, x), data)
+
+
+def _space_to_batch(attrs: SpaceToBatchNDAttrs, data: te.Tensor) -> te.Tensor:
+    blocks, paddings = list(attrs.block_shape), [list(p) for p in attrs.paddings]
+    batch, *rest = data.shape
+    cut = [tirx.floordiv(d + (b + a), k) for d, (b, a), k in zip(rest, paddings, blocks, strict=False)]
+
+    def element(n: Any, *index: Any) -> Any:
+        offset, at, tests = tirx.floordiv(n, batch), list(index), []
+        for i in reversed(range(len(blocks))):
+            at[i] = index[i] * blocks[i] + tirx.floormod(offset, blocks[i]) - paddings[i][0]
+            offset = tirx.floordiv(offset, blocks[i])
+            if any(paddings[i]):
+                tests += [at[i] >= 0, at[i] < rest[i]]
+        read = data(tirx.floormod(n, batch), *at)
+        return tirx.if_then_else(tirx.all(*tests), read, tirx.const(attrs.pad_value, data.dtype)) if tests else read
+
+    shape = [batch * reduce(mul, blocks, 1), *cut, *rest[len(blocks) :]]
+    return te.compute(shape, element, name="space_to_batch_nd")
+
+
+@operator("nn.batch_to_space_nd", "data", attrs=BatchToSpaceNDAttrs, level=5, pattern=OpPattern.INJECTIVE)
+class BatchToSpaceND:
+    """The outer part of the batch moved into blocks on the spatial axes, which are then cropped."""
+
+    @staticmethod
+    def build(data: Expr, block_shape: Any, crops: Any) -> Expr:
+        return entry("nn.batch_to_space_nd").call(data, block_shape=block_shape, crops=crops)
+
+    @staticmethod
+    def relation(attrs: BatchToSpaceNDAttrs, data: Type) -> Type:
+        source, blocks, crops = _blocks(attrs.block_shape, attrs.crops, data, "crops")
+        batch, *rest = source.shape
+        count = reduce(mul, blocks, 1)
+        _require_divides(count, batch, "batch")
+        sizes = []
+        for size, block, (before, after) in zip(rest, blocks, crops, strict=False):
+            whole = dims.mul(size, block)
+            if isinstance(whole, int) and whole < before + after:
+                raise TypeCheckError(f"crops {before} and {after} take away more than the {whole} elements of an axis")
+            sizes.append(dims.sub(whole, before + after))
+        return TensorType([dims.floordiv(batch, count), *sizes, *rest[len(blocks) :]], source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: BatchToSpaceNDAttrs, data: relax.Expr) -> Any:
+        batch, *rest = context.shape(data)
+        _require_divides_at_run_time(context, reduce(mul, attrs.block_shape, 1), batch, "batch")
+        for size, block, (before, after) in zip(rest, attrs.block_shape, attrs.crops, strict=False):
+            if not isinstance(size, int) and before + after > 0:
+                context.require(
+                    dims.as_expr(dims.mul(size, block)) >= before + after,
+                    f"nn.batch_to_space_nd: crops {before} and {after} take away more than an axis has",
+                )
+        return context.te(lambda x: _batch_to_space(attrs, x), data)
+
+
+def _batch_to_space(attrs: BatchToSpaceNDAttrs, data: te.Tensor) -> te.Tensor:
+    blocks, crops = list(attrs.block_shape), [list(c) for c in attrs.crops]
+    batch, *rest = data.shape
+    made = tirx.floordiv(batch, reduce(mul, blocks, 1))
+    sizes = [d * k - (b + a) for d, k, (b, a) in zip(rest, blocks, crops, strict=False)]
+
+    def element(n: Any, *index: Any) -> Any:
+        offset: Any = tirx.IntImm("int64", 0)
+        at = list(index)
+        for i, block in enumerate(blocks):
+            position = index[i] + crops[i][0]
+            offset = offset * block + tirx.floormod(position, block)
+            at[i] = tirx.floordiv(position, block)
+        return data(offset * made + n, *at)
+
+    return te.compute([made, *sizes, *rest[len(blocks) :]], element, name="batch_to_space_nd")
+
+
+@attrs_node("relay.attrs.DilateAttrs")
+class DilateAttrs(Attrs):
+    """Attributes of nn.dilate."""
+
+    strides: Ints = (1, 1)
+    dilation_value: Float = 0.0
+
+
+def _dilated(size: Dim, stride: int) -> Dim:
+    if stride == 1 or (isinstance(size, int) and size == 0):
+        return size
+    spread = dims.add(dims.mul(dims.sub(size, 1), stride), 1)
+    return spread if isinstance(spread, int) else dims.maximum(spread, 0)
+
+
+@operator("nn.dilate", "data", attrs=DilateAttrs, level=10, pattern=OpPattern.INJECTIVE)
+class Dilate:
+    """The data with ``stride - 1`` elements put between any two of an axis."""
+
+    @staticmethod
+    def build(data: Expr, strides: Any, dilation_value: float = 0.0) -> Expr:
+        return entry("nn.dilate").call(data, strides=strides, dilation_value=dilation_value)
+
+    @staticmethod
+    def relation(attrs: DilateAttrs, data: Type) -> Type:
+        source, strides = require_tensor(data, "data"), list(attrs.strides)
+        if len(strides) != len(source.shape) or any(s < 1 for s in strides):
+            raise TypeCheckError(f"strides must be positive, one for each of {len(source.shape)} dimensions: {strides}")
+        return TensorType([_dilated(d, s) for d, s in zip(source.shape, strides, strict=True)], source.dtype)
+
+    @staticmethod
+    def compute(attrs: DilateAttrs, data: te.Tensor) -> te.Tensor:
+        strides = list(attrs.strides)
+        shape = [_dilated(dims.simplify(d), s) for d, s in zip(data.shape, strides, strict=True)]
+
+        def element(*index: Any) -> Any:
+            at = [tirx.floordiv(i, s) if s > 1 else i for i, s in zip(index, strides, strict=True)]
+            tests = [tirx.floormod(i, s) == 0 for i, s in zip(index, strides, strict=True) if s > 1]
+            value = tirx.const(attrs.dilation_value, data.dtype)
+            return tirx.if_then_else(tirx.all(*tests), data(*at), value) if tests else data(*at)
+
+        return te.compute([dims.as_expr(d) for d in shape], element, name="dilate")
