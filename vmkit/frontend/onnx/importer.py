@@ -17,8 +17,9 @@ from . import families
 from .check import check_model, node_name, opset_versions, sorted_nodes
 from .context import Context
 from .dtype import numpy_tensor
+from .fold import fold_symbolic
 from .inputs import InputTypes
-from .known import constant, fold_symbolic, is_symbolic, known_value
+from .known import constant, is_symbolic, known_value
 from .load import load_model
 from .outcome import Failure, Fork, Outcome, then
 from .reference import Attributes, evaluate

@@ -146,7 +146,7 @@ class InputTypes:
 
 
 def _is_shape(given: Any) -> bool:
-    return isinstance(given, Sequence) and not isinstance(given, str | bytes) or hasattr(given, "__array__")
+    return (isinstance(given, Sequence) and not isinstance(given, str | bytes)) or hasattr(given, "__array__")
 
 
 def _same(a: Dim, b: Dim) -> bool:

@@ -85,7 +85,7 @@ def _batched(ctx: Context, a: Expr, b: Expr) -> Expr:
     stack = []
     for x, y in zip(left[:-2], right[:-2], strict=True):
         joined = dims.broadcast(x, y)
-        if joined is None or dims.is_any(joined) and rank > 3:
+        if joined is None or (dims.is_any(joined) and rank > 3):
             ctx.fail(f"the leading dimensions {x} and {y} of the factors cannot be broadcast at import")
         stack.append(joined)
     a, b = (_stack(ctx, v, own, stack) for v, own in ((a, left), (b, right)))

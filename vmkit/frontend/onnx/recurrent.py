@@ -11,11 +11,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import GlobalVar
 
 from ... import relay
 from ...relay.ir import Any as AnyDim
-from ...relay.ir import Call, Constant, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
+from ...relay.ir import (
+    Call,
+    Constant,
+    Dim,
+    Expr,
+    Function,
+    FuncType,
+    If,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Var,
+    dims,
+)
 from .activation import elu, hard_sigmoid, softplus, softsign, thresholded_relu
 from .context import Context
 from .elementwise import binary
