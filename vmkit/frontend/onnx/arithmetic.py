@@ -16,7 +16,9 @@ from ...relay.ir import Dim, dims
 __all__ = ["ELEMENTWISE", "exact_division", "maximum", "minimum", "truncated_remainder", "unequal"]
 
 
-def _comparison(decide: Callable[[Dim, Dim], bool | None], holds: Callable[[Any, Any], Any]) -> Callable[[Dim, Dim], Dim]:
+def _comparison(
+    decide: Callable[[Dim, Dim], bool | None], holds: Callable[[Any, Any], Any]
+) -> Callable[[Dim, Dim], Dim]:
     """Return a comparison as 0 or 1, decided at once if no size could change it."""
 
     def compare(a: Dim, b: Dim) -> Dim:

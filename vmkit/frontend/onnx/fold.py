@@ -38,8 +38,10 @@ def fold_symbolic(
     if sum(v.size for v in values if v is not None) > _LIMIT:
         return None
     attributes = Attributes(node)
+    first = values[0]
+    assert first is not None, "an operator that is folded here has its first input"
     if node.op_type == "Cast":
-        return _cast(values[0], dtype_name(attributes["to"], "Cast"))
+        return _cast(first, dtype_name(attributes["to"], "Cast"))
     if node.op_type in ELEMENTWISE:
         return _elementwise(node, values, dtypes, attributes)
     if node.op_type in _REDUCTIONS:
@@ -49,7 +51,7 @@ def fold_symbolic(
     if node.op_type == "Range":
         return _range(values, dtypes)
     if node.op_type == "Size":
-        return sizes(np.int64(values[0].size))
+        return sizes(np.int64(first.size))
     return None
 
 
@@ -60,7 +62,7 @@ def _range(values: Sequence[Any], dtypes: Sequence[str | None]) -> Expr | None:
     count = dims.sub(limit, start) if delta == 1 else dims.ceildiv(dims.sub(limit, start), delta)
     if not isinstance(count, int) or count > _LIMIT:
         return None
-    return sizes([dims.add(start, i * delta) for i in range(max(count, 0))], dtypes[0])
+    return sizes([dims.add(start, i * delta) for i in range(max(count, 0))], str(dtypes[0]))
 
 
 # -- nodes that only move elements: run on their positions
@@ -78,7 +80,7 @@ def _move(node: onnx.NodeProto, version: int, values: Sequence[Any], dtypes: Seq
     """Let the reference implementation move positions in a pool of elements, and look the elements up afterwards."""
     moved = _MOVED.get(node.op_type, (0,))
     pool: list[Any] = []
-    positions = []
+    positions: list[np.ndarray | None] = []
     for index, value in enumerate(values):
         if value is None:
             positions.append(None)
@@ -94,7 +96,7 @@ def _move(node: onnx.NodeProto, version: int, values: Sequence[Any], dtypes: Seq
         return None
     picked = np.empty(results[0].size, dtype=object)
     picked[:] = [pool[i] for i in results[0].ravel().tolist()]
-    return sizes(picked.reshape(results[0].shape), dtypes[moved[0] if moved else 0])
+    return sizes(picked.reshape(results[0].shape), str(dtypes[moved[0] if moved else 0]))
 
 
 # -- arithmetic
@@ -104,7 +106,9 @@ _LOGICAL = {"And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", 
 _VARIADIC = {"Max", "Min", "Sum"}
 
 
-def _elementwise(node: onnx.NodeProto, values: Sequence[Any], dtypes: Sequence[str | None], attributes: Any) -> Expr | None:
+def _elementwise(
+    node: onnx.NodeProto, values: Sequence[Any], dtypes: Sequence[str | None], attributes: Any
+) -> Expr | None:
     function = ELEMENTWISE[node.op_type]
     result_dtype = "bool" if node.op_type in _LOGICAL else str(dtypes[-1])
     if node.op_type == "Mod" and attributes.get("fmod", 0):

@@ -15,7 +15,7 @@ from tvm import ir
 from ...relay.ir import Call, Constant, Expr, TensorType, dims
 from ...relay.op import build
 
-__all__ = ["constant", "is_symbolic", "known_value", "sizes"]
+__all__ = ["constant", "is_symbolic", "known_value", "sizes", "value_of"]
 
 
 def constant(array: np.ndarray) -> Constant:
@@ -33,6 +33,11 @@ def sizes(values: Any, dtype: str = "int64") -> Expr:
     return expr
 
 
+def value_of(constant: Constant) -> np.ndarray:
+    """Return the array that a constant holds, without a copy where numpy can share the memory."""
+    return constant.data.numpy() if str(constant.data.dtype) == "bfloat16" else np.from_dlpack(constant.data)
+
+
 def is_symbolic(expr: Any) -> bool:
     """Say whether an expression is an array with symbolic integers in it."""
     return isinstance(expr, Call) and isinstance(expr.op, ir.Op) and expr.op.name == "size_tensor"
@@ -41,8 +46,7 @@ def is_symbolic(expr: Any) -> bool:
 def known_value(expr: Any) -> np.ndarray | None:
     """Return the value of an expression, as an object array if symbolic integers are in it; None if it is not known."""
     if isinstance(expr, Constant):
-        array = expr.data.numpy() if str(expr.data.dtype) == "bfloat16" else np.from_dlpack(expr.data)
-        return array
+        return value_of(expr)
     if is_symbolic(expr):
         shape = [int(d) for d in expr.attrs.shape]
         array = np.empty(len(expr.attrs.values), dtype=object)

@@ -10,7 +10,7 @@ from ... import relay
 from ...relay.ir import Constant, Expr, dims
 from .context import Context
 from .elementwise import binary
-from .known import constant
+from .known import constant, value_of
 from .layout import to_shape
 from .registry import converter
 
@@ -43,12 +43,8 @@ def gemm(
 def _dense(ctx: Context, a: Expr, b: Expr, *, is_transposed: bool) -> Expr:
     """Return the product of two matrices by Relay's dense, whose weight is transposed."""
     if not is_transposed:
-        b = constant(np.ascontiguousarray(_array(b).T)) if isinstance(b, Constant) else relay.transpose(b, [1, 0])
+        b = constant(np.ascontiguousarray(value_of(b).T)) if isinstance(b, Constant) else relay.transpose(b, [1, 0])
     return relay.nn.dense(a, b)
-
-
-def _array(value: Constant) -> np.ndarray:
-    return value.data.numpy()
 
 
 @converter("MatMul")

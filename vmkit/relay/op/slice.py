@@ -45,9 +45,7 @@ class StridedSlice:
     """
 
     @staticmethod
-    def build(
-        data: Expr, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end"
-    ) -> Expr:
+    def build(data: Expr, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end") -> Expr:
         begin, end, strides = constant_list(begin), constant_list(end), constant_list(strides)
         if not any(isinstance(v, Expr) for v in (begin, end, strides)):
             strides = [1] if strides is None else strides
@@ -174,14 +172,17 @@ class DynStridedSlice:
         count = vectors[0].shape[0]
         if vectors[1].shape[0] != count or vectors[2].shape[0] > count or count > len(source.shape):
             lengths = ", ".join(str(v.shape[0]) for v in vectors)
-            raise TypeCheckError(
-                f"begin, end and strides have {lengths} elements for {len(source.shape)} dimensions"
-            )
+            raise TypeCheckError(f"begin, end and strides have {lengths} elements for {len(source.shape)} dimensions")
         return TensorType([AnyDim()] * count + list(source.shape)[count:], source.dtype)
 
     @staticmethod
     def lower(
-        context: Any, attrs: StridedSliceAttrs, data: relax.Expr, begin: relax.Expr, end: relax.Expr, strides: relax.Expr
+        context: Any,
+        attrs: StridedSliceAttrs,
+        data: relax.Expr,
+        begin: relax.Expr,
+        end: relax.Expr,
+        strides: relax.Expr,
     ) -> Any:
         shape = context.shape(data)
         (count,), (given,) = context.shape(begin), context.shape(strides)
