@@ -13,7 +13,14 @@ from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import require_tensor
 from .registry import OpPattern, operator
 
-__all__ = ["broadcast_dim", "broadcast_index", "broadcast_lowering", "broadcast_result", "broadcast_shapes", "pad_shapes"]
+__all__ = [
+    "broadcast_dim",
+    "broadcast_index",
+    "broadcast_lowering",
+    "broadcast_result",
+    "broadcast_shapes",
+    "pad_shapes",
+]
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
@@ -136,7 +143,9 @@ def _only(*kinds: str) -> Callable[..., Type]:
     return relation
 
 
-def _binary(name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: int = 1, relation: Any = _broadcast_relation) -> None:
+def _binary(
+    name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: int = 1, relation: Any = _broadcast_relation
+) -> None:
     body = {
         "__doc__": doc + " The inputs are broadcast.",
         "relation": staticmethod(relation),
@@ -194,7 +203,9 @@ _binary("not_equal", lambda a, b: tirx.NE(a, b), "Whether the elements differ.",
 _binary("less", lambda a, b: a < b, "Whether lhs is less.", level=4, relation=_comparison_relation)
 _binary("less_equal", lambda a, b: a <= b, "Whether lhs is less or equal.", level=4, relation=_comparison_relation)
 _binary("greater", lambda a, b: a > b, "Whether lhs is greater.", level=4, relation=_comparison_relation)
-_binary("greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation)
+_binary(
+    "greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation
+)
 
 
 @operator("where", "condition", "x", "y", level=4, pattern=OpPattern.BROADCAST)
@@ -209,4 +220,10 @@ class Where:
 
     @staticmethod
     def lower(context: Any, attrs: Any, condition: relax.Expr, x: relax.Expr, y: relax.Expr) -> Any:
-        return broadcast_lowering(context, lambda c, a, b: tirx.Select(c != 0, a, b) if str(c.ty.dtype) != "bool" else tirx.Select(c, a, b), condition, x, y)
+        return broadcast_lowering(
+            context,
+            lambda c, a, b: tirx.Select(c != 0, a, b) if str(c.ty.dtype) != "bool" else tirx.Select(c, a, b),
+            condition,
+            x,
+            y,
+        )
