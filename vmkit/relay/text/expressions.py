@@ -119,7 +119,8 @@ class ExpressionParser(AttributeParser):
     def binary(self) -> Any:
         """Parse operands joined by operators, all of which associate to the left."""
         start = self.next.start
-        operands, waiting = [self.postfix()], []
+        operands = [self.postfix()]
+        waiting: list[tuple[str, int]] = []
 
         def reduce() -> None:
             name, _ = waiting.pop()
