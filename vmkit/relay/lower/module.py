@@ -183,5 +183,6 @@ class _FunctionLowering:
     def lower_operator(self, made: OpEntry, call: Call, args: list[Value]) -> Value:
         if made.lower is not None:
             return made.lower(self.context, call.attrs, *args)
-        assert made.compute is not None
-        return self.context.te(lambda *tensors: made.compute(call.attrs, *tensors), *args)
+        compute = made.compute
+        assert compute is not None
+        return self.context.te(lambda *tensors: compute(call.attrs, *tensors), *args)
