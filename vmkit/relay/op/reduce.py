@@ -121,14 +121,14 @@ def _count(data: te.Tensor, axes: list[int]) -> Any:
 
 
 def _divided(total: te.Tensor, count: Any) -> te.Tensor:
+    """Return a sum divided by a count; of nothing, that is NaN, and 0 for integers."""
     dtype = str(total.dtype)
-    divisor = count.astype(dtype)
-    floating = dtype.startswith(("float", "bfloat"))
-    if not floating:
-        divisor = tirx.max(divisor, tirx.const(1, dtype))  # an integer mean of nothing is 0, not a trap
-    return te.compute(
-        total.shape, lambda *i: total(*i) / divisor if floating else tirx.truncdiv(total(*i), divisor), name="mean"
-    )
+    if not dtype.startswith(("float", "bfloat")):
+        divisor = tirx.max(count, tirx.IntImm("int64", 1)).astype(dtype)
+        return te.compute(total.shape, lambda *i: tirx.truncdiv(total(*i), divisor), name="mean")
+    if isinstance(count, tirx.IntImm) and count.value == 0:
+        return te.compute(total.shape, lambda *i: tirx.const(float("nan"), dtype), name="mean")
+    return te.compute(total.shape, lambda *i: total(*i) / count.astype(dtype), name="mean")
 
 
 def _wide(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
@@ -144,9 +144,9 @@ def _wide(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
 
 
 def _logical(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
-    """Return a reduction of bool by way of int8: TVM has no extremes of bool, and no vectors of it."""
+    """Return a reduction of bool by way of uint8: TVM has no extremes of bool, and no vectors of it."""
     return lambda data, axis, keepdims: topi.cast(
-        reduce(topi.cast(data, "int8"), axis=axis, keepdims=keepdims), "bool"
+        reduce(topi.cast(data, "uint8"), axis=axis, keepdims=keepdims), "bool"
     )
 
 

@@ -73,7 +73,7 @@ class ScatterElements:
     """The input with updates written: ``out[indices[i][j]][j] = updates[i][j]`` for axis 0, and so on.
 
     reduction joins an update with what is there: "update" replaces it, or "add", "mul", "mean", "min", "max". Negative
-    indices count from the end.
+    indices count from the end. Updates may be larger than indices; the rest is not read.
     """
 
     @staticmethod
@@ -87,8 +87,8 @@ class ScatterElements:
         if source.dtype != values.dtype:
             raise TypeCheckError(f"updates are {values.dtype}, data {source.dtype}; cast one of them")
         for k, (a, b) in enumerate(zip(where.shape, values.shape, strict=True)):
-            if dims.equal(a, b) is False:
-                raise TypeCheckError(f"dimension {k} is {a} in indices and {b} in updates")
+            if isinstance(a, int) and isinstance(b, int) and a > b:
+                raise TypeCheckError(f"dimension {k} is {a} in indices and only {b} in updates")
         return source
 
     @staticmethod
@@ -96,8 +96,9 @@ class ScatterElements:
         shape, where, updates = (context.shape(v) for v in values)
         axis = resolve_axis(attrs.axis, len(shape))
         for k, (a, b) in enumerate(zip(where, updates, strict=True)):
-            message = f"scatter_elements: dimension {k} is {{actual}} in updates and {{expected}} in indices"
-            context.require_equal(b, a, message)
+            if not dims.equal(a, b):
+                message = f"scatter_elements: dimension {k} is {{actual}} in indices and only {{expected}} in updates"
+                context.require_equal(a, dims.minimum(a, b), message)
 
         def body(outputs: list[Any], data: Any, indices: Any, updates: Any) -> None:
             (out,) = outputs
