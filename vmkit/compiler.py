@@ -28,7 +28,7 @@ from .stack import on_deep_stack
 from .surroundings import Surroundings
 from .target import TargetPlan, canonical_target
 
-__all__ = ["VMCompiler", "compile", "load_model"]
+__all__ = ["VMCompiler", "compile", "evaluate", "load_model"]
 
 T = TypeVar("T")
 
@@ -244,8 +244,10 @@ def _relay_module(mod: Any) -> tvm.IRModule:
 
 def _optimize_relay(mod: tvm.IRModule, params: Mapping[str, Any], options: CompilerOptions) -> tvm.IRModule:
     mod = transform.infer_module(bind_params(mod, params))
+    if options.runs("SimplifyInference", 0):
+        mod = transform.simplify_inference(mod)
     if options.runs("FoldConstant", 2):
-        mod = transform.fold_constants(mod, _evaluate)
+        mod = transform.fold_constants(mod, evaluate)
     return mod
 
 
@@ -264,7 +266,7 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
     return _Program(code, plan, signatures, {"checks": lowered.messages})
 
 
-def _evaluate(mod: tvm.IRModule) -> list[Any]:
+def evaluate(mod: tvm.IRModule) -> list[Any]:
     """Return the results of ``main``, a function of nothing, computed on this machine."""
     from .machine import VirtualMachine
 

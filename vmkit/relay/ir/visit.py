@@ -55,7 +55,7 @@ _REBUILD: dict[type, Callable[[Any, list[Any]], Any]] = {
 def rewrite(
     expr: Any,
     substitutions: Mapping[Any, Any],
-    replace: Callable[[Any], Any] | None = None,
+    replace: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
     """Return an expression with parts of it replaced; sharing is kept, and so is what does not change.
 
@@ -66,7 +66,8 @@ def rewrite(
     substitutions : mapping
         Expressions and what stands in their place; nothing below such an expression is looked at.
     replace : callable, optional
-        Takes every other node, its parts replaced already, and returns what shall stand in its place.
+        Takes every other node, its parts replaced already, and the node as it was (which has a type); returns what
+        shall stand in its place.
     """
     done: dict[Any, Any] = dict(substitutions)
     for node in post_order(expr, stop=done):
@@ -76,7 +77,7 @@ def rewrite(
             node_now = _REBUILD[type(node)](node, new)
         else:
             node_now = node
-        done[node] = replace(node_now) if replace is not None else node_now
+        done[node] = replace(node_now, node) if replace is not None else node_now
     return done[expr]
 
 

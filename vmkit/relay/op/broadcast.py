@@ -52,8 +52,10 @@ def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax
 
         return te.compute([dims.as_expr(d) for d in whole], element, name="broadcast")
 
-    same = all(all(dims.equal(a, b) for a, b in zip(p, result, strict=True)) for p in padded)
-    pattern = OpPattern.ELEMWISE if same else OpPattern.BROADCAST
+    # To fusion, an operator that maps the elements of one whole operand is elementwise whatever else it reads; as a
+    # broadcast it would not join the convolution or product before it.
+    whole = any(all(dims.equal(a, b) for a, b in zip(p, result, strict=True)) for p in padded)
+    pattern = OpPattern.ELEMWISE if whole else OpPattern.BROADCAST
     return context.te(compute, list(values), padded, result, pattern=pattern)
 
 
@@ -144,20 +146,38 @@ def _binary(name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: i
 
 
 def _divide(a: Any, b: Any) -> Any:
-    return tirx.div(a, b) if not str(a.ty.dtype).startswith(("float", "bfloat")) else a / b
+    return a / b if _is_floating(a) else tirx.div(a, b)
+
+
+def _is_floating(value: Any) -> bool:
+    return str(value.ty.dtype).startswith(("float", "bfloat"))
+
+
+def _trunc_divide(a: Any, b: Any) -> Any:
+    return tirx.trunc(a / b) if _is_floating(a) else tirx.truncdiv(a, b)
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    return tirx.floor(a / b) if _is_floating(a) else tirx.floordiv(a, b)
+
+
+def _floor_mod(a: Any, b: Any) -> Any:
+    return a - tirx.floor(a / b) * b if _is_floating(a) else tirx.floormod(a, b)
 
 
 def _mod(a: Any, b: Any) -> Any:
-    return tirx.fmod(a, b) if str(a.ty.dtype).startswith(("float", "bfloat")) else tirx.truncmod(a, b)
+    return tirx.fmod(a, b) if _is_floating(a) else tirx.truncmod(a, b)
 
 
 _binary("add", lambda a, b: a + b, "Sum.")
 _binary("subtract", lambda a, b: a - b, "Difference.")
 _binary("multiply", lambda a, b: a * b, "Product.")
 _binary("divide", _divide, "Quotient; of integers, rounded towards zero.")
-_binary("floor_divide", lambda a, b: tirx.floordiv(a, b), "Quotient rounded down.")
-_binary("floor_mod", lambda a, b: tirx.floormod(a, b), "Remainder of the quotient rounded down.")
+_binary("floor_divide", _floor_divide, "Quotient rounded down.")
+_binary("floor_mod", _floor_mod, "Remainder of the quotient rounded down.")
 _binary("mod", _mod, "Remainder of the quotient rounded towards zero.")
+_binary("trunc_divide", _trunc_divide, "Quotient rounded towards zero.")
+_binary("trunc_mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("power", tirx.power, "Power.")
 _binary("maximum", lambda a, b: tirx.max(a, b), "Larger of the two.", level=4)
 _binary("minimum", lambda a, b: tirx.min(a, b), "Smaller of the two.", level=4)

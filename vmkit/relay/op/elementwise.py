@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import te, tirx, topi
 
 from ...errors import TypeCheckError
@@ -36,6 +37,11 @@ def _unary(name: str, compute: Callable[[te.Tensor], te.Tensor], doc: str, *, le
     operator(name, "data", level=level, pattern=OpPattern.ELEMWISE)(type(name, (), body))
 
 
+def _erf(x: te.Tensor) -> te.Tensor:
+    # LLVM has no error function of 16 bits.
+    return topi.cast(topi.erf(topi.cast(x, "float32")), x.dtype) if str(x.dtype) == "float16" else topi.erf(x)
+
+
 def _round_half_away(x: te.Tensor) -> te.Tensor:
     """Relay rounded halves away from zero; TVM's round now goes to even."""
     return te.compute(
@@ -56,7 +62,7 @@ _unary("ceil", topi.ceil, "Round up.", level=3)
 _unary("copy", topi.identity, "A copy of the input.", level=3)
 _unary("cos", topi.cos, "Cosine.")
 _unary("cosh", topi.cosh, "Hyperbolic cosine.")
-_unary("erf", topi.erf, "Gauss error function.")
+_unary("erf", _erf, "Gauss error function.")
 _unary("exp", topi.exp, "Exponential.")
 _unary("floor", topi.floor, "Round down.", level=3)
 _unary("isfinite", topi.isfinite, "Whether each element is finite.", level=3, relation=_to_bool)
@@ -102,6 +108,26 @@ class Cast:
     @staticmethod
     def compute(attrs: CastAttrs, data: te.Tensor) -> te.Tensor:
         return topi.cast(data, attrs.dtype)
+
+
+@operator("reinterpret", "data", attrs=CastAttrs, level=3, pattern=OpPattern.ELEMWISE)
+class Reinterpret:
+    """The bits of the input read as another data type of the same width."""
+
+    @staticmethod
+    def relation(attrs: CastAttrs, data: Type) -> Type:
+        result = Cast.relation(attrs, data)
+        if _bits(require_tensor(data).dtype) != _bits(attrs.dtype):
+            raise TypeCheckError(f"{data.dtype} and {attrs.dtype} differ in width; reinterpret keeps the bits as they are")
+        return result
+
+    @staticmethod
+    def compute(attrs: CastAttrs, data: te.Tensor) -> te.Tensor:
+        return topi.reinterpret(data, attrs.dtype)
+
+
+def _bits(dtype: str) -> int:
+    return 8 if dtype == "bool" else tvm.DataType(dtype).bits
 
 
 @operator("cast_like", "data", "dtype_like", level=3, pattern=OpPattern.ELEMWISE)

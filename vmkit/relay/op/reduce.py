@@ -121,23 +121,43 @@ def _count(data: te.Tensor, axes: list[int]) -> Any:
 
 
 def _divided(total: te.Tensor, count: Any) -> te.Tensor:
+    """Return a sum divided by a count; of nothing, that is NaN, and 0 for integers."""
     dtype = str(total.dtype)
-    divisor = count.astype(dtype)
-    floating = dtype.startswith(("float", "bfloat"))
-    if not floating:
-        divisor = tirx.max(divisor, tirx.const(1, dtype))  # an integer mean of nothing is 0, not a trap
-    return te.compute(
-        total.shape, lambda *i: total(*i) / divisor if floating else tirx.truncdiv(total(*i), divisor), name="mean"
+    if not dtype.startswith(("float", "bfloat")):
+        divisor = tirx.max(count, tirx.IntImm("int64", 1)).astype(dtype)
+        return te.compute(total.shape, lambda *i: tirx.truncdiv(total(*i), divisor), name="mean")
+    if isinstance(count, tirx.IntImm) and count.value == 0:
+        return te.compute(total.shape, lambda *i: tirx.const(float("nan"), dtype), name="mean")
+    return te.compute(total.shape, lambda *i: total(*i) / count.astype(dtype), name="mean")
+
+
+def _wide(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
+    """Return a reduction that computes what has 16 bits in 32: sums of it leave its range and precision soon."""
+
+    def reduce_wide(data: te.Tensor, axis: list[int], keepdims: bool) -> te.Tensor:
+        dtype = str(data.dtype)
+        if dtype not in ("float16", "bfloat16"):
+            return reduce(data, axis=axis, keepdims=keepdims)
+        return topi.cast(reduce(topi.cast(data, "float32"), axis=axis, keepdims=keepdims), dtype)
+
+    return reduce_wide
+
+
+def _logical(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
+    """Return a reduction of bool by way of uint8: TVM has no extremes of bool, and no vectors of it."""
+    return lambda data, axis, keepdims: topi.cast(
+        reduce(topi.cast(data, "uint8"), axis=axis, keepdims=keepdims), "bool"
     )
 
 
-_reduction("sum", "Sum of the elements over axes.", topi.sum, topi.any)
-_reduction("prod", "Product of the elements over axes.", topi.prod, topi.all)
-_reduction("max", "Largest element over axes.", topi.max, topi.any)
-_reduction("min", "Smallest element over axes.", topi.min, topi.all)
-_reduction("mean", "Mean of the elements over axes; of integers, rounded towards zero.", _mean, topi.all)
-_reduction("all", "Whether all elements over axes are true.", topi.all, topi.all, _bool_relation)
-_reduction("any", "Whether any element over axes is true.", topi.any, topi.any, _bool_relation)
+_any, _all = _logical(topi.max), _logical(topi.min)
+_reduction("sum", "Sum of the elements over axes.", _wide(topi.sum), _any)
+_reduction("prod", "Product of the elements over axes.", _wide(topi.prod), _all)
+_reduction("max", "Largest element over axes.", topi.max, _any)
+_reduction("min", "Smallest element over axes.", topi.min, _all)
+_reduction("mean", "Mean of the elements over axes; of integers, rounded towards zero.", _wide(_mean), _all)
+_reduction("all", "Whether all elements over axes are true.", _all, _all, _bool_relation)
+_reduction("any", "Whether any element over axes is true.", _any, _any, _bool_relation)
 
 
 def _arg_reduction(name: str, doc: str, reduce: Callable[..., te.Tensor]) -> None:
@@ -216,15 +236,18 @@ class Variance:
             context.require_equal(have, 1 if i in axes else want, message)
 
         def compute(data: te.Tensor, mean: te.Tensor) -> te.Tensor:
+            wide = "float64" if str(data.dtype) == "float64" else "float32"
+
             def squared(*i: Any) -> Any:
-                difference = data(*i) - mean(*[tirx.IntImm("int64", 0) if k in axes else v for k, v in enumerate(i)])
+                center = mean(*[tirx.IntImm("int64", 0) if k in axes else v for k, v in enumerate(i)])
+                difference = data(*i).astype(wide) - center.astype(wide)
                 return difference * difference
 
-            squares = te.compute(data.shape, squared, name="squared")
-            if not axes:
-                return squares
-            count = _count(data, axes) - (1 if attrs.unbiased else 0)
-            return _divided(topi.sum(squares, axis=axes, keepdims=attrs.keepdims), count)
+            total = te.compute(data.shape, squared, name="squared")
+            if axes:
+                count = _count(data, axes) - (1 if attrs.unbiased else 0)
+                total = _divided(topi.sum(total, axis=axes, keepdims=attrs.keepdims), count)
+            return topi.cast(total, str(data.dtype))
 
         return context.te(compute, data, mean)
 

@@ -16,7 +16,6 @@ from .attrs import Attrs, Bool, DType, Int, Str, attrs_node
 from .axis import resolve_axis
 from .create import require_scalar
 from .elementwise import require_tensor
-from .index import require_integers
 from .kernel import as_index, const, indexed
 from .registry import OpPattern, entry, operator
 
@@ -184,7 +183,7 @@ class DynTopK:
 
     @staticmethod
     def relation(attrs: TopKAttrs, data: Type, k: Type) -> Type:
-        require_scalar(require_integers(k, "k"), "k")
+        require_scalar(k, "k")
         return TopK.type(attrs, data, AnyDim())
 
     @staticmethod

@@ -142,8 +142,9 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
 
 def _global(kind: str, doc: str) -> None:
     body = {"__doc__": doc, "relation": staticmethod(_relation(2)), "lower": staticmethod(_lowering(2, kind))}
-    register = operator(f"nn.global_{kind}_pool2d", "data", attrs=GlobalPool2DAttrs, level=2,
-                        pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+    register = operator(
+        f"nn.global_{kind}_pool2d", "data", attrs=GlobalPool2DAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+    )
     register(type(f"Global{kind.title()}Pool2D", (), body))
 
 

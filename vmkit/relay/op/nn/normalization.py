@@ -9,7 +9,7 @@ from tvm import relax, te, tirx, topi
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.types import IncompleteType, TensorType, TupleType, Type
+from ...ir.types import IncompleteType, TupleType, Type
 from ..attrs import Attrs, Bool, Float, Int, Ints, attrs_node
 from ..axis import resolve_axes, resolve_axis
 from ..elementwise import require_tensor
@@ -30,8 +30,17 @@ class BatchNormAttrs(Attrs):
     scale: Bool = True
 
 
-@operator("nn.batch_norm", "data", "gamma", "beta", "moving_mean", "moving_var", attrs=BatchNormAttrs, level=1,
-          pattern=OpPattern.BROADCAST)
+@operator(
+    "nn.batch_norm",
+    "data",
+    "gamma",
+    "beta",
+    "moving_mean",
+    "moving_var",
+    attrs=BatchNormAttrs,
+    level=1,
+    pattern=OpPattern.ELEMWISE,
+)
 class BatchNorm:
     """``(data - mean) / sqrt(var + epsilon) * gamma + beta`` along an axis, by the statistics given.
 
@@ -180,7 +189,9 @@ def _affine(attrs: Any, value: Any, gamma: Any, beta: Any) -> Any:
     return value + beta.astype(wide) if attrs.center else value
 
 
-def _normalize_over(attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+def _normalize_over(
+    attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor
+) -> te.Tensor:
     moments = _Moments(data, axes)
 
     def element(*index: Any) -> Any:
@@ -190,8 +201,9 @@ def _normalize_over(attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, g
     return te.compute(data.shape, element, name="normalized")
 
 
-@operator("nn.layer_norm", "data", "gamma", "beta", attrs=LayerNormAttrs, level=1,
-          pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.layer_norm", "data", "gamma", "beta", attrs=LayerNormAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
 class LayerNorm:
     """The data normalized along one axis, then scaled by gamma and shifted by beta."""
 
@@ -204,8 +216,15 @@ class LayerNorm:
         return context.te(lambda *v: _normalize_over(attrs, [at], at, *v), data, gamma, beta)
 
 
-@operator("nn.instance_norm", "data", "gamma", "beta", attrs=InstanceNormAttrs, level=1,
-          pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.instance_norm",
+    "data",
+    "gamma",
+    "beta",
+    attrs=InstanceNormAttrs,
+    level=1,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+)
 class InstanceNorm:
     """The data normalized over all axes but the batch (axis 0) and the given one."""
 
@@ -219,8 +238,9 @@ class InstanceNorm:
         return context.te(lambda *v: _normalize_over(attrs, axes, at, *v), data, gamma, beta)
 
 
-@operator("nn.group_norm", "data", "gamma", "beta", attrs=GroupNormAttrs, level=1,
-          pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.group_norm", "data", "gamma", "beta", attrs=GroupNormAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
 class GroupNorm:
     """The data normalized over groups of channels and all axes but the batch (axis 0) and the channels."""
 
@@ -323,16 +343,18 @@ class LRN:
     def relation(attrs: LRNAttrs, data: Type) -> Type:
         source = require_tensor(data, "data")
         resolve_axis(attrs.axis, len(source.shape))
-        if attrs.size < 1 or attrs.size % 2 == 0:
-            raise TypeCheckError(f"size must be odd and positive, not {attrs.size}")
+        if attrs.size < 1:
+            raise TypeCheckError(f"size must be positive, not {attrs.size}")
         return source
 
     @staticmethod
     def compute(attrs: LRNAttrs, data: te.Tensor) -> te.Tensor:
         at, dtype = resolve_axis(attrs.axis, len(data.shape)), str(data.dtype)
         wide = accumulator(dtype)
-        before = [attrs.size // 2 if i == at else 0 for i in range(len(data.shape))]
-        padded = topi.nn.pad(data, before, before, 0, name="pad_temp")
+        # Of an even number of neighbours, one more lies behind than before, as in ONNX.
+        before = [(attrs.size - 1) // 2 if i == at else 0 for i in range(len(data.shape))]
+        after = [attrs.size // 2 if i == at else 0 for i in range(len(data.shape))]
+        padded = topi.nn.pad(data, before, after, 0, name="pad_temp")
         k = te.reduce_axis((0, attrs.size), name="k")
 
         def squares(*index: Any) -> Any:

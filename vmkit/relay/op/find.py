@@ -1,0 +1,124 @@
+"""Operators whose results depend on the values of the data: the positions that hold something, the distinct elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, tirx
+from tvm.script.ir_builder import tirx as T
+
+from ...errors import TypeCheckError
+from ..ir.expr import Expr
+from ..ir.tuple_wrapper import TupleWrapper
+from ..ir.types import Any as AnyDim
+from ..ir.types import TensorType, TupleType, Type
+from .attrs import Attrs, Bool, attrs_node
+from .elementwise import require_tensor
+from .kernel import as_index, const, grid, loops
+from .registry import OpPattern, entry, operator
+from .sort import sorted_positions
+
+__all__ = ["Argwhere"]
+
+
+@operator("argwhere", "condition", level=10, pattern=OpPattern.OPAQUE)
+class Argwhere:
+    """The positions of the elements that are not zero, one row each, in order."""
+
+    @staticmethod
+    def relation(attrs: None, condition: Type) -> Type:
+        return TensorType([AnyDim(), len(require_tensor(condition, "condition").shape)], "int32")
+
+    @staticmethod
+    def lower(context: Any, attrs: None, condition: relax.Expr) -> Any:
+        rank = len(context.shape(condition))
+
+        def holds(value: Any) -> Any:
+            return value if str(value.ty.dtype) == "bool" else value != tirx.const(0, str(value.ty.dtype))
+
+        def count(outputs: list[Any], condition: Any) -> None:
+            (total,) = outputs
+            T.buffer_store(total, const(0), [0])
+            with grid(list(condition.shape)) as i, T.If(holds(condition[tuple(i)])), T.Then():
+                T.buffer_store(total, total[0] + 1, [0])
+
+        def fill(outputs: list[Any], condition: Any) -> None:
+            rows, at = outputs
+            T.buffer_store(at, const(0), [0])
+            with grid(list(condition.shape)) as i, T.If(holds(condition[tuple(i)])), T.Then():
+                for k in range(rank):
+                    T.buffer_store(rows, i[k].astype("int32"), [at[0], k])
+                T.buffer_store(at, at[0] + 1, [0])
+
+        (found,) = context.read_dims(loops(context, [([1], "int64")], count, condition, name="argwhere_count"))
+        return loops(context, [([found, rank], "int32"), ([1], "int64")], fill, condition)[0]
+
+
+@attrs_node("relay.attrs.UniqueAttrs")
+class UniqueAttrs(Attrs):
+    """Attributes of unique."""
+
+    sorted: Bool = True
+    return_counts: Bool = False
+
+
+@operator("unique", "data", attrs=UniqueAttrs, level=3, pattern=OpPattern.OPAQUE)
+class Unique:
+    """The distinct elements of a vector, in order or as they first appear.
+
+    Gives (elements, position of the first of each, which of them each input is, how many there are, and counts when
+    asked for). All but the last but one are as long as the input; what is past the number of elements is 0.
+    """
+
+    @staticmethod
+    def build(data: Expr, is_sorted: bool = True, return_counts: bool = False) -> TupleWrapper:
+        made = entry("unique").call(data, sorted=is_sorted, return_counts=return_counts)
+        return TupleWrapper(made, 5 if return_counts else 4)
+
+    @staticmethod
+    def relation(attrs: UniqueAttrs, data: Type) -> Type:
+        source = require_tensor(data)
+        if len(source.shape) != 1:
+            raise TypeCheckError(f"the input must be a vector, not {source}")
+        (length,) = source.shape
+        whole = TensorType([length], "int32")
+        fields = [source, whole, whole, TensorType([1], "int32")]
+        return TupleType([*fields, whole] if attrs.return_counts else fields)
+
+    @staticmethod
+    def lower(context: Any, attrs: UniqueAttrs, data: relax.Expr) -> Any:
+        shape = context.shape(data)
+        order = sorted_positions(context, data, 0, True, "int32")
+        vector = (shape, "int32")
+        results = [(shape, str(data.ty.dtype)), vector, vector, ([1], "int32"), vector, vector]
+
+        def body(outputs: list[Any], data: Any, order: Any) -> None:
+            (length,) = data.shape
+            elements, first, inverse, total, counts, name = outputs
+            zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
+            T.buffer_store(total, zero, [0])
+            with grid([length]) as (i,):
+                T.buffer_store(elements, tirx.const(0, str(data.dtype)), [i])
+                T.buffer_store(first, zero, [i])
+                T.buffer_store(counts, zero, [i])
+            # Equal elements are neighbours in sorted order, the first of them first: it stands for its group.
+            with grid([length]) as (i,):
+                at = as_index(order[i])
+                before = as_index(order[tirx.max(i - 1, const(0))])
+                fresh = tirx.any(i == 0, data[at] != data[before])
+                T.buffer_store(inverse, tirx.if_then_else(fresh, order[i], inverse[before]), [at])
+            walk = [lambda i: as_index(order[i]), lambda i: i][0 if attrs.sorted else 1]
+            with grid([length]) as (i,):
+                at = walk(i)
+                with T.If(as_index(inverse[at]) == at), T.Then():
+                    T.buffer_store(name, total[0], [at])
+                    T.buffer_store(elements, data[at], [as_index(total[0])])
+                    T.buffer_store(first, at.astype("int32"), [as_index(total[0])])
+                    T.buffer_store(total, total[0] + one, [0])
+            with grid([length]) as (i,):
+                group = name[as_index(inverse[i])]
+                T.buffer_store(counts, counts[as_index(group)] + one, [as_index(group)])
+                T.buffer_store(inverse, group, [i])
+
+        made = loops(context, results, body, data, order)
+        return made[:5] if attrs.return_counts else made[:4]
