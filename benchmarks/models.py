@@ -1,4 +1,4 @@
-"""The models that are timed: from vmkit, from the onnx package, and where it is there, from a folder beside the project.
+"""The models that are timed: from vmkit, from the onnx package, and from a folder beside the project if it is there.
 
 The light models of the onnx package are real architectures whose weights were replaced by one number each. With such
 weights every result is the same, and a check of it proves nothing; so they get random ones here, from a fixed seed.
@@ -99,13 +99,15 @@ def _with_random_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     shapes |= {name: np.array(array.shape) for name, array in constants.items() if array.dtype == np.float32}
     # A scale and a variance of a normalisation stay near 1, so that values neither vanish nor grow from layer to layer.
     near_one = {n.input[i] for n in graph.node if n.op_type == "BatchNormalization" for i in (1, 4)}
+    # With normalisation, residual sums would double the spread of values block by block.
+    gain = 1 if near_one else 2
     random = np.random.default_rng(0)
     weights = []
     for name, shape in shapes.items():
         if name in near_one:
             values = random.uniform(0.8, 1.2, shape)
         else:
-            spread = math.sqrt(2 / math.prod(shape[1:])) if len(shape) > 1 else 0.1
+            spread = math.sqrt(gain / math.prod(shape[1:])) if len(shape) > 1 else 0.1
             values = spread * random.standard_normal(shape)
         weights.append(numpy_helper.from_array(values.astype("float32"), name))
     kept = [tensor for tensor in graph.initializer if tensor.name not in shapes]
