@@ -28,7 +28,9 @@ def test_joins_and_splits_agree_with_numpy(dim: Any) -> None:
         "halves": (relay.split(y, 2, 1), lambda x, y: tuple(np.split(y, 2, 1))),
         "cuts": (relay.split(x, [1, 1, 3], axis=1), lambda x, y: tuple(np.split(x, [1, 1, 3], 1))),
     }
-    assert_table([x, y], table, *[arrays(n) for n in ([2] if isinstance(x.type_annotation.shape[0], int) else [2, 3, 0])])
+    assert_table(
+        [x, y], table, *[arrays(n) for n in ([2] if isinstance(x.type_annotation.shape[0], int) else [2, 3, 0])]
+    )
 
 
 def test_meshgrid_agrees_with_numpy(dim: Any) -> None:

@@ -19,11 +19,10 @@ SOURCES = [
     "  let %f = fn [A](%a: A, Primitive=1) -> A { %a };\n"
     "  (if (True) { %z } else { (let %q = %z; %q) }, %f(%y).0, (%0,), 3i64 < 4i64, -1f16 != 2f64) /* end */\n}\n",
 ]
-PIECES = (
-    "( ) { } [ ] , ; : . = - > < + * / ! ? % @ # \" /* */ // -> %0 %x %1 @main let fn def if else free_var match type "
-    "ref meta[relay.Constant][0] meta[ #[metadata] Tensor[( int32 float32 add nn.relu reshape newshape= None True _ "
-    "1 -1 1f 1e9 99999999999999999999 inff 1i8 axis=1 dtype=\"int\" n \n \r é"
-).split(" ")
+_TOKENS = """( ) { } [ ] , ; : . = - > < + * / ! ? % @ # /* */ // -> %0 %x %1 @main let fn def if else free_var match
+    type ref True _ None add nn.relu n é meta[relay.Constant][0] meta[ #[metadata] Tensor[( int32 float32 reshape
+    newshape= axis=1 1 -1 1f 1e9 99999999999999999999 inff 1i8 dtype="int" " """
+PIECES = [*_TOKENS.split(), "\n", "\r"]
 _PLACE = re.compile(r"from_string:\d+:\d+")
 
 

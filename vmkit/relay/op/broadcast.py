@@ -13,7 +13,14 @@ from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import require_tensor
 from .registry import OpPattern, operator
 
-__all__ = ["broadcast_dim", "broadcast_index", "broadcast_lowering", "broadcast_result", "broadcast_shapes", "pad_shapes"]
+__all__ = [
+    "broadcast_dim",
+    "broadcast_index",
+    "broadcast_lowering",
+    "broadcast_result",
+    "broadcast_shapes",
+    "pad_shapes",
+]
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
@@ -136,7 +143,9 @@ def _only(*kinds: str) -> Callable[..., Type]:
     return relation
 
 
-def _binary(name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: int = 1, relation: Any = _broadcast_relation) -> None:
+def _binary(
+    name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: int = 1, relation: Any = _broadcast_relation
+) -> None:
     body = {
         "__doc__": doc + " The inputs are broadcast.",
         "relation": staticmethod(relation),
@@ -166,7 +175,20 @@ def _floor_mod(a: Any, b: Any) -> Any:
 
 
 def _mod(a: Any, b: Any) -> Any:
-    return tirx.fmod(a, b) if _is_floating(a) else tirx.truncmod(a, b)
+    if not _is_floating(a):
+        return tirx.truncmod(a, b)
+    dtype = str(a.ty.dtype)
+    wide = "float64" if dtype == "float64" else "float32"
+    # TVM's own fmod is known to no code generator for CPUs.
+    function = "fmod" if wide == "float64" else "fmodf"
+    return tirx.call_pure_extern(wide, function, a.astype(wide), b.astype(wide)).astype(dtype)
+
+
+def _differ(a: Any, b: Any) -> Any:
+    """Compare for inequality; that of bool, which LLVM takes for floats, by logic."""
+    if str(a.ty.dtype) == "bool":
+        return tirx.all(tirx.any(a, b), tirx.Not(tirx.all(a, b)))
+    return tirx.NE(a, b)
 
 
 _binary("add", lambda a, b: a + b, "Sum.")
@@ -188,13 +210,15 @@ _binary("bitwise_or", lambda a, b: a | b, "Bitwise or.", level=4, relation=_only
 _binary("bitwise_xor", lambda a, b: a ^ b, "Bitwise exclusive or.", level=4, relation=_only("int", "uint", "bool"))
 _binary("logical_and", lambda a, b: tirx.all(a, b), "Logical and.", level=4, relation=_only("bool"))
 _binary("logical_or", lambda a, b: tirx.any(a, b), "Logical or.", level=4, relation=_only("bool"))
-_binary("logical_xor", lambda a, b: a != b, "Logical exclusive or.", level=4, relation=_only("bool"))
+_binary("logical_xor", _differ, "Logical exclusive or.", level=4, relation=_only("bool"))
 _binary("equal", lambda a, b: tirx.EQ(a, b), "Whether the elements are equal.", level=4, relation=_comparison_relation)
-_binary("not_equal", lambda a, b: tirx.NE(a, b), "Whether the elements differ.", level=4, relation=_comparison_relation)
+_binary("not_equal", _differ, "Whether the elements differ.", level=4, relation=_comparison_relation)
 _binary("less", lambda a, b: a < b, "Whether lhs is less.", level=4, relation=_comparison_relation)
 _binary("less_equal", lambda a, b: a <= b, "Whether lhs is less or equal.", level=4, relation=_comparison_relation)
 _binary("greater", lambda a, b: a > b, "Whether lhs is greater.", level=4, relation=_comparison_relation)
-_binary("greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation)
+_binary(
+    "greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation
+)
 
 
 @operator("where", "condition", "x", "y", level=4, pattern=OpPattern.BROADCAST)
@@ -209,4 +233,10 @@ class Where:
 
     @staticmethod
     def lower(context: Any, attrs: Any, condition: relax.Expr, x: relax.Expr, y: relax.Expr) -> Any:
-        return broadcast_lowering(context, lambda c, a, b: tirx.Select(c != 0, a, b) if str(c.ty.dtype) != "bool" else tirx.Select(c, a, b), condition, x, y)
+        return broadcast_lowering(
+            context,
+            lambda c, a, b: tirx.Select(c != 0, a, b) if str(c.ty.dtype) != "bool" else tirx.Select(c, a, b),
+            condition,
+            x,
+            y,
+        )

@@ -32,7 +32,9 @@ def _to_bool(attrs: Any, data: Type) -> Type:
     return TensorType(list(require_tensor(data).shape), "bool")
 
 
-def _unary(name: str, compute: Callable[[te.Tensor], te.Tensor], doc: str, *, level: int = 1, relation: Any = _same) -> None:
+def _unary(
+    name: str, compute: Callable[[te.Tensor], te.Tensor], doc: str, *, level: int = 1, relation: Any = _same
+) -> None:
     body = {"__doc__": doc, "relation": staticmethod(relation), "compute": staticmethod(lambda attrs, x: compute(x))}
     operator(name, "data", level=level, pattern=OpPattern.ELEMWISE)(type(name, (), body))
 
@@ -118,7 +120,9 @@ class Reinterpret:
     def relation(attrs: CastAttrs, data: Type) -> Type:
         result = Cast.relation(attrs, data)
         if _bits(require_tensor(data).dtype) != _bits(attrs.dtype):
-            raise TypeCheckError(f"{data.dtype} and {attrs.dtype} differ in width; reinterpret keeps the bits as they are")
+            raise TypeCheckError(
+                f"{data.dtype} and {attrs.dtype} differ in width; reinterpret keeps the bits as they are"
+            )
         return result
 
     @staticmethod

@@ -29,9 +29,11 @@ _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
     "add": lambda old, new: old + new,
     "mul": lambda old, new: old * new,
-    "mean": lambda old, new: (old + new) / 2
-    if str(old.ty.dtype).startswith(("float", "bfloat"))
-    else tirx.truncdiv(old + new, tirx.const(2, str(old.ty.dtype))),
+    "mean": lambda old, new: (
+        (old + new) / 2
+        if str(old.ty.dtype).startswith(("float", "bfloat"))
+        else tirx.truncdiv(old + new, tirx.const(2, str(old.ty.dtype)))
+    ),
     "min": lambda old, new: tirx.min(old, new),
     "max": lambda old, new: tirx.max(old, new),
 }
@@ -68,7 +70,9 @@ class ScatterElementsAttrs(Attrs):
     reduction: Str = "update"
 
 
-@operator("scatter_elements", "data", "indices", "updates", attrs=ScatterElementsAttrs, level=3, pattern=OpPattern.OPAQUE)
+@operator(
+    "scatter_elements", "data", "indices", "updates", attrs=ScatterElementsAttrs, level=3, pattern=OpPattern.OPAQUE
+)
 class ScatterElements:
     """The input with updates written: ``out[indices[i][j]][j] = updates[i][j]`` for axis 0, and so on.
 

@@ -18,7 +18,7 @@ from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .precision import accumulator, as_dtype
 
-__all__ = ["along_axis", "lower_along_axis", "vector_of"]
+__all__ = ["along_axis", "dropout_raw", "lower_along_axis", "vector_of"]
 
 
 def vector_of(axis: int, data: Type) -> Type | None:
@@ -208,13 +208,18 @@ class DropoutAttrs(Attrs):
     rate: Float = 0.5
 
 
+def dropout_raw(data: Expr, rate: float = 0.5) -> Expr:
+    """Return the call of ``nn.dropout``, whose value is a tuple; ``relay.nn.dropout`` takes its first field."""
+    return entry("nn.dropout").call(data, rate=rate)
+
+
 @operator("nn.dropout", "data", attrs=DropoutAttrs, level=1, pattern=OpPattern.OPAQUE)
 class Dropout:
     """The data as it is, for programs here are run and not trained; the operator's value is (data, mask of ones)."""
 
     @staticmethod
     def build(data: Expr, rate: float = 0.5) -> Expr:
-        return TupleGetItem(entry("nn.dropout").call(data, rate=rate), 0)
+        return TupleGetItem(dropout_raw(data, rate), 0)
 
     @staticmethod
     def relation(attrs: DropoutAttrs, data: Type) -> Type:
