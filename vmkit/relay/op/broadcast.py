@@ -173,7 +173,13 @@ def _floor_mod(a: Any, b: Any) -> Any:
 
 
 def _mod(a: Any, b: Any) -> Any:
-    return tirx.fmod(a, b) if _is_floating(a) else tirx.truncmod(a, b)
+    if not _is_floating(a):
+        return tirx.truncmod(a, b)
+    # LLVM has no fmod. In float64 the quotient of narrower floats is exact enough to cut.
+    x, y = a.astype("float64"), b.astype("float64")
+    rest = x - tirx.trunc(x / y) * y
+    rest = tirx.Select(rest * x < 0, rest + tirx.copysign(tirx.abs(y), x), rest)
+    return tirx.Select(tirx.isinf(y), x, rest).astype(a.ty.dtype)
 
 
 _binary("add", lambda a, b: a + b, "Sum.")
