@@ -243,7 +243,8 @@ def _relay_module(mod: Any) -> tvm.IRModule:
 
 
 def _optimize_relay(mod: tvm.IRModule, params: Mapping[str, Any], options: CompilerOptions) -> tvm.IRModule:
-    mod = transform.infer_module(bind_params(mod, params))
+    # Lowering knows calls of global functions, so this one is no optimisation.
+    mod = transform.lambda_lift(transform.infer_module(bind_params(mod, params)))
     if options.runs("SimplifyInference", 0):
         mod = transform.simplify_inference(mod)
     if options.runs("FoldConstant", 2):
@@ -256,12 +257,12 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
     if _is_relax(mod):
         if params:
             mod = relax.transform.BindParams("main", dict(params))(mod)
-        lowered = Lowered(mod, {})
+        lowered = Lowered(mod, {}, {})
         signatures = relax_signatures(mod)
     else:
         mod = _optimize_relay(mod, params, options)
         lowered = lower_module(mod)
-        signatures = relay_signatures(mod)
+        signatures = {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
     code = generate_bytecode(optimize_relax(lowered.module, plan.primary, options), plan.primary)
     return _Program(code, plan, signatures, {"checks": lowered.messages})
 

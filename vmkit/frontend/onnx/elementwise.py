@@ -78,7 +78,9 @@ def round_half_to_even(ctx: Context, x: Expr) -> Expr:
     floor, dtype = relay.floor(x), ctx.dtype(x)
     rest = relay.subtract(x, floor)
     half, one, two = (ctx.constant(v, dtype) for v in (0.5, 1, 2))
-    is_odd = relay.not_equal(relay.subtract(floor, relay.multiply(relay.floor(relay.divide(floor, two)), two)), ctx.constant(0, dtype))
+    is_odd = relay.not_equal(
+        relay.subtract(floor, relay.multiply(relay.floor(relay.divide(floor, two)), two)), ctx.constant(0, dtype)
+    )
     up = relay.logical_or(relay.greater(rest, half), relay.logical_and(relay.equal(rest, half), is_odd))
     return relay.where(up, relay.add(floor, one), floor)
 

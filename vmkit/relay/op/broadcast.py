@@ -59,8 +59,10 @@ def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax
 
         return te.compute([dims.as_expr(d) for d in whole], element, name="broadcast")
 
-    same = all(all(dims.equal(a, b) for a, b in zip(p, result, strict=True)) for p in padded)
-    pattern = OpPattern.ELEMWISE if same else OpPattern.BROADCAST
+    # To fusion, an operator that maps the elements of one whole operand is elementwise whatever else it reads; as a
+    # broadcast it would not join the convolution or product before it.
+    whole = any(all(dims.equal(a, b) for a, b in zip(p, result, strict=True)) for p in padded)
+    pattern = OpPattern.ELEMWISE if whole else OpPattern.BROADCAST
     return context.te(compute, list(values), padded, result, pattern=pattern)
 
 

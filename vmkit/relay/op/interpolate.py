@@ -15,7 +15,14 @@ from ..ir.types import Dim
 __all__ = ["Interpolation", "interpolated", "require_pixels", "resized"]
 
 _METHODS = ("nearest_neighbor", "linear", "cubic")
-_MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn", "tf_crop_and_resize")
+_MODES = (
+    "half_pixel",
+    "align_corners",
+    "asymmetric",
+    "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
 _ROUNDINGS = ("", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _EPSILON = 1e-5  # keeps a coordinate that should be a whole number from falling to its neighbour
 
@@ -71,18 +78,22 @@ class Interpolation:
         x, size_f, target_f = index.astype(wide), size.astype(wide), target.astype(wide)
         half, zero = tirx.const(0.5, wide), tirx.const(0, wide)
         steps = tirx.max(target - 1, 1).astype(wide)
-        scale = size_f / target_f
+
+        def scaled(value: Any) -> Any:
+            # Rounding to the nearest wants exact halves: 3.5 * (4 / 7) is no 2, 3.5 * 4 / 7 is.
+            return value * size_f / target_f if self.method == "nearest_neighbor" else value * (size_f / target_f)
+
         match self.mode:
             case "half_pixel":
-                return (x + half) * scale - half
+                return scaled(x + half) - half
             case "align_corners":
                 return x * ((size_f - 1) / steps)
             case "asymmetric":
-                return x * scale
+                return scaled(x)
             case "pytorch_half_pixel":
-                return tirx.Select(target > 1, (x + half) * scale - half, zero)
+                return tirx.Select(target > 1, scaled(x + half) - half, zero)
             case "tf_half_pixel_for_nn":
-                return (x + half) * scale
+                return scaled(x + half)
             case _:
                 start, end = region
                 many = start * (size_f - 1) + x * (end - start) * (size_f - 1) / steps
@@ -122,7 +133,8 @@ class Interpolation:
         if self.excludes_outside:
             zero = tirx.const(0, wide)
             weights = [
-                tirx.Select(tirx.all(first + (i - 1) >= 0, first + (i - 1) < size), w, zero) for i, w in enumerate(weights)
+                tirx.Select(tirx.all(first + (i - 1) >= 0, first + (i - 1) < size), w, zero)
+                for i, w in enumerate(weights)
             ]
             total = weights[0] + weights[1] + weights[2] + weights[3]
             weights = [w / total for w in weights]
@@ -178,9 +190,7 @@ def interpolated(
         The data types of the source and of the result.
     """
     wide = "float64" if dtype == "float64" else "float32"
-    axes = [
-        how.taps(*values, wide) for values in zip(indices, sizes, targets, regions, strict=True)
-    ]
+    axes = [how.taps(*values, wide) for values in zip(indices, sizes, targets, regions, strict=True)]
 
     def mixed(axis: int, positions: list[Any]) -> Any:
         if axis == len(axes):
@@ -218,8 +228,14 @@ def resized(
             return data(*[at.get(a, i) for a, i in zip(axes, index, strict=True)])
 
         return interpolated(
-            how, read, [index[p] for p in places], [data.shape[p] for p in places], list(target), regions,
-            str(data.dtype), out_dtype or str(data.dtype),
+            how,
+            read,
+            [index[p] for p in places],
+            [data.shape[p] for p in places],
+            list(target),
+            regions,
+            str(data.dtype),
+            out_dtype or str(data.dtype),
         )
 
     shape = [dims.as_expr(made.get(a, d)) for a, d in zip(axes, data.shape, strict=True)]

@@ -12,7 +12,7 @@ from ..ir.expr import Expr
 from ..ir.expr import const as relay_const
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, Ints, Str, attrs_node
+from .attrs import Attrs, Dims, Ints, Str, attrs_node
 from .axis import resolve_axes
 from .elementwise import require_tensor
 from .kernel import as_index, chosen, const, indexed
@@ -28,8 +28,8 @@ _WHOLE = 2**31 - 1  # what programs write for "to the end"
 class StridedSliceAttrs(Attrs):
     """Attributes of strided_slice."""
 
-    begin: Ints | None = None
-    end: Ints | None = None
+    begin: Dims | None = None
+    end: Dims | None = None
     strides: Ints | None = None
     slice_mode: Str = "end"
     axes: Ints | None = None
@@ -114,34 +114,41 @@ def _length(value: Any) -> int | None:
     return int(ty.shape[0]) if known else None
 
 
-def _size_end(begin: int, size: int) -> int:
+def _size_end(begin: Dim, size: Dim) -> Dim:
     """Return the end of a slice given by its size."""
+    if not isinstance(begin, int) or not isinstance(size, int):
+        return dims.add(begin, size)
     if size < 0:
         return _WHOLE
     # A negative begin counts from the end: its slice must not wrap around to the front.
     return begin + size if begin >= 0 or begin + size < 0 else _WHOLE
 
 
-def _range(begin: int, end: int, stride: int, dim: Dim) -> tuple[Dim, Dim]:
+def _range(begin: Dim, end: Dim, stride: int, dim: Dim) -> tuple[Dim, Dim]:
     """Return the first position and the size of a slice of a dimension."""
     if dims.is_any(dim):
         return AnyDim(), AnyDim()
     first, last = _clamped(begin, stride, dim), _clamped(end, stride, dim)
     length = dims.sub(last, first) if stride > 0 else dims.sub(first, last)
     size = dims.ceildiv(length, abs(stride))
-    # A size that is the dimension itself, or less by a cut at one end, needs no max.
-    return first, size if dims.equal(size, dim) else dims.maximum(size, 0)
+    return first, size if dims.at_least(size, 0) else dims.maximum(size, 0)
 
 
-def _clamped(position: int, stride: int, dim: Dim) -> Dim:
+def _clamped(position: Dim, stride: int, dim: Dim) -> Dim:
+    """Return a position counted from the front, moved to the edge when it is outside."""
     low, high = (0, dim) if stride > 0 else (-1, dims.sub(dim, 1))
-    if position >= _WHOLE or (stride < 0 and position == -1 and isinstance(dim, int) and dim == 0):
-        return high
-    if position <= -_WHOLE or position == low == 0:
-        return low
-    if position >= 0:
-        return dims.minimum(position, high)
-    return dims.maximum(dims.add(dim, position), low)
+    if isinstance(position, int):
+        if position >= _WHOLE or (stride < 0 and position == -1 and isinstance(dim, int) and dim == 0):
+            return high
+        if position <= -_WHOLE or position == low == 0:
+            return low
+    is_from_front = dims.at_least(position, 0)
+    if is_from_front is None:
+        position = dims.select(dims.as_expr(position) < 0, dims.add(dim, position), position)
+    elif not is_from_front:
+        position = dims.add(dim, position)
+    position = position if dims.at_least(high, position) else dims.minimum(position, high)
+    return position if dims.at_least(position, low) else dims.maximum(position, low)
 
 
 @operator(

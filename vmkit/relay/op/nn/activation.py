@@ -13,11 +13,12 @@ from ...ir.expr import Expr, TupleGetItem
 from ...ir.types import IncompleteType, TensorType, TupleType, Type
 from ..attrs import Attrs, Float, Int, attrs_node
 from ..axis import resolve_axis
+from ..broadcast import broadcast_index
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .precision import accumulator, as_dtype
 
-__all__ = ["along_axis", "lower_along_axis", "vector_of"]
+__all__ = ["along_axis", "dropout_raw", "lower_along_axis", "vector_of"]
 
 
 def vector_of(axis: int, data: Type) -> Type | None:
@@ -86,7 +87,9 @@ class LeakyRelu:
     @staticmethod
     def compute(attrs: LeakyReluAttrs, data: te.Tensor) -> te.Tensor:
         slope = tirx.const(attrs.alpha, data.dtype)
-        return te.compute(data.shape, lambda *i: tirx.Select(data(*i) > 0, data(*i), data(*i) * slope), name="leaky_relu")
+        return te.compute(
+            data.shape, lambda *i: tirx.Select(data(*i) > 0, data(*i), data(*i) * slope), name="leaky_relu"
+        )
 
 
 @attrs_node("relay.attrs.PReluAttrs")
@@ -96,7 +99,7 @@ class PReluAttrs(Attrs):
     axis: Int = 1
 
 
-@operator("nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.BROADCAST)
+@operator("nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.ELEMWISE)
 class PRelu:
     """The data where it is positive, else the data times the alpha of its place on an axis."""
 
@@ -115,9 +118,7 @@ class PRelu:
         at = lower_along_axis(context, attrs.axis, data, alpha=alpha)
 
         def compute(x: te.Tensor, slope: te.Tensor) -> te.Tensor:
-            return te.compute(
-                x.shape, lambda *i: tirx.Select(x(*i) > 0, x(*i), x(*i) * slope(i[at])), name="prelu"
-            )
+            return te.compute(x.shape, lambda *i: tirx.Select(x(*i) > 0, x(*i), x(*i) * slope(i[at])), name="prelu")
 
         return context.te(compute, data, alpha)
 
@@ -129,7 +130,7 @@ class BiasAddAttrs(Attrs):
     axis: Int = 1
 
 
-@operator("nn.bias_add", "data", "bias", attrs=BiasAddAttrs, level=1, pattern=OpPattern.BROADCAST)
+@operator("nn.bias_add", "data", "bias", attrs=BiasAddAttrs, level=1, pattern=OpPattern.ELEMWISE)
 class BiasAdd:
     """The data with a vector added along an axis."""
 
@@ -142,15 +143,32 @@ class BiasAdd:
     def relation(attrs: BiasAddAttrs, data: Type, bias: Type) -> Type:
         along_axis(attrs.axis, data, bias=bias)
         if data.dtype != bias.dtype:
-            raise TypeCheckError(f"data and bias have different data types: {data.dtype} and {bias.dtype}; cast one of them")
+            raise TypeCheckError(
+                f"data and bias have different data types: {data.dtype} and {bias.dtype}; cast one of them"
+            )
         return data
 
     @staticmethod
     def lower(context: Any, attrs: BiasAddAttrs, data: relax.Expr, bias: relax.Expr) -> Any:
-        at = lower_along_axis(context, attrs.axis, data, bias=bias)
-        return context.te(
-            lambda x, b: te.compute(x.shape, lambda *i: x(*i) + b(i[at]), name="bias_add"), data, bias
-        )
+        shape, (size,) = context.shape(data), context.shape(bias)
+        at = resolve_axis(attrs.axis, len(shape))
+        whole = size
+        if not isinstance(size, int) or size == 1:
+            whole = shape[at]
+            # Where a dimension is unknown the bias may be one element, for bias_add was an addition that broadcasts.
+            size_or_one = shape[at] if isinstance(size, int) else dims.select(size == 1, shape[at], size)
+            message = f"nn.bias_add: bias has {{actual}} elements, but axis {at} of the data {{expected}}"
+            context.require_equal(size_or_one, shape[at], message)
+        else:
+            lower_along_axis(context, attrs.axis, data, bias=bias)
+
+        def compute(x: te.Tensor, b: te.Tensor, size: list[Any], whole: list[Any]) -> te.Tensor:
+            def element(*i: Any) -> Any:
+                return x(*i) + b(*broadcast_index(size, whole, [i[at]]))
+
+            return te.compute(x.shape, element, name="bias_add")
+
+        return context.te(compute, data, bias, [size], [whole])
 
 
 @attrs_node("relay.attrs.SoftmaxAttrs")
@@ -190,13 +208,18 @@ class DropoutAttrs(Attrs):
     rate: Float = 0.5
 
 
+def dropout_raw(data: Expr, rate: float = 0.5) -> Expr:
+    """Return the call of ``nn.dropout``, whose value is a tuple; ``relay.nn.dropout`` takes its first field."""
+    return entry("nn.dropout").call(data, rate=rate)
+
+
 @operator("nn.dropout", "data", attrs=DropoutAttrs, level=1, pattern=OpPattern.OPAQUE)
 class Dropout:
     """The data as it is, for programs here are run and not trained; the operator's value is (data, mask of ones)."""
 
     @staticmethod
     def build(data: Expr, rate: float = 0.5) -> Expr:
-        return TupleGetItem(entry("nn.dropout").call(data, rate=rate), 0)
+        return TupleGetItem(dropout_raw(data, rate), 0)
 
     @staticmethod
     def relation(attrs: DropoutAttrs, data: Type) -> Type:

@@ -143,8 +143,9 @@ def _weight_type(attrs: Any, rank: int, data: Type) -> dict[int, Type]:
     kernel = list(attrs.kernel_size)
     if len(kernel) != rank:
         raise TypeCheckError(f"kernel_size must have {rank} values, not {len(kernel)}: {kernel}")
-    shape = ordered([attrs.channels, dims.floordiv(channels, attrs.groups), *kernel], "OI" + geometry.spatial,
-                    geometry.kernel)
+    shape = ordered(
+        [attrs.channels, dims.floordiv(channels, attrs.groups), *kernel], "OI" + geometry.spatial, geometry.kernel
+    )
     return {1: TensorType(shape, source.dtype)}
 
 

@@ -164,8 +164,9 @@ class BatchMatmulAttrs(Attrs):
     transpose_b: Bool = False
 
 
-@operator("nn.batch_matmul", "tensor_a", "tensor_b", attrs=BatchMatmulAttrs, level=10,
-          pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.batch_matmul", "tensor_a", "tensor_b", attrs=BatchMatmulAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
 class BatchMatmul:
     """Product of the matrices of two batches; a batch of one matrix serves all of the other's."""
 

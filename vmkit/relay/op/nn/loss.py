@@ -88,7 +88,9 @@ class NLLLoss:
         if len(w.shape) != 1 or dims.equal(w.shape[0], x.shape[1]) is False:
             raise TypeCheckError(f"weights must be a vector of the {x.shape[1]} classes, not {w}")
         if x.dtype != w.dtype or not t.dtype.startswith(("int", "uint")):
-            raise TypeCheckError(f"weights must have the data type of predictions and targets be integers: {x}, {t}, {w}")
+            raise TypeCheckError(
+                f"weights must have the data type of predictions and targets be integers: {x}, {t}, {w}"
+            )
         others = [x.shape[0], *x.shape[2:]]
         for axis, (a, b) in enumerate(zip(others, t.shape, strict=True)):
             if dims.equal(a, b) is False:

@@ -9,11 +9,13 @@ from tvm import relax, te, tirx, topi
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.types import IncompleteType, TensorType, TupleType, Type
+from ...ir.expr import Expr
+from ...ir.tuple_wrapper import TupleWrapper
+from ...ir.types import IncompleteType, TupleType, Type
 from ..attrs import Attrs, Bool, Float, Int, Ints, attrs_node
 from ..axis import resolve_axes, resolve_axis
 from ..elementwise import require_tensor
-from ..registry import OpPattern, operator
+from ..registry import OpPattern, entry, operator
 from .activation import along_axis, lower_along_axis, vector_of
 from .precision import accumulator
 
@@ -30,14 +32,38 @@ class BatchNormAttrs(Attrs):
     scale: Bool = True
 
 
-@operator("nn.batch_norm", "data", "gamma", "beta", "moving_mean", "moving_var", attrs=BatchNormAttrs, level=1,
-          pattern=OpPattern.BROADCAST)
+@operator(
+    "nn.batch_norm",
+    "data",
+    "gamma",
+    "beta",
+    "moving_mean",
+    "moving_var",
+    attrs=BatchNormAttrs,
+    level=1,
+    pattern=OpPattern.ELEMWISE,
+)
 class BatchNorm:
     """``(data - mean) / sqrt(var + epsilon) * gamma + beta`` along an axis, by the statistics given.
 
     The value is a tuple: the result, and mean and variance as they came. center and scale say whether beta and gamma
     are used.
     """
+
+    @staticmethod
+    def build(
+        data: Expr,
+        gamma: Expr,
+        beta: Expr,
+        moving_mean: Expr,
+        moving_var: Expr,
+        axis: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+    ) -> TupleWrapper:
+        values = {"axis": axis, "epsilon": epsilon, "center": center, "scale": scale}
+        return TupleWrapper(entry("nn.batch_norm").call(data, gamma, beta, moving_mean, moving_var, **values), 3)
 
     @staticmethod
     def infer_inputs(attrs: BatchNormAttrs, data: Type, *vectors: Type) -> dict[int, Type]:
@@ -180,7 +206,9 @@ def _affine(attrs: Any, value: Any, gamma: Any, beta: Any) -> Any:
     return value + beta.astype(wide) if attrs.center else value
 
 
-def _normalize_over(attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+def _normalize_over(
+    attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor
+) -> te.Tensor:
     moments = _Moments(data, axes)
 
     def element(*index: Any) -> Any:
@@ -190,8 +218,9 @@ def _normalize_over(attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, g
     return te.compute(data.shape, element, name="normalized")
 
 
-@operator("nn.layer_norm", "data", "gamma", "beta", attrs=LayerNormAttrs, level=1,
-          pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.layer_norm", "data", "gamma", "beta", attrs=LayerNormAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
 class LayerNorm:
     """The data normalized along one axis, then scaled by gamma and shifted by beta."""
 
@@ -204,8 +233,15 @@ class LayerNorm:
         return context.te(lambda *v: _normalize_over(attrs, [at], at, *v), data, gamma, beta)
 
 
-@operator("nn.instance_norm", "data", "gamma", "beta", attrs=InstanceNormAttrs, level=1,
-          pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.instance_norm",
+    "data",
+    "gamma",
+    "beta",
+    attrs=InstanceNormAttrs,
+    level=1,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+)
 class InstanceNorm:
     """The data normalized over all axes but the batch (axis 0) and the given one."""
 
@@ -219,8 +255,9 @@ class InstanceNorm:
         return context.te(lambda *v: _normalize_over(attrs, axes, at, *v), data, gamma, beta)
 
 
-@operator("nn.group_norm", "data", "gamma", "beta", attrs=GroupNormAttrs, level=1,
-          pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.group_norm", "data", "gamma", "beta", attrs=GroupNormAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
 class GroupNorm:
     """The data normalized over groups of channels and all axes but the batch (axis 0) and the channels."""
 
@@ -323,16 +360,18 @@ class LRN:
     def relation(attrs: LRNAttrs, data: Type) -> Type:
         source = require_tensor(data, "data")
         resolve_axis(attrs.axis, len(source.shape))
-        if attrs.size < 1 or attrs.size % 2 == 0:
-            raise TypeCheckError(f"size must be odd and positive, not {attrs.size}")
+        if attrs.size < 1:
+            raise TypeCheckError(f"size must be positive, not {attrs.size}")
         return source
 
     @staticmethod
     def compute(attrs: LRNAttrs, data: te.Tensor) -> te.Tensor:
         at, dtype = resolve_axis(attrs.axis, len(data.shape)), str(data.dtype)
         wide = accumulator(dtype)
-        before = [attrs.size // 2 if i == at else 0 for i in range(len(data.shape))]
-        padded = topi.nn.pad(data, before, before, 0, name="pad_temp")
+        # Of an even number of neighbours, one more lies behind than before, as in ONNX.
+        before = [(attrs.size - 1) // 2 if i == at else 0 for i in range(len(data.shape))]
+        after = [attrs.size // 2 if i == at else 0 for i in range(len(data.shape))]
+        padded = topi.nn.pad(data, before, after, 0, name="pad_temp")
         k = te.reduce_axis((0, attrs.size), name="k")
 
         def squares(*index: Any) -> Any:

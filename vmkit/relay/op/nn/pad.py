@@ -56,20 +56,32 @@ def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
     pairs = [list(p) for p in pad_width]
     if len(pairs) != rank or any(len(p) != 2 for p in pairs):
         raise TypeCheckError(f"pad_width must hold one (before, after) for each of {rank} dimensions, not {pairs}")
-    if any(int(w) < 0 for p in pairs for w in p):
-        raise TypeCheckError(f"pad_width must not be negative: {pairs}")
     return [(int(b), int(a)) for b, a in pairs]
 
 
 def _padded_type(pad_width: Any, data: Type) -> TensorType:
     source = require_tensor(data, "data")
-    widths = _widths(pad_width, len(source.shape))
-    return TensorType([dims.add(d, b + a) for d, (b, a) in zip(source.shape, widths, strict=True)], source.dtype)
+    shape = []
+    for axis, (size, (before, after)) in enumerate(zip(source.shape, _widths(pad_width, len(source.shape)), strict=True)):
+        padded = dims.add(size, before + after)
+        if isinstance(padded, int) and padded < 0:
+            raise TypeCheckError(f"pad_width {before} and {after} take away more than the {size} elements of axis {axis}")
+        shape.append(padded)
+    return TensorType(shape, source.dtype)
 
 
-def _padded(
-    data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: str, value: Any
-) -> te.Tensor:
+def _require_widths(context: Any, mode: str, shape: Sequence[Dim], widths: Sequence[tuple[int, int]]) -> None:
+    """Check at run time that an axis has the elements which the padding repeats, or takes away."""
+    for axis, (size, (before, after)) in enumerate(zip(shape, widths, strict=True)):
+        _require_border(context, mode, size, dims.add(size, before + after))
+        if before + after < 0 and not isinstance(size, int):
+            context.require(
+                size >= -(before + after),
+                f"{context.current.name}: pad_width {before} and {after} take away more elements than axis {axis} has",
+            )
+
+
+def _padded(data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: str, value: Any) -> te.Tensor:
     """Return the padded tensor; `value` is asked for the element outside of it in constant mode."""
     dtype = str(data.dtype)
 
@@ -141,8 +153,8 @@ def _pad_value(value: relax.Expr) -> tuple[list[relax.Expr], Any]:
 class Pad:
     """The data with elements added on both sides of each axis.
 
-    pad_mode is "constant" (pad_value), "edge" (the border element) or "reflect" (mirrored at the border element). A
-    pad_width that is an expression is read at run time.
+    pad_mode is "constant" (pad_value), "edge" (the border element) or "reflect" (mirrored at the border element).
+    Negative widths take elements away. A pad_width that is an expression is read at run time.
     """
 
     @staticmethod
@@ -164,8 +176,7 @@ class Pad:
     @staticmethod
     def lower(context: Any, attrs: PadAttrs, data: relax.Expr, pad_value: relax.Expr) -> Any:
         widths = _widths(attrs.pad_width, len(context.shape(data)))
-        for size, (b, a) in zip(context.shape(data), widths, strict=True):
-            _require_border(context, attrs.pad_mode, size, dims.add(size, b + a))
+        _require_widths(context, attrs.pad_mode, context.shape(data), widths)
         tensors, reader = _pad_value(pad_value)
 
         def compute(x: te.Tensor, value: list[te.Tensor]) -> te.Tensor:
@@ -193,13 +204,13 @@ class DynPad:
         return TensorType([AnyDim()] * rank, source.dtype)
 
     @staticmethod
-    def lower(
-        context: Any, attrs: PadAttrs, data: relax.Expr, pad_width: relax.Expr, pad_value: relax.Expr
-    ) -> Any:
+    def lower(context: Any, attrs: PadAttrs, data: relax.Expr, pad_width: relax.Expr, pad_value: relax.Expr) -> Any:
         have = context.shape(data)
         for actual, expected in zip(context.shape(pad_width), (len(have), 2), strict=True):
             context.require_equal(
-                actual, expected, "dyn.nn.pad: pad_width must hold two values for each dimension: {actual} is not {expected}"
+                actual,
+                expected,
+                "dyn.nn.pad: pad_width must hold two values for each dimension: {actual} is not {expected}",
             )
 
         def sizes(widths: te.Tensor, shape: list[Any]) -> te.Tensor:
@@ -239,8 +250,7 @@ class MirrorPad:
     @staticmethod
     def lower(context: Any, attrs: MirrorPadAttrs, data: relax.Expr) -> Any:
         widths = _widths(attrs.pad_width, len(context.shape(data)))
-        for size, (b, a) in zip(context.shape(data), widths, strict=True):
-            _require_border(context, attrs.mode, size, dims.add(size, b + a))
+        _require_widths(context, attrs.mode, context.shape(data), widths)
 
         def compute(x: te.Tensor) -> te.Tensor:
             shape = [dims.add(dims.simplify(d), b + a) for d, (b, a) in zip(x.shape, widths, strict=True)]

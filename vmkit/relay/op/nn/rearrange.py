@@ -48,7 +48,9 @@ def _require_divides(block: int, size: Dim, what: str) -> None:
 def _require_divides_at_run_time(context: Any, block: int, size: Dim, what: str) -> None:
     if not isinstance(size, int):
         rest = dims.simplify(tirx.floormod(size, block))
-        context.require_equal(rest, 0, f"{context.current.name}: {block} does not divide the {what}; {{actual}} is left")
+        context.require_equal(
+            rest, 0, f"{context.current.name}: {block} does not divide the {what}; {{actual}} is left"
+        )
 
 
 @operator("nn.space_to_depth", "data", attrs=SubPixelAttrs, level=5, pattern=OpPattern.INJECTIVE)

@@ -14,14 +14,23 @@ from ...ir.expr import Expr
 from ...ir.types import Dim
 from ..registry import entry
 
-__all__ = ["extent", "fitted", "output_size", "pad_spatial", "padding_of", "per_axis", "positive", "require_fits",
-           "window_builder"]
+__all__ = [
+    "extent",
+    "fitted",
+    "output_size",
+    "pad_spatial",
+    "padding_of",
+    "per_axis",
+    "positive",
+    "require_fits",
+    "window_builder",
+]
 
 
 def window_builder(
     name: str, inputs: Sequence[str], rank: int, *, keep_padding: bool = False, **parameters: Any
 ) -> Callable[..., Expr]:
-    """Return the builder of an operator with a window: numbers may stand for all axes, padding becomes that of all sides.
+    """Return the builder of an operator with a window, in whose calls one number may stand for all axes.
 
     Parameters
     ----------
@@ -117,8 +126,9 @@ def output_size(size: Dim, before: int, after: int, window: Dim, stride: int, *,
     return dims.add(divide(space, stride), 1)
 
 
-def fitted(sizes: Sequence[Dim], padding: Sequence[int], windows: Sequence[Dim], strides: Sequence[int],
-           *, ceil: bool = False) -> list[Dim]:
+def fitted(
+    sizes: Sequence[Dim], padding: Sequence[int], windows: Sequence[Dim], strides: Sequence[int], *, ceil: bool = False
+) -> list[Dim]:
     """Return :func:`output_size` for each axis."""
     rank = len(sizes)
     return [
@@ -141,8 +151,9 @@ def require_fits(context: Any, sizes: Sequence[Dim], padding: Sequence[int], win
         )
 
 
-def pad_spatial(data: te.Tensor, axes: str, spatial: str, padding: Sequence[int], value: Any,
-                *, extra: Sequence[int] | None = None) -> te.Tensor:
+def pad_spatial(
+    data: te.Tensor, axes: str, spatial: str, padding: Sequence[int], value: Any, *, extra: Sequence[int] | None = None
+) -> te.Tensor:
     """Return the data padded on its spatial axes, as a stage of its own; the data itself where there is nothing to do.
 
     Parameters
@@ -161,6 +172,4 @@ def pad_spatial(data: te.Tensor, axes: str, spatial: str, padding: Sequence[int]
     after = {letter: padding[rank + i] + (extra[i] if extra else 0) for i, letter in enumerate(spatial)}
     if not any(before.values()) and not any(after.values()):
         return data
-    return topi.nn.pad(
-        data, [before.get(a, 0) for a in axes], [after.get(a, 0) for a in axes], value, name="pad_temp"
-    )
+    return topi.nn.pad(data, [before.get(a, 0) for a in axes], [after.get(a, 0) for a in axes], value, name="pad_temp")

@@ -1,0 +1,489 @@
+"""Operators on images: resizing, cropping, sampling at points of a grid, morphology."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relax, te, tirx, topi
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.expr import Constant, Expr, const
+from ..ir.types import Any as AnyDim
+from ..ir.types import TensorType, Type
+from .attrs import Attrs, Bool, Dim, Dims, DType, Float, Int, Ints, Nested, Str, attrs_node
+from .create import read_shape
+from .elementwise import require_tensor
+from .interpolate import Interpolation, interpolated, require_pixels, resized
+from .kernel import inside
+from .nn.layout import SPATIAL, ordered, require_layout, require_rank
+from .nn.pooling import pool_axes
+from .nn.window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
+from .registry import OpPattern, entry, operator
+
+__all__: list[str] = []
+
+
+@attrs_node("relay.attrs.Resize1DAttrs")
+class Resize1DAttrs(Attrs):
+    """Attributes of image.resize1d."""
+
+    size: Dims | None = None
+    roi: Nested | None = None
+    layout: Str = "NCW"
+    method: Str = "linear"
+    coordinate_transformation_mode: Str = "half_pixel"
+    rounding_method: Str = "round"
+    cubic_alpha: Float = -0.5
+    cubic_exclude: Int = 0
+    extrapolation_value: Float = 0.0
+    out_dtype: DType = ""
+
+
+@attrs_node("relay.attrs.Resize2DAttrs")
+class Resize2DAttrs(Attrs):
+    """Attributes of image.resize2d and dyn.image.resize2d."""
+
+    size: Dims | None = None
+    roi: Nested | None = None
+    layout: Str = "NCHW"
+    method: Str = "linear"
+    coordinate_transformation_mode: Str = "half_pixel"
+    rounding_method: Str = "round"
+    cubic_alpha: Float = -0.5
+    cubic_exclude: Int = 0
+    extrapolation_value: Float = 0.0
+    out_dtype: DType = ""
+
+
+@attrs_node("relay.attrs.Resize3DAttrs")
+class Resize3DAttrs(Attrs):
+    """Attributes of image.resize3d."""
+
+    size: Dims | None = None
+    roi: Nested | None = None
+    layout: Str = "NCDHW"
+    method: Str = "linear"
+    coordinate_transformation_mode: Str = "half_pixel"
+    rounding_method: Str = "round"
+    cubic_alpha: Float = -0.5
+    cubic_exclude: Int = 0
+    extrapolation_value: Float = 0.0
+    out_dtype: DType = ""
+
+
+# For each number of spatial axes, where in the region of interest the start and the end of each axis stand. Relay gave
+# a region in the order of the axes, but one of volumes from the last axis to the first.
+_REGION = {1: [(0, 1)], 2: [(0, 2), (1, 3)], 3: [(2, 5), (1, 4), (0, 3)]}
+
+
+def _resized_type(attrs: Any, rank: int, data: Type, size: Sequence[Dim]) -> TensorType:
+    source = require_tensor(data, "data")
+    axes = pool_axes(attrs.layout, rank, source)
+    Interpolation.of(attrs)
+    made = dict(zip(SPATIAL[rank], size, strict=True))
+    shape = [made.get(a, d) for a, d in zip(axes, source.shape, strict=True)]
+    return TensorType(shape, attrs.out_dtype or source.dtype)
+
+
+def _size(attrs: Any, rank: int) -> list[Dim]:
+    size = list(attrs.size or ())
+    if len(size) != rank:
+        raise TypeCheckError(f"size must have {rank} values, not {len(size)}: {size}")
+    if any(isinstance(s, int) and s < 0 for s in size):
+        raise TypeCheckError(f"size must not be negative: {size}")
+    return size
+
+
+def _region(attrs: Any, rank: int) -> list[float]:
+    region = [float(r) for r in attrs.roi or (0.0,) * (2 * rank)]
+    if len(region) != 2 * rank:
+        raise TypeCheckError(f"roi must have {2 * rank} values, not {len(region)}: {region}")
+    return region
+
+
+def _resize(context: Any, attrs: Any, rank: int, data: relax.Expr, target: Sequence[Dim], region: Any) -> Any:
+    """Return the resized data; `region` is a list of numbers, or a lowered tensor of them."""
+    axes = pool_axes(attrs.layout, rank, TensorType(context.shape(data), str(data.ty.dtype)))
+    require_pixels(context, ordered(context.shape(data), axes, SPATIAL[rank]), target)
+    how = Interpolation.of(attrs)
+    wide = "float64" if str(data.ty.dtype) == "float64" else "float32"
+    tensors = [] if isinstance(region, list) else [region]
+
+    def compute(x: te.Tensor, sizes: list[Any], roi: list[te.Tensor]) -> te.Tensor:
+        bounds = [
+            [roi[0](i).astype(wide) if roi else tirx.const(region[i], wide) for i in pair] for pair in _REGION[rank]
+        ]
+        return resized(how, x, axes, SPATIAL[rank], sizes, [(b[0], b[1]) for b in bounds], attrs.out_dtype)
+
+    return context.te(compute, data, [dims.as_expr(t) for t in target], tensors)
+
+
+def _resize_builder(rank: int) -> Any:
+    name = f"image.resize{rank}d"
+
+    def build(
+        data: Expr,
+        size: Any,
+        roi: Any = None,
+        layout: str = "NC" + SPATIAL[rank],
+        method: str = "linear",
+        coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = "",
+        cubic_alpha: float = -0.5,
+        cubic_exclude: int = 0,
+        extrapolation_value: float = 0.0,
+        out_dtype: str | None = None,
+    ) -> Expr:
+        values = {
+            "layout": layout,
+            "method": method,
+            "coordinate_transformation_mode": coordinate_transformation_mode,
+            "rounding_method": rounding_method,
+            "cubic_alpha": cubic_alpha,
+            "cubic_exclude": cubic_exclude,
+            "extrapolation_value": extrapolation_value,
+            "out_dtype": out_dtype,
+        }
+        roi = (0.0,) * (2 * rank) if roi is None else roi
+        if isinstance(size, Constant):
+            size = size.data.numpy().tolist()
+        if isinstance(roi, Constant):
+            roi = roi.data.numpy().tolist()
+        if not isinstance(size, Expr) and not isinstance(roi, Expr):
+            return entry(name).call(data, size=size, roi=roi, **values)
+        if rank != 2:
+            raise TypeCheckError(f"{name}: size and roi cannot be read at run time; only image.resize2d can do that")
+        size = size if isinstance(size, Expr) else const(list(size), "int64")
+        roi = roi if isinstance(roi, Expr) else const(list(roi), "float32")
+        return entry("dyn.image.resize2d").call(data, size, roi, size=[], roi=[], **values)
+
+    return build
+
+
+def _resize_operator(rank: int, attrs: type[Attrs], doc: str) -> None:
+    def relation(attrs: Any, data: Type) -> Type:
+        _region(attrs, rank)
+        return _resized_type(attrs, rank, data, _size(attrs, rank))
+
+    def lower(context: Any, attrs: Any, data: relax.Expr) -> Any:
+        return _resize(context, attrs, rank, data, context.dims(_size(attrs, rank)), _region(attrs, rank))
+
+    body = {
+        "__doc__": doc,
+        "build": staticmethod(_resize_builder(rank)),
+        "relation": staticmethod(relation),
+        "lower": staticmethod(lower),
+    }
+    register = operator(f"image.resize{rank}d", "data", attrs=attrs, level=5, pattern=OpPattern.INJECTIVE)
+    register(type(f"Resize{rank}D", (), body))
+
+
+_resize_operator(1, Resize1DAttrs, "Sequences resized to size, which is (width).")
+_resize_operator(
+    2,
+    Resize2DAttrs,
+    "Images resized to size, which is (height, width). A size that is an expression is read at run time.",
+)
+_resize_operator(3, Resize3DAttrs, "Volumes resized to size, which is (depth, height, width).")
+
+
+@operator("dyn.image.resize2d", "data", "size", "roi", attrs=Resize2DAttrs, level=5, pattern=OpPattern.OPAQUE)
+class DynResize2D:
+    """Images resized to a size and from a region of interest that are read at run time."""
+
+    build = staticmethod(_resize_builder(2))
+
+    @staticmethod
+    def relation(attrs: Resize2DAttrs, data: Type, size: Type, roi: Type) -> Type:
+        wanted, region = require_tensor(size, "size"), require_tensor(roi, "roi")
+        if len(wanted.shape) != 1 or wanted.shape[0] != 2:
+            raise TypeCheckError(f"size must be a vector of two elements, not {wanted}")
+        if len(region.shape) != 1 or not region.dtype.startswith("float"):
+            raise TypeCheckError(f"roi must be a float vector, not {region}")
+        return _resized_type(attrs, 2, data, [AnyDim(), AnyDim()])
+
+    @staticmethod
+    def lower(context: Any, attrs: Resize2DAttrs, data: relax.Expr, size: relax.Expr, roi: relax.Expr) -> Any:
+        if attrs.coordinate_transformation_mode != "tf_crop_and_resize":
+            return _resize(context, attrs, 2, data, read_shape(context, size), [0.0] * 4)
+        (length,) = context.shape(roi)
+        context.require_equal(length, 4, "dyn.image.resize2d: roi must have {expected} values, not {actual}")
+        return _resize(context, attrs, 2, data, read_shape(context, size), roi)
+
+
+@attrs_node("relay.attrs.CropAndResizeAttrs")
+class CropAndResizeAttrs(Attrs):
+    """Attributes of image.crop_and_resize."""
+
+    crop_size: Dims | None = None
+    layout: Str = "NCHW"
+    method: Str = "bilinear"
+    extrapolation_value: Float = 0.0
+    out_dtype: DType = ""
+
+
+@operator(
+    "image.crop_and_resize",
+    "data",
+    "boxes",
+    "box_indices",
+    attrs=CropAndResizeAttrs,
+    level=5,
+    pattern=OpPattern.INJECTIVE,
+)
+class CropAndResize:
+    """Boxes cut out of images and resized to crop_size.
+
+    boxes holds (y1, x1, y2, x2) from 0 to 1 for each box, box_indices the image it is cut out of; an index that is no
+    image means the nearest one.
+    """
+
+    @staticmethod
+    def build(
+        data: Expr,
+        boxes: Expr,
+        box_indices: Expr,
+        crop_size: Any,
+        layout: str = "NCHW",
+        method: str = "bilinear",
+        extrapolation_value: float = 0.0,
+        out_dtype: str | None = None,
+    ) -> Expr:
+        values = {
+            "crop_size": crop_size,
+            "layout": layout,
+            "method": method,
+            "extrapolation_value": extrapolation_value,
+            "out_dtype": out_dtype,
+        }
+        return entry("image.crop_and_resize").call(data, boxes, box_indices, **values)
+
+    @staticmethod
+    def relation(attrs: CropAndResizeAttrs, data: Type, boxes: Type, box_indices: Type) -> Type:
+        source, corners = require_tensor(data, "data"), require_tensor(boxes, "boxes")
+        indices = require_tensor(box_indices, "box_indices")
+        axes = require_layout(attrs.layout, "NCHW", "layout")
+        require_rank(source, 4, "data")
+        size = list(attrs.crop_size or ())
+        if len(size) != 2:
+            raise TypeCheckError(f"crop_size must have 2 values, not {len(size)}: {size}")
+        if attrs.method not in ("bilinear", "nearest_neighbor"):
+            raise TypeCheckError(f"method must be bilinear or nearest_neighbor, not {attrs.method!r}")
+        if len(corners.shape) != 2 or dims.equal(corners.shape[1], 4) is False:
+            raise TypeCheckError(f"boxes must have shape (number of boxes, 4), not {corners}")
+        if len(indices.shape) != 1 or dims.equal(indices.shape[0], corners.shape[0]) is False:
+            raise TypeCheckError(f"box_indices must be a vector with an element for each box, not {indices}")
+        if not indices.dtype.startswith(("int", "uint")):
+            raise TypeCheckError(f"box_indices must be integers, not {indices}")
+        channels = ordered(source.shape, axes, "C")
+        made = [corners.shape[0], *channels, *size]
+        return TensorType(ordered(made, "NCHW", axes), attrs.out_dtype or source.dtype)
+
+    @staticmethod
+    def lower(
+        context: Any, attrs: CropAndResizeAttrs, data: relax.Expr, boxes: relax.Expr, box_indices: relax.Expr
+    ) -> Any:
+        name = context.current.name
+        batch, _, *sizes = ordered(context.shape(data), attrs.layout, "NCHW")
+        count, width = context.shape(boxes)
+        (have,) = context.shape(box_indices)
+        context.require_equal(width, 4, f"{name}: a box has {{expected}} numbers, not {{actual}}")
+        context.require_equal(have, count, f"{name}: there are {{actual}} box indices for {{expected}} boxes")
+        target = context.dims(attrs.crop_size)
+        require_pixels(context, [batch, *sizes], [count, *target])
+        size = [dims.as_expr(t) for t in target]
+        return context.te(lambda *v: _crop(attrs, *v), data, boxes, box_indices, size)
+
+
+def _crop(
+    attrs: CropAndResizeAttrs, data: te.Tensor, boxes: te.Tensor, box_indices: te.Tensor, target: list[Any]
+) -> te.Tensor:
+    method = "linear" if attrs.method == "bilinear" else attrs.method
+    how = Interpolation(method, "tf_crop_and_resize", "round", extrapolation=attrs.extrapolation_value)
+    batch, channels, *sizes = ordered(data.shape, attrs.layout, "NCHW")
+    dtype = str(data.dtype)
+    wide = "float64" if dtype == "float64" else "float32"
+
+    def element(*index: Any) -> Any:
+        box, c, y, x = ordered(index, attrs.layout, "NCHW")
+        image = inside(box_indices(box).astype("int64"), batch)
+        corners = [boxes(box, i).astype(wide) for i in range(4)]
+        regions = [(corners[0], corners[2]), (corners[1], corners[3])]
+
+        def read(positions: list[Any]) -> Any:
+            return data(*ordered([image, c, *positions], "NCHW", attrs.layout))
+
+        return interpolated(how, read, [y, x], sizes, target, regions, dtype, attrs.out_dtype or dtype)
+
+    shape = ordered([boxes.shape[0], channels, *target], "NCHW", attrs.layout)
+    return te.compute(shape, element, name="crop_and_resize")
+
+
+@attrs_node("relay.attrs.GridSampleAttrs")
+class GridSampleAttrs(Attrs):
+    """Attributes of image.grid_sample."""
+
+    method: Str = "bilinear"
+    layout: Str = "NCHW"
+    padding_mode: Str = "zeros"
+    align_corners: Bool = True
+
+
+@operator("image.grid_sample", "data", "grid", attrs=GridSampleAttrs, level=5, pattern=OpPattern.INJECTIVE)
+class GridSample:
+    """Images (or volumes) read at the points of a grid of coordinates from -1 to 1.
+
+    The grid is (batch, 2, height, width) with x first, or (batch, 3, depth, height, width).
+    """
+
+    @staticmethod
+    def relation(attrs: GridSampleAttrs, data: Type, grid: Type) -> Type:
+        source, points = require_tensor(data, "data"), require_tensor(grid, "grid")
+        if attrs.layout not in ("NCHW", "NCDHW"):
+            raise TypeCheckError(f"layout must be NCHW or NCDHW, not {attrs.layout!r}")
+        rank = len(attrs.layout) - 2
+        methods = ("nearest", "bilinear", "bicubic")[: 5 - rank]
+        if attrs.method not in methods:
+            raise TypeCheckError(f"method must be one of {', '.join(methods)} for {attrs.layout}, not {attrs.method!r}")
+        if attrs.padding_mode not in ("zeros", "border", "reflection"):
+            raise TypeCheckError(f"padding_mode must be zeros, border or reflection, not {attrs.padding_mode!r}")
+        require_rank(source, rank + 2, "data")
+        require_rank(points, rank + 2, "grid")
+        if dims.equal(points.shape[1], rank) is False:
+            raise TypeCheckError(f"grid must have {rank} coordinates in dimension 1, not {points.shape[1]}")
+        if dims.equal(source.shape[0], points.shape[0]) is False:
+            raise TypeCheckError(f"the batches differ: {source.shape[0]} of data and {points.shape[0]} of grid")
+        return TensorType([*source.shape[:2], *points.shape[2:]], source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: GridSampleAttrs, data: relax.Expr, grid: relax.Expr) -> Any:
+        images, points = context.shape(data), context.shape(grid)
+        name = context.current.name
+        context.require_equal(
+            points[1], len(images) - 2, f"{name}: grid must have {{expected}} coordinates, not {{actual}}"
+        )
+        context.require_equal(
+            points[0], images[0], f"{name}: the batches differ: {{expected}} of data and {{actual}} of grid"
+        )
+        require_pixels(context, images[2:], points[2:])
+        options = (attrs.method, attrs.layout, attrs.padding_mode, attrs.align_corners)
+        return context.te(lambda x, g: topi.image.grid_sample(x, g, *options), data, grid)
+
+
+@attrs_node("relay.attrs.AffineGridAttrs")
+class AffineGridAttrs(Attrs):
+    """Attributes of image.affine_grid."""
+
+    target_shape: Ints
+
+
+@operator("image.affine_grid", "data", attrs=AffineGridAttrs, level=5, pattern=OpPattern.INJECTIVE)
+class AffineGrid:
+    """The grid that affine matrices (batch, 2, 3) make of the points of an image of target_shape, for grid_sample."""
+
+    @staticmethod
+    def build(data: Expr, target_shape: Any = None) -> Expr:
+        return entry("image.affine_grid").call(data, target_shape=target_shape)
+
+    @staticmethod
+    def relation(attrs: AffineGridAttrs, data: Type) -> Type:
+        source, shape = require_tensor(data, "data"), list(attrs.target_shape)
+        require_rank(source, 3, "data")
+        if len(shape) != 2 or any(s < 2 for s in shape):
+            raise TypeCheckError(f"target_shape must hold a height and a width, each 2 or more, not {shape}")
+        if dims.equal(source.shape[1], 2) is False or dims.equal(source.shape[2], 3) is False:
+            raise TypeCheckError(f"data must hold matrices of 2 by 3, not {source}")
+        return TensorType([source.shape[0], 2, *shape], source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: AffineGridAttrs, data: relax.Expr) -> Any:
+        for actual, expected in zip(context.shape(data)[1:], (2, 3), strict=True):
+            context.require_equal(actual, expected, "image.affine_grid: data must hold matrices of 2 by 3")
+        return context.te(lambda x: topi.image.affine_grid(x, [int(s) for s in attrs.target_shape]), data)
+
+
+@attrs_node("relay.attrs.Dilation2DAttrs")
+class Dilation2DAttrs(Attrs):
+    """Attributes of image.dilation2d."""
+
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    dilations: Ints = (1, 1)
+    data_layout: Str = "NCHW"
+    kernel_layout: Str = "IHW"
+    out_dtype: DType = ""
+
+
+def _dilation_numbers(attrs: Dilation2DAttrs) -> tuple[list[int], list[int], list[int]]:
+    return (
+        positive(attrs.strides, 2, "strides"),
+        positive(attrs.dilations, 2, "dilations"),
+        padding_of(attrs.padding, 2),
+    )
+
+
+@operator("image.dilation2d", "data", "weight", attrs=Dilation2DAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+class Dilation2D:
+    """Greyscale dilation: the largest sum of an element and the weight in each window; padding counts as 0."""
+
+    build = staticmethod(
+        window_builder(
+            "image.dilation2d",
+            ("data", "weight"),
+            2,
+            keep_padding=True,
+            strides=(1, 1),
+            padding=(0, 0),
+            dilations=(1, 1),
+            data_layout="NCHW",
+            kernel_layout="IHW",
+            out_dtype="",
+        )
+    )
+
+    @staticmethod
+    def relation(attrs: Dilation2DAttrs, data: Type, weight: Type) -> Type:
+        source, filters = require_tensor(data, "data"), require_tensor(weight, "weight")
+        axes = require_layout(attrs.data_layout, "NCHW", "data_layout")
+        kernel_axes = require_layout(attrs.kernel_layout, "IHW", "kernel_layout")
+        require_rank(source, 4, "data")
+        require_rank(filters, 3, "weight")
+        n, c, *sizes = ordered(source.shape, axes, "NCHW")
+        inputs, *kernel = ordered(filters.shape, kernel_axes, "IHW")
+        if dims.equal(c, inputs) is False:
+            raise TypeCheckError(f"the data has {c} channels, but the weight {inputs}")
+        strides, dilations, padding = _dilation_numbers(attrs)
+        windows = [extent(k, d) for k, d in zip(kernel, dilations, strict=True)]
+        made = [n, c, *fitted(sizes, padding, windows, strides)]
+        return TensorType(ordered(made, "NCHW", axes), attrs.out_dtype or source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: Dilation2DAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+        _, c, *sizes = ordered(context.shape(data), attrs.data_layout, "NCHW")
+        inputs, *kernel = ordered(context.shape(weight), attrs.kernel_layout, "IHW")
+        context.require_equal(c, inputs, "image.dilation2d: the data has {actual} channels, but the weight {expected}")
+        _, dilations, padding = _dilation_numbers(attrs)
+        require_fits(context, sizes, padding, [extent(k, d) for k, d in zip(kernel, dilations, strict=True)])
+        return context.te(lambda x, w: _dilate(attrs, x, w), data, weight)
+
+
+def _dilate(attrs: Dilation2DAttrs, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+    axes, kernel_axes = attrs.data_layout, attrs.kernel_layout
+    strides, dilations, padding = _dilation_numbers(attrs)
+    n, c, *sizes = ordered([dims.simplify(d) for d in data.shape], axes, "NCHW")
+    _, *kernel = ordered([dims.simplify(d) for d in weight.shape], kernel_axes, "IHW")
+    windows = [extent(k, d) for k, d in zip(kernel, dilations, strict=True)]
+    padded = pad_spatial(data, axes, "HW", padding, 0)
+    ry, rx = te.reduce_axis((0, kernel[0]), name="ry"), te.reduce_axis((0, kernel[1]), name="rx")
+    dtype = attrs.out_dtype or str(data.dtype)
+
+    def element(*index: Any) -> Any:
+        i, channel, y, x = ordered(index, axes, "NCHW")
+        at = [i, channel, y * strides[0] + ry * dilations[0], x * strides[1] + rx * dilations[1]]
+        value, raised = padded(*ordered(at, "NCHW", axes)), weight(*ordered([channel, ry, rx], "IHW", kernel_axes))
+        return te.max(value.astype(dtype) + raised.astype(dtype), axis=[ry, rx])
+
+    shape = ordered([n, c, *fitted(sizes, padding, windows, strides)], "NCHW", axes)
+    return te.compute([dims.as_expr(d) for d in shape], element, name="dilation2d")
