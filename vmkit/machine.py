@@ -23,7 +23,18 @@ from .failures import explain_failure
 from .signature import AnySpec, Signature
 from .stack import MACHINE_STACK_BYTES, DeepThread
 from .stackguard import guard_this_thread, guarded
-from .values import ADT, Release, from_runtime, holds_adt, stage, to_cpu_tensor, to_numpy, to_runtime, to_tensor
+from .values import (
+    ADT,
+    Release,
+    Scratch,
+    from_runtime,
+    holds_adt,
+    stage,
+    to_cpu_tensor,
+    to_numpy,
+    to_runtime,
+    to_tensor,
+)
 
 __all__ = ["VirtualMachine"]
 
@@ -41,6 +52,8 @@ class _Entry:
     stored: list[Any] | None = None
     """Inputs that stay set: the checked values, and the same as the runtime takes them."""
     runtime: list[Any] = field(default_factory=list)
+    scratch: tuple[Scratch, ...] = ()
+    """Memory for copies of arrays that are not aligned, by input."""
 
 
 class VirtualMachine:
@@ -98,7 +111,8 @@ class VirtualMachine:
 
     def _entry(self, name: str) -> _Entry:
         signature = self.executable.signatures[name]
-        return _Entry(self.module[name], signature, len(signature.inputs))
+        scratch = tuple(Scratch() for _ in signature.inputs)
+        return _Entry(self.module[name], signature, len(signature.inputs), scratch=scratch)
 
     def __del__(self) -> None:
         # TVM's VM keeps its last result: it has to go where the stack is deep enough to drop a long list.
@@ -258,7 +272,10 @@ class VirtualMachine:
             else:
                 if not self.check_inputs or signature.accepts(bound):
                     cpu = self._device
-                    return [to_cpu_tensor(v) if type(v) is np.ndarray else to_tensor(v, cpu) for v in bound]
+                    return [
+                        to_cpu_tensor(value, scratch) if type(value) is np.ndarray else to_tensor(value, cpu)
+                        for value, scratch in zip(bound, entry.scratch)  # noqa: B905 - strict costs time
+                    ]
         return [to_runtime(value, self._device) for value in self._staged(entry, bound)]
 
     def _kept(self, staged: Any) -> Any:
