@@ -310,7 +310,15 @@ class VirtualMachine:
         return [value.runtime if isinstance(value, ADT) else value for value in entry.runtime]
 
     def _execute(self, entry: _Entry, values: list[Any]) -> Any:
-        result = self._run(entry, entry.function, values)
+        if self._deep is None:
+            # As _run does it, without the cost of one more call.
+            try:
+                with self._lock:
+                    result = entry.function(*values)
+            except Exception as error:
+                raise self._explained(entry, error) from error
+        else:
+            result = self._run(entry, entry.function, values)
         if type(result) is Tensor:
             return result
         return from_runtime(result, self._release)
@@ -326,8 +334,11 @@ class VirtualMachine:
                     return function(*values)
             return self._deep.call(self._locked, function, values)
         except Exception as error:
-            reason = explain_failure(str(error), self._checks) or _useful_line(error)
-            raise VMError(f"{entry.signature.name} failed: {reason}") from error
+            raise self._explained(entry, error) from error
+
+    def _explained(self, entry: _Entry, error: Exception) -> VMError:
+        reason = explain_failure(str(error), self._checks) or _useful_line(error)
+        return VMError(f"{entry.signature.name} failed: {reason}")
 
     def _locked(self, function: Any, values: list[Any]) -> Any:
         # The deep thread takes the lock itself: a function called by the program may call the machine again.
