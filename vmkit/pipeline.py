@@ -15,6 +15,7 @@ from tvm.relax.vm_build import _filter_tir, _vmcodegen, _vmlink
 from tvm.target import Target
 
 from . import bytecode
+from .dataflow import isolate_definitions
 from .options import CompilerOptions
 from .tophub.rules import schedule_kernels
 
@@ -41,11 +42,15 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
         transform.LegalizeOps(),
         transform.AnnotateTIROpPattern(),
         transform.DeadCodeElimination(),
+        isolate_definitions(),
     ]
     if options.runs("FuseOps", 1):
         passes += [transform.FuseOps(), transform.FuseTIR()]
     with target:
-        mod = tvm.transform.Sequential(passes)(mod)
+        # A Sequential would leave out at level 0 what every program needs: lifted closures, and dead code gone.
+        for each in passes:
+            if each.info.name not in options.disabled:
+                mod = each(mod)
         return _schedule(mod, target)
 
 

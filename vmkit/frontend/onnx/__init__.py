@@ -3,6 +3,6 @@
 A converter is registered with :func:`vmkit.frontend.onnx.registry.converter`; adding an operator is adding one.
 """
 
-from .importer import from_onnx
+from .convert import from_onnx
 
 __all__ = ["from_onnx"]

@@ -34,7 +34,7 @@ def opset_versions(model: onnx.ModelProto, opset: int | None) -> dict[str, int]:
 
 
 def check_model(graph: onnx.GraphProto, versions: Mapping[str, int]) -> None:
-    """Raise UnsupportedOperatorError with all operators that no converter exists for, or ModelError for bad attributes."""
+    """Raise UnsupportedOperatorError with all operators that have no converter, or ModelError for bad attributes."""
     missing: dict[tuple[str, str], list[str]] = {}
     problems: list[str] = []
     for node in _all_nodes(graph):
@@ -49,12 +49,16 @@ def check_model(graph: onnx.GraphProto, versions: Mapping[str, int]) -> None:
         raise ModelError("the model is malformed:\n  " + "\n  ".join(problems[:20]))
     if missing:
         lines = [
-            f"{domain or 'ai.onnx'}.{op_type} (opset {versions[domain]}): {len(names)} node{'s' if len(names) > 1 else ''}, "
-            + ", ".join(repr(n) for n in names[:5])
-            + (" ..." if len(names) > 5 else "")
+            f"{domain or 'ai.onnx'}.{op_type} (opset {versions[domain]}): {_listed(names)}"
             for (domain, op_type), names in sorted(missing.items())
         ]
-        raise UnsupportedOperatorError(f"{len(lines)} operators are not supported:\n  " + "\n  ".join(lines))
+        what = "1 operator is" if len(lines) == 1 else f"{len(lines)} operators are"
+        raise UnsupportedOperatorError(f"{what} not supported:\n  " + "\n  ".join(lines))
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(repr(n) for n in names[:5]) + (" ..." if len(names) > 5 else "")
+    return f"{len(names)} node{'s' if len(names) > 1 else ''}, {shown}"
 
 
 def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
@@ -89,9 +93,13 @@ def _schema_problems(node: onnx.NodeProto, version: int) -> list[str]:
         return [f"{_label(node)}: opset {version} has no such operator"]
     problems = []
     if not schema.min_input <= len(node.input) <= schema.max_input:
-        problems.append(f"{_label(node)}: {len(node.input)} inputs; it takes {_count(schema.min_input, schema.max_input)}")
+        problems.append(
+            f"{_label(node)}: {len(node.input)} inputs; it takes {_count(schema.min_input, schema.max_input)}"
+        )
     if not schema.min_output <= len(node.output) <= schema.max_output:
-        problems.append(f"{_label(node)}: {len(node.output)} outputs; it has {_count(schema.min_output, schema.max_output)}")
+        problems.append(
+            f"{_label(node)}: {len(node.output)} outputs; it has {_count(schema.min_output, schema.max_output)}"
+        )
     given = {a.name for a in node.attribute}
     for attribute in node.attribute:
         declared = schema.attributes.get(attribute.name)

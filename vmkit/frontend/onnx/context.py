@@ -77,7 +77,9 @@ class Context:
         """Return the value of an input that has to be a plain array of numbers; ModelError when it is not."""
         value = self.static(expr)
         if value is None:
-            self.fail(f"the input {name!r} must be a constant of the model, or computed from constants; it is {self.type(expr)}")
+            self.fail(
+                f"the input {name!r} ({self.type(expr)}) must be a constant of the model, or computed from constants"
+            )
         return value
 
     def ints(self, expr: Expr, name: str) -> list[int]:

@@ -23,9 +23,7 @@ def branch(ctx: Context, condition: Expr, *, then_branch: onnx.GraphProto, else_
     if ctx.rank(condition) != 0:
         condition = typed(to_shape(condition, []))
     decided = Condition.of(condition, _text(ctx, condition))
-    return join(
-        decided, attempt(lambda: ctx.subgraph(then_branch)), attempt(lambda: ctx.subgraph(else_branch))
-    )
+    return join(decided, attempt(lambda: ctx.subgraph(then_branch)), attempt(lambda: ctx.subgraph(else_branch)))
 
 
 def _text(ctx: Context, condition: Expr) -> str:

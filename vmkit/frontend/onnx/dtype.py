@@ -44,4 +44,6 @@ def numpy_tensor(tensor: onnx.TensorProto, where: str) -> np.ndarray:
     try:
         return numpy_helper.to_array(tensor)
     except Exception as error:
-        raise ModelError(f"{where}: its data does not fill {dtype_name(tensor.data_type, where)}{list(tensor.dims)}: {error}") from error
+        raise ModelError(
+            f"{where}: its data does not fill {dtype_name(tensor.data_type, where)}{list(tensor.dims)}: {error}"
+        ) from error

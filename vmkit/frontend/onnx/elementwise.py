@@ -78,7 +78,9 @@ def round_half_to_even(ctx: Context, x: Expr) -> Expr:
     floor, dtype = relay.floor(x), ctx.dtype(x)
     rest = relay.subtract(x, floor)
     half, one, two = (ctx.constant(v, dtype) for v in (0.5, 1, 2))
-    is_odd = relay.not_equal(relay.subtract(floor, relay.multiply(relay.floor(relay.divide(floor, two)), two)), ctx.constant(0, dtype))
+    is_odd = relay.not_equal(
+        relay.subtract(floor, relay.multiply(relay.floor(relay.divide(floor, two)), two)), ctx.constant(0, dtype)
+    )
     up = relay.logical_or(relay.greater(rest, half), relay.logical_and(relay.equal(rest, half), is_odd))
     return relay.where(up, relay.add(floor, one), floor)
 
@@ -107,7 +109,13 @@ def power(ctx: Context, x: Expr, y: Expr, *, axis: int | None = None, broadcast:
 
 @converter("Mod")
 def mod(ctx: Context, a: Expr, b: Expr, *, fmod: int = 0) -> Expr:
-    return relay.mod(a, b) if fmod else relay.floor_mod(a, b)
+    if fmod or not ctx.dtype(a).startswith(("float", "bfloat")):
+        return relay.mod(a, b) if fmod else relay.floor_mod(a, b)
+    # As Python has it: what is left has the sign of the divisor.
+    rest, zero = relay.mod(a, b), ctx.constant(0, ctx.dtype(a))
+    differs = relay.not_equal(relay.less(rest, zero), relay.less(b, zero))
+    turns = relay.logical_and(differs, relay.not_equal(rest, zero))
+    return relay.where(turns, relay.add(rest, b), rest)
 
 
 @converter("BitShift")

@@ -7,8 +7,8 @@ from importlib import import_module
 __all__ = ["NOT_FOLDED", "load"]
 
 _FAMILIES = (
-    "activation", "control_flow", "convolution", "elementwise", "indexing", "layout", "normalization", "pooling",
-    "product", "recurrent", "reduction", "resize", "shape",
+    "activation", "control_flow", "convolution", "elementwise", "indexing", "joining", "layout", "normalization",
+    "padding", "pooling", "product", "recurrent", "reduction", "resize", "shape",
 )  # fmt: skip
 
 # Not computed at import although the inputs are constants: what is random, and what costs much.

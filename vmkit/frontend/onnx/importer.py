@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,137 +11,28 @@ import onnx
 import tvm
 from tvm.ir import GlobalVar
 
-from ...errors import ModelError, OptionError, UnsupportedOperatorError, VMKitError, suggest
+from ...errors import ModelError, UnsupportedOperatorError, VMKitError
 from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Var, dims, post_order, type_text
 from ...relay.signature import OUTPUT_NAMES
 from . import families
 from .check import check_model, node_name, opset_versions, sorted_nodes
 from .context import Context
 from .dtype import numpy_tensor
+from .fold import fold_symbolic
 from .inputs import InputTypes
-from .known import constant, fold_symbolic, is_symbolic, known_value
-from .load import load_model
+from .known import constant, is_symbolic, known_value
 from .outcome import Failure, Fork, Outcome, then
 from .reference import Attributes, evaluate
 from .registry import default_domain, find
+from .scope import Scope
 from .typing import typed
 
-__all__ = ["ModelImporter", "from_onnx"]
+__all__ = ["ModelImporter"]
 
 _MAX_CONTINUATIONS = 64
 # Constants are computed at import as long as that makes the program no larger than this, or than it was.
 _FOLD_ELEMENTS = 1 << 16
 _FOLD_INPUT_ELEMENTS = 1 << 26
-
-
-def from_onnx(
-    model: Any,
-    shape: Mapping[str, Any] | None = None,
-    dtype: str | Mapping[str, str] = "float32",
-    opset: int | None = None,
-    freeze_params: bool = True,
-    convert_config: Mapping[str, Any] | None = None,
-    export_node_renamed_model_path: str | None = None,
-) -> tuple[tvm.IRModule, dict[str, Any]]:
-    """Return the Relay module of an ONNX model, and its parameters.
-
-    Parameters
-    ----------
-    model : ModelProto, str, PathLike or bytes
-        The model, a file, or what a file holds.
-    shape : mapping, optional
-        The shapes of inputs that are not to be as in the file. A dimension is an int, a name (equal names are equal
-        dimensions), or unknown: ``-1``, ``None``, ``"?"`` or ``relay.Any()``. Dimensions that the file names keep
-        their names; others that are unknown are called after input and axis, as in ``x_dim0``.
-    dtype : str or mapping
-        The data type of inputs of which the file does not tell it; a mapping is checked against the file.
-    opset : int, optional
-        Read the model as one of this opset.
-    freeze_params : bool
-        Whether initializers become constants. Otherwise they become parameters of ``main``, except those that steer
-        the import, such as shapes, and their values are returned.
-    convert_config : mapping, optional
-        Relay's settings of the conversion: ``use_nt_batch_matmul``.
-    export_node_renamed_model_path : str, optional
-        Where to write the model with a name given to every node that has none.
-
-    Returns
-    -------
-    tvm.IRModule, dict
-        The module, whose ``main`` has the model's inputs as parameters, and the attribute ``output_names``; and the
-        values of the parameters that are not constants.
-
-    Raises
-    ------
-    ModelError
-        For a file that is no ONNX model or a malformed one; UnsupportedOperatorError lists all operators that have
-        no converter.
-    InputError
-        When `shape` or `dtype` do not fit the model.
-    """
-    proto, name = load_model(model)
-    if export_node_renamed_model_path is not None:
-        proto = _named_nodes(proto)
-        onnx.save(proto, export_node_renamed_model_path)
-    try:
-        importer = ModelImporter(proto, shape, dtype, opset, freeze_params, _settings(convert_config))
-        return importer.run()
-    except ModelError as error:
-        raise type(error)(f"{name}: {error}") from error.__cause__
-
-
-def _settings(convert_config: Mapping[str, Any] | None) -> dict[str, Any]:
-    settings: dict[str, Any] = {"use_nt_batch_matmul": True}
-    for key, value in (convert_config or {}).items():
-        if key not in settings:
-            raise OptionError(f"convert_config has no setting {key!r}{suggest(key, settings)}; there is use_nt_batch_matmul")
-        if not isinstance(value, bool):
-            raise OptionError(f"convert_config[{key!r}] is a bool, not {value!r}")
-        settings[key] = value
-    return settings
-
-
-def _named_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
-    named = onnx.ModelProto()
-    named.CopyFrom(model)
-    taken = {n.name for n in named.graph.node}
-    for index, node in enumerate(named.graph.node):
-        if not node.name:
-            base = f"{node.op_type}_{index}"
-            node.name = base if base not in taken else f"{base}_"
-    return named
-
-
-class Scope:
-    """The values that names stand for, those of the graphs around included."""
-
-    def __init__(self, outer: Scope | None = None, values: Mapping[str, Expr | None] | None = None) -> None:
-        self.outer = outer
-        self.values = dict(values or {})
-
-    def copy(self) -> Scope:
-        """Return a scope that may go another way from here."""
-        return Scope(self.outer, self.values)
-
-    def names(self) -> set[str]:
-        """Return all names that can be seen."""
-        return set(self.values) | (self.outer.names() if self.outer is not None else set())
-
-    def define(self, names: Sequence[str], values: Sequence[Expr | None]) -> None:
-        """Bind the outputs of a node."""
-        self.values.update((n, v) for n, v in zip(names, values, strict=False) if n)
-
-    def lookup(self, name: str) -> Expr:
-        """Return the value of a name."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                value = scope.values[name]
-                if value is None:
-                    raise ModelError(f"{name!r} is read, an optional output that the converter of its node does not give")
-                return value
-            scope = scope.outer
-        raise ModelError(f"the name {name!r} is not defined")
 
 
 class ModelImporter:
@@ -167,6 +59,7 @@ class ModelImporter:
         self.widened: dict[Any, int] = {}
         self.inputs = InputTypes(shape, dtype)
         self.continuations = 0
+        self.function_count = 0
 
     def run(self) -> tuple[tvm.IRModule, dict[str, Any]]:
         """Return the module and the parameters."""
@@ -208,6 +101,11 @@ class ModelImporter:
         variable.checked_type_ = ty
         return variable
 
+    def new_function(self, name: str) -> GlobalVar:
+        """Return the variable of a new global function, whose definition the caller puts into `functions`."""
+        self.function_count += 1
+        return GlobalVar(f"{name}_{self.function_count}")
+
     # -- graphs
 
     def add_initializers(self, graph: onnx.GraphProto, scope: Scope, frozen: bool | None = None) -> None:
@@ -236,7 +134,7 @@ class ModelImporter:
             node = nodes[index]
             results = self.node(node, scope)
             if isinstance(results, Fork):
-                return then(results, lambda values, i=index: self.go_on(nodes, scope, outputs, i, values))
+                return then(results, partial(self.go_on, nodes, scope, outputs, index))
             scope.define(node.output, results)
         return [scope.lookup(name) for name in outputs]
 
@@ -326,14 +224,18 @@ class ModelImporter:
     ) -> list[Expr | None]:
         """Return the outputs of a node as constants if its inputs are constants and the outputs are not too large."""
         values = [None if i is None else known_value(i) for i in inputs]
-        if not values or any(v is None or v.dtype == object for v, i in zip(values, inputs, strict=True) if i is not None):
+        if not values or any(
+            v is None or v.dtype == object for v, i in zip(values, inputs, strict=True) if i is not None
+        ):
             return results
         if node.op_type in families.NOT_FOLDED or all(r is None or known_value(r) is not None for r in results):
             return results
         types = [None if r is None else r.checked_type_ for r in results]
         size = sum(v.size for v in values if v is not None)
         wanted = [dims.product(t.shape) for t in types if t is not None]
-        if size > _FOLD_INPUT_ELEMENTS or not all(isinstance(w, int) and w <= max(size, _FOLD_ELEMENTS) for w in wanted):
+        if size > _FOLD_INPUT_ELEMENTS or not all(
+            isinstance(w, int) and w <= max(size, _FOLD_ELEMENTS) for w in wanted
+        ):
             return results
         arrays = evaluate(node, version, values)
         if arrays is None or len(arrays) != len(results):

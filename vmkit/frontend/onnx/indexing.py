@@ -58,8 +58,11 @@ def _columns(ctx: Context, x: Expr, indices: Expr, batch_dims: int = 0) -> Expr:
     if not isinstance(length, int):
         ctx.fail("the length of an index is not known at import")
     shape = ctx.shape(x)[batch_dims : batch_dims + length]
-    extents = relay.strided_slice(relay.shape_of(x, dtype="int64"), [batch_dims], [batch_dims + length], [1]) \
-        if any(dims.is_any(d) for d in shape) else sizes(np.array(shape, dtype=object))
+    extents = (
+        relay.strided_slice(relay.shape_of(x, dtype="int64"), [batch_dims], [batch_dims + length], [1])
+        if any(dims.is_any(d) for d in shape)
+        else sizes(np.array(shape, dtype=object))
+    )
     indices = relay.cast(indices, "int64") if ctx.dtype(indices) != "int64" else indices
     counted = relay.where(relay.less(indices, ctx.constant(0, "int64")), relay.add(indices, extents), indices)
     return relay.transpose(counted, [rank - 1, *range(rank - 1)])

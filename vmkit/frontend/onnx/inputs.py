@@ -48,7 +48,9 @@ class InputTypes:
         found = {info.name: self._type(info) for info in inputs}
         if self.problems:
             count = len(self.problems)
-            head = f"{count} thing{'s' if count > 1 else ''} given for the inputs {'do' if count > 1 else 'does'} not fit"
+            head = (
+                f"{count} thing{'s' if count > 1 else ''} given for the inputs {'do' if count > 1 else 'does'} not fit"
+            )
             raise InputError(f"{head} the model:\n  " + "\n  ".join(self.problems))
         return found
 
@@ -98,7 +100,9 @@ class InputTypes:
             )
             return TensorType((), dtype)
         old = declared if declared is not None else [None] * len(given)
-        return TensorType([self._given(info.name, a, d, o) for a, (d, o) in enumerate(zip(given, old, strict=True))], dtype)
+        return TensorType(
+            [self._given(info.name, a, d, o) for a, (d, o) in enumerate(zip(given, old, strict=True))], dtype
+        )
 
     def _dtype(self, info: onnx.ValueInfoProto) -> str:
         if info.type.WhichOneof("value") not in ("tensor_type", None):
@@ -146,7 +150,7 @@ class InputTypes:
 
 
 def _is_shape(given: Any) -> bool:
-    return isinstance(given, Sequence) and not isinstance(given, str | bytes) or hasattr(given, "__array__")
+    return (isinstance(given, Sequence) and not isinstance(given, str | bytes)) or hasattr(given, "__array__")
 
 
 def _same(a: Dim, b: Dim) -> bool:

@@ -1,4 +1,4 @@
-"""Shapes and the order of elements: reshape, transpose, join, split, pad, repeat."""
+"""The shape of a tensor and the order of its elements."""
 
 from __future__ import annotations
 
@@ -132,7 +132,9 @@ def _squeezed(ctx: Context, x: Expr, axes: Sequence[int] | None) -> Expr:
         axes = [i for i, d in enumerate(shape) if dims.equal(d, 1)]
         unclear = [d for d in shape if not isinstance(d, int)]
         if unclear:
-            ctx.fail(f"no axes are given and it is not known at import whether the size {unclear[0]} is 1, so the rank is not")
+            ctx.fail(
+                f"no axes are given, and whether the size {unclear[0]} is 1 is not known at import, so the rank is not"
+            )
     chosen = [ctx.axis(a, len(shape)) for a in axes]
     return relay.squeeze(x, chosen) if chosen else x
 
@@ -155,59 +157,6 @@ def _unsqueezed(ctx: Context, x: Expr, axes: Sequence[int]) -> Expr:
     for axis in chosen:
         x = relay.expand_dims(x, axis)
     return x
-
-
-@converter("Concat")
-def concat_with_default(ctx: Context, *inputs: Expr, axis: int = 1) -> Expr:
-    return concat(ctx, *inputs, axis=axis)
-
-
-@converter("Concat", since=4)
-def concat(ctx: Context, *inputs: Expr, axis: int) -> Expr:
-    # An empty vector among the inputs, as exporters write, adds nothing.
-    parts = [i for i in inputs if not (ctx.rank(i) == 1 and ctx.shape(i) == [0])] or list(inputs[:1])
-    if len(parts) == 1:
-        return parts[0]
-    return relay.concatenate(parts, ctx.axis(axis, ctx.rank(parts[0])))
-
-
-@converter("Split")
-def split_by_attribute(
-    ctx: Context, x: Expr, split: Expr | None = None, *, axis: int = 0, **attributes: Any
-) -> list[Expr]:
-    return _split(ctx, x, axis, None if split is None else ctx.ints(split, "split"))
-
-
-@converter("Split", since=2)
-def split_of_sizes(ctx: Context, x: Expr, *, axis: int = 0, split: Sequence[int] | None = None) -> list[Expr]:
-    return _split(ctx, x, axis, split)
-
-
-@converter("Split", since=13)
-def split_of_input(
-    ctx: Context, x: Expr, split: Expr | None = None, *, axis: int = 0, num_outputs: int | None = None
-) -> list[Expr]:
-    return _split(ctx, x, axis, ctx.dims(split) if split is not None else None)
-
-
-def _split(ctx: Context, x: Expr, axis: int, parts: Sequence[Dim] | None) -> list[Expr]:
-    at, count = ctx.axis(axis, ctx.rank(x)), len(ctx.node.output)
-    extent = ctx.shape(x)[at]
-    if parts is None:
-        size = dims.ceildiv(extent, count)
-        if not isinstance(extent, int) or extent % count == 0:
-            return list(relay.split(x, count, axis=at))
-        parts = [size] * (count - 1)
-    points: list[Dim] = []
-    total: Dim = 0
-    for part in list(parts)[: count - 1]:
-        total = dims.add(total, part)
-        points.append(total)
-    if not points:
-        return [x]
-    if not all(isinstance(p, int) for p in points):
-        ctx.fail("the sizes of the parts depend on sizes of the inputs")
-    return list(relay.split(x, tuple(points), axis=at))
 
 
 @converter("Expand", since=8)
@@ -239,90 +188,6 @@ def _broadcast_target(ctx: Context, x: Expr, shape: Expr) -> Expr:
         shape = relay.concatenate([ctx.constant([1] * -missing, ctx.dtype(shape)), shape], 0)
     one = ctx.constant(1, ctx.dtype(shape))
     return relay.where(relay.equal(shape, one), own, shape)
-
-
-@converter("Tile", since=6)
-def tile(ctx: Context, x: Expr, repeats: Expr) -> Expr:
-    counts = ctx.dims(repeats)
-    if counts is None:
-        return relay.tile(x, repeats)
-    if not counts or all(isinstance(c, int) and c == 1 for c in counts):
-        return x
-    return relay.tile(x, counts if all(isinstance(c, int) for c in counts) else repeats)
-
-
-@converter("Pad")
-def pad_by_attributes(
-    ctx: Context,
-    x: Expr,
-    *,
-    pads: Sequence[int] = (),
-    paddings: Sequence[int] = (),
-    mode: str = "constant",
-    value: float = 0.0,
-) -> Expr:
-    return _padded(ctx, x, list(pads or paddings), ctx.constant(value, ctx.dtype(x)), mode)
-
-
-@converter("Pad", since=11)
-def pad(
-    ctx: Context,
-    x: Expr,
-    pads: Expr,
-    value: Expr | None = None,
-    axes: Expr | None = None,
-    *,
-    mode: str = "constant",
-) -> Expr:
-    rank, widths = ctx.rank(x), ctx.dims(pads)
-    if value is None:
-        value = ctx.constant(0, ctx.dtype(x))
-    elif ctx.rank(value) != 0:
-        value = to_shape(value, [])
-    if axes is not None:
-        chosen = [ctx.axis(a, rank) for a in ctx.ints(axes, "axes")]
-        if widths is None:
-            ctx.fail("pads of chosen axes must be known at import")
-        spread: list[Dim] = [0] * (2 * rank)
-        for position, axis in enumerate(chosen):
-            spread[axis], spread[rank + axis] = widths[position], widths[len(chosen) + position]
-        widths = spread
-    if widths is not None:
-        return _padded(ctx, x, widths, value, mode)
-    if mode == "wrap":
-        ctx.fail("wrap padding by widths that are not known at import")
-    pairs = relay.transpose(relay.reshape(pads, [2, rank]), [1, 0])
-    return relay.nn.pad(x, pairs, value, mode)
-
-
-def _padded(ctx: Context, x: Expr, widths: Sequence[Dim], value: Expr, mode: str) -> Expr:
-    rank = ctx.rank(x)
-    if len(widths) != 2 * rank:
-        ctx.fail(f"{len(widths)} pads are given for {rank} dimensions; two for each are needed")
-    before, after = list(widths[:rank]), list(widths[rank:])
-    crop = [(min(b, 0), min(a, 0)) if isinstance(b, int) and isinstance(a, int) else (0, 0) for b, a in zip(before, after, strict=True)]
-    if any(c != (0, 0) for c in crop):
-        limit = np.iinfo(np.int32).max
-        x = relay.strided_slice(x, [-b for b, _ in crop], [a if a else limit for _, a in crop], [1] * rank)
-        before = [b - c[0] for b, c in zip(before, crop, strict=True)]
-        after = [a - c[1] for a, c in zip(after, crop, strict=True)]
-    pairs = list(zip(before, after, strict=True))
-    if all(isinstance(w, int) and w == 0 for p in pairs for w in p):
-        return x
-    if mode == "wrap":
-        return _wrapped(ctx, x, pairs)
-    return relay.nn.pad(x, [list(p) for p in pairs], value, mode)
-
-
-def _wrapped(ctx: Context, x: Expr, pairs: Sequence[tuple[Dim, Dim]]) -> Expr:
-    """Return a tensor continued by its own elements from the other side."""
-    for axis, (before, after) in enumerate(pairs):
-        extent = ctx.shape(x)[axis]
-        if not all(isinstance(d, int) for d in (before, after, extent)):
-            ctx.fail("wrap padding of sizes that are not known at import")
-        indices = np.arange(-before, extent + after) % extent
-        x = relay.take(x, ctx.constant(indices, "int64"), axis=axis)
-    return x
 
 
 @converter("DepthToSpace")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ...errors import ModelError
 
@@ -61,11 +61,11 @@ def _checked(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     """Return the model if it has what every model has: other data may happen to parse as a protobuf."""
     missing = []
     if not model.ir_version:
-        missing.append("an IR version")
+        missing.append("IR version")
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
-        missing.append("a graph")
+        missing.append("graph")
     if not model.opset_import and model.ir_version >= 3:
-        missing.append("an opset")
+        missing.append("opset")
     if missing:
-        raise ModelError(f"{name} is no ONNX model, or a truncated one: it has no {', no '.join(m.split(' ', 1)[1] for m in missing)}")
+        raise ModelError(f"{name} is no ONNX model, or a truncated one: it has no {', no '.join(missing)}")
     return model

@@ -46,7 +46,14 @@ def instance_normalization(
 
 @converter("LayerNormalization", since=17)
 def layer_normalization(
-    ctx: Context, x: Expr, scale: Expr, bias: Expr | None = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    ctx: Context,
+    x: Expr,
+    scale: Expr,
+    bias: Expr | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
 ) -> list[Expr]:
     rank, dtype = ctx.rank(x), ctx.dtype(x)
     axes = list(range(ctx.axis(axis, rank), rank))
@@ -61,7 +68,9 @@ def layer_normalization(
 
 
 @converter("RMSNormalization", since=23)
-def rms_normalization(ctx: Context, x: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Expr:
+def rms_normalization(
+    ctx: Context, x: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Expr:
     rank, dtype = ctx.rank(x), ctx.dtype(x)
     axes = list(range(ctx.axis(axis, rank), rank))
     wide = "float32" if stash_type == 1 and dtype in ("float16", "bfloat16") else dtype
@@ -86,9 +95,7 @@ def group_normalization(
     return _by_group(ctx, x, num_groups, epsilon, scale, bias, per_group=False)
 
 
-def _by_group(
-    ctx: Context, x: Expr, groups: int, epsilon: float, scale: Expr, bias: Expr, *, per_group: bool
-) -> Expr:
+def _by_group(ctx: Context, x: Expr, groups: int, epsilon: float, scale: Expr, bias: Expr, *, per_group: bool) -> Expr:
     shape = ctx.shape(x)
     channels = dims.floordiv(shape[1], groups)
     grouped = to_shape(x, [shape[0], groups, channels, *shape[2:]])

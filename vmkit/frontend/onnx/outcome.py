@@ -33,7 +33,8 @@ class Condition:
     @staticmethod
     def of(expr: Expr, text: str) -> Condition:
         """Return the condition that a boolean scalar expression is; `text` names it in messages."""
-        return Condition(expr, known_value(expr).item() if is_symbolic(expr) else None, text)
+        value = known_value(expr) if is_symbolic(expr) else None
+        return Condition(expr, None if value is None else value.item(), text)
 
     def negated(self) -> Condition:
         """Return the opposite condition."""
@@ -83,9 +84,7 @@ def then(outcome: Outcome, step: Callable[[list[Expr | None]], Outcome]) -> Outc
     """Go on from every list of values of an outcome, and join what comes of it."""
     match outcome:
         case Fork(condition, true, false):
-            return join(
-                condition, attempt(lambda: then(true, step)), attempt(lambda: then(false, step))
-            )
+            return join(condition, attempt(lambda: then(true, step)), attempt(lambda: then(false, step)))
         case Failure(error):
             raise error
     return step(outcome)
@@ -109,10 +108,12 @@ def _guarded(condition: Condition, outcome: Outcome, error: ModelError) -> Outco
     reason = f"the model cannot run at these sizes or values, for which {condition.negated().text}: {error}"
 
     def guard(values: list[Expr | None]) -> Outcome:
-        at = next((i for i, v in enumerate(values) if v is not None), None)
-        if at is None:
-            return values
-        return [condition.guard(v, reason) if i == at else v for i, v in enumerate(values)]
+        guarded = list(values)
+        for index, value in enumerate(values):
+            if value is not None:
+                guarded[index] = condition.guard(value, reason)
+                break
+        return guarded
 
     return then(outcome, guard)
 

@@ -10,7 +10,7 @@ from ... import relay
 from ...relay.ir import Constant, Expr, dims
 from .context import Context
 from .elementwise import binary
-from .known import constant
+from .known import constant, value_of
 from .layout import to_shape
 from .registry import converter
 
@@ -43,12 +43,8 @@ def gemm(
 def _dense(ctx: Context, a: Expr, b: Expr, *, is_transposed: bool) -> Expr:
     """Return the product of two matrices by Relay's dense, whose weight is transposed."""
     if not is_transposed:
-        b = constant(np.ascontiguousarray(_array(b).T)) if isinstance(b, Constant) else relay.transpose(b, [1, 0])
+        b = constant(np.ascontiguousarray(value_of(b).T)) if isinstance(b, Constant) else relay.transpose(b, [1, 0])
     return relay.nn.dense(a, b)
-
-
-def _array(value: Constant) -> np.ndarray:
-    return value.data.numpy()
 
 
 @converter("MatMul")
@@ -85,7 +81,7 @@ def _batched(ctx: Context, a: Expr, b: Expr) -> Expr:
     stack = []
     for x, y in zip(left[:-2], right[:-2], strict=True):
         joined = dims.broadcast(x, y)
-        if joined is None or dims.is_any(joined) and rank > 3:
+        if joined is None or (dims.is_any(joined) and rank > 3):
             ctx.fail(f"the leading dimensions {x} and {y} of the factors cannot be broadcast at import")
         stack.append(joined)
     a, b = (_stack(ctx, v, own, stack) for v, own in ((a, left), (b, right)))

@@ -1,1 +1,254 @@
-"""placeholder"""
+"""Recurrent layers: RNN, GRU and LSTM, of both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ... import relay
+from ...relay.ir import Constant, Dim, Expr, dims
+from .activation import elu, hard_sigmoid, softplus, softsign, thresholded_relu
+from .context import Context
+from .elementwise import binary
+from .known import constant, value_of
+from .layout import to_shape
+from .recurrence import Cell, Layer, gru_cell, lstm_cell, rnn_cell, run
+from .registry import converter
+from .typing import typed
+
+_ACTIVATIONS: dict[str, Callable[..., Callable[[Expr], Expr]]] = {
+    "relu": lambda ctx, a, b: relay.nn.relu,
+    "tanh": lambda ctx, a, b: relay.tanh,
+    "sigmoid": lambda ctx, a, b: relay.sigmoid,
+    "affine": lambda ctx, a, b: (
+        lambda x: binary(ctx, "add", binary(ctx, "multiply", x, 1.0 if a is None else a), 0.0 if b is None else b)
+    ),
+    "leakyrelu": lambda ctx, a, b: lambda x: relay.nn.leaky_relu(x, 0.01 if a is None else a),
+    "thresholdedrelu": lambda ctx, a, b: lambda x: thresholded_relu(ctx, x, alpha=1.0 if a is None else a),
+    "scaledtanh": lambda ctx, a, b: (
+        lambda x: binary(
+            ctx, "multiply", relay.tanh(binary(ctx, "multiply", x, 1.0 if b is None else b)), 1.0 if a is None else a
+        )
+    ),
+    "hardsigmoid": lambda ctx, a, b: (
+        lambda x: hard_sigmoid(ctx, x, alpha=0.2 if a is None else a, beta=0.5 if b is None else b)
+    ),
+    "elu": lambda ctx, a, b: lambda x: elu(ctx, x, alpha=1.0 if a is None else a),
+    "softsign": lambda ctx, a, b: lambda x: softsign(ctx, x),
+    "softplus": lambda ctx, a, b: lambda x: softplus(ctx, x),
+}
+
+
+def _activations(
+    ctx: Context,
+    names: Sequence[str],
+    alphas: Sequence[float],
+    betas: Sequence[float],
+) -> list[Callable[[Expr], Expr]]:
+    takes_alpha = {"affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu"}
+    takes_beta = {"affine", "scaledtanh", "hardsigmoid"}
+    alpha, beta = iter(alphas), iter(betas)
+    made = []
+    for name in names:
+        key = name.lower()
+        if key not in _ACTIVATIONS:
+            ctx.fail(f"the activation {name!r} is unknown; there are {', '.join(_ACTIVATIONS)}")
+        a = next(alpha, None) if key in takes_alpha else None
+        b = next(beta, None) if key in takes_beta else None
+        made.append(_ACTIVATIONS[key](ctx, a, b))
+    return made
+
+
+def _rows(x: Expr, first: int, last: int) -> Expr:
+    """Return rows of a tensor; those of a constant are a constant."""
+    if isinstance(x, Constant):
+        return constant(value_of(x)[first:last])
+    return typed(relay.strided_slice(x, [first], [last], [1]))
+
+
+def _part(x: Expr, index: int) -> Expr:
+    """Return what belongs to one direction."""
+    row = _rows(x, index, index + 1)
+    return constant(value_of(row)[0]) if isinstance(row, Constant) else typed(relay.squeeze(row, [0]))
+
+
+def _sum(a: Expr, b: Expr) -> Expr:
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        return constant(value_of(a) + value_of(b))
+    return relay.add(a, b)
+
+
+def _joined_bias(b: Expr | None, index: int, size: int) -> Expr | None:
+    """Return the biases of the input and of the recurrence, which are only ever added, as one."""
+    if b is None:
+        return None
+    bias = _part(b, index)
+    return _sum(_rows(bias, 0, size), _rows(bias, size, 2 * size))
+
+
+@dataclass
+class _Options:
+    """Attributes that RNN, GRU and LSTM share."""
+
+    activations: Sequence[str]
+    activation_alpha: Sequence[float]
+    activation_beta: Sequence[float]
+    clip: float | None
+    direction: str
+    layout: int
+    hidden_size: int | None
+
+
+def _recurrent(
+    ctx: Context,
+    x: Expr,
+    options: _Options,
+    direction_layer: Callable[[Layer, int], tuple[Cell, Expr, Expr | None]],
+    lengths: Expr | None,
+    initial: Sequence[Expr | None],
+    recurrence: Expr,
+) -> list[Expr]:
+    """Return the outputs of a recurrent operator: the hidden states of all steps, and the last states."""
+    if options.direction not in ("forward", "reverse", "bidirectional"):
+        ctx.fail(f"direction is {options.direction!r}; it is forward, reverse or bidirectional")
+    if options.layout:
+        x = typed(relay.transpose(x, [1, 0, 2]))
+        initial = [None if s is None else typed(relay.transpose(s, [1, 0, 2])) for s in initial]
+    hidden = ctx.shape(recurrence)[-1]
+    if not isinstance(hidden, int):
+        ctx.fail("the hidden size is not known at import")
+    steps, batch, _ = ctx.shape(x)
+    count = 2 if options.direction == "bidirectional" else 1
+    functions = _activations(ctx, options.activations, options.activation_alpha, options.activation_beta)
+    each = len(functions) // count
+    stacks, finals = [], []
+    for index in range(count):
+        layer = Layer(ctx, hidden, functions[index * each : (index + 1) * each], options.clip)
+        cell, weight, bias = direction_layer(layer, index)
+        rows = relay.nn.dense(to_shape(x, [dims.mul(steps, batch), ctx.shape(x)[2]]), weight)
+        rows = rows if bias is None else relay.add(rows, bias)
+        rows = typed(to_shape(rows, [steps, batch, ctx.shape(weight)[0]]))
+        zeros = [_zeros(ctx, batch, hidden, ctx.dtype(x)) if s is None else _part(s, index) for s in initial]
+        is_reverse = options.direction == "reverse" or index == 1
+        stack, state = run(layer, cell, rows, [typed(z) for z in zeros], lengths, is_reverse)
+        stacks.append(relay.expand_dims(stack, 1))
+        finals.append([relay.expand_dims(s, 0) for s in state])
+    whole = relay.concatenate(stacks, 1) if count > 1 else stacks[0]
+    last = [relay.concatenate(list(s), 0) if count > 1 else s[0] for s in zip(*finals, strict=True)]
+    if options.layout:
+        whole = relay.transpose(whole, [2, 0, 1, 3])
+        last = [relay.transpose(s, [1, 0, 2]) for s in last]
+    return [whole, *last]
+
+
+def _zeros(ctx: Context, batch: Dim, hidden: int, dtype: str) -> Expr:
+    if isinstance(batch, int):
+        return relay.zeros([batch, hidden], dtype)
+    return relay.broadcast_to(ctx.constant(0, dtype), [batch, hidden])
+
+
+def _directions(direction: str) -> int:
+    return 2 if direction == "bidirectional" else 1
+
+
+@converter("RNN")
+def rnn(
+    ctx: Context,
+    x: Expr,
+    w: Expr,
+    r: Expr,
+    b: Expr | None = None,
+    lengths: Expr | None = None,
+    initial_h: Expr | None = None,
+    *,
+    activations: Sequence[str] | None = None,
+    activation_alpha: Sequence[float] = (),
+    activation_beta: Sequence[float] = (),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    output_sequence: int = 0,
+) -> list[Expr]:
+    names = activations or ["Tanh"] * _directions(direction)
+    options = _Options(names, activation_alpha, activation_beta, clip, direction, layout, hidden_size)
+
+    def one_direction(layer: Layer, index: int) -> tuple[Cell, Expr, Expr | None]:
+        layer.weights["recurrence"] = _part(r, index)
+        return rnn_cell, _part(w, index), _joined_bias(b, index, layer.hidden)
+
+    return _recurrent(ctx, x, options, one_direction, lengths, [initial_h], r)
+
+
+@converter("GRU")
+def gru(
+    ctx: Context,
+    x: Expr,
+    w: Expr,
+    r: Expr,
+    b: Expr | None = None,
+    lengths: Expr | None = None,
+    initial_h: Expr | None = None,
+    *,
+    activations: Sequence[str] | None = None,
+    activation_alpha: Sequence[float] = (),
+    activation_beta: Sequence[float] = (),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+    output_sequence: int = 0,
+) -> list[Expr]:
+    names = activations or ["Sigmoid", "Tanh"] * _directions(direction)
+    options = _Options(names, activation_alpha, activation_beta, clip, direction, layout, hidden_size)
+
+    def one_direction(layer: Layer, index: int) -> tuple[Cell, Expr, Expr | None]:
+        layer.linear_before_reset = bool(linear_before_reset)
+        hidden, recurrence = layer.hidden, _part(r, index)
+        layer.weights["recurrence_gates"] = _rows(recurrence, 0, 2 * hidden)
+        layer.weights["recurrence_hidden"] = _rows(recurrence, 2 * hidden, 3 * hidden)
+        bias = ctx.constant([0.0] * (6 * hidden), ctx.dtype(x)) if b is None else _part(b, index)
+        # The recurrent bias of the hidden gate stays apart: it may come before the reset.
+        gates = _sum(_rows(bias, 0, 2 * hidden), _rows(bias, 3 * hidden, 5 * hidden))
+        layer.weights["bias_hidden"] = _rows(bias, 5 * hidden, 6 * hidden)
+        return gru_cell, _part(w, index), relay.concatenate([gates, _rows(bias, 2 * hidden, 3 * hidden)], 0)
+
+    return _recurrent(ctx, x, options, one_direction, lengths, [initial_h], r)
+
+
+@converter("LSTM")
+def lstm(
+    ctx: Context,
+    x: Expr,
+    w: Expr,
+    r: Expr,
+    b: Expr | None = None,
+    lengths: Expr | None = None,
+    initial_h: Expr | None = None,
+    initial_c: Expr | None = None,
+    p: Expr | None = None,
+    *,
+    activations: Sequence[str] | None = None,
+    activation_alpha: Sequence[float] = (),
+    activation_beta: Sequence[float] = (),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+    output_sequence: int = 0,
+) -> list[Expr]:
+    names = activations or ["Sigmoid", "Tanh", "Tanh"] * _directions(direction)
+    options = _Options(names, activation_alpha, activation_beta, clip, direction, layout, hidden_size)
+
+    def one_direction(layer: Layer, index: int) -> tuple[Cell, Expr, Expr | None]:
+        layer.input_forget = bool(input_forget)
+        layer.weights["recurrence"] = _part(r, index)
+        if p is not None:
+            peephole = _part(p, index)
+            for position, name in enumerate(("peephole_in", "peephole_out", "peephole_forget")):
+                layer.weights[name] = _rows(peephole, position * layer.hidden, (position + 1) * layer.hidden)
+        return lstm_cell, _part(w, index), _joined_bias(b, index, 4 * layer.hidden)
+
+    return _recurrent(ctx, x, options, one_direction, lengths, [initial_h, initial_c], r)

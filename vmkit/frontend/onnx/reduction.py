@@ -24,7 +24,7 @@ def _reduction(op_type: str, function: Reduction, axes_are_input_since: int = 18
     ) -> Expr:
         chosen = None if axes is None else ctx.ints(axes, "axes")
         if not chosen and noop_with_empty_axes:
-            return function(ctx, x, [], True) if op_type not in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd") else x
+            return function(ctx, x, [], True)
         return _over(ctx, x, chosen, bool(keepdims), function)
 
 
@@ -86,10 +86,8 @@ def cumulative_sum(ctx: Context, x: Expr, axis: Expr, *, exclusive: int = 0, rev
 @converter("LpNormalization")
 def lp_normalization(ctx: Context, x: Expr, *, axis: int = -1, p: int = 2) -> Expr:
     axes = [ctx.axis(axis, ctx.rank(x))]
-    if p == 1:
-        norm = relay.sum(relay.abs(x), axes, True)
-    else:
-        norm = relay.sqrt(relay.sum(relay.multiply(x, x), axes, True))
+    powers = relay.abs(x) if p == 1 else relay.multiply(x, x)
+    norm = relay.sum(powers, axes, True) if p == 1 else relay.sqrt(relay.sum(powers, axes, True))
     zero = ctx.constant(0, ctx.dtype(x))
     return relay.where(relay.equal(norm, zero), zero, relay.divide(x, norm))
 

@@ -16,7 +16,14 @@ _ROUNDING = {
     "floor": "floor",
     "ceil": "ceil",
 }
-_MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn", "tf_crop_and_resize")
+_MODES = (
+    "half_pixel",
+    "align_corners",
+    "asymmetric",
+    "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
@@ -33,7 +40,7 @@ def _resized(
     rank = ctx.rank(x) - 2
     shape = ctx.shape(x)
     if rank not in _LAYOUTS or not all(dims.equal(a, b) for a, b in zip(size[:2], shape[:2], strict=True)):
-        ctx.fail(f"{ctx.type(x)} is resized to ({', '.join(map(str, size))}); only 1 to 3 axes after batch and channels can be")
+        ctx.fail(f"{ctx.type(x)} is resized to ({', '.join(map(str, size))}); only 1 to 3 spatial axes can change")
     if mode not in _METHODS:
         ctx.fail(f"mode is {mode!r}; it is nearest, linear or cubic")
     if coordinates not in _MODES or coordinates == "tf_crop_and_resize":
@@ -59,13 +66,18 @@ def _scaled(ctx: Context, x: Expr, scales: Sequence[float]) -> list[Dim]:
     result: list[Dim] = []
     for extent, scale in zip(ctx.shape(x), scales, strict=True):
         if isinstance(extent, int):
-            result.append(int(extent * scale))
+            size = int(extent * scale)
+            if abs(size - extent * scale) > 1e-3:
+                ctx.fail(f"{extent} times the scale {scale} is no whole size; positions are computed from sizes")
+            result.append(size)
         elif float(scale).is_integer():
             result.append(dims.mul(extent, int(scale)))
         elif scale > 0 and float(1 / scale).is_integer():
             result.append(dims.floordiv(extent, round(1 / scale)))
         else:
-            ctx.fail(f"the size {extent}, not known at import, is scaled by {scale}, which is neither whole nor the inverse of one")
+            ctx.fail(
+                f"the size {extent}, not known at import, is scaled by {scale}; the factor must be whole, or 1 by a whole"
+            )
     return result
 
 
@@ -133,6 +145,4 @@ def resize(
         whole = _scaled(ctx, x, factors)
     else:
         ctx.fail("neither scales nor sizes are given")
-    return _resized(
-        ctx, x, whole, mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, exclude_outside
-    )
+    return _resized(ctx, x, whole, mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, exclude_outside)

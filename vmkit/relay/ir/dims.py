@@ -20,6 +20,7 @@ from .types import Any, Dim
 __all__ = [
     "add",
     "as_expr",
+    "at_least",
     "broadcast",
     "ceildiv",
     "equal",
@@ -138,6 +139,24 @@ def broadcast(a: Dim, b: Dim) -> Dim | None:
     if isinstance(b, int):
         return b
     return Any()
+
+
+def at_least(a: Dim, b: Dim) -> bool | None:
+    """Say whether `a` is no less than `b` whatever the sizes are: True, False, or None when only run time can tell.
+
+    A symbol is a size, so it is not negative.
+    """
+    if is_any(a) or is_any(b):
+        return None
+    if isinstance(a, int) and isinstance(b, int):
+        return a >= b
+    analyzer = Analyzer()
+    for symbol in symbols([a, b]):
+        analyzer.bind(symbol, tvm.ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", 1 << 40)))
+    x, y = as_expr(a), as_expr(b)
+    if analyzer.can_prove(x >= y):
+        return True
+    return False if analyzer.can_prove(x < y) else None
 
 
 def symbols(dims: Sequence[Dim]) -> list[AnyValue]:

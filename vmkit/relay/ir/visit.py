@@ -45,8 +45,8 @@ def post_order(expr: Any, stop: Container[Any] = ()) -> Iterator[Any]:
 _REBUILD: dict[type, Callable[[Any, list[Any]], Any]] = {
     Call: lambda e, new: Call(new[0], new[1:], e.attrs, list(e.type_args), e.span),
     Function: lambda e, new: Function(new[:-1], new[-1], e.ret_type, list(e.type_params), e.attrs, e.span),
-    If: lambda e, new: If(*new, e.span),
-    Let: lambda e, new: Let(*new, e.span),
+    If: lambda e, new: If(new[0], new[1], new[2], e.span),
+    Let: lambda e, new: Let(new[0], new[1], new[2], e.span),
     Tuple: lambda e, new: Tuple(new, e.span),
     TupleGetItem: lambda e, new: TupleGetItem(new[0], e.index, e.span),
 }
@@ -55,7 +55,7 @@ _REBUILD: dict[type, Callable[[Any, list[Any]], Any]] = {
 def rewrite(
     expr: Any,
     substitutions: Mapping[Any, Any],
-    replace: Callable[[Any], Any] | None = None,
+    replace: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
     """Return an expression with parts of it replaced; sharing is kept, and so is what does not change.
 
@@ -66,7 +66,8 @@ def rewrite(
     substitutions : mapping
         Expressions and what stands in their place; nothing below such an expression is looked at.
     replace : callable, optional
-        Takes every other node, its parts replaced already, and returns what shall stand in its place.
+        Takes every other node, its parts replaced already, and the node as it was (which has a type); returns what
+        shall stand in its place.
     """
     done: dict[Any, Any] = dict(substitutions)
     for node in post_order(expr, stop=done):
@@ -76,7 +77,7 @@ def rewrite(
             node_now = _REBUILD[type(node)](node, new)
         else:
             node_now = node
-        done[node] = replace(node_now) if replace is not None else node_now
+        done[node] = replace(node_now, node) if replace is not None else node_now
     return done[expr]
 
 

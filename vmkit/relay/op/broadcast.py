@@ -13,7 +13,14 @@ from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import require_tensor
 from .registry import OpPattern, operator
 
-__all__ = ["broadcast_dim", "broadcast_index", "broadcast_lowering", "broadcast_result", "broadcast_shapes", "pad_shapes"]
+__all__ = [
+    "broadcast_dim",
+    "broadcast_index",
+    "broadcast_lowering",
+    "broadcast_result",
+    "broadcast_shapes",
+    "pad_shapes",
+]
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
@@ -52,8 +59,10 @@ def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax
 
         return te.compute([dims.as_expr(d) for d in whole], element, name="broadcast")
 
-    same = all(all(dims.equal(a, b) for a, b in zip(p, result, strict=True)) for p in padded)
-    pattern = OpPattern.ELEMWISE if same else OpPattern.BROADCAST
+    # To fusion, an operator that maps the elements of one whole operand is elementwise whatever else it reads; as a
+    # broadcast it would not join the convolution or product before it.
+    whole = any(all(dims.equal(a, b) for a, b in zip(p, result, strict=True)) for p in padded)
+    pattern = OpPattern.ELEMWISE if whole else OpPattern.BROADCAST
     return context.te(compute, list(values), padded, result, pattern=pattern)
 
 
@@ -134,7 +143,9 @@ def _only(*kinds: str) -> Callable[..., Type]:
     return relation
 
 
-def _binary(name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: int = 1, relation: Any = _broadcast_relation) -> None:
+def _binary(
+    name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: int = 1, relation: Any = _broadcast_relation
+) -> None:
     body = {
         "__doc__": doc + " The inputs are broadcast.",
         "relation": staticmethod(relation),
@@ -144,20 +155,51 @@ def _binary(name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: i
 
 
 def _divide(a: Any, b: Any) -> Any:
-    return tirx.div(a, b) if not str(a.ty.dtype).startswith(("float", "bfloat")) else a / b
+    return a / b if _is_floating(a) else tirx.div(a, b)
+
+
+def _is_floating(value: Any) -> bool:
+    return str(value.ty.dtype).startswith(("float", "bfloat"))
+
+
+def _trunc_divide(a: Any, b: Any) -> Any:
+    return tirx.trunc(a / b) if _is_floating(a) else tirx.truncdiv(a, b)
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    return tirx.floor(a / b) if _is_floating(a) else tirx.floordiv(a, b)
+
+
+def _floor_mod(a: Any, b: Any) -> Any:
+    return a - tirx.floor(a / b) * b if _is_floating(a) else tirx.floormod(a, b)
 
 
 def _mod(a: Any, b: Any) -> Any:
-    return tirx.fmod(a, b) if str(a.ty.dtype).startswith(("float", "bfloat")) else tirx.truncmod(a, b)
+    if not _is_floating(a):
+        return tirx.truncmod(a, b)
+    dtype = str(a.ty.dtype)
+    wide = "float64" if dtype == "float64" else "float32"
+    # TVM's own fmod is known to no code generator for CPUs.
+    function = "fmod" if wide == "float64" else "fmodf"
+    return tirx.call_pure_extern(wide, function, a.astype(wide), b.astype(wide)).astype(dtype)
+
+
+def _differ(a: Any, b: Any) -> Any:
+    """Compare for inequality; that of bool, which LLVM takes for floats, by logic."""
+    if str(a.ty.dtype) == "bool":
+        return tirx.all(tirx.any(a, b), tirx.Not(tirx.all(a, b)))
+    return tirx.NE(a, b)
 
 
 _binary("add", lambda a, b: a + b, "Sum.")
 _binary("subtract", lambda a, b: a - b, "Difference.")
 _binary("multiply", lambda a, b: a * b, "Product.")
 _binary("divide", _divide, "Quotient; of integers, rounded towards zero.")
-_binary("floor_divide", lambda a, b: tirx.floordiv(a, b), "Quotient rounded down.")
-_binary("floor_mod", lambda a, b: tirx.floormod(a, b), "Remainder of the quotient rounded down.")
+_binary("floor_divide", _floor_divide, "Quotient rounded down.")
+_binary("floor_mod", _floor_mod, "Remainder of the quotient rounded down.")
 _binary("mod", _mod, "Remainder of the quotient rounded towards zero.")
+_binary("trunc_divide", _trunc_divide, "Quotient rounded towards zero.")
+_binary("trunc_mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("power", tirx.power, "Power.")
 _binary("maximum", lambda a, b: tirx.max(a, b), "Larger of the two.", level=4)
 _binary("minimum", lambda a, b: tirx.min(a, b), "Smaller of the two.", level=4)
@@ -168,13 +210,15 @@ _binary("bitwise_or", lambda a, b: a | b, "Bitwise or.", level=4, relation=_only
 _binary("bitwise_xor", lambda a, b: a ^ b, "Bitwise exclusive or.", level=4, relation=_only("int", "uint", "bool"))
 _binary("logical_and", lambda a, b: tirx.all(a, b), "Logical and.", level=4, relation=_only("bool"))
 _binary("logical_or", lambda a, b: tirx.any(a, b), "Logical or.", level=4, relation=_only("bool"))
-_binary("logical_xor", lambda a, b: a != b, "Logical exclusive or.", level=4, relation=_only("bool"))
+_binary("logical_xor", _differ, "Logical exclusive or.", level=4, relation=_only("bool"))
 _binary("equal", lambda a, b: tirx.EQ(a, b), "Whether the elements are equal.", level=4, relation=_comparison_relation)
-_binary("not_equal", lambda a, b: tirx.NE(a, b), "Whether the elements differ.", level=4, relation=_comparison_relation)
+_binary("not_equal", _differ, "Whether the elements differ.", level=4, relation=_comparison_relation)
 _binary("less", lambda a, b: a < b, "Whether lhs is less.", level=4, relation=_comparison_relation)
 _binary("less_equal", lambda a, b: a <= b, "Whether lhs is less or equal.", level=4, relation=_comparison_relation)
 _binary("greater", lambda a, b: a > b, "Whether lhs is greater.", level=4, relation=_comparison_relation)
-_binary("greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation)
+_binary(
+    "greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation
+)
 
 
 @operator("where", "condition", "x", "y", level=4, pattern=OpPattern.BROADCAST)
@@ -189,4 +233,10 @@ class Where:
 
     @staticmethod
     def lower(context: Any, attrs: Any, condition: relax.Expr, x: relax.Expr, y: relax.Expr) -> Any:
-        return broadcast_lowering(context, lambda c, a, b: tirx.Select(c != 0, a, b) if str(c.ty.dtype) != "bool" else tirx.Select(c, a, b), condition, x, y)
+        return broadcast_lowering(
+            context,
+            lambda c, a, b: tirx.Select(c != 0, a, b) if str(c.ty.dtype) != "bool" else tirx.Select(c, a, b),
+            condition,
+            x,
+            y,
+        )

@@ -27,8 +27,7 @@ def require_fits(small: list[Dim], large: list[Dim], message: str) -> None:
     """Raise TypeCheckError unless a shape can be broadcast to another."""
     skip = len(large) - len(small)
     fits = skip >= 0 and all(
-        dims.equal(a, 1) is not False or dims.equal(a, b) is not False
-        for a, b in zip(small, large[skip:], strict=True)
+        dims.equal(a, 1) is not False or dims.equal(a, b) is not False for a, b in zip(small, large[skip:], strict=True)
     )
     if not fits:
         raise TypeCheckError(message)

@@ -219,7 +219,9 @@ class Split:
         ranges = Split.ranges(attrs, shape[axis])
         begin, end = ranges[-1]
         if isinstance(attrs.indices_or_sections, int):
-            message = f"split: the extent {{expected}} of axis {axis} cannot be divided into {len(ranges)} equal sections"
+            message = (
+                f"split: the extent {{expected}} of axis {axis} cannot be divided into {len(ranges)} equal sections"
+            )
             context.require_equal(end, shape[axis], message)
         elif not isinstance(end, int):
             # A section cannot have a negative extent: the last cut is checked before any section is taken.

@@ -121,23 +121,69 @@ def _count(data: te.Tensor, axes: list[int]) -> Any:
 
 
 def _divided(total: te.Tensor, count: Any) -> te.Tensor:
+    """Return a sum divided by a count; of nothing, that is NaN, and 0 for integers."""
     dtype = str(total.dtype)
-    divisor = count.astype(dtype)
-    floating = dtype.startswith(("float", "bfloat"))
-    if not floating:
-        divisor = tirx.max(divisor, tirx.const(1, dtype))  # an integer mean of nothing is 0, not a trap
-    return te.compute(
-        total.shape, lambda *i: total(*i) / divisor if floating else tirx.truncdiv(total(*i), divisor), name="mean"
+    if not dtype.startswith(("float", "bfloat")):
+        divisor = tirx.max(count, tirx.IntImm("int64", 1)).astype(dtype)
+        return te.compute(total.shape, lambda *i: tirx.truncdiv(total(*i), divisor), name="mean")
+    if isinstance(count, tirx.IntImm) and count.value == 0:
+        return te.compute(total.shape, lambda *i: tirx.const(float("nan"), dtype), name="mean")
+    return te.compute(total.shape, lambda *i: total(*i) / count.astype(dtype), name="mean")
+
+
+def _wide(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
+    """Return a reduction that computes what has 16 bits in 32: sums of it leave its range and precision soon."""
+
+    def reduce_wide(data: te.Tensor, axis: list[int], keepdims: bool) -> te.Tensor:
+        dtype = str(data.dtype)
+        if dtype not in ("float16", "bfloat16"):
+            return reduce(data, axis=axis, keepdims=keepdims)
+        return topi.cast(reduce(topi.cast(data, "float32"), axis=axis, keepdims=keepdims), dtype)
+
+    return reduce_wide
+
+
+def _logical(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
+    """Return a reduction of bool by way of uint8: TVM has no extremes of bool, and no vectors of it."""
+    return lambda data, axis, keepdims: topi.cast(
+        reduce(topi.cast(data, "uint8"), axis=axis, keepdims=keepdims), "bool"
     )
 
 
-_reduction("sum", "Sum of the elements over axes.", topi.sum, topi.any)
-_reduction("prod", "Product of the elements over axes.", topi.prod, topi.all)
-_reduction("max", "Largest element over axes.", topi.max, topi.any)
-_reduction("min", "Smallest element over axes.", topi.min, topi.all)
-_reduction("mean", "Mean of the elements over axes; of integers, rounded towards zero.", _mean, topi.all)
-_reduction("all", "Whether all elements over axes are true.", topi.all, topi.all, _bool_relation)
-_reduction("any", "Whether any element over axes is true.", topi.any, topi.any, _bool_relation)
+def _extreme(pick: Callable[[Any, Any], Any], is_largest: bool) -> Callable[..., te.Tensor]:
+    """Return a reduction to an extreme that starts from infinity: TVM's own start from the largest finite number."""
+
+    def start(dtype: str) -> Any:
+        if not str(dtype).startswith(("float", "bfloat")):
+            return tirx.min_value(dtype) if is_largest else tirx.max_value(dtype)
+        return -tirx.infinity(dtype) if is_largest else tirx.infinity(dtype)
+
+    reducer = te.comm_reducer(pick, start, name="max" if is_largest else "min")
+
+    def reduce(data: te.Tensor, axis: list[int], keepdims: bool) -> te.Tensor:
+        rank = len(data.shape)
+        over = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axis}
+        kept = [a for a in range(rank) if a not in over]
+        shape = [1 if a in over else data.shape[a] for a in range(rank) if keepdims or a not in over]
+
+        def element(*index: Any) -> Any:
+            at = dict(enumerate(index)) if keepdims else dict(zip(kept, index, strict=True))
+            return reducer(data(*[over[a] if a in over else at[a] for a in range(rank)]), axis=list(over.values()))
+
+        return te.compute(shape, element, name="extreme")
+
+    return reduce
+
+
+_max, _min = _extreme(lambda a, b: tirx.max(a, b), True), _extreme(lambda a, b: tirx.min(a, b), False)
+_any, _all = _logical(_max), _logical(_min)
+_reduction("sum", "Sum of the elements over axes.", _wide(topi.sum), _any)
+_reduction("prod", "Product of the elements over axes.", _wide(topi.prod), _all)
+_reduction("max", "Largest element over axes.", _max, _any)
+_reduction("min", "Smallest element over axes.", _min, _all)
+_reduction("mean", "Mean of the elements over axes; of integers, rounded towards zero.", _wide(_mean), _all)
+_reduction("all", "Whether all elements over axes are true.", _all, _all, _bool_relation)
+_reduction("any", "Whether any element over axes is true.", _any, _any, _bool_relation)
 
 
 def _arg_reduction(name: str, doc: str, reduce: Callable[..., te.Tensor]) -> None:
@@ -188,9 +234,7 @@ class Variance:
         with_mean: Expr | None = None,
     ) -> Call:
         mean = build("mean", data, axis, True, exclude) if with_mean is None else with_mean
-        return entry("variance").call(
-            data, mean, axis=axis, keepdims=keepdims, exclude=exclude, unbiased=unbiased
-        )
+        return entry("variance").call(data, mean, axis=axis, keepdims=keepdims, exclude=exclude, unbiased=unbiased)
 
     @staticmethod
     def relation(attrs: VarianceAttrs, data: Type, mean: Type) -> Type:
@@ -216,22 +260,23 @@ class Variance:
             context.require_equal(have, 1 if i in axes else want, message)
 
         def compute(data: te.Tensor, mean: te.Tensor) -> te.Tensor:
+            wide = "float64" if str(data.dtype) == "float64" else "float32"
+
             def squared(*i: Any) -> Any:
-                difference = data(*i) - mean(*[tirx.IntImm("int64", 0) if k in axes else v for k, v in enumerate(i)])
+                center = mean(*[tirx.IntImm("int64", 0) if k in axes else v for k, v in enumerate(i)])
+                difference = data(*i).astype(wide) - center.astype(wide)
                 return difference * difference
 
-            squares = te.compute(data.shape, squared, name="squared")
-            if not axes:
-                return squares
-            count = _count(data, axes) - (1 if attrs.unbiased else 0)
-            return _divided(topi.sum(squares, axis=axes, keepdims=attrs.keepdims), count)
+            total = te.compute(data.shape, squared, name="squared")
+            if axes:
+                count = _count(data, axes) - (1 if attrs.unbiased else 0)
+                total = _divided(topi.sum(total, axis=axes, keepdims=attrs.keepdims), count)
+            return topi.cast(total, str(data.dtype))
 
         return context.te(compute, data, mean)
 
 
-def std(
-    data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
-) -> Call:
+def std(data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False) -> Call:
     """Return the standard deviation over axes."""
     return build("sqrt", build("variance", data, axis, keepdims, exclude, unbiased))
 

@@ -29,9 +29,11 @@ _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
     "add": lambda old, new: old + new,
     "mul": lambda old, new: old * new,
-    "mean": lambda old, new: (old + new) / 2
-    if str(old.ty.dtype).startswith(("float", "bfloat"))
-    else tirx.truncdiv(old + new, tirx.const(2, str(old.ty.dtype))),
+    "mean": lambda old, new: (
+        (old + new) / 2
+        if str(old.ty.dtype).startswith(("float", "bfloat"))
+        else tirx.truncdiv(old + new, tirx.const(2, str(old.ty.dtype)))
+    ),
     "min": lambda old, new: tirx.min(old, new),
     "max": lambda old, new: tirx.max(old, new),
 }
@@ -68,12 +70,14 @@ class ScatterElementsAttrs(Attrs):
     reduction: Str = "update"
 
 
-@operator("scatter_elements", "data", "indices", "updates", attrs=ScatterElementsAttrs, level=3, pattern=OpPattern.OPAQUE)
+@operator(
+    "scatter_elements", "data", "indices", "updates", attrs=ScatterElementsAttrs, level=3, pattern=OpPattern.OPAQUE
+)
 class ScatterElements:
     """The input with updates written: ``out[indices[i][j]][j] = updates[i][j]`` for axis 0, and so on.
 
     reduction joins an update with what is there: "update" replaces it, or "add", "mul", "mean", "min", "max". Negative
-    indices count from the end.
+    indices count from the end. Updates may be larger than indices; the rest is not read.
     """
 
     @staticmethod
@@ -87,8 +91,8 @@ class ScatterElements:
         if source.dtype != values.dtype:
             raise TypeCheckError(f"updates are {values.dtype}, data {source.dtype}; cast one of them")
         for k, (a, b) in enumerate(zip(where.shape, values.shape, strict=True)):
-            if dims.equal(a, b) is False:
-                raise TypeCheckError(f"dimension {k} is {a} in indices and {b} in updates")
+            if isinstance(a, int) and isinstance(b, int) and a > b:
+                raise TypeCheckError(f"dimension {k} is {a} in indices and only {b} in updates")
         return source
 
     @staticmethod
@@ -96,8 +100,9 @@ class ScatterElements:
         shape, where, updates = (context.shape(v) for v in values)
         axis = resolve_axis(attrs.axis, len(shape))
         for k, (a, b) in enumerate(zip(where, updates, strict=True)):
-            message = f"scatter_elements: dimension {k} is {{actual}} in updates and {{expected}} in indices"
-            context.require_equal(b, a, message)
+            if not dims.equal(a, b):
+                message = f"scatter_elements: dimension {k} is {{actual}} in indices and only {{expected}} in updates"
+                context.require_equal(a, dims.minimum(a, b), message)
 
         def body(outputs: list[Any], data: Any, indices: Any, updates: Any) -> None:
             (out,) = outputs
@@ -168,7 +173,7 @@ class SparseToDenseAttrs(Attrs):
 
 def _dense_type(shape: list[Dim], sparse_indices: Type, sparse_values: Type, default_value: Type) -> Type:
     where, values = require_integers(sparse_indices, "sparse_indices"), require_tensor(sparse_values, "sparse_values")
-    default = require_scalar(default_value, "default_value")
+    require_scalar(default_value, "default_value")
     if len(where.shape) > 2 or len(values.shape) > 1:
         raise TypeCheckError("sparse_indices has at most 2 dimensions, sparse_values at most 1")
     depth = where.shape[1] if len(where.shape) == 2 else 1
@@ -177,8 +182,6 @@ def _dense_type(shape: list[Dim], sparse_indices: Type, sparse_values: Type, def
     count = where.shape[0] if len(where.shape) else 1
     if len(values.shape) == 1 and dims.equal(count, values.shape[0]) is False:
         raise TypeCheckError(f"there are {count} sparse_indices and {values.shape[0]} sparse_values")
-    if default.dtype != values.dtype:
-        raise TypeCheckError(f"default_value is {default.dtype}, sparse_values {values.dtype}; cast one of them")
     return TensorType(shape, values.dtype)
 
 
@@ -193,7 +196,7 @@ def _dense(context: Any, shape: list[Dim], *values: relax.Expr) -> Any:
     def body(outputs: list[Any], indices: Any, given: Any, default: Any) -> None:
         (out,) = outputs
         with grid(list(out.shape)) as i:
-            T.buffer_store(out, default[tuple([const(0)] * len(default.shape))], i)
+            T.buffer_store(out, default[tuple([const(0)] * len(default.shape))].astype(str(given.dtype)), i)
         with grid(list(indices.shape)[:1]) as i:
             to = [as_index(indices[(*i, const(k))]) for k in range(len(shape))] if len(indices.shape) == 2 else None
             _write(out, to or [as_index(indices[tuple(i)])], given[tuple(i[: len(given.shape)])])

@@ -35,7 +35,9 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
     def take() -> Dim:
         nonlocal at
         if at >= len(source):
-            raise TypeCheckError(f"newshape {shape_text(newshape)} refers to more dimensions than {shape_text(shape)} has")
+            raise TypeCheckError(
+                f"newshape {shape_text(newshape)} refers to more dimensions than {shape_text(shape)} has"
+            )
         at += 1
         return source[at - 1]
 
@@ -64,7 +66,9 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
     if inferred is not None:
         rest = dims.product(d for i, d in enumerate(result) if i != inferred)
         if isinstance(rest, int) and rest == 0:
-            raise TypeCheckError(f"-1 in newshape {shape_text(newshape)} cannot be told: the other dimensions hold nothing")
+            raise TypeCheckError(
+                f"-1 in newshape {shape_text(newshape)} cannot be told: the other dimensions hold nothing"
+            )
         result[inferred] = dims.floordiv(dims.product(shape), rest)
     return result
 
@@ -91,7 +95,10 @@ def reshape_value(context: Any, data: relax.Expr, shape: Sequence[Dim]) -> relax
     have, want = dims.product(context.shape(data)), dims.product(shape)
     name = context.current.name if context.current is not None else "reshape"
     context.require_equal(want, have, f"{name}: the new shape holds {{actual}} elements, the input {{expected}}")
-    return context.emit(relax.op.reshape(data, relax.ShapeExpr([dims.as_expr(d) for d in shape])))
+    target = relax.ShapeExpr([dims.as_expr(d) for d in shape])
+    if isinstance(want, int) and want == 0:
+        return context.emit(relax.op.zeros(target, data.ty.dtype))  # Relax refuses a view of nothing
+    return context.emit(relax.op.reshape(data, target))
 
 
 @attrs_node("relay.attrs.ReshapeAttrs")
@@ -192,10 +199,9 @@ class ShapeOf:
         shape = [dims.as_expr(d) for d in context.shape(data)]
         if not shape:
             return context.emit(relax.op.zeros(relax.ShapeExpr([0]), attrs.dtype))
+
         # The kernel takes the tensor for its shape alone; it reads no element.
         def compute(tensor: te.Tensor, sizes: list[Any]) -> te.Tensor:
             return te.compute((len(sizes),), lambda i: chosen(i, sizes).astype(attrs.dtype), name="shape_of")
 
         return context.te(compute, data, shape)
-
-

@@ -62,7 +62,7 @@ class RequireAttrs(Attrs):
     message: Str
 
 
-@operator("require", "data", attrs=RequireAttrs, level=10)
+@operator("require", "data", attrs=RequireAttrs, level=10, pure=False)
 class Require:
     """The input itself, once a condition on sizes has been checked; the run fails with the message otherwise."""
 
@@ -84,7 +84,7 @@ class DynRequireAttrs(Attrs):
     message: Str
 
 
-@operator("dyn.require", "data", "condition", attrs=DynRequireAttrs, level=10)
+@operator("dyn.require", "data", "condition", attrs=DynRequireAttrs, level=10, pure=False)
 class DynRequire:
     """The input itself, once a boolean scalar has been read and found true; the run fails with the message otherwise."""
 

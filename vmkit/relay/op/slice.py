@@ -1,4 +1,4 @@
-"""Operators that take a part of a tensor by position, and the one that writes a part."""
+"""Slices of a tensor between positions, fixed or read at run time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..ir.expr import Expr
 from ..ir.expr import const as relay_const
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, Int, Ints, Str, attrs_node
-from .axis import resolve_axes, resolve_axis
+from .attrs import Attrs, Dims, Ints, Str, attrs_node
+from .axis import resolve_axes
 from .elementwise import require_tensor
 from .kernel import as_index, chosen, const, indexed
 from .rank import constant_list
 from .registry import OpPattern, entry, operator
 
-__all__ = ["StridedSlice"]
+__all__ = ["StridedSlice", "clamped_position"]
 
 _WHOLE = 2**31 - 1  # what programs write for "to the end"
 
@@ -28,8 +28,8 @@ _WHOLE = 2**31 - 1  # what programs write for "to the end"
 class StridedSliceAttrs(Attrs):
     """Attributes of strided_slice."""
 
-    begin: Ints | None = None
-    end: Ints | None = None
+    begin: Dims | None = None
+    end: Dims | None = None
     strides: Ints | None = None
     slice_mode: Str = "end"
     axes: Ints | None = None
@@ -45,9 +45,7 @@ class StridedSlice:
     """
 
     @staticmethod
-    def build(
-        data: Expr, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end"
-    ) -> Expr:
+    def build(data: Expr, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end") -> Expr:
         begin, end, strides = constant_list(begin), constant_list(end), constant_list(strides)
         if not any(isinstance(v, Expr) for v in (begin, end, strides)):
             strides = [1] if strides is None else strides
@@ -116,34 +114,41 @@ def _length(value: Any) -> int | None:
     return int(ty.shape[0]) if known else None
 
 
-def _size_end(begin: int, size: int) -> int:
+def _size_end(begin: Dim, size: Dim) -> Dim:
     """Return the end of a slice given by its size."""
+    if not isinstance(begin, int) or not isinstance(size, int):
+        return dims.add(begin, size)
     if size < 0:
         return _WHOLE
     # A negative begin counts from the end: its slice must not wrap around to the front.
     return begin + size if begin >= 0 or begin + size < 0 else _WHOLE
 
 
-def _range(begin: int, end: int, stride: int, dim: Dim) -> tuple[Dim, Dim]:
+def _range(begin: Dim, end: Dim, stride: int, dim: Dim) -> tuple[Dim, Dim]:
     """Return the first position and the size of a slice of a dimension."""
     if dims.is_any(dim):
         return AnyDim(), AnyDim()
     first, last = _clamped(begin, stride, dim), _clamped(end, stride, dim)
     length = dims.sub(last, first) if stride > 0 else dims.sub(first, last)
     size = dims.ceildiv(length, abs(stride))
-    # A size that is the dimension itself, or less by a cut at one end, needs no max.
-    return first, size if dims.equal(size, dim) else dims.maximum(size, 0)
+    return first, size if dims.at_least(size, 0) else dims.maximum(size, 0)
 
 
-def _clamped(position: int, stride: int, dim: Dim) -> Dim:
+def _clamped(position: Dim, stride: int, dim: Dim) -> Dim:
+    """Return a position counted from the front, moved to the edge when it is outside."""
     low, high = (0, dim) if stride > 0 else (-1, dims.sub(dim, 1))
-    if position >= _WHOLE or (stride < 0 and position == -1 and isinstance(dim, int) and dim == 0):
-        return high
-    if position <= -_WHOLE or position == low == 0:
-        return low
-    if position >= 0:
-        return dims.minimum(position, high)
-    return dims.maximum(dims.add(dim, position), low)
+    if isinstance(position, int):
+        if position >= _WHOLE or (stride < 0 and position == -1 and isinstance(dim, int) and dim == 0):
+            return high
+        if position <= -_WHOLE or position == low == 0:
+            return low
+    is_from_front = dims.at_least(position, 0)
+    if is_from_front is None:
+        position = dims.select(dims.as_expr(position) < 0, dims.add(dim, position), position)
+    elif not is_from_front:
+        position = dims.add(dim, position)
+    position = position if dims.at_least(high, position) else dims.minimum(position, high)
+    return position if dims.at_least(position, low) else dims.maximum(position, low)
 
 
 @operator(
@@ -167,14 +172,17 @@ class DynStridedSlice:
         count = vectors[0].shape[0]
         if vectors[1].shape[0] != count or vectors[2].shape[0] > count or count > len(source.shape):
             lengths = ", ".join(str(v.shape[0]) for v in vectors)
-            raise TypeCheckError(
-                f"begin, end and strides have {lengths} elements for {len(source.shape)} dimensions"
-            )
+            raise TypeCheckError(f"begin, end and strides have {lengths} elements for {len(source.shape)} dimensions")
         return TensorType([AnyDim()] * count + list(source.shape)[count:], source.dtype)
 
     @staticmethod
     def lower(
-        context: Any, attrs: StridedSliceAttrs, data: relax.Expr, begin: relax.Expr, end: relax.Expr, strides: relax.Expr
+        context: Any,
+        attrs: StridedSliceAttrs,
+        data: relax.Expr,
+        begin: relax.Expr,
+        end: relax.Expr,
+        strides: relax.Expr,
     ) -> Any:
         shape = context.shape(data)
         (count,), (given,) = context.shape(begin), context.shape(strides)
@@ -187,8 +195,10 @@ class DynStridedSlice:
             dim = dims.as_expr(sizes[k])
             step = const(1) if sized or k >= given else as_index(vectors[2](k))
             first, last = as_index(vectors[0](k)), as_index(vectors[1](k))
-            first = _clamp(first, step, dim)
-            last = tirx.Select(last < 0, dim, tirx.min(first + last, dim)) if sized else _clamp(last, step, dim)
+            first = clamped_position(first, step, dim)
+            last = (
+                tirx.Select(last < 0, dim, tirx.min(first + last, dim)) if sized else clamped_position(last, step, dim)
+            )
             length = tirx.Select(step > 0, last - first, first - last)
             width = tirx.max(tirx.abs(step), const(1))
             return first, tirx.max(tirx.floordiv(length + width - 1, width), const(0))
@@ -212,143 +222,8 @@ class DynStridedSlice:
         return indexed(context, [*sizes, *shape[count:]], element, data, starts, strides)
 
 
-def _clamp(position: Any, step: Any, dim: Any) -> Any:
+def clamped_position(position: Any, step: Any, dim: Any) -> Any:
     """Return a position in a kernel, moved to the edge when it is outside."""
     position = tirx.Select(position < 0, position + dim, position)
     forward = tirx.max(tirx.min(position, dim), const(0))
     return tirx.Select(step > 0, forward, tirx.max(tirx.min(position, dim - 1), const(-1)))
-
-
-@attrs_node("relay.attrs.SliceLikeAttrs")
-class SliceLikeAttrs(Attrs):
-    """Attributes of slice_like."""
-
-    axes: Ints | None = None
-
-
-@operator("slice_like", "data", "shape_like", attrs=SliceLikeAttrs, level=10, pattern=OpPattern.INJECTIVE)
-class SliceLike:
-    """The front part of data that is as large as shape_like, along axes or all dimensions."""
-
-    @staticmethod
-    def shape(attrs: SliceLikeAttrs, shape: list[Dim], like: list[Dim]) -> list[Dim]:
-        if attrs.axes is None and len(like) > len(shape):
-            raise TypeCheckError(f"shape_like has {len(like)} dimensions, data {len(shape)}; name the axes")
-        result = list(shape)
-        axes = resolve_axes(attrs.axes or None, min(len(shape), len(like)) if not attrs.axes else len(shape), "axes")
-        for axis in axes:
-            if axis >= len(like):
-                raise TypeCheckError(f"axis {axis} is sliced, but shape_like has {len(like)} dimensions")
-            result[axis] = like[axis]
-            if isinstance(like[axis], int) and isinstance(shape[axis], int) and like[axis] > shape[axis]:
-                raise TypeCheckError(f"dimension {axis} of shape_like is {like[axis]}, of data only {shape[axis]}")
-        return result
-
-    @staticmethod
-    def relation(attrs: SliceLikeAttrs, data: Type, shape_like: Type) -> Type:
-        source, like = require_tensor(data), require_tensor(shape_like, "shape_like")
-        return TensorType(SliceLike.shape(attrs, list(source.shape), list(like.shape)), source.dtype)
-
-    @staticmethod
-    def lower(context: Any, attrs: SliceLikeAttrs, data: relax.Expr, shape_like: relax.Expr) -> Any:
-        have = context.shape(data)
-        whole = SliceLike.shape(attrs, have, context.shape(shape_like))
-        for axis, (size, dim) in enumerate(zip(whole, have, strict=True)):
-            if not dims.equal(size, dim):
-                context.require_equal(
-                    size,
-                    dims.minimum(size, dim),
-                    f"slice_like: dimension {axis} of shape_like is {{actual}}, of data only {{expected}}",
-                )
-        return indexed(context, whole, lambda i, data: data(*i), data)
-
-
-@operator("strided_set", "data", "v", "begin", "end", "strides", level=4, pattern=OpPattern.INJECTIVE)
-class StridedSet:
-    """The input with the part between begin and end, with strides, replaced by v."""
-
-    @staticmethod
-    def build(data: Expr, v: Expr, begin: Expr, end: Expr, strides: Expr | None = None) -> Expr:
-        strides = relay_const([1], "int32") if strides is None else strides
-        return entry("strided_set").call(data, v, begin, end, strides)
-
-    @staticmethod
-    def relation(attrs: None, data: Type, v: Type, begin: Type, end: Type, strides: Type) -> Type:
-        source, values = require_tensor(data), require_tensor(v, "v")
-        if source.dtype != values.dtype or len(source.shape) != len(values.shape):
-            raise TypeCheckError(f"v {values} must have the data type and the number of dimensions of data {source}")
-        for ty, name in ((begin, "begin"), (end, "end"), (strides, "strides")):
-            vector = require_tensor(ty, name)
-            if len(vector.shape) != 1 or not isinstance(vector.shape[0], int) or not vector.dtype.startswith("int"):
-                raise TypeCheckError(f"{name} must be a vector of integers of known length, not {vector}")
-        return source
-
-    @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr, v: relax.Expr, *vectors: relax.Expr) -> Any:
-        counts = [context.shape(w)[0] for w in vectors]
-
-        def element(i: Any, data: te.Tensor, v: te.Tensor, *vectors: te.Tensor) -> Any:
-            index, within = [], []
-            for k, dim in enumerate(data.shape):
-                begin, end, step = (as_index(w(k)) if k < n else None for w, n in zip(vectors, counts, strict=True))
-                step = const(1) if step is None else step
-                width = tirx.max(tirx.abs(step), const(1))
-                begin = tirx.Select(step > 0, const(0), dim - 1) if begin is None else _clamp(begin, step, dim)
-                end = tirx.Select(step > 0, dim, const(-1)) if end is None else _clamp(end, step, dim)
-                away = tirx.Select(step > 0, i[k] - begin, begin - i[k])
-                length = tirx.Select(step > 0, end - begin, begin - end)
-                index.append(tirx.floordiv(away, width))
-                # v may be smaller than the slice; nothing outside it is read.
-                within += [away >= 0, away < length, tirx.floormod(away, width) == 0, index[-1] < v.shape[k]]
-            return tirx.if_then_else(tirx.all(*within), v(*index), data(*i)) if within else v()
-
-        return indexed(context, context.shape(data), element, data, v, *vectors)
-
-
-@attrs_node("relay.attrs.SlidingWindowAttrs")
-class SlidingWindowAttrs(Attrs):
-    """Attributes of sliding_window."""
-
-    axis: Int
-    window_shape: Ints
-    strides: Ints
-
-
-@operator("sliding_window", "data", attrs=SlidingWindowAttrs, level=3, pattern=OpPattern.OPAQUE)
-class SlidingWindow:
-    """Every window of a shape over the dimensions from axis on, each a strided view."""
-
-    @staticmethod
-    def shape(attrs: SlidingWindowAttrs, shape: list[Dim]) -> list[Dim]:
-        axis, window, strides = resolve_axis(attrs.axis, len(shape)), list(attrs.window_shape), list(attrs.strides)
-        if not len(window) == len(strides) == len(shape) - axis or min([*window, *strides], default=1) < 1:
-            raise TypeCheckError(
-                f"window_shape {window} and strides {strides} must give a positive number "
-                f"for each of the {len(shape) - axis} dimensions from axis {attrs.axis} on"
-            )
-        counts = []
-        for dim, width, step in zip(shape[axis:], window, strides, strict=True):
-            if isinstance(dim, int) and dim < width:
-                raise TypeCheckError(f"the window {window} is larger than the input {[str(d) for d in shape[axis:]]}")
-            counts.append(dims.add(dims.floordiv(dims.sub(dim, width), step), 1))
-        return [*shape[:axis], *counts, *window]
-
-    @staticmethod
-    def relation(attrs: SlidingWindowAttrs, data: Type) -> Type:
-        source = require_tensor(data)
-        return TensorType(SlidingWindow.shape(attrs, list(source.shape)), source.dtype)
-
-    @staticmethod
-    def lower(context: Any, attrs: SlidingWindowAttrs, data: relax.Expr) -> Any:
-        shape = context.shape(data)
-        axis, count, strides = resolve_axis(attrs.axis, len(shape)), len(attrs.strides), list(attrs.strides)
-        for position, (dim, width) in enumerate(zip(shape[axis:], attrs.window_shape, strict=True), axis):
-            if not isinstance(dim, int):
-                message = f"sliding_window: dimension {position} is smaller than the window, {width}"
-                context.require(dim >= width, message)
-
-        def element(i: Any, data: te.Tensor) -> Any:
-            moved = [i[axis + k] * strides[k] + i[axis + count + k] for k in range(count)]
-            return data(*i[:axis], *moved)
-
-        return indexed(context, SlidingWindow.shape(attrs, shape), element, data)

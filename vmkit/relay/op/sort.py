@@ -16,7 +16,6 @@ from .attrs import Attrs, Bool, DType, Int, Str, attrs_node
 from .axis import resolve_axis
 from .create import require_scalar
 from .elementwise import require_tensor
-from .index import require_integers
 from .kernel import as_index, const, indexed
 from .registry import OpPattern, entry, operator
 
@@ -184,7 +183,7 @@ class DynTopK:
 
     @staticmethod
     def relation(attrs: TopKAttrs, data: Type, k: Type) -> Type:
-        require_scalar(require_integers(k, "k"), "k")
+        require_scalar(k, "k")
         return TopK.type(attrs, data, AnyDim())
 
     @staticmethod
@@ -218,7 +217,9 @@ class SearchSorted:
     def relation(attrs: SearchSortedAttrs, sorted_sequence: Type, values: Type) -> Type:
         sequence, wanted = require_tensor(sorted_sequence, "sorted_sequence"), require_tensor(values, "values")
         if len(sequence.shape) == 0 or sequence.dtype != wanted.dtype:
-            raise TypeCheckError(f"sorted_sequence {sequence} must be a tensor of the values' data type, {wanted.dtype}")
+            raise TypeCheckError(
+                f"sorted_sequence {sequence} must be a tensor of the values' data type, {wanted.dtype}"
+            )
         if len(sequence.shape) > 1:
             outer, own = list(sequence.shape)[:-1], list(wanted.shape)[:-1]
             if len(outer) != len(own) or any(dims.equal(a, b) is False for a, b in zip(outer, own, strict=True)):

@@ -8,8 +8,22 @@ import tvm_ffi
 from ... import errors
 from .fold_constant import fold_constants
 from .infer_type import call_type, infer_expr, infer_module
+from .lambda_lift import lambda_lift
+from .simplify_inference import simplify_inference
 
-__all__ = ["InferType", "call_type", "fold_constants", "infer_expr", "infer_module"]
+__all__ = [
+    "PASS_NAMES",
+    "FoldConstant",
+    "InferType",
+    "LambdaLift",
+    "SimplifyInference",
+    "call_type",
+    "fold_constants",
+    "infer_expr",
+    "infer_module",
+    "lambda_lift",
+    "simplify_inference",
+]
 
 # A Python error that crosses TVM's pass infrastructure comes back as the class registered under its name.
 for _name in errors.__all__:
@@ -20,3 +34,26 @@ for _name in errors.__all__:
 def InferType() -> tvm.transform.Pass:
     """Return the pass that finds the type of every expression; see :func:`infer_module`."""
     return tvm.transform.module_pass(lambda mod, _: infer_module(mod), opt_level=0, name="InferType")
+
+
+def SimplifyInference() -> tvm.transform.Pass:
+    """Return the pass that takes operators of training apart; see :func:`simplify_inference`."""
+    return tvm.transform.module_pass(lambda mod, _: simplify_inference(mod), opt_level=0, name="SimplifyInference")
+
+
+def FoldConstant() -> tvm.transform.Pass:
+    """Return the pass that computes what depends on constants alone; see :func:`fold_constants`."""
+    # What runs a program stands above Relay.
+    from ...compiler import evaluate
+
+    return tvm.transform.module_pass(
+        lambda mod, _: fold_constants(infer_module(mod), evaluate), opt_level=2, name="FoldConstant"
+    )
+
+
+def LambdaLift() -> tvm.transform.Pass:
+    """Return the pass that makes local functions global; see :func:`lambda_lift`."""
+    return tvm.transform.module_pass(lambda mod, _: lambda_lift(infer_module(mod)), opt_level=0, name="LambdaLift")
+
+
+PASS_NAMES = frozenset({"FoldConstant", "InferType", "LambdaLift", "SimplifyInference"})

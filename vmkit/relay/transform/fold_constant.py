@@ -85,9 +85,21 @@ def _operands(node: Any) -> list[Any] | None:
         return list(node.fields)
     if isinstance(node, TupleGetItem):
         return [node.tuple_value]
-    if isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).is_pure:
+    if isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).is_pure and not _has_symbols(node.attrs):
         return list(node.args)
     return None
+
+
+def _has_symbols(attrs: Any) -> bool:
+    """Say whether attributes hold symbolic dimensions, whose values only the run gives."""
+    waiting = [getattr(attrs, field.name) for field in attrs.declared] if attrs is not None else []
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            waiting += list(value)
+        elif isinstance(value, tvm.ir.Expr) and not isinstance(value, tvm.tirx.IntImm):
+            return True
+    return False
 
 
 def _is_computed(node: Any) -> bool:

@@ -29,8 +29,9 @@ Loop = Any  # s_tir.schedule.LoopRV
 
 
 def kernel_blocks(schedule: s_tir.Schedule) -> list[Block]:
-    """Return the blocks of a kernel in order of computation."""
-    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
+    """Return the blocks of a kernel in order of computation; none of one that is loops within a single block."""
+    root = schedule.mod["main"].body.block.name_hint
+    return list(schedule.get_child_blocks(schedule.get_sblock(root)))
 
 
 def is_reduction(schedule: s_tir.Schedule, block: Block) -> bool:

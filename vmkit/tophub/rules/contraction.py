@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import s_tir
+from tvm import s_tir, tirx
 from tvm.target import Target
 
-from .blocks import Block, extent, single_reduction, static_size, stride, uses
+from .blocks import SingleReduction, extent, single_reduction, static_size, stride, uses
 from .elementwise import PARALLEL_SIZE, schedule_spatial
 
 __all__ = ["schedule"]
 
 _VECTOR = 8  # elements that one register holds
 _LANES = 16  # the most elements along the vectorised axis beside several rows
+_LEAST = 4  # an axis of fewer elements is not worth vectors
 _REGISTERS = 8  # accumulators: enough to hide the latency of multiply-add, few enough not to spill
 
 
@@ -27,34 +28,52 @@ def schedule(sch: s_tir.Schedule, target: Target) -> bool:
     found = single_reduction(sch)
     if found is None:
         return False
-    node = sch.get(found.block)
-    width = extent(sch, sch.get_loops(found.block)[found.spatial - 1])
-    lane = node.iter_vars[found.spatial - 1].var
-    if width is None or width < 4 or not _in_last_index(node, lane):
+    node, loops = sch.get(found.block), sch.get_loops(found.block)
+    lane = _lane_axis([extent(sch, loop) for loop in loops[: found.spatial]])
+    if lane is None or not _reads_lines(node, node.iter_vars[lane].var):
         return False
-    if _reuse_axis(node, found.spatial) is None and not _has_unit_stride(node, lane):
+    rows = _row_axis(node, lane)
+    if rows is None and not _has_unit_stride(node, node.iter_vars[lane].var):
         return False
     for other in found.others:
         schedule_spatial(sch, other)
-    _tile(sch, found.block, found.after, found.spatial)
+    _tile(sch, found, lane, rows)
     return True
 
 
-def _in_last_index(node: Any, var: Any) -> bool:
-    """Say whether every operand that depends on an iteration variable has it in its last index alone."""
-    return not any(uses(index.min, var) for region in node.reads for index in list(region.region)[:-1])
+def _lane_axis(extents: list[int | None]) -> int | None:
+    """Return the innermost output axis of more than one element, if its size is known and worth vectors."""
+    for axis in reversed(range(len(extents))):
+        size = extents[axis]
+        if size != 1:
+            return axis if size is not None and size >= _LEAST else None
+    return None
+
+
+def _reads_lines(node: Any, var: Any) -> bool:
+    """Say whether every operand that depends on an iteration variable has it in its last index of several values."""
+    for region in node.reads:
+        indices, shape = list(region.region), list(region.source.ty.shape)
+        used = [at for at, index in enumerate(indices) if uses(index.min, var)]
+        if used and not (len(used) == 1 and all(_is_one(size) for size in shape[used[0] + 1 :])):
+            return False
+    return True
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, tirx.IntImm) and int(size.value) == 1
 
 
 def _has_unit_stride(node: Any, var: Any) -> bool:
     """Say whether consecutive values of an iteration variable read consecutive elements."""
-    last = [list(region.region)[-1].min for region in node.reads]
-    return all(isinstance(step, int) and step == 1 for step in (stride(i, var) for i in last if uses(i, var)))
+    indices = [index.min for region in node.reads for index in region.region]
+    return all(stride(index, var) == 1 for index in indices if uses(index, var))
 
 
-def _reuse_axis(node: Any, spatial: int) -> int | None:
+def _row_axis(node: Any, lane_axis: int) -> int | None:
     """Return an outer output axis along which what is loaded for a whole tile of lanes is used again."""
-    lane = node.iter_vars[spatial - 1].var
-    for i in reversed(range(spatial - 1)):
+    lane = node.iter_vars[lane_axis].var
+    for i in reversed(range(lane_axis)):
         var = node.iter_vars[i].var
         reads = [(_reads(region, lane), _reads(region, var)) for region in node.reads]
         if any(by_row for _, by_row in reads) and not any(by_lane and by_row for by_lane, by_row in reads):
@@ -67,39 +86,36 @@ def _reads(region: Any, var: Any) -> bool:
 
 
 def _lanes(width: int, most: int) -> int:
-    """Return how many elements of an axis to keep at once: whole registers if they divide it, else what does."""
+    """Return how many elements of an axis to keep at once: whole registers if they divide it, else a part of one.
+
+    More than one register and no whole number of them would be cut into pieces of every size.
+    """
     divisors = [t for t in range(min(width, most), 0, -1) if width % t == 0]
-    return next((t for t in divisors if t % _VECTOR == 0), divisors[0])
+    return next(t for t in divisors if t % _VECTOR == 0 or t < _VECTOR)
 
 
-def _tile(sch: s_tir.Schedule, block: Block, after: Block | None, spatial: int) -> None:
-    node = sch.get(block)
-    loops = sch.get_loops(block)
-    outer, reduce_loops = loops[:spatial], loops[spatial:]
+def _tile(sch: s_tir.Schedule, found: SingleReduction, lane_axis: int, row_axis: int | None) -> None:
+    block, loops = found.block, sch.get_loops(found.block)
     size = static_size(sch, loops)
-    row_axis = _reuse_axis(node, spatial)
-    inner = []
-    lanes = _lanes(extent(sch, outer[-1]) or 1, _LANES if row_axis is not None else _REGISTERS * _VECTOR)
+    outer, reduce_loops, inner = loops[: found.spatial], loops[found.spatial :], []
+    lanes = _lanes(extent(sch, outer[lane_axis]) or 1, _LANES if row_axis is not None else _REGISTERS * _VECTOR)
     if row_axis is not None:
         most = max(1, _REGISTERS * _VECTOR // (-(-lanes // _VECTOR) * _VECTOR))
         have = extent(sch, outer[row_axis]) or 1
         rows = next(r for r in range(most, 0, -1) if have % r == 0)
         outer[row_axis], row = sch.split(outer[row_axis], [None, rows])
+        sch.unroll(row)
         inner.append(row)
-    column, lane = sch.split(outer[-1], [None, lanes])
-    outer[-1] = column
-    inner.append(lane)
-    sch.reorder(*outer, *reduce_loops, *inner)
-    if after is None:
+    outer[lane_axis], lane = sch.split(outer[lane_axis], [None, lanes])
+    sch.reorder(*outer, *reduce_loops, *inner, lane)
+    sch.vectorize(lane)
+    if found.after is None:
         after = sch.cache_write(block, 0, "local")
     else:
+        after = found.after
         sch.set_scope(block, 0, "local")
     sch.reverse_compute_at(after, outer[-1], preserve_unit_loops=True)
-    for tail in (block, after):
-        tail_loops = sch.get_loops(tail)
-        sch.vectorize(tail_loops[-1])
-    if len(inner) > 1:
-        sch.unroll(inner[0])
+    sch.vectorize(sch.get_loops(after)[len(outer) + lane_axis])
     if size >= PARALLEL_SIZE:
         sch.parallel(sch.fuse(*outer))
     sch.decompose_reduction(block, reduce_loops[0])

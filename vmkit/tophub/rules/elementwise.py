@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import s_tir
 from tvm.target import Target
 
-from .blocks import Block, is_reduction, kernel_blocks, static_size
+from .blocks import Block, extent, is_reduction, kernel_blocks, static_size
 
 __all__ = ["PARALLEL_SIZE", "schedule", "schedule_spatial"]
 
@@ -44,3 +44,7 @@ def _share_outer_loops(sch: s_tir.Schedule, block: Block) -> None:
     # The innermost loop of the output is left for LLVM to vectorise.
     if len(outer) > 1 and static_size(sch, loops) >= PARALLEL_SIZE:
         sch.parallel(sch.fuse(*outer[:-1]))
+    steps = loops[len(outer) :]
+    if any(not extent(sch, loop) for loop in steps):
+        # The start value is written by the first step, so a reduction that may have no step writes it beforehand.
+        sch.decompose_reduction(block, steps[0])

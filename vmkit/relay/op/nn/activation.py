@@ -99,7 +99,7 @@ class PReluAttrs(Attrs):
     axis: Int = 1
 
 
-@operator("nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.BROADCAST)
+@operator("nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.ELEMWISE)
 class PRelu:
     """The data where it is positive, else the data times the alpha of its place on an axis."""
 
@@ -130,7 +130,7 @@ class BiasAddAttrs(Attrs):
     axis: Int = 1
 
 
-@operator("nn.bias_add", "data", "bias", attrs=BiasAddAttrs, level=1, pattern=OpPattern.BROADCAST)
+@operator("nn.bias_add", "data", "bias", attrs=BiasAddAttrs, level=1, pattern=OpPattern.ELEMWISE)
 class BiasAdd:
     """The data with a vector added along an axis."""
 

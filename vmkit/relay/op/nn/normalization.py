@@ -41,7 +41,7 @@ class BatchNormAttrs(Attrs):
     "moving_var",
     attrs=BatchNormAttrs,
     level=1,
-    pattern=OpPattern.BROADCAST,
+    pattern=OpPattern.ELEMWISE,
 )
 class BatchNorm:
     """``(data - mean) / sqrt(var + epsilon) * gamma + beta`` along an axis, by the statistics given.

@@ -1,0 +1,95 @@
+"""``from_onnx``: from a model of any form to a Relay module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+import tvm
+
+from ...errors import ModelError, OptionError, suggest
+from .importer import ModelImporter
+from .load import load_model
+
+__all__ = ["from_onnx"]
+
+
+def from_onnx(
+    model: Any,
+    shape: Mapping[str, Any] | None = None,
+    dtype: str | Mapping[str, str] = "float32",
+    opset: int | None = None,
+    freeze_params: bool = True,
+    convert_config: Mapping[str, Any] | None = None,
+    export_node_renamed_model_path: str | None = None,
+) -> tuple[tvm.IRModule, dict[str, Any]]:
+    """Return the Relay module of an ONNX model, and its parameters.
+
+    Parameters
+    ----------
+    model : ModelProto, str, PathLike or bytes
+        The model, a file, or what a file holds.
+    shape : mapping, optional
+        The shapes of inputs that are not to be as in the file. A dimension is an int, a name (equal names are equal
+        dimensions), or unknown: ``-1``, ``None``, ``"?"`` or ``relay.Any()``. Dimensions that the file names keep
+        their names; others that are unknown are called after input and axis, as in ``x_dim0``.
+    dtype : str or mapping
+        The data type of inputs of which the file does not tell it; a mapping is checked against the file.
+    opset : int, optional
+        Read the model as one of this opset.
+    freeze_params : bool
+        Whether initializers become constants. Otherwise they become parameters of ``main``, except those that steer
+        the import, such as shapes, and their values are returned.
+    convert_config : mapping, optional
+        Relay's settings of the conversion: ``use_nt_batch_matmul``.
+    export_node_renamed_model_path : str, optional
+        Where to write the model with a name given to every node that has none.
+
+    Returns
+    -------
+    tvm.IRModule, dict
+        The module, whose ``main`` has the model's inputs as parameters, and the attribute ``output_names``; and the
+        values of the parameters that are not constants.
+
+    Raises
+    ------
+    ModelError
+        For a file that is no ONNX model or a malformed one; UnsupportedOperatorError lists all operators that have
+        no converter.
+    InputError
+        When `shape` or `dtype` do not fit the model.
+    """
+    proto, name = load_model(model)
+    if export_node_renamed_model_path is not None:
+        proto = _named_nodes(proto)
+        onnx.save(proto, export_node_renamed_model_path)
+    try:
+        importer = ModelImporter(proto, shape, dtype, opset, freeze_params, _settings(convert_config))
+        return importer.run()
+    except ModelError as error:
+        raise type(error)(f"{name}: {error}") from error.__cause__
+
+
+def _settings(convert_config: Mapping[str, Any] | None) -> dict[str, Any]:
+    settings: dict[str, Any] = {"use_nt_batch_matmul": True}
+    for key, value in (convert_config or {}).items():
+        if key not in settings:
+            raise OptionError(
+                f"convert_config has no setting {key!r}{suggest(key, settings)}; there is use_nt_batch_matmul"
+            )
+        if not isinstance(value, bool):
+            raise OptionError(f"convert_config[{key!r}] is a bool, not {value!r}")
+        settings[key] = value
+    return settings
+
+
+def _named_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    taken = {n.name for n in named.graph.node}
+    for index, node in enumerate(named.graph.node):
+        if not node.name:
+            base = f"{node.op_type}_{index}"
+            node.name = base if base not in taken else f"{base}_"
+    return named

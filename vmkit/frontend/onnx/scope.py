@@ -1,0 +1,44 @@
+"""The values that the names of a graph stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...errors import ModelError
+from ...relay.ir import Expr
+
+__all__ = ["Scope"]
+
+
+class Scope:
+    """The values that names stand for, those of the graphs around included."""
+
+    def __init__(self, outer: Scope | None = None, values: Mapping[str, Expr | None] | None = None) -> None:
+        self.outer = outer
+        self.values = dict(values or {})
+
+    def copy(self) -> Scope:
+        """Return a scope that may go another way from here."""
+        return Scope(self.outer, self.values)
+
+    def names(self) -> set[str]:
+        """Return all names that can be seen."""
+        return set(self.values) | (self.outer.names() if self.outer is not None else set())
+
+    def define(self, names: Sequence[str], values: Sequence[Expr | None]) -> None:
+        """Bind the outputs of a node."""
+        self.values.update((n, v) for n, v in zip(names, values, strict=False) if n)
+
+    def lookup(self, name: str) -> Expr:
+        """Return the value of a name."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                value = scope.values[name]
+                if value is None:
+                    raise ModelError(
+                        f"{name!r} is read, an optional output that the converter of its node does not give"
+                    )
+                return value
+            scope = scope.outer
+        raise ModelError(f"the name {name!r} is not defined")

@@ -1,0 +1,55 @@
+"""Operators that train and infer differently become what they are at inference: products, sums, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+
+from ..ir import Call, Function, Op, Tuple, TupleGetItem, const, rewrite
+from ..op.registry import build
+from .infer_type import infer_module
+
+__all__ = ["simplify_inference"]
+
+
+def simplify_inference(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a typed module without batch normalisation and dropout.
+
+    Batch normalisation becomes a scale and a shift for each channel, which constant folding computes and which fuse
+    into the operator before them; dropout becomes its input.
+    """
+    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    for gvar, function in mod.functions.items():
+        if isinstance(function, Function):
+            result[gvar] = rewrite(function, {}, _simplified)
+    return infer_module(result)
+
+
+def _simplified(node: Any, original: Any) -> Any:
+    if isinstance(node, TupleGetItem) and isinstance(node.tuple_value, Tuple):
+        return node.tuple_value.fields[node.index]
+    if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _RULES:
+        return _RULES[node.op.name](node, original)
+    return node
+
+
+def _batch_norm(call: Call, original: Call) -> Tuple:
+    data, gamma, beta, mean, variance = call.args
+    ty = original.args[0].checked_type
+    rank = len(ty.shape)
+    attrs = call.attrs
+    deviation = build("sqrt", variance + const(attrs.epsilon, ty.dtype))
+    scale = gamma / deviation if attrs.scale else const(1.0, ty.dtype) / deviation
+    shift = beta - mean * scale if attrs.center else build("negative", mean * scale)
+    after = rank - 1 - attrs.axis % rank
+    scale, shift = (build("expand_dims", v, axis=1, num_newaxis=after) if after else v for v in (scale, shift))
+    return Tuple([data * scale + shift, mean, variance])
+
+
+def _dropout(call: Call, original: Call) -> Tuple:
+    return Tuple([call.args[0], build("ones_like", call.args[0])])
+
+
+_RULES: dict[str, Callable[[Call, Call], Tuple]] = {"nn.batch_norm": _batch_norm, "nn.dropout": _dropout}
