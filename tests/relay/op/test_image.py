@@ -159,8 +159,8 @@ def test_boxes_are_cut_out_and_resized() -> None:
         run(data, corners, np.array([0, 1], "int32"))
 
 
-def test_grid_sample_agrees_with_onnxruntime(dim: Any) -> None:
-    x, grid = var("x", shape=(dim(2), 3, dim(4), dim(5))), var("grid", shape=(dim(2), 2, dim(3), dim(6)))
+def test_grid_sample_agrees_with_onnxruntime() -> None:
+    x, grid = var("x", shape=(Any_(), 3, Any_(), Any_())), var("grid", shape=(Any_(), 2, Any_(), Any_()))
     table: dict[str, Any] = {}
     for method in ("nearest", "bilinear", "bicubic"):
         for padding in ("zeros", "border", "reflection"):
