@@ -15,6 +15,7 @@ from tvm.relax.vm_build import _filter_tir, _vmcodegen, _vmlink
 from tvm.target import Target
 
 from . import bytecode
+from .dataflow import isolate_definitions
 from .options import CompilerOptions
 from .tophub.rules import schedule_kernels
 
@@ -41,6 +42,7 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
         transform.LegalizeOps(),
         transform.AnnotateTIROpPattern(),
         transform.DeadCodeElimination(),
+        isolate_definitions(),
     ]
     if options.runs("FuseOps", 1):
         passes += [transform.FuseOps(), transform.FuseTIR()]

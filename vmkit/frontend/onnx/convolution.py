@@ -165,12 +165,12 @@ def _transpose_padding(
     kernel: Sequence[int],
     strides: Sequence[int],
     dilations: Sequence[int],
-    extra: Sequence[int],
+    extra: list[int],
     pads: Sequence[int] | None,
     auto_pad: str,
     output_shape: Sequence[int] | None,
 ) -> list[int]:
-    """Return the padding, which the size wanted of the result may decide."""
+    """Return the padding, which the size wanted of the result may decide; it may also add to the `extra` output."""
     rank = len(kernel)
     if output_shape is None and not auto_pad.startswith("SAME"):
         return [int(p) for p in pads] if pads is not None and auto_pad != "VALID" else [0] * (2 * rank)
@@ -182,7 +182,10 @@ def _transpose_padding(
             total = max(reach + extra[axis] - strides[axis], 0)
         elif isinstance(extent, int):
             wanted = output_shape[axis - rank]
-            total = max(strides[axis] * (extent - 1) + extra[axis] + reach - wanted, 0)
+            total = strides[axis] * (extent - 1) + extra[axis] + reach - wanted
+            if total < 0:
+                extra[axis] -= total
+                total = 0
         else:
             ctx.fail("output_shape of a size that is not known at import")
         small, large = total // 2, total - total // 2

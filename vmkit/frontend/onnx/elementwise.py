@@ -109,7 +109,13 @@ def power(ctx: Context, x: Expr, y: Expr, *, axis: int | None = None, broadcast:
 
 @converter("Mod")
 def mod(ctx: Context, a: Expr, b: Expr, *, fmod: int = 0) -> Expr:
-    return relay.mod(a, b) if fmod else relay.floor_mod(a, b)
+    if fmod or not ctx.dtype(a).startswith(("float", "bfloat")):
+        return relay.mod(a, b) if fmod else relay.floor_mod(a, b)
+    # As Python has it: what is left has the sign of the divisor.
+    rest, zero = relay.mod(a, b), ctx.constant(0, ctx.dtype(a))
+    differs = relay.not_equal(relay.less(rest, zero), relay.less(b, zero))
+    turns = relay.logical_and(differs, relay.not_equal(rest, zero))
+    return relay.where(turns, relay.add(rest, b), rest)
 
 
 @converter("BitShift")

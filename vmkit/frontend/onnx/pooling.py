@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import relay
-from ...relay.ir import Expr
+from ...relay.ir import Expr, dims
 from ...relay.op import build
 from .context import Context
 from .convolution import spatial_rank, window_padding
@@ -33,7 +33,7 @@ def _pool(
     padding = window_padding(ctx, x, kernel, steps, spread, pads, auto_pad)
     if not all(isinstance(p, int) for p in padding):
         ctx.fail(f"auto_pad {auto_pad} of a pool whose input has sizes that are not known at import: {ctx.type(x)}")
-    return build(
+    pooled = build(
         f"nn.{kind}_pool{rank}d",
         x,
         pool_size=list(kernel),
@@ -42,6 +42,21 @@ def _pool(
         padding=padding,
         **attributes,
     )
+    return _without_idle_windows(ctx, x, pooled, steps, padding) if attributes.get("ceil_mode") else pooled
+
+
+def _without_idle_windows(
+    ctx: Context, x: Expr, pooled: Expr, strides: Sequence[int], padding: Sequence[Any]
+) -> Expr:
+    """Return the pool without windows that start behind the input and its padding in front: ONNX leaves them out."""
+    begin, end, axes = [], [], []
+    for axis, (extent, stride) in enumerate(zip(ctx.shape(x)[2:], strides, strict=True)):
+        starts = dims.ceildiv(dims.add(extent, padding[axis]), stride)
+        if not dims.at_least(starts, ctx.shape(pooled)[2 + axis]):
+            begin.append(0)
+            end.append(starts)
+            axes.append(2 + axis)
+    return relay.strided_slice(pooled, begin, end, [1] * len(axes), axes=axes) if axes else pooled
 
 
 @converter("MaxPool")

@@ -66,7 +66,10 @@ def _scaled(ctx: Context, x: Expr, scales: Sequence[float]) -> list[Dim]:
     result: list[Dim] = []
     for extent, scale in zip(ctx.shape(x), scales, strict=True):
         if isinstance(extent, int):
-            result.append(int(extent * scale))
+            size = int(extent * scale)
+            if abs(size - extent * scale) > 1e-3:
+                ctx.fail(f"{extent} times the scale {scale} is no whole size; positions are computed from sizes")
+            result.append(size)
         elif float(scale).is_integer():
             result.append(dims.mul(extent, int(scale)))
         elif scale > 0 and float(1 / scale).is_integer():

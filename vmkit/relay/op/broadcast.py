@@ -177,11 +177,18 @@ def _floor_mod(a: Any, b: Any) -> Any:
 def _mod(a: Any, b: Any) -> Any:
     if not _is_floating(a):
         return tirx.truncmod(a, b)
-    # LLVM has no fmod. In float64 the quotient of narrower floats is exact enough to cut.
-    x, y = a.astype("float64"), b.astype("float64")
-    rest = x - tirx.trunc(x / y) * y
-    rest = tirx.Select(rest * x < 0, rest + tirx.copysign(tirx.abs(y), x), rest)
-    return tirx.Select(tirx.isinf(y), x, rest).astype(a.ty.dtype)
+    dtype = str(a.ty.dtype)
+    wide = "float64" if dtype == "float64" else "float32"
+    # TVM's own fmod is known to no code generator for CPUs.
+    function = "fmod" if wide == "float64" else "fmodf"
+    return tirx.call_pure_extern(wide, function, a.astype(wide), b.astype(wide)).astype(dtype)
+
+
+def _differ(a: Any, b: Any) -> Any:
+    """Compare for inequality; that of bool, which LLVM takes for floats, by logic."""
+    if str(a.ty.dtype) == "bool":
+        return tirx.all(tirx.any(a, b), tirx.Not(tirx.all(a, b)))
+    return tirx.NE(a, b)
 
 
 _binary("add", lambda a, b: a + b, "Sum.")
@@ -203,9 +210,9 @@ _binary("bitwise_or", lambda a, b: a | b, "Bitwise or.", level=4, relation=_only
 _binary("bitwise_xor", lambda a, b: a ^ b, "Bitwise exclusive or.", level=4, relation=_only("int", "uint", "bool"))
 _binary("logical_and", lambda a, b: tirx.all(a, b), "Logical and.", level=4, relation=_only("bool"))
 _binary("logical_or", lambda a, b: tirx.any(a, b), "Logical or.", level=4, relation=_only("bool"))
-_binary("logical_xor", lambda a, b: a != b, "Logical exclusive or.", level=4, relation=_only("bool"))
+_binary("logical_xor", _differ, "Logical exclusive or.", level=4, relation=_only("bool"))
 _binary("equal", lambda a, b: tirx.EQ(a, b), "Whether the elements are equal.", level=4, relation=_comparison_relation)
-_binary("not_equal", lambda a, b: tirx.NE(a, b), "Whether the elements differ.", level=4, relation=_comparison_relation)
+_binary("not_equal", _differ, "Whether the elements differ.", level=4, relation=_comparison_relation)
 _binary("less", lambda a, b: a < b, "Whether lhs is less.", level=4, relation=_comparison_relation)
 _binary("less_equal", lambda a, b: a <= b, "Whether lhs is less or equal.", level=4, relation=_comparison_relation)
 _binary("greater", lambda a, b: a > b, "Whether lhs is greater.", level=4, relation=_comparison_relation)

@@ -150,11 +150,37 @@ def _logical(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
     )
 
 
-_any, _all = _logical(topi.max), _logical(topi.min)
+def _extreme(pick: Callable[[Any, Any], Any], is_largest: bool) -> Callable[..., te.Tensor]:
+    """Return a reduction to an extreme that starts from infinity: TVM's own start from the largest finite number."""
+
+    def start(dtype: str) -> Any:
+        if not str(dtype).startswith(("float", "bfloat")):
+            return tirx.min_value(dtype) if is_largest else tirx.max_value(dtype)
+        return -tirx.infinity(dtype) if is_largest else tirx.infinity(dtype)
+
+    reducer = te.comm_reducer(pick, start, name="max" if is_largest else "min")
+
+    def reduce(data: te.Tensor, axis: list[int], keepdims: bool) -> te.Tensor:
+        rank = len(data.shape)
+        over = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axis}
+        kept = [a for a in range(rank) if a not in over]
+        shape = [1 if a in over else data.shape[a] for a in range(rank) if keepdims or a not in over]
+
+        def element(*index: Any) -> Any:
+            at = dict(enumerate(index)) if keepdims else dict(zip(kept, index, strict=True))
+            return reducer(data(*[over[a] if a in over else at[a] for a in range(rank)]), axis=list(over.values()))
+
+        return te.compute(shape, element, name="extreme")
+
+    return reduce
+
+
+_max, _min = _extreme(lambda a, b: tirx.max(a, b), True), _extreme(lambda a, b: tirx.min(a, b), False)
+_any, _all = _logical(_max), _logical(_min)
 _reduction("sum", "Sum of the elements over axes.", _wide(topi.sum), _any)
 _reduction("prod", "Product of the elements over axes.", _wide(topi.prod), _all)
-_reduction("max", "Largest element over axes.", topi.max, _any)
-_reduction("min", "Smallest element over axes.", topi.min, _all)
+_reduction("max", "Largest element over axes.", _max, _any)
+_reduction("min", "Smallest element over axes.", _min, _all)
 _reduction("mean", "Mean of the elements over axes; of integers, rounded towards zero.", _wide(_mean), _all)
 _reduction("all", "Whether all elements over axes are true.", _all, _all, _bool_relation)
 _reduction("any", "Whether any element over axes is true.", _any, _any, _bool_relation)

@@ -95,7 +95,10 @@ def reshape_value(context: Any, data: relax.Expr, shape: Sequence[Dim]) -> relax
     have, want = dims.product(context.shape(data)), dims.product(shape)
     name = context.current.name if context.current is not None else "reshape"
     context.require_equal(want, have, f"{name}: the new shape holds {{actual}} elements, the input {{expected}}")
-    return context.emit(relax.op.reshape(data, relax.ShapeExpr([dims.as_expr(d) for d in shape])))
+    target = relax.ShapeExpr([dims.as_expr(d) for d in shape])
+    if isinstance(want, int) and want == 0:
+        return context.emit(relax.op.zeros(target, data.ty.dtype))  # Relax refuses a view of nothing
+    return context.emit(relax.op.reshape(data, target))
 
 
 @attrs_node("relay.attrs.ReshapeAttrs")

@@ -59,14 +59,8 @@ class TypeSolver:
         parts = list(ty.fields) if isinstance(ty, TupleType) else [*ty.arg_types, ty.ret_type]
         applied = [self.apply(p) for p in parts]
         if not all(a.same_as(p) for a, p in zip(applied, parts, strict=True)):
-<<<<<<< HEAD
-            ty = (
-                TupleType(applied) if isinstance(ty, TupleType) else FuncType(applied[:-1], applied[-1], ty.type_params)
-            )
-=======
             is_tuple = isinstance(ty, TupleType)
             ty = TupleType(applied) if is_tuple else FuncType(applied[:-1], applied[-1], list(ty.type_params))
->>>>>>> text
         if not any(self._may_change(a) for a in applied):
             self._complete[_address(ty)] = ty
         return ty

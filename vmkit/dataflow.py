@@ -1,0 +1,108 @@
+"""Keep the symbols of a Relax function defined before they are used.
+
+Inside a dataflow block, operator fusion sorts bindings by the variables that they read. It does not see that a symbolic
+dimension comes from a ``match_cast`` whose own variable nobody reads, and may put the cast behind the kernels that need
+the symbol. A cast that defines symbols therefore stands between dataflow blocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax
+
+__all__ = ["isolate_definitions"]
+
+
+def isolate_definitions() -> tvm.transform.Pass:
+    """Return the pass that takes casts which define symbols out of dataflow blocks."""
+    return tvm.transform.module_pass(lambda mod, _: _isolated(mod), opt_level=0, name="IsolateDefinitions")
+
+
+def _isolated(mod: tvm.IRModule) -> tvm.IRModule:
+    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
+    for gvar, function in mod.functions.items():
+        if isinstance(function, relax.Function):
+            body = _sequence(function.body)
+            made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+            result.update_func(gvar, made)
+    return result
+
+
+def _sequence(sequence: relax.SeqExpr) -> relax.SeqExpr:
+    blocks: list[relax.BindingBlock] = []
+    for block in sequence.blocks:
+        if isinstance(block, relax.DataflowBlock):
+            blocks += _split(block)
+        else:
+            blocks.append(relax.BindingBlock([_with_branches(b) for b in block.bindings]))
+    return relax.SeqExpr(blocks, sequence.body)
+
+
+def _with_branches(binding: relax.Binding) -> relax.Binding:
+    if not isinstance(binding, relax.VarBinding) or not isinstance(binding.value, relax.If):
+        return binding
+    branch = binding.value
+    made = relax.If(branch.cond, _sequence(branch.true_branch), _sequence(branch.false_branch))
+    relax.expr._update_type(made, branch.ty)
+    return relax.VarBinding(binding.var, made)
+
+
+def _defines_symbols(binding: relax.Binding) -> bool:
+    """Say whether a cast gives names to sizes that nothing told before; a check of known sizes does not."""
+    if not isinstance(binding, relax.MatchCast):
+        return False
+    ty = binding.value.ty
+    if isinstance(ty, relax.ShapeType):
+        return ty.values is None
+    return not isinstance(ty, relax.TensorType) or ty.shape is None
+
+
+def _split(block: relax.DataflowBlock) -> list[relax.BindingBlock]:
+    groups: list[list[relax.Binding]] = [[]]
+    for binding in block.bindings:
+        if _defines_symbols(binding):
+            groups += [[binding], []]
+        else:
+            groups[-1].append(binding)
+    if len(groups) == 1:
+        return [block]
+    shared = _shared(groups)
+
+    def renamed(binding: relax.Binding) -> relax.Binding:
+        variable = shared.get(binding.var, binding.var)
+        value = tvm_ffi.structural_map(binding.value, (ir.Var, lambda v: shared.get(v, v)))
+        if isinstance(binding, relax.MatchCast):
+            return relax.MatchCast(variable, value, binding.ty)
+        return relax.VarBinding(variable, value)
+
+    made: list[relax.BindingBlock] = []
+    for position, group in enumerate(groups):
+        kind = relax.BindingBlock if position % 2 else relax.DataflowBlock
+        if group:
+            made.append(kind([renamed(b) for b in group]))
+    return made
+
+
+def _shared(groups: list[list[relax.Binding]]) -> dict[Any, relax.Var]:
+    """Return the variables of one dataflow block that others read, each with the ordinary variable for it."""
+    home = {b.var: position for position, group in enumerate(groups) for b in group}
+    shared: dict[Any, relax.Var] = {}
+
+    def share(variable: Any) -> None:
+        if isinstance(variable, relax.DataflowVar) and variable not in shared:
+            shared[variable] = relax.Var(variable.name, variable.ty)
+
+    for position, group in enumerate(groups):
+        for binding in group:
+            if position % 2:
+                share(binding.var)
+
+            def visit(variable: Any, here: int = position) -> None:
+                if home.get(variable, here) != here:
+                    share(variable)
+
+            tvm_ffi.structural_walk(binding.value, (ir.Var, visit))
+    return shared
