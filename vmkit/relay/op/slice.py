@@ -72,7 +72,8 @@ class StridedSlice:
         end = end + [_WHOLE if s > 0 else -_WHOLE for s in strides[len(end) :]]
         if not len(begin) == len(end) == len(axes) or len(axes) > len(shape):
             raise TypeCheckError(
-                f"begin, end and axes have {len(begin)}, {len(end)} and {len(axes)} elements for {len(shape)} dimensions"
+                f"begin, end and axes have {len(begin)}, {len(end)} and {len(axes)} elements "
+                f"for {len(shape)} dimensions"
             )
         if 0 in strides:
             raise TypeCheckError(f"strides {strides} holds 0")
