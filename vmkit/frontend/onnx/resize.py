@@ -76,7 +76,7 @@ def _scaled(ctx: Context, x: Expr, scales: Sequence[float]) -> list[Dim]:
             result.append(dims.floordiv(extent, round(1 / scale)))
         else:
             ctx.fail(
-                f"the size {extent}, not known at import, is scaled by {scale}; the factor must be whole, or 1 by a whole"
+                f"the size {extent}, not known at import, is scaled by {scale}, neither whole nor 1 by a whole"
             )
     return result
 
