@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tests.relay.op.onnx_reference import onnx_result, resized
 from tests.relay.programs import assert_same, assert_table, compiled, type_error
-
 from vmkit import relay
 from vmkit.errors import VMError
 from vmkit.relay import image, nn, var
@@ -28,9 +28,7 @@ def test_resizes_agree_with_onnxruntime(dim: Any) -> None:
         theirs = {"coordinate_transformation_mode": mode}
         for rounding in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
             table[f"nearest, {mode}, {rounding}"] = (
-                image.resize2d(
-                    x, (7, 5), None, "NCHW", "nearest_neighbor", mode, rounding_method=rounding
-                ),
+                image.resize2d(x, (7, 5), None, "NCHW", "nearest_neighbor", mode, rounding_method=rounding),
                 lambda x, t=theirs, r=rounding: resized(x, (7, 5), mode="nearest", nearest_mode=r, **t),
             )
         table[f"linear, {mode}"] = (
@@ -39,9 +37,7 @@ def test_resizes_agree_with_onnxruntime(dim: Any) -> None:
         )
         for exclude in (0, 1):
             table[f"cubic, {mode}, exclude {exclude}"] = (
-                image.resize2d(
-                    x, (7, 5), None, "NCHW", "cubic", mode, cubic_alpha=-0.75, cubic_exclude=exclude
-                ),
+                image.resize2d(x, (7, 5), None, "NCHW", "cubic", mode, cubic_alpha=-0.75, cubic_exclude=exclude),
                 lambda x, t=theirs, e=exclude: resized(x, (7, 5), mode="cubic", exclude_outside=e, **t),
             )
     sizes = [(2, 4, 6)] if dim(1) == 1 else [(2, 4, 6), (1, 9, 3), (1, 1, 2)]
@@ -70,7 +66,10 @@ def test_resizes_over_one_and_three_axes_and_channels_last(dim: Any) -> None:
         return resized(np.ascontiguousarray(x.transpose(0, 3, 1, 2)), (7, 5), mode="linear").transpose(0, 2, 3, 1)
 
     table = {
-        "1d cubic": (image.resize1d(x, 8, method="cubic", cubic_alpha=-0.75), lambda x, y, z: resized(x, (8,), mode="cubic")),
+        "1d cubic": (
+            image.resize1d(x, 8, method="cubic", cubic_alpha=-0.75),
+            lambda x, y, z: resized(x[:, :, None], (1, 8), mode="cubic")[:, :, 0],
+        ),
         "3d linear": (image.resize3d(y, (4, 2, 7)), lambda x, y, z: resized(y, (4, 2, 7), mode="linear")),
         "channels last": (image.resize2d(z, (7, 5), layout="NHWC"), lambda x, y, z: last(z)),
     }
@@ -89,18 +88,22 @@ def test_nearest_pixels_keep_their_value_and_linear_ones_are_cut() -> None:
 
 
 def test_size_and_region_may_be_read_at_run_time() -> None:
-    x, size, roi = var("x", shape=(Any_(), 3, Any_(), Any_())), var("size", shape=(2,), dtype="int64"), var("roi", shape=(4,))
+    x, size, roi = (
+        var("x", shape=(Any_(), 3, Any_(), Any_())),
+        var("size", shape=(2,), dtype="int64"),
+        var("roi", shape=(4,)),
+    )
     mode = {"coordinate_transformation_mode": "tf_crop_and_resize"}
     run = compiled([x, size, roi], image.resize2d(x, size), image.resize2d(x, size, roi, **mode))
     region = [0.1, 0.2, 0.9, 0.7]
-    for target in ((7, 5), (1, 1), (4, 6)):
+    for target in ((7, 5), (1, 1), (3, 8)):
         data = numbers(2, 3, 4, 6)
         plain, cut = run(data, np.array(target), np.array(region, "float32"))
         assert_same(plain, resized(data, target, mode="linear"), rtol=1e-4, atol=1e-5)
         assert_same(cut, resized(data, target, region, mode="linear", **mode), rtol=1e-4, atol=1e-5)
-    with pytest.raises(VMError, match="dyn.image.resize2d: the shape holds a negative size"):
+    with pytest.raises(VMError, match=r"dyn.image.resize2d: the shape holds a negative size"):
         run(numbers(1, 3, 2, 2), np.array([-1, 2]), np.zeros(4, "float32"))
-    with pytest.raises(VMError, match="dyn.image.resize2d: an image without pixels cannot be resized"):
+    with pytest.raises(VMError, match=r"dyn.image.resize2d: an image without pixels cannot be resized"):
         run(numbers(1, 3, 0, 2), np.array([2, 2]), np.zeros(4, "float32"))
 
 
@@ -146,16 +149,18 @@ def test_boxes_are_cut_out_and_resized() -> None:
     run = compiled([x, boxes, indices], image.crop_and_resize(x, boxes, indices, (3, 4), extrapolation_value=5.0))
     data, corners = numbers(2, 3, 4, 5), np.array([[0, 0, 1, 1], [0.1, 0.2, 0.9, 0.7], [0.5, 0.5, 1.5, 1.2]], "float32")
     mode = {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": "linear", "extrapolation_value": 5.0}
-    expected = [resized(data[i : i + 1], (3, 4), b.tolist(), **mode)[0] for i, b in zip((0, 1, 1), corners, strict=True)]
+    expected = [
+        resized(data[i : i + 1], (3, 4), b.tolist(), **mode)[0] for i, b in zip((0, 1, 1), corners, strict=True)
+    ]
     assert_same(run(data, corners, np.array([0, 1, 1], "int32")), np.stack(expected), rtol=1e-4, atol=1e-5)
     # An index that is no image means the nearest one.
     assert_same(run(data, corners, np.array([-9, 9, 1], "int32")), np.stack(expected), rtol=1e-4, atol=1e-5)
-    with pytest.raises(VMError, match="image.crop_and_resize: there are 2 box indices for 3 boxes"):
+    with pytest.raises(VMError, match=r"image.crop_and_resize: there are 2 box indices for 3 boxes"):
         run(data, corners, np.array([0, 1], "int32"))
 
 
-def test_grid_sample_agrees_with_onnxruntime(dim: Any) -> None:
-    x, grid = var("x", shape=(dim(2), 3, dim(4), dim(5))), var("grid", shape=(dim(2), 2, dim(3), dim(6)))
+def test_grid_sample_agrees_with_onnxruntime() -> None:
+    x, grid = var("x", shape=(Any_(), 3, Any_(), Any_())), var("grid", shape=(Any_(), 2, Any_(), Any_()))
     table: dict[str, Any] = {}
     for method in ("nearest", "bilinear", "bicubic"):
         for padding in ("zeros", "border", "reflection"):
@@ -181,7 +186,9 @@ def test_affine_grid_and_dilation_follow_their_definition(dim: Any) -> None:
     def dilated(x: np.ndarray, w: np.ndarray) -> np.ndarray:
         x = np.pad(x, [[0, 0], [0, 0], [0, 0], [1, 0]])
         rows, columns = x.shape[2] - 1, x.shape[3] - 1
-        result = np.stack([(x[:, :, i : i + 2, j : j + 2] + w).max((2, 3)) for i in range(rows) for j in range(columns)], 2)
+        result = np.stack(
+            [(x[:, :, i : i + 2, j : j + 2] + w).max((2, 3)) for i in range(rows) for j in range(columns)], 2
+        )
         return result.reshape(*x.shape[:2], rows, columns)
 
     table = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tests.relay.op.onnx_reference import onnx_result
 from tests.relay.programs import assert_same, assert_table, compiled, type_error
-
 from vmkit import relay
 from vmkit.errors import VMError
 from vmkit.relay import nn, var
@@ -73,7 +73,7 @@ def test_an_unknown_bias_may_be_one_element() -> None:
     data = numbers(2, 3)
     for vector in (numbers(3), numbers(1)):
         assert_same(run(data, vector), data + vector)
-    with pytest.raises(VMError, match="nn.bias_add: bias has 2 elements, but axis 1 of the data 3"):
+    with pytest.raises(VMError, match=r"nn.bias_add: bias has 2 elements, but axis 1 of the data 3"):
         run(data, numbers(2))
 
 

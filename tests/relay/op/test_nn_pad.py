@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.relay.programs import assert_same, assert_table, compiled, type_error
 
+from tests.relay.programs import assert_same, assert_table, compiled, type_error
 from vmkit import relay
 from vmkit.errors import VMError
 from vmkit.relay import nn, var
@@ -33,7 +33,10 @@ def test_padding_agrees_with_numpy(dim: Any) -> None:
         ),
         "mirror symmetric": (nn.mirror_pad(x, WIDTHS), lambda x, v: np.pad(x, WIDTHS, mode="symmetric")),
         "mirror reflect": (nn.mirror_pad(x, WIDTHS, "REFLECT"), lambda x, v: np.pad(x, WIDTHS, mode="reflect")),
-        "taken away": (nn.pad(x, [[-1, 1], [0, -1], [0, 0]]), lambda x, v: np.pad(x[1:, :-1], [[0, 1], [0, 0], [0, 0]])),
+        "taken away": (
+            nn.pad(x, [[-1, 1], [0, -1], [0, 0]]),
+            lambda x, v: np.pad(x[1:, :-1], [[0, 1], [0, 0], [0, 0]]),
+        ),
     }
     sizes = [(2, 3, 4)] if dim(1) == 1 else [(2, 3, 4), (3, 5, 3)]
     assert_table([x, value], table, *[(numbers(*s), np.float32(7)) for s in sizes])

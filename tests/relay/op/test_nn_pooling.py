@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tests.relay.op.onnx_reference import onnx_result
 from tests.relay.programs import assert_same, assert_table, compiled, type_error
-
 from vmkit import relay
 from vmkit.errors import VMError
 from vmkit.relay import nn, var
@@ -57,9 +57,7 @@ def test_pools_over_one_and_three_axes(dim: Any) -> None:
         "max 3d": (nn.max_pool3d(y, 2), lambda x, y: onnx_result("MaxPool", y, kernel_shape=[2] * 3)),
         "average 3d": (
             nn.avg_pool3d(y, (1, 2, 3), 2, padding=(0, 1, 1)),
-            lambda x, y: onnx_result(
-                "AveragePool", y, kernel_shape=[1, 2, 3], strides=[2] * 3, pads=[0, 1, 1] * 2
-            ),
+            lambda x, y: onnx_result("AveragePool", y, kernel_shape=[1, 2, 3], strides=[2] * 3, pads=[0, 1, 1] * 2),
         ),
     }
     assert_table([x, y], table, (numbers(2, 3, 9), numbers(1, 2, 4, 5, 4)))
@@ -70,7 +68,10 @@ def test_layout_may_put_channels_last_or_in_blocks() -> None:
     expected = onnx_result("AveragePool", data, kernel_shape=[2, 2], strides=[2, 2])
     x, y = var("x", shape=(Any_(), Any_(), Any_(), 4)), var("y", shape=(2, 2, 6, 6, 2))
     run = compiled(
-        [x, y], nn.avg_pool2d(x, 2, 2, layout="NHWC"), nn.avg_pool2d(y, 2, 2, layout="NCHW2c"), nn.global_avg_pool2d(x, "NHWC")
+        [x, y],
+        nn.avg_pool2d(x, 2, 2, layout="NHWC"),
+        nn.avg_pool2d(y, 2, 2, layout="NCHW2c"),
+        nn.global_avg_pool2d(x, "NHWC"),
     )
     last, blocked = data.transpose(0, 2, 3, 1), data.reshape(2, 2, 2, 6, 6).transpose(0, 1, 3, 4, 2)
     of_last, of_blocked, whole = run(np.ascontiguousarray(last), np.ascontiguousarray(blocked))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tests.relay.op.onnx_reference import onnx_result
 from tests.relay.programs import assert_same, assert_table, compiled, type_error
-
 from vmkit import relay
 from vmkit.errors import VMError
 from vmkit.relay import nn, var
