@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.interleave import Comparison, Run, compare
 
-_ROWS = pytest.StashKey[list[tuple[str, str, Comparison]]]()
+_ROWS = pytest.StashKey[list[tuple[str, str, Comparison, str]]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,12 +23,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def ratio(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Return a function ``ratio(candidate, **peers)`` that times callables by turns and records a row of the table."""
+    """Return ``ratio(candidate, note, **peers)``, which times callables by turns and adds a row to the table."""
 
-    def record(candidate: Run, **peers: Run) -> None:
+    def record(candidate: Run, note: str = "", **peers: Run) -> None:
         comparison = compare(benchmark, candidate, peers)
         if comparison is not None:
-            request.config.stash[_ROWS].append((benchmark.group, benchmark.name, comparison))
+            request.config.stash[_ROWS].append((benchmark.group, benchmark.name, comparison, note))
 
     return record
 
@@ -36,14 +36,14 @@ def ratio(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., None]
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print one table for each group: the question, and the ratios that answer it."""
     rows = config.stash[_ROWS]
-    for group in dict.fromkeys(group for group, _, _ in rows):
+    for group in dict.fromkeys(row[0] for row in rows):
         terminalreporter.section(f"{group} (threads: {os.environ['TVM_NUM_THREADS']})")
-        for _, name, comparison in (row for row in rows if row[0] == group):
+        for _, name, comparison, note in (row for row in rows if row[0] == group):
             against = "".join(
                 f"   {comparison.ratios[peer]:7.3f} of {peer}'s {_shown(seconds)}"
                 for peer, seconds in comparison.peers.items()
             )
-            terminalreporter.write_line(f"{name:44} {_shown(comparison.seconds)}{against}")
+            terminalreporter.write_line(f"{name:44} {_shown(comparison.seconds)}{against}   {note}")
 
 
 def _shown(seconds: float) -> str:

@@ -177,8 +177,10 @@ class NodeReader:
             return [self._get(i) for i in data]
         if key == "Map":
             values = [self._get(i) for i in data]
-            return dict(zip(node["keys"], values, strict=True)) if "keys" in node else dict(
-                zip(values[::2], values[1::2], strict=True)
+            return (
+                dict(zip(node["keys"], values, strict=True))
+                if "keys" in node
+                else dict(zip(values[::2], values[1::2], strict=True))
             )
         if key in _FORMATS:
             return _FORMATS[key].make(node, self._get)

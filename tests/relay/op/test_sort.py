@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.relay.programs import assert_same, assert_table, compiled, type_error
 
+from tests.relay.programs import assert_same, assert_table, compiled, type_error
 from vmkit import relay
 from vmkit.errors import VMError
 from vmkit.relay import const, var
@@ -129,7 +129,7 @@ def test_fixed_point_multiplication_rounds_halves_up() -> None:
 
 def test_errors_at_run_time() -> None:
     x, k = var("x", shape=(relay.Any(), 4)), var("k", "int64")
-    with pytest.raises(VMError, match="dyn.topk: k is 9, but the axis has 4 elements"):
+    with pytest.raises(VMError, match=r"dyn\.topk: k is 9, but the axis has 4 elements"):
         compiled([x, k], relay.topk(x, k))(data(2), np.int64(9))
     with pytest.raises(VMError, match="topk: k is 3, but axis 0 has fewer elements"):
         compiled([x], relay.topk(x, 3, 0))(data(2))

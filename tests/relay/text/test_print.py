@@ -44,14 +44,7 @@ def test_expression_of_two_scopes_is_bound_outside_both() -> None:
     shared = relay.negative(x)
     inner = Function([], shared)
     assert str(Function([x], Tuple([inner(), shared]))) == (
-        "fn (%x: int32) {\n"
-        "  %0 = negative(%x);\n"
-        "  %1 = fn () {\n"
-        "    %0\n"
-        "  };\n"
-        "  %2 = %1();\n"
-        "  (%2, %0)\n"
-        "}"
+        "fn (%x: int32) {\n  %0 = negative(%x);\n  %1 = fn () {\n    %0\n  };\n  %2 = %1();\n  (%2, %0)\n}"
     )
 
 

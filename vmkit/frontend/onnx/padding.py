@@ -62,15 +62,6 @@ def _padded(ctx: Context, x: Expr, widths: Sequence[Dim], value: Expr, mode: str
     if len(widths) != 2 * rank:
         ctx.fail(f"{len(widths)} pads are given for {rank} dimensions; two for each are needed")
     before, after = list(widths[:rank]), list(widths[rank:])
-    crop = [
-        (min(b, 0), min(a, 0)) if isinstance(b, int) and isinstance(a, int) else (0, 0)
-        for b, a in zip(before, after, strict=True)
-    ]
-    if any(c != (0, 0) for c in crop):
-        limit = np.iinfo(np.int32).max
-        x = relay.strided_slice(x, [-b for b, _ in crop], [a if a else limit for _, a in crop], [1] * rank)
-        before = [b - c[0] for b, c in zip(before, crop, strict=True)]
-        after = [a - c[1] for a, c in zip(after, crop, strict=True)]
     pairs = list(zip(before, after, strict=True))
     if all(isinstance(w, int) and w == 0 for p in pairs for w in p):
         return x
@@ -82,6 +73,8 @@ def _padded(ctx: Context, x: Expr, widths: Sequence[Dim], value: Expr, mode: str
 def _wrapped(ctx: Context, x: Expr, pairs: Sequence[tuple[Dim, Dim]]) -> Expr:
     """Return a tensor continued by its own elements from the other side."""
     for axis, (before, after) in enumerate(pairs):
+        if isinstance(before, int) and isinstance(after, int) and before == after == 0:
+            continue
         extent = ctx.shape(x)[axis]
         if not all(isinstance(d, int) for d in (before, after, extent)):
             ctx.fail("wrap padding of sizes that are not known at import")

@@ -184,8 +184,12 @@ def _mod(a: Any, b: Any) -> Any:
     return tirx.call_pure_extern(wide, function, a.astype(wide), b.astype(wide)).astype(dtype)
 
 
+def _agree(a: Any, b: Any) -> Any:
+    return tirx.Not(_differ(a, b)) if str(a.ty.dtype) == "bool" else tirx.EQ(a, b)
+
+
 def _differ(a: Any, b: Any) -> Any:
-    """Compare for inequality; that of bool, which LLVM takes for floats, by logic."""
+    """Compare for inequality; bool, of which TVM's comparison is taken for one of floats by LLVM, by logic."""
     if str(a.ty.dtype) == "bool":
         return tirx.all(tirx.any(a, b), tirx.Not(tirx.all(a, b)))
     return tirx.NE(a, b)
@@ -211,7 +215,7 @@ _binary("bitwise_xor", lambda a, b: a ^ b, "Bitwise exclusive or.", level=4, rel
 _binary("logical_and", lambda a, b: tirx.all(a, b), "Logical and.", level=4, relation=_only("bool"))
 _binary("logical_or", lambda a, b: tirx.any(a, b), "Logical or.", level=4, relation=_only("bool"))
 _binary("logical_xor", _differ, "Logical exclusive or.", level=4, relation=_only("bool"))
-_binary("equal", lambda a, b: tirx.EQ(a, b), "Whether the elements are equal.", level=4, relation=_comparison_relation)
+_binary("equal", _agree, "Whether the elements are equal.", level=4, relation=_comparison_relation)
 _binary("not_equal", _differ, "Whether the elements differ.", level=4, relation=_comparison_relation)
 _binary("less", lambda a, b: a < b, "Whether lhs is less.", level=4, relation=_comparison_relation)
 _binary("less_equal", lambda a, b: a <= b, "Whether lhs is less or equal.", level=4, relation=_comparison_relation)

@@ -324,6 +324,6 @@ class DynOneHot:
 
     @staticmethod
     def lower(context: Any, attrs: OneHotAttrs, *values: relax.Expr) -> Any:
-        *values, depth = values
+        *tensors, depth = values
         vector = context.emit(relax.op.reshape(depth, relax.ShapeExpr([1])))
-        return _one_hot(context, attrs, read_shape(context, vector)[0], *values)
+        return _one_hot(context, attrs, read_shape(context, vector)[0], *tensors)

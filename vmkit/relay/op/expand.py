@@ -81,7 +81,7 @@ class BroadcastTo:
 
     @staticmethod
     def lower(context: Any, attrs: InitOpAttrs, data: relax.Expr) -> Any:
-        own, asked = context.shape(data), list(attrs.shape)
+        own, asked = context.shape(data), list(attrs.shape or ())
         skip = len(asked) - len(own)
         # An unknown dimension of the shape is the input's own.
         known = [own[k - skip] if dims.is_any(d) and k >= skip else d for k, d in enumerate(asked)]

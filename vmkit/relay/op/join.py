@@ -67,7 +67,8 @@ def _require_agreed(context: Any, shapes: Sequence[Sequence[Dim]], agreed: Seque
                 context.require_equal(
                     have,
                     want,
-                    f"{context.current.name}: dimension {position} is {{actual}} in one tensor and {{expected}} in another",
+                    f"{context.current.name}: dimension {position} is "
+                    "{actual} in one tensor and {expected} in another",
                 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import relax, te, tirx
@@ -59,20 +60,26 @@ class StridedSlice:
         return entry("dyn.strided_slice").call(data, *given, slice_mode=slice_mode)
 
     @staticmethod
-    def ranges(attrs: StridedSliceAttrs, shape: list[Dim]) -> list[tuple[int, Dim, Dim, int]]:
-        """Return (axis, first position, size, stride) of every sliced axis."""
+    def ranges(
+        attrs: StridedSliceAttrs, shape: list[Dim], rename: Callable[[list[Dim]], list[Dim]] = list
+    ) -> list[tuple[int, Dim, Dim, int]]:
+        """Return (axis, first position, size, stride) of every sliced axis.
+
+        `rename` gives the attributes' positions in the symbols of `shape`.
+        """
         if attrs.begin is None or attrs.end is None:
             raise TypeCheckError("begin and end are needed")
         if attrs.slice_mode not in ("end", "size"):
             raise TypeCheckError(f"slice_mode is {attrs.slice_mode!r}; it is 'end' or 'size'")
-        begin, end = list(attrs.begin), list(attrs.end)
+        begin, end = rename(list(attrs.begin)), rename(list(attrs.end))
         axes = resolve_axes(attrs.axes, len(shape), "axes") if attrs.axes is not None else list(range(len(begin)))
         strides = list(attrs.strides or []) if attrs.slice_mode == "end" else []
         strides = (strides + [1] * len(axes))[: len(axes)]
         end = end + [_WHOLE if s > 0 else -_WHOLE for s in strides[len(end) :]]
         if not len(begin) == len(end) == len(axes) or len(axes) > len(shape):
             raise TypeCheckError(
-                f"begin, end and axes have {len(begin)}, {len(end)} and {len(axes)} elements for {len(shape)} dimensions"
+                f"begin, end and axes have {len(begin)}, {len(end)} and {len(axes)} elements "
+                f"for {len(shape)} dimensions"
             )
         if 0 in strides:
             raise TypeCheckError(f"strides {strides} holds 0")
@@ -94,7 +101,7 @@ class StridedSlice:
     def lower(context: Any, attrs: StridedSliceAttrs, data: relax.Expr) -> Any:
         shape = context.shape(data)
         whole, starts, steps = list(shape), [0] * len(shape), [1] * len(shape)
-        for axis, first, size, stride in StridedSlice.ranges(attrs, shape):
+        for axis, first, size, stride in StridedSlice.ranges(attrs, shape, context.dims):
             whole[axis], starts[axis], steps[axis] = size, first, stride
 
         def element(i: Any, data: te.Tensor, starts: list[Any]) -> Any:

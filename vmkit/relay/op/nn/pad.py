@@ -51,12 +51,12 @@ def _require_scalar(ty: Type) -> None:
         raise TypeCheckError(f"pad_value must be a scalar, not {value}")
 
 
-def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+def _widths(pad_width: Any, rank: int) -> list[tuple[Dim, Dim]]:
     """Return the (before, after) of each axis; TypeCheckError where they do not fit a tensor of `rank`."""
     pairs = [list(p) for p in pad_width]
     if len(pairs) != rank or any(len(p) != 2 for p in pairs):
         raise TypeCheckError(f"pad_width must hold one (before, after) for each of {rank} dimensions, not {pairs}")
-    return [(int(b), int(a)) for b, a in pairs]
+    return [(dims.simplify(b), dims.simplify(a)) for b, a in pairs]
 
 
 def _padded_type(pad_width: Any, data: Type) -> TensorType:
@@ -65,7 +65,7 @@ def _padded_type(pad_width: Any, data: Type) -> TensorType:
     for axis, (size, (before, after)) in enumerate(
         zip(source.shape, _widths(pad_width, len(source.shape)), strict=True)
     ):
-        padded = dims.add(size, before + after)
+        padded = dims.add(size, dims.add(before, after))
         if isinstance(padded, int) and padded < 0:
             raise TypeCheckError(
                 f"pad_width {before} and {after} take away more than the {size} elements of axis {axis}"
@@ -74,13 +74,14 @@ def _padded_type(pad_width: Any, data: Type) -> TensorType:
     return TensorType(shape, source.dtype)
 
 
-def _require_widths(context: Any, mode: str, shape: Sequence[Dim], widths: Sequence[tuple[int, int]]) -> None:
+def _require_widths(context: Any, mode: str, shape: Sequence[Dim], widths: Sequence[tuple[Dim, Dim]]) -> None:
     """Check at run time that an axis has the elements which the padding repeats, or takes away."""
     for axis, (size, (before, after)) in enumerate(zip(shape, widths, strict=True)):
-        _require_border(context, mode, size, dims.add(size, before + after))
-        if before + after < 0 and not isinstance(size, int):
+        padded = dims.add(size, dims.add(before, after))
+        _require_border(context, mode, size, padded)
+        if dims.at_least(padded, 0) is None:
             context.require(
-                size >= -(before + after),
+                dims.as_expr(padded) >= 0,
                 f"{context.current.name}: pad_width {before} and {after} take away more elements than axis {axis} has",
             )
 
@@ -153,6 +154,21 @@ def _pad_value(value: relax.Expr) -> tuple[list[relax.Expr], Any]:
     return [value], lambda tensors: lambda: tensors[0]()
 
 
+def _lowered(
+    context: Any, data: relax.Expr, pad_width: Any, mode: str, tensors: list[relax.Expr], reader: Any
+) -> relax.Expr:
+    """Return the padded tensor for widths that are attributes: numbers and symbols."""
+    have = context.shape(data)
+    widths = [tuple(context.dims(pair)) for pair in _widths(pad_width, len(have))]
+    _require_widths(context, mode, have, widths)
+    shape = [dims.add(d, dims.add(b, a)) for d, (b, a) in zip(have, widths, strict=True)]
+
+    def compute(x: te.Tensor, value: list[te.Tensor], before: list[Any], whole: list[Any]) -> te.Tensor:
+        return _padded(x, whole, [dims.simplify(b) for b in before], mode, reader(value))
+
+    return context.te(compute, data, tensors, [dims.as_expr(b) for b, _ in widths], [dims.as_expr(d) for d in shape])
+
+
 @operator("nn.pad", "data", "pad_value", attrs=PadAttrs, level=2, pattern=OpPattern.INJECTIVE)
 class Pad:
     """The data with elements added on both sides of each axis.
@@ -179,15 +195,7 @@ class Pad:
 
     @staticmethod
     def lower(context: Any, attrs: PadAttrs, data: relax.Expr, pad_value: relax.Expr) -> Any:
-        widths = _widths(attrs.pad_width, len(context.shape(data)))
-        _require_widths(context, attrs.pad_mode, context.shape(data), widths)
-        tensors, reader = _pad_value(pad_value)
-
-        def compute(x: te.Tensor, value: list[te.Tensor]) -> te.Tensor:
-            shape = [dims.add(dims.simplify(d), b + a) for d, (b, a) in zip(x.shape, widths, strict=True)]
-            return _padded(x, shape, [b for b, _ in widths], attrs.pad_mode, reader(value))
-
-        return context.te(compute, data, tensors)
+        return _lowered(context, data, attrs.pad_width, attrs.pad_mode, *_pad_value(pad_value))
 
 
 @operator("dyn.nn.pad", "data", "pad_width", "pad_value", attrs=PadAttrs, level=2, pattern=OpPattern.INJECTIVE)
@@ -253,11 +261,4 @@ class MirrorPad:
 
     @staticmethod
     def lower(context: Any, attrs: MirrorPadAttrs, data: relax.Expr) -> Any:
-        widths = _widths(attrs.pad_width, len(context.shape(data)))
-        _require_widths(context, attrs.mode, context.shape(data), widths)
-
-        def compute(x: te.Tensor) -> te.Tensor:
-            shape = [dims.add(dims.simplify(d), b + a) for d, (b, a) in zip(x.shape, widths, strict=True)]
-            return _padded(x, shape, [b for b, _ in widths], attrs.mode.lower(), None)
-
-        return context.te(compute, data)
+        return _lowered(context, data, attrs.pad_width, attrs.mode.lower(), [], lambda tensors: None)
