@@ -91,7 +91,7 @@ class DeformableConv2D:
         unknown = isinstance(data, IncompleteType) or attrs.channels is None or attrs.kernel_size is None
         if unknown or attrs.data_layout not in _KERNEL_LAYOUTS:
             return {}
-        source, kernel = require_tensor(data, "data"), list(attrs.kernel_size)
+        source, kernel = require_tensor(data, "data"), list(attrs.kernel_size or ())
         require_rank(source, 4, "data")
         (channels,) = ordered(source.shape, attrs.data_layout, "C")
         filters = ordered([attrs.channels, channels, *kernel], "OIHW", _KERNEL_LAYOUTS[attrs.data_layout])
