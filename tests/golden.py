@@ -23,6 +23,14 @@ _TOLERANCES = {"float64": (1e-6, 1e-8), "float32": (1e-4, 1e-5), "float16": (1e-
 
 
 @dataclass(frozen=True, eq=False)
+class DefinedPrefix:
+    """A vector of which only the first elements have a defined value."""
+
+    array: np.ndarray
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
 class GoldenProgram:
     """One program of the collection."""
 
@@ -49,8 +57,12 @@ class GoldenProgram:
             for position, (a, e) in enumerate(zip(actual, expected, strict=True)):
                 self._assert_same(a, e, f"{where}[{position}]")
             return
-        value, expected = np.asarray(actual.numpy()), np.asarray(expected)
+        value, prefix = np.asarray(actual.numpy()), slice(None)
+        if isinstance(expected, DefinedPrefix):
+            expected, prefix = expected.array, slice(expected.length)
+        expected = np.asarray(expected)
         assert value.shape == expected.shape, where
+        value, expected = (value[prefix], expected[prefix]) if value.ndim else (value, expected)
         if expected.dtype == np.uint16 and str(actual.dtype) == "bfloat16":
             expected = (expected.astype("uint32") << 16).view("float32")
         else:
@@ -98,7 +110,8 @@ def _read(read: Callable[[str], bytes]) -> GoldenProgram:
 def _value(description: dict[str, Any], arrays: Any) -> Any:
     match description["k"]:
         case "tensor":
-            return arrays[description["name"]]
+            array = arrays[description["name"]]
+            return DefinedPrefix(array, description["valid_prefix"]) if "valid_prefix" in description else array
         case "tuple":
             return tuple(_value(f, arrays) for f in description["fields"])
         case "py" | "str":

@@ -27,26 +27,38 @@ def _isolated(mod: tvm.IRModule) -> tvm.IRModule:
     for gvar, function in mod.functions.items():
         if isinstance(function, relax.Function):
             body = _sequence(function.body)
+            if body.same_as(function.body):
+                continue
             made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
             result.update_func(gvar, made)
     return result
 
 
 def _sequence(sequence: relax.SeqExpr) -> relax.SeqExpr:
+    """Return a sequence with its dataflow blocks split; the same one where there is nothing to split."""
     blocks: list[relax.BindingBlock] = []
     for block in sequence.blocks:
-        if isinstance(block, relax.DataflowBlock):
-            blocks += _split(block)
-        else:
-            blocks.append(relax.BindingBlock([_with_branches(b) for b in block.bindings]))
+        blocks += _split(block) if isinstance(block, relax.DataflowBlock) else [_plain(block)]
+    if len(blocks) == len(sequence.blocks) and all(a.same_as(b) for a, b in zip(blocks, sequence.blocks, strict=True)):
+        return sequence
     return relax.SeqExpr(blocks, sequence.body)
+
+
+def _plain(block: relax.BindingBlock) -> relax.BindingBlock:
+    bindings = [_with_branches(b) for b in block.bindings]
+    if all(a.same_as(b) for a, b in zip(bindings, block.bindings, strict=True)):
+        return block
+    return relax.BindingBlock(bindings)
 
 
 def _with_branches(binding: relax.Binding) -> relax.Binding:
     if not isinstance(binding, relax.VarBinding) or not isinstance(binding.value, relax.If):
         return binding
     branch = binding.value
-    made = relax.If(branch.cond, _sequence(branch.true_branch), _sequence(branch.false_branch))
+    then, other = _sequence(branch.true_branch), _sequence(branch.false_branch)
+    if then.same_as(branch.true_branch) and other.same_as(branch.false_branch):
+        return binding
+    made = relax.If(branch.cond, then, other)
     relax.expr._update_type(made, branch.ty)
     return relax.VarBinding(binding.var, made)
 

@@ -54,6 +54,20 @@ def test_a_function_literal_called_where_it_stands() -> None:
     assert run(text, 1) == 5
 
 
+def test_the_function_that_a_let_gives_is_called() -> None:
+    text = """
+    def @main(%n: int32) -> int32 {
+      let %loop = (
+        let %self = fn (%i: int32, %sum: int32) -> int32 {
+          if (less(%i, %n)) { %self(add(%i, 1), add(%sum, %i)) } else { %sum }
+        };
+        %self
+      )(0, 0);
+      multiply(%loop, 2)
+    }"""
+    assert run(text, 5) == 20
+
+
 def test_names_of_the_module_are_not_taken_again() -> None:
     f, x = relay.var("f"), relay.var("x", "int32")
     local = relay.Function([x], x + relay.const(1), relay.scalar_type("int32"))

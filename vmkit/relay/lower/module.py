@@ -56,6 +56,7 @@ class _ModuleLowering:
         self.checks = RuntimeChecks()
         self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
         self.lowered: dict[GlobalVar, GlobalVar] = {}
+        self.defined: dict[GlobalVar, relax.Function] = {}
 
     def run(self) -> tvm.IRModule:
         for gvar, function in self.functions.items():
@@ -65,7 +66,9 @@ class _ModuleLowering:
                 _FunctionLowering(self, gvar, function).run()
             except VMKitError as error:
                 raise type(error)(f"in @{gvar.name_hint}: {error}") from error
-        return self.builder.get()
+        # The builder only holds the place: it keeps functions by their structure, and loses some when they change.
+        module = self.builder.get()
+        return tvm.IRModule({**dict(module.functions.items()), **self.defined}, attrs=module.attrs)
 
     def declare(self, gvar: GlobalVar, function: Function) -> GlobalVar:
         """Add a function of the right type with no body, for calls to refer to."""
@@ -76,7 +79,7 @@ class _ModuleLowering:
 
     def define(self, gvar: GlobalVar, function: relax.Function) -> None:
         lowered = self.lowered[gvar]
-        self.builder.update_func(lowered, function.with_attr("global_symbol", lowered.name_hint))
+        self.defined[lowered] = function.with_attr("global_symbol", lowered.name_hint)
 
 
 def _params(function: Function, symbols: dict[Any, tirx.Var]) -> list[relax.Var]:

@@ -27,7 +27,7 @@ def lambda_lift(mod: tvm.IRModule) -> tvm.IRModule:
     result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
     taken = {v.name_hint for v in mod.functions}
     for gvar, function in functions.items():
-        lifting = _Lifting(function, gvar.name_hint, taken)
+        lifting = _Lifting(rewrite(function, {}, _called_within), gvar.name_hint, taken)
         result[gvar] = lifting.run()
         for lifted, body in lifting.lifted.items():
             result[lifted] = body
@@ -36,6 +36,20 @@ def lambda_lift(mod: tvm.IRModule) -> tvm.IRModule:
 
 def _has_local_function(function: Function) -> bool:
     return any(isinstance(node, Function) for node in post_order(function.body))
+
+
+def _called_within(node: Any, original: Any) -> Any:
+    """Move a call of what a Let gives into the Let: ``(let f = ..; f)(x)`` becomes ``let f = ..; f(x)``."""
+    if not (isinstance(node, Call) and isinstance(node.op, Let)):
+        return node
+    chain, callee = [], node.op
+    while isinstance(callee, Let):
+        chain.append(callee)
+        callee = callee.body
+    result: Any = Call(callee, list(node.args), node.attrs, list(node.type_args), node.span)
+    for let in reversed(chain):
+        result = Let(let.var, let.value, result, let.span)
+    return result
 
 
 class _Lifting:
