@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -19,15 +18,23 @@ def vmkit_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "vmkit", *arguments], capture_output=True, text=True, check=False)
 
 
-def test_help_lists_every_command_and_exit_code_and_is_quick() -> None:
-    vmkit_command("--help")
-    start = time.perf_counter()
+def test_help_lists_every_command_and_exit_code() -> None:
     result = vmkit_command("--help")
-    seconds = time.perf_counter() - start
     assert result.returncode == 0
     assert all(name in result.stdout for name in COMMANDS)
     assert "3 a model,\ntarget or file that cannot be used" in result.stdout
-    assert seconds < 0.3
+
+
+def test_help_does_not_wait_for_what_only_compiling_needs() -> None:
+    program = """
+import contextlib, sys
+from vmkit.cli import main
+with contextlib.suppress(SystemExit):
+    main(["--help"])
+print(sorted({"numpy", "onnx", "tvm", "tvm_ffi"} & set(sys.modules)))
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
 
 
 def test_version() -> None:

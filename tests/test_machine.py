@@ -13,6 +13,7 @@ import tvm_ffi
 import vm_programs
 from tvm import relax
 
+from vmkit import values
 from vmkit.bytecode import tail_calls_to_loops
 from vmkit.errors import DeviceError, ExecutableError, InputError, OptionError, VMError
 from vmkit.executable import Executable
@@ -114,6 +115,33 @@ def test_misaligned_inputs_do_not_end_the_process(offset: int) -> None:
     x[...] = 1.5
     assert (machine.run(x).numpy() == 3).all()
     assert (machine.run(tvm_ffi.from_dlpack(x) if offset != 1 else x).numpy() == 3).all()
+
+
+def misaligned(value: float) -> np.ndarray:
+    memory = np.zeros(128, "uint8")
+    start = -memory.ctypes.data % 64 + 4
+    array = memory[start : start + 16].view("float32").reshape(2, 2)
+    array[...] = value
+    return array
+
+
+def test_a_result_that_is_its_input_outlives_the_next_call() -> None:
+    machine = VirtualMachine(executable(vm_programs.identity("float32", (2, 2))))
+    first, second = machine.run(misaligned(1)), np.from_dlpack(machine.run(misaligned(2)))
+    for value in range(3, 6):
+        assert (machine.run(misaligned(value)).numpy() == value).all()
+    assert (first.numpy() == 1).all()
+    assert (second == 2).all()
+
+
+def test_copies_of_inputs_use_memory_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    aligned_copy = values._aligned_copy
+    monkeypatch.setattr(values, "_aligned_copy", lambda array: made.append(array.shape) or aligned_copy(array))
+    machine = VirtualMachine(executable(vm_programs.double("float32", (2, 2))))
+    for value in range(5):
+        assert (machine.run(misaligned(value)).numpy() == 2 * value).all()
+    assert made == [(2, 2)]
 
 
 @pytest.mark.parametrize("dtype", ["bool", "float16", "bfloat16", "int8", "uint64"])

@@ -17,10 +17,10 @@ from . import tophub
 from .errors import CompileError, ModelError, suggest
 from .executable import Executable
 from .options import CompilerOptions, current_options
-from .params import bind_params
+from .params import as_tensors, bind_params
 from .pipeline import Bytecode, generate_bytecode, link, optimize_relax
 from .relay import transform
-from .relay.ir import Function, const
+from .relay.ir import Function
 from .relay.lower import Lowered, lower_module
 from .relay.signature import relax_signatures, relay_signatures
 from .signature import Signature
@@ -68,7 +68,7 @@ def compile(
     """
     mod, own_params = load_model(model, shapes=shapes)
     compiler = VMCompiler()
-    compiler.set_params({**own_params, **(params or {})})
+    compiler.set_params({**own_params, **as_tensors(params or {})})
     compiler.lower(mod, target, target_host)
     compiler.codegen()
     return compiler.get_exec()
@@ -94,6 +94,8 @@ def load_model(
 
 
 def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+    if path.is_dir():
+        raise ModelError(f"{path} is a folder; expected a file")
     if not path.is_file():
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
         raise ModelError(f"{path}: there is no such file{suggest(path.name, [p.name for p in beside])}")
@@ -103,10 +105,33 @@ def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[
         case ".relay" | ".txt":
             from .relay.text import parse
 
-            return parse(path.read_text(encoding="utf-8"), path.name), {}
+            return parse(_text_of(path), path.name), {}
         case ".json":
-            return tvm.ir.load_json(path.read_text(encoding="utf-8")), {}
+            return _from_json(path), {}
+        case ".vmx":
+            raise ModelError(f"{path}: an executable is compiled already; vmkit.load reads it")
     raise ModelError(f"{path}: the suffix {path.suffix!r} is not one of .onnx, .relay, .txt, .json")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path}: expected text in UTF-8, but {error}") from error
+
+
+def _from_json(path: Path) -> tvm.IRModule:
+    text = _text_of(path)
+    try:
+        module = tvm.ir.load_json(text)
+    except Exception as error:  # of many kinds: TVM reports what it cannot make of a node as it comes
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ModelError(f"{path}: not a module that tvm.ir.save_json wrote: {reason}") from error
+    if isinstance(module, Function):
+        return tvm.IRModule({"main": module})
+    if not isinstance(module, tvm.IRModule):
+        raise ModelError(f"{path}: expected a tvm.IRModule or a relay.Function, got {type(module).__name__}")
+    return module
 
 
 def _from_onnx(model: Any, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[tvm.IRModule, Mapping[str, Any]]:
@@ -153,8 +178,13 @@ class VMCompiler:
         ----------
         params : mapping of str to array
             numpy arrays, TVM tensors or numbers.
+
+        Raises
+        ------
+        InputError
+            Listing all values that are none of these.
         """
-        self._params = {str(name): const(value).data for name, value in params.items()}
+        self._params = as_tensors(params)
 
     def get_params(self) -> dict[str, Any]:
         """Return the parameters that are not bound yet, as TVM tensors by name."""
@@ -243,7 +273,8 @@ def _relay_module(mod: Any) -> tvm.IRModule:
 
 
 def _optimize_relay(mod: tvm.IRModule, params: Mapping[str, Any], options: CompilerOptions) -> tvm.IRModule:
-    mod = transform.infer_module(bind_params(mod, params))
+    # Lowering knows calls of global functions, so this one is no optimisation.
+    mod = transform.lambda_lift(transform.infer_module(bind_params(mod, params)))
     if options.runs("SimplifyInference", 0):
         mod = transform.simplify_inference(mod)
     if options.runs("FoldConstant", 2):
@@ -256,12 +287,12 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
     if _is_relax(mod):
         if params:
             mod = relax.transform.BindParams("main", dict(params))(mod)
-        lowered = Lowered(mod, {})
+        lowered = Lowered(mod, {}, {})
         signatures = relax_signatures(mod)
     else:
         mod = _optimize_relay(mod, params, options)
         lowered = lower_module(mod)
-        signatures = relay_signatures(mod)
+        signatures = {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
     code = generate_bytecode(optimize_relax(lowered.module, plan.primary, options), plan.primary)
     return _Program(code, plan, signatures, {"checks": lowered.messages})
 

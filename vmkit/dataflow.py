@@ -2,7 +2,8 @@
 
 Inside a dataflow block, operator fusion sorts bindings by the variables that they read. It does not see that a symbolic
 dimension comes from a ``match_cast`` whose own variable nobody reads, and may put the cast behind the kernels that need
-the symbol. A cast that defines symbols therefore stands between dataflow blocks.
+the symbol. A cast that defines symbols therefore stands between dataflow blocks. A cast that only compares sizes does
+not get through fusion in a branch at all; it stands before the dataflow block, where its symbols are known already.
 """
 
 from __future__ import annotations
@@ -60,14 +61,24 @@ def _defines_symbols(binding: relax.Binding) -> bool:
     return not isinstance(ty, relax.TensorType) or ty.shape is None
 
 
+def _is_check(binding: relax.Binding) -> bool:
+    """Say whether a binding only compares sizes that are known before the block."""
+    if isinstance(binding, relax.MatchCast):
+        return isinstance(binding.value.ty, relax.ShapeType)
+    return isinstance(binding, relax.VarBinding) and isinstance(binding.value, relax.ShapeExpr)
+
+
 def _split(block: relax.DataflowBlock) -> list[relax.BindingBlock]:
-    groups: list[list[relax.Binding]] = [[]]
-    for binding in block.bindings:
-        if _defines_symbols(binding):
-            groups += [[binding], []]
-        else:
-            groups[-1].append(binding)
-    if len(groups) == 1:
+    """Return a dataflow block as several, with definitions of symbols between them and checks before each."""
+    groups: list[tuple[type[relax.BindingBlock], list[relax.Binding]]] = []
+    for part in _between_definitions(list(block.bindings)):
+        if len(part) == 1 and _defines_symbols(part[0]):
+            groups.append((relax.BindingBlock, part))
+            continue
+        groups.append((relax.BindingBlock, [b for b in part if _is_check(b)]))
+        groups.append((relax.DataflowBlock, [b for b in part if not _is_check(b)]))
+    groups = [(kind, group) for kind, group in groups if group]
+    if len(groups) == 1 and groups[0][0] is relax.DataflowBlock:
         return [block]
     shared = _shared(groups)
 
@@ -78,26 +89,31 @@ def _split(block: relax.DataflowBlock) -> list[relax.BindingBlock]:
             return relax.MatchCast(variable, value, binding.ty)
         return relax.VarBinding(variable, value)
 
-    made: list[relax.BindingBlock] = []
-    for position, group in enumerate(groups):
-        kind = relax.BindingBlock if position % 2 else relax.DataflowBlock
-        if group:
-            made.append(kind([renamed(b) for b in group]))
-    return made
+    return [kind([renamed(b) for b in group]) for kind, group in groups]
 
 
-def _shared(groups: list[list[relax.Binding]]) -> dict[Any, relax.Var]:
+def _between_definitions(bindings: list[relax.Binding]) -> list[list[relax.Binding]]:
+    parts: list[list[relax.Binding]] = [[]]
+    for binding in bindings:
+        if _defines_symbols(binding):
+            parts += [[binding], []]
+        else:
+            parts[-1].append(binding)
+    return [part for part in parts if part]
+
+
+def _shared(groups: list[tuple[type[relax.BindingBlock], list[relax.Binding]]]) -> dict[Any, relax.Var]:
     """Return the variables of one dataflow block that others read, each with the ordinary variable for it."""
-    home = {b.var: position for position, group in enumerate(groups) for b in group}
+    home = {b.var: position for position, (_, group) in enumerate(groups) for b in group}
     shared: dict[Any, relax.Var] = {}
 
     def share(variable: Any) -> None:
         if isinstance(variable, relax.DataflowVar) and variable not in shared:
             shared[variable] = relax.Var(variable.name, variable.ty)
 
-    for position, group in enumerate(groups):
+    for position, (kind, group) in enumerate(groups):
         for binding in group:
-            if position % 2:
+            if kind is relax.BindingBlock:
                 share(binding.var)
 
             def visit(variable: Any, here: int = position) -> None:

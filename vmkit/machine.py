@@ -23,7 +23,18 @@ from .failures import explain_failure
 from .signature import AnySpec, Signature
 from .stack import MACHINE_STACK_BYTES, DeepThread
 from .stackguard import guard_this_thread, guarded
-from .values import ADT, Release, from_runtime, holds_adt, stage, to_cpu_tensor, to_numpy, to_runtime, to_tensor
+from .values import (
+    ADT,
+    Release,
+    Scratch,
+    from_runtime,
+    holds_adt,
+    stage,
+    to_cpu_tensor,
+    to_numpy,
+    to_runtime,
+    to_tensor,
+)
 
 __all__ = ["VirtualMachine"]
 
@@ -41,6 +52,8 @@ class _Entry:
     stored: list[Any] | None = None
     """Inputs that stay set: the checked values, and the same as the runtime takes them."""
     runtime: list[Any] = field(default_factory=list)
+    scratch: tuple[Scratch, ...] = ()
+    """Memory for copies of arrays that are not aligned, by input."""
 
 
 class VirtualMachine:
@@ -98,7 +111,8 @@ class VirtualMachine:
 
     def _entry(self, name: str) -> _Entry:
         signature = self.executable.signatures[name]
-        return _Entry(self.module[name], signature, len(signature.inputs))
+        scratch = tuple(Scratch() for _ in signature.inputs)
+        return _Entry(self.module[name], signature, len(signature.inputs), scratch=scratch)
 
     def __del__(self) -> None:
         # TVM's VM keeps its last result: it has to go where the stack is deep enough to drop a long list.
@@ -258,7 +272,10 @@ class VirtualMachine:
             else:
                 if not self.check_inputs or signature.accepts(bound):
                     cpu = self._device
-                    return [to_cpu_tensor(v) if type(v) is np.ndarray else to_tensor(v, cpu) for v in bound]
+                    return [
+                        to_cpu_tensor(value, scratch) if type(value) is np.ndarray else to_tensor(value, cpu)
+                        for value, scratch in zip(bound, entry.scratch)  # noqa: B905 - strict costs time
+                    ]
         return [to_runtime(value, self._device) for value in self._staged(entry, bound)]
 
     def _kept(self, staged: Any) -> Any:
@@ -293,7 +310,15 @@ class VirtualMachine:
         return [value.runtime if isinstance(value, ADT) else value for value in entry.runtime]
 
     def _execute(self, entry: _Entry, values: list[Any]) -> Any:
-        result = self._run(entry, entry.function, values)
+        if self._deep is None:
+            # As _run does it, without the cost of one more call.
+            try:
+                with self._lock:
+                    result = entry.function(*values)
+            except Exception as error:
+                raise self._explained(entry, error) from error
+        else:
+            result = self._run(entry, entry.function, values)
         if type(result) is Tensor:
             return result
         return from_runtime(result, self._release)
@@ -309,8 +334,11 @@ class VirtualMachine:
                     return function(*values)
             return self._deep.call(self._locked, function, values)
         except Exception as error:
-            reason = explain_failure(str(error), self._checks) or _useful_line(error)
-            raise VMError(f"{entry.signature.name} failed: {reason}") from error
+            raise self._explained(entry, error) from error
+
+    def _explained(self, entry: _Entry, error: Exception) -> VMError:
+        reason = explain_failure(str(error), self._checks) or _useful_line(error)
+        return VMError(f"{entry.signature.name} failed: {reason}")
 
     def _locked(self, function: Any, values: list[Any]) -> Any:
         # The deep thread takes the lock itself: a function called by the program may call the machine again.

@@ -10,10 +10,32 @@ import tvm
 
 from .errors import InputError
 from .relay.ir import Constant, Function, TensorType, Var, const, dims, rewrite
+from .signature import describe
 
-__all__ = ["bind_params"]
+__all__ = ["as_tensors", "bind_params"]
 
 logger = logging.getLogger(__name__)
+
+
+def as_tensors(params: Mapping[str, Any]) -> dict[str, tvm.runtime.Tensor]:
+    """Return arrays, tensors and numbers as tensors by name.
+
+    Raises
+    ------
+    InputError
+        Listing all values that are none of these.
+    """
+    if not isinstance(params, Mapping):
+        raise InputError(f"params map names to arrays, got {describe(params)}")
+    tensors, problems = {}, []
+    for name, value in params.items():
+        try:
+            tensors[str(name)] = const(value).data
+        except (TypeError, ValueError, OverflowError) as error:
+            problems.append(f"  {name}: {describe(value)} is no tensor: {error}")
+    if problems:
+        raise InputError("\n".join([f"{len(problems)} of the params cannot be used", *problems]))
+    return tensors
 
 
 def bind_params(mod: tvm.IRModule, params: Mapping[str, Any], name: str = "main") -> tvm.IRModule:
@@ -44,7 +66,7 @@ def bind_params(mod: tvm.IRModule, params: Mapping[str, Any], name: str = "main"
     unknown = [n for n in params if n not in by_name]
     if unknown:
         logger.warning("params that @%s has no parameter for are not used: %s", name, ", ".join(sorted(unknown)))
-    values = {by_name[n]: const(v) for n, v in params.items() if n in by_name}
+    values = {by_name[n]: const(v) for n, v in as_tensors(params).items() if n in by_name}
     _check(name, values)
     bound = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
     bound[name] = _without(function, values)
@@ -58,7 +80,8 @@ def _check(name: str, values: Mapping[Var, Constant]) -> None:
         if isinstance(expected, TensorType) and not _fits(expected, got):
             problems.append(f"  {variable.name_hint}: {got}, expected {expected}")
     if problems:
-        raise InputError("\n".join([f"{len(problems)} params do not match @{name}", *problems]))
+        count = "1 of the params does" if len(problems) == 1 else f"{len(problems)} of the params do"
+        raise InputError("\n".join([f"{count} not match @{name}", *problems]))
 
 
 def _fits(expected: TensorType, got: TensorType) -> bool:

@@ -11,6 +11,7 @@ Coming out, tensors stay tensors, tuples become tuples and ADT values become :cl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from sys import getrefcount
 from typing import Any, overload
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = [
     "ADT",
     "ALIGNMENT",
     "Release",
+    "Scratch",
     "from_runtime",
     "holds_adt",
     "stage",
@@ -273,8 +275,41 @@ def to_tensor(value: np.ndarray | Tensor, device: Device) -> Tensor:
     return tensor if tensor.device == device else tensor.copyto(device)
 
 
-def to_cpu_tensor(array: np.ndarray) -> Tensor:
-    """Return an array as a tensor on the CPU, over its own memory if kernels can read that."""
+class Scratch:
+    """Aligned memory for copies of one input, used again once nothing refers to the last copy.
+
+    Safe with several threads: what one of them has taken out, no other sees.
+    """
+
+    __slots__ = ("_arrays",)
+    _LARGEST = 1 << 20
+
+    def __init__(self) -> None:
+        self._arrays: list[np.ndarray] = []
+
+    def copy(self, array: np.ndarray) -> Tensor:
+        """Return a tensor of a copy of `array`."""
+        try:
+            kept = self._arrays.pop()
+        except IndexError:
+            kept = None
+        # Tensors over the memory, and arrays over those, count as references: here are `kept` and the argument.
+        if kept is None or kept.shape != array.shape or kept.dtype != array.dtype or getrefcount(kept) > 2:
+            kept = _aligned_copy(array)
+            if kept.nbytes > self._LARGEST or kept.dtype.kind not in "biufc":
+                return _over(kept)
+        else:
+            kept[...] = array
+        tensor = tvm_ffi.from_dlpack(kept)
+        self._arrays.append(kept)
+        return tensor
+
+
+def to_cpu_tensor(array: np.ndarray, scratch: Scratch | None = None) -> Tensor:
+    """Return an array as a tensor on the CPU, over its own memory if kernels can read that.
+
+    Otherwise over a copy, in the memory of `scratch` if given.
+    """
     # Asking from_dlpack itself for the alignment costs 20 us where it is not met: the error carries a C++ trace.
     try:
         tensor = tvm_ffi.from_dlpack(array)
@@ -283,22 +318,31 @@ def to_cpu_tensor(array: np.ndarray) -> Tensor:
     # numpy gives empty arrays strides that kernels refuse, and no address.
     if array.size and tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous():
         return tensor
-    return _copied(array)
+    return scratch.copy(array) if scratch is not None and array.size else _copied(array)
 
 
 def _copied(value: np.ndarray | Tensor) -> Tensor:
     array = value if isinstance(value, np.ndarray) else _compact(value)
-    native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     if not array.size:
-        return tvm.runtime.empty(array.shape, str(native), tvm.cpu())
+        return tvm.runtime.empty(array.shape, str(array.dtype.newbyteorder("=")), tvm.cpu())
+    return _over(_aligned_copy(array))
+
+
+def _aligned_copy(array: np.ndarray) -> np.ndarray:
+    native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     memory = np.empty(array.nbytes + ALIGNMENT, _BYTE)
     start = -tvm_ffi.from_dlpack(memory).data_ptr() % ALIGNMENT
-    buffer = np.ndarray(array.shape, native, memory, start)
-    buffer[...] = array
-    if native.kind in "biufc":
-        return tvm_ffi.from_dlpack(buffer)
-    raw: Any = tvm_ffi.from_dlpack(buffer.view(f"uint{8 * native.itemsize}"))
-    return raw._create_view(array.shape, str(native))
+    aligned = np.ndarray(array.shape, native, memory, start)
+    aligned[...] = array
+    return aligned
+
+
+def _over(array: np.ndarray) -> Tensor:
+    """Return a tensor over an aligned array, also of a dtype that DLPack does not know from numpy."""
+    if array.dtype.kind in "biufc":
+        return tvm_ffi.from_dlpack(array)
+    raw: Any = tvm_ffi.from_dlpack(array.view(f"uint{8 * array.dtype.itemsize}"))
+    return raw._create_view(array.shape, str(array.dtype))
 
 
 def _compact(tensor: Tensor) -> np.ndarray:

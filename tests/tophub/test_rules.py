@@ -64,6 +64,18 @@ def test_the_rule_that_applies_is_the_one_for_the_kernel(name: str) -> None:
     assert first.__module__ == expected.__name__
 
 
+def test_a_stage_is_inlined_only_where_that_repeats_no_work() -> None:
+    def steps(x: te.Tensor) -> te.Tensor:
+        same = te.compute(x.shape, lambda i: te.exp(x[i]), name="same")
+        rows = te.compute(x.shape, lambda i: same[i] * 2, name="rows")
+        return te.compute((5, *x.shape), lambda j, i: rows[i] + j, name="spread")
+
+    schedule = s_tir.Schedule(kernel(steps, [(n,)]))
+    rules.inline_cheap_blocks(schedule)
+    names = [schedule.get(b).name_hint for b in schedule.get_child_blocks(schedule.get_sblock("root"))]
+    assert names == ["rows", "spread"]
+
+
 def kernel(function: Callable[..., te.Tensor], shapes: Sequence[Sequence[object]]) -> tvm.IRModule:
     inputs = placeholders(shapes)
     return tvm.IRModule({"main": te.create_prim_func([*inputs, function(*inputs)])})

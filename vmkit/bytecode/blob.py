@@ -167,7 +167,7 @@ def _read_constant(reader: _Reader) -> Any:
         case 3:
             return float(reader.unpack("d")[0])
         case 5:
-            return DTypeConstant(reader.unpack("BBH"))  # type: ignore[arg-type]
+            return DTypeConstant(reader.unpack("BBH"))
         case 65:
             return reader.text()
         case 69:
@@ -186,7 +186,7 @@ def _read_tensor(reader: _Reader) -> TensorConstant:
         raise reader.fail()
     shape = reader.unpack(f"{rank}q")
     data = reader.raw(reader.number())
-    return TensorConstant(dtype, (device_type, device_id), shape, data, reserved)  # type: ignore[arg-type]
+    return TensorConstant(dtype, (device_type, device_id), shape, data, reserved)
 
 
 def _constant_bytes(value: Any) -> bytes:

@@ -53,7 +53,7 @@ def _demo(target: str, file: Path) -> ExitCode:
     print(f"saved     {file.name}, {file.stat().st_size / 1024:.0f} KiB; loaded in {seconds * 1000:.0f} ms")
     for what, specs in (("input", executable.inputs), ("output", executable.outputs)):
         for spec in specs:
-            print(f"{what:9} {spec}")
+            print(f"{what:9} {spec.name}: {spec}")
 
     machine = vmkit.VirtualMachine(executable, vmkit.device("cpu"))
     scores: dict[int, Any] = {}

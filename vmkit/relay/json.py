@@ -98,7 +98,7 @@ class NodeReader:
         if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
             raise ModelError("a document of TVM's JSON is an object with a list of 'nodes'")
         self.nodes: list[Any] = document["nodes"]
-        self.root = document.get("root")
+        self.root: Any = document.get("root")
         self._tensors: list[Any] = document.get("b64ndarrays") or []
         self._made: dict[int, Any] = {0: None}
 
@@ -137,7 +137,7 @@ class NodeReader:
 
     def _guarded(self, index: int, step: Callable[[Node], Any]) -> Any:
         try:
-            node = self.nodes[index] if 0 <= index else None
+            node = self.nodes[index] if index >= 0 else None
             if not isinstance(node, dict):
                 raise ModelError(f"there is no node {index}")
             return step(node)
@@ -177,8 +177,10 @@ class NodeReader:
             return [self._get(i) for i in data]
         if key == "Map":
             values = [self._get(i) for i in data]
-            return dict(zip(node["keys"], values, strict=True)) if "keys" in node else dict(
-                zip(values[::2], values[1::2], strict=True)
+            return (
+                dict(zip(node["keys"], values, strict=True))
+                if "keys" in node
+                else dict(zip(values[::2], values[1::2], strict=True))
             )
         if key in _FORMATS:
             return _FORMATS[key].make(node, self._get)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..errors import ModelError, suggest
-from .op.attrs import Attrs, AttrField
+from .op.attrs import AttrField, Attrs
 from .op.registry import attrs_classes
 
 __all__ = ["attrs_references", "read_attrs", "write_attrs"]
@@ -68,7 +68,9 @@ _OBJECT_STRINGS: dict[str, tuple[str, ...]] = {
 
 def _is_object_number(type_key: str, field: AttrField) -> bool:
     listed = _OBJECT_NUMBERS.get(type_key.removeprefix(_PREFIX), ())
-    return field.kind in _OBJECT_KINDS or field.name in listed or (field.optional and field.kind not in ("Str", "DType"))
+    if field.kind in _OBJECT_KINDS or field.name in listed:
+        return True
+    return field.optional and field.kind not in ("Str", "DType")
 
 
 def _class(type_key: str) -> type[Attrs]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import tvm
@@ -44,12 +45,23 @@ def _signature(name: str, params: list[tuple[str, Any]], result: Any, attrs: Any
     fields = list(result.fields) if is_tuple else [result]
     given = [str(n) for n in attrs[OUTPUT_NAMES]] if attrs is not None and OUTPUT_NAMES in attrs else []
     names = given if len(given) == len(fields) else [""] * len(fields)
+    taken = _distinct([n for n, _ in params])
     return Signature(
         name=name,
-        inputs=tuple(_spec(n, ty) for n, ty in params),
+        inputs=tuple(_spec(n, ty) for n, (_, ty) in zip(taken, params, strict=True)),
         outputs=tuple(_spec(n, ty) for n, ty in zip(names, fields, strict=True)),
         result_is_tuple=is_tuple,
     )
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Return names that can tell parameters apart; Relay's are hints, and may be the same: a second x becomes x1."""
+    distinct: list[str] = []
+    for name in names:
+        others = {*names, *distinct}
+        free = (f"{name}{number}" for number in itertools.count(1) if f"{name}{number}" not in others)
+        distinct.append(name if name not in distinct else next(free))
+    return distinct
 
 
 def _spec(name: str, ty: Any) -> Any:

@@ -48,7 +48,7 @@ def context(targets: Target | Iterable[Target], records: Path = RECORDS) -> Iter
     """
     current = Database.current()
     if current is not None:
-        logger.info("tuning records: the caller's own, %d records", len(current))
+        logger.info("tuning records: the caller's own, %s", type(current).__name__)
         yield current
         return
     targets = [targets] if isinstance(targets, Target) else list(targets)

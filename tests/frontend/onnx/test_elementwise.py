@@ -70,7 +70,10 @@ def test_softmax_before_opset_13_is_of_the_flattened_matrix() -> None:
 
 
 def test_binary_operators_broadcast() -> None:
-    nodes = [node(op, "x y", op.lower()) for op in ["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mean", "Sum", "Greater", "LessOrEqual"]]
+    nodes = [
+        node(op, "x y", op.lower())
+        for op in ["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mean", "Sum", "Greater", "LessOrEqual"]
+    ]
     inputs = {"x": (["n", 1, 4], "float32"), "y": (["m", 1], "float32")}
     proto = model(nodes, inputs, outputs_of(nodes))
     check(proto, *[{"x": abs(array(n, 1, 4)), "y": array(m, 1, seed=1)} for n, m in ((1, 1), (2, 3), (5, 1))])
@@ -108,7 +111,10 @@ def test_bits() -> None:
         node("BitwiseNot", "x", "not"),
     ]
     inputs = {"x": (["n"], "uint8"), "y": (["n"], "uint8")}
-    check(model(nodes, inputs, outputs_of(nodes), opset=18), {"x": np.array([1, 200, 7], "uint8"), "y": np.array([1, 3, 2], "uint8")})
+    check(
+        model(nodes, inputs, outputs_of(nodes), opset=18),
+        {"x": np.array([1, 200, 7], "uint8"), "y": np.array([1, 3, 2], "uint8")},
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "uint8", "bool"])
@@ -128,7 +134,11 @@ def test_where_and_tests_of_numbers() -> None:
         node("IsInf", "x", "is_negative_inf", detect_positive=0),
     ]
     inputs = {"c": (["n", 1], "bool"), "x": ([1, "m"], "float32"), "y": ([], "float32")}
-    feed = {"c": np.array([[True], [False]]), "x": np.array([[1, np.inf, -np.inf, np.nan]], "float32"), "y": np.array(7, "float32")}
+    feed = {
+        "c": np.array([[True], [False]]),
+        "x": np.array([[1, np.inf, -np.inf, np.nan]], "float32"),
+        "y": np.array(7, "float32"),
+    }
     check(model(nodes, inputs, outputs_of(nodes)), feed)
 
 
@@ -141,7 +151,12 @@ def test_powers_by_constants_and_of_integers() -> None:
 
 
 def test_broadcast_at_an_axis_before_opset_7() -> None:
-    proto = model([node("Add", "x y", "z", broadcast=1, axis=1)], {"x": (["n", 3, 2], "float32"), "y": ([3], "float32")}, "z", opset=6)
+    proto = model(
+        [node("Add", "x y", "z", broadcast=1, axis=1)],
+        {"x": (["n", 3, 2], "float32"), "y": ([3], "float32")},
+        "z",
+        opset=6,
+    )
     from onnx_programs import Compiled
 
     x, y = array(2, 3, 2), array(3)

@@ -105,7 +105,14 @@ def test_resize_to_twice_the_size_of_the_input() -> None:
     nodes = [
         node("Shape", "x", "shape"),
         node("Mul", "shape factor", "sizes"),
-        node("Resize", "x _ _ sizes", "y", mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        node(
+            "Resize",
+            "x _ _ sizes",
+            "y",
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        ),
     ]
     proto = model(nodes, {"x": (["n", 2, "h", "w"], "float32")}, "y", {"factor": np.array([1, 1, 2, 2])})
     check(proto, *[{"x": array(n, 2, h, w)} for n, h, w in ((1, 3, 4), (2, 5, 2), (3, 1, 1))])

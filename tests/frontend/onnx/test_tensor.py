@@ -81,7 +81,10 @@ def test_pad_by_a_value_and_by_less_than_nothing() -> None:
 
 
 def test_pad_around_by_wrapping() -> None:
-    check(model([node("Pad", "x pads", "y", mode="wrap")], X, "y", {"pads": np.array([0, 2, 1, 0, 1, 3])}, opset=19), *FEEDS)
+    check(
+        model([node("Pad", "x pads", "y", mode="wrap")], X, "y", {"pads": np.array([0, 2, 1, 0, 1, 3])}, opset=19),
+        *FEEDS,
+    )
 
 
 def test_pad_before_opset_11() -> None:
@@ -95,7 +98,11 @@ def test_slice_before_opset_10() -> None:
 def test_indices_computed_at_run_time_may_count_from_the_end() -> None:
     nodes = [node("Gather", "x i", "a"), node("Gather", "x i", "b", axis=1)]
     inputs = {"x": (["n", 3], "float32"), "i": (["k"], "int64")}
-    check(model(nodes, inputs, "a b"), {"x": array(4, 3), "i": np.array([-1, 0, 2])}, {"x": array(3, 3), "i": np.array([-3])})
+    check(
+        model(nodes, inputs, "a b"),
+        {"x": array(4, 3), "i": np.array([-1, 0, 2])},
+        {"x": array(3, 3), "i": np.array([-3])},
+    )
 
 
 def test_gather_and_scatter_of_elements() -> None:
@@ -107,8 +114,18 @@ def test_gather_and_scatter_of_elements() -> None:
 
 def test_gather_and_scatter_by_index_tuples() -> None:
     nodes = [node("GatherND", "x i", "a"), node("ScatterND", "x i u", "b"), node("GatherND", "x j", "c", batch_dims=1)]
-    inputs = {"x": (["n", 3, 2], "float32"), "i": (["k", 2], "int64"), "u": (["k", 2], "float32"), "j": (["n", 1], "int64")}
-    feed = {"x": array(4, 3, 2), "i": np.array([[0, 1], [-1, 2], [3, 0]]), "u": array(3, 2, seed=1), "j": np.array([[0], [2], [-1], [1]])}
+    inputs = {
+        "x": (["n", 3, 2], "float32"),
+        "i": (["k", 2], "int64"),
+        "u": (["k", 2], "float32"),
+        "j": (["n", 1], "int64"),
+    }
+    feed = {
+        "x": array(4, 3, 2),
+        "i": np.array([[0, 1], [-1, 2], [3, 0]]),
+        "u": array(3, 2, seed=1),
+        "j": np.array([[0], [2], [-1], [1]]),
+    }
     check(model(nodes, inputs, "a b c"), feed)
 
 
@@ -133,7 +150,9 @@ def test_compress() -> None:
 
 
 def test_reverse_sequence() -> None:
-    proto = model([node("ReverseSequence", "x lengths", "y")], {"x": (["t", "n", 2], "float32"), "lengths": (["n"], "int64")}, "y")
+    proto = model(
+        [node("ReverseSequence", "x lengths", "y")], {"x": (["t", "n", 2], "float32"), "lengths": (["n"], "int64")}, "y"
+    )
     check(proto, {"x": array(4, 3, 2), "lengths": np.array([4, 1, 3])})
 
 

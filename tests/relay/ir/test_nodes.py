@@ -41,7 +41,7 @@ def test_operators_of_python_build_calls() -> None:
         "less_equal",
         "greater_equal",
     ]
-    with pytest.raises(TypeError, match='convert "1" with `relay.const` first'):
+    with pytest.raises(TypeError, match=r'convert "1" with `relay.const` first'):
         x + 1
 
 

@@ -117,10 +117,8 @@ def countdown(tail: bool) -> dict[object, relay.Function]:
     count = relay.GlobalVar("count")
     i, total = relay.var("i", "int32"), relay.var("total", "int32")
     one = relay.const(1)
-    if tail:
-        again = relay.Call(count, [i - one, total + one])
-    else:
-        again = relay.Call(count, [i - one, total]) + one
+    after = relay.Call(count, [i - one, total]) + one
+    again = relay.Call(count, [i - one, total + one]) if tail else after
     body = relay.If(relay.equal(i, relay.const(0)), total, again)
     k = relay.var("k", "int32")
     return {

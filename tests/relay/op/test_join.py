@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.relay.programs import assert_same, assert_table, compiled, type_error
 
+from tests.relay.programs import assert_same, assert_table, compiled, type_error
 from vmkit import relay
 from vmkit.errors import VMError
 from vmkit.relay import var
@@ -28,7 +28,9 @@ def test_joins_and_splits_agree_with_numpy(dim: Any) -> None:
         "halves": (relay.split(y, 2, 1), lambda x, y: tuple(np.split(y, 2, 1))),
         "cuts": (relay.split(x, [1, 1, 3], axis=1), lambda x, y: tuple(np.split(x, [1, 1, 3], 1))),
     }
-    assert_table([x, y], table, *[arrays(n) for n in ([2] if isinstance(x.type_annotation.shape[0], int) else [2, 3, 0])])
+    assert_table(
+        [x, y], table, *[arrays(n) for n in ([2] if isinstance(x.type_annotation.shape[0], int) else [2, 3, 0])]
+    )
 
 
 def test_meshgrid_agrees_with_numpy(dim: Any) -> None:
@@ -73,7 +75,10 @@ def test_mismatch_is_found_at_run_time() -> None:
     ("build", "message"),
     [
         (lambda x, y: relay.concatenate([x, y], 0), "dimension 1 is 4 in one tensor and 5 in another"),
-        (lambda x, y: relay.concatenate([x, relay.cast(y, "int32")], 0), "the tensors' data types differ: float32, int32; cast them to one"),
+        (
+            lambda x, y: relay.concatenate([x, relay.cast(y, "int32")], 0),
+            "the tensors' data types differ: float32, int32; cast them to one",
+        ),
         (lambda x, y: relay.concatenate(x, 0), "the input must be a tuple of tensors, not Tensor[(2, 4), float32]"),
         (lambda x, y: relay.split(x, 3, 1), "the extent 4 of the axis cannot be divided into 3 equal sections"),
         (lambda x, y: relay.split(x, [3, 1], 1), "the positions [3, 1] do not ascend from 0"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.relay.programs import assert_same, assert_table, compiled, type_error
 
+from tests.relay.programs import assert_same, assert_table, compiled, type_error
 from vmkit import relay
 from vmkit.relay import var
 
@@ -43,9 +43,12 @@ def test_reductions_agree_with_numpy(dim: Any) -> None:
     table["unbiased std"] = relay.std(x, 1, unbiased=True), lambda x, b, i: x.std(1, ddof=1)
     table["logsumexp"] = relay.logsumexp(x, 1), lambda x, b, i: np.log(np.exp(x).sum(1))
     table["mean_variance"] = relay.mean_variance(x, 1), lambda x, b, i: (x.mean(1), x.var(1))
-    table["mean_std"] = relay.mean_std(x, 1, True), lambda x, b, i: (
-        x.mean(1, keepdims=True),
-        x.std(1, keepdims=True),
+    table["mean_std"] = (
+        relay.mean_std(x, 1, True),
+        lambda x, b, i: (
+            x.mean(1, keepdims=True),
+            x.std(1, keepdims=True),
+        ),
     )
     sizes = [5] if isinstance(x.type_annotation.shape[0], int) else [5, 2, 3]
     assert_table([x, b, i], table, *[(A[:n], B[:n], I[:n]) for n in sizes])
@@ -53,7 +56,9 @@ def test_reductions_agree_with_numpy(dim: Any) -> None:
 
 def test_reduction_of_nothing_gives_the_neutral_element() -> None:
     x = var("x", shape=(relay.Any(), 2))
-    total, product, mean = compiled([x], relay.sum(x, 0), relay.prod(x, 0), relay.sum(x, 1))(np.zeros((0, 2), "float32"))
+    total, product, mean = compiled([x], relay.sum(x, 0), relay.prod(x, 0), relay.sum(x, 1))(
+        np.zeros((0, 2), "float32")
+    )
     assert_same((total, product), (np.zeros(2, "float32"), np.ones(2, "float32")))
     assert mean.shape == (0,)
 

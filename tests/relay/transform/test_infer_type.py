@@ -138,7 +138,7 @@ def test_an_argument_of_the_wrong_type_names_the_function_and_the_position() -> 
 
 
 def test_an_unknown_attribute_suggests_the_known_one() -> None:
-    with pytest.raises(TypeCheckError, match="needs a value|unexpected keyword|missing a required"):
+    with pytest.raises(TypeCheckError, match=r"needs a value|unexpected keyword|missing a required"):
         relay.clip(relay.var("x", shape=(2,)), a_mim=0.0, a_max=1.0)
 
 

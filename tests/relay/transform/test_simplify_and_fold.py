@@ -34,7 +34,9 @@ def test_batch_norm_becomes_one_product_and_one_sum(attrs: dict) -> None:
     result = vmkit.VirtualMachine(vmkit.compile(mod, target="llvm")).run(x).numpy()
     column = [v.reshape(3, 1, 1) for v in (gamma, beta, mean, var)]
     expected = (x - column[2]) / np.sqrt(column[3] + attrs.get("epsilon", 1e-5))
-    expected = expected * (column[0] if attrs.get("scale", True) else 1) + (column[1] if attrs.get("center", True) else 0)
+    expected = expected * (column[0] if attrs.get("scale", True) else 1) + (
+        column[1] if attrs.get("center", True) else 0
+    )
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 

@@ -45,9 +45,7 @@ def _pool(
     return _without_idle_windows(ctx, x, pooled, steps, padding) if attributes.get("ceil_mode") else pooled
 
 
-def _without_idle_windows(
-    ctx: Context, x: Expr, pooled: Expr, strides: Sequence[int], padding: Sequence[Any]
-) -> Expr:
+def _without_idle_windows(ctx: Context, x: Expr, pooled: Expr, strides: Sequence[int], padding: Sequence[Any]) -> Expr:
     """Return the pool without windows that start behind the input and its padding in front: ONNX leaves them out."""
     begin, end, axes = [], [], []
     for axis, (extent, stride) in enumerate(zip(ctx.shape(x)[2:], strides, strict=True)):

@@ -75,9 +75,7 @@ def _scaled(ctx: Context, x: Expr, scales: Sequence[float]) -> list[Dim]:
         elif scale > 0 and float(1 / scale).is_integer():
             result.append(dims.floordiv(extent, round(1 / scale)))
         else:
-            ctx.fail(
-                f"the size {extent}, not known at import, is scaled by {scale}, neither whole nor 1 by a whole"
-            )
+            ctx.fail(f"the size {extent}, not known at import, is scaled by {scale}, neither whole nor 1 by a whole")
     return result
 
 

@@ -45,8 +45,8 @@ def post_order(expr: Any, stop: Container[Any] = ()) -> Iterator[Any]:
 _REBUILD: dict[type, Callable[[Any, list[Any]], Any]] = {
     Call: lambda e, new: Call(new[0], new[1:], e.attrs, list(e.type_args), e.span),
     Function: lambda e, new: Function(new[:-1], new[-1], e.ret_type, list(e.type_params), e.attrs, e.span),
-    If: lambda e, new: If(*new, e.span),
-    Let: lambda e, new: Let(*new, e.span),
+    If: lambda e, new: If(new[0], new[1], new[2], e.span),
+    Let: lambda e, new: Let(new[0], new[1], new[2], e.span),
     Tuple: lambda e, new: Tuple(new, e.span),
     TupleGetItem: lambda e, new: TupleGetItem(new[0], e.index, e.span),
 }

@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from tvm.ir import GlobalVar, Op
 
 from ...errors import CompileError, VMKitError
-from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem
+from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 from ..ir.types import type_text
 from ..op.registry import OpEntry, entry
 from .checks import RuntimeChecks
@@ -30,16 +30,21 @@ class Lowered:
         Relax functions and TIR kernels.
     messages : dict
         The text of every run-time check, by its number.
+    names : dict
+        The name of each function in the executable, by its Relay name; they differ where that holds a dot.
     """
 
     module: tvm.IRModule
     messages: dict[str, str]
+    names: dict[str, str]
 
 
 def lower_module(mod: tvm.IRModule) -> Lowered:
     """Return the Relax form of a module whose types have been inferred."""
     lowering = _ModuleLowering(mod)
-    return Lowered(lowering.run(), lowering.checks.messages)
+    module = lowering.run()
+    names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
+    return Lowered(module, lowering.checks.messages, names)
 
 
 class _ModuleLowering:
@@ -70,7 +75,8 @@ class _ModuleLowering:
         return self.builder.add_func(empty.with_attr("global_symbol", gvar.name_hint), gvar.name_hint)
 
     def define(self, gvar: GlobalVar, function: relax.Function) -> None:
-        self.builder.update_func(self.lowered[gvar], function.with_attr("global_symbol", gvar.name_hint))
+        lowered = self.lowered[gvar]
+        self.builder.update_func(lowered, function.with_attr("global_symbol", lowered.name_hint))
 
 
 def _params(function: Function, symbols: dict[Any, tirx.Var]) -> list[relax.Var]:
@@ -153,7 +159,7 @@ class _FunctionLowering:
         return relax.SeqExpr([block], value)
 
     def visit_function_value(self, function: Function) -> Value:
-        raise CompileError("a function is used as a value here; only calls of global functions can be compiled")
+        raise CompileError("a function is used as a value: functions as values are not compiled, only calls")
 
     def visit_call(self, call: Call) -> Value:
         args = [self.visit(a) for a in call.args]
@@ -161,7 +167,8 @@ class _FunctionLowering:
             return self.call_operator(entry(call.op), call, args)
         if isinstance(call.op, GlobalVar):
             return self.call_global(call.op, call, args)
-        raise CompileError(f"the callee {call.op} is no operator and no global function")
+        name = f"%{call.op.name_hint}" if isinstance(call.op, Var) else type(call.op).__name__
+        raise CompileError(f"{name} is called, a function that is no global one: functions as values are not compiled")
 
     def call_global(self, gvar: GlobalVar, call: Call, args: list[Value]) -> Value:
         operands = [self.context.materialize(a) for a in args]
@@ -183,5 +190,6 @@ class _FunctionLowering:
     def lower_operator(self, made: OpEntry, call: Call, args: list[Value]) -> Value:
         if made.lower is not None:
             return made.lower(self.context, call.attrs, *args)
-        assert made.compute is not None
-        return self.context.te(lambda *tensors: made.compute(call.attrs, *tensors), *args)
+        compute = made.compute
+        assert compute is not None
+        return self.context.te(lambda *tensors: compute(call.attrs, *tensors), *args)

@@ -22,7 +22,20 @@ from ...errors import TypeCheckError, suggest
 from ..ir.expr import Constant
 from ..ir.types import Any as AnyDim
 
-__all__ = ["Attrs", "Bool", "ConstantValue", "DType", "Dim", "Dims", "Float", "Int", "Ints", "Nested", "Str", "attrs_node"]
+__all__ = [
+    "Attrs",
+    "Bool",
+    "ConstantValue",
+    "DType",
+    "Dim",
+    "Dims",
+    "Float",
+    "Int",
+    "Ints",
+    "Nested",
+    "Str",
+    "attrs_node",
+]
 
 # The kinds that a field may be declared with; "| None" makes a field optional.
 Int = int

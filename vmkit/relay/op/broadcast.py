@@ -13,7 +13,14 @@ from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import require_tensor
 from .registry import OpPattern, operator
 
-__all__ = ["broadcast_dim", "broadcast_index", "broadcast_lowering", "broadcast_result", "broadcast_shapes", "pad_shapes"]
+__all__ = [
+    "broadcast_dim",
+    "broadcast_index",
+    "broadcast_lowering",
+    "broadcast_result",
+    "broadcast_shapes",
+    "pad_shapes",
+]
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
@@ -52,8 +59,10 @@ def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax
 
         return te.compute([dims.as_expr(d) for d in whole], element, name="broadcast")
 
-    same = all(all(dims.equal(a, b) for a, b in zip(p, result, strict=True)) for p in padded)
-    pattern = OpPattern.ELEMWISE if same else OpPattern.BROADCAST
+    # To fusion, an operator that maps the elements of one whole operand is elementwise whatever else it reads; as a
+    # broadcast it would not join the convolution or product before it.
+    whole = any(all(dims.equal(a, b) for a, b in zip(p, result, strict=True)) for p in padded)
+    pattern = OpPattern.ELEMWISE if whole else OpPattern.BROADCAST
     return context.te(compute, list(values), padded, result, pattern=pattern)
 
 
@@ -134,7 +143,9 @@ def _only(*kinds: str) -> Callable[..., Type]:
     return relation
 
 
-def _binary(name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: int = 1, relation: Any = _broadcast_relation) -> None:
+def _binary(
+    name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: int = 1, relation: Any = _broadcast_relation
+) -> None:
     body = {
         "__doc__": doc + " The inputs are broadcast.",
         "relation": staticmethod(relation),
@@ -209,7 +220,9 @@ _binary("not_equal", _differ, "Whether the elements differ.", level=4, relation=
 _binary("less", lambda a, b: a < b, "Whether lhs is less.", level=4, relation=_comparison_relation)
 _binary("less_equal", lambda a, b: a <= b, "Whether lhs is less or equal.", level=4, relation=_comparison_relation)
 _binary("greater", lambda a, b: a > b, "Whether lhs is greater.", level=4, relation=_comparison_relation)
-_binary("greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation)
+_binary(
+    "greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation
+)
 
 
 @operator("where", "condition", "x", "y", level=4, pattern=OpPattern.BROADCAST)
@@ -224,4 +237,10 @@ class Where:
 
     @staticmethod
     def lower(context: Any, attrs: Any, condition: relax.Expr, x: relax.Expr, y: relax.Expr) -> Any:
-        return broadcast_lowering(context, lambda c, a, b: tirx.Select(c != 0, a, b) if str(c.ty.dtype) != "bool" else tirx.Select(c, a, b), condition, x, y)
+        return broadcast_lowering(
+            context,
+            lambda c, a, b: tirx.Select(c != 0, a, b) if str(c.ty.dtype) != "bool" else tirx.Select(c, a, b),
+            condition,
+            x,
+            y,
+        )

@@ -250,7 +250,9 @@ class OneHotAttrs(Attrs):
     dtype: DType = ""
 
 
-@operator("one_hot", "indices", "on_value", "off_value", attrs=OneHotAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "one_hot", "indices", "on_value", "off_value", attrs=OneHotAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
 class OneHot:
     """on_value where the position along a new axis equals the index, else off_value."""
 
@@ -300,7 +302,16 @@ def _one_hot(context: Any, attrs: OneHotAttrs, depth: Dim, indices: relax.Expr, 
     return indexed(context, _with_axis(attrs.axis, shape, depth), element, indices, *values)
 
 
-@operator("dyn.one_hot", "indices", "on_value", "off_value", "depth", attrs=OneHotAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "dyn.one_hot",
+    "indices",
+    "on_value",
+    "off_value",
+    "depth",
+    attrs=OneHotAttrs,
+    level=10,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+)
 class DynOneHot:
     """one_hot with a depth that is read at run time."""
 
@@ -313,6 +324,6 @@ class DynOneHot:
 
     @staticmethod
     def lower(context: Any, attrs: OneHotAttrs, *values: relax.Expr) -> Any:
-        *values, depth = values
+        *tensors, depth = values
         vector = context.emit(relax.op.reshape(depth, relax.ShapeExpr([1])))
-        return _one_hot(context, attrs, read_shape(context, vector)[0], *values)
+        return _one_hot(context, attrs, read_shape(context, vector)[0], *tensors)

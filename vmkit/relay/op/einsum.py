@@ -99,7 +99,10 @@ class Einsum:
                 if extents.get(label, 1) == 1 or (isinstance(dim, int) and dim != 1):
                     extents[label] = dim
         ones = [
-            [isinstance(d, int) and d == 1 and not dims.equal(extents[label], 1) for label, d in zip(ls, s, strict=True)]
+            [
+                isinstance(d, int) and d == 1 and not dims.equal(extents[label], 1)
+                for label, d in zip(ls, s, strict=True)
+            ]
             for ls, s in zip(operands, shapes, strict=True)
         ]
         for labels, shape, broadcast in zip(operands, shapes, ones, strict=True):

@@ -32,14 +32,16 @@ def _to_bool(attrs: Any, data: Type) -> Type:
     return TensorType(list(require_tensor(data).shape), "bool")
 
 
-def _unary(name: str, compute: Callable[[te.Tensor], te.Tensor], doc: str, *, level: int = 1, relation: Any = _same) -> None:
+def _unary(
+    name: str, compute: Callable[[te.Tensor], te.Tensor], doc: str, *, level: int = 1, relation: Any = _same
+) -> None:
     body = {"__doc__": doc, "relation": staticmethod(relation), "compute": staticmethod(lambda attrs, x: compute(x))}
     operator(name, "data", level=level, pattern=OpPattern.ELEMWISE)(type(name, (), body))
 
 
-def _erf(x: te.Tensor) -> te.Tensor:
-    # LLVM has no error function of 16 bits.
-    return topi.cast(topi.erf(topi.cast(x, "float32")), x.dtype) if str(x.dtype) == "float16" else topi.erf(x)
+def _wide(compute: Callable[[te.Tensor], te.Tensor]) -> Callable[[te.Tensor], te.Tensor]:
+    """Return a function that is computed in float32 for float16: LLVM and libm have none of 16 bits."""
+    return lambda x: topi.cast(compute(topi.cast(x, "float32")), x.dtype) if str(x.dtype) == "float16" else compute(x)
 
 
 def _round_half_away(x: te.Tensor) -> te.Tensor:
@@ -51,18 +53,18 @@ def _round_half_away(x: te.Tensor) -> te.Tensor:
 
 
 _unary("abs", topi.abs, "Absolute value.", level=3)
-_unary("acos", topi.acos, "Inverse cosine.")
-_unary("acosh", topi.acosh, "Inverse hyperbolic cosine.")
-_unary("asin", topi.asin, "Inverse sine.")
-_unary("asinh", topi.asinh, "Inverse hyperbolic sine.")
-_unary("atan", topi.atan, "Inverse tangent.")
-_unary("atanh", topi.atanh, "Inverse hyperbolic tangent.")
+_unary("acos", _wide(topi.acos), "Inverse cosine.")
+_unary("acosh", _wide(topi.acosh), "Inverse hyperbolic cosine.")
+_unary("asin", _wide(topi.asin), "Inverse sine.")
+_unary("asinh", _wide(topi.asinh), "Inverse hyperbolic sine.")
+_unary("atan", _wide(topi.atan), "Inverse tangent.")
+_unary("atanh", _wide(topi.atanh), "Inverse hyperbolic tangent.")
 _unary("bitwise_not", topi.bitwise_not, "Bitwise complement.", level=4)
 _unary("ceil", topi.ceil, "Round up.", level=3)
 _unary("copy", topi.identity, "A copy of the input.", level=3)
 _unary("cos", topi.cos, "Cosine.")
-_unary("cosh", topi.cosh, "Hyperbolic cosine.")
-_unary("erf", _erf, "Gauss error function.")
+_unary("cosh", _wide(topi.cosh), "Hyperbolic cosine.")
+_unary("erf", _wide(topi.erf), "Gauss error function.")
 _unary("exp", topi.exp, "Exponential.")
 _unary("floor", topi.floor, "Round down.", level=3)
 _unary("isfinite", topi.isfinite, "Whether each element is finite.", level=3, relation=_to_bool)
@@ -78,7 +80,7 @@ _unary("rsqrt", topi.rsqrt, "Reciprocal of the square root.")
 _unary("sigmoid", topi.sigmoid, "Logistic function.")
 _unary("sign", topi.sign, "Sign.", level=3)
 _unary("sin", topi.sin, "Sine.")
-_unary("sinh", topi.sinh, "Hyperbolic sine.")
+_unary("sinh", _wide(topi.sinh), "Hyperbolic sine.")
 _unary("sqrt", topi.sqrt, "Square root.")
 _unary("tan", topi.tan, "Tangent.")
 _unary("tanh", topi.tanh, "Hyperbolic tangent.")
@@ -118,7 +120,9 @@ class Reinterpret:
     def relation(attrs: CastAttrs, data: Type) -> Type:
         result = Cast.relation(attrs, data)
         if _bits(require_tensor(data).dtype) != _bits(attrs.dtype):
-            raise TypeCheckError(f"{data.dtype} and {attrs.dtype} differ in width; reinterpret keeps the bits as they are")
+            raise TypeCheckError(
+                f"{data.dtype} and {attrs.dtype} differ in width; reinterpret keeps the bits as they are"
+            )
         return result
 
     @staticmethod

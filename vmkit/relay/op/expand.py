@@ -27,8 +27,7 @@ def require_fits(small: list[Dim], large: list[Dim], message: str) -> None:
     """Raise TypeCheckError unless a shape can be broadcast to another."""
     skip = len(large) - len(small)
     fits = skip >= 0 and all(
-        dims.equal(a, 1) is not False or dims.equal(a, b) is not False
-        for a, b in zip(small, large[skip:], strict=True)
+        dims.equal(a, 1) is not False or dims.equal(a, b) is not False for a, b in zip(small, large[skip:], strict=True)
     )
     if not fits:
         raise TypeCheckError(message)
@@ -82,7 +81,7 @@ class BroadcastTo:
 
     @staticmethod
     def lower(context: Any, attrs: InitOpAttrs, data: relax.Expr) -> Any:
-        own, asked = context.shape(data), list(attrs.shape)
+        own, asked = context.shape(data), list(attrs.shape or ())
         skip = len(asked) - len(own)
         # An unknown dimension of the shape is the input's own.
         known = [own[k - skip] if dims.is_any(d) and k >= skip else d for k, d in enumerate(asked)]

@@ -1,4 +1,4 @@
-"""Operators whose results depend on the values of the data: the positions that hold something, the distinct elements."""
+"""Operators whose results depend on the values of the data: where something is, and the distinct elements."""
 
 from __future__ import annotations
 

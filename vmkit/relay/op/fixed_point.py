@@ -94,7 +94,9 @@ class FixedPointMultiplyPerAxis:
         axes = resolve_axes(attrs.axes, len(shape), "axes")
         for value in given:
             for k, (axis, have) in enumerate(zip(axes, context.shape(value), strict=True)):
-                message = f"fixed_point_multiply_per_axis: dimension {k} of a factor is {{actual}}, expected {{expected}}"
+                message = (
+                    f"fixed_point_multiply_per_axis: dimension {k} of a factor is {{actual}}, expected {{expected}}"
+                )
                 context.require_equal(have, shape[axis], message)
 
         def element(i: Any, x: te.Tensor, m: te.Tensor, lshift: te.Tensor, rshift: te.Tensor) -> Any:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvm import relax, te, tirx, topi
+from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.expr import Constant, Expr, const
 from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, Type
-from .attrs import Attrs, Bool, Dim, Dims, DType, Float, Int, Ints, Nested, Str, attrs_node
+from .attrs import Attrs, Dim, Dims, DType, Float, Int, Nested, Str, attrs_node
 from .create import read_shape
 from .elementwise import require_tensor
-from .interpolate import Interpolation, interpolated, require_pixels, resized
+from .interpolate import Interpolation, interpolated, require_pixels, resized, resized_axis, wide_type
 from .kernel import inside
 from .nn.layout import SPATIAL, ordered, require_layout, require_rank
 from .nn.pooling import pool_axes
-from .nn.window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
 from .registry import OpPattern, entry, operator
 
 __all__: list[str] = []
@@ -108,7 +107,7 @@ def _resize(context: Any, attrs: Any, rank: int, data: relax.Expr, target: Seque
     axes = pool_axes(attrs.layout, rank, TensorType(context.shape(data), str(data.ty.dtype)))
     require_pixels(context, ordered(context.shape(data), axes, SPATIAL[rank]), target)
     how = Interpolation.of(attrs)
-    wide = "float64" if str(data.ty.dtype) == "float64" else "float32"
+    wide = wide_type(str(data.ty.dtype))
     tensors = [] if isinstance(region, list) else [region]
 
     def compute(x: te.Tensor, sizes: list[Any], roi: list[te.Tensor]) -> te.Tensor:
@@ -304,186 +303,23 @@ def _crop(
     how = Interpolation(method, "tf_crop_and_resize", "round", extrapolation=attrs.extrapolation_value)
     batch, channels, *sizes = ordered(data.shape, attrs.layout, "NCHW")
     dtype = str(data.dtype)
-    wide = "float64" if dtype == "float64" else "float32"
+    wide = wide_type(dtype)
+
+    def region(axis: int) -> Callable[..., tuple[Any, Any]]:
+        return lambda box: (boxes(box, axis).astype(wide), boxes(box, axis + 2).astype(wide))
+
+    count = boxes.shape[0]
+    resizings = [resized_axis(how, sizes[a], target[a], wide, region(a), [count]) for a in range(2)]
 
     def element(*index: Any) -> Any:
         box, c, y, x = ordered(index, attrs.layout, "NCHW")
         image = inside(box_indices(box).astype("int64"), batch)
-        corners = [boxes(box, i).astype(wide) for i in range(4)]
-        regions = [(corners[0], corners[2]), (corners[1], corners[3])]
 
         def read(positions: list[Any]) -> Any:
             return data(*ordered([image, c, *positions], "NCHW", attrs.layout))
 
-        return interpolated(how, read, [y, x], sizes, target, regions, dtype, attrs.out_dtype or dtype)
+        places = [(resizings[0], [box, y]), (resizings[1], [box, x])]
+        return interpolated(how, read, places, wide, attrs.out_dtype or dtype)
 
-    shape = ordered([boxes.shape[0], channels, *target], "NCHW", attrs.layout)
+    shape = ordered([count, channels, *target], "NCHW", attrs.layout)
     return te.compute(shape, element, name="crop_and_resize")
-
-
-@attrs_node("relay.attrs.GridSampleAttrs")
-class GridSampleAttrs(Attrs):
-    """Attributes of image.grid_sample."""
-
-    method: Str = "bilinear"
-    layout: Str = "NCHW"
-    padding_mode: Str = "zeros"
-    align_corners: Bool = True
-
-
-@operator("image.grid_sample", "data", "grid", attrs=GridSampleAttrs, level=5, pattern=OpPattern.INJECTIVE)
-class GridSample:
-    """Images (or volumes) read at the points of a grid of coordinates from -1 to 1.
-
-    The grid is (batch, 2, height, width) with x first, or (batch, 3, depth, height, width).
-    """
-
-    @staticmethod
-    def relation(attrs: GridSampleAttrs, data: Type, grid: Type) -> Type:
-        source, points = require_tensor(data, "data"), require_tensor(grid, "grid")
-        if attrs.layout not in ("NCHW", "NCDHW"):
-            raise TypeCheckError(f"layout must be NCHW or NCDHW, not {attrs.layout!r}")
-        rank = len(attrs.layout) - 2
-        methods = ("nearest", "bilinear", "bicubic")[: 5 - rank]
-        if attrs.method not in methods:
-            raise TypeCheckError(f"method must be one of {', '.join(methods)} for {attrs.layout}, not {attrs.method!r}")
-        if attrs.padding_mode not in ("zeros", "border", "reflection"):
-            raise TypeCheckError(f"padding_mode must be zeros, border or reflection, not {attrs.padding_mode!r}")
-        require_rank(source, rank + 2, "data")
-        require_rank(points, rank + 2, "grid")
-        if dims.equal(points.shape[1], rank) is False:
-            raise TypeCheckError(f"grid must have {rank} coordinates in dimension 1, not {points.shape[1]}")
-        if dims.equal(source.shape[0], points.shape[0]) is False:
-            raise TypeCheckError(f"the batches differ: {source.shape[0]} of data and {points.shape[0]} of grid")
-        return TensorType([*source.shape[:2], *points.shape[2:]], source.dtype)
-
-    @staticmethod
-    def lower(context: Any, attrs: GridSampleAttrs, data: relax.Expr, grid: relax.Expr) -> Any:
-        images, points = context.shape(data), context.shape(grid)
-        name = context.current.name
-        context.require_equal(
-            points[1], len(images) - 2, f"{name}: grid must have {{expected}} coordinates, not {{actual}}"
-        )
-        context.require_equal(
-            points[0], images[0], f"{name}: the batches differ: {{expected}} of data and {{actual}} of grid"
-        )
-        require_pixels(context, images[2:], points[2:])
-        options = (attrs.method, attrs.layout, attrs.padding_mode, attrs.align_corners)
-        return context.te(lambda x, g: topi.image.grid_sample(x, g, *options), data, grid)
-
-
-@attrs_node("relay.attrs.AffineGridAttrs")
-class AffineGridAttrs(Attrs):
-    """Attributes of image.affine_grid."""
-
-    target_shape: Ints
-
-
-@operator("image.affine_grid", "data", attrs=AffineGridAttrs, level=5, pattern=OpPattern.INJECTIVE)
-class AffineGrid:
-    """The grid that affine matrices (batch, 2, 3) make of the points of an image of target_shape, for grid_sample."""
-
-    @staticmethod
-    def build(data: Expr, target_shape: Any = None) -> Expr:
-        return entry("image.affine_grid").call(data, target_shape=target_shape)
-
-    @staticmethod
-    def relation(attrs: AffineGridAttrs, data: Type) -> Type:
-        source, shape = require_tensor(data, "data"), list(attrs.target_shape)
-        require_rank(source, 3, "data")
-        if len(shape) != 2 or any(s < 2 for s in shape):
-            raise TypeCheckError(f"target_shape must hold a height and a width, each 2 or more, not {shape}")
-        if dims.equal(source.shape[1], 2) is False or dims.equal(source.shape[2], 3) is False:
-            raise TypeCheckError(f"data must hold matrices of 2 by 3, not {source}")
-        return TensorType([source.shape[0], 2, *shape], source.dtype)
-
-    @staticmethod
-    def lower(context: Any, attrs: AffineGridAttrs, data: relax.Expr) -> Any:
-        for actual, expected in zip(context.shape(data)[1:], (2, 3), strict=True):
-            context.require_equal(actual, expected, "image.affine_grid: data must hold matrices of 2 by 3")
-        return context.te(lambda x: topi.image.affine_grid(x, [int(s) for s in attrs.target_shape]), data)
-
-
-@attrs_node("relay.attrs.Dilation2DAttrs")
-class Dilation2DAttrs(Attrs):
-    """Attributes of image.dilation2d."""
-
-    strides: Ints = (1, 1)
-    padding: Ints = (0, 0)
-    dilations: Ints = (1, 1)
-    data_layout: Str = "NCHW"
-    kernel_layout: Str = "IHW"
-    out_dtype: DType = ""
-
-
-def _dilation_numbers(attrs: Dilation2DAttrs) -> tuple[list[int], list[int], list[int]]:
-    return (
-        positive(attrs.strides, 2, "strides"),
-        positive(attrs.dilations, 2, "dilations"),
-        padding_of(attrs.padding, 2),
-    )
-
-
-@operator("image.dilation2d", "data", "weight", attrs=Dilation2DAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
-class Dilation2D:
-    """Greyscale dilation: the largest sum of an element and the weight in each window; padding counts as 0."""
-
-    build = staticmethod(
-        window_builder(
-            "image.dilation2d",
-            ("data", "weight"),
-            2,
-            keep_padding=True,
-            strides=(1, 1),
-            padding=(0, 0),
-            dilations=(1, 1),
-            data_layout="NCHW",
-            kernel_layout="IHW",
-            out_dtype="",
-        )
-    )
-
-    @staticmethod
-    def relation(attrs: Dilation2DAttrs, data: Type, weight: Type) -> Type:
-        source, filters = require_tensor(data, "data"), require_tensor(weight, "weight")
-        axes = require_layout(attrs.data_layout, "NCHW", "data_layout")
-        kernel_axes = require_layout(attrs.kernel_layout, "IHW", "kernel_layout")
-        require_rank(source, 4, "data")
-        require_rank(filters, 3, "weight")
-        n, c, *sizes = ordered(source.shape, axes, "NCHW")
-        inputs, *kernel = ordered(filters.shape, kernel_axes, "IHW")
-        if dims.equal(c, inputs) is False:
-            raise TypeCheckError(f"the data has {c} channels, but the weight {inputs}")
-        strides, dilations, padding = _dilation_numbers(attrs)
-        windows = [extent(k, d) for k, d in zip(kernel, dilations, strict=True)]
-        made = [n, c, *fitted(sizes, padding, windows, strides)]
-        return TensorType(ordered(made, "NCHW", axes), attrs.out_dtype or source.dtype)
-
-    @staticmethod
-    def lower(context: Any, attrs: Dilation2DAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
-        _, c, *sizes = ordered(context.shape(data), attrs.data_layout, "NCHW")
-        inputs, *kernel = ordered(context.shape(weight), attrs.kernel_layout, "IHW")
-        context.require_equal(c, inputs, "image.dilation2d: the data has {actual} channels, but the weight {expected}")
-        _, dilations, padding = _dilation_numbers(attrs)
-        require_fits(context, sizes, padding, [extent(k, d) for k, d in zip(kernel, dilations, strict=True)])
-        return context.te(lambda x, w: _dilate(attrs, x, w), data, weight)
-
-
-def _dilate(attrs: Dilation2DAttrs, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
-    axes, kernel_axes = attrs.data_layout, attrs.kernel_layout
-    strides, dilations, padding = _dilation_numbers(attrs)
-    n, c, *sizes = ordered([dims.simplify(d) for d in data.shape], axes, "NCHW")
-    _, *kernel = ordered([dims.simplify(d) for d in weight.shape], kernel_axes, "IHW")
-    windows = [extent(k, d) for k, d in zip(kernel, dilations, strict=True)]
-    padded = pad_spatial(data, axes, "HW", padding, 0)
-    ry, rx = te.reduce_axis((0, kernel[0]), name="ry"), te.reduce_axis((0, kernel[1]), name="rx")
-    dtype = attrs.out_dtype or str(data.dtype)
-
-    def element(*index: Any) -> Any:
-        i, channel, y, x = ordered(index, axes, "NCHW")
-        at = [i, channel, y * strides[0] + ry * dilations[0], x * strides[1] + rx * dilations[1]]
-        value, raised = padded(*ordered(at, "NCHW", axes)), weight(*ordered([channel, ry, rx], "IHW", kernel_axes))
-        return te.max(value.astype(dtype) + raised.astype(dtype), axis=[ry, rx])
-
-    shape = ordered([n, c, *fitted(sizes, padding, windows, strides)], "NCHW", axes)
-    return te.compute([dims.as_expr(d) for d in shape], element, name="dilation2d")

@@ -69,7 +69,8 @@ class Take:
         batch = attrs.batch_dims + len(indices) if attrs.batch_dims < 0 else attrs.batch_dims
         if not 0 <= batch <= min(axis, len(indices)):
             raise TypeCheckError(
-                f"batch_dims is {attrs.batch_dims}; it can be at most axis, {axis}, and the rank of indices, {len(indices)}"
+                f"batch_dims is {attrs.batch_dims}; "
+                f"it can be at most axis, {axis}, and the rank of indices, {len(indices)}"
             )
         for k in range(batch):
             if dims.equal(shape[k], indices[k]) is False:
@@ -213,7 +214,10 @@ class GatherND:
 
 @operator("adv_index", "inputs", level=3, pattern=OpPattern.INJECTIVE)
 class AdvIndex:
-    """numpy's ``data[indices]`` of a tuple (data, index, ...): the indices are broadcast; negative ones count from the end."""
+    """numpy's ``data[indices]`` of a tuple (data, index, ...).
+
+    The indices are broadcast; negative ones count from the end.
+    """
 
     build = staticmethod(lambda inputs: entry("adv_index").call(as_tuple(inputs)))
 

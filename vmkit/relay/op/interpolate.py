@@ -1,9 +1,15 @@
-"""Resizing by interpolation: where a pixel of the result lies in the source, and which source pixels it mixes."""
+"""Resizing by interpolation: where a pixel of the result lies in the source, and which source pixels it mixes.
+
+Where a pixel lies, and the weights of the pixels around it, are stages of their own: they are worked out once for a
+place on an axis, and not again for every pixel and channel.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from tvm import te, tirx
@@ -11,8 +17,19 @@ from tvm import te, tirx
 from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.types import Dim
+from .kernel import chosen
 
-__all__ = ["Interpolation", "interpolated", "require_pixels", "resized"]
+__all__ = [
+    "AxisTaps",
+    "Interpolation",
+    "cubic_weights",
+    "interpolated",
+    "mixed",
+    "require_pixels",
+    "resized",
+    "resized_axis",
+    "wide_type",
+]
 
 _METHODS = ("nearest_neighbor", "linear", "cubic")
 _MODES = (
@@ -112,35 +129,9 @@ class Interpolation:
             case _:
                 # "round" takes halves away from zero; below zero both end at the first pixel.
                 x = tirx.floor(x + half)
-        return x.astype("int32")
+        return x.astype("int64")
 
-    def taps(self, index: Any, size: Any, target: Any, region: tuple[Any, Any], wide: str) -> tuple[list[Any], Any]:
-        """Return the pixels of an axis that make up an index of the result, as (position, weight), and the coordinate.
-
-        The weight of the one pixel of "nearest_neighbor" is None.
-        """
-        ratio = self._whole_ratio(size, target)
-        if ratio is not None:
-            return [(tirx.floordiv(index, ratio), None)], None
-        x = self.source(index, size, target, region, wide)
-        if self.method == "nearest_neighbor":
-            return [(_inside(self.rounded(x), size), None)], x
-        floor = tirx.floor(x)
-        first, part = floor.astype("int32"), x - floor
-        if self.method == "linear":
-            return [(_inside(first, size), 1 - part), (_inside(first + 1, size), part)], x
-        weights = self._cubic_weights(part, wide)
-        if self.excludes_outside:
-            zero = tirx.const(0, wide)
-            weights = [
-                tirx.Select(tirx.all(first + (i - 1) >= 0, first + (i - 1) < size), w, zero)
-                for i, w in enumerate(weights)
-            ]
-            total = weights[0] + weights[1] + weights[2] + weights[3]
-            weights = [w / total for w in weights]
-        return [(_inside(first + (i - 1), size), w) for i, w in enumerate(weights)], x
-
-    def _whole_ratio(self, size: Any, target: Any) -> int | None:
+    def repeats(self, size: Any, target: Any) -> int | None:
         """Return by how much nearest pixels are repeated, where that is a whole number and no coordinate is needed."""
         if self.method != "nearest_neighbor" or self.mode != "asymmetric" or self.rounding not in ("", "floor"):
             return None
@@ -149,64 +140,185 @@ class Interpolation:
             return wanted // known if known and wanted % known == 0 and wanted >= known else None
         return next((k for k in range(1, 17) if dims.equal(dims.mul(known, k), wanted)), None)
 
-    def _cubic_weights(self, t: Any, wide: str) -> list[Any]:
-        a, one = tirx.const(self.alpha, wide), tirx.const(1, wide)
-        t2, t3 = t * t, t * t * t
-        return [
-            a * (t3 - 2 * t2 + t),
-            (a + 2) * t3 - (a + 3) * t2 + one,
-            -(a + 2) * t3 + (2 * a + 3) * t2 - a * t,
-            a * t2 - a * t3,
-        ]
+    def nearest(self, x: Any) -> list[tuple[Any, Any]]:
+        """Return the one pixel of "nearest_neighbor" at a coordinate; its weight is None."""
+        return [(self.rounded(x), None)]
+
+    def taps(self, x: Any, size: Any) -> list[tuple[Any, Any]]:
+        """Return the pixels around a coordinate of an axis as (position, weight); positions may lie outside."""
+        if self.method == "nearest_neighbor":
+            return self.nearest(x)
+        wide = str(x.ty.dtype)
+        floor = tirx.floor(x)
+        first, part = floor.astype("int64"), x - floor
+        if self.method == "linear":
+            return [(first, 1 - part), (first + 1, part)]
+        places = [first + (i - 1) for i in range(4)]
+        weights = cubic_weights(part, self.alpha)
+        if self.excludes_outside:
+            zero = tirx.const(0, wide)
+            weights = [tirx.Select(tirx.all(p >= 0, p < size), w, zero) for p, w in zip(places, weights, strict=True)]
+            total = weights[0] + weights[1] + weights[2] + weights[3]
+            weights = [w / total for w in weights]
+        return list(zip(places, weights, strict=True))
 
 
-def _inside(index: Any, size: Any) -> Any:
-    return tirx.max(tirx.min(index.astype("int64"), size - 1), 0)
+def cubic_weights(t: Any, alpha: float) -> list[Any]:
+    """Return the weights of the four pixels around a coordinate that lies `t` behind the second of them."""
+    wide = str(t.ty.dtype)
+    a, one = tirx.const(alpha, wide), tirx.const(1, wide)
+    t2, t3 = t * t, t * t * t
+    return [
+        a * (t3 - 2 * t2 + t),
+        (a + 2) * t3 - (a + 3) * t2 + one,
+        -(a + 2) * t3 + (2 * a + 3) * t2 - a * t,
+        a * t2 - a * t3,
+    ]
 
 
-def interpolated(
+@dataclass(frozen=True)
+class AxisTaps:
+    """The source pixels of an axis that make up places of the result, as stages of a kernel.
+
+    Attributes
+    ----------
+    count : int
+        The number of pixels for a place.
+    position : callable
+        ``position(index, tap)`` gives the position of a pixel as an int64.
+    weight : callable or None
+        ``weight(index, tap)`` gives its weight; None where there is but one pixel and it counts wholly.
+    """
+
+    count: int
+    position: Callable[[Sequence[Any], int], Any]
+    weight: Callable[[Sequence[Any], int], Any] | None
+
+    @classmethod
+    def around(cls, coordinate: te.Tensor, taps: Callable[[Any], list[tuple[Any, Any]]], placed: Any) -> AxisTaps:
+        """Return the pixels that `taps` gives around the coordinates of a tensor.
+
+        Parameters
+        ----------
+        coordinate : te.Tensor
+            The coordinate at each place.
+        taps : callable
+            Gives (position, weight) for a coordinate.
+        placed : callable
+            Gives the position that is read for one that may lie outside.
+        """
+        shape = list(coordinate.shape)
+        sample = taps(tirx.const(0, coordinate.dtype))
+        count = len(sample)
+
+        def position(*index: Any) -> Any:
+            return chosen(index[-1], [placed(p).astype("int64") for p, _ in taps(coordinate(*index[:-1]))])
+
+        positions = te.compute([*shape, count], position, name="positions")
+        if sample[0][1] is None:
+            return cls(count, lambda index, tap: positions(*index, tap), None)
+        weights = te.compute(
+            [*shape, count], lambda *i: chosen(i[-1], [w for _, w in taps(coordinate(*i[:-1]))]), name="weights"
+        )
+        return cls(count, lambda index, tap: positions(*index, tap), lambda index, tap: weights(*index, tap))
+
+
+def mixed(read: Callable[[list[Any]], Any], axes: Sequence[tuple[AxisTaps, Sequence[Any]]], wide: str) -> Any:
+    """Return the weighted sum of the source pixels that make up one pixel of a result.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(positions)`` gives the source pixel at positions on the spatial axes.
+    axes : sequence of (AxisTaps, index)
+        The pixels of each spatial axis, and the place among them.
+    wide : str
+        The data type of the sum.
+    """
+
+    def total(axis: int, positions: list[Any]) -> Any:
+        if axis == len(axes):
+            # A pixel that is only moved keeps its data type, and so its value.
+            return read(positions) if all(t.weight is None for t, _ in axes) else read(positions).astype(wide)
+        taps, index = axes[axis]
+        terms = []
+        for tap in range(taps.count):
+            term = total(axis + 1, [*positions, taps.position(index, tap)])
+            terms.append(term if taps.weight is None else term * taps.weight(index, tap))
+        return reduce(add, terms)
+
+    return total(0, [])
+
+
+@dataclass(frozen=True)
+class ResizedAxis:
+    """One spatial axis of a resize: its pixels, and whether a place lies outside of the source."""
+
+    taps: AxisTaps
+    outside: Callable[[Sequence[Any]], Any] | None
+
+
+def resized_axis(
     how: Interpolation,
-    read: Any,
-    indices: Sequence[Any],
-    sizes: Sequence[Any],
-    targets: Sequence[Any],
-    regions: Sequence[tuple[Any, Any]],
-    dtype: str,
-    out_dtype: str,
-) -> Any:
-    """Return one pixel of a result.
+    size: Any,
+    target: Any,
+    wide: str,
+    region: Callable[..., tuple[Any, Any]],
+    lead: Sequence[Any] = (),
+) -> ResizedAxis:
+    """Return an axis of a size resized to `target`.
 
     Parameters
     ----------
     how : Interpolation
         The way.
-    read : callable
-        ``read(positions)`` gives the source pixel at positions on the spatial axes.
-    indices, sizes, targets : sequence of expression
-        For each spatial axis the index, the size of the source and that of the result.
-    regions : sequence of (start, end)
-        For each spatial axis the region of interest.
-    dtype, out_dtype : str
-        The data types of the source and of the result.
+    size, target : expression
+        The sizes of the source and of the result.
+    wide : str
+        The data type of coordinates.
+    region : callable
+        Gives the start and the end of the region of interest for the indices of `lead`.
+    lead : sequence of expression
+        The extents of indices before that of the axis, on which the region depends.
     """
-    wide = "float64" if dtype == "float64" else "float32"
-    axes = [how.taps(*values, wide) for values in zip(indices, sizes, targets, regions, strict=True)]
+    ratio = how.repeats(size, target)
+    if ratio is not None:
+        return ResizedAxis(AxisTaps(1, lambda index, tap: tirx.floordiv(index[-1], ratio), None), None)
+    coordinate = te.compute(
+        [*lead, target], lambda *i: how.source(i[-1], size, target, region(*i[:-1]), wide), name="coordinates"
+    )
+    taps = AxisTaps.around(
+        coordinate,
+        lambda x: how.taps(x, size),
+        lambda p: tirx.max(tirx.min(p.astype("int64"), size - 1), 0),
+    )
+    if how.mode != "tf_crop_and_resize":
+        return ResizedAxis(taps, None)
 
-    def mixed(axis: int, positions: list[Any]) -> Any:
-        if axis == len(axes):
-            # A pixel that is only moved keeps its data type, and so its value.
-            return read(positions) if how.method == "nearest_neighbor" else read(positions).astype(wide)
-        terms = []
-        for position, weight in axes[axis][0]:
-            term = mixed(axis + 1, [*positions, position])
-            terms.append(term if weight is None else term * weight)
-        return sum(terms[1:], terms[0])
+    def outside(index: Sequence[Any]) -> Any:
+        return tirx.any(coordinate(*index) < 0, coordinate(*index) > (size - 1).astype(wide))
 
-    value = mixed(0, [])
-    if how.mode == "tf_crop_and_resize":
-        outside = [t for (_, x), size in zip(axes, sizes, strict=True) for t in (x < 0, x > (size - 1).astype(wide))]
+    return ResizedAxis(taps, outside)
+
+
+def interpolated(
+    how: Interpolation,
+    read: Callable[[list[Any]], Any],
+    axes: Sequence[tuple[ResizedAxis, Sequence[Any]]],
+    wide: str,
+    out_dtype: str,
+) -> Any:
+    """Return one pixel of a resize; see :func:`mixed`."""
+    value = mixed(read, [(axis.taps, index) for axis, index in axes], wide)
+    outside = [axis.outside(index) for axis, index in axes if axis.outside is not None]
+    if outside:
         value = tirx.Select(tirx.any(*outside), tirx.const(how.extrapolation, str(value.ty.dtype)), value)
     return value.astype(out_dtype)
+
+
+def wide_type(dtype: str) -> str:
+    """Return the data type in which pixels are mixed."""
+    return "float64" if dtype == "float64" else "float32"
 
 
 def resized(
@@ -218,25 +330,39 @@ def resized(
     regions: Sequence[tuple[Any, Any]],
     out_dtype: str,
 ) -> te.Tensor:
-    """Return a batch of images of other sizes, as one stage."""
-    made = dict(zip(spatial, target, strict=True))
-    places = [axes.index(a) for a in spatial]
+    """Return a batch of images of other sizes.
+
+    Parameters
+    ----------
+    how : Interpolation
+        The way.
+    data : te.Tensor
+        The images.
+    axes, spatial : str
+        The letters of all axes, and of the spatial ones.
+    target : sequence of expression
+        The size of each spatial axis of the result.
+    regions : sequence of (start, end)
+        The region of interest on each spatial axis.
+    out_dtype : str
+        The data type of the result; that of the data if empty.
+    """
+    dtype, made = str(data.dtype), dict(zip(spatial, target, strict=True))
+    wide = wide_type(dtype)
+    sizes = {letter: data.shape[axes.index(letter)] for letter in spatial}
+    resizings = [
+        resized_axis(how, sizes[a], made[a], wide, lambda r=r: r) for a, r in zip(spatial, regions, strict=True)
+    ]
 
     def element(*index: Any) -> Any:
-        def read(positions: list[Any]) -> Any:
-            at = dict(zip(spatial, positions, strict=True))
-            return data(*[at.get(a, i) for a, i in zip(axes, index, strict=True)])
+        at = dict(zip(axes, index, strict=True))
 
-        return interpolated(
-            how,
-            read,
-            [index[p] for p in places],
-            [data.shape[p] for p in places],
-            list(target),
-            regions,
-            str(data.dtype),
-            out_dtype or str(data.dtype),
-        )
+        def read(positions: list[Any]) -> Any:
+            source = at | dict(zip(spatial, positions, strict=True))
+            return data(*[source[a] for a in axes])
+
+        places = [(axis, [at[a]]) for axis, a in zip(resizings, spatial, strict=True)]
+        return interpolated(how, read, places, wide, out_dtype or dtype)
 
     shape = [dims.as_expr(made.get(a, d)) for a, d in zip(axes, data.shape, strict=True)]
     return te.compute(shape, element, name="resize")

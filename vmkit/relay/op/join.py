@@ -67,7 +67,8 @@ def _require_agreed(context: Any, shapes: Sequence[Sequence[Dim]], agreed: Seque
                 context.require_equal(
                     have,
                     want,
-                    f"{context.current.name}: dimension {position} is {{actual}} in one tensor and {{expected}} in another",
+                    f"{context.current.name}: dimension {position} is "
+                    "{actual} in one tensor and {expected} in another",
                 )
 
 
@@ -219,7 +220,9 @@ class Split:
         ranges = Split.ranges(attrs, shape[axis])
         begin, end = ranges[-1]
         if isinstance(attrs.indices_or_sections, int):
-            message = f"split: the extent {{expected}} of axis {axis} cannot be divided into {len(ranges)} equal sections"
+            message = (
+                f"split: the extent {{expected}} of axis {axis} cannot be divided into {len(ranges)} equal sections"
+            )
             context.require_equal(end, shape[axis], message)
         elif not isinstance(end, int):
             # A section cannot have a negative extent: the last cut is checked before any section is taken.

@@ -86,7 +86,9 @@ def loops(
         return te.extern(whole, operands, statement, dtype=dtypes, name=name or "loops")
 
     shapes = [list(s) for s, _ in results]
-    return context.te(compute, shapes, tensors, [a for a in args if isinstance(a, list)], pattern=OpPattern.OPAQUE, name=name)
+    return context.te(
+        compute, shapes, tensors, [a for a in args if isinstance(a, list)], pattern=OpPattern.OPAQUE, name=name
+    )
 
 
 @contextmanager

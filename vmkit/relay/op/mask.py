@@ -163,7 +163,9 @@ class MatrixSetDiag:
             k, longest = i[-1] - i[-2], diagonal.shape[-1]
             along = tirx.Select(k >= 0, i[-2], i[-1])
             length = tirx.min(rows + tirx.min(k, 0), columns - tirx.max(k, 0))
-            right = tirx.Select(k >= 0, const(int(attrs.super_diag_right_align)), const(int(attrs.sub_diag_right_align)))
+            right = tirx.Select(
+                k >= 0, const(int(attrs.super_diag_right_align)), const(int(attrs.sub_diag_right_align))
+            )
             at = along + right * (longest - length)
             row = [] if k1 == k2 else [k2 - k]
             return tirx.if_then_else(tirx.all(k >= k1, k <= k2), diagonal(*i[:-2], *row, at), data(*i))

@@ -36,7 +36,10 @@ class ExpandDimsAttrs(Attrs):
 
 @operator("expand_dims", "data", attrs=ExpandDimsAttrs, level=1, pattern=OpPattern.INJECTIVE)
 class ExpandDims:
-    """The input with num_newaxis dimensions of size 1 put in at axis. An axis that is an expression is read at run time."""
+    """The input with num_newaxis dimensions of size 1 put in at axis.
+
+    An axis that is an expression is read at run time.
+    """
 
     @staticmethod
     def build(data: Expr, axis: Any, num_newaxis: int = 1) -> Expr:
@@ -110,7 +113,10 @@ class SqueezeAttrs(Attrs):
 
 @operator("squeeze", "data", attrs=SqueezeAttrs, level=3, pattern=OpPattern.INJECTIVE)
 class Squeeze:
-    """The input without dimensions of size 1: those of axis, or all. An axis that is an expression is read at run time."""
+    """The input without dimensions of size 1: those of axis, or all.
+
+    An axis that is an expression is read at run time.
+    """
 
     @staticmethod
     def build(data: Expr, axis: Any = None) -> Expr:

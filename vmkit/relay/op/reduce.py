@@ -234,9 +234,7 @@ class Variance:
         with_mean: Expr | None = None,
     ) -> Call:
         mean = build("mean", data, axis, True, exclude) if with_mean is None else with_mean
-        return entry("variance").call(
-            data, mean, axis=axis, keepdims=keepdims, exclude=exclude, unbiased=unbiased
-        )
+        return entry("variance").call(data, mean, axis=axis, keepdims=keepdims, exclude=exclude, unbiased=unbiased)
 
     @staticmethod
     def relation(attrs: VarianceAttrs, data: Type, mean: Type) -> Type:
@@ -278,9 +276,7 @@ class Variance:
         return context.te(compute, data, mean)
 
 
-def std(
-    data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
-) -> Call:
+def std(data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False) -> Call:
     """Return the standard deviation over axes."""
     return build("sqrt", build("variance", data, axis, keepdims, exclude, unbiased))
 

@@ -78,13 +78,11 @@ class OpEntry:
         """Whether the number of inputs is not fixed."""
         return bool(self.inputs) and self.inputs[-1].startswith("*")
 
-    def call(self, *args: Any, attrs: Attrs | None = None, **values: Any) -> Call:
-        """Return a call of this operator with attributes from `attrs` or from keyword values."""
-        if attrs is None and self.attrs is not None:
-            attrs = self.attrs(**values)
-        elif values:
+    def call(self, *args: Any, **values: Any) -> Call:
+        """Return a call of this operator with attributes from keyword values."""
+        if self.attrs is None and values:
             raise TypeCheckError(f"{self.name} takes no attributes, got {', '.join(values)}")
-        return Call(self.op, args, attrs)
+        return Call(self.op, args, None if self.attrs is None else self.attrs(**values))
 
 
 REGISTRY: dict[str, OpEntry] = {}

@@ -73,5 +73,15 @@ def _scan(name: str, doc: str, combine: Callable[[Any, Any], Any], start: int) -
     operator(name, "data", attrs=ScanopAttrs, level=3, pattern=OpPattern.OPAQUE)(type(name, (), body))
 
 
-_scan("cumsum", "Running sum along axis, or over all elements; exclusive leaves the element itself out.", lambda a, b: a + b, 0)
-_scan("cumprod", "Running product along axis, or over all elements; exclusive leaves the element itself out.", lambda a, b: a * b, 1)
+_scan(
+    "cumsum",
+    "Running sum along axis, or over all elements; exclusive leaves the element itself out.",
+    lambda a, b: a + b,
+    0,
+)
+_scan(
+    "cumprod",
+    "Running product along axis, or over all elements; exclusive leaves the element itself out.",
+    lambda a, b: a * b,
+    1,
+)

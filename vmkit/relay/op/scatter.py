@@ -29,9 +29,11 @@ _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
     "add": lambda old, new: old + new,
     "mul": lambda old, new: old * new,
-    "mean": lambda old, new: (old + new) / 2
-    if str(old.ty.dtype).startswith(("float", "bfloat"))
-    else tirx.truncdiv(old + new, tirx.const(2, str(old.ty.dtype))),
+    "mean": lambda old, new: (
+        (old + new) / 2
+        if str(old.ty.dtype).startswith(("float", "bfloat"))
+        else tirx.truncdiv(old + new, tirx.const(2, str(old.ty.dtype)))
+    ),
     "min": lambda old, new: tirx.min(old, new),
     "max": lambda old, new: tirx.max(old, new),
 }
@@ -68,7 +70,9 @@ class ScatterElementsAttrs(Attrs):
     reduction: Str = "update"
 
 
-@operator("scatter_elements", "data", "indices", "updates", attrs=ScatterElementsAttrs, level=3, pattern=OpPattern.OPAQUE)
+@operator(
+    "scatter_elements", "data", "indices", "updates", attrs=ScatterElementsAttrs, level=3, pattern=OpPattern.OPAQUE
+)
 class ScatterElements:
     """The input with updates written: ``out[indices[i][j]][j] = updates[i][j]`` for axis 0, and so on.
 
@@ -120,7 +124,7 @@ class ScatterNDAttrs(Attrs):
 
 @operator("scatter_nd", "data", "indices", "updates", attrs=ScatterNDAttrs, level=3, pattern=OpPattern.OPAQUE)
 class ScatterND:
-    """The input with updates (elements or slices) written at positions; ``indices[k]`` holds those along dimension k."""
+    """The input with updates (elements or slices) written at positions; ``indices[k]`` are those of dimension k."""
 
     @staticmethod
     def expected(data: list[Dim], indices: list[Dim]) -> list[Dim]:
@@ -154,7 +158,7 @@ class ScatterND:
             (out,) = outputs
             _copy(out, data)
             with grid(list(updates.shape)) as i:
-                to = [_counted(indices[(const(k), *i[:outer])], data.shape[k]) for k in range(count)]
+                to = [_counted(indices[tuple([const(k), *i[:outer]])], data.shape[k]) for k in range(count)]
                 _write(out, [*to, *i[outer:]], updates[tuple(i)] if i else updates[()], attrs.mode)
 
         return loops(context, [(shape, str(values[0].ty.dtype))], body, *values)
@@ -194,7 +198,11 @@ def _dense(context: Any, shape: list[Dim], *values: relax.Expr) -> Any:
         with grid(list(out.shape)) as i:
             T.buffer_store(out, default[tuple([const(0)] * len(default.shape))].astype(str(given.dtype)), i)
         with grid(list(indices.shape)[:1]) as i:
-            to = [as_index(indices[(*i, const(k))]) for k in range(len(shape))] if len(indices.shape) == 2 else None
+            to = (
+                [as_index(indices[tuple([*i, const(k)])]) for k in range(len(shape))]
+                if len(indices.shape) == 2
+                else None
+            )
             _write(out, to or [as_index(indices[tuple(i)])], given[tuple(i[: len(given.shape)])])
 
     return loops(context, [(shape, str(values[1].ty.dtype))], body, *values)
@@ -233,8 +241,8 @@ class DynSparseToDense:
 
     @staticmethod
     def lower(context: Any, attrs: None, *values: relax.Expr) -> Any:
-        *values, shape = values
-        return _dense(context, read_shape(context, shape), *values)
+        *tensors, shape = values
+        return _dense(context, read_shape(context, shape), *tensors)
 
 
 @operator("invert_permutation", "data", level=1, pattern=OpPattern.OPAQUE)

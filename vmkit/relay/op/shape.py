@@ -35,7 +35,9 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
     def take() -> Dim:
         nonlocal at
         if at >= len(source):
-            raise TypeCheckError(f"newshape {shape_text(newshape)} refers to more dimensions than {shape_text(shape)} has")
+            raise TypeCheckError(
+                f"newshape {shape_text(newshape)} refers to more dimensions than {shape_text(shape)} has"
+            )
         at += 1
         return source[at - 1]
 
@@ -64,7 +66,9 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
     if inferred is not None:
         rest = dims.product(d for i, d in enumerate(result) if i != inferred)
         if isinstance(rest, int) and rest == 0:
-            raise TypeCheckError(f"-1 in newshape {shape_text(newshape)} cannot be told: the other dimensions hold nothing")
+            raise TypeCheckError(
+                f"-1 in newshape {shape_text(newshape)} cannot be told: the other dimensions hold nothing"
+            )
         result[inferred] = dims.floordiv(dims.product(shape), rest)
     return result
 
@@ -195,10 +199,9 @@ class ShapeOf:
         shape = [dims.as_expr(d) for d in context.shape(data)]
         if not shape:
             return context.emit(relax.op.zeros(relax.ShapeExpr([0]), attrs.dtype))
+
         # The kernel takes the tensor for its shape alone; it reads no element.
         def compute(tensor: te.Tensor, sizes: list[Any]) -> te.Tensor:
             return te.compute((len(sizes),), lambda i: chosen(i, sizes).astype(attrs.dtype), name="shape_of")
 
         return context.te(compute, data, shape)
-
-

@@ -86,7 +86,7 @@ class DynRequireAttrs(Attrs):
 
 @operator("dyn.require", "data", "condition", attrs=DynRequireAttrs, level=10, pure=False)
 class DynRequire:
-    """The input itself, once a boolean scalar has been read and found true; the run fails with the message otherwise."""
+    """The input, once a boolean scalar has been read and found true; the run fails with the message otherwise."""
 
     @staticmethod
     def relation(attrs: DynRequireAttrs, data: Type, condition: Type) -> Type:

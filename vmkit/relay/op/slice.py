@@ -1,4 +1,4 @@
-"""Operators that take a part of a tensor by position, and the one that writes a part."""
+"""Slices of a tensor between positions, fixed or read at run time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..ir.expr import Expr
 from ..ir.expr import const as relay_const
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, Dims, Int, Ints, Str, attrs_node
-from .axis import resolve_axes, resolve_axis
+from .attrs import Attrs, Dims, Ints, Str, attrs_node
+from .axis import resolve_axes
 from .elementwise import require_tensor
 from .kernel import as_index, chosen, const, indexed
 from .rank import constant_list
 from .registry import OpPattern, entry, operator
 
-__all__ = ["StridedSlice"]
+__all__ = ["StridedSlice", "clamped_position"]
 
 _WHOLE = 2**31 - 1  # what programs write for "to the end"
 
@@ -78,7 +78,8 @@ class StridedSlice:
         end = end + [_WHOLE if s > 0 else -_WHOLE for s in strides[len(end) :]]
         if not len(begin) == len(end) == len(axes) or len(axes) > len(shape):
             raise TypeCheckError(
-                f"begin, end and axes have {len(begin)}, {len(end)} and {len(axes)} elements for {len(shape)} dimensions"
+                f"begin, end and axes have {len(begin)}, {len(end)} and {len(axes)} elements "
+                f"for {len(shape)} dimensions"
             )
         if 0 in strides:
             raise TypeCheckError(f"strides {strides} holds 0")
@@ -201,8 +202,10 @@ class DynStridedSlice:
             dim = dims.as_expr(sizes[k])
             step = const(1) if sized or k >= given else as_index(vectors[2](k))
             first, last = as_index(vectors[0](k)), as_index(vectors[1](k))
-            first = _clamp(first, step, dim)
-            last = tirx.Select(last < 0, dim, tirx.min(first + last, dim)) if sized else _clamp(last, step, dim)
+            first = clamped_position(first, step, dim)
+            last = (
+                tirx.Select(last < 0, dim, tirx.min(first + last, dim)) if sized else clamped_position(last, step, dim)
+            )
             length = tirx.Select(step > 0, last - first, first - last)
             width = tirx.max(tirx.abs(step), const(1))
             return first, tirx.max(tirx.floordiv(length + width - 1, width), const(0))
@@ -226,143 +229,8 @@ class DynStridedSlice:
         return indexed(context, [*sizes, *shape[count:]], element, data, starts, strides)
 
 
-def _clamp(position: Any, step: Any, dim: Any) -> Any:
+def clamped_position(position: Any, step: Any, dim: Any) -> Any:
     """Return a position in a kernel, moved to the edge when it is outside."""
     position = tirx.Select(position < 0, position + dim, position)
     forward = tirx.max(tirx.min(position, dim), const(0))
     return tirx.Select(step > 0, forward, tirx.max(tirx.min(position, dim - 1), const(-1)))
-
-
-@attrs_node("relay.attrs.SliceLikeAttrs")
-class SliceLikeAttrs(Attrs):
-    """Attributes of slice_like."""
-
-    axes: Ints | None = None
-
-
-@operator("slice_like", "data", "shape_like", attrs=SliceLikeAttrs, level=10, pattern=OpPattern.INJECTIVE)
-class SliceLike:
-    """The front part of data that is as large as shape_like, along axes or all dimensions."""
-
-    @staticmethod
-    def shape(attrs: SliceLikeAttrs, shape: list[Dim], like: list[Dim]) -> list[Dim]:
-        if attrs.axes is None and len(like) > len(shape):
-            raise TypeCheckError(f"shape_like has {len(like)} dimensions, data {len(shape)}; name the axes")
-        result = list(shape)
-        axes = resolve_axes(attrs.axes or None, min(len(shape), len(like)) if not attrs.axes else len(shape), "axes")
-        for axis in axes:
-            if axis >= len(like):
-                raise TypeCheckError(f"axis {axis} is sliced, but shape_like has {len(like)} dimensions")
-            result[axis] = like[axis]
-            if isinstance(like[axis], int) and isinstance(shape[axis], int) and like[axis] > shape[axis]:
-                raise TypeCheckError(f"dimension {axis} of shape_like is {like[axis]}, of data only {shape[axis]}")
-        return result
-
-    @staticmethod
-    def relation(attrs: SliceLikeAttrs, data: Type, shape_like: Type) -> Type:
-        source, like = require_tensor(data), require_tensor(shape_like, "shape_like")
-        return TensorType(SliceLike.shape(attrs, list(source.shape), list(like.shape)), source.dtype)
-
-    @staticmethod
-    def lower(context: Any, attrs: SliceLikeAttrs, data: relax.Expr, shape_like: relax.Expr) -> Any:
-        have = context.shape(data)
-        whole = SliceLike.shape(attrs, have, context.shape(shape_like))
-        for axis, (size, dim) in enumerate(zip(whole, have, strict=True)):
-            if not dims.equal(size, dim):
-                context.require_equal(
-                    size,
-                    dims.minimum(size, dim),
-                    f"slice_like: dimension {axis} of shape_like is {{actual}}, of data only {{expected}}",
-                )
-        return indexed(context, whole, lambda i, data: data(*i), data)
-
-
-@operator("strided_set", "data", "v", "begin", "end", "strides", level=4, pattern=OpPattern.INJECTIVE)
-class StridedSet:
-    """The input with the part between begin and end, with strides, replaced by v."""
-
-    @staticmethod
-    def build(data: Expr, v: Expr, begin: Expr, end: Expr, strides: Expr | None = None) -> Expr:
-        strides = relay_const([1], "int32") if strides is None else strides
-        return entry("strided_set").call(data, v, begin, end, strides)
-
-    @staticmethod
-    def relation(attrs: None, data: Type, v: Type, begin: Type, end: Type, strides: Type) -> Type:
-        source, values = require_tensor(data), require_tensor(v, "v")
-        if source.dtype != values.dtype or len(source.shape) != len(values.shape):
-            raise TypeCheckError(f"v {values} must have the data type and the number of dimensions of data {source}")
-        for ty, name in ((begin, "begin"), (end, "end"), (strides, "strides")):
-            vector = require_tensor(ty, name)
-            if len(vector.shape) != 1 or not isinstance(vector.shape[0], int) or not vector.dtype.startswith("int"):
-                raise TypeCheckError(f"{name} must be a vector of integers of known length, not {vector}")
-        return source
-
-    @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr, v: relax.Expr, *vectors: relax.Expr) -> Any:
-        counts = [context.shape(w)[0] for w in vectors]
-
-        def element(i: Any, data: te.Tensor, v: te.Tensor, *vectors: te.Tensor) -> Any:
-            index, within = [], []
-            for k, dim in enumerate(data.shape):
-                begin, end, step = (as_index(w(k)) if k < n else None for w, n in zip(vectors, counts, strict=True))
-                step = const(1) if step is None else step
-                width = tirx.max(tirx.abs(step), const(1))
-                begin = tirx.Select(step > 0, const(0), dim - 1) if begin is None else _clamp(begin, step, dim)
-                end = tirx.Select(step > 0, dim, const(-1)) if end is None else _clamp(end, step, dim)
-                away = tirx.Select(step > 0, i[k] - begin, begin - i[k])
-                length = tirx.Select(step > 0, end - begin, begin - end)
-                index.append(tirx.floordiv(away, width))
-                # v may be smaller than the slice; nothing outside it is read.
-                within += [away >= 0, away < length, tirx.floormod(away, width) == 0, index[-1] < v.shape[k]]
-            return tirx.if_then_else(tirx.all(*within), v(*index), data(*i)) if within else v()
-
-        return indexed(context, context.shape(data), element, data, v, *vectors)
-
-
-@attrs_node("relay.attrs.SlidingWindowAttrs")
-class SlidingWindowAttrs(Attrs):
-    """Attributes of sliding_window."""
-
-    axis: Int
-    window_shape: Ints
-    strides: Ints
-
-
-@operator("sliding_window", "data", attrs=SlidingWindowAttrs, level=3, pattern=OpPattern.OPAQUE)
-class SlidingWindow:
-    """Every window of a shape over the dimensions from axis on, each a strided view."""
-
-    @staticmethod
-    def shape(attrs: SlidingWindowAttrs, shape: list[Dim]) -> list[Dim]:
-        axis, window, strides = resolve_axis(attrs.axis, len(shape)), list(attrs.window_shape), list(attrs.strides)
-        if not len(window) == len(strides) == len(shape) - axis or min([*window, *strides], default=1) < 1:
-            raise TypeCheckError(
-                f"window_shape {window} and strides {strides} must give a positive number "
-                f"for each of the {len(shape) - axis} dimensions from axis {attrs.axis} on"
-            )
-        counts = []
-        for dim, width, step in zip(shape[axis:], window, strides, strict=True):
-            if isinstance(dim, int) and dim < width:
-                raise TypeCheckError(f"the window {window} is larger than the input {[str(d) for d in shape[axis:]]}")
-            counts.append(dims.add(dims.floordiv(dims.sub(dim, width), step), 1))
-        return [*shape[:axis], *counts, *window]
-
-    @staticmethod
-    def relation(attrs: SlidingWindowAttrs, data: Type) -> Type:
-        source = require_tensor(data)
-        return TensorType(SlidingWindow.shape(attrs, list(source.shape)), source.dtype)
-
-    @staticmethod
-    def lower(context: Any, attrs: SlidingWindowAttrs, data: relax.Expr) -> Any:
-        shape = context.shape(data)
-        axis, count, strides = resolve_axis(attrs.axis, len(shape)), len(attrs.strides), list(attrs.strides)
-        for position, (dim, width) in enumerate(zip(shape[axis:], attrs.window_shape, strict=True), axis):
-            if not isinstance(dim, int):
-                message = f"sliding_window: dimension {position} is smaller than the window, {width}"
-                context.require(dim >= width, message)
-
-        def element(i: Any, data: te.Tensor) -> Any:
-            moved = [i[axis + k] * strides[k] + i[axis + count + k] for k in range(count)]
-            return data(*i[:axis], *moved)
-
-        return indexed(context, SlidingWindow.shape(attrs, shape), element, data)

@@ -217,7 +217,9 @@ class SearchSorted:
     def relation(attrs: SearchSortedAttrs, sorted_sequence: Type, values: Type) -> Type:
         sequence, wanted = require_tensor(sorted_sequence, "sorted_sequence"), require_tensor(values, "values")
         if len(sequence.shape) == 0 or sequence.dtype != wanted.dtype:
-            raise TypeCheckError(f"sorted_sequence {sequence} must be a tensor of the values' data type, {wanted.dtype}")
+            raise TypeCheckError(
+                f"sorted_sequence {sequence} must be a tensor of the values' data type, {wanted.dtype}"
+            )
         if len(sequence.shape) > 1:
             outer, own = list(sequence.shape)[:-1], list(wanted.shape)[:-1]
             if len(outer) != len(own) or any(dims.equal(a, b) is False for a, b in zip(outer, own, strict=True)):

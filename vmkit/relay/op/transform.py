@@ -127,7 +127,10 @@ class TileAttrs(Attrs):
 
 @operator("tile", "data", attrs=TileAttrs, level=3, pattern=OpPattern.BROADCAST)
 class Tile:
-    """The whole input repeated reps times along each dimension, as numpy.tile. An expression reps is read at run time."""
+    """The whole input repeated reps times along each dimension, as numpy.tile does.
+
+    Where reps is an expression, it is read at run time.
+    """
 
     @staticmethod
     def build(data: Expr, reps: Any) -> Expr:

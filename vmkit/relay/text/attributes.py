@@ -35,9 +35,7 @@ class AttributeParser(TypeParser):
         at = 0
         while self.ahead(at).kind == "ident" and self.ahead(at + 1).kind == ".":
             at += 2
-        return (
-            self.ahead(at).kind == "ident" and self.ahead(at + 1).kind == "=" and self.ahead(at + 2).kind != "="
-        )
+        return self.ahead(at).kind == "ident" and self.ahead(at + 1).kind == "=" and self.ahead(at + 2).kind != "="
 
     def attributes(self) -> dict[str, _Given]:
         """Parse attributes separated by commas; a last comma is allowed."""
@@ -117,7 +115,7 @@ class AttributeParser(TypeParser):
         key = given.pop(_TYPE_KEY, None)
         if key is None:
             first = next(iter(given.values()))
-            self.fail(first.key, f"only an operator has attributes by itself; add {_TYPE_KEY}=\"...\" to this call")
+            self.fail(first.key, f'only an operator has attributes by itself; add {_TYPE_KEY}="..." to this call')
         classes = attrs_classes()
         if key.value not in classes:
             self.fail(key.value_at, f"there are no attributes {key.value!r}{suggest(str(key.value), classes)}")

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import tvm
 from tvm.ir import GlobalVar
 
-from ...errors import suggest
-from ..ir import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from ..ir import Call, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from ..op.attrs import Attrs
 from ..op.registry import REGISTRY
-from .attributes import AttributeParser
 from .lexer import Token, describe_token
-from .source import Source
+from .values import ValueParser
 
 __all__ = ["ExpressionParser"]
 
@@ -43,13 +39,8 @@ _NOT_YET = {
 }
 
 
-class ExpressionParser(AttributeParser):
+class ExpressionParser(ValueParser):
     """Parses expressions and functions."""
-
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        self.global_vars: dict[str, GlobalVar] = {}
-        self.global_uses: dict[str, Token] = {}
 
     # -- sequences
 
@@ -119,7 +110,8 @@ class ExpressionParser(AttributeParser):
     def binary(self) -> Any:
         """Parse operands joined by operators, all of which associate to the left."""
         start = self.next.start
-        operands, waiting = [self.postfix()], []
+        operands = [self.postfix()]
+        waiting: list[tuple[str, int]] = []
 
         def reduce() -> None:
             name, _ = waiting.pop()
@@ -208,14 +200,14 @@ class ExpressionParser(AttributeParser):
         match token.kind:
             case "number":
                 self.take()
-                return self._constant(token, token.value.value, token.value.dtype)
+                return self.constant(token, token.value.value, token.value.dtype)
             case "bool":
                 self.take()
-                return self._constant(token, token.value, "bool")
+                return self.constant(token, token.value, "bool")
             case "local":
-                return self._local(self.take())
+                return self.local(self.take())
             case "graph":
-                return self._graph_variable(self.take())
+                return self.graph_variable(self.take())
             case "global":
                 return self.global_var(self.take())
             case "ident":
@@ -238,37 +230,6 @@ class ExpressionParser(AttributeParser):
     def keyword_expression(self, token: Token) -> Any:
         """Parse an expression that begins with ``match`` or with a word for references."""
         self.fail(token, f"{_NOT_YET[token.kind]} is not supported yet")
-
-    def named_value(self) -> Any:
-        """Parse the name of an operator."""
-        token = self.next
-        name = self.dotted_name()
-        if name not in REGISTRY:
-            self.fail(token, f"there is no operator '{name}'{suggest(name, REGISTRY)}")
-        return Op.get(name)
-
-    def _constant(self, token: Token, value: Any, dtype: str) -> Constant:
-        return Constant(tvm.runtime.tensor(np.array(value, dtype)), self.source.span(token.start, token.end))
-
-    def _local(self, token: Token) -> Var:
-        found = self.scopes.local(token.value)
-        if found is None:
-            known = [*self.scopes.locals.known(), *self.scopes.free]
-            self.note(token, f"variable %{token.value} is not bound here{suggest(token.value, known)}")
-            # Parsing goes on to find what else is wrong; the error is raised at the end.
-            found = self.scopes.free[token.value] = Var(token.value)
-        return found
-
-    def _graph_variable(self, token: Token) -> Any:
-        found = self.scopes.graph.get(token.value)
-        if found is None:
-            self.fail(token, f"graph variable %{token.value} is not bound before it is used")
-        return found
-
-    def global_var(self, token: Token) -> GlobalVar:
-        """Return the global variable of a name; it may be defined further on."""
-        self.global_uses.setdefault(token.value, token)
-        return self.global_vars.setdefault(token.value, GlobalVar(token.value))
 
     def _parenthesised(self) -> Any:
         start = self.expect("(").start

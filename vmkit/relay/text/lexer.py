@@ -99,7 +99,8 @@ def tokenize(source: Source) -> list[Token]:
     ParseError
         At the first character that begins no token.
     """
-    text, tokens, at = source.text, [], 0
+    text, at = source.text, 0
+    tokens: list[Token] = []
     append, match = tokens.append, _TOKEN.match
     while at < len(text):
         found = match(text, at)

@@ -93,6 +93,6 @@ class MetaSection:
         if not self._nodes:
             return ""
         if not show_meta_data:
-            return f"\n{OMITTED}\n"
+            return f"\n{OMITTED}"
         document = NodeWriter().document({key: self._nodes[key] for key in sorted(self._nodes)})
         return f"\n#[metadata]\n{json.dumps(document, indent=2)}"

@@ -11,11 +11,26 @@ from tvm.ir import Expr
 from ..ir import Any as AnyDim
 from ..ir import Constant
 from ..ir.dim_text import dim_text
-from ..op.attrs import Attrs, AttrField
+from ..op.attrs import AttrField, Attrs
 from .metadata import MetaSection
 from .numbers import float_text
 
 __all__ = ["AttributePrinter"]
+
+# Relay declared no default for these, and so printed them always.
+_ALWAYS = {
+    "relay.attrs.ArangeAttrs": frozenset(["start", "stop", "step", "dtype"]),
+    "relay.attrs.DenseAttrs": frozenset(["units"]),
+    "relay.attrs.InitOpAttrs": frozenset(["shape"]),
+    "relay.attrs.L2NormalizeAttrs": frozenset(["axis"]),
+    "relay.attrs.MatmulAttrs": frozenset(["units"]),
+    "relay.attrs.NdarraySizeAttrs": frozenset(["dtype"]),
+    "relay.attrs.ShapeOfAttrs": frozenset(["dtype"]),
+    "relay.attrs.SliceLikeAttrs": frozenset(["axes"]),
+    "relay.attrs.StridedSliceAttrs": frozenset(["begin", "end", "strides", "axes"]),
+    "relay.attrs.TopkAttrs": frozenset(["k"]),
+    "relay.attrs.TransposeAttrs": frozenset(["axes"]),
+}
 
 
 class AttributePrinter:
@@ -30,10 +45,11 @@ class AttributePrinter:
         """Return the attributes of a call; those of a call of something else than an operator name their class."""
         if attrs is None:
             return []
+        always = _ALWAYS.get(type(attrs).type_key, ())
         pairs = [
             f"{field.name}={text}"
             for field in attrs.declared
-            if (text := self.value(getattr(attrs, field.name))) != self._default(field)
+            if (text := self.value(getattr(attrs, field.name))) != self._default(field) or field.name in always
         ]
         return pairs if of_operator else [*pairs, f'attrs_type_key="{type(attrs).type_key}"']
 

@@ -1,14 +1,14 @@
 """Print modules and expressions as Relay text v0.0.5, character for character as Relay printed them.
 
-A call, tuple, projection or If that is used, other than once at the end of a scope, becomes a graph binding ``%N = ...;``
-in the scope it is first used in; a program is a graph, and so its text has each node once. Chains of calls and of Lets
-are walked without recursion; nested scopes are recursion, on a deep stack.
+A call, tuple, projection or If that is used, other than once at the end of a scope, becomes a graph binding
+``%N = ...;`` in the innermost scope that encloses its uses; a program is a graph, and so its text has each node once.
+Chains of calls and of Lets are walked without recursion; nested scopes are recursion, on a deep stack.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tvm
@@ -16,13 +16,14 @@ from tvm.ir import GlobalVar, Op, Span
 
 from ...errors import ModelError
 from ...stack import on_deep_stack
-from ..ir import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Type, Var, children, post_order
+from ..ir import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Type, Var
 from ..ir.types import type_text
 from .metadata import MetaSection
 from .numbers import scalar_text
 from .parser import VERSION
 from .printed_attributes import AttributePrinter
 from .printed_names import PrintedNames
+from .printed_scopes import ScopePlan
 
 __all__ = ["astext", "node_text"]
 
@@ -57,7 +58,7 @@ class _Printer:
         self.meta = MetaSection()
         self.names = PrintedNames()
         self.attributes = AttributePrinter(self.meta, self.names.dim)
-        self.uses: Counter[Any] = Counter()
+        self.plan = ScopePlan(Tuple([]))
         self.temporaries = 0
         self.texts: dict[Any, str] = {}
         self.declared: dict[Any, str] = {}
@@ -84,8 +85,8 @@ class _Printer:
         return self.scope(node), self.meta
 
     def start(self, node: Any) -> None:
-        """Begin a global function or a lone expression: count the uses of its nodes."""
-        self.uses = Counter(child for expr in post_order(node) for child in children(expr))
+        """Begin a global function or a lone expression."""
+        self.plan = ScopePlan(node)
         self.texts, self.declared, self.hoisted = {}, {}, set()
         self.names.start_function()
 
@@ -96,6 +97,7 @@ class _Printer:
             if not isinstance(function, Function):
                 raise ModelError(f"@{gvar.name_hint} is a {type(function).__name__}; only Relay functions have a text")
             self.start(function)
+            self.scopes = [[]]
             definitions.append(f"{self.function(f'def @{gvar.name_hint}', function)}\n")
         return "\n".join(definitions)
 
@@ -106,6 +108,15 @@ class _Printer:
         self.scopes.append([])
         text = self.print(node, at_end=True)
         return "\n".join([*self.scopes.pop(), text])
+
+    @contextmanager
+    def at_home(self, node: Any) -> Iterator[None]:
+        """Step out to the scope that a node is bound in."""
+        depth = self.plan.depths[node]
+        inner = self.scopes[depth:]
+        del self.scopes[depth:]
+        yield
+        self.scopes += inner
 
     def body(self, node: Any) -> str:
         return _indented("{", self.scope(node), "}")
@@ -123,7 +134,7 @@ class _Printer:
                 # No binder came before the first use: the variable is free.
                 self.scopes[-1].append(f"free_var {self.declared.pop(node)};")
             return text
-        is_inline = isinstance(node, _ALWAYS_INLINE) or (at_end and self.uses[node] <= 1)
+        is_inline = isinstance(node, _ALWAYS_INLINE) or (at_end and self.plan.uses[node] <= 1)
         text = self.visit(node)
         if not is_inline and isinstance(node, Let):
             text = _indented("(", text, ")")
@@ -132,7 +143,7 @@ class _Printer:
             return text
         name = f"%{self.temporaries}"
         self.temporaries += 1
-        self.scopes[-1].append(f"{name} = {text};")
+        self.scopes[self.plan.depths[node] - 1].append(f"{name} = {text};")
         self.hoisted.add(node)
         self.texts[node] = name
         return name
@@ -152,7 +163,8 @@ class _Printer:
                 stack.append((current, True))
                 stack += [(child, False) for child in below if child not in texts]
             else:
-                texts[current] = self.visitor(current)(current)
+                with self.at_home(current):
+                    texts[current] = self.visitor(current)(current)
         return texts[node]
 
     def visitor(self, node: Any) -> Callable[[Any], str]:
@@ -213,7 +225,7 @@ class _Printer:
             value = self.print(node.value, at_end=not isinstance(node.value, Let))
             self.scopes.append([f"let {variable} = {value};"])
             node = node.body
-        last = self.scope(node)
+        last = self.print(node, at_end=True)
         lines = [line for scope in self.scopes[base:] for line in scope]
         del self.scopes[base:]
         return "\n".join([*lines, last])

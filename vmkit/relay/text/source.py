@@ -56,7 +56,10 @@ class Source:
         if len(shown) > _WIDEST_LINE:
             # A line of a model's text may hold thousands of characters: show what lies around the place.
             left = max(0, min(caret - _WIDEST_LINE // 2, len(shown) - _WIDEST_LINE))
-            shown, caret = "..." + shown[left : left + _WIDEST_LINE], caret - left + 3
+            before = "..." if left else ""
+            after = "..." if left + _WIDEST_LINE < len(shown) else ""
+            shown = f"{before}{shown[left : left + _WIDEST_LINE]}{after}"
+            caret += len(before) - left
         return f"{self.name}:{line}:{column}: {reason}\n  {shown}\n  {' ' * caret}^"
 
     def error(self, offset: int, reason: str) -> ParseError:

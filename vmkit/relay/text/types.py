@@ -27,6 +27,9 @@ _COMMON_DTYPES = (
     "float16", "float32", "float64", "bfloat16",
 )  # fmt: skip
 
+# The arithmetic of dimensions recurses in TVM: what is written by hand or printed is far shorter.
+_LONGEST_DIM = 500
+
 
 def as_dtype(name: str) -> str | None:
     """Return the data type of a name in its usual spelling (``uint1`` is ``bool``); None when there is none."""
@@ -45,6 +48,7 @@ class TypeParser(Cursor):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.scopes = Scopes()
+        self._dim_operands = 0
         section = next((t for t in self.tokens if t.kind == "metadata"), None)
         self.meta = MetaTable(self, section)
 
@@ -131,6 +135,7 @@ class TypeParser(Cursor):
 
         Nodes are made as written, so that what was printed is read back the same.
         """
+        self._dim_operands = 0
         return self.dim_operators(self._dim_operand(), 0)
 
     def dim_operators(self, left: AnyValue, binding: int) -> AnyValue:
@@ -145,6 +150,9 @@ class TypeParser(Cursor):
     def _dim_operand(self) -> AnyValue:
         with self.nested():
             token = self.take()
+            self._dim_operands += 1
+            if self._dim_operands > _LONGEST_DIM:
+                self.fail(token, f"a dimension has more than {_LONGEST_DIM} operands")
             match token.kind:
                 case "number" if isinstance(token.value.value, int):
                     return token.value.value
@@ -155,18 +163,21 @@ class TypeParser(Cursor):
                 case "ident":
                     return self.scopes.dim(token.value)
                 case "(":
-                    inner = self.dim()
+                    inner = self._inner_dim()
                     self.expect(")")
                     return inner
                 case "meta":
                     return self.meta.find(token, (int, Expr), "a dimension")
             self.fail(token, f"expected a dimension (an int, '?' or a name), found {describe_token(token)}")
 
+    def _inner_dim(self) -> AnyValue:
+        return self.dim_operators(self._dim_operand(), 0)
+
     def _dim_function(self, token: Token) -> AnyValue:
         node = DIM_FUNCTIONS.get(token.value)
         if node is None:
             self.fail(token, f"there is no function '{token.value}' of dimensions{suggest(token.value, DIM_FUNCTIONS)}")
-        operands = self.sequence("(", ")", self.dim)
+        operands = self.sequence("(", ")", self._inner_dim)
         expected = 3 if node is tirx.Select else 2
         if len(operands) != expected:
             self.fail(token, f"'{token.value}' takes {expected} dimensions, got {len(operands)}")
@@ -180,4 +191,4 @@ def _dim_node(node: type, operands: list[AnyValue]) -> AnyValue:
     if any(dims.is_any(d) for d in operands):
         return Any()
     made = node(*(dims.as_expr(d) for d in operands))
-    return made if dims.symbols([made]) else dims.simplify(made)
+    return dims.simplify(made) if all(isinstance(d, int) for d in operands) else made

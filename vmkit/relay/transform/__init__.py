@@ -8,9 +8,22 @@ import tvm_ffi
 from ... import errors
 from .fold_constant import fold_constants
 from .infer_type import call_type, infer_expr, infer_module
+from .lambda_lift import lambda_lift
 from .simplify_inference import simplify_inference
 
-__all__ = ["PASS_NAMES", "FoldConstant", "InferType", "SimplifyInference", "call_type", "fold_constants", "infer_expr", "infer_module", "simplify_inference"]
+__all__ = [
+    "PASS_NAMES",
+    "FoldConstant",
+    "InferType",
+    "LambdaLift",
+    "SimplifyInference",
+    "call_type",
+    "fold_constants",
+    "infer_expr",
+    "infer_module",
+    "lambda_lift",
+    "simplify_inference",
+]
 
 # A Python error that crosses TVM's pass infrastructure comes back as the class registered under its name.
 for _name in errors.__all__:
@@ -38,4 +51,9 @@ def FoldConstant() -> tvm.transform.Pass:
     )
 
 
-PASS_NAMES = frozenset({"FoldConstant", "InferType", "SimplifyInference"})
+def LambdaLift() -> tvm.transform.Pass:
+    """Return the pass that makes local functions global; see :func:`lambda_lift`."""
+    return tvm.transform.module_pass(lambda mod, _: lambda_lift(infer_module(mod)), opt_level=0, name="LambdaLift")
+
+
+PASS_NAMES = frozenset({"FoldConstant", "InferType", "LambdaLift", "SimplifyInference"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tvm
+import tvm_ffi
 
 from ...errors import TypeCheckError
 from ..ir import dims
@@ -23,6 +24,11 @@ from ..ir.types import (
 __all__ = ["TypeSolver", "bind_symbols", "substitute_symbols"]
 
 
+def _address(ty: Type) -> int:
+    """Return what tells a type from every other; types of TVM compare by structure and do not hash."""
+    return tvm_ffi.Object.__hash__(ty)
+
+
 class TypeSolver:
     """Fills the holes of types so that types which must agree do.
 
@@ -32,6 +38,8 @@ class TypeSolver:
 
     def __init__(self) -> None:
         self._bound: dict[IncompleteType, Type] = {}
+        # Types without holes, by address: a type nested in another, and that in a third, is walked once.
+        self._complete: dict[int, Type] = {}
 
     def hole(self) -> IncompleteType:
         """Return a new hole."""
@@ -46,11 +54,21 @@ class TypeSolver:
     def apply(self, ty: Type) -> Type:
         """Return a type with every filled hole replaced, at all levels."""
         ty = self.resolve(ty)
-        if isinstance(ty, TupleType):
-            return TupleType([self.apply(f) for f in ty.fields])
-        if isinstance(ty, FuncType):
-            return FuncType([self.apply(a) for a in ty.arg_types], self.apply(ty.ret_type), list(ty.type_params))
+        if not isinstance(ty, TupleType | FuncType) or _address(ty) in self._complete:
+            return ty
+        parts = list(ty.fields) if isinstance(ty, TupleType) else [*ty.arg_types, ty.ret_type]
+        applied = [self.apply(p) for p in parts]
+        if not all(a.same_as(p) for a, p in zip(applied, parts, strict=True)):
+            is_tuple = isinstance(ty, TupleType)
+            ty = TupleType(applied) if is_tuple else FuncType(applied[:-1], applied[-1], list(ty.type_params))
+        if not any(self._may_change(a) for a in applied):
+            self._complete[_address(ty)] = ty
         return ty
+
+    def _may_change(self, ty: Type) -> bool:
+        if isinstance(ty, TupleType | FuncType):
+            return _address(ty) not in self._complete
+        return isinstance(ty, IncompleteType)
 
     def is_known(self, ty: Type) -> bool:
         """Say whether no hole is left in a type."""

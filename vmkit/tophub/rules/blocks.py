@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
+from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 
 __all__ = [
@@ -56,18 +59,40 @@ def static_size(schedule: s_tir.Schedule, loops: list[Loop]) -> int:
 def inline_cheap_blocks(schedule: s_tir.Schedule) -> None:
     """Inline every block that maps elements to elements into its consumers where that repeats no work.
 
-    A block is kept where a reduction reads it (it would be computed once for each step of the reduction) and where
-    several blocks read it.
+    A block is kept where a reduction reads it (it would be computed once for each step of the reduction), where
+    several blocks read it, and where its one reader reads the same element many times.
     """
     for block in reversed(kernel_blocks(schedule)):
         if is_reduction(schedule, block):
             continue
         readers = list(schedule.get_consumers(block))
-        if len(readers) == 1 and not is_reduction(schedule, readers[0]):
+        if len(readers) == 1 and not is_reduction(schedule, readers[0]) and not _repeats(schedule, block, readers[0]):
             try:
                 schedule.compute_inline(block)
             except s_tir.ScheduleError:
                 continue
+
+
+def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
+    """Say whether a block inlined into its reader would compute elements again and again."""
+    made, read = schedule.get(block), schedule.get(reader)
+    value = getattr(made.body, "value", None)
+    while isinstance(value, tirx.Cast):
+        value = value.value
+    if isinstance(value, TensorLoad):
+        return False
+    written = made.writes[0].source
+    loads: list[Any] = []
+    tvm_ffi.structural_walk(
+        read.body, (TensorLoad, lambda load: loads.append(load) if load.source.same_as(written) else None)
+    )
+    # One element may be read twice, as in x * sigmoid(x), where the compiler sees that it is the same.
+    return len(loads) > 2 or not Analyzer().can_prove(_elements(read) <= _elements(made))
+
+
+def _elements(block: s_tir.SBlock) -> Any:
+    """Return how many times the body of a block runs."""
+    return reduce(mul, [v.dom.extent for v in block.iter_vars], tirx.IntImm("int64", 1))
 
 
 @dataclass(frozen=True)

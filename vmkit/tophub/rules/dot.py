@@ -6,6 +6,8 @@ the last output axis can be cut.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvm import s_tir
 from tvm.target import Target
 
@@ -57,7 +59,7 @@ def schedule(sch: s_tir.Schedule, target: Target) -> bool:
     return True
 
 
-def _is_contiguous(region: list, var: object) -> bool:  # type: ignore[type-arg]
+def _is_contiguous(region: list[Any], var: Any) -> bool:
     """Say whether a read walks consecutive elements as a variable grows; a read of nothing that depends on it does."""
     *outer, last = [r.min for r in region] or [0]
     if any(uses(index, var) for index in outer):

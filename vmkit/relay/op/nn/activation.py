@@ -18,7 +18,7 @@ from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .precision import accumulator, as_dtype
 
-__all__ = ["along_axis", "lower_along_axis", "vector_of"]
+__all__ = ["along_axis", "dropout_raw", "lower_along_axis", "vector_of"]
 
 
 def vector_of(axis: int, data: Type) -> Type | None:
@@ -99,7 +99,7 @@ class PReluAttrs(Attrs):
     axis: Int = 1
 
 
-@operator("nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.BROADCAST)
+@operator("nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.ELEMWISE)
 class PRelu:
     """The data where it is positive, else the data times the alpha of its place on an axis."""
 
@@ -130,7 +130,7 @@ class BiasAddAttrs(Attrs):
     axis: Int = 1
 
 
-@operator("nn.bias_add", "data", "bias", attrs=BiasAddAttrs, level=1, pattern=OpPattern.BROADCAST)
+@operator("nn.bias_add", "data", "bias", attrs=BiasAddAttrs, level=1, pattern=OpPattern.ELEMWISE)
 class BiasAdd:
     """The data with a vector added along an axis."""
 
@@ -153,10 +153,10 @@ class BiasAdd:
         shape, (size,) = context.shape(data), context.shape(bias)
         at = resolve_axis(attrs.axis, len(shape))
         whole = size
-        if not isinstance(size, int):
+        if not isinstance(size, int) or size == 1:
             whole = shape[at]
-            # An unknown bias may be a single element, for bias_add was an addition that broadcasts.
-            size_or_one = dims.select(size == 1, shape[at], size)
+            # Where a dimension is unknown the bias may be one element, for bias_add was an addition that broadcasts.
+            size_or_one = shape[at] if isinstance(size, int) else dims.select(size == 1, shape[at], size)
             message = f"nn.bias_add: bias has {{actual}} elements, but axis {at} of the data {{expected}}"
             context.require_equal(size_or_one, shape[at], message)
         else:
@@ -208,13 +208,18 @@ class DropoutAttrs(Attrs):
     rate: Float = 0.5
 
 
+def dropout_raw(data: Expr, rate: float = 0.5) -> Expr:
+    """Return the call of ``nn.dropout``, whose value is a tuple; ``relay.nn.dropout`` takes its first field."""
+    return entry("nn.dropout").call(data, rate=rate)
+
+
 @operator("nn.dropout", "data", attrs=DropoutAttrs, level=1, pattern=OpPattern.OPAQUE)
 class Dropout:
     """The data as it is, for programs here are run and not trained; the operator's value is (data, mask of ones)."""
 
     @staticmethod
     def build(data: Expr, rate: float = 0.5) -> Expr:
-        return TupleGetItem(entry("nn.dropout").call(data, rate=rate), 0)
+        return TupleGetItem(dropout_raw(data, rate), 0)
 
     @staticmethod
     def relation(attrs: DropoutAttrs, data: Type) -> Type:

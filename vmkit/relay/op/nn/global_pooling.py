@@ -17,7 +17,7 @@ from ..registry import OpPattern, entry, operator
 from .layout import SPATIAL, axes_of, ordered
 from .pooling import pool_axes, quotient, require_same_layout, sum_dtype
 
-__all__: list[str] = []
+__all__ = ["global_avg_pool1d", "global_avg_pool3d", "global_max_pool1d", "global_max_pool3d"]
 
 
 @attrs_node("relay.attrs.GlobalPool2DAttrs")
@@ -170,3 +170,23 @@ _global("avg", "The mean of each channel; the spatial axes become 1.")
 for _rank, _attrs in ((1, AdaptivePool1DAttrs), (2, AdaptivePool2DAttrs), (3, AdaptivePool3DAttrs)):
     _adaptive(_rank, "max", _attrs, f"The largest element of each of output_size windows over {_rank} spatial axes.")
     _adaptive(_rank, "avg", _attrs, f"The mean of each of output_size windows over {_rank} spatial axes.")
+
+
+def global_max_pool1d(data: Expr, layout: str = "NCW", out_layout: str = "") -> Expr:
+    """Return the adaptive pool that leaves the largest element of each channel of sequences."""
+    return entry("nn.adaptive_max_pool1d").builder(data, [1], layout, out_layout)
+
+
+def global_avg_pool1d(data: Expr, layout: str = "NCW", out_layout: str = "") -> Expr:
+    """Return the adaptive pool that leaves the mean of each channel of sequences."""
+    return entry("nn.adaptive_avg_pool1d").builder(data, [1], layout, out_layout)
+
+
+def global_max_pool3d(data: Expr, layout: str = "NCDHW", out_layout: str = "") -> Expr:
+    """Return the adaptive pool that leaves the largest element of each channel of volumes."""
+    return entry("nn.adaptive_max_pool3d").builder(data, [1, 1, 1], layout, out_layout)
+
+
+def global_avg_pool3d(data: Expr, layout: str = "NCDHW", out_layout: str = "") -> Expr:
+    """Return the adaptive pool that leaves the mean of each channel of volumes."""
+    return entry("nn.adaptive_avg_pool3d").builder(data, [1, 1, 1], layout, out_layout)

@@ -9,11 +9,13 @@ from tvm import relax, te, tirx, topi
 
 from ....errors import TypeCheckError
 from ...ir import dims
+from ...ir.expr import Expr
+from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import IncompleteType, TupleType, Type
 from ..attrs import Attrs, Bool, Float, Int, Ints, attrs_node
 from ..axis import resolve_axes, resolve_axis
 from ..elementwise import require_tensor
-from ..registry import OpPattern, operator
+from ..registry import OpPattern, entry, operator
 from .activation import along_axis, lower_along_axis, vector_of
 from .precision import accumulator
 
@@ -39,7 +41,7 @@ class BatchNormAttrs(Attrs):
     "moving_var",
     attrs=BatchNormAttrs,
     level=1,
-    pattern=OpPattern.BROADCAST,
+    pattern=OpPattern.ELEMWISE,
 )
 class BatchNorm:
     """``(data - mean) / sqrt(var + epsilon) * gamma + beta`` along an axis, by the statistics given.
@@ -47,6 +49,21 @@ class BatchNorm:
     The value is a tuple: the result, and mean and variance as they came. center and scale say whether beta and gamma
     are used.
     """
+
+    @staticmethod
+    def build(
+        data: Expr,
+        gamma: Expr,
+        beta: Expr,
+        moving_mean: Expr,
+        moving_var: Expr,
+        axis: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+    ) -> TupleWrapper:
+        values = {"axis": axis, "epsilon": epsilon, "center": center, "scale": scale}
+        return TupleWrapper(entry("nn.batch_norm").call(data, gamma, beta, moving_mean, moving_var, **values), 3)
 
     @staticmethod
     def infer_inputs(attrs: BatchNormAttrs, data: Type, *vectors: Type) -> dict[int, Type]:

@@ -62,10 +62,14 @@ def _widths(pad_width: Any, rank: int) -> list[tuple[Dim, Dim]]:
 def _padded_type(pad_width: Any, data: Type) -> TensorType:
     source = require_tensor(data, "data")
     shape = []
-    for axis, (size, (before, after)) in enumerate(zip(source.shape, _widths(pad_width, len(source.shape)), strict=True)):
+    for axis, (size, (before, after)) in enumerate(
+        zip(source.shape, _widths(pad_width, len(source.shape)), strict=True)
+    ):
         padded = dims.add(size, dims.add(before, after))
         if isinstance(padded, int) and padded < 0:
-            raise TypeCheckError(f"pad_width {before} and {after} take away more than the {size} elements of axis {axis}")
+            raise TypeCheckError(
+                f"pad_width {before} and {after} take away more than the {size} elements of axis {axis}"
+            )
         shape.append(padded)
     return TensorType(shape, source.dtype)
 

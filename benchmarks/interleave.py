@@ -1,0 +1,108 @@
+"""Time a candidate and its peers by turns, so that what disturbs the machine disturbs all of them alike.
+
+A round times a batch of calls of the candidate and then a batch of each peer. The figure is the median over the rounds
+of the candidate's time divided by the peer's in the same round.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Comparison", "Run", "compare"]
+
+Run = Callable[[], Any]
+
+# A batch is long against the timer's noise; all batches together are over while the machine is still the same.
+_BATCH_SECONDS = 0.002
+_TOTAL_SECONDS = 2.0
+_ROUNDS = (3, 101)
+# What takes minutes is timed once, after the run that warms up.
+_LONG_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Medians in seconds per call, and the ratio of the candidate to each peer.
+
+    Attributes
+    ----------
+    seconds : float
+        The candidate's median.
+    peers : mapping of str to float
+        The peers' medians.
+    ratios : mapping of str to float
+        The median of the ratios of the rounds; below 1 the candidate is faster.
+    rounds : int
+    """
+
+    seconds: float
+    peers: Mapping[str, float]
+    ratios: Mapping[str, float]
+    rounds: int
+
+
+def compare(benchmark: Any, candidate: Run, peers: Mapping[str, Run]) -> Comparison | None:
+    """Return how a candidate compares with its peers; None where pytest-benchmark is disabled.
+
+    Parameters
+    ----------
+    benchmark : pytest_benchmark.fixture.BenchmarkFixture
+        Its table gets the candidate's times; its ``extra_info``, which ``--benchmark-json`` writes, the rest.
+    candidate : callable
+        What is timed.
+    peers : mapping of str to callable
+        What it is compared with, by name.
+    """
+    if benchmark.disabled:
+        benchmark.pedantic(candidate)
+        return None
+    calls = {name: _calls_per_batch(run) for name, run in {"": candidate, **peers}.items()}
+    samples: dict[str, list[float]] = {name: [] for name in peers}
+
+    def time_peers() -> None:
+        for name, run in peers.items():
+            samples[name].append(_seconds_per_call(run, calls[name].number))
+
+    one_round = sum(batch.seconds for batch in calls.values())
+    fewest, most = _ROUNDS if one_round < _LONG_SECONDS else (1, 1)
+    rounds = max(fewest, min(most, round(_TOTAL_SECONDS / one_round)))
+    benchmark.pedantic(candidate, teardown=time_peers, rounds=rounds, iterations=calls[""].number)
+    own = benchmark.stats.stats.data
+    comparison = Comparison(
+        statistics.median(own),
+        {name: statistics.median(times) for name, times in samples.items()},
+        # pytest-benchmark calls once more after the last round, so there is one sample of a peer too many.
+        {name: statistics.median(a / b for a, b in zip(own, times, strict=False)) for name, times in samples.items()},
+        rounds,
+    )
+    for name in peers:
+        benchmark.extra_info[f"{name}_seconds"] = comparison.peers[name]
+        benchmark.extra_info[f"ratio_to_{name}"] = comparison.ratios[name]
+    return comparison
+
+
+@dataclass(frozen=True)
+class _Batch:
+    number: int
+    seconds: float
+
+
+def _calls_per_batch(run: Run) -> _Batch:
+    """Return how many calls make a batch; running it also warms it up."""
+    number = 1
+    while True:
+        seconds = number * _seconds_per_call(run, number)
+        if seconds >= _BATCH_SECONDS:
+            return _Batch(number, seconds)
+        number *= 4
+
+
+def _seconds_per_call(run: Run, number: int) -> float:
+    start = time.perf_counter()
+    for _ in range(number):
+        run()
+    return (time.perf_counter() - start) / number

@@ -1,0 +1,103 @@
+"""Morphology of images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, te
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.types import TensorType, Type
+from .attrs import Attrs, DType, Ints, Str, attrs_node
+from .elementwise import require_tensor
+from .nn.layout import ordered, require_layout, require_rank
+from .nn.window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
+from .registry import OpPattern, operator
+
+__all__: list[str] = []
+
+
+@attrs_node("relay.attrs.Dilation2DAttrs")
+class Dilation2DAttrs(Attrs):
+    """Attributes of image.dilation2d."""
+
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    dilations: Ints = (1, 1)
+    data_layout: Str = "NCHW"
+    kernel_layout: Str = "IHW"
+    out_dtype: DType = ""
+
+
+def _dilation_numbers(attrs: Dilation2DAttrs) -> tuple[list[int], list[int], list[int]]:
+    return (
+        positive(attrs.strides, 2, "strides"),
+        positive(attrs.dilations, 2, "dilations"),
+        padding_of(attrs.padding, 2),
+    )
+
+
+@operator("image.dilation2d", "data", "weight", attrs=Dilation2DAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+class Dilation2D:
+    """Greyscale dilation: the largest sum of an element and the weight in each window; padding counts as 0."""
+
+    build = staticmethod(
+        window_builder(
+            "image.dilation2d",
+            ("data", "weight"),
+            2,
+            keep_padding=True,
+            strides=(1, 1),
+            padding=(0, 0),
+            dilations=(1, 1),
+            data_layout="NCHW",
+            kernel_layout="IHW",
+            out_dtype="",
+        )
+    )
+
+    @staticmethod
+    def relation(attrs: Dilation2DAttrs, data: Type, weight: Type) -> Type:
+        source, filters = require_tensor(data, "data"), require_tensor(weight, "weight")
+        axes = require_layout(attrs.data_layout, "NCHW", "data_layout")
+        kernel_axes = require_layout(attrs.kernel_layout, "IHW", "kernel_layout")
+        require_rank(source, 4, "data")
+        require_rank(filters, 3, "weight")
+        n, c, *sizes = ordered(source.shape, axes, "NCHW")
+        inputs, *kernel = ordered(filters.shape, kernel_axes, "IHW")
+        if dims.equal(c, inputs) is False:
+            raise TypeCheckError(f"the data has {c} channels, but the weight {inputs}")
+        strides, dilations, padding = _dilation_numbers(attrs)
+        windows = [extent(k, d) for k, d in zip(kernel, dilations, strict=True)]
+        made = [n, c, *fitted(sizes, padding, windows, strides)]
+        return TensorType(ordered(made, "NCHW", axes), attrs.out_dtype or source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: Dilation2DAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+        _, c, *sizes = ordered(context.shape(data), attrs.data_layout, "NCHW")
+        inputs, *kernel = ordered(context.shape(weight), attrs.kernel_layout, "IHW")
+        context.require_equal(c, inputs, "image.dilation2d: the data has {actual} channels, but the weight {expected}")
+        _, dilations, padding = _dilation_numbers(attrs)
+        require_fits(context, sizes, padding, [extent(k, d) for k, d in zip(kernel, dilations, strict=True)])
+        return context.te(lambda x, w: _dilate(attrs, x, w), data, weight)
+
+
+def _dilate(attrs: Dilation2DAttrs, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+    axes, kernel_axes = attrs.data_layout, attrs.kernel_layout
+    strides, dilations, padding = _dilation_numbers(attrs)
+    n, c, *sizes = ordered([dims.simplify(d) for d in data.shape], axes, "NCHW")
+    _, *kernel = ordered([dims.simplify(d) for d in weight.shape], kernel_axes, "IHW")
+    windows = [extent(k, d) for k, d in zip(kernel, dilations, strict=True)]
+    padded = pad_spatial(data, axes, "HW", padding, 0)
+    ry, rx = te.reduce_axis((0, kernel[0]), name="ry"), te.reduce_axis((0, kernel[1]), name="rx")
+    dtype = attrs.out_dtype or str(data.dtype)
+
+    def element(*index: Any) -> Any:
+        i, channel, y, x = ordered(index, axes, "NCHW")
+        at = [i, channel, y * strides[0] + ry * dilations[0], x * strides[1] + rx * dilations[1]]
+        value, raised = padded(*ordered(at, "NCHW", axes)), weight(*ordered([channel, ry, rx], "IHW", kernel_axes))
+        return te.max(value.astype(dtype) + raised.astype(dtype), axis=[ry, rx])
+
+    shape = ordered([n, c, *fitted(sizes, padding, windows, strides)], "NCHW", axes)
+    return te.compute([dims.as_expr(d) for d in shape], element, name="dilation2d")
