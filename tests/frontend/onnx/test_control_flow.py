@@ -32,7 +32,9 @@ def test_branches_of_differing_sizes() -> None:
 
 
 def test_several_outputs() -> None:
-    attributes = branches([node("Neg", "x", "a"), node("Abs", "x", "b")], [node("Abs", "x", "a"), node("Exp", "x", "b")], "a b")
+    attributes = branches(
+        [node("Neg", "x", "a"), node("Abs", "x", "b")], [node("Abs", "x", "a"), node("Exp", "x", "b")], "a b"
+    )
     check(model([node("If", "c", "p q", **attributes)], X, "p q"), *FEEDS)
 
 

@@ -71,7 +71,9 @@ def test_gru_resets_before_or_after_its_product(linear_before_reset: int) -> Non
 
 
 def test_other_activations() -> None:
-    nodes = layer("LSTM", activations=["HardSigmoid", "Softsign", "Relu"], activation_alpha=[0.3], activation_beta=[0.4])
+    nodes = layer(
+        "LSTM", activations=["HardSigmoid", "Softsign", "Relu"], activation_alpha=[0.3], activation_beta=[0.4]
+    )
     check(model(nodes, X, OUTPUTS["LSTM"], weights("LSTM")), {"x": array(4, 2, INPUT)})
 
 
