@@ -100,7 +100,7 @@ def test_an_output_whose_rank_depends_on_data_is_refused() -> None:
 
 def test_branches_of_differing_data_types_are_refused() -> None:
     attributes = branches([node("Cast", "x", "a", to=7)], [node("Identity", "x", "a")])
-    with pytest.raises(ModelError, match="the branches of an If give .*their data types must be the same"):
+    with pytest.raises(ModelError, match=r"the branches of an If give .*their data types must be the same"):
         Compiled(model([node("If", "c", "y", **attributes)], X, "y"))
 
 

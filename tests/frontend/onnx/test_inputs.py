@@ -121,7 +121,7 @@ def test_an_input_without_a_shape_needs_one() -> None:
 
 
 def test_an_unknown_setting_is_told() -> None:
-    with pytest.raises(OptionError, match="no setting 'use_nt_batch_matmu'; did you mean 'use_nt_batch_matmul'?"):
+    with pytest.raises(OptionError, match=r"no setting 'use_nt_batch_matmu'; did you mean 'use_nt_batch_matmul'\?"):
         from_onnx(two_inputs(), convert_config={"use_nt_batch_matmu": True})
 
 

@@ -83,7 +83,7 @@ def test_silero() -> None:
     sizes = ((1, 512), (2, 512), (5, 256), (3, 640), (1, 192))
     check(proto, compiled, [silero_feed(*size) for size in sizes])
     # Longer pieces make no sense to the model: its recurrent layer would get five dimensions.
-    with pytest.raises(VMError, match="the model cannot run at these sizes or values, .* a sequence has 3 dimensions"):
+    with pytest.raises(VMError, match=r"the model cannot run at these sizes or values, .* a sequence has 3 dimensions"):
         compiled(**silero_feed(1, 1024))
 
 
