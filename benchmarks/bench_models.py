@@ -22,7 +22,6 @@ from benchmarks.peers import assert_agree, onnxruntime_run, plain_tvm_run
 MODELS = ("mnist", "ultraface", *models.LIGHT)
 # Plain TVM takes minutes on the larger ones.
 UNDER_PLAIN_TVM = ("mnist", "squeezenet")
-BATCHES = (1, 8)
 
 
 @lru_cache(maxsize=1)
@@ -39,11 +38,11 @@ def machine(name: str, batch: int | str) -> vmkit.VirtualMachine:
     return vmkit.VirtualMachine(vmkit.compile(model, shapes=shapes), "cpu")
 
 
-# The order keeps what was compiled for one parameter set in use until it is done with.
-@pytest.mark.parametrize("name", MODELS)
+# The last parameter changes slowest: all of one model is done before the next is loaded.
 @pytest.mark.parametrize(
     ("compiled_for", "batch"), [("static", 1), ("static", 8), ("dynamic", 1), ("dynamic", 8)], ids=lambda v: str(v)
 )
+@pytest.mark.parametrize("name", MODELS)
 def test_latency(ratio: Callable[..., None], benchmark: Any, name: str, compiled_for: str, batch: int) -> None:
     benchmark.group = f"latency: {name}"
     model, _ = models.with_batch(original(name), batch)

@@ -1,0 +1,123 @@
+"""Correlation of the patches of two images, as in FlowNet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from ....errors import TypeCheckError
+from ...ir import dims
+from ...ir.expr import Expr
+from ...ir.types import TensorType, Type
+from ..attrs import Attrs, Bool, Dim, Int, Ints, Str, attrs_node
+from ..elementwise import require_tensor
+from ..registry import OpPattern, entry, operator
+from .layout import require_rank
+from .precision import accumulator
+from .window import output_size, pad_spatial, padding_of, require_fits
+
+__all__: list[str] = []
+
+
+@attrs_node("relay.attrs.CorrelationAttrs")
+class CorrelationAttrs(Attrs):
+    """Attributes of nn.correlation."""
+
+    kernel_size: Int = 1
+    max_displacement: Int = 1
+    stride1: Int = 1
+    stride2: Int = 1
+    padding: Ints = (0, 0)
+    is_multiply: Bool = True
+    layout: Str = "NCHW"
+
+
+def _window(attrs: CorrelationAttrs) -> int:
+    """Return how far the kernel reaches, with all its displacements."""
+    return 2 * attrs.max_displacement + attrs.kernel_size
+
+
+def _result(attrs: CorrelationAttrs, shape: list[Dim]) -> list[Dim]:
+    batch, _, *sizes = shape
+    padding = padding_of(attrs.padding, 2)
+    made = [output_size(d, padding[i], padding[2 + i], _window(attrs), attrs.stride1) for i, d in enumerate(sizes)]
+    steps = 2 * (attrs.max_displacement // attrs.stride2) + 1
+    return [batch, steps * steps, *made]
+
+
+@operator("nn.correlation", "data1", "data2", attrs=CorrelationAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+class Correlation:
+    """For each displacement, the mean product (or absolute difference) of patches of one image and the other."""
+
+    @staticmethod
+    def build(
+        data1: Expr,
+        data2: Expr,
+        kernel_size: int,
+        max_displacement: int,
+        stride1: int,
+        stride2: int,
+        padding: Any,
+        is_multiply: bool,
+        layout: str = "NCHW",
+    ) -> Expr:
+        values = {
+            "kernel_size": kernel_size,
+            "max_displacement": max_displacement,
+            "stride1": stride1,
+            "stride2": stride2,
+            "padding": padding if hasattr(padding, "__iter__") else (padding, padding),
+            "is_multiply": is_multiply,
+            "layout": layout,
+        }
+        return entry("nn.correlation").call(data1, data2, **values)
+
+    @staticmethod
+    def relation(attrs: CorrelationAttrs, data1: Type, data2: Type) -> Type:
+        first, second = require_tensor(data1, "data1"), require_tensor(data2, "data2")
+        require_rank(first, 4, "data1")
+        require_rank(second, 4, "data2")
+        if attrs.layout != "NCHW":
+            raise TypeCheckError(f"layout must be NCHW, not {attrs.layout!r}")
+        if attrs.kernel_size < 1 or attrs.kernel_size % 2 == 0:
+            raise TypeCheckError(f"kernel_size must be odd and positive, not {attrs.kernel_size}")
+        if attrs.max_displacement < 0 or attrs.stride1 < 1 or attrs.stride2 < 1:
+            raise TypeCheckError("the strides must be positive, and max_displacement must not be negative")
+        if first.dtype != second.dtype or any(
+            dims.equal(a, b) is False for a, b in zip(first.shape, second.shape, strict=True)
+        ):
+            raise TypeCheckError(f"data1 and data2 must have one type, not {first} and {second}")
+        return TensorType(_result(attrs, list(first.shape)), first.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: CorrelationAttrs, data1: relax.Expr, data2: relax.Expr) -> Any:
+        shape = context.shape(data1)
+        for axis, (a, b) in enumerate(zip(shape, context.shape(data2), strict=True)):
+            message = f"nn.correlation: dimension {axis} is {{actual}} in data1 and {{expected}} in data2"
+            context.require_equal(a, b, message)
+        require_fits(context, shape[2:], padding_of(attrs.padding, 2), [_window(attrs)] * 2)
+        return context.te(lambda x, y: _correlate(attrs, x, y), data1, data2)
+
+
+def _correlate(attrs: CorrelationAttrs, data1: te.Tensor, data2: te.Tensor) -> te.Tensor:
+    padding = padding_of(attrs.padding, 2)
+    first, second = (pad_spatial(x, "NCHW", "HW", padding, 0) for x in (data1, data2))
+    shape = [dims.simplify(d) for d in data1.shape]
+    whole = [dims.as_expr(d) for d in _result(attrs, shape)]
+    dtype = str(data1.dtype)
+    sums, radius = accumulator(dtype), attrs.max_displacement // attrs.stride2
+    rc = te.reduce_axis((0, data1.shape[1]), name="rc")
+    ry, rx = (te.reduce_axis((0, attrs.kernel_size), name=n) for n in ("ry", "rx"))
+
+    def element(n: Any, step: Any, y: Any, x: Any) -> Any:
+        row, column = y * attrs.stride1 + attrs.max_displacement + ry, x * attrs.stride1 + attrs.max_displacement + rx
+        down = (tirx.floordiv(step, 2 * radius + 1) - radius) * attrs.stride2
+        right = (tirx.floormod(step, 2 * radius + 1) - radius) * attrs.stride2
+        a = first(n, rc, row, column).astype(sums)
+        b = second(n, rc, row + down, column + right).astype(sums)
+        return te.sum(a * b if attrs.is_multiply else tirx.abs(a - b), axis=[rc, ry, rx])
+
+    total = te.compute(whole, element, name="correlation")
+    count = (data1.shape[1] * (attrs.kernel_size**2)).astype(sums)
+    return te.compute(whole, lambda *i: (total(*i) / count).astype(dtype), name="correlation_mean")
