@@ -48,6 +48,11 @@ def test_other_data(data: bytes) -> None:
     assert "is no ONNX model, or a truncated one" in refused(data)
 
 
+def test_names_that_are_no_text() -> None:
+    data = relu().SerializeToString().replace(b"\x01x", b"\x01\xff")
+    assert refused(data) == "the model is malformed: the name b'\\xff' is no UTF-8"
+
+
 def test_a_model_without_opset_or_graph() -> None:
     proto = relu()
     del proto.opset_import[:]
