@@ -17,6 +17,7 @@ from tvm.target import Target
 from . import bytecode
 from .dataflow import isolate_definitions
 from .options import CompilerOptions
+from .storage import own_storage_of_branches
 from .tophub.rules import schedule_kernels
 
 __all__ = ["Bytecode", "generate_bytecode", "link", "optimize_relax"]
@@ -76,6 +77,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
         transform.RemovePurityChecking(),
         transform.CallTIRRewrite(),
         transform.StaticPlanBlockMemory(),
+        own_storage_of_branches(),
         transform.LowerAllocTensor(),
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),

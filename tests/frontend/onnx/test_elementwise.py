@@ -10,8 +10,8 @@ MATRIX = {"x": (["n", 4], "float32")}
 SIZES = (1, 3, 6)
 
 OF_ONE_INPUT = {
-    "any number": "Abs Atan Ceil Cos Cosh Erf Exp Floor Identity Neg Round Sigmoid Sign Sin Sinh Tan Tanh Asinh Reciprocal",
-    "positive numbers": "Log Sqrt Acosh",
+    "any number": "Abs Asinh Atan Ceil Cos Cosh Erf Exp Floor Identity Neg Reciprocal Round Sigmoid Sign Sin Tan Tanh",
+    "positive numbers": "Acosh Log Sinh Sqrt",
     "numbers below 1": "Acos Asin Atanh",
 }
 ACTIVATIONS = [

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 
 from ...relay.ir import Expr
 from .context import Context
+from .known import sizes
 from .layout import to_shape
 from .outcome import Condition, attempt, join
 from .registry import converter
@@ -20,12 +22,10 @@ def branch(ctx: Context, condition: Expr, *, then_branch: onnx.GraphProto, else_
     known = ctx.scalar(condition)
     if known is not None:
         return ctx.subgraph(then_branch if known else else_branch)
-    if ctx.rank(condition) != 0:
+    over_sizes = ctx.dims(condition)
+    if over_sizes is not None:
+        condition = sizes(np.array(over_sizes[0], dtype=object), "bool")
+    elif ctx.rank(condition) != 0:
         condition = typed(to_shape(condition, []))
-    decided = Condition.of(condition, _text(ctx, condition))
+    decided = Condition.of(condition, repr(ctx.node.input[0]))
     return join(decided, attempt(lambda: ctx.subgraph(then_branch)), attempt(lambda: ctx.subgraph(else_branch)))
-
-
-def _text(ctx: Context, condition: Expr) -> str:
-    value = ctx.known(condition)
-    return f"({value.item()}) != 0" if value is not None else f"{ctx.node.input[0]!r}"

@@ -72,7 +72,9 @@ class InputTypes:
         if declared is None or not _is_shape(given) or len(given) != len(declared):
             return
         for old, new in zip(declared, given, strict=True):
-            if not isinstance(old, str) or not isinstance(new, int | str) or new in (-1, "?"):
+            if not isinstance(old, str) or not isinstance(new, int | str) or new == "?":
+                continue
+            if isinstance(new, int) and new < 0:
                 continue
             dim = new if isinstance(new, int) else self._symbol(new)
             if not _same(self.renamed.setdefault(old, dim), dim):

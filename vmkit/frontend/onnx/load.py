@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def _parse(data: bytes, name: str) -> onnx.ModelProto:
     return model
 
 
-def _checked(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+def _checked(model: onnx.ModelProto, source: str) -> onnx.ModelProto:
     """Return the model if it has what every model has: other data may happen to parse as a protobuf."""
     missing = []
     if not model.ir_version:
@@ -67,5 +68,19 @@ def _checked(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     if not model.opset_import and model.ir_version >= 3:
         missing.append("opset")
     if missing:
-        raise ModelError(f"{name} is no ONNX model, or a truncated one: it has no {', no '.join(missing)}")
+        raise ModelError(f"{source} is no ONNX model, or a truncated one: it has no {', no '.join(missing)}")
+    for name in _names(model.graph):
+        # A string that is no UTF-8 comes as bytes.
+        if not isinstance(name, str):
+            raise ModelError(f"{source} is malformed: the name {name!r} is no UTF-8")
     return model
+
+
+def _names(graph: onnx.GraphProto) -> Iterator[Any]:
+    """Yield the names that stand for values in a graph, and those of its inputs' dimensions."""
+    for value in (*graph.input, *graph.output, *graph.initializer):
+        yield value.name
+    for node in graph.node:
+        yield from (node.op_type, node.name, node.domain, *node.input, *node.output)
+    for value in graph.input:
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import ModelError
-from ...relay.ir import Dim, Expr, If, TensorType, Tuple, TupleGetItem, dims
+from ...relay.ir import Dim, Expr, If, Let, TensorType, Tuple, TupleGetItem, Var, dims
 from ...relay.op import build
-from .known import is_symbolic, known_value, sizes
+from .known import constant, is_symbolic, known_value, sizes
 from .typing import typed
 
 __all__ = ["Condition", "Failure", "Fork", "Outcome", "join", "then"]
@@ -44,11 +44,17 @@ class Condition:
         return Condition(sizes(opposite, "bool"), opposite, f"not {self.text}")
 
     def guard(self, value: Expr, reason: str) -> Expr:
-        """Return a value that is given only where the condition holds; the run fails with the reason otherwise."""
+        """Return a value that is computed only where the condition holds; the run fails with the reason otherwise."""
         message = reason.replace("{", "{{").replace("}", "}}")
+        nothing = constant(np.zeros((), "bool"))
         if self.symbolic is None:
-            return typed(build("dyn.require", value, self.expr, message=message))
-        return typed(build("require", value, condition=self.symbolic, message=message))
+            check = build("dyn.require", nothing, self.expr, message=message)
+        else:
+            check = build("require", nothing, condition=self.symbolic, message=message)
+        # The check comes before all that the value needs, whose own checks know less of the reason.
+        checked = Var("checked", typed(check).checked_type_)
+        checked.checked_type_ = check.checked_type_
+        return typed(Let(checked, check, value))
 
 
 @dataclass(frozen=True)
@@ -96,23 +102,24 @@ def join(condition: Condition, true: Outcome, false: Outcome) -> Outcome:
         case Failure(first), Failure(second):
             raise ModelError(f"neither branch of {condition.text} can be imported:\n  {first}\n  {second}")
         case Failure(error), _:
-            return _guarded(condition.negated(), false, error)
+            return _guarded(condition.negated(), false, f"{condition.text}: {error}")
         case _, Failure(error):
-            return _guarded(condition, true, error)
+            return _guarded(condition, true, f"not {condition.text}: {error}")
         case list(), list() if all(_fit(a, b) for a, b in zip(true, false, strict=True)):
             return _joined(condition, true, false)
     return Fork(condition, true, false)
 
 
-def _guarded(condition: Condition, outcome: Outcome, error: ModelError) -> Outcome:
-    reason = f"the model cannot run at these sizes or values, for which {condition.negated().text}: {error}"
+def _guarded(condition: Condition, outcome: Outcome, otherwise: str) -> Outcome:
+    reason = f"the model cannot run at these sizes or values, for which {otherwise}"
 
     def guard(values: list[Expr | None]) -> Outcome:
+        # One check is enough; a value that is known should stay so.
+        given = [(known_value(v) is not None, i, v) for i, v in enumerate(values) if v is not None]
         guarded = list(values)
-        for index, value in enumerate(values):
-            if value is not None:
-                guarded[index] = condition.guard(value, reason)
-                break
+        if given:
+            _, index, value = min(given, key=lambda each: each[:2])
+            guarded[index] = condition.guard(value, reason)
         return guarded
 
     return then(outcome, guard)

@@ -14,7 +14,7 @@ from tvm import tirx
 
 from ... import relay
 from ...relay.ir import Any as AnyDim
-from ...relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var
+from ...relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
 from .context import Context
 from .elementwise import binary
 from .layout import to_shape
@@ -207,6 +207,6 @@ def _renamed(ty: TensorType, names: dict[Any, Dim]) -> TensorType:
     """Return a type in the symbols of another function."""
     shape = []
     for dim in ty.shape:
-        found = next((new for old, new in names.items() if not isinstance(dim, int) and old is dim), dim)
+        found = next((new for old, new in names.items() if dims.equal(old, dim)), dim)
         shape.append(found)
     return TensorType(shape, ty.dtype)

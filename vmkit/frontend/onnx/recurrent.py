@@ -111,6 +111,8 @@ def _recurrent(
     """Return the outputs of a recurrent operator: the hidden states of all steps, and the last states."""
     if options.direction not in ("forward", "reverse", "bidirectional"):
         ctx.fail(f"direction is {options.direction!r}; it is forward, reverse or bidirectional")
+    if ctx.rank(x) != 3:
+        ctx.fail(f"the input is {ctx.type(x)}; a sequence has 3 dimensions: steps, batch, features")
     if options.layout:
         x = typed(relay.transpose(x, [1, 0, 2]))
         initial = [None if s is None else typed(relay.transpose(s, [1, 0, 2])) for s in initial]

@@ -7,7 +7,7 @@ from typing import Any
 from tvm.ir import GlobalVar, Op
 
 from ...errors import TypeCheckError
-from ...relay.ir import Call, Expr, If, Tuple, TupleGetItem, TupleType, Type, children
+from ...relay.ir import Call, Expr, If, Let, Tuple, TupleGetItem, TupleType, Type, children
 from ...relay.transform import call_type
 from ...relay.transform.type_solver import TypeSolver
 
@@ -42,6 +42,8 @@ def _type(node: Any) -> Type:
             return TupleType([f.checked_type_ for f in node.fields])
         case TupleGetItem():
             return node.tuple_value.checked_type_.fields[node.index]
+        case Let():
+            return node.body.checked_type_
         case If():
             return TypeSolver().unify(node.true_branch.checked_type_, node.false_branch.checked_type_, join=True)
     raise TypeCheckError(f"{type(node).__name__} has no type here")
