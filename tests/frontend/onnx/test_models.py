@@ -1,4 +1,5 @@
-"""Whole models: each is compiled once and agrees with onnxruntime at several sizes of every unknown dimension.
+"""Whole models: each is compiled once and agrees with onnxruntime at several sizes of every unknown dimension, in the
+process that compiled it and in a fresh one that loaded it.
 
 The nine ``light`` models come with the onnx package: real networks whose weights are all the same number. The weights
 are made random here, so that the results depend on them. Those that compile and run for long are tested nightly.
@@ -37,32 +38,37 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype("float32")
 
 
-def check(proto: onnx.ModelProto, compiled: Compiled, feeds: list[Mapping[str, Any]]) -> None:
+def check(proto: onnx.ModelProto, compiled: Compiled, feeds: list[Mapping[str, Any]], folder: Path) -> None:
     peer, names = session(proto), [o.name for o in proto.graph.output]
-    for feed in feeds:
-        assert_agrees(compiled(**feed), peer.run(None, dict(feed)), names)
+    for feed, elsewhere in zip(feeds, compiled.in_fresh_process(feeds, folder), strict=True):
+        expected = peer.run(None, dict(feed))
+        assert_agrees(compiled(**feed), expected, names)
+        assert_agrees(elsewhere, expected, names)
 
 
-def check_batches(proto: onnx.ModelProto, sizes: tuple[int, ...], scale: float = 1.0) -> None:
+def check_batches(proto: onnx.ModelProto, sizes: tuple[int, ...], folder: Path, scale: float = 1.0) -> None:
     """Compare a model of one image with batches, each image of which onnxruntime takes alone."""
     initializers = {i.name for i in proto.graph.initializer}
     (given,) = [i for i in proto.graph.input if i.name not in initializers]
     image = [d.dim_value for d in given.type.tensor_type.shape.dim][1:]
     compiled = Compiled(proto, {given.name: ("n", *image)})
     peer, names = session(proto), [o.name for o in proto.graph.output]
-    for size in sizes:
-        x = random(size, *image, seed=size) * np.float32(scale)
-        rows = [peer.run(None, {given.name: x[i : i + 1]}) for i in range(size)]
-        assert_agrees(compiled(**{given.name: x}), [np.concatenate(r) for r in zip(*rows, strict=True)], names)
+    feeds = [{given.name: random(size, *image, seed=size) * np.float32(scale)} for size in sizes]
+    for feed, elsewhere in zip(feeds, compiled.in_fresh_process(feeds, folder), strict=True):
+        images = feed[given.name]
+        rows = [peer.run(None, {given.name: images[i : i + 1]}) for i in range(len(images))]
+        expected = [np.concatenate(r) for r in zip(*rows, strict=True)]
+        assert_agrees(compiled(**feed), expected, names)
+        assert_agrees(elsewhere, expected, names)
 
 
-def test_mnist() -> None:
+def test_mnist(tmp_path: Path) -> None:
     with resources.as_file(resources.files("vmkit") / "data" / "mnist.onnx") as path:
-        check_batches(onnx.load(path), (1, 2, 5), scale=100)
+        check_batches(onnx.load(path), (1, 2, 5), tmp_path, scale=100)
 
 
-def test_ultraface() -> None:
-    check_batches(onnx.load_from_string(packed("ultraface")), (1, 2, 3))
+def test_ultraface(tmp_path: Path) -> None:
+    check_batches(onnx.load_from_string(packed("ultraface")), (1, 2, 3), tmp_path)
 
 
 def silero_feed(batch: int, sequence: int) -> dict[str, Any]:
@@ -73,7 +79,7 @@ def silero_feed(batch: int, sequence: int) -> dict[str, Any]:
     }
 
 
-def test_silero() -> None:
+def test_silero(tmp_path: Path) -> None:
     proto = onnx.load_from_string(packed("silero_op15"))
     compiled = Compiled(proto)
     assert str(compiled.executable.signature) == (
@@ -81,18 +87,19 @@ def test_silero() -> None:
         " -> (output: float32[batch, 1], stateN: float32[2, batch, 128])"
     )
     sizes = ((1, 512), (2, 512), (5, 256), (3, 640), (1, 192))
-    check(proto, compiled, [silero_feed(*size) for size in sizes])
+    check(proto, compiled, [silero_feed(*size) for size in sizes], tmp_path)
     # Longer pieces make no sense to the model: its recurrent layer would get five dimensions.
     with pytest.raises(VMError, match=r"the model cannot run at these sizes or values, .* a sequence has 3 dimensions"):
         compiled(**silero_feed(1, 1024))
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="magika's model is too large to be kept with the tests")
-def test_magika() -> None:
+def test_magika(tmp_path: Path) -> None:
     proto = onnx.load(SHARED / "magika_v3_3.onnx")
     compiled = Compiled(proto)
     generator = np.random.default_rng(0)
-    check(proto, compiled, [{"bytes": generator.integers(0, 257, (n, 2048)).astype("int32")} for n in (1, 2, 5)])
+    feeds = [{"bytes": generator.integers(0, 257, (n, 2048)).astype("int32")} for n in (1, 2, 5)]
+    check(proto, compiled, feeds, tmp_path)
 
 
 def with_random_weights(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -121,11 +128,11 @@ def light(name: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_light_model(name: str) -> None:
-    check_batches(light(name), (1, 2, 3))
+def test_light_model(name: str, tmp_path: Path) -> None:
+    check_batches(light(name), (1, 2, 3), tmp_path)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", SLOW)
-def test_slow_light_model(name: str) -> None:
-    check_batches(light(name), (1, 2, 3))
+def test_slow_light_model(name: str, tmp_path: Path) -> None:
+    check_batches(light(name), (1, 2, 3), tmp_path)
