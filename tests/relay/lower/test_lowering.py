@@ -181,3 +181,58 @@ def test_a_deep_program_compiles_and_runs() -> None:
     for _ in range(1_500):
         expr = expr + relay.const(1.0)
     np.testing.assert_array_equal(machine(relay.Function([x], expr)).run(numbers(2)).numpy(), [1500, 1501])
+
+
+def kernels_called(function: relay.Function) -> int:
+    exe = vmkit.compile(function, target="llvm")
+    return exe.bytecode.count("nn_dense")
+
+
+def test_what_both_branches_share_is_computed_once() -> None:
+    x, c = relay.var("x", shape=(Any(), 4)), relay.var("c", "bool")
+    weight = relay.const(np.eye(4, dtype="float32"))
+    shared = relay.nn.dense(x, weight)
+    function = relay.Function([x, c], relay.If(c, relay.exp(shared), relay.negative(shared)))
+    assert kernels_called(function) == 1
+    np.testing.assert_array_equal(machine(function).run(numbers(2, 4), False).numpy(), -numbers(2, 4))
+
+
+def test_what_a_branch_shares_with_what_follows_is_computed_once() -> None:
+    x, c = relay.var("x", shape=(Any(), 4)), relay.var("c", "bool")
+    shared = relay.nn.dense(x, relay.const(np.eye(4, dtype="float32")))
+    function = relay.Function([x, c], relay.add(relay.If(c, relay.exp(shared), x), shared))
+    assert kernels_called(function) == 1
+    np.testing.assert_allclose(
+        machine(function).run(numbers(1, 4), True).numpy(), np.exp(numbers(1, 4)) + numbers(1, 4), rtol=1e-6
+    )
+
+
+def test_what_one_branch_needs_stays_in_it() -> None:
+    x, c, d = relay.var("x", shape=(2,)), relay.var("c", "bool"), relay.var("d", "bool")
+    i, loop = relay.var("i", "int32"), relay.GlobalVar("loop")
+    endless = relay.Function([i], relay.Call(loop, [i]), relay.scalar_type("int32"))
+    never = relay.cast(relay.Call(loop, [relay.const(0)]), "float32") * x
+    inner = relay.If(d, never + x, never - x)
+    main = relay.Function([x, c, d], relay.If(c, x, inner))
+    np.testing.assert_array_equal(
+        machine({loop: endless, "main": main}).run(numbers(2), True, True).numpy(), numbers(2)
+    )
+
+
+def test_a_chain_of_branches_grows_with_its_length() -> None:
+    x, c = relay.var("x", shape=(Any(),)), relay.var("c", "bool")
+    value = x
+    for _ in range(40):
+        value = relay.If(c, value + relay.const(1.0), value * relay.const(2.0))
+    vm = machine(relay.Function([x, c], value))
+    np.testing.assert_array_equal(vm.run(numbers(3), True).numpy(), numbers(3) + 40)
+    np.testing.assert_allclose(vm.run(numbers(3), False).numpy(), numbers(3) * 2.0**40)
+
+
+def test_a_let_between_branches_keeps_its_order() -> None:
+    x, c, y = relay.var("x", shape=(Any(),)), relay.var("c", "bool"), relay.var("y", shape=(Any(),))
+    double = y + y
+    body = relay.Let(y, relay.exp(x), relay.If(c, double, relay.Tuple([double])[0] * y))
+    np.testing.assert_allclose(
+        machine(relay.Function([x, c], body)).run(numbers(2), False).numpy(), 2 * np.exp(numbers(2)) ** 2, rtol=1e-5
+    )

@@ -15,6 +15,7 @@ from ..ir.types import type_text
 from ..op.registry import OpEntry, entry
 from .checks import RuntimeChecks
 from .context import LowerContext, Value, relax_type
+from .scopes import computed_before
 from .tail import tail_calls
 
 __all__ = ["Lowered", "lower_module"]
@@ -96,7 +97,9 @@ class _FunctionLowering:
         self.builder = module.builder
         self.context = LowerContext(self.builder, module.checks)
         self.scopes: list[dict[Any, Value]] = [{}]
-        self.tails = tail_calls(function.body)
+        self.before = computed_before(function.body)
+        shared = {expr for exprs in self.before.values() for expr in exprs}
+        self.tails = tail_calls(function.body) - shared
         self.visitors = {
             Call: self.visit_call,
             Constant: lambda e: relax.const(e.data),
@@ -140,6 +143,8 @@ class _FunctionLowering:
 
     def visit_if(self, branch: If) -> Value:
         condition = self.visit(branch.cond)
+        for shared in self.before.get(branch, ()):
+            self.visit(shared)
         joined = self.builder.emit(relax.If(condition, self.block(branch.true_branch), self.block(branch.false_branch)))
         return self.joined(branch, joined)
 
