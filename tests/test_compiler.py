@@ -253,6 +253,15 @@ def test_targets_of_every_form(target: Any) -> None:
     assert run(executable, [[1.0] * 4], [2.0] * 4, [-1.0] * 4) == [[1.0] * 4]
 
 
+def test_c_source_as_a_target_runs() -> None:
+    x = relay.var("x", shape=(relay.Any(), 2, 8, 8))
+    weight = relay.const(np.full((4, 2, 3, 3), 0.5, "float32"))
+    function = relay.Function([x], relay.nn.relu(relay.nn.conv2d(x, weight, kernel_size=(3, 3), channels=4)))
+    values = np.random.default_rng(0).standard_normal((2, 2, 8, 8)).astype("float32")
+    c, llvm = (vmkit.VirtualMachine(vmkit.compile(function, target=t)).run(values).numpy() for t in ("c", "llvm"))
+    np.testing.assert_allclose(c, llvm, rtol=1e-5, atol=1e-6)
+
+
 def test_the_target_in_scope_is_the_default() -> None:
     with tvm.target.Target({"kind": "llvm", "num-cores": 3}):
         assert int(vmkit.compile(module()).target.attrs["num-cores"]) == 3

@@ -66,7 +66,8 @@ def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
         return dlight.ApplyDefaultSchedule(
             rules.Matmul(), rules.GEMV(), rules.Reduction(), rules.GeneralReduction(), rules.Fallback()
         )(mod)
-    return schedule_kernels(mod, target)
+    # The rules make vectors, which the generators of C and its relatives do not know.
+    return schedule_kernels(mod, target) if target.kind.name == "llvm" else mod
 
 
 def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
