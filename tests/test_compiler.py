@@ -236,7 +236,7 @@ def test_instruments_see_the_passes() -> None:
 
     with vmkit.PassContext(instruments=[Watch()]):
         vmkit.compile(module(), "llvm")
-    assert {"FuseOps", "FuseTIR", "VMShapeLower", "tirx.VectorizeLoop"} <= set(seen)
+    assert {"InferType", "FoldConstant", "FuseOps", "FuseTIR", "VMShapeLower", "tirx.VectorizeLoop"} <= set(seen)
     assert seen.index("FuseOps") < seen.index("VMShapeLower")
 
 

@@ -273,12 +273,13 @@ def _relay_module(mod: Any) -> tvm.IRModule:
 
 
 def _optimize_relay(mod: tvm.IRModule, params: Mapping[str, Any], options: CompilerOptions) -> tvm.IRModule:
-    # Lowering knows calls of global functions, so this one is no optimisation.
-    mod = transform.lambda_lift(transform.infer_module(bind_params(mod, params)))
-    if options.runs("SimplifyInference", 0):
-        mod = transform.simplify_inference(mod)
-    if options.runs("FoldConstant", 2):
-        mod = transform.fold_constants(mod, evaluate)
+    mod = bind_params(mod, params)
+    # Lowering takes typed modules and calls of global functions, so the first two are no optimisations.
+    passes = [transform.InferType(), transform.LambdaLift()]
+    optional = [transform.SimplifyInference(), transform.FoldConstant()]
+    passes += [each for each in optional if options.runs(each.info.name, each.info.opt_level)]
+    for each in passes:
+        mod = each(mod)
     return mod
 
 

@@ -7,7 +7,7 @@ import tvm_ffi
 
 from ... import errors
 from .fold_constant import fold_constants
-from .infer_type import call_type, infer_expr, infer_module
+from .infer_type import call_type, infer_expr, infer_module, typed
 from .lambda_lift import lambda_lift
 from .simplify_inference import simplify_inference
 
@@ -38,7 +38,9 @@ def InferType() -> tvm.transform.Pass:
 
 def SimplifyInference() -> tvm.transform.Pass:
     """Return the pass that takes operators of training apart; see :func:`simplify_inference`."""
-    return tvm.transform.module_pass(lambda mod, _: simplify_inference(mod), opt_level=0, name="SimplifyInference")
+    return tvm.transform.module_pass(
+        lambda mod, _: simplify_inference(typed(mod)), opt_level=0, name="SimplifyInference"
+    )
 
 
 def FoldConstant() -> tvm.transform.Pass:
@@ -47,13 +49,13 @@ def FoldConstant() -> tvm.transform.Pass:
     from ...compiler import evaluate
 
     return tvm.transform.module_pass(
-        lambda mod, _: fold_constants(infer_module(mod), evaluate), opt_level=2, name="FoldConstant"
+        lambda mod, _: fold_constants(typed(mod), evaluate), opt_level=2, name="FoldConstant"
     )
 
 
 def LambdaLift() -> tvm.transform.Pass:
     """Return the pass that makes local functions global; see :func:`lambda_lift`."""
-    return tvm.transform.module_pass(lambda mod, _: lambda_lift(infer_module(mod)), opt_level=0, name="LambdaLift")
+    return tvm.transform.module_pass(lambda mod, _: lambda_lift(typed(mod)), opt_level=0, name="LambdaLift")
 
 
 PASS_NAMES = frozenset({"FoldConstant", "InferType", "LambdaLift", "SimplifyInference"})

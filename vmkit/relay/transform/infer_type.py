@@ -16,7 +16,7 @@ from ..ir.types import FuncType, IncompleteType, TupleType, Type, scalar_type, t
 from ..op.registry import OpEntry, entry
 from .type_solver import TypeSolver, bind_symbols, substitute_symbols
 
-__all__ = ["call_type", "infer_expr", "infer_module"]
+__all__ = ["call_type", "infer_expr", "infer_module", "typed"]
 
 
 def infer_module(mod: tvm.IRModule) -> tvm.IRModule:
@@ -31,6 +31,12 @@ def infer_module(mod: tvm.IRModule) -> tvm.IRModule:
     """
     on_deep_stack(_Inference(mod).run)
     return mod
+
+
+def typed(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a module with its types inferred: the same, where they have been."""
+    functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+    return mod if all(f.checked_type_ is not None for f in functions) else infer_module(mod)
 
 
 def infer_expr(expr: Any, mod: tvm.IRModule | None = None) -> Type:
