@@ -94,9 +94,25 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
 
 def link(code: Bytecode, target: Target) -> tvm.runtime.Module:
     """Return the executable module: the kernels built for a target, the bytecode with its self-calls made loops."""
-    built = _vmlink(code.builder, target, code.kernels).mod
+    kernels, shapes = _apart(code.kernels)
+    built = _vmlink(code.builder, target, kernels if kernels is not None else shapes).mod
+    if kernels is not None and shapes is not None:
+        built.imports[0].import_module(tvm.tirx.build(shapes, target=target.host or target))
     text = bytecode.blob_of(built)
     looped = bytecode.tail_calls_to_loops(text)
     if looped == text:
         return built
     return bytecode.module_of(looped, list(built.imports))
+
+
+def _apart(mod: tvm.IRModule | None) -> tuple[tvm.IRModule | None, tvm.IRModule | None]:
+    """Return the kernels of a module and the functions that compute shapes, each None where there are none.
+
+    Compiled in one module with a shape function, a kernel comes out of LLVM several times slower.
+    """
+    if mod is None:
+        return None, None
+    shapes = {v: f for v, f in mod.functions.items() if f.attrs.get("tirx.is_host_func", False)}
+    kernels = {v: f for v, f in mod.functions.items() if v not in shapes}
+    made = (tvm.IRModule(part, attrs=mod.attrs) if part else None for part in (kernels, shapes))
+    return next(made), next(made)

@@ -115,7 +115,11 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, lane_axis: int, row_axis:
         after = found.after
         sch.set_scope(block, 0, "local")
     sch.reverse_compute_at(after, outer[-1], preserve_unit_loops=True)
-    sch.vectorize(sch.get_loops(after)[len(outer) + lane_axis])
+    written = sch.get_loops(after)[len(outer) :]
+    sch.vectorize(written[lane_axis])
+    if row_axis is not None:
+        # An accumulator that a loop reads by a running index would live in memory, not in a register.
+        sch.unroll(written[row_axis])
     if size >= PARALLEL_SIZE:
         sch.parallel(sch.fuse(*outer))
     sch.decompose_reduction(block, reduce_loops[0])
