@@ -17,7 +17,8 @@ import tvm
 import vm_programs
 from tvm import relax
 
-from vmkit import archive, executable
+import vmkit
+from vmkit import archive, executable, relay
 from vmkit.archive import read_archive, write_archive
 from vmkit.errors import DeviceError, ExecutableError, VMKitError
 from vmkit.executable import Executable, load
@@ -269,6 +270,18 @@ def test_every_altered_byte_is_an_error_or_does_not_matter(saved: Path, tmp_path
         except ExecutableError:
             continue
         assert loaded.code == original.code
+
+
+def test_without_a_compiler_shape_functions_are_kept_beside_the_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = relay.var("x", shape=(relay.Any(),)), relay.var("y", shape=(relay.Any(),))
+    built = vmkit.compile(relay.Function([x, y], x + y), target="llvm")
+    assert "shape_func" in built.primitive_ops
+    monkeypatch.setattr(executable, "has_compiler", lambda: False)
+    built.export(tmp_path / "model.vmx")
+    a, b = np.array([1, 2], "float32"), np.array([3], "float32")
+    np.testing.assert_array_equal(VirtualMachine(load(tmp_path / "model.vmx")).run(a, b).numpy(), [4, 5])
 
 
 def test_a_newer_format_names_both_versions(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -347,7 +347,11 @@ def _export_libraries(mod: tvm.runtime.Module) -> dict[str, bytes]:
     """Return the imported libraries as files: shared objects, or LLVM IR where there is no C compiler."""
     members: dict[str, bytes] = {}
     with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
-        for index, library in enumerate(mod.imports):
+        libraries = list(mod.imports)
+        if not has_compiler():
+            # Nothing links them into one: each goes into a file of its own.
+            libraries = [each for library in libraries for each in (library, *library.imports)]
+        for index, library in enumerate(libraries):
             members.update([_export_library(library, Path(folder), f"lib{index}")])
     return members
 
@@ -361,7 +365,7 @@ def _export_library(library: tvm.runtime.Module, folder: Path, stem: str) -> tup
     if has_compiler():
         path = folder / f"{stem}.so"
         library.export_library(str(path))
-    elif library.kind == "llvm" and not library.imports:
+    elif library.kind == "llvm" and all(each.kind == "llvm" for each in library.imports):
         path = folder / f"{stem}.ll"
         library.write_to_file(str(path), "ll")
     else:
