@@ -94,10 +94,11 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
 
 def link(code: Bytecode, target: Target) -> tvm.runtime.Module:
     """Return the executable module: the kernels built for a target, the bytecode with its self-calls made loops."""
-    kernels, shapes = _apart(code.kernels)
+    # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
+    kernels, shapes = _apart(code.kernels) if target.kind.name == "llvm" else (code.kernels, None)
     built = _vmlink(code.builder, target, kernels if kernels is not None else shapes).mod
     if kernels is not None and shapes is not None:
-        built.imports[0].import_module(tvm.tirx.build(shapes, target=target.host or target))
+        built.imports[0].import_module(tvm.tirx.build(shapes, target=target))
     text = bytecode.blob_of(built)
     looped = bytecode.tail_calls_to_loops(text)
     if looped == text:
