@@ -51,8 +51,14 @@ class Executable:
 
     Examples
     --------
-    >>> exe.export("model.vmx")  # doctest: +SKIP
-    >>> exe = load("model.vmx")  # doctest: +SKIP
+    >>> import vmkit
+    >>> from vmkit import relay
+    >>> x = relay.var("x", shape=(relay.Any(), 2))
+    >>> exe = vmkit.compile(relay.Function([x], relay.exp(x)), target="llvm")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     exe.export(f"{folder}/model.vmx")
+    ...     print(load(f"{folder}/model.vmx").signature)
+    main(x: float32[?, 2]) -> float32[?, 2]
     """
 
     def __init__(

@@ -80,8 +80,12 @@ class VirtualMachine:
 
     Examples
     --------
-    >>> vm = VirtualMachine(exe)  # doctest: +SKIP
-    >>> vm.run(x).numpy()  # doctest: +SKIP
+    >>> import vmkit
+    >>> from vmkit import relay
+    >>> x = relay.var("x", shape=(relay.Any(),))
+    >>> vm = VirtualMachine(vmkit.compile(relay.Function([x], relay.add(x, x)), target="llvm"))
+    >>> vm.run([1.0, 2.0]).numpy()
+    array([2., 4.], dtype=float32)
     """
 
     def __init__(
