@@ -22,7 +22,7 @@ from .errors import InputError, OptionError
 from .executable import Executable
 from .machine import VirtualMachine
 from .params import bind_params
-from .relay.ir import Function, GlobalVar, Let, Tuple, Var, const, free_vars
+from .relay.ir import Function, GlobalVar, Let, Tuple, Var, const, free_vars, with_functions
 from .target import canonical_target, device_name, device_type
 
 __all__ = ["DebugExecutor", "Executor", "VMExecutor", "create_executor"]
@@ -118,7 +118,7 @@ class DebugExecutor(VMExecutor):
 
 
 def _with_main(mod: tvm.IRModule, function: Function) -> tvm.IRModule:
-    changed = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    changed = with_functions(mod)
     changed["main"] = function
     return changed
 

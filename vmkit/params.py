@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 
 from .errors import InputError
-from .relay.ir import Constant, Function, TensorType, Var, const, dims, rewrite
+from .relay.ir import Constant, Function, TensorType, Var, const, dims, rewrite, with_functions
 from .signature import describe
 
 __all__ = ["as_tensors", "bind_params"]
@@ -68,7 +68,7 @@ def bind_params(mod: tvm.IRModule, params: Mapping[str, Any], name: str = "main"
         logger.warning("params that @%s has no parameter for are not used: %s", name, ", ".join(sorted(unknown)))
     values = {by_name[n]: const(v) for n, v in as_tensors(params).items() if n in by_name}
     _check(name, values)
-    bound = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    bound = with_functions(mod)
     bound[name] = _without(function, values)
     return bound
 

@@ -21,11 +21,14 @@ __all__ = [
     "Any",
     "Dim",
     "FuncType",
+    "GlobalTypeVar",
     "IncompleteType",
     "Kind",
+    "RefType",
     "TensorType",
     "TupleType",
     "Type",
+    "TypeCall",
     "TypeVar",
     "dim_text",
     "scalar_type",
@@ -154,6 +157,52 @@ class IncompleteType(Type):
         return "_"
 
 
+@py_class("relay.GlobalTypeVar", init=False)
+class GlobalTypeVar(Type):
+    """The name of a data type that a module defines; those of the same name are the same type."""
+
+    name_hint: str
+    kind: int = field(structural_eq="ignore")
+
+    def __init__(self, name_hint: str, kind: int = Kind.AdtHandle) -> None:
+        self.__ffi_init__(name_hint=name_hint, kind=kind)
+
+    __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
+
+    def __call__(self, *args: Type) -> TypeCall:
+        return TypeCall(self, args)
+
+    def __str__(self) -> str:
+        return self.name_hint
+
+
+@py_class("relay.TypeCall", init=False)
+class TypeCall(Type):
+    """A data type for given type arguments, such as ``List[int32]``."""
+
+    func: Type
+    args: tvm_ffi.Array
+
+    def __init__(self, func: Type, args: Sequence[Type] = ()) -> None:
+        self.__ffi_init__(func=func, args=list(args))
+
+    def __str__(self) -> str:
+        return type_text(self)
+
+
+@py_class("relay.RefType", init=False)
+class RefType(Type):
+    """A reference to a value of a type."""
+
+    value: Type
+
+    def __init__(self, value: Type) -> None:
+        self.__ffi_init__(value=value)
+
+    def __str__(self) -> str:
+        return type_text(self)
+
+
 def scalar_type(dtype: str) -> TensorType:
     """Return the type of a 0-dimensional tensor."""
     return TensorType((), dtype)
@@ -173,4 +222,8 @@ def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> st
             params = f"[{', '.join(str(p) for p in ty.type_params)}]" if len(ty.type_params) else ""
             arguments = ", ".join(type_text(a, symbol_name) for a in ty.arg_types)
             return f"fn {params}({arguments}) -> {type_text(ty.ret_type, symbol_name)}"
+        case TypeCall():
+            return f"{ty.func}[{', '.join(type_text(a, symbol_name) for a in ty.args)}]"
+        case RefType():
+            return f"ref({type_text(ty.value, symbol_name)})"
     return str(ty)

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
+from .adt import Clause, Constructor, Match, PatternConstructor, PatternTuple, PatternVar, pattern_vars
 from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
+from .reference import RefCreate, RefRead, RefWrite
 
 __all__ = ["children", "free_vars", "post_order", "rewrite"]
 
 _CHILDREN: dict[type, Callable[[Any], list[Any]]] = {
     Call: lambda e: [e.op, *e.args],
     Constant: lambda e: [],
+    Constructor: lambda e: [],
     Function: lambda e: [*e.params, e.body],
     GlobalVar: lambda e: [],
     If: lambda e: [e.cond, e.true_branch, e.false_branch],
     Let: lambda e: [e.var, e.value, e.body],
+    Match: lambda e: [e.data, *(part for c in e.clauses for part in (*pattern_vars(c.lhs), c.rhs))],
     Op: lambda e: [],
+    RefCreate: lambda e: [e.value],
+    RefRead: lambda e: [e.ref],
+    RefWrite: lambda e: [e.ref, e.value],
     Tuple: lambda e: list(e.fields),
     TupleGetItem: lambda e: [e.tuple_value],
     Var: lambda e: [],
@@ -42,11 +49,36 @@ def post_order(expr: Any, stop: Container[Any] = ()) -> Iterator[Any]:
             stack += [(child, False) for child in reversed(children(node))]
 
 
+def _rebuilt_match(match: Match, new: list[Any]) -> Match:
+    parts = iter(new)
+    data = next(parts)
+    clauses = []
+    for clause in match.clauses:
+        # Arguments are evaluated in order: the pattern takes its variables, and what follows is the right side.
+        pattern = _rebuilt_pattern(clause.lhs, parts)
+        clauses.append(Clause(pattern, next(parts)))
+    return Match(data, clauses, match.complete, match.span)
+
+
+def _rebuilt_pattern(pattern: Any, variables: Iterator[Any]) -> Any:
+    if isinstance(pattern, PatternVar):
+        return PatternVar(next(variables))
+    if isinstance(pattern, PatternConstructor):
+        return PatternConstructor(pattern.constructor, [_rebuilt_pattern(p, variables) for p in pattern.patterns])
+    if isinstance(pattern, PatternTuple):
+        return PatternTuple([_rebuilt_pattern(p, variables) for p in pattern.patterns])
+    return pattern
+
+
 _REBUILD: dict[type, Callable[[Any, list[Any]], Any]] = {
     Call: lambda e, new: Call(new[0], new[1:], e.attrs, list(e.type_args), e.span),
     Function: lambda e, new: Function(new[:-1], new[-1], e.ret_type, list(e.type_params), e.attrs, e.span),
     If: lambda e, new: If(new[0], new[1], new[2], e.span),
     Let: lambda e, new: Let(new[0], new[1], new[2], e.span),
+    Match: _rebuilt_match,
+    RefCreate: lambda e, new: RefCreate(new[0], e.span),
+    RefRead: lambda e, new: RefRead(new[0], e.span),
+    RefWrite: lambda e, new: RefWrite(new[0], new[1], e.span),
     Tuple: lambda e, new: Tuple(new, e.span),
     TupleGetItem: lambda e, new: TupleGetItem(new[0], e.index, e.span),
 }
@@ -90,6 +122,8 @@ def free_vars(expr: Any) -> list[Var]:
             bound.update(node.params)
         elif isinstance(node, Let):
             bound.add(node.var)
+        elif isinstance(node, Match):
+            bound.update(v for clause in node.clauses for v in pattern_vars(clause.lhs))
         elif isinstance(node, Var):
             used[node] = None
     return [variable for variable in used if variable not in bound]

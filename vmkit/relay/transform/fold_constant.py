@@ -23,6 +23,7 @@ from ..ir import (
     const,
     post_order,
     rewrite,
+    with_functions,
 )
 from ..op.registry import entry
 from .infer_type import infer_module
@@ -53,7 +54,7 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule:
         return mod
     values = evaluate(infer_module(tvm.IRModule({"main": Function([], Tuple(wanted))})))
     folded = {expr: const(np.asarray(value)) for expr, value in zip(wanted, values, strict=True)}
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    result = with_functions(mod)
     for gvar, function in functions.items():
         result[gvar] = rewrite(function, folded)
     return infer_module(result)

@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm.ir import GlobalVar
 
-from ..ir import Call, Function, Let, Var, children, free_vars, post_order, rewrite
+from ..ir import Call, Function, Let, Var, children, free_vars, post_order, rewrite, with_functions
 from .infer_type import infer_module
 
 __all__ = ["lambda_lift"]
@@ -24,7 +24,7 @@ def lambda_lift(mod: tvm.IRModule) -> tvm.IRModule:
     functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
     if not any(_has_local_function(f) for f in functions.values()):
         return mod
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    result = with_functions(mod)
     taken = {v.name_hint for v in mod.functions}
     for gvar, function in functions.items():
         lifting = _Lifting(rewrite(function, {}, _called_within), gvar.name_hint, taken)

@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm
 
-from ..ir import Call, Function, Op, Tuple, TupleGetItem, const, rewrite
+from ..ir import Call, Function, Op, Tuple, TupleGetItem, const, rewrite, with_functions
 from ..op.registry import build
 from .infer_type import infer_module
 
@@ -20,7 +20,7 @@ def simplify_inference(mod: tvm.IRModule) -> tvm.IRModule:
     Batch normalisation becomes a scale and a shift for each channel, which constant folding computes and which fuse
     into the operator before them; dropout becomes its input.
     """
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    result = with_functions(mod)
     for gvar, function in mod.functions.items():
         if isinstance(function, Function):
             result[gvar] = rewrite(function, {}, _simplified)

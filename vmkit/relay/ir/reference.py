@@ -1,0 +1,44 @@
+"""References: cells whose value changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.ir import Span
+from tvm_ffi.dataclasses import py_class
+
+from .expr import Expr
+from .types import RefType
+
+__all__ = ["RefCreate", "RefRead", "RefType", "RefWrite"]
+
+
+@py_class("relay.RefCreate", init=False)
+class RefCreate(Expr):
+    """A new cell that holds a value."""
+
+    value: Any
+
+    def __init__(self, value: Any, span: Span | None = None) -> None:
+        self.__ffi_init__(value=value, span=span)
+
+
+@py_class("relay.RefRead", init=False)
+class RefRead(Expr):
+    """The value that a cell holds now."""
+
+    ref: Any
+
+    def __init__(self, ref: Any, span: Span | None = None) -> None:
+        self.__ffi_init__(ref=ref, span=span)
+
+
+@py_class("relay.RefWrite", init=False)
+class RefWrite(Expr):
+    """Put a value into a cell; gives the empty tuple."""
+
+    ref: Any
+    value: Any
+
+    def __init__(self, ref: Any, value: Any, span: Span | None = None) -> None:
+        self.__ffi_init__(ref=ref, value=value, span=span)
