@@ -29,6 +29,8 @@ _DERIVED = frozenset(
 _NOTHING = frozenset({"", "0"})
 # Fields that 0.14 does not have, and what they held when they changed nothing.
 _DEFAULTS: dict[tuple[str, str], frozenset[str]] = {
+    # A string's data type.
+    ("tir.StringImm", "dtype"): frozenset({"handle"}),
     # The operator contrib_reverse_reshape said the same.
     ("relay.attrs.ReshapeAttrs", "reverse"): frozenset({"0", "1"}),
 }

@@ -133,6 +133,8 @@ _RESIZE_FIELDS = {"bicubic_alpha": "cubic_alpha", "bicubic_exclude": "cubic_excl
 def _resize(fields: Fields) -> Fields:
     made = {_RESIZE_FIELDS.get(name, name): text for name, text in fields.items()}
     made["method"] = _METHODS.get(made.get("method", "linear").lower(), made.get("method", "linear").lower())
+    # None said: to the nearest where corners are aligned, else down.
+    made.setdefault("rounding_method", "")
     if "align_corners" in made:
         aligned = made.pop("align_corners") != "0"
         made["coordinate_transformation_mode"] = "align_corners" if aligned else "asymmetric"
@@ -223,9 +225,7 @@ def _non_max_suppression(call: _CallDraft) -> None:
     if "iou_threshold" not in given:
         return
     if len(call.arguments) == 2:
-        raise ModelError(
-            "calls vision.non_max_suppression without indices, as only TVM 0.6 did"
-        )
+        raise ModelError("calls vision.non_max_suppression without indices, as only TVM 0.6 did")
     most = given.pop("max_output_size", "0")
     if len(call.arguments) == 3:
         call.append_constant(call.integer(most, -1), "int32")
