@@ -52,8 +52,10 @@ from .ir import (
     type_definitions,
     var,
 )
+from .json import load_json, save_json
 from .op.reduce import logsumexp, mean_std, mean_variance, std
 from .op.registry import namespace
+from .param_dict import load_param_dict, save_param_dict
 from .text import astext, fromtext, parse, parse_expr
 
 __all__ = [
@@ -101,6 +103,8 @@ __all__ = [
     "fromtext",
     "frontend",
     "image",
+    "load_json",
+    "load_param_dict",
     "logsumexp",
     "mean_std",
     "mean_variance",
@@ -108,6 +112,8 @@ __all__ = [
     "op",
     "parse",
     "parse_expr",
+    "save_json",
+    "save_param_dict",
     "scalar_type",
     "std",
     "transform",
