@@ -60,6 +60,8 @@ def test_long_line_is_cut_around_the_place() -> None:
         (HEADER + "type A[T] { X(A) }", "2:15: type A takes 1 type argument, got 0"),
         (HEADER + "type A[T] { X(A[T, A[T]]) }", "2:15: type A takes 1 type argument, got 2"),
         (HEADER + "extern type A { X }", "2:17: external type A must not have constructors"),
+        (HEADER + "type int32 { X }", "2:6: int32 is a type already; give this one another name"),
+        (HEADER + "type Tensor { X }", "2:6: Tensor is a type already; give this one another name"),
         (HEADER + "extern def", "2:8: expected 'type', found 'def'"),
         (HEADER + "type { X }", "2:6: expected the name of a type, found '{'"),
         (HEADER + "type A { %x }", "2:10: expected the name of a constructor, found local variable '%x'"),
