@@ -12,7 +12,7 @@ from ..ir.expr import Expr
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Int, Ints, Str, attrs_node
-from .axis import resolve_axes, resolve_axis
+from .axis import checked_rank, resolve_axes, resolve_axis
 from .elementwise import require_tensor
 from .kernel import as_index, const, indexed
 from .rank import constant_list
@@ -179,7 +179,8 @@ class DynTile:
         source, times = require_tensor(data), require_tensor(reps, "reps")
         if len(times.shape) != 1 or not isinstance(times.shape[0], int):
             raise TypeCheckError(f"reps must be a vector of known length, not {times}: it gives the rank")
-        return TensorType([AnyDim()] * max(len(source.shape), times.shape[0]), source.dtype)
+        rank = checked_rank(max(len(source.shape), times.shape[0]))
+        return TensorType([AnyDim()] * rank, source.dtype)
 
     @staticmethod
     def lower(context: Any, attrs: TileAttrs, data: relax.Expr, reps: relax.Expr) -> Any:
