@@ -124,18 +124,18 @@ def _read(read: Callable[[str], bytes]) -> GoldenProgram:
     )
 
 
-def _given(value: Any) -> Any:
-    """Return a recorded value as a program takes it."""
-    if isinstance(value, Constructed):
-        return ADT(value.tag, [_given(f) for f in value.fields])
-    return tuple(map(_given, value)) if isinstance(value, tuple) else value
-
-
 def _document(read: Callable[[str], bytes]) -> str:
     try:
         return read("program.json").decode()
     except (FileNotFoundError, KeyError):
         return gzip.decompress(read("program.json.gz")).decode()
+
+
+def _given(value: Any) -> Any:
+    """Return a recorded value as a program takes it."""
+    if isinstance(value, Constructed):
+        return ADT(value.tag, [_given(f) for f in value.fields])
+    return tuple(map(_given, value)) if isinstance(value, tuple) else value
 
 
 def _value(description: dict[str, Any], arrays: Any) -> Any:

@@ -205,8 +205,8 @@ def test_scatter_became_scatter_elements(name: str, reduction: str) -> None:
 def test_fields_that_came_later_take_their_defaults() -> None:
     d = Document("0.8.0")
     attrs = d.node(
-        "relay.attrs.AvgPool2DAttrs", pool_size=d.ints(2, 2), strides=d.ints(2, 2), padding=d.ints(0, 0, 0, 0), layout="NCHW",
-        ceil_mode=0, count_include_pad=0,
+        "relay.attrs.AvgPool2DAttrs", pool_size=d.ints(2, 2), strides=d.ints(2, 2), padding=d.ints(0, 0, 0, 0),
+        layout="NCHW", ceil_mode=0, count_include_pad=0,
     )  # fmt: skip
     x = variable(d, "x", 1, 3, 4, 4)
     loaded = read(d, call(d, "nn.avg_pool2d", [x], attrs))
@@ -246,10 +246,11 @@ def test_all_missing_operators_are_listed() -> None:
     root = d.array(call(d, "nn.bias_addd", []), call(d, "my.op", [], d.node("relay.attrs.MyAttrs", a=1)))
     with pytest.raises(UnsupportedOperatorError) as caught:
         read(d, root)
-    assert str(caught.value) == (
-        "the document uses 2 operators that Relay does not have here\n  my.op; did you mean 'dyn.topk'?\n  nn.bias_addd; did you mean "
-        "'nn.bias_add'?"
-    )
+    assert str(caught.value).splitlines() == [
+        "the document uses 2 operators that Relay does not have here",
+        "  my.op; did you mean 'dyn.topk'?",
+        "  nn.bias_addd; did you mean 'nn.bias_add'?",
+    ]
 
 
 def test_indices_that_were_no_input_cannot_be_made_up() -> None:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ModelError, suggest
-from ..op.attrs import AttrField, Attrs
-from ..op.registry import attrs_classes
+from ..op.attrs import ATTRS_CLASSES, AttrField, Attrs
 from .kinds import Node, fields_of, refuse_missing_operators
 from .slots import DTYPE, int64
 from .unknown_fields import refuse_unknown
@@ -93,7 +92,7 @@ class AttrsKind:
     """How nodes of operator attributes are read."""
 
     def references(self, node: Node, reader: NodeReader) -> Iterable[Any]:
-        if node["type_key"] not in attrs_classes():
+        if node["type_key"] not in ATTRS_CLASSES:
             refuse_missing_operators(reader)
         cls = _class(node["type_key"])
         given = fields_of(node)
@@ -111,10 +110,9 @@ class AttrsKind:
 
 
 def _class(type_key: str) -> type[Attrs]:
-    classes = attrs_classes()
-    if type_key not in classes:
-        raise ModelError(f"there are no attributes {type_key!r}{suggest(type_key, classes)}")
-    return classes[type_key]
+    if type_key not in ATTRS_CLASSES:
+        raise ModelError(f"there are no attributes {type_key!r}{suggest(type_key, ATTRS_CLASSES)}")
+    return ATTRS_CLASSES[type_key]
 
 
 def _is_reference(cls: type[Attrs], field: AttrField, text: str, reader: NodeReader) -> bool:

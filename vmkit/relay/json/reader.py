@@ -9,12 +9,14 @@ from typing import Any
 from tvm.ir import GlobalVar
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError, suggest
+from ..op.attrs import ATTRS_CLASSES
 from .attrs import AttrsKind
 from .kinds import PLAIN_KINDS, Kind, Node
 from .records import RECORDS
 from .sizes import SIZE_KINDS
 from .slots import decoded_tensor
 from .upgrades import upgraded
+from .variables import same_variables
 
 __all__ = ["NodeReader"]
 
@@ -47,7 +49,7 @@ class NodeReader:
         self._version = (int(found[1]), int(found[2])) if found else None
         self._nodes: dict[int, Node] = {}
         self._made: dict[int, Any] = {0: None}
-        self._current = 0
+        self.current = 0
         self._global_vars: dict[str, GlobalVar] = {}
         self._variables: dict[int, int] | None = None
         self._terms: dict[int, int] = {}
@@ -62,15 +64,20 @@ class NodeReader:
 
     def index_table(self) -> dict[str, list[int]]:
         """Return the indices of the nodes of a metadata document, by key."""
-        table = self.node(self.root_index())
+        try:
+            return self._index_table(self.node(self.root_index()))
+        except ModelError as error:
+            raise ModelError(f"the root is not a map of lists: {error}") from None
+
+    def _index_table(self, table: Node) -> dict[str, list[int]]:
         keys, lists = table.get("keys", []), table.get("data", [])
         if not isinstance(keys, list) or not isinstance(lists, list) or len(keys) != len(lists):
-            raise ModelError("the root is not a map of lists")
+            raise ModelError("it has other keys than values")
         indices: dict[str, list[int]] = {}
         for key, index in zip(keys, lists, strict=True):
             entries = self.node(self._index(index, "the root")).get("data", [])
             if not isinstance(key, str) or not isinstance(entries, list):
-                raise ModelError("the root is not a map of lists")
+                raise ModelError(f"{str(key)[:40]!r} names no list")
             indices[key] = [self._index(i, f"the list of {key!r}") for i in entries]
         return indices
 
@@ -105,7 +112,7 @@ class NodeReader:
 
     def _make(self, index: int) -> Any:
         node = self.node(index)
-        self._current = index
+        self.current = index
         try:
             return self._kind(node).make(node, self)
         except UnsupportedOperatorError:
@@ -115,6 +122,7 @@ class NodeReader:
 
     def _references(self, index: int) -> list[int]:
         node = self.node(index)
+        self.current = index
         where = f"node {index} ({self._key(index)})"
         try:
             found = list(self._kind(node).references(node, self))
@@ -143,7 +151,7 @@ class NodeReader:
             raise ModelError("has no type key")
         if key in _KINDS:
             return _KINDS[key]
-        if key.startswith("relay.attrs."):
+        if key.startswith("relay.attrs.") or key in ATTRS_CLASSES:
             return _ATTRS
         raise ModelError(f"nodes of kind {key!r} are not supported{suggest(key, _KINDS)}")
 
@@ -201,28 +209,11 @@ class NodeReader:
         """Return the one global variable of a name."""
         return self._global_vars.setdefault(name, GlobalVar(name))
 
-    def variable(self, vid: Any) -> int:
-        """Return the index of the node that stands for all variables of an identity: the first that has a type."""
+    def variable(self) -> int:
+        """Return the index of the node that the variable which is being made is read from."""
         if self._variables is None:
-            self._variables = {}
-            for index, node in enumerate(self._raw):
-                if isinstance(node, dict) and node.get("type_key") == "relay.Var":
-                    self._note_variable(index, node.get("attrs"))
-        found = self._variables.get(self._index(vid, "field 'vid'"))
-        if found is None:
-            raise ModelError("has no field 'vid'")
-        return found
-
-    def _note_variable(self, index: int, fields: Any) -> None:
-        assert self._variables is not None
-        if not isinstance(fields, dict) or not str(fields.get("vid")).isdecimal():
-            return
-        vid = int(str(fields["vid"])[:12])
-        if vid not in self._variables or (self._is_untyped(self._variables[vid]) and not self._is_untyped(index)):
-            self._variables[vid] = index
-
-    def _is_untyped(self, index: int) -> bool:
-        return self._raw[index]["attrs"].get("type_annotation", "0") == "0"
+            self._variables = same_variables(self._raw)
+        return self._variables.get(self.current, self.current)
 
     def operator_names(self) -> Iterable[str]:
         """Yield the names of all operators of the document, as Relay 0.14 called them."""
@@ -236,5 +227,5 @@ class NodeReader:
     def count_terms(self, operands: Iterable[Any]) -> int:
         """Return how many terms the operation on sizes that is being made has, as a tree."""
         count = 1 + sum(self._terms.get(int(i), 1) for i in operands)
-        self._terms[self._current] = count
+        self._terms[self.current] = count
         return count

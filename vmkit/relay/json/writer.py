@@ -17,13 +17,13 @@ from ..dltensor import write_dltensor
 from ..ir import Any as AnyDim
 from ..op.attrs import Attrs
 from .attrs import REPEATED_INPUTS, write_attrs
-from .records import RECORDS, Record
+from .records import RECORDS
 from .sizes import SIZE_KEYS, write_size
 
 __all__ = ["NodeWriter", "type_key"]
 
 _VERSION = "0.14.0"
-_RECORD_KEYS: dict[type, str] = {row.cls: key for key, row in RECORDS.items() if isinstance(row, Record)}
+_RECORD_KEYS: dict[type, str] = {row.cls: key for key, row in RECORDS.items()}
 del _RECORD_KEYS[str]
 _CONTAINERS = (tvm_ffi.Array, tvm_ffi.Map)
 
@@ -130,9 +130,7 @@ class NodeWriter:
 
     def _fields(self, key: str, value: Any) -> dict[str, str]:
         if key in RECORDS:
-            row = RECORDS[key]
-            assert isinstance(row, Record)
-            return row.write(value, self)
+            return RECORDS[key].write(value, self)
         if isinstance(value, Attrs):
             return write_attrs(value, self.index)
         match value:
