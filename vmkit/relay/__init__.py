@@ -110,6 +110,7 @@ __all__ = [
     "parse_expr",
     "scalar_type",
     "std",
+    "testing",
     "transform",
     "type_definitions",
     "var",
@@ -117,12 +118,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ..executor import create_executor
-    from . import frontend
+    from . import frontend, testing
 
 _operator, _operator_names = namespace("")
 # What stands above Relay, or costs an import of its own, is found when first used.
 _LATER = {"create_executor": "vmkit.executor"}
-_LATER_MODULES = ("frontend",)
+_LATER_MODULES = ("frontend", "testing")
 
 
 def __getattr__(name: str) -> _AnyValue:
