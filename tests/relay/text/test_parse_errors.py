@@ -8,6 +8,7 @@ from vmkit import relay
 from vmkit.errors import ParseError, TypeCheckError
 
 HEADER = '#[version = "0.0.5"]\n'
+MATCH = HEADER + "type A { P(int32, A) } def @f(%a: A) { match (%a) "
 
 
 def _refused(text: str) -> str:
@@ -47,9 +48,31 @@ def test_long_line_is_cut_around_the_place() -> None:
         (HEADER + "def @main(%x, %x) { 1 }", "2:15: parameter %x is declared twice"),
         (HEADER + "def main() { 1 }", "2:5: expected a global variable, found identifier 'main'"),
         (HEADER + "def @main() { 1 ", "2:17: expected '}', found the end of the text"),
-        (HEADER + "main", "2:1: expected 'def', found identifier 'main'"),
-        (HEADER + "type List[A] { Nil }", "2:1: a type definition is not supported yet"),
-        (HEADER + "extern type T", "2:1: a type definition is not supported yet"),
+        (HEADER + "main", "2:1: expected 'def' or 'type', found identifier 'main'"),
+        (HEADER + "type A { X } type B { X }", "2:23: constructor X is defined twice; type A has it already"),
+        (HEADER + "type A { X, X }", "2:13: constructor X is defined twice; type A has it already"),
+        (HEADER + "type A { X } type A { X }", "2:23: constructor X is defined twice; type A has it already"),
+        (HEADER + "type A { X } type A { Y }", "2:19: type A is defined twice"),
+        (HEADER + "type A[T, T] { X(T) }", "2:11: type variable T is declared twice"),
+        (HEADER + "type A[T] { X(T[int32]) }", "2:16: type variable T takes no type arguments"),
+        (HEADER + "type A { X(Lost) }", "2:12: there is no type 'Lost' here"),
+        (HEADER + "type Lists { X(List) }", "2:16: there is no type 'List' here; did you mean 'Lists'?"),
+        (HEADER + "type A[T] { X(A) }", "2:15: type A takes 1 type argument, got 0"),
+        (HEADER + "type A[T] { X(A[T, A[T]]) }", "2:15: type A takes 1 type argument, got 2"),
+        (HEADER + "extern type A { X }", "2:17: external type A must not have constructors"),
+        (HEADER + "extern def", "2:8: expected 'type', found 'def'"),
+        (HEADER + "type { X }", "2:6: expected the name of a type, found '{'"),
+        (HEADER + "type A { %x }", "2:10: expected the name of a constructor, found local variable '%x'"),
+        (HEADER + "type A { X } def @f() { Y }", "2:25: there is no operator or constructor 'Y'"),
+        (HEADER + "def @f() { X } type A { X }", "2:12: there is no operator 'X'"),
+        (MATCH + "{ P(_) => 1 } }", "2:53: constructor P has 2 fields, the pattern 1"),
+        (MATCH + "{ P => 1 } }", "2:53: constructor P has 2 fields, the pattern 0"),
+        (MATCH + "{ Q(_, _) => 1 } }", "2:53: there is no constructor 'Q' here; a variable is written %Q"),
+        (MATCH + "{ P(%x, (%y, %x)) => 1 } }", "2:64: pattern variable %x is bound twice"),
+        (MATCH + "{ P(%x, _) => 1, _ => %x } }", "2:73: variable %x is not bound here"),
+        (MATCH + "{ 1 => 1 } }", "2:53: expected a pattern ('_', a variable, a constructor or a tuple), found number"),
+        (MATCH + "{ _ -> 1 } }", "2:55: expected '=>', found '-'"),
+        (MATCH + "(1) { _ => 1 } }", "2:51: expected '{', found '('"),
         (HEADER + "def @f() { %0 = 1; 2 } def @g() { %0 }", "2:35: graph variable %0 is not bound before it is used"),
     ],
 )
@@ -95,9 +118,10 @@ def test_module_error(text: str, reason: str) -> None:
         ("fn (%x: Tensor[(2f), float32]) { 1 }", "1:17: expected a dimension (an int, '?' or a name), found number"),
         ("fn (%x: Tensor[(mix(n, 1)), int8]) { 1 }", "1:17: there is no function 'mix' of dimensions; did you mean"),
         ("fn (%x: flaot32) { 1 }", "1:9: there is no type 'flaot32' here; did you mean 'float32'?"),
-        ("fn (%x: ref(int32)) { 1 }", "1:9: a reference type is not supported yet"),
-        ("ref(1)", "1:1: a reference is not supported yet"),
-        ("match (1) { _ => 2 }", "1:1: a match is not supported yet"),
+        ("fn (%x: ref int32) { 1 }", "1:13: expected '(', found identifier 'int32'"),
+        ("ref(1, 2)", "1:6: expected ')', found ','"),
+        ("ref_write(1)", "1:12: expected ',', found ')'"),
+        ("ref_read()", "1:10: expected an expression, found ')'"),
     ],
 )
 def test_expression_error(text: str, reason: str) -> None:

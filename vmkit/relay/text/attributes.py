@@ -11,8 +11,9 @@ from ..ir import Any, Constant, Expr
 from ..ir.dim_text import DIM_OPERATORS
 from ..op.attrs import Attrs
 from ..op.registry import OpEntry, attrs_classes
+from .data_types import DataTypeParser
 from .lexer import Token, describe_token
-from .types import TypeParser, as_dtype
+from .types import as_dtype
 
 __all__ = ["AttributeParser"]
 
@@ -27,7 +28,7 @@ class _Given(NamedTuple):
     value_at: Token
 
 
-class AttributeParser(TypeParser):
+class AttributeParser(DataTypeParser):
     """Parses attributes, and makes the attributes node of a call from them."""
 
     def at_attribute(self) -> bool:

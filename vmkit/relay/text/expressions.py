@@ -1,7 +1,6 @@
 """Parse expressions.
 
-Sequences of bindings are parsed in a loop, so the depth of the parser grows with the nesting of the text only. What
-the dialect gains later slots in at `keyword_expression` (``match``, references) and `named_value` (constructors).
+Sequences of bindings are parsed in a loop, so the depth of the parser grows with the nesting of the text only.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from typing import Any
 
 from tvm.ir import GlobalVar
 
-from ..ir import Call, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from ..ir import Call, Constructor, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from ..op.attrs import Attrs
 from ..op.registry import REGISTRY
 from .lexer import Token, describe_token
-from .values import ValueParser
+from .matches import MatchParser
 
 __all__ = ["ExpressionParser"]
 
@@ -31,15 +30,9 @@ _OPERATORS: dict[tuple[str, ...], tuple[str, int]] = {
     ("=", "="): ("equal", 7),
     ("!", "="): ("not_equal", 7),
 }
-_NOT_YET = {
-    "match": "a match",
-    "ref": "a reference",
-    "ref_read": "a reference",
-    "ref_write": "a reference",
-}
 
 
-class ExpressionParser(ValueParser):
+class ExpressionParser(MatchParser):
     """Parses expressions and functions."""
 
     # -- sequences
@@ -85,18 +78,13 @@ class ExpressionParser(ValueParser):
 
     def _let_binding(self) -> tuple[int, Var, Any]:
         start = self.expect("let").start
-        variable = self._variable()
+        variable = self.variable()
         # A function's value may refer to the variable itself.
         self.scopes.locals.bind(variable.name_hint, variable)
         self.expect("=")
         value = self.binary()
         self.expect(";")
         return start, variable, value
-
-    def _variable(self) -> Var:
-        token = self.expect("local", "a local variable")
-        span = self.span_from(token.start)
-        return Var(token.value, self.annotation(), span)
 
     def block(self) -> Any:
         """Parse ``{ expression }``."""
@@ -145,16 +133,34 @@ class ExpressionParser(ValueParser):
         while True:
             if self.next.kind == "(":
                 value = self._call(start, value)
-            elif self.accept("."):
-                index = self.expect("number", "the index of a field")
-                if not isinstance(index.value.value, int) or not 0 <= index.value.value < 1 << 31:
-                    self.fail(index, "expected the index of a field")
-                value = TupleGetItem(value, index.value.value, self.span_from(start.start))
+            elif self.next.kind == ".":
+                value = self._projected(start, value)
             else:
                 break
         if isinstance(value, Op | Function | Expr | GlobalVar):
-            return value
+            return self._applied(start, value)
         self.fail(start, f"expected an expression, found {type(value).__name__}")
+
+    def projection(self) -> Any:
+        """Parse an atom and the projections that follow it."""
+        start = self.next
+        value = self.atom()
+        while self.next.kind == ".":
+            value = self._projected(start, value)
+        return self._applied(start, value)
+
+    def _applied(self, start: Token, value: Any) -> Any:
+        """Return a value; a constructor without fields is a value only when it is called."""
+        if isinstance(value, Constructor) and len(value.inputs) == 0:
+            return Call(value, [], span=self.span_from(start.start))
+        return value
+
+    def _projected(self, start: Token, value: Any) -> TupleGetItem:
+        self.expect(".")
+        index = self.expect("number", "the index of a field")
+        if not isinstance(index.value.value, int) or not 0 <= index.value.value < 1 << 31:
+            self.fail(index, "expected the index of a field")
+        return TupleGetItem(value, index.value.value, self.span_from(start.start))
 
     def _call(self, start: Token, callee: Any) -> Call:
         self.expect("(")
@@ -223,13 +229,11 @@ class ExpressionParser(ValueParser):
                 return self._parenthesised()
             case "{":
                 return self.block()
-            case _ if token.kind in _NOT_YET:
-                return self.keyword_expression(token)
+            case "match":
+                return self.match()
+            case "ref" | "ref_read" | "ref_write":
+                return self.reference_operation()
         self.fail(token, f"expected an expression, found {describe_token(token)}")
-
-    def keyword_expression(self, token: Token) -> Any:
-        """Parse an expression that begins with ``match`` or with a word for references."""
-        self.fail(token, f"{_NOT_YET[token.kind]} is not supported yet")
 
     def _parenthesised(self) -> Any:
         start = self.expect("(").start
@@ -280,7 +284,7 @@ class ExpressionParser(ValueParser):
 
     def _parameter(self, params: list[Var]) -> Var:
         token = self.next
-        variable = self._variable()
+        variable = self.variable()
         if any(p.name_hint == variable.name_hint for p in params):
             self.note(token, f"parameter %{variable.name_hint} is declared twice")
         return self.scopes.locals.bind(variable.name_hint, variable)

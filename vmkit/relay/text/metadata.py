@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ModelError, suggest
@@ -12,7 +13,9 @@ from .lexer import Token
 if TYPE_CHECKING:
     from .cursor import Cursor
 
-__all__ = ["OMITTED", "MetaSection", "MetaTable"]
+__all__ = ["OMITTED", "MetaNodes", "MetaSection", "MetaTable"]
+
+MetaNodes = Mapping[str, Sequence[Any]]
 
 OMITTED = """/* For debugging purposes the metadata section has been omitted.
  * If you would like to see the full metadata section you can set the 
@@ -21,11 +24,15 @@ OMITTED = """/* For debugging purposes the metadata section has been omitted.
 
 
 class MetaTable:
-    """The nodes of the metadata section of a text that is parsed; each is read when it is first asked for."""
+    """The nodes of the metadata section of a text that is parsed; each is read when it is first asked for.
 
-    def __init__(self, cursor: Cursor, section: Token | None) -> None:
+    `given` has further nodes, by key; they are counted after those of the section.
+    """
+
+    def __init__(self, cursor: Cursor, section: Token | None, given: MetaNodes) -> None:
         self._cursor = cursor
         self._section = section
+        self._given = given
         self._reader: NodeReader | None = None
         self._indices: dict[str, list[int]] = {}
         if section is not None:
@@ -60,12 +67,16 @@ class MetaTable:
     def read(self, token: Token) -> Any:
         """Return the node that a reference means."""
         key, index = token.value
-        entries = self._indices.get(key)
-        if self._reader is None or entries is None:
-            hint = suggest(key, self._indices) if self._section is not None else "; the text has no metadata section"
+        entries, given = self._indices.get(key, []), self._given.get(key, ())
+        count = len(entries) + len(given)
+        if count == 0:
+            known = [*self._indices, *self._given]
+            hint = suggest(key, known) if known else "; the text has no metadata section"
             self._cursor.fail(token, f"no entry in the metadata for '{key}'{hint}")
-        if index >= len(entries):
-            self._cursor.fail(token, f"the metadata holds {len(entries)} of '{key}', so index {index} is out of bounds")
+        if index >= count:
+            self._cursor.fail(token, f"the metadata holds {count} of '{key}', so index {index} is out of bounds")
+        if self._reader is None or index >= len(entries):
+            return given[index - len(entries)]
         try:
             return self._reader.read(entries[index])
         except ModelError as error:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 import tvm
 
 from ...errors import suggest
 from ...stack import on_deep_stack
+from ..ir import TypeData, define_type, type_definitions, with_functions
 from ..transform.infer_type import infer_module
 from .expressions import ExpressionParser
-from .lexer import Token, describe_token
+from .lexer import describe_token
+from .metadata import MetaNodes
 from .source import Source
 
-__all__ = ["VERSION", "fromtext", "parse", "parse_expr"]
+__all__ = ["VERSION", "fromtext", "parse", "parse_expr", "read_module"]
 
 VERSION = "0.0.5"
 
@@ -21,38 +24,43 @@ VERSION = "0.0.5"
 class ModuleParser(ExpressionParser):
     """Parses a whole text."""
 
-    def module(self) -> tvm.IRModule:
-        """Parse a module; its types are not inferred."""
+    def module(self, init: tvm.IRModule) -> tvm.IRModule:
+        """Parse a module, which has the definitions of `init` too; its types are not inferred."""
+        self.know_types(type_definitions(init).values())
+        self.global_vars.update((gvar.name_hint, gvar) for gvar in init.functions)
         self._header(required=True)
         functions: dict[Any, Any] = {}
+        types: list[TypeData] = []
         while self.next.kind not in ("end", "metadata"):
             token = self.next
             match token.kind:
                 case "def":
                     self._definition(functions)
                 case "type" | "extern":
-                    self.type_definition(token)
+                    types.append(self.type_definition())
                 case _:
-                    self.fail(token, f"expected 'def', found {describe_token(token)}")
+                    self.fail(token, f"expected 'def' or 'type', found {describe_token(token)}")
         self._finish()
+        functions = {**dict(init.functions.items()), **functions}
         defined = {gvar.name_hint for gvar in functions}
         for name, token in self.global_uses.items():
             if name not in defined:
                 self.note(token, f"there is no global function @{name}{suggest(name, defined)}")
+        self.check_type_uses()
         self.raise_noted()
-        return tvm.IRModule(functions)
+        mod = with_functions(init, functions)
+        if types:
+            define_type(mod, *types)
+        return mod
 
     def single_expression(self) -> Any:
         """Parse one expression; the header may be missing."""
         self._header(required=False)
         found = self.expression()
         self._finish()
+        self.check_type_uses()
         self.raise_noted()
         return found
-
-    def type_definition(self, token: Token) -> NoReturn:
-        """Parse ``type Name[A] { Constructor(A), ... }`` or ``extern type Name``."""
-        self.fail(token, "a type definition is not supported yet")
 
     def _header(self, *, required: bool) -> None:
         token = self.next
@@ -81,21 +89,40 @@ class ModuleParser(ExpressionParser):
         self.expect("end", "the end of the text")
 
 
-def _run(text: str, source_name: str, parse_what: str) -> Any:
-    if not isinstance(text, str):
-        raise TypeError(f"a text to parse is a str, not {type(text).__name__}")
-    source = Source(text, source_name)
-
+def _run(source: Source, parse_it: Callable[[], Any]) -> Any:
     def run() -> Any:
         try:
-            return getattr(ModuleParser(source), parse_what)()
+            return parse_it()
         except RecursionError:
             raise source.error(0, "the text is nested too deeply") from None
 
     return on_deep_stack(run)
 
 
-def parse(text: str, source_name: str = "from_string") -> tvm.IRModule:
+def _source(text: str, name: str) -> Source:
+    if not isinstance(text, str):
+        raise TypeError(f"a text to parse is a str, not {type(text).__name__}")
+    return Source(text, name)
+
+
+def read_module(
+    text: str,
+    source_name: str = "from_string",
+    init_module: tvm.IRModule | None = None,
+    init_meta_table: MetaNodes | None = None,
+) -> tvm.IRModule:
+    """Return the module that a text means as :func:`parse` does, with no types inferred."""
+    source = _source(text, source_name)
+    init = tvm.IRModule({}) if init_module is None else init_module
+    return _run(source, lambda: ModuleParser(source, init_meta_table).module(init))
+
+
+def parse(
+    text: str,
+    source_name: str = "from_string",
+    init_module: tvm.IRModule | None = None,
+    init_meta_table: MetaNodes | None = None,
+) -> tvm.IRModule:
     """Return the module that a text in Relay's format v0.0.5 means, with types inferred.
 
     Parameters
@@ -104,6 +131,11 @@ def parse(text: str, source_name: str = "from_string") -> tvm.IRModule:
         The text.
     source_name : str
         What errors and spans call it.
+    init_module : tvm.IRModule, optional
+        A module whose functions and data types the text may use. The result has them too; a function that the text
+        defines stands in the place of the one of its name. The module itself does not change.
+    init_meta_table : mapping of str to sequence, optional
+        Nodes that ``meta[key][index]`` may refer to; they are counted after those of the text's own metadata.
 
     Raises
     ------
@@ -119,7 +151,7 @@ def parse(text: str, source_name: str = "from_string") -> tvm.IRModule:
     >>> str(mod["main"].ret_type)
     'int32'
     """
-    return infer_module(_run(text, source_name, "module"))
+    return infer_module(read_module(text, source_name, init_module, init_meta_table))
 
 
 def parse_expr(text: str) -> Any:
@@ -130,7 +162,8 @@ def parse_expr(text: str) -> Any:
     ParseError
         Where the text does not follow the format.
     """
-    return _run(text, "string", "single_expression")
+    source = _source(text, "string")
+    return _run(source, lambda: ModuleParser(source).single_expression())
 
 
 def fromtext(text: str, source_name: str | None = None) -> tvm.IRModule:

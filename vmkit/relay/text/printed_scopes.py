@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ..ir import Function, If, Let, children, post_order
+from ..ir import Function, If, Let, Match, children, pattern_vars, post_order
 
 __all__ = ["ScopePlan"]
 
 
 class _Scope:
-    """A scope of the text to be: the whole, a branch, the body of a function, what follows a Let."""
+    """A scope of the text to be: the whole, a branch, a clause, the body of a function, what follows a Let."""
 
     __slots__ = ("depth", "outer")
 
@@ -50,6 +50,9 @@ def _scopes_below(expr: Any, home: _Scope) -> list[_Scope]:
         return [home, home, _Scope(home)]
     if isinstance(expr, If):
         return [home, _Scope(home), _Scope(home)]
+    if isinstance(expr, Match):
+        clauses = [(_Scope(home), len(list(pattern_vars(clause.lhs))) + 1) for clause in expr.clauses]
+        return [home, *(scope for scope, count in clauses for _ in range(count))]
     if isinstance(expr, Function):
         inner = _Scope(home)
         return [inner] * (len(expr.params) + 1)

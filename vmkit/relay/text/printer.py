@@ -16,7 +16,27 @@ from tvm.ir import GlobalVar, Op, Span
 
 from ...errors import ModelError
 from ...stack import on_deep_stack
-from ..ir import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Type, Var
+from ..ir import (
+    Call,
+    Constant,
+    Constructor,
+    Function,
+    If,
+    Let,
+    Match,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Type,
+    TypeData,
+    Var,
+    type_definitions,
+)
 from ..ir.types import type_text
 from .metadata import MetaSection
 from .numbers import scalar_text
@@ -27,7 +47,7 @@ from .printed_scopes import ScopePlan
 
 __all__ = ["astext", "node_text"]
 
-_ALWAYS_INLINE = (GlobalVar, Constant, Op, Var)
+_ALWAYS_INLINE = (GlobalVar, Constant, Constructor, Op, Var)
 _WITH_TYPE = (Constant, Call, Var, Function, Tuple, TupleGetItem)
 
 
@@ -68,11 +88,16 @@ class _Printer:
         self.visitors: dict[type, Callable[[Any], str]] = {
             Call: self.call,
             Constant: self.constant,
+            Constructor: lambda e: e.name_hint,
             Function: lambda e: self.function("fn ", e),
             GlobalVar: lambda e: f"@{e.name_hint}",
             If: self.branch,
             Let: self.let,
+            Match: self.match,
             Op: lambda e: e.name,
+            RefCreate: lambda e: f"ref({self.print(e.value)})",
+            RefRead: lambda e: f"ref_read({self.print(e.ref)})",
+            RefWrite: lambda e: f"ref_write({self.print(e.ref)}, {self.print(e.value)})",
             Tuple: self.tuple,
             TupleGetItem: lambda e: f"{self.print(e.tuple_value)}.{e.index}",
             Var: self.declare,
@@ -91,7 +116,8 @@ class _Printer:
         self.names.start_function()
 
     def module(self, mod: tvm.IRModule) -> str:
-        definitions = []
+        types = type_definitions(mod)
+        definitions = [self.type_definition(types[name]) for name in sorted(types)]
         for gvar in sorted(mod.functions, key=lambda g: g.name_hint):
             function = mod[gvar]
             if not isinstance(function, Function):
@@ -100,6 +126,17 @@ class _Printer:
             self.scopes = [[]]
             definitions.append(f"{self.function(f'def @{gvar.name_hint}', function)}\n")
         return "\n".join(definitions)
+
+    def type_definition(self, data: TypeData) -> str:
+        """Return a definition; as Relay did, also for an external type, which is one without constructors."""
+        self.names.start_function()
+        params = f"[{', '.join(p.name_hint for p in data.type_vars)}]" if len(data.type_vars) else ""
+        constructors = []
+        for constructor in data.constructors:
+            fields = ", ".join(self.type(ty) for ty in constructor.inputs)
+            constructors.append(f"{constructor.name_hint}({fields})," if fields else f"{constructor.name_hint},")
+        lines = "\n".join(constructors)
+        return f"type {data.header.name_hint}{params} {_indented('{', lines, '}')}\n"
 
     # -- scopes and sharing
 
@@ -209,6 +246,8 @@ class _Printer:
         return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
 
     def call(self, call: Call) -> str:
+        if isinstance(call.op, Constructor) and len(call.op.inputs) == 0:
+            return call.op.name_hint
         inputs = [self.print(a) for a in call.args]
         inputs += self.attributes.call(call.attrs, isinstance(call.op, Op))
         return f"{self.print(call.op)}({', '.join(inputs)})"
@@ -216,6 +255,22 @@ class _Printer:
     def branch(self, branch: If) -> str:
         condition = self.print(branch.cond)
         return f"if ({condition}) {self.body(branch.true_branch)} else {self.body(branch.false_branch)}"
+
+    def match(self, match: Match) -> str:
+        data = self.print(match.data)
+        clauses = [f"{self.pattern(c.lhs)} => {self.body(c.rhs)}," for c in match.clauses]
+        return _indented(f"match{'' if match.complete else '?'} ({data}) {{", "\n".join(clauses), "}")
+
+    def pattern(self, pattern: Any) -> str:
+        match pattern:
+            case PatternVar():
+                return self.binder(pattern.var)
+            case PatternConstructor() if len(pattern.patterns) == 0:
+                return pattern.constructor.name_hint
+            case PatternConstructor() | PatternTuple():
+                name = pattern.constructor.name_hint if isinstance(pattern, PatternConstructor) else ""
+                return f"{name}({', '.join([self.pattern(p) for p in pattern.patterns])})"
+        return "_"
 
     def let(self, let: Let) -> str:
         base, node = len(self.scopes), let

@@ -10,19 +10,19 @@ from tvm import tirx
 from tvm.ir import Expr
 
 from ...errors import suggest
-from ..ir import Any, FuncType, IncompleteType, TensorType, TupleType, Type, dims, scalar_type
+from ..ir import Any, FuncType, IncompleteType, RefType, TensorType, TupleType, Type, dims, scalar_type
 from ..ir import TypeVar as RelayTypeVar
 from ..ir.dim_text import DIM_FUNCTIONS, DIM_OPERATORS
 from .cursor import Cursor
 from .lexer import Token, describe_token
-from .metadata import MetaTable
+from .metadata import MetaNodes, MetaTable
 from .scopes import Scopes
 from .source import Source
 
-__all__ = ["TypeParser", "as_dtype"]
+__all__ = ["COMMON_DTYPES", "TypeParser", "as_dtype"]
 
 _DTYPE = re.compile(r"(?:bool|(?:u?int|b?float)\d+\w*)\Z")
-_COMMON_DTYPES = (
+COMMON_DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64", "bfloat16",
 )  # fmt: skip
@@ -43,14 +43,14 @@ def as_dtype(name: str) -> str | None:
 
 
 class TypeParser(Cursor):
-    """Parses ``Tensor[(n, 4), float32]``, ``int32``, ``(T, U)``, ``fn (T) -> U``, ``_``."""
+    """Parses ``Tensor[(n, 4), float32]``, ``int32``, ``(T, U)``, ``fn (T) -> U``, ``ref(T)``, ``_``."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, init_meta: MetaNodes | None = None) -> None:
         super().__init__(source)
         self.scopes = Scopes()
         self._dim_operands = 0
         section = next((t for t in self.tokens if t.kind == "metadata"), None)
-        self.meta = MetaTable(self, section)
+        self.meta = MetaTable(self, section, init_meta or {})
 
     def type(self) -> Type:
         """Parse a type."""
@@ -69,7 +69,7 @@ class TypeParser(Cursor):
                 case "meta":
                     return self.meta.find(self.take(), Type, "a type")
                 case "ref":
-                    self.fail(token, "a reference type is not supported yet")
+                    return self._reference_type()
             self.fail(token, f"expected a type, found {describe_token(token)}")
 
     def annotation(self) -> Type | None:
@@ -83,9 +83,10 @@ class TypeParser(Cursor):
         """Parse ``[A, B]`` if it comes, and bind the names in the current scope."""
         if self.next.kind != "[":
             return []
-        return self.sequence("[", "]", self._type_param)
+        return self.sequence("[", "]", self.type_param)
 
-    def _type_param(self) -> RelayTypeVar:
+    def type_param(self) -> RelayTypeVar:
+        """Parse the name of a type parameter, and bind it in the current scope."""
         token = self.expect("ident", "the name of a type parameter")
         return self.scopes.types.bind(token.value, RelayTypeVar(token.value))
 
@@ -100,6 +101,8 @@ class TypeParser(Cursor):
     def _named_type(self, token: Token) -> Type:
         variable = self.scopes.types.find(token.value)
         if variable is not None:
+            if self.next.kind == "[":
+                self.fail(self.next, f"type variable {token.value} takes no type arguments")
             return variable
         if token.value == "Tensor":
             return self._tensor_type()
@@ -110,8 +113,14 @@ class TypeParser(Cursor):
 
     def data_type(self, token: Token) -> Type:
         """Parse what follows the name of a type that the program defines."""
-        hint = suggest(token.value, ["Tensor", *_COMMON_DTYPES, *self.scopes.types.known()])
-        self.fail(token, f"there is no type '{token.value}' here{hint}; type definitions are not supported yet")
+        raise NotImplementedError
+
+    def _reference_type(self) -> RefType:
+        self.expect("ref")
+        self.expect("(")
+        value = self.type()
+        self.expect(")")
+        return RefType(value)
 
     def _tensor_type(self) -> TensorType:
         self.expect("[")
@@ -121,7 +130,7 @@ class TypeParser(Cursor):
         token = self.expect("ident", "a data type")
         dtype = as_dtype(token.value)
         if dtype is None:
-            self.fail(token, f"there is no data type '{token.value}'{suggest(token.value, _COMMON_DTYPES)}")
+            self.fail(token, f"there is no data type '{token.value}'{suggest(token.value, COMMON_DTYPES)}")
         self.expect("]")
         try:
             return TensorType(shape, dtype)

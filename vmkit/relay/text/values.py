@@ -13,6 +13,7 @@ from ..ir import Constant, Op, Var
 from ..op.registry import REGISTRY
 from .attributes import AttributeParser
 from .lexer import Token
+from .metadata import MetaNodes
 from .source import Source
 
 __all__ = ["ValueParser"]
@@ -21,17 +22,20 @@ __all__ = ["ValueParser"]
 class ValueParser(AttributeParser):
     """Parses scalars and names."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
+    def __init__(self, source: Source, init_meta: MetaNodes | None = None) -> None:
+        super().__init__(source, init_meta)
         self.global_vars: dict[str, GlobalVar] = {}
         self.global_uses: dict[str, Token] = {}
 
     def named_value(self) -> Any:
-        """Parse the name of an operator."""
+        """Parse the name of a constructor or of an operator."""
         token = self.next
+        if token.value in self.constructors:
+            return self.constructors[self.take().value]
         name = self.dotted_name()
         if name not in REGISTRY:
-            self.fail(token, f"there is no operator '{name}'{suggest(name, REGISTRY)}")
+            what = "operator or constructor" if self.constructors else "operator"
+            self.fail(token, f"there is no {what} '{name}'{suggest(name, [*REGISTRY, *self.constructors])}")
         return Op.get(name)
 
     def constant(self, token: Token, value: Any, dtype: str) -> Constant:
