@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from vmkit.values import ADT
+
 DATA = Path(__file__).parent / "data" / "golden_programs.zip"
 COLLECTION = Path(__file__).parents[2] / "shared" / "golden"
 
@@ -28,6 +30,14 @@ class DefinedPrefix:
 
     array: np.ndarray
     length: int
+
+
+@dataclass(frozen=True, eq=False)
+class Constructed:
+    """A value of an algebraic data type: the tag of its constructor, and its fields."""
+
+    tag: int
+    fields: tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +62,10 @@ class GoldenProgram:
         self._assert_same(actual, self.outputs, "the result")
 
     def _assert_same(self, actual: Any, expected: Any, where: str) -> None:
+        if isinstance(expected, Constructed):
+            assert isinstance(actual, ADT) and actual.tag == expected.tag, where
+            self._assert_same(tuple(actual), expected.fields, where)
+            return
         if isinstance(expected, tuple):
             assert isinstance(actual, tuple) and len(actual) == len(expected), where
             for position, (a, e) in enumerate(zip(actual, expected, strict=True)):
@@ -91,7 +105,7 @@ def collected() -> Iterator[GoldenProgram]:
 def _read(read: Callable[[str], bytes]) -> GoldenProgram:
     meta = json.loads(read("meta.json"))
     with np.load(io.BytesIO(read("io.npz"))) as arrays:
-        inputs = [_value(d, arrays) for d in meta["inputs"] or []]
+        inputs = [_given(_value(d, arrays)) for d in meta["inputs"] or []]
         outputs = None if meta["outputs"] is None else _value(meta["outputs"], arrays)
     tolerance = meta.get("test_tolerance") or {}
     return GoldenProgram(
@@ -107,6 +121,13 @@ def _read(read: Callable[[str], bytes]) -> GoldenProgram:
     )
 
 
+def _given(value: Any) -> Any:
+    """Return a recorded value as a program takes it."""
+    if isinstance(value, Constructed):
+        return ADT(value.tag, [_given(f) for f in value.fields])
+    return tuple(map(_given, value)) if isinstance(value, tuple) else value
+
+
 def _value(description: dict[str, Any], arrays: Any) -> Any:
     match description["k"]:
         case "tensor":
@@ -116,6 +137,6 @@ def _value(description: dict[str, Any], arrays: Any) -> Any:
             return tuple(_value(f, arrays) for f in description["fields"])
         case "py" | "str":
             return description["value"]
-        case other:
-            # Constructors and references: only a program that the parser refuses so far has them.
-            return (other,)
+        case "ctor":
+            return Constructed(description["tag"], tuple(_value(f, arrays) for f in description["fields"]))
+    raise ValueError(f"a value of kind {description['k']!r} is not known")

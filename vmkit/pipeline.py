@@ -75,10 +75,12 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
     passes = [
         transform.RewriteDataflowReshape(),
         transform.ToNonDataflow(),
-        transform.RemovePurityChecking(),
         transform.CallTIRRewrite(),
+        # The planner takes a plain call of a packed function for a kernel, which does not keep what it is given. A
+        # pure one, which values of data types are made by, must still be called by its operator here.
         transform.StaticPlanBlockMemory(),
         own_storage_of_branches(),
+        transform.RemovePurityChecking(),
         transform.LowerAllocTensor(),
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),

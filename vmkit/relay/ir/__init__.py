@@ -44,8 +44,10 @@ from .types import (
     Type,
     TypeCall,
     TypeVar,
+    composite_of,
     dim_text,
     scalar_type,
+    type_parts,
     type_text,
 )
 from .visit import children, free_vars, post_order, rewrite
@@ -88,6 +90,7 @@ __all__ = [
     "TypeVar",
     "Var",
     "children",
+    "composite_of",
     "const",
     "define_type",
     "dim_text",
@@ -100,6 +103,7 @@ __all__ = [
     "rewrite",
     "scalar_type",
     "type_definitions",
+    "type_parts",
     "type_text",
     "var",
     "with_functions",

@@ -144,7 +144,7 @@ class PatternVar(Pattern):
 
 @py_class("relay.PatternConstructor", init=False)
 class PatternConstructor(Pattern):
-    """``Cons(p, q)``, which matches a value of the constructor whose fields match; without patterns, any fields."""
+    """``Cons(p, q)``, which matches a value of the constructor whose fields match, a pattern each."""
 
     constructor: Constructor
     patterns: tvm_ffi.Array

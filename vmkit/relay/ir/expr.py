@@ -342,3 +342,16 @@ def _numpy_dtype(dtype: str) -> Any:
 
         return np.dtype(getattr(ml_dtypes, dtype))
     return np.dtype(dtype)
+
+
+_call_of_tvm = GlobalVar.__call__
+
+
+def _call_global_var(self: GlobalVar, *args: Any) -> Any:
+    """Return a call of a global function: one of Relay, where an argument is a Relay expression."""
+    is_relay = any(isinstance(a, Expr | Function) for a in args)
+    return Call(self, args) if is_relay else _call_of_tvm(self, *args)
+
+
+# TVM's own method makes a node of another language, which no pass over Relay could read.
+GlobalVar.__call__ = _call_global_var

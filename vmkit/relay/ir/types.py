@@ -30,8 +30,10 @@ __all__ = [
     "Type",
     "TypeCall",
     "TypeVar",
+    "composite_of",
     "dim_text",
     "scalar_type",
+    "type_parts",
     "type_text",
 ]
 
@@ -206,6 +208,34 @@ class RefType(Type):
 def scalar_type(dtype: str) -> TensorType:
     """Return the type of a 0-dimensional tensor."""
     return TensorType((), dtype)
+
+
+def type_parts(ty: Type) -> list[Type]:
+    """Return the types that a type is made of; none for a tensor type or a variable."""
+    match ty:
+        case TupleType():
+            return list(ty.fields)
+        case FuncType():
+            return [*ty.arg_types, ty.ret_type]
+        case TypeCall():
+            return list(ty.args)
+        case RefType():
+            return [ty.value]
+    return []
+
+
+def composite_of(ty: Type, parts: Sequence[Type]) -> Type:
+    """Return a type like `ty` made of other parts, in the order of :func:`type_parts`."""
+    match ty:
+        case TupleType():
+            return TupleType(list(parts))
+        case FuncType():
+            return FuncType(parts[:-1], parts[-1], list(ty.type_params))
+        case TypeCall():
+            return TypeCall(ty.func, parts)
+        case RefType():
+            return RefType(parts[0])
+    return ty
 
 
 def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import relax, te, tirx
 
 from ...errors import CompileError
 from ..ir import dims
-from ..ir.types import Dim, FuncType, TensorType, TupleType, Type
+from ..ir.types import Dim, TensorType, TupleType, Type
 from ..op.registry import OpEntry, OpPattern
 from .checks import RuntimeChecks
 
@@ -90,11 +90,20 @@ class LowerContext:
             return relax.Tuple([self.materialize(v) for v in value])
         return value
 
-    def fields(self, value: Value) -> tuple[Value, ...]:
-        """Return the fields of a lowered tuple."""
+    def fields(self, value: Value, count: int | None = None) -> tuple[Value, ...]:
+        """Return the fields of a lowered tuple; `count` is how many, for a value that is known to be a tuple only."""
         if isinstance(value, tuple):
             return value
+        if isinstance(value.ty, relax.AnyType):
+            if count is None:
+                raise CompileError(f"the fields of {value} are not known where {self.current} needs them")
+            return tuple(self.read_field(value, i) for i in range(count))
         return tuple(self.emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
+
+    def read_field(self, value: relax.Expr, index: int, ty: relax.Type | None = None) -> relax.Expr:
+        """Return an element, of a type if that is known, of an array of which only that is known."""
+        at, types = relax.prim_value(index), [ty or relax.AnyType()]
+        return self.emit(relax.op.call_pure_packed("vm.builtin.tuple_getitem", value, at, ty_args=types))
 
     # -- shapes
 
@@ -114,7 +123,7 @@ class LowerContext:
         """Return dimensions given in the Relay function's symbols in those of this function."""
         return [dims.substitute(v, self.symbols) for v in values]
 
-    def pin(self, value: relax.Expr, shape: Sequence[Dim] | None = None) -> relax.Expr:
+    def pin(self, value: relax.Expr, shape: Sequence[Dim] | None = None, dtype: str | None = None) -> relax.Expr:
         """Return a tensor with every dimension named, checked at run time.
 
         Where `shape` (in the Relay function's symbols) gives a dimension, the value must have it; every other
@@ -125,14 +134,15 @@ class LowerContext:
             return value
         known = list(shape) if shape is not None else [dims.Any()] * ty.ndim
         names = [self.symbol() if dims.is_any(d) else d for d in self.dims(known)]
-        return self.builder.match_cast(value, relax.TensorType([dims.as_expr(d) for d in names], ty.dtype))
+        return self.builder.match_cast(value, relax.TensorType([dims.as_expr(d) for d in names], dtype or ty.dtype))
 
     def pin_as(self, value: Value, ty: Type) -> Value:
         """Return a value of a Relay type with every dimension of every tensor in it named."""
         if isinstance(ty, TupleType):
-            return tuple(self.pin_as(v, t) for v, t in zip(self.fields(value), ty.fields, strict=True))
-        if isinstance(ty, TensorType) and value.ty.shape is None:
-            return self.pin(value, [d if self.is_expressible(d) else dims.Any() for d in ty.shape])
+            fields = self.fields(value, len(ty.fields))
+            return tuple(self.pin_as(v, t) for v, t in zip(fields, ty.fields, strict=True))
+        if isinstance(ty, TensorType) and (isinstance(value.ty, relax.AnyType) or value.ty.shape is None):
+            return self.pin(value, [d if self.is_expressible(d) else dims.Any() for d in ty.shape], ty.dtype)
         return value
 
     def is_expressible(self, dim: Dim) -> bool:
@@ -179,6 +189,12 @@ class LowerContext:
             raise CompileError(message.format(actual=actual, expected=expected))
         self.checks.emit(self.builder, actual, expected, message)
 
+    def fail(self, message: str) -> None:
+        """Raise an error at run time whenever this place is reached."""
+        # A check of what the compiler knows it would refuse itself: a kernel gives the number to compare.
+        (zero,) = self.read_dims(self.te(lambda: te.compute((1,), lambda i: tirx.const(0, "int64"), "never")))
+        self.checks.emit(self.builder, zero, 1, message)
+
     def require(self, condition: tirx.PrimExpr | Any, message: str) -> None:
         """Check a condition over symbolic integers at run time."""
         self.require_equal(dims.select(condition, 1, 0), 1, message)
@@ -192,8 +208,6 @@ def relax_type(ty: Type, symbols: dict[Any, tirx.Var] | None = None) -> relax.Ty
     """
     if isinstance(ty, TupleType):
         return relax.TupleType([relax_type(f, symbols) for f in ty.fields])
-    if isinstance(ty, FuncType):
-        return relax.FuncType([relax_type(a) for a in ty.arg_types], relax_type(ty.ret_type))
     if not isinstance(ty, TensorType):
         return relax.AnyType()
     shape = list(ty.shape)

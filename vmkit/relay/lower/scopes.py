@@ -1,8 +1,9 @@
 """Where shared expressions are computed: once, in the innermost scope that all their uses are in.
 
-A branch of an If is a scope. An expression that only one branch uses is computed there, and so perhaps never; one that
-both branches use, or a branch and what follows the If, is computed before the If. Left to the place of its first use it
-would be computed again in every branch, and a chain of Ifs would double with each link.
+A branch of an If is a scope, and so is a clause of a Match. An expression that only one branch uses is computed there,
+and so perhaps never; one that both branches use, or a branch and what follows the If, is computed before the If. Left
+to the place of its first use it would be computed again in every branch, and a chain of Ifs would double with each
+link.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir import Call, If, Let, Tuple, TupleGetItem, children, post_order
+from ..ir import Call, If, Let, Match, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, children, post_order
 
 __all__ = ["computed_before"]
+
+
+_COMPUTED = Call | If | Let | Match | RefCreate | RefRead | RefWrite | Tuple | TupleGetItem
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,15 +24,15 @@ class _Scope:
     """A function body, or a branch of `owner`."""
 
     parent: _Scope | None
-    owner: If | None
+    owner: If | Match | None
     depth: int
 
-    def branch(self, owner: If) -> _Scope:
+    def branch(self, owner: If | Match) -> _Scope:
         return _Scope(self, owner, self.depth + 1)
 
 
-def computed_before(body: Any) -> dict[If, list[Any]]:
-    """Return, for every If of a function body, the expressions to compute before it that its branches share.
+def computed_before(body: Any) -> dict[If | Match, list[Any]]:
+    """Return, for every If and Match of a function body, the expressions to compute before it that its branches share.
 
     Parameters
     ----------
@@ -52,9 +56,9 @@ def computed_before(body: Any) -> dict[If, list[Any]]:
             uses.append((part, scope))
             scopes[part] = _common(scopes[part], scope) if part in scopes else scope
     position = {node: i for i, node in enumerate(order)}
-    found: dict[If, dict[Any, None]] = {}
+    found: dict[If | Match, dict[Any, None]] = {}
     for expr, scope in uses:
-        if scopes[expr] is not scope and isinstance(expr, Call | If | Let | Tuple | TupleGetItem):
+        if scopes[expr] is not scope and isinstance(expr, _COMPUTED):
             found.setdefault(_entered(scope, scopes[expr]), {})[expr] = None
     return {owner: sorted(shared, key=position.__getitem__) for owner, shared in found.items()}
 
@@ -63,7 +67,9 @@ def _parts(node: Any, scope: _Scope) -> list[tuple[Any, _Scope]]:
     if isinstance(node, If):
         branches = [(node.true_branch, scope.branch(node)), (node.false_branch, scope.branch(node))]
         return [(node.cond, scope), *branches]
-    if isinstance(node, Call | Let | Tuple | TupleGetItem):
+    if isinstance(node, Match):
+        return [(node.data, scope), *((clause.rhs, scope.branch(node)) for clause in node.clauses)]
+    if isinstance(node, _COMPUTED):
         return [(part, scope) for part in children(node)]
     return []
 
@@ -78,7 +84,7 @@ def _common(a: _Scope, b: _Scope) -> _Scope:
     return a
 
 
-def _entered(inner: _Scope, outer: _Scope) -> If:
+def _entered(inner: _Scope, outer: _Scope) -> If | Match:
     """Return the If through which one goes from an outer scope towards an inner one."""
     while inner.parent is not outer and inner.parent is not None:
         inner = inner.parent

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ir.adt import Match
 from ..ir.expr import Call, If, Let
 
 __all__ = ["tail_calls"]
@@ -24,6 +25,9 @@ def tail_calls(body: Any) -> set[Any]:
         if isinstance(expr, If):
             tails.add(expr)
             waiting += [expr.true_branch, expr.false_branch]
+        elif isinstance(expr, Match):
+            tails.add(expr)
+            waiting += [clause.rhs for clause in expr.clauses]
         elif isinstance(expr, Call):
             tails.add(expr)
     return tails

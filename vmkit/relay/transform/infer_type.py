@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm.ir import GlobalVar, Op
 
-from ...errors import TypeCheckError
+from ...errors import TypeCheckError, suggest
 from ...stack import on_deep_stack
+from ..ir.adt import Constructor, Match, PatternConstructor, PatternTuple, PatternVar, TypeData
+from ..ir.definitions import type_definitions
 from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
-from ..ir.types import FuncType, IncompleteType, TupleType, Type, scalar_type, type_text
-from ..op.registry import OpEntry, entry
+from ..ir.reference import RefCreate, RefRead, RefWrite
+from ..ir.types import (
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    RefType,
+    TupleType,
+    Type,
+    TypeCall,
+    scalar_type,
+    type_parts,
+    type_text,
+)
+from ..op.registry import entry
+from .coverage import pattern_text, unmatched_cases
+from .pending import Pending, Projection, Relation, apply_relation, described
 from .type_solver import TypeSolver, bind_symbols, substitute_symbols
 
 __all__ = ["call_type", "infer_expr", "infer_module", "typed"]
@@ -52,41 +68,20 @@ def call_type(call: Call) -> Type:
     made = entry(call.op)
     types = [a.checked_type for a in call.args]
     try:
-        call.checked_type_ = _apply_relation(made, call.attrs, types)
+        call.checked_type_ = apply_relation(made, call.attrs, types)
     except TypeCheckError as error:
-        raise TypeCheckError(_described(made.name, types, error)) from None
+        raise TypeCheckError(described(made.name, types, error)) from None
     return call.checked_type_
-
-
-def _apply_relation(made: OpEntry, attrs: Any, types: Sequence[Type]) -> Type:
-    if not made.is_variadic and len(types) != len(made.inputs):
-        expected = f"{len(made.inputs)} arguments ({', '.join(made.inputs)})"
-        raise TypeCheckError(f"it takes {expected}, got {len(types)}")
-    return made.relation(attrs, *types)
-
-
-def _described(name: str, types: Sequence[Type], error: TypeCheckError) -> str:
-    return f"{name}({', '.join(type_text(t) for t in types)}): {error}"
-
-
-@dataclass(eq=False)
-class _Pending:
-    """An operator's relation that waits for the types of its inputs."""
-
-    call: Call
-    made: OpEntry
-    inputs: list[Type]
-    result: Type
-    where: str
 
 
 class _Inference:
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
+        self.definitions = type_definitions(mod)
         self.solver = TypeSolver()
         self.types: dict[Any, Type] = {}
         self.global_types: dict[GlobalVar, Type] = {}
-        self.pending: list[_Pending] = []
+        self.pending: list[Pending] = []
         self.errors: list[str] = []
         self.poisoned: set[Type] = set()
         self.where = ""
@@ -94,9 +89,14 @@ class _Inference:
         self.visitors = {
             Call: self.visit_call,
             Constant: lambda e: e.checked_type_,
+            Constructor: self.visit_constructor,
             Function: self.visit_function,
             If: self.visit_if,
             Let: self.visit_let,
+            Match: self.visit_match,
+            RefCreate: lambda e: RefType(self.visit(e.value)),
+            RefRead: self.visit_ref_read,
+            RefWrite: self.visit_ref_write,
             Tuple: lambda e: TupleType([self.visit(f) for f in e.fields]),
             TupleGetItem: self.visit_tuple_get_item,
             Var: self.visit_free_var,
@@ -120,17 +120,10 @@ class _Inference:
 
     def finish(self) -> None:
         self.solve_pending()
-        for relation in self.pending:
-            if not self.is_poisoned(relation.inputs):
-                missing = [
-                    f"{n}"
-                    for n, t in zip(relation.made.inputs, relation.inputs, strict=False)
-                    if not self.solver.is_known(t)
-                ]
-                self.errors.append(
-                    f"in {relation.where}: the type of {', '.join(missing) or 'an input'} of {relation.made.name} "
-                    "cannot be inferred; annotate the variable"
-                )
+        for step in self.pending:
+            if not self.is_poisoned(step.inputs):
+                missing = step.missing(self.solver)
+                self.errors.append(f"in {step.where}: {missing} cannot be inferred; annotate the variable")
         if self.errors:
             raise TypeCheckError("\n".join(self.errors))
         self.write_back()
@@ -186,14 +179,14 @@ class _Inference:
         if not isinstance(function, Function):
             raise TypeCheckError(f"@{gvar.name_hint} is a {type(function).__name__}, not a Relay function")
         params = [self.declare(p) for p in function.params]
-        ty = FuncType(params, function.ret_type or self.solver.hole(), list(function.type_params))
+        ty = FuncType(params, self.annotated(function.ret_type, function), list(function.type_params))
         self.global_types[gvar] = ty
         return ty
 
     def declare(self, variable: Var) -> Type:
         """Give a bound variable its type: the annotation, or a hole."""
         if variable not in self.types:
-            self.types[variable] = variable.type_annotation or self.solver.hole()
+            self.types[variable] = self.annotated(variable.type_annotation, variable)
         return self.types[variable]
 
     def visit_free_var(self, variable: Var) -> Type:
@@ -232,27 +225,101 @@ class _Inference:
         return self.solver.unify(self.visit(branch.true_branch), self.visit(branch.false_branch), join=True)
 
     def visit_tuple_get_item(self, item: TupleGetItem) -> Type:
-        ty = self.solver.resolve(self.visit(item.tuple_value))
-        if isinstance(ty, IncompleteType):
-            self.solve_pending()
-            ty = self.solver.resolve(ty)
-        if isinstance(ty, IncompleteType):
-            if ty in self.poisoned:
-                return ty
-            raise TypeCheckError("the type of the tuple is not known where a field of it is taken; annotate it")
-        if not isinstance(ty, TupleType):
-            raise TypeCheckError(f"a field is taken of {type_text(ty)}, which is no tuple")
-        if not 0 <= item.index < len(ty.fields):
-            raise TypeCheckError(f"field {item.index} is taken of {type_text(ty)}, which has {len(ty.fields)}")
-        return ty.fields[item.index]
+        return self.await_inputs(Projection(item, [self.visit(item.tuple_value)], self.solver.hole(), self.where))
+
+    def visit_ref_read(self, read: RefRead) -> Type:
+        value = self.solver.hole()
+        self.solver.unify(self.visit(read.ref), RefType(value))
+        return value
+
+    def visit_ref_write(self, write: RefWrite) -> Type:
+        self.solver.unify(self.visit(write.ref), RefType(self.visit(write.value)))
+        return TupleType([])
+
+    # -- data types
+
+    def annotated(self, ty: Type | None, expr: Any) -> Type:
+        """Return a declared type, or a hole where none is; the data types it names must be there."""
+        if ty is None:
+            return self.solver.hole()
+        return self.attempt(lambda: self.checked_annotation(ty), expr)
+
+    def checked_annotation(self, ty: Type) -> Type:
+        waiting = [ty]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, GlobalTypeVar):
+                raise TypeCheckError(f"{part} is the name of a data type, not a type; write {part}[] or its arguments")
+            if isinstance(part, TypeCall) and isinstance(part.func, GlobalTypeVar):
+                expected = len(self.definition(part.func).type_vars)
+                if len(part.args) != expected:
+                    raise TypeCheckError(f"{part.func} takes {expected} type arguments, got {type_text(part)}")
+            waiting += type_parts(part)
+        return ty
+
+    def definition(self, header: GlobalTypeVar) -> TypeData:
+        found = self.definitions.get(header.name_hint)
+        if found is None:
+            hint = suggest(header.name_hint, self.definitions)
+            raise TypeCheckError(f"the module defines no type {header.name_hint}{hint}")
+        return found
+
+    def constructor_type(self, constructor: Constructor) -> FuncType:
+        """Return the type of a constructor, as the module defines it."""
+        data = self.definition(constructor.belong_to)
+        known = {c.name_hint: c for c in data.constructors}
+        if constructor.name_hint not in known:
+            hint = suggest(constructor.name_hint, known)
+            raise TypeCheckError(f"type {data.header} has no constructor {constructor.name_hint}{hint}")
+        return data.constructor_type(known[constructor.name_hint])
+
+    def visit_constructor(self, constructor: Constructor) -> Type:
+        return self.constructor_type(constructor)
+
+    def visit_match(self, match: Match) -> Type:
+        data = self.visit(match.data)
+        result: Type = self.solver.hole()
+        if len(match.clauses) == 0:
+            raise TypeCheckError("a match without clauses has no value")
+        for clause in match.clauses:
+            self.match_pattern(clause.lhs, data)
+            result = self.solver.unify(result, self.visit(clause.rhs), join=True)
+        if match.complete:
+            cases = [pattern_text(p) for p in itertools.islice(unmatched_cases(match, self.definition), 4)]
+            if cases:
+                dots = ", ..." if len(cases) == 4 else ""
+                raise TypeCheckError(
+                    f"the match does not cover {', '.join(cases[:3])}{dots}; add clauses, or write match? to leave "
+                    "that to run time"
+                )
+        return result
+
+    def match_pattern(self, pattern: Any, ty: Type) -> None:
+        """Let a pattern and what it is matched with agree, and declare the variables that it binds."""
+        if isinstance(pattern, PatternVar):
+            self.solver.unify(self.declare(pattern.var), ty)
+        elif isinstance(pattern, PatternTuple):
+            fields = [self.solver.hole() for _ in pattern.patterns]
+            self.solver.unify(ty, TupleType(fields))
+            for field, below in zip(fields, pattern.patterns, strict=True):
+                self.match_pattern(below, field)
+        elif isinstance(pattern, PatternConstructor):
+            made = self.solver.instantiate(self.constructor_type(pattern.constructor))
+            self.solver.unify(ty, made.ret_type)
+            if len(pattern.patterns) != len(made.arg_types):
+                raise TypeCheckError(
+                    f"constructor {pattern.constructor.name_hint} has {len(made.arg_types)} fields, "
+                    f"but the pattern {pattern_text(pattern)} has {len(pattern.patterns)}"
+                )
+            for formal, below in zip(made.arg_types, pattern.patterns, strict=True):
+                self.match_pattern(below, formal)
+
+    # -- calls
 
     def visit_call(self, call: Call) -> Type:
         inputs = [self.visit(a) for a in call.args]
         if isinstance(call.op, Op):
-            relation = _Pending(call, entry(call.op), inputs, self.solver.hole(), self.where)
-            if not self.solve(relation):
-                self.pending.append(relation)
-            return relation.result
+            return self.await_inputs(Relation(call, inputs, self.solver.hole(), self.where))
         callee = self.solver.resolve(self.visit(call.op))
         if isinstance(callee, IncompleteType):
             result = self.solver.hole()
@@ -275,37 +342,34 @@ class _Inference:
             bind_symbols(self.solver.resolve(formal), self.solver.resolve(actual), symbols)
         return substitute_symbols(self.solver.resolve(callee.ret_type), symbols)
 
-    # -- relations
+    # -- what waits for types
+
+    def await_inputs(self, step: Pending) -> Type:
+        """Return the type that a step finds: a hole, where it has to wait."""
+        if not self.solve(step):
+            self.pending.append(step)
+        return step.result
 
     def solve_pending(self) -> None:
-        """Solve waiting relations until none of them can be."""
+        """Take waiting steps until none of them can be."""
         while True:
-            waiting = [r for r in self.pending if not self.solve(r)]
+            waiting = [s for s in self.pending if not self.solve(s)]
             if len(waiting) == len(self.pending):
                 return
             self.pending = waiting
 
-    def solve(self, relation: _Pending) -> bool:
-        """Apply a relation if its inputs are known; say whether it is done."""
-        inputs = relation.inputs
-        if self.is_poisoned(inputs):
-            self.poisoned.add(relation.result)
+    def solve(self, step: Pending) -> bool:
+        """Take a step if its inputs are known; say whether it is done."""
+        if self.is_poisoned(step.inputs):
+            self.poisoned.add(step.result)
             return True
-        made = relation.made
-        if made.infer_inputs is not None and not all(self.solver.is_known(t) for t in inputs):
-            resolved = [self.solver.apply(t) for t in inputs]
-            for position, ty in made.infer_inputs(relation.call.attrs, *resolved).items():
-                self.solver.unify(inputs[position], ty)
-        if not all(self.solver.is_known(t) for t in inputs):
-            return False
-        types = [self.solver.apply(t) for t in inputs]
         try:
-            ty = _apply_relation(made, relation.call.attrs, types)
+            if not step.is_ready(self.solver):
+                return False
+            step.result = self.solver.unify(step.result, step.conclude(self.solver))
         except TypeCheckError as error:
-            self.errors.append(f"in {relation.where}{_location(relation.call)}: {_described(made.name, types, error)}")
-            self.poisoned.add(relation.result)
-            return True
-        relation.result = self.solver.unify(relation.result, ty)
+            self.errors.append(f"in {step.where}{_location(step.expr)}: {error}")
+            self.poisoned.add(step.result)
         return True
 
 

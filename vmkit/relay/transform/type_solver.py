@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tvm
 import tvm_ffi
@@ -13,15 +13,20 @@ from ..ir.types import (
     Any,
     Dim,
     FuncType,
+    GlobalTypeVar,
     IncompleteType,
+    RefType,
     TensorType,
     TupleType,
     Type,
+    TypeCall,
     TypeVar,
+    composite_of,
+    type_parts,
     type_text,
 )
 
-__all__ = ["TypeSolver", "bind_symbols", "substitute_symbols"]
+__all__ = ["TypeSolver", "bind_symbols", "replace", "substitute_symbols"]
 
 
 def _address(ty: Type) -> int:
@@ -54,32 +59,23 @@ class TypeSolver:
     def apply(self, ty: Type) -> Type:
         """Return a type with every filled hole replaced, at all levels."""
         ty = self.resolve(ty)
-        if not isinstance(ty, TupleType | FuncType) or _address(ty) in self._complete:
+        parts = type_parts(ty)
+        if not parts or _address(ty) in self._complete:
             return ty
-        parts = list(ty.fields) if isinstance(ty, TupleType) else [*ty.arg_types, ty.ret_type]
         applied = [self.apply(p) for p in parts]
         if not all(a.same_as(p) for a, p in zip(applied, parts, strict=True)):
-            is_tuple = isinstance(ty, TupleType)
-            ty = TupleType(applied) if is_tuple else FuncType(applied[:-1], applied[-1], list(ty.type_params))
+            ty = composite_of(ty, applied)
         if not any(self._may_change(a) for a in applied):
             self._complete[_address(ty)] = ty
         return ty
 
     def _may_change(self, ty: Type) -> bool:
-        if isinstance(ty, TupleType | FuncType):
-            return _address(ty) not in self._complete
-        return isinstance(ty, IncompleteType)
+        return isinstance(ty, IncompleteType) or (bool(type_parts(ty)) and _address(ty) not in self._complete)
 
     def is_known(self, ty: Type) -> bool:
         """Say whether no hole is left in a type."""
         ty = self.resolve(ty)
-        if isinstance(ty, IncompleteType):
-            return False
-        if isinstance(ty, TupleType):
-            return all(self.is_known(f) for f in ty.fields)
-        if isinstance(ty, FuncType):
-            return self.is_known(ty.ret_type) and all(self.is_known(a) for a in ty.arg_types)
-        return True
+        return not isinstance(ty, IncompleteType) and all(self.is_known(p) for p in type_parts(ty))
 
     def unify(self, a: Type, b: Type, *, join: bool = False) -> Type:
         """Make two types agree and return the more general of them.
@@ -96,22 +92,44 @@ class TypeSolver:
         TypeCheckError
             When no filling of the holes makes the types agree.
         """
-        a, b = self.resolve(a), self.resolve(b)
-        if a.same_as(b):
-            return a
-        if isinstance(a, IncompleteType):
-            return self._bind(a, b)
-        if isinstance(b, IncompleteType):
-            return self._bind(b, a)
+        x, y = self.resolve(a), self.resolve(b)
+        if x.same_as(y):
+            return x
+        if isinstance(x, IncompleteType):
+            return self._bind(x, y)
+        if isinstance(y, IncompleteType):
+            return self._bind(y, x)
+        unified = self._unify_known(x, y, join)
+        # A filled hole becomes as general as what it had to agree with.
+        self._widen(a, x, unified)
+        self._widen(b, y, unified)
+        return unified
+
+    def _widen(self, hole: Type, ty: Type, unified: Type) -> None:
+        if ty.same_as(unified):
+            return
+        while isinstance(hole, IncompleteType):
+            inner = self._bound[hole]
+            if inner.same_as(ty):
+                self._bound[hole] = unified
+            hole = inner
+
+    def _unify_known(self, a: Type, b: Type, join: bool) -> Type:
         if isinstance(a, TensorType) and isinstance(b, TensorType):
             return self._unify_tensors(a, b, join)
         if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
             return TupleType([self.unify(x, y, join=join) for x, y in zip(a.fields, b.fields, strict=True)])
         if isinstance(a, FuncType) and isinstance(b, FuncType) and len(a.arg_types) == len(b.arg_types):
-            b = self._with_params_of(b, a)
+            a, b = self._with_same_params(a, b)
             args = [self.unify(x, y, join=join) for x, y in zip(a.arg_types, b.arg_types, strict=True)]
             return FuncType(args, self.unify(a.ret_type, b.ret_type, join=join), list(a.type_params))
-        if type(a) is type(b) and not isinstance(a, TypeVar | TensorType | TupleType | FuncType) and a == b:
+        if _are_instances_of_one(a, b):
+            return TypeCall(a.func, [self.unify(x, y, join=join) for x, y in zip(a.args, b.args, strict=True)])
+        if isinstance(a, RefType) and isinstance(b, RefType):
+            return RefType(self.unify(a.value, b.value))
+        if isinstance(a, GlobalTypeVar) and _is_same_name(a, b):
+            return a
+        if type(a) is type(b) and not isinstance(a, TypeVar | GlobalTypeVar) and not type_parts(a) and a == b:
             return a
         raise TypeCheckError(f"{type_text(self.apply(a))} does not agree with {type_text(self.apply(b))}")
 
@@ -125,11 +143,17 @@ class TypeSolver:
         mapping: dict[TypeVar, Type] = dict(zip(params, type_args or [self.hole() for _ in params], strict=True))
         return FuncType([replace(a, mapping) for a in ty.arg_types], replace(ty.ret_type, mapping))
 
-    def _with_params_of(self, ty: FuncType, other: FuncType) -> FuncType:
-        if len(ty.type_params) != len(other.type_params):
-            raise TypeCheckError(f"{ty} and {other} differ in their type parameters")
-        mapping: dict[TypeVar, Type] = dict(zip(ty.type_params, other.type_params, strict=True))
-        return FuncType([replace(a, mapping) for a in ty.arg_types], replace(ty.ret_type, mapping))
+    def _with_same_params(self, a: FuncType, b: FuncType) -> tuple[FuncType, FuncType]:
+        """Return two function types over the same type parameters; where one has more, those become holes.
+
+        So a polymorphic function is a value of every type that it has an instance of.
+        """
+        fewer, more = (a, b) if len(a.type_params) <= len(b.type_params) else (b, a)
+        chosen = [*fewer.type_params, *(self.hole() for _ in range(len(more.type_params) - len(fewer.type_params)))]
+        mapping: dict[TypeVar, Type] = dict(zip(more.type_params, chosen, strict=True))
+        args = [replace(t, mapping) for t in more.arg_types]
+        instance = FuncType(args, replace(more.ret_type, mapping), list(fewer.type_params))
+        return (a, instance) if more is b else (instance, b)
 
     def _bind(self, hole: IncompleteType, ty: Type) -> Type:
         if self._occurs(hole, ty):
@@ -141,11 +165,7 @@ class TypeSolver:
         ty = self.resolve(ty)
         if isinstance(ty, IncompleteType):
             return ty.same_as(hole)
-        if isinstance(ty, TupleType):
-            return any(self._occurs(hole, f) for f in ty.fields)
-        if isinstance(ty, FuncType):
-            return self._occurs(hole, ty.ret_type) or any(self._occurs(hole, a) for a in ty.arg_types)
-        return False
+        return any(self._occurs(hole, p) for p in type_parts(ty))
 
     def _unify_tensors(self, a: TensorType, b: TensorType, join: bool) -> Type:
         if a.dtype != b.dtype or len(a.shape) != len(b.shape):
@@ -168,17 +188,23 @@ def _unify_dims(a: Dim, b: Dim) -> Dim | None:
     return Any() if same is None else None
 
 
-def replace(ty: Type, mapping: dict[TypeVar, Type]) -> Type:
+def _are_instances_of_one(a: Type, b: Type) -> bool:
+    is_call = isinstance(a, TypeCall) and isinstance(b, TypeCall)
+    return is_call and _is_same_name(a.func, b.func) and len(a.args) == len(b.args)
+
+
+def _is_same_name(a: Type, b: Type) -> bool:
+    if isinstance(a, GlobalTypeVar) and isinstance(b, GlobalTypeVar):
+        return a.name_hint == b.name_hint
+    return a.same_as(b)
+
+
+def replace(ty: Type, mapping: Mapping[TypeVar, Type]) -> Type:
     """Return a type with type variables replaced."""
     if isinstance(ty, TypeVar):
         return mapping.get(ty, ty)
-    if isinstance(ty, TupleType):
-        return TupleType([replace(f, mapping) for f in ty.fields])
-    if isinstance(ty, FuncType):
-        return FuncType(
-            [replace(a, mapping) for a in ty.arg_types], replace(ty.ret_type, mapping), list(ty.type_params)
-        )
-    return ty
+    parts = type_parts(ty)
+    return composite_of(ty, [replace(p, mapping) for p in parts]) if parts and mapping else ty
 
 
 def bind_symbols(formal: Type, actual: Type, bound: dict[tvm.ir.Expr, Dim]) -> None:
@@ -196,14 +222,10 @@ def substitute_symbols(ty: Type, bound: dict[tvm.ir.Expr, Dim]) -> Type:
     """Return a type with symbolic dimensions replaced; one that depends on an unknown dimension becomes ``Any``."""
     if not bound:
         return ty
-    if isinstance(ty, TupleType):
-        return TupleType([substitute_symbols(f, bound) for f in ty.fields])
-    if isinstance(ty, FuncType):
-        args = [substitute_symbols(a, bound) for a in ty.arg_types]
-        return FuncType(args, substitute_symbols(ty.ret_type, bound), list(ty.type_params))
     if isinstance(ty, TensorType):
         return TensorType([_substitute_dim(d, bound) for d in ty.shape], ty.dtype)
-    return ty
+    parts = type_parts(ty)
+    return composite_of(ty, [substitute_symbols(p, bound) for p in parts]) if parts else ty
 
 
 def _substitute_dim(dim: Dim, bound: dict[tvm.ir.Expr, Dim]) -> Dim:

@@ -1,0 +1,276 @@
+"""Lower one function: its expressions where they are first needed, once in each scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax, tirx
+from tvm.ir import GlobalVar, Op
+
+from ...errors import CompileError, VMKitError
+from ..ir.adt import Constructor, Match, TypeData
+from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from ..ir.reference import RefCreate, RefRead, RefWrite
+from ..ir.types import FuncType, GlobalTypeVar, type_text
+from ..op.registry import OpEntry, entry
+from .checks import RuntimeChecks
+from .context import LowerContext, Value, relax_type
+from .data import construct
+from .match import lower_match
+from .scopes import computed_before
+from .tail import tail_calls
+
+__all__ = ["Closure", "FunctionLowering", "ModuleLowering", "relax_params"]
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """A local function that has become global: its parameters end with the variables that it captured.
+
+    Attributes
+    ----------
+    gvar : GlobalVar
+        The lowered function.
+    captured : list of Var
+        What it takes from the scope that it stands in.
+    """
+
+    gvar: GlobalVar
+    captured: list[Var]
+
+
+class ModuleLowering:
+    """What the functions of a module share while they are lowered."""
+
+    builder: relax.BlockBuilder
+    checks: RuntimeChecks
+    lowered: dict[GlobalVar, GlobalVar]
+    is_pure: bool
+
+    def definition(self, header: GlobalTypeVar) -> TypeData:
+        """Return the definition of a data type."""
+        raise NotImplementedError
+
+    def lift(self, function: Function, name: str, own: Var | None) -> Closure:
+        """Make a local function global; `own` is the variable by which it calls itself."""
+        raise NotImplementedError
+
+
+def relax_params(function: Function, symbols: dict[Any, tirx.Var]) -> list[relax.Var]:
+    """Return the lowered parameters of a function; `symbols` is extended by their symbolic dimensions."""
+    return [relax.Var(p.name_hint, relax_type(p.checked_type, symbols)) for p in function.params]
+
+
+class FunctionLowering:
+    """One function.
+
+    Parameters
+    ----------
+    module : ModuleLowering
+        The module it belongs to.
+    function : Function
+        The function, typed.
+    name : str
+        Its name.
+    own : (Var, Closure), optional
+        For a lifted local function, the variable that names it inside itself.
+    """
+
+    def __init__(
+        self, module: ModuleLowering, function: Function, name: str, own: tuple[Var, Closure] | None = None
+    ) -> None:
+        self.module = module
+        self.function = function
+        self.name = name
+        self.builder = module.builder
+        self.context = LowerContext(self.builder, module.checks)
+        self.scopes: list[dict[Any, Value]] = [{}]
+        self.closures: dict[Var, Closure] = dict([own] if own is not None else [])
+        self.before = computed_before(function.body)
+        shared = {expr for exprs in self.before.values() for expr in exprs}
+        self.tails = tail_calls(function.body) - shared
+        self.visitors: dict[type, Callable[[Any], Value]] = {
+            Call: self.visit_call,
+            Constant: lambda e: relax.const(e.data),
+            Constructor: self.visit_constructor,
+            Function: lambda e: self.closure_value(module.lift(e, f"{name}_closure", None)),
+            GlobalVar: lambda e: self.context.emit(relax.op.make_closure(module.lowered[e], relax.Tuple([]))),
+            If: self.visit_if,
+            Let: self.visit_let,
+            Match: self.visit_match,
+            RefCreate: lambda e: self.impure("ffi.List", self.kept(self.visit(e.value))),
+            RefRead: self.visit_ref_read,
+            RefWrite: self.visit_ref_write,
+            Tuple: lambda e: tuple(self.visit(f) for f in e.fields),
+            TupleGetItem: lambda e: self.context.fields(self.visit(e.tuple_value))[e.index],
+            Var: self.visit_var,
+        }
+
+    def run(self) -> relax.Function:
+        """Return the lowered function."""
+        builder = self.builder
+        params = relax_params(self.function, self.context.symbols)
+        builder.begin_scope(params)
+        builder._begin_binding_block()
+        for variable, value in zip(self.function.params, params, strict=True):
+            self.bind(variable, value)
+        result = builder.emit(self.context.materialize(self.visit(self.function.body)))
+        body = relax.SeqExpr([builder._end_block()], result)
+        builder.end_scope()
+        ret_type = relax_type(self.function.checked_type.ret_type)
+        return relax.Function(params, body, ret_type, is_pure=self.module.is_pure)
+
+    # -- scopes
+
+    def visit(self, expr: Any) -> Value:
+        """Return the value of an expression, lowered now unless it is at hand."""
+        for scope in reversed(self.scopes):
+            if expr in scope:
+                return scope[expr]
+        visitor = self.visitors.get(type(expr))
+        if visitor is None:
+            raise CompileError(f"{type(expr).__name__} cannot be compiled here: {expr}")
+        value = visitor(expr)
+        self.scopes[-1][expr] = value
+        return value
+
+    def bind(self, variable: Var, value: Value) -> None:
+        """Give a variable its value in the current scope."""
+        self.scopes[-1][variable] = value
+
+    def block(self, lower: Callable[[], Value]) -> relax.SeqExpr:
+        """Return what is lowered in a scope of its own."""
+        self.scopes.append({})
+        self.builder._begin_binding_block()
+        value = self.builder.emit(self.context.materialize(lower()))
+        block = self.builder._end_block()
+        self.scopes.pop()
+        return relax.SeqExpr([block], value)
+
+    def joined(self, expr: Any, value: Value) -> Value:
+        """Return the result of a call or branch with its unknown dimensions named.
+
+        A result that the function returns as it is stays as it is, so that a tail call stays one.
+        """
+        if expr in self.tails:
+            return value
+        return self.context.pin_as(value, expr.checked_type)
+
+    def definition(self, header: GlobalTypeVar) -> TypeData:
+        """Return the definition of a data type."""
+        return self.module.definition(header)
+
+    # -- binding and branching
+
+    def visit_let(self, let: Let) -> Value:
+        node: Any = let
+        while isinstance(node, Let):
+            if isinstance(node.value, Function):
+                self.closures[node.var] = self.module.lift(node.value, f"{self.name}_{node.var.name_hint}", node.var)
+            else:
+                self.bind(node.var, self.visit(node.value))
+            node = node.body
+        return self.visit(node)
+
+    def visit_var(self, variable: Var) -> Value:
+        closure = self.closures.get(variable)
+        if closure is None:
+            raise CompileError(f"variable %{variable.name_hint} has no value here")
+        return self.closure_value(closure)
+
+    def visit_if(self, branch: If) -> Value:
+        condition = self.visit(branch.cond)
+        self.compute_shared(branch)
+        true_branch = self.block(lambda: self.visit(branch.true_branch))
+        false_branch = self.block(lambda: self.visit(branch.false_branch))
+        return self.joined(branch, self.builder.emit(relax.If(condition, true_branch, false_branch)))
+
+    def visit_match(self, match: Match) -> Value:
+        self.visit(match.data)
+        self.compute_shared(match)
+        return self.joined(match, lower_match(self, match))
+
+    def compute_shared(self, owner: Any) -> None:
+        """Lower what several branches use, before them."""
+        for shared in self.before.get(owner, ()):
+            self.visit(shared)
+
+    # -- functions as values
+
+    def closure_value(self, closure: Closure) -> Value:
+        """Return a closure as a value: the function and what it captured here."""
+        captured = relax.Tuple([self.context.materialize(self.visit(v)) for v in closure.captured])
+        return self.context.emit(relax.op.make_closure(closure.gvar, captured))
+
+    def visit_constructor(self, constructor: Constructor) -> Value:
+        """Return a constructor as a function value."""
+        signature: FuncType = constructor.checked_type
+        params = [Var(f"field{i}", ty) for i, ty in enumerate(signature.arg_types)]
+        call = Call(constructor, params)
+        for node, ty in zip([*params, call], [*signature.arg_types, signature.ret_type], strict=True):
+            node.checked_type_ = ty
+        function = Function(params, call, signature.ret_type, list(signature.type_params))
+        function.checked_type_ = signature
+        return self.closure_value(self.module.lift(function, constructor.name_hint, None))
+
+    # -- references
+
+    def impure(self, name: str, *args: Value) -> relax.Expr:
+        """Call a packed function that has an effect, or whose result depends on one."""
+        operands = [self.context.materialize(a) for a in args]
+        return self.context.emit(relax.Call(relax.ExternFunc(name), operands, ty_args=[relax.AnyType()]))
+
+    def visit_ref_read(self, read: RefRead) -> Value:
+        value = self.impure("ffi.ListGetItem", self.visit(read.ref), relax.prim_value(0))
+        return self.context.pin_as(value, read.checked_type)
+
+    def visit_ref_write(self, write: RefWrite) -> Value:
+        reference = self.visit(write.ref)
+        self.impure("ffi.ListSetItem", reference, relax.prim_value(0), self.kept(self.visit(write.value)))
+        return ()
+
+    def kept(self, value: Value) -> relax.Expr:
+        """Return a value in a form of which the memory planner knows that it lives on."""
+        operand = self.builder.emit(self.context.materialize(value))
+        return self.context.emit(relax.op.call_pure_packed("vm.builtin.copy", operand, ty_args=[operand.ty]))
+
+    # -- calls
+
+    def visit_call(self, call: Call) -> Value:
+        callee = call.op
+        if isinstance(callee, Op):
+            return self.call_operator(entry(callee), call, [self.visit(a) for a in call.args])
+        if isinstance(callee, Constructor):
+            return construct(self.context, callee, [self.visit(a) for a in call.args])
+        if isinstance(callee, GlobalVar):
+            return self.call_lowered(self.module.lowered[callee], call, call.args)
+        if isinstance(callee, Var) and callee in self.closures:
+            closure = self.closures[callee]
+            return self.call_lowered(closure.gvar, call, [*call.args, *closure.captured])
+        function = self.visit(callee)
+        operands = relax.Tuple([self.context.materialize(self.visit(a)) for a in call.args])
+        invoke = relax.op.invoke_pure_closure if self.module.is_pure else relax.op.invoke_closure
+        return self.joined(call, self.context.emit(invoke(function, operands, ty_args=[relax.AnyType()])))
+
+    def call_lowered(self, gvar: GlobalVar, call: Call, args: Any) -> Value:
+        """Call a function of the module."""
+        operands = [self.context.materialize(self.visit(a)) for a in args]
+        return self.joined(call, self.builder.emit(relax.Call(gvar, operands)))
+
+    def call_operator(self, made: OpEntry, call: Call, args: list[Value]) -> Value:
+        """Call an operator: its kernel, or what its lowering says."""
+        context = self.context
+        context.current = made
+        try:
+            if made.lower is not None:
+                return made.lower(context, call.attrs, *args)
+            compute = made.compute
+            assert compute is not None
+            return context.te(lambda *tensors: compute(call.attrs, *tensors), *args)
+        except VMKitError:
+            raise
+        except Exception as error:
+            types = ", ".join(type_text(a.checked_type) for a in call.args)
+            raise CompileError(f"{made.name}({types}) cannot be lowered: {error}") from error

@@ -1,0 +1,110 @@
+"""Steps of type inference that wait until the types they start from are known."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import TypeCheckError
+from ..ir.expr import Call, TupleGetItem
+from ..ir.types import IncompleteType, TupleType, Type, type_text
+from ..op.registry import OpEntry, entry
+from .type_solver import TypeSolver
+
+__all__ = ["Pending", "Projection", "Relation", "apply_relation", "described"]
+
+
+@dataclass(eq=False)
+class Pending(abc.ABC):
+    """A step that waits.
+
+    Attributes
+    ----------
+    expr : Expr
+        The expression whose type it finds.
+    inputs : sequence of Type
+        The types it starts from.
+    result : Type
+        The type it finds: a hole until then.
+    where : str
+        The function that the expression stands in.
+    """
+
+    expr: Any
+    inputs: Sequence[Type]
+    result: Type
+    where: str
+
+    def is_ready(self, solver: TypeSolver) -> bool:
+        """Say whether enough is known; what follows from the rest is filled in first."""
+        return all(solver.is_known(t) for t in self.inputs)
+
+    @abc.abstractmethod
+    def conclude(self, solver: TypeSolver) -> Type:
+        """Return the type; TypeCheckError where the inputs do not allow one."""
+
+    @abc.abstractmethod
+    def missing(self, solver: TypeSolver) -> str:
+        """Return what is not known."""
+
+
+class Relation(Pending):
+    """The type relation of an operator."""
+
+    @property
+    def made(self) -> OpEntry:
+        return entry(self.expr.op)
+
+    def is_ready(self, solver: TypeSolver) -> bool:
+        infer_inputs = self.made.infer_inputs
+        if infer_inputs is not None and not super().is_ready(solver):
+            call: Call = self.expr
+            for position, ty in infer_inputs(call.attrs, *(solver.apply(t) for t in self.inputs)).items():
+                solver.unify(self.inputs[position], ty)
+        return super().is_ready(solver)
+
+    def conclude(self, solver: TypeSolver) -> Type:
+        types = [solver.apply(t) for t in self.inputs]
+        try:
+            return apply_relation(self.made, self.expr.attrs, types)
+        except TypeCheckError as error:
+            raise TypeCheckError(described(self.made.name, types, error)) from None
+
+    def missing(self, solver: TypeSolver) -> str:
+        names = [n for n, t in zip(self.made.inputs, self.inputs, strict=False) if not solver.is_known(t)]
+        return f"the type of {', '.join(names) or 'an input'} of {self.made.name}"
+
+
+class Projection(Pending):
+    """A field taken of a tuple, of which only the outermost level has to be known."""
+
+    def is_ready(self, solver: TypeSolver) -> bool:
+        return not isinstance(solver.resolve(self.inputs[0]), IncompleteType)
+
+    def conclude(self, solver: TypeSolver) -> Type:
+        item: TupleGetItem = self.expr
+        ty = solver.resolve(self.inputs[0])
+        if not isinstance(ty, TupleType):
+            raise TypeCheckError(f"a field is taken of {type_text(solver.apply(ty))}, which is no tuple")
+        if not 0 <= item.index < len(ty.fields):
+            text = type_text(solver.apply(ty))
+            raise TypeCheckError(f"field {item.index} is taken of {text}, which has {len(ty.fields)}")
+        return ty.fields[item.index]
+
+    def missing(self, solver: TypeSolver) -> str:
+        return f"the type of the tuple of which field {self.expr.index} is taken"
+
+
+def apply_relation(made: OpEntry, attrs: Any, types: Sequence[Type]) -> Type:
+    """Return the type of an operator's result for types of its inputs."""
+    if not made.is_variadic and len(types) != len(made.inputs):
+        expected = f"{len(made.inputs)} arguments ({', '.join(made.inputs)})"
+        raise TypeCheckError(f"it takes {expected}, got {len(types)}")
+    return made.relation(attrs, *types)
+
+
+def described(name: str, types: Sequence[Type], error: TypeCheckError) -> str:
+    """Return the text of an error of an operator's relation, with what the operator was given."""
+    return f"{name}({', '.join(type_text(t) for t in types)}): {error}"
