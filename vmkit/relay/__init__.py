@@ -108,6 +108,7 @@ __all__ = [
     "op",
     "parse",
     "parse_expr",
+    "prelude",
     "scalar_type",
     "std",
     "testing",
@@ -118,12 +119,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ..executor import create_executor
-    from . import frontend, testing
+    from . import frontend, prelude, testing
 
 _operator, _operator_names = namespace("")
 # What stands above Relay, or costs an import of its own, is found when first used.
 _LATER = {"create_executor": "vmkit.executor"}
-_LATER_MODULES = ("frontend", "testing")
+_LATER_MODULES = ("frontend", "prelude", "testing")
 
 
 def __getattr__(name: str) -> _AnyValue:

@@ -13,6 +13,7 @@ from . import (
     lstm,
     mlp,
     mobilenet,
+    nat,
     resnet,
     resnet_3d,
     squeezenet,
@@ -20,9 +21,12 @@ from . import (
     vgg,
 )
 from .init import create_workload
+from .nat import add_nat_definitions, count, make_nat_expr, make_nat_value
 from .passes import run_infer_type, run_opt_pass
 
 __all__ = [
+    "add_nat_definitions",
+    "count",
     "create_workload",
     "dcgan",
     "densenet",
@@ -31,8 +35,11 @@ __all__ = [
     "init",
     "layers",
     "lstm",
+    "make_nat_expr",
+    "make_nat_value",
     "mlp",
     "mobilenet",
+    "nat",
     "resnet",
     "resnet_3d",
     "run_infer_type",
