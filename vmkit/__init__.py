@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from vmkit.executor import VMExecutor
     from vmkit.machine import VirtualMachine
     from vmkit.options import PassContext
+    from vmkit.values import ADT, RefValue
 
 __all__ = [
+    "ADT",
     "Executable",
     "PassContext",
+    "RefValue",
     "VMCompiler",
     "VMExecutor",
     "VirtualMachine",
@@ -36,8 +39,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ADT": "vmkit.values",
     "Executable": "vmkit.executable",
     "PassContext": "vmkit.options",
+    "RefValue": "vmkit.values",
     "VMCompiler": "vmkit.compiler",
     "VMExecutor": "vmkit.executor",
     "VirtualMachine": "vmkit.machine",

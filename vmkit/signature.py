@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .errors import InputError, OptionError, suggest
 
-__all__ = ["AnySpec", "Dim", "Signature", "Spec", "TensorSpec", "TupleSpec"]
+__all__ = ["AnySpec", "DataSpec", "Dim", "Signature", "Spec", "TensorSpec", "TupleSpec"]
 
 Dim = int | str
 """An extent, a name that stands for the same extent everywhere, ``"?"``, or (outputs only) an expression of names."""
@@ -60,16 +60,58 @@ class TupleSpec:
 
 
 @dataclass(frozen=True)
-class AnySpec:
-    """A value whose structure is not described: an ADT value, a function."""
+class DataSpec:
+    """A value of an algebraic data type.
+
+    Parameters
+    ----------
+    name
+        The parameter's name.
+    type
+        The type as Relay writes it.
+    constructors
+        The tag, the name and the number of fields of each constructor.
+
+    >>> option = DataSpec("x", "Option[int32]", ((0, "Some", 1), (1, "None", 0)))
+    >>> print(option, option.constructor(0))
+    Option[int32] ('Some', 1)
+    """
 
     name: str
+    type: str
+    constructors: tuple[tuple[int, str, int], ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "constructors", tuple((int(t), str(n), int(a)) for t, n, a in self.constructors))
 
     def __str__(self) -> str:
-        return "any"
+        return self.type
+
+    def constructor(self, tag: int) -> tuple[str, int] | None:
+        """Return the name and the number of fields of the constructor of a tag, or None."""
+        return next(((name, arity) for own, name, arity in self.constructors if own == tag), None)
 
 
-Spec = TensorSpec | TupleSpec | AnySpec
+@dataclass(frozen=True)
+class AnySpec:
+    """A value whose structure is not described: a function, a reference.
+
+    Parameters
+    ----------
+    name
+        The parameter's name.
+    type
+        What is known of its type, to be printed.
+    """
+
+    name: str
+    type: str = "any"
+
+    def __str__(self) -> str:
+        return self.type
+
+
+Spec = TensorSpec | TupleSpec | DataSpec | AnySpec
 
 
 class _TensorPlan(NamedTuple):
@@ -280,11 +322,27 @@ def _mismatches(
         else:
             for index, (field, item) in enumerate(zip(spec.fields, value, strict=True)):
                 yield from _mismatches(field, item, f"{path}[{index}]", refused, bound)
+    elif isinstance(spec, DataSpec):
+        yield from ((path, problem) for problem in _data_mismatches(spec, value))
     elif isinstance(spec, TensorSpec):
         if not hasattr(value, "dtype") or not hasattr(value, "shape"):
             yield path, f"{describe(value)}, expected {spec}"
         else:
             yield from ((path, problem) for problem in _tensor_mismatches(spec, value, path, bound))
+
+
+def _data_mismatches(spec: DataSpec, value: Any) -> Iterator[str]:
+    """Yield what is wrong with the outermost constructor of a value; a program meets the others as it walks them."""
+    tag = getattr(value, "tag", None)
+    if tag is None:
+        yield f"{describe(value)}, expected vmkit.ADT(tag, fields) for {spec}"
+        return
+    known = ", ".join(f"{own} for {name}" for own, name, _ in spec.constructors)
+    constructor = spec.constructor(tag)
+    if constructor is None:
+        yield f"tag {tag} is of no constructor of {spec}; its tags are {known}"
+    elif len(value) != constructor[1]:
+        yield f"{constructor[0]} has {constructor[1]} fields, got {len(value)}"
 
 
 def _tensor_mismatches(spec: TensorSpec, value: Any, path: str, bound: dict[str, tuple[int, str]]) -> Iterator[str]:
@@ -319,8 +377,10 @@ def _spec_to_json(spec: Spec) -> dict[str, Any]:
             return {"kind": "tensor", "name": name, "dtype": dtype, "shape": list(shape)}
         case TupleSpec(name, fields):
             return {"kind": "tuple", "name": name, "fields": [_spec_to_json(field) for field in fields]}
-        case AnySpec(name):
-            return {"kind": "any", "name": name}
+        case DataSpec(name, ty, constructors):
+            return {"kind": "data", "name": name, "type": ty, "constructors": [list(c) for c in constructors]}
+        case AnySpec(name, ty):
+            return {"kind": "any", "name": name, "type": ty}
 
 
 def _spec_from_json(data: Mapping[str, Any]) -> Spec:
@@ -329,7 +389,9 @@ def _spec_from_json(data: Mapping[str, Any]) -> Spec:
             return TensorSpec(data["name"], data["dtype"], tuple(data["shape"]))
         case "tuple":
             return TupleSpec(data["name"], tuple(_spec_from_json(field) for field in data["fields"]))
+        case "data":
+            return DataSpec(data["name"], data["type"], tuple(tuple(c) for c in data["constructors"]))
         case "any":
-            return AnySpec(data["name"])
+            return AnySpec(data["name"], data.get("type", "any"))
         case kind:
-            raise OptionError(f"unknown kind of spec {kind!r}, expected tensor, tuple or any")
+            raise OptionError(f"unknown kind of spec {kind!r}, expected tensor, tuple, data or any")

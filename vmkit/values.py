@@ -19,11 +19,12 @@ import tvm
 import tvm_ffi
 from tvm.runtime import Device, Tensor
 
-from .signature import AnySpec, Spec, TensorSpec, TupleSpec, describe
+from .signature import AnySpec, DataSpec, Spec, TensorSpec, TupleSpec, describe
 
 __all__ = [
     "ADT",
     "ALIGNMENT",
+    "RefValue",
     "Release",
     "Scratch",
     "from_runtime",
@@ -114,6 +115,49 @@ class ADT(Sequence[Any]):
         return f"ADT(tag={self.tag}, {len(self)} fields)"
 
 
+class RefValue:
+    """A reference: a cell that programs read and write.
+
+    Parameters
+    ----------
+    value
+        What the cell holds: an array, a number, or what a program returned.
+
+    Examples
+    --------
+    >>> RefValue(3.0).value
+    3.0
+    """
+
+    __slots__ = ("_cell", "_release", "_value")
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._cell: tvm_ffi.List | None = None
+        self._release: Release | None = None
+
+    @staticmethod
+    def from_runtime(cell: tvm_ffi.List, release: Release | None = None) -> RefValue:
+        """Return the reference over a cell of a running program."""
+        reference = RefValue(None)
+        reference._cell, reference._release = cell, release
+        return reference
+
+    @property
+    def value(self) -> Any:
+        """What the cell holds now."""
+        return self._value if self._cell is None else from_runtime(self._cell[0], self._release)
+
+    def runtime(self, device: Device) -> tvm_ffi.List:
+        """Return the cell; it is the same one each time, so that a program's writes are seen."""
+        if self._cell is None:
+            self._cell = tvm_ffi.List([to_runtime(_stage_any(self._value, "value", {}), device)])
+        return self._cell
+
+    def __repr__(self) -> str:
+        return f"RefValue({self.value!r})"
+
+
 def stage(value: Any, spec: Spec, path: str, refused: dict[str, str]) -> Any:
     """Return `value` as something a signature can check: arrays, and tuples of them.
 
@@ -131,7 +175,7 @@ def stage(value: Any, spec: Spec, path: str, refused: dict[str, str]) -> Any:
             return tuple(stage(item, field, f"{path}[{index}]", refused) for index, (item, field) in pairs)
         case TensorSpec():
             return _stage_tensor(value, spec, path, refused)
-        case AnySpec():
+        case AnySpec() | DataSpec():
             return _stage_any(value, path, refused)
 
 
@@ -154,7 +198,9 @@ def _stage_tensor(value: Any, spec: TensorSpec, path: str, refused: dict[str, st
 
 
 def _stage_any(value: Any, path: str, refused: dict[str, str]) -> Any:
-    if isinstance(value, np.ndarray | Tensor | str | ADT | tvm_ffi.Object) or value is None:
+    if isinstance(value, tvm_ffi.Array) and len(value) and type(value[0]) is int:
+        return ADT.from_runtime(value)
+    if isinstance(value, np.ndarray | Tensor | str | ADT | RefValue | tvm_ffi.Object) or value is None:
         return value
     if isinstance(value, tuple | list):
         return tuple(_stage_any(item, f"{path}[{index}]", refused) for index, item in enumerate(value))
@@ -233,6 +279,8 @@ def to_runtime(value: Any, device: Device, *, share: bool = True) -> Any:
         return to_tensor(value, device)
     if isinstance(value, ADT):
         return _adt_to_runtime(value, device)
+    if isinstance(value, RefValue):
+        return value.runtime(device)
     if isinstance(value, tuple | tvm_ffi.Array):
         return tvm_ffi.Array([to_runtime(item, device, share=share) for item in value])
     if value is None:
@@ -358,6 +406,8 @@ def from_runtime(value: Any, release: Release | None = None) -> Any:
         if len(value) and type(value[0]) is int:
             return ADT.from_runtime(value, release)
         return tuple(from_runtime(item, release) for item in value)
+    if isinstance(value, tvm_ffi.List):
+        return RefValue.from_runtime(value, release)
     return value
 
 

@@ -21,6 +21,7 @@ from .ir import Any as AnyDim
 from .ir import Constant, FuncType, IncompleteType, TensorType, TupleType, TypeVar, Var, dims
 from .json_attrs import attrs_references, read_attrs, write_attrs
 from .op.attrs import Attrs
+from .virtual_device import VirtualDevice
 
 __all__ = ["NodeReader", "NodeWriter", "type_key"]
 
@@ -76,6 +77,14 @@ _FORMATS: dict[str, _Format] = {
         ("name_hint",), lambda node, get: TypeVar(get(node["attrs"]["name_hint"]), int(node["attrs"]["kind"]))
     ),
     "IncompleteType": _Format((), lambda node, get: IncompleteType(int(node["attrs"]["kind"]))),
+    "VirtualDevice": _Format(
+        ("memory_scope",),
+        lambda node, get: VirtualDevice(
+            int(node["attrs"]["device_type_int"]),
+            int(node["attrs"]["virtual_device_id"]),
+            get(node["attrs"]["memory_scope"]),
+        ),
+    ),
     "relay.Id": _fields("name_hint", make=lambda name: name),
     "relay.Var": _fields("vid", "type_annotation", make=Var),
 }

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import tvm
 from tvm import relax
 
-from ..signature import AnySpec, Signature, TensorSpec, TupleSpec
-from .ir.types import TensorType, TupleType, dim_text
+from ..signature import AnySpec, DataSpec, Signature, TensorSpec, TupleSpec
+from .ir.adt import TypeData
+from .ir.definitions import type_definitions
+from .ir.types import FuncType, RefType, TensorType, TupleType, TypeCall, TypeVar, dim_text, type_text
 
 __all__ = ["OUTPUT_NAMES", "relax_signatures", "relay_signatures"]
 
@@ -18,12 +22,14 @@ OUTPUT_NAMES = "output_names"  # the function attribute that names the fields of
 
 def relay_signatures(mod: tvm.IRModule) -> dict[str, Signature]:
     """Return the signature of every function of a typed Relay module, by name."""
+    definitions = type_definitions(mod)
     return {
         gvar.name_hint: _signature(
             gvar.name_hint,
             [(p.name_hint, p.checked_type) for p in function.params],
             function.checked_type.ret_type,
             function.attrs,
+            definitions,
         )
         for gvar, function in mod.functions.items()
     }
@@ -40,7 +46,13 @@ def relax_signatures(mod: tvm.IRModule) -> dict[str, Signature]:
     }
 
 
-def _signature(name: str, params: list[tuple[str, Any]], result: Any, attrs: Any) -> Signature:
+def _signature(
+    name: str,
+    params: list[tuple[str, Any]],
+    result: Any,
+    attrs: Any,
+    definitions: Mapping[str, TypeData] = MappingProxyType({}),
+) -> Signature:
     is_tuple = isinstance(result, TupleType | relax.TupleType)
     fields = list(result.fields) if is_tuple else [result]
     given = [str(n) for n in attrs[OUTPUT_NAMES]] if attrs is not None and OUTPUT_NAMES in attrs else []
@@ -48,8 +60,8 @@ def _signature(name: str, params: list[tuple[str, Any]], result: Any, attrs: Any
     taken = _distinct([n for n, _ in params])
     return Signature(
         name=name,
-        inputs=tuple(_spec(n, ty) for n, (_, ty) in zip(taken, params, strict=True)),
-        outputs=tuple(_spec(n, ty) for n, ty in zip(names, fields, strict=True)),
+        inputs=tuple(_spec(n, ty, definitions) for n, (_, ty) in zip(taken, params, strict=True)),
+        outputs=tuple(_spec(n, ty, definitions) for n, ty in zip(names, fields, strict=True)),
         result_is_tuple=is_tuple,
     )
 
@@ -64,15 +76,19 @@ def _distinct(names: list[str]) -> list[str]:
     return distinct
 
 
-def _spec(name: str, ty: Any) -> Any:
+def _spec(name: str, ty: Any, definitions: Mapping[str, TypeData]) -> Any:
     if isinstance(ty, TupleType | relax.TupleType):
-        return TupleSpec(name, tuple(_spec("", f) for f in ty.fields))
+        return TupleSpec(name, tuple(_spec("", f, definitions) for f in ty.fields))
     if isinstance(ty, TensorType):
         return TensorSpec(name, ty.dtype, tuple(_dim(d) for d in ty.shape))
     if isinstance(ty, relax.TensorType) and ty.ndim >= 0 and ty.dtype:
         shape = ty.shape if ty.shape is not None else [None] * ty.ndim
         return TensorSpec(name, str(ty.dtype), tuple(_dim(d) for d in shape))
-    return AnySpec(name)
+    if isinstance(ty, TypeCall):
+        data = definitions[ty.func.name_hint]
+        made = tuple((c.tag, c.name_hint, len(c.inputs)) for c in data.constructors)
+        return DataSpec(name, type_text(ty), made)
+    return AnySpec(name, type_text(ty)) if isinstance(ty, FuncType | RefType | TypeVar) else AnySpec(name)
 
 
 def _dim(dim: Any) -> int | str:

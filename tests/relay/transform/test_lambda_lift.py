@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import tvm
 
 import vmkit
 from vmkit import relay
-from vmkit.errors import CompileError
 
 
 def run(text: str, *inputs: object) -> np.ndarray:
@@ -76,14 +74,3 @@ def test_names_of_the_module_are_not_taken_again() -> None:
     lifted = relay.transform.LambdaLift()(mod)
     assert sorted(v.name_hint for v in lifted.functions) == ["main", "main_f", "main_f_1"]
     assert vmkit.VirtualMachine(vmkit.compile(mod, target="llvm")).run(2).numpy() == 3
-
-
-def test_a_function_that_is_passed_on_is_named_in_the_error() -> None:
-    text = """#[version = "0.0.5"]
-    def @apply(%f: fn (int32) -> int32, %x: int32) -> int32 { %f(%x) }
-    def @main(%a: int32) -> int32 {
-      let %g = fn (%x: int32) -> int32 { add(%x, %a) };
-      @apply(%g, 4)
-    }"""
-    with pytest.raises(CompileError, match="%f is called, a function that is no global one"):
-        vmkit.compile(relay.parse(text), target="llvm")

@@ -87,6 +87,9 @@ class LowerContext:
     def materialize(self, value: Value) -> relax.Expr:
         """Return a lowered value as one Relax expression."""
         if isinstance(value, tuple):
+            if not value:
+                # To Relax the empty tuple is no value: the result of a call would have no register.
+                return self.emit(relax.op.call_pure_packed("vm.builtin.make_tuple", ty_args=[relax.AnyType()]))
             return relax.Tuple([self.materialize(v) for v in value])
         return value
 
@@ -206,7 +209,7 @@ def relax_type(ty: Type, symbols: dict[Any, tirx.Var] | None = None) -> relax.Ty
     With `symbols`, which is extended, every dimension of a tensor is named; without, a tensor with a dimension that
     is not an int keeps only its rank.
     """
-    if isinstance(ty, TupleType):
+    if isinstance(ty, TupleType) and len(ty.fields) > 0:
         return relax.TupleType([relax_type(f, symbols) for f in ty.fields])
     if not isinstance(ty, TensorType):
         return relax.AnyType()

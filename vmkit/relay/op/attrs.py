@@ -23,6 +23,7 @@ from ..ir.expr import Constant
 from ..ir.types import Any as AnyDim
 
 __all__ = [
+    "ATTRS_CLASSES",
     "Attrs",
     "Bool",
     "ConstantValue",
@@ -50,6 +51,7 @@ ConstantValue = AnyValue  # a relay.Constant; any other expression becomes None
 Nested = AnyValue  # nested sequences of numbers, such as pad_width
 
 REQUIRED = inspect.Parameter.empty
+ATTRS_CLASSES: dict[str, type[Attrs]] = {}
 C = TypeVar("C", bound=type)
 
 
@@ -178,7 +180,9 @@ def attrs_node(type_key: str) -> Callable[[C], C]:
         cls.__init__ = __init__  # type: ignore[misc]
         cls.type_key = type_key  # type: ignore[attr-defined]
         cls.declared = declared  # type: ignore[attr-defined]
-        return py_class(type_key, init=False)(cls)
+        made = py_class(type_key, init=False)(cls)
+        ATTRS_CLASSES[type_key] = made
+        return made
 
     return decorate
 
@@ -192,3 +196,12 @@ def _converted(type_key: str, field: AttrField, value: AnyValue) -> AnyValue:
         return field.convert(value)
     except (TypeError, ValueError) as error:
         raise TypeCheckError(f"{type_key}: {field.name!r} must be {error}, not {value!r}") from None
+
+
+@attrs_node("attrs.TestAttrs")
+class TestAttrs(Attrs):
+    """Attributes for calls of functions, of which TVM had these alone, for its tests."""
+
+    axis: Int = 10
+    name: Str = ""
+    padding: Ints = (0, 0)

@@ -32,7 +32,7 @@ from tvm.ir.op import register_op_attr
 
 from ...errors import TypeCheckError, suggest
 from ..ir.expr import Call
-from .attrs import Attrs
+from .attrs import ATTRS_CLASSES, Attrs
 
 __all__ = ["REGISTRY", "OpEntry", "OpPattern", "attrs_classes", "build", "entry", "namespace", "operator"]
 
@@ -154,8 +154,8 @@ def entry(op: Op | str) -> OpEntry:
 
 
 def attrs_classes() -> dict[str, type[Attrs]]:
-    """Return the attributes classes of all operators by type key."""
-    return {made.attrs.type_key: made.attrs for made in REGISTRY.values() if made.attrs is not None}
+    """Return all attributes classes by type key; a few belong to no operator."""
+    return dict(ATTRS_CLASSES)
 
 
 def build(name: str, *args: Any, **kwargs: Any) -> Any:

@@ -15,12 +15,12 @@ from .data_types import DataTypeParser
 from .lexer import Token, describe_token
 from .types import as_dtype
 
-__all__ = ["AttributeParser"]
+__all__ = ["AttributeParser", "Given"]
 
 _TYPE_KEY = "attrs_type_key"
 
 
-class _Given(NamedTuple):
+class Given(NamedTuple):
     """An attribute as the text gives it."""
 
     value: AnyValue
@@ -38,9 +38,9 @@ class AttributeParser(DataTypeParser):
             at += 2
         return self.ahead(at).kind == "ident" and self.ahead(at + 1).kind == "=" and self.ahead(at + 2).kind != "="
 
-    def attributes(self) -> dict[str, _Given]:
+    def attributes(self) -> dict[str, Given]:
         """Parse attributes separated by commas; a last comma is allowed."""
-        given: dict[str, _Given] = {}
+        given: dict[str, Given] = {}
         while self.at_attribute():
             key = self.next
             name = self.dotted_name()
@@ -49,7 +49,7 @@ class AttributeParser(DataTypeParser):
             value = self.attribute_value()
             if name in given:
                 self.fail(key, f"attribute '{name}' is given twice")
-            given[name] = _Given(value, key, value_at)
+            given[name] = Given(value, key, value_at)
             if not self.accept(","):
                 break
         return given
@@ -101,7 +101,7 @@ class AttributeParser(DataTypeParser):
 
     # -- attribute nodes
 
-    def operator_attrs(self, made: OpEntry, given: Mapping[str, _Given], start: int) -> Attrs | None:
+    def operator_attrs(self, made: OpEntry, given: Mapping[str, Given], start: int) -> Attrs | None:
         """Return the attributes node of an operator's call, with defaults for what the text does not give."""
         if made.attrs is None:
             for entry in given.values():
@@ -109,7 +109,7 @@ class AttributeParser(DataTypeParser):
             return None
         return self._node(made.attrs, made.name, given, start)
 
-    def keyed_attrs(self, given: dict[str, _Given], start: int) -> Attrs | None:
+    def keyed_attrs(self, given: dict[str, Given], start: int) -> Attrs | None:
         """Return the attributes of a call of something else than an operator: ``attrs_type_key`` names their class."""
         if not given:
             return None
@@ -122,7 +122,7 @@ class AttributeParser(DataTypeParser):
             self.fail(key.value_at, f"there are no attributes {key.value!r}{suggest(str(key.value), classes)}")
         return self._node(classes[key.value], key.value, given, start)
 
-    def _node(self, cls: type[Attrs], name: str, given: Mapping[str, _Given], start: int) -> Attrs:
+    def _node(self, cls: type[Attrs], name: str, given: Mapping[str, Given], start: int) -> Attrs:
         fields = {field.name: field for field in cls.declared}
         for key, entry in given.items():
             if key not in fields:
@@ -137,7 +137,7 @@ class AttributeParser(DataTypeParser):
             culprit = next((e.value_at.start for k, e in given.items() if repr(k) in message), start)
             self.fail(culprit, message)
 
-    def function_attrs(self, given: Mapping[str, _Given]) -> dict[str, AnyValue]:
+    def function_attrs(self, given: Mapping[str, Given]) -> dict[str, AnyValue]:
         """Return the attributes of a function."""
         for entry in given.values():
             if isinstance(entry.value, Any | Expr) and not isinstance(entry.value, Constant):

@@ -12,8 +12,8 @@ from tvm.ir import GlobalVar
 from ..ir import Call, Constructor, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from ..op.attrs import Attrs
 from ..op.registry import REGISTRY
+from .functions import FunctionParser
 from .lexer import Token, describe_token
-from .matches import MatchParser
 
 __all__ = ["ExpressionParser"]
 
@@ -32,8 +32,8 @@ _OPERATORS: dict[tuple[str, ...], tuple[str, int]] = {
 }
 
 
-class ExpressionParser(MatchParser):
-    """Parses expressions and functions."""
+class ExpressionParser(FunctionParser):
+    """Parses expressions."""
 
     # -- sequences
 
@@ -43,6 +43,10 @@ class ExpressionParser(MatchParser):
         ``let %x = a; b`` and ``a; b`` give Let; ``%0 = a; b`` makes ``%0`` stand for the node `a` itself, which is
         shared by all its uses.
         """
+        return self._sequence(is_value=False)
+
+    def _sequence(self, *, is_value: bool) -> Any:
+        """Parse bindings and an expression; `is_value` says that a semicolon after it belongs to an outer binding."""
         with self.nested(), self.scopes.locals.scope():
             lets: list[tuple[int, Var, Any]] = []
             while True:
@@ -55,7 +59,7 @@ class ExpressionParser(MatchParser):
                     lets.append(self._let_binding())
                 else:
                     value = self.binary()
-                    if not self.accept(";"):
+                    if is_value or not self.accept(";"):
                         break
                     lets.append((token.start, Var("", None, self.span_from(token.start)), value))
             body = value
@@ -82,7 +86,8 @@ class ExpressionParser(MatchParser):
         # A function's value may refer to the variable itself.
         self.scopes.locals.bind(variable.name_hint, variable)
         self.expect("=")
-        value = self.binary()
+        # Relay printed a Let that is the value of another one without brackets.
+        value = self._sequence(is_value=True) if self.next.kind == "let" else self.binary()
         self.expect(";")
         return start, variable, value
 
@@ -258,33 +263,3 @@ class ExpressionParser(MatchParser):
         true_branch = self.block()
         self.expect("else")
         return If(condition, true_branch, self.block(), self.span_from(start))
-
-    def function(self, start: int) -> Function:
-        """Parse ``[A](%x: T, attribute=1) -> U { body }``."""
-        with self.scopes.types.scope(), self.scopes.locals.scope():
-            type_params = self.type_params()
-            self.expect("(")
-            params: list[Var] = []
-            given: dict[str, Any] = {}
-            while self.next.kind != ")":
-                if self.at_attribute():
-                    given = self.attributes()
-                    break
-                params.append(self._parameter(params))
-                if not self.accept(","):
-                    break
-            self.expect(")", "',' or ')'")
-            result = None
-            if self.next.kind == "-":
-                self.arrow()
-                result = self.type()
-            with self.nested():
-                body = self.block()
-        return Function(params, body, result, type_params, self.function_attrs(given), self.span_from(start))
-
-    def _parameter(self, params: list[Var]) -> Var:
-        token = self.next
-        variable = self.variable()
-        if any(p.name_hint == variable.name_hint for p in params):
-            self.note(token, f"parameter %{variable.name_hint} is declared twice")
-        return self.scopes.locals.bind(variable.name_hint, variable)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Expr
+from tvm.ir import Expr, Op
 
 from ..ir import Any as AnyDim
 from ..ir import Constant
@@ -21,6 +21,7 @@ __all__ = ["AttributePrinter"]
 _ALWAYS = {
     "relay.attrs.ArangeAttrs": frozenset(["start", "stop", "step", "dtype"]),
     "relay.attrs.DenseAttrs": frozenset(["units"]),
+    "relay.attrs.GatherAttrs": frozenset(["axis"]),
     "relay.attrs.InitOpAttrs": frozenset(["shape"]),
     "relay.attrs.L2NormalizeAttrs": frozenset(["axis"]),
     "relay.attrs.MatmulAttrs": frozenset(["units"]),
@@ -32,26 +33,43 @@ _ALWAYS = {
     "relay.attrs.TransposeAttrs": frozenset(["axes"]),
 }
 
+# Relay did not know of which class the attributes of these are, and so could not read ``name=value``: it put them into
+# the metadata of a text that has any. Here both forms are read.
+_IN_METADATA = frozenset(
+    [
+        "collapse_sum_to", "cumprod", "cumsum", "dft", "dyn.expand_dims", "nn.dilate", "scatter_elements",
+        "scatter_nd", "stft", "trilu", "unique", "vision.all_class_non_max_suppression", "vision.get_valid_counts",
+        "vision.non_max_suppression", "vision.proposal", "vision.regular_non_max_suppression", "vision.roi_align",
+        "vision.roi_pool",
+    ]
+)  # fmt: skip
+
 
 class AttributePrinter:
-    """Prints attributes; what has no notation goes to the metadata."""
+    """Prints attributes; what has no notation goes to the metadata.
 
-    def __init__(self, meta: MetaSection, dim_name: Callable[[Any], str]) -> None:
+    `show_meta_data` says that the text has its metadata, in which Relay then put some attributes whole.
+    """
+
+    def __init__(self, meta: MetaSection, dim_name: Callable[[Any], str], show_meta_data: bool) -> None:
         self._meta = meta
+        self._show_meta_data = show_meta_data
         self._dim_name = dim_name
         self._defaults: dict[AttrField, str] = {}
 
-    def call(self, attrs: Attrs | None, of_operator: bool) -> list[str]:
+    def call(self, attrs: Attrs | None, callee: Any) -> list[str]:
         """Return the attributes of a call; those of a call of something else than an operator name their class."""
         if attrs is None:
             return []
+        if self._show_meta_data and isinstance(callee, Op) and callee.name in _IN_METADATA:
+            return [self._meta.reference(attrs)]
         always = _ALWAYS.get(type(attrs).type_key, ())
         pairs = [
             f"{field.name}={text}"
             for field in attrs.declared
             if (text := self.value(getattr(attrs, field.name))) != self._default(field) or field.name in always
         ]
-        return pairs if of_operator else [*pairs, f'attrs_type_key="{type(attrs).type_key}"']
+        return pairs if isinstance(callee, Op) else [*pairs, f'attrs_type_key="{type(attrs).type_key}"']
 
     def function(self, attrs: Mapping[str, Any] | None) -> list[str]:
         """Return the attributes of a function."""

@@ -7,12 +7,10 @@ Chains of calls and of Lets are walked without recursion; nested scopes are recu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import tvm
-from tvm.ir import GlobalVar, Op, Span
+from tvm.ir import GlobalVar, Op
 
 from ...errors import ModelError
 from ...stack import on_deep_stack
@@ -32,23 +30,17 @@ from ..ir import (
     RefWrite,
     Tuple,
     TupleGetItem,
-    Type,
     TypeData,
     Var,
     type_definitions,
 )
-from ..ir.types import type_text
 from .metadata import MetaSection
 from .numbers import scalar_text
 from .parser import VERSION
 from .printed_attributes import AttributePrinter
-from .printed_names import PrintedNames
-from .printed_scopes import ScopePlan
+from .printed_bindings import BindingPrinter, indented
 
 __all__ = ["astext", "node_text"]
-
-_ALWAYS_INLINE = (GlobalVar, Constant, Constructor, Op, Var)
-_WITH_TYPE = (Constant, Call, Var, Function, Tuple, TupleGetItem)
 
 
 def astext(node: Any, show_meta_data: bool = True, *, show_spans: bool = True) -> str:
@@ -63,29 +55,20 @@ def astext(node: Any, show_meta_data: bool = True, *, show_spans: bool = True) -
     show_spans : bool
         Whether the comments that tell types also tell where a node came from.
     """
-    text, meta = on_deep_stack(_Printer(show_spans).final, node)
+    text, meta = on_deep_stack(_Printer(show_spans, show_meta_data).final, node)
     return f'#[version = "{VERSION}"]\n{text}{meta.text(show_meta_data)}'
 
 
 def node_text(node: Any) -> str:
     """Return the text of an expression without header and metadata: what ``str`` shows."""
-    return on_deep_stack(_Printer(True).final, node)[0]
+    return on_deep_stack(_Printer(show_spans=True, show_meta_data=False).final, node)[0]
 
 
-class _Printer:
-    def __init__(self, show_spans: bool) -> None:
-        self.show_spans = show_spans
-        self.meta = MetaSection()
-        self.names = PrintedNames()
-        self.attributes = AttributePrinter(self.meta, self.names.dim)
-        self.plan = ScopePlan(Tuple([]))
-        self.temporaries = 0
-        self.texts: dict[Any, str] = {}
-        self.declared: dict[Any, str] = {}
-        self.hoisted: set[Any] = set()
-        # The finished lines of each open scope, innermost last.
-        self.scopes: list[list[str]] = []
-        self.visitors: dict[type, Callable[[Any], str]] = {
+class _Printer(BindingPrinter):
+    def __init__(self, show_spans: bool, show_meta_data: bool) -> None:
+        super().__init__(show_spans)
+        self.attributes = AttributePrinter(self.meta, self.names.dim, show_meta_data)
+        self.visitors = {
             Call: self.call,
             Constant: self.constant,
             Constructor: lambda e: e.name_hint,
@@ -109,12 +92,6 @@ class _Printer:
         self.start(node)
         return self.scope(node), self.meta
 
-    def start(self, node: Any) -> None:
-        """Begin a global function or a lone expression."""
-        self.plan = ScopePlan(node)
-        self.texts, self.declared, self.hoisted = {}, {}, set()
-        self.names.start_function()
-
     def module(self, mod: tvm.IRModule) -> str:
         types = type_definitions(mod)
         definitions = [self.type_definition(types[name]) for name in sorted(types)]
@@ -136,107 +113,9 @@ class _Printer:
             fields = ", ".join(self.type(ty) for ty in constructor.inputs)
             constructors.append(f"{constructor.name_hint}({fields})," if fields else f"{constructor.name_hint},")
         lines = "\n".join(constructors)
-        return f"type {data.header.name_hint}{params} {_indented('{', lines, '}')}\n"
-
-    # -- scopes and sharing
-
-    def scope(self, node: Any) -> str:
-        """Return an expression with the bindings it needs before it."""
-        self.scopes.append([])
-        text = self.print(node, at_end=True)
-        return "\n".join([*self.scopes.pop(), text])
-
-    @contextmanager
-    def at_home(self, node: Any) -> Iterator[None]:
-        """Step out to the scope that a node is bound in."""
-        depth = self.plan.depths[node]
-        inner = self.scopes[depth:]
-        del self.scopes[depth:]
-        yield
-        self.scopes += inner
-
-    def body(self, node: Any) -> str:
-        return _indented("{", self.scope(node), "}")
-
-    def print(self, node: Any, at_end: bool = False) -> str:
-        """Return what stands for an expression at a place: its text, its name or its number.
-
-        `at_end` says that the place is the end of a scope, where an expression used once is written out.
-        """
-        if node in self.hoisted:
-            return self.texts[node]
-        if isinstance(node, Var):
-            text = self.visit(node)
-            if node in self.declared:
-                # No binder came before the first use: the variable is free.
-                self.scopes[-1].append(f"free_var {self.declared.pop(node)};")
-            return text
-        is_inline = isinstance(node, _ALWAYS_INLINE) or (at_end and self.plan.uses[node] <= 1)
-        text = self.visit(node)
-        if not is_inline and isinstance(node, Let):
-            text = _indented("(", text, ")")
-        text += self.info(node)
-        if is_inline:
-            return text
-        name = f"%{self.temporaries}"
-        self.temporaries += 1
-        self.scopes[self.plan.depths[node] - 1].append(f"{name} = {text};")
-        self.hoisted.add(node)
-        self.texts[node] = name
-        return name
-
-    def visit(self, node: Any) -> str:
-        """Return the text of an expression; the calls, tuples and projections below it are visited in a loop."""
-        texts = self.texts
-        if node in texts:
-            return texts[node]
-        stack = [(node, False)]
-        while stack:
-            current, is_expanded = stack.pop()
-            if current in texts:
-                continue
-            below = () if is_expanded else _dataflow(current)
-            if below:
-                stack.append((current, True))
-                stack += [(child, False) for child in below if child not in texts]
-            else:
-                with self.at_home(current):
-                    texts[current] = self.visitor(current)(current)
-        return texts[node]
-
-    def visitor(self, node: Any) -> Callable[[Any], str]:
-        found = self.visitors.get(type(node))
-        if found is None:
-            raise ModelError(f"a {type(node).__name__} is not a Relay expression and has no text")
-        return found
-
-    def info(self, node: Any) -> str:
-        """Return the comment that tells the type of a node, and its place in the source."""
-        if not isinstance(node, _WITH_TYPE):
-            return ""
-        parts = []
-        if node.checked_type_ is not None:
-            parts.append(f" ty={self.type(node.checked_type_)}")
-        if self.show_spans and isinstance(node.span, Span):
-            parts.append(f" span={node.span.source_name.name}:{node.span.line}:{node.span.column}")
-        return f" /*{''.join(parts)} */" if parts else ""
-
-    def type(self, ty: Type) -> str:
-        return type_text(ty, self.names.dim)
+        return f"type {data.header.name_hint}{params} {indented('{', lines, '}')}\n"
 
     # -- one kind of node each
-
-    def declare(self, variable: Var) -> str:
-        """Give a variable its name, and keep how it is declared until that is printed."""
-        name = self.names.local(variable.name_hint)
-        annotation = f": {self.type(variable.type_annotation)}" if variable.type_annotation is not None else ""
-        self.declared[variable] = f"{name}{annotation}{self.info(variable)}"
-        return name
-
-    def binder(self, variable: Var) -> str:
-        """Return a variable as it stands where it is bound."""
-        self.texts[variable] = self.declare(variable)
-        return self.declared.pop(variable)
 
     def constant(self, constant: Constant) -> str:
         return scalar_text(constant.data) or self.meta.reference(constant)
@@ -249,7 +128,7 @@ class _Printer:
         if isinstance(call.op, Constructor) and len(call.op.inputs) == 0:
             return call.op.name_hint
         inputs = [self.print(a) for a in call.args]
-        inputs += self.attributes.call(call.attrs, isinstance(call.op, Op))
+        inputs += self.attributes.call(call.attrs, call.op)
         return f"{self.print(call.op)}({', '.join(inputs)})"
 
     def branch(self, branch: If) -> str:
@@ -259,7 +138,7 @@ class _Printer:
     def match(self, match: Match) -> str:
         data = self.print(match.data)
         clauses = [f"{self.pattern(c.lhs)} => {self.body(c.rhs)}," for c in match.clauses]
-        return _indented(f"match{'' if match.complete else '?'} ({data}) {{", "\n".join(clauses), "}")
+        return indented(f"match{'' if match.complete else '?'} ({data}) {{", "\n".join(clauses), "}")
 
     def pattern(self, pattern: Any) -> str:
         match pattern:
@@ -290,19 +169,3 @@ class _Printer:
         params = [self.binder(p) for p in function.params] + self.attributes.function(function.attrs)
         result = f"-> {self.type(function.ret_type)} " if function.ret_type is not None else ""
         return f"{prefix}{type_params}({', '.join(params)}) {result}{self.body(function.body)}"
-
-
-def _dataflow(node: Any) -> list[Any]:
-    """Return what is visited before a node, last first: the callee comes before the arguments."""
-    if isinstance(node, Call):
-        return [*reversed(node.args), node.op]
-    if isinstance(node, Tuple):
-        return list(reversed(node.fields))
-    if isinstance(node, TupleGetItem):
-        return [node.tuple_value]
-    return []
-
-
-def _indented(open_: str, text: str, close: str) -> str:
-    inner = text.replace("\n", "\n  ")
-    return f"{open_}\n  {inner}\n{close}"

@@ -83,7 +83,9 @@ class _Lifting:
         own = {v: Var(v.name_hint, v.checked_type) for v in captured}
         body = rewrite(function.body, own)
         params = [*own.values(), *function.params]
-        return Function(params, body, function.ret_type, list(function.type_params), function.attrs, function.span)
+        # A local function may speak of the type parameters of the one around it.
+        type_params = [*self.function.type_params, *function.type_params]
+        return Function(params, body, function.ret_type, type_params, function.attrs, function.span)
 
 
 def _only_called(function: Function, variables: Iterable[Var]) -> set[Var]:
