@@ -101,6 +101,7 @@ __all__ = [
     "fromtext",
     "frontend",
     "image",
+    "import_from_std",
     "logsumexp",
     "mean_std",
     "mean_variance",
@@ -120,10 +121,11 @@ __all__ = [
 if TYPE_CHECKING:
     from ..executor import create_executor
     from . import frontend, prelude, testing
+    from .library import import_from_std
 
 _operator, _operator_names = namespace("")
 # What stands above Relay, or costs an import of its own, is found when first used.
-_LATER = {"create_executor": "vmkit.executor"}
+_LATER = {"create_executor": "vmkit.executor", "import_from_std": "vmkit.relay.library"}
 _LATER_MODULES = ("frontend", "prelude", "testing")
 
 
