@@ -1,11 +1,12 @@
 """Programs that Relay 0.14 ran, with what went in and what came out.
 
-A folder, or a ZIP archive of folders, for each program: ``program.relay``, ``io.npz`` and ``meta.json``, which says how
-inputs and outputs are made of the arrays.
+A folder, or a ZIP archive of folders, for each program: ``program.relay``, the same as ``program.json`` (which may be
+compressed), ``io.npz`` and ``meta.json``, which says how inputs and outputs are made of the arrays.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import zipfile
@@ -46,6 +47,7 @@ class GoldenProgram:
 
     name: str
     text: str
+    json: str
     operators: tuple[str, ...]
     inputs: list[Any]
     outputs: Any
@@ -111,6 +113,7 @@ def _read(read: Callable[[str], bytes]) -> GoldenProgram:
     return GoldenProgram(
         name=meta["id"],
         text=read("program.relay").decode(),
+        json=_document(read),
         operators=tuple(meta["ops"]),
         inputs=inputs,
         outputs=outputs,
@@ -126,6 +129,13 @@ def _given(value: Any) -> Any:
     if isinstance(value, Constructed):
         return ADT(value.tag, [_given(f) for f in value.fields])
     return tuple(map(_given, value)) if isinstance(value, tuple) else value
+
+
+def _document(read: Callable[[str], bytes]) -> str:
+    try:
+        return read("program.json").decode()
+    except (FileNotFoundError, KeyError):
+        return gzip.decompress(read("program.json.gz")).decode()
 
 
 def _value(description: dict[str, Any], arrays: Any) -> Any:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,8 +48,8 @@ def compile(
     Parameters
     ----------
     model : path, onnx.ModelProto, tvm.IRModule or relay.Function
-        An ONNX file or model; a Relay module, function, text file (``.relay``) or JSON file (``.json``); or a Relax
-        module.
+        An ONNX file or model; a Relay module, function, text file (``.relay``) or JSON file (``.json`` or
+        ``.json.gz``, of any TVM that had Relay or of today's); or a Relax module.
     target : optional
         What to compile for; see :func:`vmkit.target.canonical_target`. By default this machine.
     target_host : optional
@@ -107,10 +109,12 @@ def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[
 
             return parse(_text_of(path), path.name), {}
         case ".json":
-            return _from_json(path), {}
+            return _from_json(path, _text_of(path)), {}
+        case ".gz" if path.name.endswith(".json.gz"):
+            return _from_json(path, _unzipped_text_of(path)), {}
         case ".vmx":
             raise ModelError(f"{path}: an executable is compiled already; vmkit.load reads it")
-    raise ModelError(f"{path}: the suffix {path.suffix!r} is not one of .onnx, .relay, .txt, .json")
+    raise ModelError(f"{path}: the suffix {path.suffix!r} is not one of .onnx, .relay, .txt, .json, .json.gz")
 
 
 def _text_of(path: Path) -> str:
@@ -120,13 +124,21 @@ def _text_of(path: Path) -> str:
         raise ModelError(f"{path}: expected text in UTF-8, but {error}") from error
 
 
-def _from_json(path: Path) -> tvm.IRModule:
-    text = _text_of(path)
+def _unzipped_text_of(path: Path) -> str:
     try:
-        module = tvm.ir.load_json(text)
-    except Exception as error:  # of many kinds: TVM reports what it cannot make of a node as it comes
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ModelError(f"{path}: not a module that tvm.ir.save_json wrote: {reason}") from error
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return file.read()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: expected compressed text in UTF-8, but {error}") from error
+
+
+def _from_json(path: Path, text: str) -> tvm.IRModule:
+    from .relay.json import load_json
+
+    try:
+        module = load_json(text)
+    except ModelError as error:
+        raise type(error)(f"{path}: {error}") from error
     if isinstance(module, Function):
         return tvm.IRModule({"main": module})
     if not isinstance(module, tvm.IRModule):

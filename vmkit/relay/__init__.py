@@ -52,8 +52,10 @@ from .ir import (
     type_definitions,
     var,
 )
+from .json import load_json, save_json
 from .op.reduce import logsumexp, mean_std, mean_variance, std
 from .op.registry import namespace
+from .param_dict import load_param_dict, save_param_dict
 from .text import astext, fromtext, parse, parse_expr
 
 __all__ = [
@@ -102,6 +104,8 @@ __all__ = [
     "frontend",
     "image",
     "import_from_std",
+    "load_json",
+    "load_param_dict",
     "logsumexp",
     "mean_std",
     "mean_variance",
@@ -110,6 +114,8 @@ __all__ = [
     "parse",
     "parse_expr",
     "prelude",
+    "save_json",
+    "save_param_dict",
     "scalar_type",
     "std",
     "testing",

@@ -11,13 +11,15 @@ import tvm
 
 from ..errors import ModelError
 
-__all__ = ["read_dltensor", "write_dltensor"]
+__all__ = ["next_dltensor", "read_dltensor", "write_dltensor"]
 
 _MAGIC = 0xDD5E40F096B4A13F
 # magic, reserved, device type and id, rank, data type code, bits and lanes
 _HEADER = struct.Struct("<QQiiiBBH")
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 _CPU = 1
+# What numpy holds.
+_LARGEST_RANK = 32
 
 
 def read_dltensor(blob: bytes) -> Any:
@@ -28,21 +30,41 @@ def read_dltensor(blob: bytes) -> Any:
     ModelError
         When the bytes are cut short, or hold something else.
     """
-    if len(blob) < _HEADER.size:
-        raise ModelError(f"a stored tensor has at least {_HEADER.size} bytes, got {len(blob)}")
-    magic, _, _, _, rank, code, bits, lanes = _HEADER.unpack_from(blob)
+    tensor, end = next_dltensor(blob, 0)
+    if end != len(blob):
+        raise ModelError(f"a stored tensor of {end} bytes does not fit {len(blob)} bytes")
+    return tensor
+
+
+def next_dltensor(blob: bytes, at: int) -> tuple[Any, int]:
+    """Return the tensor that begins at a place in bytes, and where it ends; the data is copied.
+
+    Raises
+    ------
+    ModelError
+        When the bytes are cut short, or hold something else.
+    """
+    left = len(blob) - at
+    if left < _HEADER.size:
+        raise ModelError(f"a stored tensor has at least {_HEADER.size} bytes, got {left}")
+    magic, _, _, _, rank, code, bits, lanes = _HEADER.unpack_from(blob, at)
     if magic != _MAGIC:
         raise ModelError(f"a stored tensor begins with {_MAGIC:#x}, got {magic:#x}")
     dtype = _numpy_dtype(code, bits, lanes)
-    at = _HEADER.size
-    if not 0 <= rank <= 64 or len(blob) < at + 8 * (rank + 1):
-        raise ModelError(f"a stored tensor of rank {rank} does not fit {len(blob)} bytes")
+    if not 0 <= rank <= _LARGEST_RANK or left < _HEADER.size + 8 * (rank + 1):
+        raise ModelError(f"a stored tensor of rank {rank} does not fit {left} bytes")
+    at += _HEADER.size
     *shape, size = struct.unpack_from(f"<{rank + 1}q", blob, at)
     at += 8 * (rank + 1)
-    if min(shape, default=0) < 0 or size != math.prod(shape) * dtype.itemsize or len(blob) != at + size:
-        raise ModelError(f"a stored tensor of shape {tuple(shape)} and {dtype} does not fit {len(blob)} bytes")
-    array = np.frombuffer(blob, dtype, offset=at).reshape(shape)
-    return tvm.runtime.tensor(array.astype("bool") if _is_bool(code, bits) else array.copy())
+    # No element at all beside a size beyond any address is no tensor either.
+    largest = math.prod(max(extent, 1) for extent in shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or largest >= 1 << 48:
+        raise ModelError(f"a stored tensor has the shape {tuple(shape)}")
+    if size != math.prod(shape) * dtype.itemsize or len(blob) - at < size:
+        raise ModelError(f"a stored tensor of shape {tuple(shape)} and {dtype} does not fit {left} bytes")
+    array = np.frombuffer(blob, dtype, count=math.prod(shape), offset=at) if size else np.empty(0, dtype)
+    array = array.reshape(shape)
+    return tvm.runtime.tensor(array.astype("bool") if _is_bool(code, bits) else array.copy()), at + size
 
 
 def _is_bool(code: int, bits: int) -> bool:

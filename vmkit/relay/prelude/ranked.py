@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any as AnyValue
 from typing import ClassVar
 
 from ..ir import Any, Clause, Match, TensorType, Type, Var
 from ..op import build
+from .expressions import INDEX, unwrapped
 from .names import ranked_name
-from .tensor_array import INDEX, TensorArrays, unwrapped
+from .tensor_array import TensorArrays
 
 __all__ = ["TensorArrayOps"]
 
@@ -44,7 +45,7 @@ class TensorArrayOps(TensorArrays):
     'tensor_array_stack_float32'
     """
 
-    MAKERS: ClassVar[dict[str, str]] = {
+    MAKERS: ClassVar[Mapping[str, str]] = {
         **TensorArrays.MAKERS,
         **{
             f"tensor_array_unstack_tensor{rank}{suffix}": f"define_tensor_array_unstack_tensor{rank}"

@@ -8,8 +8,9 @@ from typing import Any as AnyValue
 
 from ..ir import Any, Expr, Match, TensorType, Type, TypeCall, Var, const
 from ..op import build
+from .expressions import INDEX, first_dim, unwrapped
 from .names import static_name
-from .tensor_array import INDEX, TensorArrays, first_dim, unwrapped
+from .tensor_array import TensorArrays
 
 if TYPE_CHECKING:
     from .prelude import Prelude
@@ -44,7 +45,7 @@ class StaticTensorArrayOps(TensorArrays):
     """
 
     has_static_shape: ClassVar[bool] = True
-    MAKERS: ClassVar[dict[str, str]] = {
+    MAKERS: ClassVar[Mapping[str, str]] = {
         **TensorArrays.MAKERS,
         "tensor_array_unstack": "define_tensor_array_unstack",
         "tensor_array_unstack_helper": "define_tensor_array_unstack",

@@ -1,26 +1,18 @@
-"""What tensor arrays have in common: lists of values of a tensor type ``tensor_t``, and functions over them.
-
-A function is made when first asked for, with all that it calls; so a module has those that it uses, where Relay gave
-it all.
-"""
+"""Functions over tensor arrays, which are lists of values of a tensor type ``tensor_t``."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any as AnyValue
+from typing import ClassVar
 
 from tvm.ir import GlobalVar
 
-from ...errors import ModelError, suggest
 from ..ir import (
     Any,
     Clause,
-    Constructor,
     Expr,
-    Function,
-    GlobalTypeVar,
     If,
     Match,
     PatternConstructor,
@@ -28,69 +20,21 @@ from ..ir import (
     PatternWildcard,
     TensorType,
     Type,
-    TypeCall,
-    TypeData,
     Var,
     const,
-    define_type,
-    find_constructor,
-    scalar_type,
-    type_definitions,
 )
 from ..op import build
+from .expressions import INDEX, element, first_dim, following, is_equal, preceding
+from .family import Family
 
-if TYPE_CHECKING:
-    from .prelude import Prelude
-
-__all__ = ["TensorArrays", "first_dim", "unwrapped"]
-
-INDEX = scalar_type("int32")
+__all__ = ["TensorArrays"]
 
 
-def unwrapped(constructor: Constructor, name: str, result: Callable[[Var], AnyValue]) -> Clause:
-    """Return the clause for a constructor of one field, with a result that is made of the field."""
-    field = Var(name)
-    return Clause(PatternConstructor(constructor, [PatternVar(field)]), result(field))
-
-
-def first_dim(tensor: Expr) -> Expr:
-    """Return the length of the first axis, at run time."""
-    return build("take", build("shape_of", tensor), const(0))
-
-
-def is_equal(left: Expr, right: Expr) -> Expr:
-    """Return whether two numbers are equal."""
-    return build("equal", left, right)
-
-
-def following(index: Expr) -> Expr:
-    """Return the next index."""
-    return build("add", index, const(1))
-
-
-def preceding(index: Expr) -> Expr:
-    """Return the index before."""
-    return build("subtract", index, const(1))
-
-
-def element(vector: Expr, index: Expr) -> Expr:
-    """Return an element of a vector."""
-    return build("take", vector, index)
-
-
-class TensorArrays(ABC):
-    """Functions over lists of ``tensor_t``; subclasses say what a ``tensor_t`` is.
-
-    Parameters
-    ----------
-    prelude : Prelude
-        The prelude of the module that gets the functions.
-    dtype : str
-        The element type of the tensors.
-    """
+class TensorArrays(Family):
+    """Functions over lists of ``tensor_t``; subclasses say how its values are taken apart."""
 
     # Function, without data type and shape -> the method that makes it.
-    MAKERS: ClassVar[dict[str, str]] = {
+    MAKERS: ClassVar[Mapping[str, str]] = {
         "tensor_array": "define_tensor_array",
         "tensor_array_read": "define_tensor_array_read",
         "tensor_array_write": "define_tensor_array_write",
@@ -106,96 +50,6 @@ class TensorArrays(ABC):
         "tensor_concatenate": "define_tensor_concatenate",
         "tensor_expand_dims": "define_tensor_expand_dims",
     }
-
-    # Whether the shape of the tensors is part of their type.
-    has_static_shape: ClassVar[bool] = False
-
-    def __init__(self, prelude: Prelude, dtype: str) -> None:
-        self.prelude = prelude
-        self.dtype = dtype
-        self.list, self.cons, self.nil = prelude.get_type("List")
-        self.define_tensor_adt()
-
-    # -- names and what they name
-
-    @abstractmethod
-    def get_name(self, canonical: str) -> str:
-        """Return the name of a function, a constructor or the type ``tensor_t``."""
-
-    @abstractmethod
-    def constructors(self) -> list[tuple[str, list[Type]]]:
-        """Return canonical names and fields of the constructors of ``tensor_t``."""
-
-    @property
-    def tensor_type_var(self) -> GlobalTypeVar:
-        """The type ``tensor_t``."""
-        return GlobalTypeVar(self.get_name("tensor_t"))
-
-    def get_type(self, canonical: str = "tensor_t") -> GlobalTypeVar:
-        """Return the type ``tensor_t``."""
-        if canonical != "tensor_t":
-            raise ModelError(f"tensor arrays have the type 'tensor_t', not {canonical!r}")
-        return self.tensor_type_var
-
-    def get_ctor(self, canonical: str) -> Constructor:
-        """Return a constructor of ``tensor_t``; ModelError when there is none of that name."""
-        return find_constructor(self.prelude.mod, self.get_name("tensor_t"), self.get_name(canonical))
-
-    def get_global_var(self, canonical: str) -> GlobalVar:
-        """Return a function, which is made if the module does not have it; ModelError when none has that name."""
-        found = self.prelude.find_global(self.get_name(canonical))
-        if found is not None:
-            return found
-        if canonical not in self.MAKERS:
-            raise ModelError(f"tensor arrays have no function {canonical!r}{suggest(canonical, self.MAKERS)}")
-        getattr(self, self.MAKERS[canonical])()
-        found = self.prelude.find_global(self.get_name(canonical))
-        if found is None:
-            raise ModelError(f"{self.get_name('tensor_t')}, of scalars, has no function {canonical!r}")
-        return found
-
-    def register(self) -> None:
-        """Make all functions."""
-        for maker in dict.fromkeys(self.MAKERS.values()):
-            getattr(self, maker)()
-
-    # -- making
-
-    def tensor(self) -> TypeCall:
-        """Return the type of a value."""
-        return TypeCall(self.tensor_type_var)
-
-    def array(self) -> TypeCall:
-        """Return the type of a tensor array."""
-        return TypeCall(self.list, [self.tensor()])
-
-    def output(self) -> TensorArrays:
-        """Return the tensor arrays of what taking a range, joining and splitting give."""
-        return self
-
-    def stacked(self) -> TensorArrays:
-        """Return the tensor arrays of what stacking gives."""
-        return self
-
-    def is_defined(self, canonical: str) -> bool:
-        """Whether the module has a function already."""
-        return self.prelude.find_global(self.get_name(canonical)) is not None
-
-    def define(
-        self, name: str, params: Sequence[Var], result: Type, body: Callable[[GlobalVar], AnyValue]
-    ) -> GlobalVar:
-        """Add a function to the module, or replace it; its body is given the function's own variable."""
-        variable = self.prelude.find_global(name) or GlobalVar(name)
-        self.prelude.mod[variable] = Function(params, body(variable), result)
-        return variable
-
-    def define_tensor_adt(self) -> None:
-        """Make the type ``tensor_t``."""
-        header = self.tensor_type_var
-        if header.name_hint in type_definitions(self.prelude.mod):
-            return
-        made = [Constructor(self.get_name(name), fields, header) for name, fields in self.constructors()]
-        define_type(self.prelude.mod, TypeData(header, [], made))
 
     @abstractmethod
     def define_tensor_take(self) -> None:

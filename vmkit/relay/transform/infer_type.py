@@ -131,10 +131,14 @@ class _Inference:
     def write_back(self) -> None:
         for expr, ty in self.types.items():
             expr.checked_type_ = self.types[expr] = self.solver.apply(ty)
-            if isinstance(expr, Var) and expr.type_annotation is None:
-                expr.type_annotation = expr.checked_type_
-            elif isinstance(expr, Function) and expr.ret_type is None:
-                expr.ret_type = expr.checked_type_.ret_type
+            if isinstance(expr, Var):
+                expr.type_annotation = self.completed(expr.type_annotation, expr.checked_type_)
+            elif isinstance(expr, Function):
+                expr.ret_type = self.completed(expr.ret_type, expr.checked_type_.ret_type)
+
+    def completed(self, annotation: Type | None, inferred: Type) -> Type:
+        """Return an annotation with nothing left open."""
+        return inferred if annotation is None else self.solver.apply(annotation)
 
     # -- errors
 
