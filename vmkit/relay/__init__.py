@@ -103,6 +103,7 @@ __all__ = [
     "fromtext",
     "frontend",
     "image",
+    "import_from_std",
     "load_json",
     "load_param_dict",
     "logsumexp",
@@ -112,10 +113,12 @@ __all__ = [
     "op",
     "parse",
     "parse_expr",
+    "prelude",
     "save_json",
     "save_param_dict",
     "scalar_type",
     "std",
+    "testing",
     "transform",
     "type_definitions",
     "var",
@@ -123,12 +126,13 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ..executor import create_executor
-    from . import frontend
+    from . import frontend, prelude, testing
+    from .library import import_from_std
 
 _operator, _operator_names = namespace("")
 # What stands above Relay, or costs an import of its own, is found when first used.
-_LATER = {"create_executor": "vmkit.executor"}
-_LATER_MODULES = ("frontend",)
+_LATER = {"create_executor": "vmkit.executor", "import_from_std": "vmkit.relay.library"}
+_LATER_MODULES = ("frontend", "prelude", "testing")
 
 
 def __getattr__(name: str) -> _AnyValue:
