@@ -7,7 +7,9 @@ import importlib
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from . import image, nn, op, transform
+from . import analysis, build_module, expr_functor, image, loops, nn, op, scope_builder, transform, type_functor
+from .bind import bind
+from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .ir import (
     Any,
     Call,
@@ -54,7 +56,10 @@ from .ir import (
 )
 from .op.reduce import logsumexp, mean_std, mean_variance, std
 from .op.registry import namespace
+from .pattern_functor import PatternFunctor, PatternMutator, PatternVisitor
+from .scope_builder import ScopeBuilder
 from .text import astext, fromtext, parse, parse_expr
+from .type_functor import TypeFunctor, TypeMutator, TypeVisitor
 
 __all__ = [
     "Any",
@@ -63,6 +68,9 @@ __all__ = [
     "Constant",
     "Constructor",
     "Expr",
+    "ExprFunctor",
+    "ExprMutator",
+    "ExprVisitor",
     "FuncType",
     "Function",
     "GlobalTypeVar",
@@ -74,13 +82,17 @@ __all__ = [
     "Match",
     "Pattern",
     "PatternConstructor",
+    "PatternFunctor",
+    "PatternMutator",
     "PatternTuple",
     "PatternVar",
+    "PatternVisitor",
     "PatternWildcard",
     "RefCreate",
     "RefRead",
     "RefType",
     "RefWrite",
+    "ScopeBuilder",
     "TensorType",
     "Tuple",
     "TupleGetItem",
@@ -89,12 +101,19 @@ __all__ = [
     "Type",
     "TypeCall",
     "TypeData",
+    "TypeFunctor",
+    "TypeMutator",
     "TypeVar",
+    "TypeVisitor",
     "Var",
+    "analysis",
     "astext",
+    "bind",
+    "build_module",
     "const",
     "create_executor",
     "define_type",
+    "expr_functor",
     "find_constructor",
     "find_type",
     "free_vars",
@@ -102,6 +121,7 @@ __all__ = [
     "frontend",
     "image",
     "logsumexp",
+    "loops",
     "mean_std",
     "mean_variance",
     "nn",
@@ -109,9 +129,11 @@ __all__ = [
     "parse",
     "parse_expr",
     "scalar_type",
+    "scope_builder",
     "std",
     "transform",
     "type_definitions",
+    "type_functor",
     "var",
 ]
 
