@@ -6,9 +6,10 @@ Every module below this package is imported, so a new family is a new file and n
 import importlib
 import pkgutil
 
+from .mixed_precision import register_mixed_precision_conversion
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, operator
 
-__all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
+__all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator", "register_mixed_precision_conversion"]
 
 for _module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
     importlib.import_module(_module.name)
