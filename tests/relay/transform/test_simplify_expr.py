@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from relay_passes import after, assert_becomes, module, operators
 from relay.programs import compiled
+from relay_passes import after, assert_becomes, module, operators
 
 from vmkit import relay
 from vmkit.relay.transform import SimplifyExpr
@@ -239,9 +239,7 @@ def test_binomials_are_factored(dtype: str) -> None:
     assert_becomes(SimplifyExpr(), form(1, 2, 1), both(one, one), x, y)
     two = x + C(2, dtype) * y
     assert_becomes(SimplifyExpr(), form(1, 4, 4), both(two, two), x, y)
-    assert_becomes(
-        SimplifyExpr(), form(6, 5, 1), both(y + C(3, dtype) * x, y + C(2, dtype) * x), x, y
-    )
+    assert_becomes(SimplifyExpr(), form(6, 5, 1), both(y + C(3, dtype) * x, y + C(2, dtype) * x), x, y)
     for a, b, c in ((1, 1, 1), (2, 5, 2), (1, 3, 1)):
         values = [np.arange(5, dtype=dtype), np.arange(2, 7).astype(dtype)]
         run = compiled([x, y], form(a, b, c))
