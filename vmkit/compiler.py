@@ -288,7 +288,7 @@ def _optimize_relay(mod: tvm.IRModule, params: Mapping[str, Any], options: Compi
     mod = bind_params(mod, params)
     # Lowering takes typed modules and calls of global functions, so the first two are no optimisations.
     passes = [transform.InferType(), transform.LambdaLift()]
-    optional = [transform.SimplifyInference(), transform.FoldConstant()]
+    optional = [transform.SimplifyInference(), transform.FoldConstant(fold_qnn=True)]
     passes += [each for each in optional if options.runs(each.info.name, each.info.opt_level)]
     for each in passes:
         mod = each(mod)

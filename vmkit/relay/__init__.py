@@ -7,7 +7,9 @@ import importlib
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from . import image, nn, op, transform
+from . import analysis, build_module, expr_functor, image, loops, nn, op, scope_builder, transform, type_functor
+from .bind import bind
+from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .ir import (
     Any,
     Call,
@@ -56,7 +58,10 @@ from .json import load_json, save_json
 from .op.reduce import logsumexp, mean_std, mean_variance, std
 from .op.registry import namespace
 from .param_dict import load_param_dict, save_param_dict
+from .pattern_functor import PatternFunctor, PatternMutator, PatternVisitor
+from .scope_builder import ScopeBuilder
 from .text import astext, fromtext, parse, parse_expr
+from .type_functor import TypeFunctor, TypeMutator, TypeVisitor
 
 __all__ = [
     "Any",
@@ -65,6 +70,9 @@ __all__ = [
     "Constant",
     "Constructor",
     "Expr",
+    "ExprFunctor",
+    "ExprMutator",
+    "ExprVisitor",
     "FuncType",
     "Function",
     "GlobalTypeVar",
@@ -76,13 +84,17 @@ __all__ = [
     "Match",
     "Pattern",
     "PatternConstructor",
+    "PatternFunctor",
+    "PatternMutator",
     "PatternTuple",
     "PatternVar",
+    "PatternVisitor",
     "PatternWildcard",
     "RefCreate",
     "RefRead",
     "RefType",
     "RefWrite",
+    "ScopeBuilder",
     "TensorType",
     "Tuple",
     "TupleGetItem",
@@ -91,12 +103,19 @@ __all__ = [
     "Type",
     "TypeCall",
     "TypeData",
+    "TypeFunctor",
+    "TypeMutator",
     "TypeVar",
+    "TypeVisitor",
     "Var",
+    "analysis",
     "astext",
+    "bind",
+    "build_module",
     "const",
     "create_executor",
     "define_type",
+    "expr_functor",
     "find_constructor",
     "find_type",
     "free_vars",
@@ -107,6 +126,7 @@ __all__ = [
     "load_json",
     "load_param_dict",
     "logsumexp",
+    "loops",
     "mean_std",
     "mean_variance",
     "nn",
@@ -117,10 +137,12 @@ __all__ = [
     "save_json",
     "save_param_dict",
     "scalar_type",
+    "scope_builder",
     "std",
     "testing",
     "transform",
     "type_definitions",
+    "type_functor",
     "var",
 ]
 

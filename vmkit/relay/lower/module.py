@@ -61,6 +61,7 @@ class _ModuleLowering(ModuleLowering):
         self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
         # References make every function that may touch one depend on more than its arguments.
         self.is_pure = not any(_uses_references(f) for f in self.functions.values())
+        self.declared = 0
         self.lowered: dict[GlobalVar, GlobalVar] = {}
         self.defined: dict[GlobalVar, relax.Function] = {}
         self.waiting: deque[tuple[GlobalVar, FunctionLowering]] = deque()
@@ -87,7 +88,8 @@ class _ModuleLowering(ModuleLowering):
         ret_type = relax_type(function.checked_type.ret_type)
         empty = relax.Function.create_empty(params, ret_type, is_pure=self.is_pure)
         # The builder makes one of equal functions, and without the name two of the same type would be equal.
-        return self.builder.add_func(empty.with_attr("global_symbol", f"{name}/{len(self.defined)}"), name)
+        self.declared += 1
+        return self.builder.add_func(empty.with_attr("global_symbol", f"{name}/{self.declared}"), name)
 
     def definition(self, header: GlobalTypeVar) -> TypeData:
         return self.definitions[header.name_hint]

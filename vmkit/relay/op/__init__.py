@@ -7,9 +7,10 @@ import importlib
 import pkgutil
 import sys
 
+from .mixed_precision import register_mixed_precision_conversion
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, namespace, operator
 
-__all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
+__all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator", "register_mixed_precision_conversion"]
 
 _modules = [m.name for m in pkgutil.walk_packages(__path__, prefix=f"{__name__}.")]
 for _name in _modules:

@@ -185,7 +185,17 @@ class _Inference:
         params = [self.declare(p) for p in function.params]
         ty = FuncType(params, self.annotated(function.ret_type, function), list(function.type_params))
         self.global_types[gvar] = ty
-        return ty
+        if function.ret_type is None and len(function.type_params) > 0:
+            self.generalize(gvar, function, ty)
+        return self.global_types[gvar]
+
+    def generalize(self, gvar: GlobalVar, function: Function, ty: FuncType) -> None:
+        """Find the result of a polymorphic function before it is used: each use has a type of its own."""
+        where, self.where = self.where, f"@{gvar.name_hint}"
+        self.attempt(lambda: self.solver.unify(ty, self.visit(function)), function)
+        self.solve_pending()
+        self.global_types[gvar] = self.solver.apply(ty)
+        self.where = where
 
     def declare(self, variable: Var) -> Type:
         """Give a bound variable its type: the annotation, or a hole."""
