@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from . import image, nn, op, transform
+from . import image, nn, op, transform, vision
 from .ir import (
     Any,
     Call,
@@ -75,6 +75,7 @@ __all__ = [
     "std",
     "transform",
     "var",
+    "vision",
 ]
 
 if TYPE_CHECKING:

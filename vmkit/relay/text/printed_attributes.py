@@ -21,9 +21,11 @@ __all__ = ["AttributePrinter"]
 _ALWAYS = {
     "relay.attrs.ArangeAttrs": frozenset(["start", "stop", "step", "dtype"]),
     "relay.attrs.DenseAttrs": frozenset(["units"]),
+    "relay.attrs.GetValidCountsAttrs": frozenset(["score_threshold"]),
     "relay.attrs.InitOpAttrs": frozenset(["shape"]),
     "relay.attrs.L2NormalizeAttrs": frozenset(["axis"]),
     "relay.attrs.MatmulAttrs": frozenset(["units"]),
+    "relay.attrs.MultiBoxTransformLocAttrs": frozenset(["variances"]),
     "relay.attrs.NdarraySizeAttrs": frozenset(["dtype"]),
     "relay.attrs.ShapeOfAttrs": frozenset(["dtype"]),
     "relay.attrs.SliceLikeAttrs": frozenset(["axes"]),
