@@ -178,7 +178,8 @@ def _each_left(state: Any, b: Any, c: Any, boxes: Any, scores: Any, more: Any, a
         with T.If(tirx.all(has_room, score > least, score > tirx.const(-1, _F32))), T.Then():
             T.buffer_store(state, one, [1])
             with T.If(score > tirx.const(0, _F32)), T.Then(), grid([state[0]]) as (k,), T.If(state[1] == 1), T.Then():
-                with T.If(overlap(corners(last(k)), corners(box)) >= least_overlap), T.Then():
+                shared = overlap(corners(last(k)), corners(box))
+                with T.If(shared >= least_overlap), T.Then():
                     T.buffer_store(state, zero, [1])
             with T.If(state[1] == 1), T.Then():
                 append(b, c, box, score)

@@ -177,16 +177,14 @@ def _suppressed(context: Any, attrs: NonMaximumSuppressionAttrs, data: relax.Exp
             """Whether the kept box k may suppress the box j."""
             if attrs.id_index < 0:
                 return tirx.const(True)
-            suppresses = boxes[k + (attrs.id_index,)] >= tirx.const(0, dtype)
+            suppresses = boxes[(*k, attrs.id_index)] >= tirx.const(0, dtype)
             same = (
-                tirx.const(True)
-                if attrs.force_suppress
-                else boxes[k + (attrs.id_index,)] == boxes[j + (attrs.id_index,)]
+                tirx.const(True) if attrs.force_suppress else boxes[(*k, attrs.id_index)] == boxes[(*j, attrs.id_index)]
             )
             return tirx.all(suppresses, same)
 
         def corners(row: Any) -> list[Any]:
-            return [boxes[row + (attrs.coord_start + c,)] for c in range(4)]
+            return [boxes[(*row, attrs.coord_start + c)] for c in range(4)]
 
         def decide(i: Any, j: Any) -> None:
             """Keep or drop the box that stands in row j."""
