@@ -149,10 +149,11 @@ def fill_row(boxes: Any, i: Any, j: Any, width: Any) -> None:
         T.buffer_store(boxes, tirx.const(-1, str(boxes.dtype)), [i, j, k])
 
 
-def copy_row(target: Any, to: Any, source: Any, at: Any, width: Any) -> None:
-    """Copy every number of the box at `at` of a source to the box at `to` of a target."""
+def copy_row(target: Any, to: Sequence[Any], source: Any, at: Sequence[Any], width: Any) -> None:
+    """Copy every number of the box at `at` (image, row) of a source to the box at `to` of a target."""
+    (i, j), (image, row) = to, at
     with grid([width]) as (k,):
-        T.buffer_store(target, source[(*at, k)], [*to, k])
+        T.buffer_store(target, source[image, row, k], [i, j, k])
 
 
 def require_scores(context: Any, boxes: list[Dim], scores: list[Dim], batch: int, count: int) -> None:

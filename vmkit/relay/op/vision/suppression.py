@@ -173,18 +173,16 @@ def _suppressed(context: Any, attrs: NonMaximumSuppressionAttrs, data: relax.Exp
         batch, count, width = data.shape
         most, least_overlap = scalar(limit, "int64"), scalar(threshold, wide)
 
-        def of_class(j: Any, k: Any) -> Any:
-            """Whether the kept box k may suppress the box j."""
+        def may_suppress(i: Any, k: Any, j: Any) -> Any:
+            """Return whether the classes let the box in row k suppress that in row j."""
             if attrs.id_index < 0:
                 return tirx.const(True)
-            suppresses = boxes[(*k, attrs.id_index)] >= tirx.const(0, dtype)
-            same = (
-                tirx.const(True) if attrs.force_suppress else boxes[(*k, attrs.id_index)] == boxes[(*j, attrs.id_index)]
-            )
-            return tirx.all(suppresses, same)
+            suppressor = boxes[i, k, attrs.id_index]
+            is_same = tirx.const(True) if attrs.force_suppress else suppressor == boxes[i, j, attrs.id_index]
+            return tirx.all(suppressor >= tirx.const(0, dtype), is_same)
 
-        def corners(row: Any) -> list[Any]:
-            return [boxes[(*row, attrs.coord_start + c)] for c in range(4)]
+        def corners(i: Any, j: Any) -> list[Any]:
+            return [boxes[i, j, attrs.coord_start + c].astype(wide) for c in range(4)]
 
         def decide(i: Any, j: Any) -> None:
             """Keep or drop the box that stands in row j."""
@@ -196,8 +194,8 @@ def _suppressed(context: Any, attrs: NonMaximumSuppressionAttrs, data: relax.Exp
                     T.buffer_store(state, tirx.const(1, "int32"), [1])
                     with grid([as_index(state[0])]) as (at,):
                         k = as_index(kept[at])
-                        with T.If(tirx.all(state[1] == 1, of_class((i, j), (i, k)))), T.Then():
-                            shared = overlap(corners((i, j)), corners((i, k))).astype(wide)
+                        with T.If(tirx.all(state[1] == 1, may_suppress(i, k, j))), T.Then():
+                            shared = overlap(corners(i, j), corners(i, k))
                             with T.If(shared >= least_overlap), T.Then():
                                 T.buffer_store(state, tirx.const(0, "int32"), [1])
                     with T.If(state[1] == 1):
