@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from . import analysis, build_module, expr_functor, image, loops, nn, op, scope_builder, transform, type_functor
+from . import analysis, build_module, expr_functor, image, loops, nn, op, scope_builder, transform, type_functor, vision
 from .bind import bind
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .ir import (
@@ -144,6 +144,7 @@ __all__ = [
     "type_definitions",
     "type_functor",
     "var",
+    "vision",
 ]
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ __all__ = [
     "Dim",
     "Dims",
     "Float",
+    "Floats",
     "Int",
     "Ints",
     "Nested",
@@ -45,6 +46,7 @@ Float = float
 Str = str
 DType = str
 Ints = Sequence[int]
+Floats = Sequence[float]
 Dim = AnyValue  # int, relay.Any() or a symbolic integer
 Dims = Sequence[AnyValue]
 ConstantValue = AnyValue  # a relay.Constant; any other expression becomes None
@@ -125,6 +127,7 @@ _CONVERTERS: dict[str, Callable[[AnyValue], AnyValue]] = {
     "DType": _dtype,
     "Dim": _dim,
     "Ints": _sequence(_int),
+    "Floats": _sequence(_float),
     "Dims": _sequence(_dim),
     "Nested": _nested,
 }
