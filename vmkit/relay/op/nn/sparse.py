@@ -63,14 +63,21 @@ def _product(context: Any, attrs: SparseDenseAttrs, dense: relax.Expr, *matrix: 
     def body(outputs: list[Any], dense: Any, data: Any, indices: Any, indptr: Any, sizes: list[Any]) -> None:
         (out,) = outputs
         count, blocks, height, width = sizes
-        with grid([count, blocks, height]) as (i, block, j):
+
+        def place(i: Any, block: Any, j: Any) -> list[Any]:
             row = block * height + j
-            to = [row, i] if attrs.sparse_lhs else [i, row]
-            T.buffer_store(out, tirx.const(0, sums), to)
+            return [row, i] if attrs.sparse_lhs else [i, row]
+
+        with grid([count, blocks]) as (i, block):
+            with grid([height]) as (j,):
+                T.buffer_store(out, tirx.const(0, sums), place(i, block, j))
+            # The rows of a block are innermost, so that they fill the lanes of a vector.
             with elements_of(indptr, block) as at, grid([width]) as (k,):
-                value = block_value(data, at, j, k).astype(sums)
-                other = dense[i, as_index(indices[at]) * width + k].astype(sums)
-                T.buffer_store(out, out[tuple(to)] + value * other, to)
+                other = T.Bind(dense[i, as_index(indices[at]) * width + k].astype(sums))
+                with grid([height]) as (j,):
+                    to = place(i, block, j)
+                    value = block_value(data, at, j, k).astype(sums)
+                    T.buffer_store(out, out[tuple(to)] + value * other, to)
 
     shape = [rows, count] if attrs.sparse_lhs else [count, rows]
     sizes = [dims.as_expr(d) for d in (count, blocks, height, width)]
