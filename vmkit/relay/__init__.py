@@ -7,7 +7,20 @@ import importlib
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from . import analysis, build_module, expr_functor, image, loops, nn, op, scope_builder, transform, type_functor, vision
+from . import (
+    analysis,
+    build_module,
+    expr_functor,
+    image,
+    loops,
+    nn,
+    op,
+    random,
+    scope_builder,
+    transform,
+    type_functor,
+    vision,
+)
 from .bind import bind
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .ir import (
@@ -134,6 +147,7 @@ __all__ = [
     "parse",
     "parse_expr",
     "prelude",
+    "random",
     "save_json",
     "save_param_dict",
     "scalar_type",
