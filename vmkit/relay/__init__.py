@@ -28,11 +28,13 @@ from .ir import (
     Type,
     TypeVar,
     Var,
+    VirtualDevice,
     const,
     free_vars,
     scalar_type,
     var,
 )
+from .op import annotation
 from .op.reduce import logsumexp, mean_std, mean_variance, std
 from .op.registry import namespace
 from .text import astext, fromtext, parse, parse_expr
@@ -57,6 +59,8 @@ __all__ = [
     "Type",
     "TypeVar",
     "Var",
+    "VirtualDevice",
+    "annotation",
     "astext",
     "const",
     "create_executor",

@@ -18,7 +18,7 @@ from tvm import tirx
 from ..errors import ModelError, VMKitError
 from .dltensor import read_dltensor, write_dltensor
 from .ir import Any as AnyDim
-from .ir import Constant, FuncType, IncompleteType, TensorType, TupleType, TypeVar, Var, dims
+from .ir import Constant, FuncType, IncompleteType, TensorType, TupleType, TypeVar, Var, VirtualDevice, dims
 from .json_attrs import attrs_references, read_attrs, write_attrs
 from .op.attrs import Attrs
 
@@ -51,6 +51,13 @@ def _integer(node: Node, get: Get) -> Any:
     return bool(value) if node["attrs"]["dtype"] == "bool" else value
 
 
+def _virtual_device(node: Node, get: Get) -> VirtualDevice:
+    attrs = node["attrs"]
+    if get(attrs["target"]) is not None:
+        raise ModelError("a VirtualDevice with a target of its own is not supported; the compiler is given the target")
+    return VirtualDevice(int(attrs["device_type_int"]), int(attrs["virtual_device_id"]), get(attrs["memory_scope"]))
+
+
 # Symbolic sizes were int32 or int64; they are int64 here. A size that went through floats is unknown until run time.
 _FORMATS: dict[str, _Format] = {
     "": _Format((), lambda node, get: None),
@@ -77,6 +84,7 @@ _FORMATS: dict[str, _Format] = {
     ),
     "IncompleteType": _Format((), lambda node, get: IncompleteType(int(node["attrs"]["kind"]))),
     "relay.Id": _fields("name_hint", make=lambda name: name),
+    "VirtualDevice": _Format(("target", "memory_scope"), _virtual_device),
     "relay.Var": _fields("vid", "type_annotation", make=Var),
 }
 
@@ -264,6 +272,13 @@ class NodeWriter:
                     "span": "0",
                     "virtual_device_": "0",
                 }
+            case VirtualDevice():
+                return {
+                    "device_type_int": str(value.device_type),
+                    "memory_scope": str(self.index(value.memory_scope)),
+                    "target": "0",
+                    "virtual_device_id": str(value.virtual_device_id),
+                }
             case TensorType():
                 return {"dtype": value.dtype, "shape": str(self.index(list(value.shape))), "span": "0"}
             case _:
@@ -301,6 +316,8 @@ def type_key(value: Any) -> str:
             return "Map"
         case Constant():
             return "relay.Constant"
+        case VirtualDevice():
+            return "VirtualDevice"
         case TensorType():
             return "relay.TensorType"
         case AnyDim():

@@ -19,7 +19,7 @@ __all__ = ["attrs_references", "read_attrs", "write_attrs"]
 Node = Mapping[str, Any]
 
 _PREFIX = "relay.attrs."
-_OBJECT_KINDS = frozenset(["Dim", "Dims", "Ints", "Nested"])
+_OBJECT_KINDS = frozenset(["Dim", "Dims", "Ints", "Nested", "Placement"])
 _OBJECT_NUMBERS: dict[str, tuple[str, ...]] = {
     "DFTAttrs": ("inverse",),
     "GatherAttrs": ("axis",),

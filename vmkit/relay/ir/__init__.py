@@ -31,6 +31,7 @@ from .types import (
     scalar_type,
     type_text,
 )
+from .virtual_device import VirtualDevice
 from .visit import children, free_vars, post_order, rewrite
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Type",
     "TypeVar",
     "Var",
+    "VirtualDevice",
     "children",
     "const",
     "dim_text",

@@ -8,8 +8,10 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 from tvm.ir import GlobalVar, Op
+from tvm.target import Target
 
 from ...errors import CompileError, VMKitError
+from ...target.device_type import device_type
 from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 from ..ir.types import type_text
 from ..op.registry import OpEntry, entry
@@ -40,9 +42,17 @@ class Lowered:
     names: dict[str, str]
 
 
-def lower_module(mod: tvm.IRModule) -> Lowered:
-    """Return the Relax form of a module whose types have been inferred."""
-    lowering = _ModuleLowering(mod)
+def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
+    """Return the Relax form of a module whose types have been inferred.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The Relay module.
+    target : tvm.target.Target, optional
+        What it is compiled for. Values that the program places on another type of device are then refused.
+    """
+    lowering = _ModuleLowering(mod, None if target is None else device_type(target))
     module = lowering.run()
     names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
     return Lowered(module, lowering.checks.messages, names)
@@ -51,8 +61,9 @@ def lower_module(mod: tvm.IRModule) -> Lowered:
 class _ModuleLowering:
     """The functions of a module, declared first so that they can call each other."""
 
-    def __init__(self, mod: tvm.IRModule) -> None:
+    def __init__(self, mod: tvm.IRModule, device: int | None) -> None:
         self.mod = mod
+        self.device = device
         self.builder = relax.BlockBuilder()
         self.checks = RuntimeChecks()
         self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
@@ -95,7 +106,7 @@ class _FunctionLowering:
         self.gvar = gvar
         self.function = function
         self.builder = module.builder
-        self.context = LowerContext(self.builder, module.checks)
+        self.context = LowerContext(self.builder, module.checks, module.device)
         self.scopes: list[dict[Any, Value]] = [{}]
         self.before = computed_before(function.body)
         shared = {expr for exprs in self.before.values() for expr in exprs}
