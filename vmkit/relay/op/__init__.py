@@ -11,4 +11,5 @@ from .registry import REGISTRY, OpEntry, OpPattern, build, entry, operator
 __all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
 
 for _module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
-    importlib.import_module(_module.name)
+    if not _module.name.endswith(".__main__"):
+        importlib.import_module(_module.name)
