@@ -304,7 +304,7 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
         signatures = relax_signatures(mod)
     else:
         mod = _optimize_relay(mod, params, options)
-        lowered = lower_module(mod)
+        lowered = lower_module(mod, plan.primary)
         signatures = {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
     code = generate_bytecode(optimize_relax(lowered.module, plan.primary, options), plan.primary)
     return _Program(code, plan, signatures, {"checks": lowered.messages})

@@ -58,6 +58,7 @@ from .ir import (
     TypeData,
     TypeVar,
     Var,
+    VirtualDevice,
     const,
     define_type,
     find_constructor,
@@ -68,6 +69,7 @@ from .ir import (
     var,
 )
 from .json import load_json, save_json
+from .op import annotation
 from .op.reduce import logsumexp, mean_std, mean_variance, std
 from .op.registry import namespace
 from .param_dict import load_param_dict, save_param_dict
@@ -121,7 +123,9 @@ __all__ = [
     "TypeVar",
     "TypeVisitor",
     "Var",
+    "VirtualDevice",
     "analysis",
+    "annotation",
     "astext",
     "bind",
     "build_module",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["REPEATED_INPUTS", "AttrsKind", "is_reference", "write_attrs"]
 
 _PREFIX = "relay.attrs."
-_OBJECT_KINDS = frozenset(["ConstantValue", "Dim", "Dims", "Floats", "Ints", "Nested"])
+_OBJECT_KINDS = frozenset(["ConstantValue", "Dim", "Dims", "Floats", "Ints", "Nested", "Placement"])
 _OBJECT_NUMBERS: dict[str, tuple[str, ...]] = {
     "DFTAttrs": ("inverse",),
     "GatherAttrs": ("axis",),

@@ -9,8 +9,10 @@ from typing import Any
 import tvm
 from tvm import relax
 from tvm.ir import GlobalVar
+from tvm.target import Target
 
 from ...errors import VMKitError
+from ...target.device_type import device_type
 from ..ir.adt import TypeData
 from ..ir.definitions import type_definitions
 from ..ir.expr import Function, Var
@@ -43,9 +45,17 @@ class Lowered:
     names: dict[str, str]
 
 
-def lower_module(mod: tvm.IRModule) -> Lowered:
-    """Return the Relax form of a module whose types have been inferred."""
-    lowering = _ModuleLowering(mod)
+def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
+    """Return the Relax form of a module whose types have been inferred.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The Relay module.
+    target : tvm.target.Target, optional
+        What it is compiled for. Values that the program places on another type of device are then refused.
+    """
+    lowering = _ModuleLowering(mod, None if target is None else device_type(target))
     module = lowering.run()
     names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
     return Lowered(module, lowering.checks.messages, names)
@@ -54,7 +64,8 @@ def lower_module(mod: tvm.IRModule) -> Lowered:
 class _ModuleLowering(ModuleLowering):
     """The functions of a module, declared first so that they can call each other."""
 
-    def __init__(self, mod: tvm.IRModule) -> None:
+    def __init__(self, mod: tvm.IRModule, device: int | None) -> None:
+        self.device = device
         self.builder = relax.BlockBuilder()
         self.checks = RuntimeChecks()
         self.definitions = type_definitions(mod)

@@ -12,7 +12,7 @@ from .registry import REGISTRY, OpEntry, OpPattern, build, entry, namespace, ope
 
 __all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator", "register_mixed_precision_conversion"]
 
-_modules = [m.name for m in pkgutil.walk_packages(__path__, prefix=f"{__name__}.")]
+_modules = [m.name for m in pkgutil.walk_packages(__path__, prefix=f"{__name__}.") if not m.name.endswith("__main__")]
 for _name in _modules:
     importlib.import_module(_name)
 

@@ -67,6 +67,7 @@ class OpEntry:
     lower: Callable[..., Any] | None
     builder: Callable[..., Any]
     is_pure: bool = True
+    is_dynamic: bool = True
 
     @property
     def op(self) -> Op:
@@ -95,6 +96,7 @@ def operator(
     level: int,
     pattern: OpPattern = OpPattern.OPAQUE,
     pure: bool = True,
+    dynamic: bool = True,
 ) -> Callable[[C], C]:
     """Register the decorated class as the operator `name`.
 
@@ -112,6 +114,8 @@ def operator(
         The fusion pattern of the kernel.
     pure : bool
         Whether equal inputs give equal results; what is not (random numbers, printing) is never folded or merged.
+    dynamic : bool
+        Whether dimensions of the inputs may be unknown until the program runs; a test runs a sample of each operator.
     """
 
     def decorate(cls: C) -> C:
@@ -134,6 +138,7 @@ def operator(
             lower=getattr(cls, "lower", None),
             builder=own_builder or _default_builder(name, inputs, attrs, doc),
             is_pure=pure,
+            is_dynamic=dynamic,
         )
         REGISTRY[name] = made
         _tvm_ir.RegisterOp(name, doc)
