@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from . import image, nn, op, transform
+from . import image, nn, op, qnn, transform
 from .ir import (
     Any,
     Call,
@@ -71,6 +71,7 @@ __all__ = [
     "op",
     "parse",
     "parse_expr",
+    "qnn",
     "scalar_type",
     "std",
     "transform",

@@ -199,5 +199,6 @@ class _FunctionLowering:
         if made.lower is not None:
             return made.lower(self.context, call.attrs, *args)
         compute = made.compute
-        assert compute is not None
+        if compute is None:
+            raise CompileError(f"{made.name} stands for other operators; run relay.qnn.transform.CanonicalizeOps first")
         return self.context.te(lambda *tensors: compute(call.attrs, *tensors), *args)

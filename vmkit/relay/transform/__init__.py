@@ -6,6 +6,7 @@ import tvm
 import tvm_ffi
 
 from ... import errors
+from .canonicalize_ops import canonicalize_ops
 from .fold_constant import fold_constants
 from .infer_type import call_type, infer_expr, infer_module, typed
 from .lambda_lift import lambda_lift
@@ -13,11 +14,13 @@ from .simplify_inference import simplify_inference
 
 __all__ = [
     "PASS_NAMES",
+    "CanonicalizeOps",
     "FoldConstant",
     "InferType",
     "LambdaLift",
     "SimplifyInference",
     "call_type",
+    "canonicalize_ops",
     "fold_constants",
     "infer_expr",
     "infer_module",
@@ -43,13 +46,18 @@ def SimplifyInference() -> tvm.transform.Pass:
     )
 
 
-def FoldConstant() -> tvm.transform.Pass:
+def CanonicalizeOps() -> tvm.transform.Pass:
+    """Return the pass that writes out quantised operators in others; see :func:`canonicalize_ops`."""
+    return tvm.transform.module_pass(lambda mod, _: canonicalize_ops(typed(mod)), opt_level=0, name="CanonicalizeOps")
+
+
+def FoldConstant(fold_qnn: bool = False) -> tvm.transform.Pass:
     """Return the pass that computes what depends on constants alone; see :func:`fold_constants`."""
     # What runs a program stands above Relay.
     from ...compiler import evaluate
 
     return tvm.transform.module_pass(
-        lambda mod, _: fold_constants(typed(mod), evaluate), opt_level=2, name="FoldConstant"
+        lambda mod, _: fold_constants(typed(mod), evaluate, fold_qnn), opt_level=2, name="FoldConstant"
     )
 
 
@@ -58,4 +66,4 @@ def LambdaLift() -> tvm.transform.Pass:
     return tvm.transform.module_pass(lambda mod, _: lambda_lift(typed(mod)), opt_level=0, name="LambdaLift")
 
 
-PASS_NAMES = frozenset({"FoldConstant", "InferType", "LambdaLift", "SimplifyInference"})
+PASS_NAMES = frozenset({"CanonicalizeOps", "FoldConstant", "InferType", "LambdaLift", "SimplifyInference"})

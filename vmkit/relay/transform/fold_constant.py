@@ -36,7 +36,7 @@ Evaluate = Callable[[tvm.IRModule], Sequence[Any]]
 _GROWTH_BYTES = 1 << 20
 
 
-def fold_constants(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule:
+def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = False) -> tvm.IRModule:
     """Return a typed module in which calls of operators on constants are constants.
 
     Parameters
@@ -46,9 +46,12 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule:
     evaluate : callable
         Runs ``main`` of a module without parameters and returns the fields of its tuple result as arrays. All values
         of the module are computed in one such run.
+    fold_qnn : bool
+        Also compute operators that stand for others. By default quantised constants stay as they are, for passes that
+        look for quantised operators.
     """
     functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
-    wanted = _foldable(functions.values())
+    wanted = _foldable(functions.values(), fold_qnn)
     if not wanted:
         return mod
     values = evaluate(infer_module(tvm.IRModule({"main": Function([], Tuple(wanted))})))
@@ -59,13 +62,13 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule:
     return infer_module(result)
 
 
-def _foldable(functions: Iterable[Function]) -> list[Any]:
+def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[Any]:
     """Return the largest tensor expressions that depend on constants alone, each once."""
     sizes: dict[Any, int] = {}
     wanted: dict[Any, None] = {}
     for function in functions:
         for node in post_order(function):
-            operands = _operands(node)
+            operands = _operands(node, fold_qnn)
             if operands is not None and all(o in sizes for o in operands):
                 size = _bytes_of(node.checked_type)
                 if size is not None and size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES:
@@ -77,7 +80,7 @@ def _foldable(functions: Iterable[Function]) -> list[Any]:
     return list(wanted)
 
 
-def _operands(node: Any) -> list[Any] | None:
+def _operands(node: Any, fold_qnn: bool) -> list[Any] | None:
     """Return what a node's value is computed from, or None for a node that is never folded."""
     if isinstance(node, Constant):
         return []
@@ -85,8 +88,10 @@ def _operands(node: Any) -> list[Any] | None:
         return list(node.fields)
     if isinstance(node, TupleGetItem):
         return [node.tuple_value]
-    if isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).is_pure and not _has_symbols(node.attrs):
-        return list(node.args)
+    if isinstance(node, Call) and isinstance(node.op, Op) and not _has_symbols(node.attrs):
+        made = entry(node.op)
+        if made.is_pure and (fold_qnn or made.canonicalize is None):
+            return list(node.args)
     return None
 
 
