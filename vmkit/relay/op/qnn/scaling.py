@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from ....errors import TypeCheckError
@@ -76,18 +74,15 @@ def _parts(factor: Expr) -> tuple[Expr, Expr, Expr]:
     def long(value: int) -> Expr:
         return const(value, "int64")
 
-    bits = build("reinterpret", factor, dtype="int64")
-    fraction = build("bitwise_and", bits, long((1 << 52) - 1)) + long(1 << 52)
-    # 53 bits are rounded to 31.
-    significand = build("right_shift", fraction + long(1 << 21), long(22))
-    shift = build("bitwise_and", build("right_shift", bits, long(52)), long(0x7FF)) - long(1022)
-    is_over = build("equal", significand, long(1 << _BITS))
-    significand = build("where", is_over, long(1 << (_BITS - 1)), significand)
-    shift = build("where", is_over, shift + long(1), shift)
-    significand = build("where", build("less", shift, long(-_BITS)), long(0), significand)
-    shift = build("clip", shift, a_min=-_BITS, a_max=_BITS)
-    parts = significand, build("maximum", shift, long(0)), build("maximum", build("negative", shift), long(0))
-    return tuple(build("cast", part, dtype="int32") for part in parts)
+    # Rounding the 53 bits of the significand to 31 may carry, into the exponent, which stands above them.
+    bits = build("reinterpret", factor, dtype="int64") + long(1 << 21)
+    significand = build("bitwise_and", build("right_shift", bits, long(22)), long((1 << 30) - 1)) + long(1 << 30)
+    shift = build("right_shift", bits, long(52)) - long(1022)
+    left = build("clip", shift, a_min=0, a_max=_BITS)
+    # Shifted by one more than constants are, every product is below a half, so that it needs no case of its own.
+    right = build("clip", long(0) - shift, a_min=0, a_max=_BITS + 1)
+    multiplier, left, right = (build("cast", part, dtype="int32") for part in (significand, left, right))
+    return multiplier, left, right
 
 
 def fixed_point_product(data: Expr, factor: Parameter, axis: int, rank: int, rounding: str) -> Expr:
@@ -104,30 +99,19 @@ def fixed_point_product(data: Expr, factor: Parameter, axis: int, rank: int, rou
     rounding : str
         Where halves go.
     """
-    if rounding == "UPWARD" and factor.is_one and factor.constant is not None:
+    if rounding == "TONEAREST":
+        # Away from zero is upward of the absolute value. That of -2**31 stays negative, so the product's is taken too.
+        product = fixed_point_product(build("abs", data), factor, axis, rank, "UPWARD")
+        is_negative = build("less", data, const(0, "int32"))
+        return build("where", is_negative, build("negative", build("abs", product)), product)
+    if factor.is_one and factor.constant is not None:
         multiplier, shift = multiplier_and_shift(float(factor.constant))
         return build("fixed_point_multiply", data, multiplier=multiplier, shift=shift)
     number = _FixedPoint.of(factor)
-    if rounding == "UPWARD":
-        return build(
-            "fixed_point_multiply_per_axis",
-            *(data, number.multiplier.value, number.left.value, number.right.value),
-            is_lshift_required=not number.left.is_zero,
-            is_rshift_required=not number.right.is_zero,
-            axes=[] if factor.is_one else [axis % rank],
-        )
-    return _rounded_away(data, number, axis, rank)
-
-
-def _rounded_away(data: Expr, number: _FixedPoint, axis: int, rank: int) -> Expr:
-    def long(value: Any) -> Expr:
-        return build("cast", value, dtype="int64")
-
-    multiplier, left, right = (long(p.along(axis, rank)) for p in (number.multiplier, number.left, number.right))
-    one = const(1, "int64")
-    bits = right + const(_BITS, "int64")
-    product = build("left_shift", long(data), left) * multiplier
-    half = build("left_shift", one, bits - one)
-    is_negative = build("less", product, const(0, "int64"))
-    rounded = product + build("where", is_negative, half - one, half)
-    return build("cast", build("right_shift", rounded, bits), dtype="int32")
+    return build(
+        "fixed_point_multiply_per_axis",
+        *(data, number.multiplier.value, number.left.value, number.right.value),
+        is_lshift_required=not number.left.is_zero,
+        is_rshift_required=not number.right.is_zero,
+        axes=[] if factor.is_one else [axis % rank],
+    )
