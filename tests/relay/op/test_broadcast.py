@@ -25,5 +25,5 @@ def test_a_chain_of_broadcasts_of_unknown_dimensions_stays_small() -> None:
         assert_same(run(*arrays), expected)
     two, three = np.ones((2, 2), "float32"), np.ones((3, 2), "float32")
     for mistaken in ((two, three, two), (two, two, three), (three, two, two)):
-        with pytest.raises(VMError, match="dimension 0 is .* in one input and .* in another"):
+        with pytest.raises(VMError, match=r"dimension 0 is .* in one input and .* in another"):
             run(*mistaken)

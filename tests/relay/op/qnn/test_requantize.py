@@ -31,7 +31,9 @@ def call(x: Any, scale: Any, zero: Any, out_scale: Any, out_zero: Any, dtype: st
     def as_const(value: Any, dtype: str) -> Any:
         return value if isinstance(value, relay.Expr) else const(np.asarray(value, dtype))
 
-    parameters = (as_const(v, d) for v, d in zip((scale, zero, out_scale, out_zero), ("float32", "int32") * 2))
+    parameters = (
+        as_const(v, d) for v, d in zip((scale, zero, out_scale, out_zero), ("float32", "int32") * 2, strict=True)
+    )
     return qnn.requantize(x, *parameters, out_dtype=dtype, **options)
 
 
