@@ -286,8 +286,9 @@ def _relay_module(mod: Any) -> tvm.IRModule:
 
 def _optimize_relay(mod: tvm.IRModule, params: Mapping[str, Any], options: CompilerOptions) -> tvm.IRModule:
     mod = bind_params(mod, params)
-    # Lowering takes typed modules and calls of global functions, so the first two are no optimisations.
-    passes = [transform.InferType(), transform.LambdaLift()]
+    # Lowering takes typed modules, calls of global functions and operators that have kernels, so the first ones are
+    # no optimisations.
+    passes = [transform.InferType(), transform.LambdaLift(), transform.QnnCanonicalize()]
     optional = [transform.SimplifyInference(), transform.FoldConstant(fold_qnn=True)]
     passes += [each for each in optional if options.runs(each.info.name, each.info.opt_level)]
     for each in passes:

@@ -268,7 +268,10 @@ class FunctionLowering:
             if made.lower is not None:
                 return made.lower(context, call.attrs, *args)
             compute = made.compute
-            assert compute is not None
+            if compute is None:
+                raise CompileError(
+                    f"{made.name} stands for other operators; run relay.qnn.transform.CanonicalizeOps first"
+                )
             return context.te(lambda *tensors: compute(call.attrs, *tensors), *args)
         except VMKitError:
             raise
