@@ -39,6 +39,8 @@ def install() -> None:
     module.runtime.NDArray = nd.NDArray
     module.runtime.load_module = graph_executor.load_module
     module.ir.load_json, module.ir.save_json = load_json, save_json
+    # Scripts for Relay call its functions with other functions, or with nothing.
+    module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
     tensor: Any = Tensor
     tensor.asnumpy = lambda self: self.numpy()
     tensor.context = property(lambda self: self.device)

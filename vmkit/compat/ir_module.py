@@ -117,6 +117,6 @@ def _constructor(self: tvm.IRModule, tag: int) -> Constructor:
 
 
 def _import_from_std(self: tvm.IRModule, file_to_import: str) -> None:
-    from vmkit.relay.prelude import import_from_std
+    from vmkit.relay.library import import_from_std
 
     import_from_std(self, file_to_import)

@@ -10,7 +10,7 @@ import tvm
 
 from ...errors import InputError, TypeCheckError
 from ..ir import Any, Function, TypeCall, free_vars, with_functions
-from ..transform import infer_module
+from ..transform.infer_type import infer_module
 
 if TYPE_CHECKING:
     from .prelude import Prelude

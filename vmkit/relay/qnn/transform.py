@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tvm
 
-from ..transform import InferType
+from ..transform.infer_pass import InferType
 from ..transform.qnn_canonicalize import QnnCanonicalize as CanonicalizeOps
 
 __all__ = ["CanonicalizeOps", "Legalize"]

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 
 from ..ir import Function
-from ..transform import infer_module
+from ..transform.infer_type import infer_module
 
 __all__ = ["Constant", "Initializer", "Xavier", "create_workload"]
 

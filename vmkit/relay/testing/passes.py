@@ -8,7 +8,7 @@ import tvm
 
 from ..ir import Function, free_vars
 from ..prelude import Prelude
-from ..transform import InferType
+from ..transform.infer_pass import InferType
 
 __all__ = ["run_infer_type", "run_opt_pass"]
 

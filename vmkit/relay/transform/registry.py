@@ -47,11 +47,11 @@ def relay_pass(
     def decorate(make: Callable[..., ModuleTransform]) -> Callable[..., tvm.transform.Pass]:
         pass_name = name or make.__name__
 
-        @functools.wraps(make)
         def construct(*args: Any, **kwargs: Any) -> tvm.transform.Pass:
             transform = make(*args, **kwargs)
             return tvm.transform.module_pass(lambda mod, _: transform(mod), opt_level=opt_level, name=pass_name)
 
+        functools.update_wrapper(construct, make)
         PASSES[make.__name__] = construct
         PASS_NAMES.add(pass_name)
         return construct
