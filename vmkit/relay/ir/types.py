@@ -208,9 +208,18 @@ def scalar_type(dtype: str) -> TensorType:
     return TensorType((), dtype)
 
 
-def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> str:
-    """Return a type as Relay's text format writes it; `symbol_name` gives the names of symbolic dimensions."""
+def _name(symbol: AnyValue) -> str:
+    return symbol.name_hint if isinstance(symbol, TypeVar) else own_name(symbol)
+
+
+def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = _name) -> str:
+    """Return a type as Relay's text format writes it.
+
+    `symbol_name` gives the names of symbolic dimensions and of type variables.
+    """
     match ty:
+        case TypeVar():
+            return symbol_name(ty)
         case TensorType() if len(ty.shape) == 0:
             return ty.dtype
         case TensorType():
@@ -219,7 +228,7 @@ def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> st
             fields = [type_text(f, symbol_name) for f in ty.fields]
             return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
         case FuncType():
-            params = f"[{', '.join(str(p) for p in ty.type_params)}]" if len(ty.type_params) else ""
+            params = f"[{', '.join(symbol_name(p) for p in ty.type_params)}]" if len(ty.type_params) else ""
             arguments = ", ".join(type_text(a, symbol_name) for a in ty.arg_types)
             return f"fn {params}({arguments}) -> {type_text(ty.ret_type, symbol_name)}"
         case TypeCall():
