@@ -24,8 +24,8 @@ from vmkit.relay import (
     RefWrite,
     TypeCall,
 )
+from vmkit.relay.text.functions import VirtualDevice
 from vmkit.relay.text.parser import read_module
-from vmkit.relay.virtual_device import VirtualDevice
 
 HEADER = '#[version = "0.0.5"]\n'
 LIST = HEADER + "type List[A] {\n  Cons(A, List[A]),\n  Nil,\n}\n"

@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm.ir import TupleType, Type
 from tvm_ffi.dataclasses import field, py_class
 
+from ...errors import DimensionError
 from .dim_text import dim_text, own_name
 
 __all__ = [
@@ -99,7 +100,7 @@ def _dim(value: AnyValue) -> AnyValue:
     """Return a dimension in canonical form: constants of TVM's IR become int."""
     if type(value) is int:
         if value < 0:
-            raise ValueError(f"a dimension of a tensor type is {value}; write relay.Any() for an unknown one")
+            raise DimensionError(f"a dimension of a tensor type is {value}; write relay.Any() for an unknown one")
         return value
     if isinstance(value, tvm.tirx.IntImm):
         return _dim(int(value.value))
@@ -208,18 +209,9 @@ def scalar_type(dtype: str) -> TensorType:
     return TensorType((), dtype)
 
 
-def _name(symbol: AnyValue) -> str:
-    return symbol.name_hint if isinstance(symbol, TypeVar) else own_name(symbol)
-
-
-def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = _name) -> str:
-    """Return a type as Relay's text format writes it.
-
-    `symbol_name` gives the names of symbolic dimensions and of type variables.
-    """
+def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> str:
+    """Return a type as Relay's text format writes it; `symbol_name` gives the names of symbolic dimensions."""
     match ty:
-        case TypeVar():
-            return symbol_name(ty)
         case TensorType() if len(ty.shape) == 0:
             return ty.dtype
         case TensorType():
@@ -235,4 +227,6 @@ def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = _name) -> str:
             return f"{ty.func}[{', '.join(type_text(a, symbol_name) for a in ty.args)}]"
         case RefType():
             return f"ref({type_text(ty.value, symbol_name)})"
+        case TypeVar():
+            return symbol_name(ty)
     return str(ty)
