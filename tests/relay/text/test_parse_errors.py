@@ -169,7 +169,7 @@ def test_text_of_a_wrong_type_is_refused() -> None:
         ("strided_slice(%x, begin=[0], end=[?], strides=[1])", "a position in begin or end is '?'; give a number"),
         ("split(%x, indices_or_sections=?)", "indices_or_sections is ?; it is a number of sections or a list"),
         ("split(%x, indices_or_sections=[1, ?])", "it is a number of sections or a list of positions"),
-        ("broadcast_to(%x, shape=[-1])", "a dimension of a tensor type is -1; write relay.Any() for an unknown one"),
+        ("broadcast_to(1f, shape=[-1])", "a dimension of a tensor type is -1; write relay.Any() for an unknown one"),
         (
             "reshape(%x, newshape=[-4, -1, 0])",
             "-1 after -4 in newshape (-4, -1, 0) cannot be told: the other size is 0",
