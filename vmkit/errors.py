@@ -13,6 +13,7 @@ from collections.abc import Iterable
 __all__ = [
     "CompileError",
     "DeviceError",
+    "DimensionError",
     "ExecutableError",
     "InputError",
     "ModelError",
@@ -50,6 +51,10 @@ class ParseError(VMKitError, ValueError):
 
 class TypeCheckError(VMKitError, TypeError):
     """A Relay program is ill-typed."""
+
+
+class DimensionError(TypeCheckError, ValueError):
+    """A shape that no tensor can have."""
 
 
 class CompileError(VMKitError, RuntimeError):

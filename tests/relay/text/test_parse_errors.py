@@ -169,6 +169,15 @@ def test_text_of_a_wrong_type_is_refused() -> None:
         ("strided_slice(%x, begin=[0], end=[?], strides=[1])", "a position in begin or end is '?'; give a number"),
         ("split(%x, indices_or_sections=?)", "indices_or_sections is ?; it is a number of sections or a list"),
         ("split(%x, indices_or_sections=[1, ?])", "it is a number of sections or a list of positions"),
+        ("broadcast_to(1f, shape=[-1])", "a dimension of a tensor type is -1; write relay.Any() for an unknown one"),
+        (
+            "reshape(%x, newshape=[-4, -1, 0])",
+            "-1 after -4 in newshape (-4, -1, 0) cannot be told: the other size is 0",
+        ),
+        (
+            "reshape(%x, newshape=[-4, 0, -1])",
+            "-1 after -4 in newshape (-4, 0, -1) cannot be told: the other size is 0",
+        ),
         ("expand_dims(%x, axis=0, num_newaxis=4294967296)", "the result would have 4294967297 dimensions"),
         ("dyn.expand_dims(%x, 0, num_newaxis=4294967296)", "the result would have 4294967297 dimensions"),
         ("dyn.reshape(%x, %long, newshape=[])", "the result would have 4294967296 dimensions; a tensor has at most 64"),

@@ -223,3 +223,12 @@ def test_printed_module_reads_back_as_the_same_module(module: tvm.IRModule) -> N
     back = relay.parse(text)
     assert tvm_ffi.structural_equal(back, module)
     assert relay.astext(back, show_spans=False) == text
+
+
+def test_type_variable_has_another_name_than_those_around_it() -> None:
+    a, b, c = relay.TypeVar("A"), relay.TypeVar("A"), relay.TypeVar("int32")
+    x, y = relay.Var("x", a), relay.Var("y", relay.ir.FuncType([b], c))
+    function = Function([x], Function([y], x, a, [b, c]), None, [a])
+    text = relay.astext(function)
+    assert text == HEADER + "fn [A](%x: A) {\n  fn [A1, Tint32](%y: fn (A1) -> Tint32) -> A {\n    %x\n  }\n}"
+    assert tvm_ffi.structural_equal(relay.parse_expr(text), function)

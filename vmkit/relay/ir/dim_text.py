@@ -32,8 +32,8 @@ _FUNCTION_NAMES = {node: name for name, node in DIM_FUNCTIONS.items()}
 
 
 def own_name(symbol: Any) -> str:
-    """Return the name that a symbolic dimension was made with."""
-    return symbol.name
+    """Return the name that a symbolic dimension, or a type variable, was made with."""
+    return getattr(symbol, "name_hint", None) or symbol.name
 
 
 def dim_text(dim: Any, symbol_name: Callable[[Any], str] = own_name) -> str:

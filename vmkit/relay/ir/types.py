@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm.ir import TupleType, Type
 from tvm_ffi.dataclasses import field, py_class
 
+from ...errors import DimensionError
 from .dim_text import dim_text, own_name
 
 __all__ = [
@@ -101,7 +102,7 @@ def _dim(value: AnyValue) -> AnyValue:
     """Return a dimension in canonical form: constants of TVM's IR become int."""
     if type(value) is int:
         if value < 0:
-            raise ValueError(f"a dimension of a tensor type is {value}; write relay.Any() for an unknown one")
+            raise DimensionError(f"a dimension of a tensor type is {value}; write relay.Any() for an unknown one")
         return value
     if isinstance(value, tvm.tirx.IntImm):
         return _dim(int(value.value))
@@ -249,11 +250,13 @@ def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> st
             fields = [type_text(f, symbol_name) for f in ty.fields]
             return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
         case FuncType():
-            params = f"[{', '.join(str(p) for p in ty.type_params)}]" if len(ty.type_params) else ""
+            params = f"[{', '.join(symbol_name(p) for p in ty.type_params)}]" if len(ty.type_params) else ""
             arguments = ", ".join(type_text(a, symbol_name) for a in ty.arg_types)
             return f"fn {params}({arguments}) -> {type_text(ty.ret_type, symbol_name)}"
         case TypeCall():
             return f"{ty.func}[{', '.join(type_text(a, symbol_name) for a in ty.args)}]"
         case RefType():
             return f"ref({type_text(ty.value, symbol_name)})"
+        case TypeVar():
+            return symbol_name(ty)
     return str(ty)

@@ -81,10 +81,16 @@ def _split(whole: Dim, values: list[Dim], newshape: Sequence[Dim]) -> list[Dim]:
     if first == -1 and second == -1:
         raise TypeCheckError(f"-4 in newshape {shape_text(newshape)} may have one -1 after it, not two")
     if isinstance(first, int) and first == -1:
-        return [dims.floordiv(whole, second), second]
+        return [_rest(whole, second, newshape), second]
     if isinstance(second, int) and second == -1:
-        return [first, dims.floordiv(whole, first)]
+        return [first, _rest(whole, first, newshape)]
     return [first, second]
+
+
+def _rest(whole: Dim, part: Dim, newshape: Sequence[Dim]) -> Dim:
+    if isinstance(part, int) and part == 0:
+        raise TypeCheckError(f"-1 after -4 in newshape {shape_text(newshape)} cannot be told: the other size is 0")
+    return dims.floordiv(whole, part)
 
 
 def shape_text(shape: Sequence[Dim]) -> str:

@@ -130,7 +130,7 @@ class BindingPrinter:
         return f" /*{''.join(parts)} */" if parts else ""
 
     def type(self, ty: Type) -> str:
-        return type_text(ty, self.names.dim)
+        return type_text(ty, self.names.symbol)
 
     # -- variables
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from ..ir import TypeVar
 from .lexer import KEYWORDS
+from .types import as_dtype
 
 __all__ = ["PrintedNames"]
 
@@ -14,18 +18,21 @@ _ILLEGAL_DIM = re.compile(r"[^A-Za-z0-9_]")
 
 
 class PrintedNames:
-    """Gives names to variables and symbolic dimensions.
+    """Gives names to variables, symbolic dimensions and type variables.
 
-    Local variables are told apart in the whole text, as Relay did; symbolic dimensions in each global function.
+    Local variables are told apart in the whole text, as Relay did; symbolic dimensions in each global function; a type
+    variable has another name than those of the functions around.
     """
 
     def __init__(self) -> None:
         self._taken: dict[str, int] = {}
         self._dims: dict[Any, str] = {}
+        self._types: dict[TypeVar, str] = {}
+        self._types_around: list[str] = []
 
     def start_function(self) -> None:
-        """Forget the symbolic dimensions of the function before."""
-        self._dims = {}
+        """Forget what belongs to the function before."""
+        self._dims, self._types, self._types_around = {}, {}, []
 
     def local(self, hint: str) -> str:
         """Return a new name for a local variable, ``%`` included."""
@@ -43,8 +50,29 @@ class PrintedNames:
             if candidate not in self._taken:
                 return candidate
 
-    def dim(self, symbol: Any) -> str:
-        """Return the name of a symbolic dimension; the same wherever it stands in a function."""
+    @contextmanager
+    def type_params(self, variables: Iterable[TypeVar]) -> Iterator[list[str]]:
+        """Give names to the type parameters of a function; they are taken until it ends."""
+        outer = len(self._types_around)
+        for variable in variables:
+            self._types_around.append(self._type_variable(variable))
+        yield self._types_around[outer:]
+        del self._types_around[outer:]
+
+    def symbol(self, symbol: Any) -> str:
+        """Return the name of a type variable or a symbolic dimension; the same wherever it stands in a function."""
+        return self._type_variable(symbol) if isinstance(symbol, TypeVar) else self._dim(symbol)
+
+    def _type_variable(self, variable: TypeVar) -> str:
+        found = self._types.get(variable)
+        if found is None:
+            name = _ILLEGAL.sub("_", variable.name_hint)
+            if not name[:1].isalpha() or name in KEYWORDS or name == "Tensor" or as_dtype(name) is not None:
+                name = f"T{name}"
+            found = self._types[variable] = _unlike(name, self._types_around, "")
+        return found
+
+    def _dim(self, symbol: Any) -> str:
         found = self._dims.get(symbol)
         if found is None:
             found = self._dims[symbol] = self._new_dim(symbol.name)
@@ -54,9 +82,13 @@ class PrintedNames:
         name = _ILLEGAL_DIM.sub("_", hint)
         if not name[:1].isalpha() or name in KEYWORDS:
             name = f"n{name}"
-        taken = set(self._dims.values())
-        count, candidate = 0, name
-        while candidate in taken:
-            count += 1
-            candidate = f"{name}_{count}"
-        return candidate
+        return _unlike(name, set(self._dims.values()), "_")
+
+
+def _unlike(name: str, taken: Container[str], before_number: str) -> str:
+    """Return a name with a number after it if it is taken."""
+    count, candidate = 0, name
+    while candidate in taken:
+        count += 1
+        candidate = f"{name}{before_number}{count}"
+    return candidate

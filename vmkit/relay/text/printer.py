@@ -67,7 +67,7 @@ def node_text(node: Any) -> str:
 class _Printer(BindingPrinter):
     def __init__(self, show_spans: bool, show_meta_data: bool) -> None:
         super().__init__(show_spans)
-        self.attributes = AttributePrinter(self.meta, self.names.dim, show_meta_data)
+        self.attributes = AttributePrinter(self.meta, self.names.symbol, show_meta_data)
         self.visitors = {
             Call: self.call,
             Constant: self.constant,
@@ -107,13 +107,14 @@ class _Printer(BindingPrinter):
     def type_definition(self, data: TypeData) -> str:
         """Return a definition; as Relay did, also for an external type, which is one without constructors."""
         self.names.start_function()
-        params = f"[{', '.join(p.name_hint for p in data.type_vars)}]" if len(data.type_vars) else ""
-        constructors = []
-        for constructor in data.constructors:
-            fields = ", ".join(self.type(ty) for ty in constructor.inputs)
-            constructors.append(f"{constructor.name_hint}({fields})," if fields else f"{constructor.name_hint},")
-        lines = "\n".join(constructors)
+        with self.names.type_params(data.type_vars) as names:
+            params = f"[{', '.join(names)}]" if names else ""
+            lines = "\n".join(self.constructor(c) for c in data.constructors)
         return f"type {data.header.name_hint}{params} {indented('{', lines, '}')}\n"
+
+    def constructor(self, constructor: Constructor) -> str:
+        fields = ", ".join(self.type(ty) for ty in constructor.inputs)
+        return f"{constructor.name_hint}({fields})," if fields else f"{constructor.name_hint},"
 
     # -- one kind of node each
 
@@ -165,7 +166,10 @@ class _Printer(BindingPrinter):
         return "\n".join([*lines, last])
 
     def function(self, prefix: str, function: Function) -> str:
-        type_params = f"[{', '.join(p.name_hint for p in function.type_params)}]" if function.type_params else ""
+        with self.names.type_params(function.type_params) as names:
+            return self.function_below(f"{prefix}[{', '.join(names)}]" if names else prefix, function)
+
+    def function_below(self, prefix: str, function: Function) -> str:
         params = [self.binder(p) for p in function.params] + self.attributes.function(function.attrs)
         result = f"-> {self.type(function.ret_type)} " if function.ret_type is not None else ""
-        return f"{prefix}{type_params}({', '.join(params)}) {result}{self.body(function.body)}"
+        return f"{prefix}({', '.join(params)}) {result}{self.body(function.body)}"
