@@ -103,9 +103,9 @@ def regular(
             of_class = scores[b, :, c + scores.shape[2] - classes]
             left: list[int] = []
             for j in best_first(of_class):
-                if of_class[j] >= np.float32(least) and len(left) < per_class:
-                    if all(upright_overlap(corners[b, j], corners[b, k]) <= np.float32(iou) for k in left):
-                        left.append(j)
+                takes_part = of_class[j] >= np.float32(least) and len(left) < per_class
+                if takes_part and all(upright_overlap(corners[b, j], corners[b, k]) <= np.float32(iou) for k in left):
+                    left.append(j)
             rows += [(of_class[j], c, j) for j in left]
         rows = sorted(rows, key=lambda row: -row[0])[:most]
         counts[b] = len(rows)

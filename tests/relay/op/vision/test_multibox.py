@@ -97,7 +97,11 @@ def test_predictions_move_the_prior_boxes(dim: Any) -> None:
 def test_predictions_that_do_not_fit_the_prior_boxes_are_refused() -> None:
     s, m, a = var("s", shape=(2, 3, Any_())), var("m", shape=(2, Any_())), var("a", shape=(Any_(), Any_(), 4))
     run = compiled([s, m, a], vision.multibox_transform_loc(s, m, a).astuple())
-    scores, moves, anchors = np.zeros((2, 3, 5), "float32"), np.zeros((2, 20), "float32"), np.zeros((1, 5, 4), "float32")
+    scores, moves, anchors = (
+        np.zeros((2, 3, 5), "float32"),
+        np.zeros((2, 20), "float32"),
+        np.zeros((1, 5, 4), "float32"),
+    )
     with pytest.raises(VMError, match="loc_pred holds 19 numbers, the boxes need 20"):
         run(scores, moves[:, 1:].copy(), anchors)
     with pytest.raises(VMError, match="4 prior boxes and scores for 5"):

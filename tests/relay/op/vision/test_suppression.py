@@ -138,7 +138,7 @@ def test_suppression_takes_no_boxes_no_images_and_scores_that_are_no_numbers() -
         places = np.broadcast_to(np.arange(count), (batch, count))
         (_, rows), (plain, _) = suppressed(data, total, 4, 0.3), suppressed(data, total, -1, 0.5)
         assert_same(run(data, total, places), (picked_indices(rows, places), plain))
-    with pytest.raises(VMError, match="vision.non_max_suppression: 3 valid counts for a batch of 2"):
+    with pytest.raises(VMError, match=r"vision.non_max_suppression: 3 valid counts for a batch of 2"):
         run(detections(2, 5), np.zeros(3, "int64"), np.zeros((2, 5), "int64"))
     with pytest.raises(VMError, match="indices must have an element for each of 5 boxes, not 4"):
         run(detections(2, 5), np.zeros(2, "int64"), np.zeros((2, 4), "int64"))

@@ -99,12 +99,15 @@ class ROIAlign:
         shape = _pooled_shape(context, attrs, data, rois)
         (channels,) = ordered(shape, attrs.layout, "C")
         dtype = str(data.ty.dtype)
-        results = [(shape, dtype), ([channels], wide_type(dtype))]
+        # The sums of a bin, and the numbers of the points of each axis: kept in memory, because the compiler takes
+        # seconds over expressions that hold one another.
+        wide = wide_type(dtype)
+        results = [(shape, dtype), ([channels], wide), ([2, 3], wide), ([2, 2], "int64")]
         return loops(context, results, lambda *a: _align(attrs, *a), data, rois)[0]
 
 
 def _align(attrs: ROIAlignAttrs, outputs: list[Any], data: Any, rois: Any) -> None:
-    pooled, sums = outputs
+    pooled, sums, reals, wholes = outputs
     wide, dtype = str(sums.dtype), str(data.dtype)
     batch, channels, *sizes = ordered(data.shape, attrs.layout, "NCHW")
     count, _, *bins = ordered(pooled.shape, attrs.layout, "NCHW")
@@ -112,7 +115,8 @@ def _align(attrs: ROIAlignAttrs, outputs: list[Any], data: Any, rois: Any) -> No
     zero = tirx.const(0, wide)
     with grid([count, *bins]) as (r, *at):
         image = T.bind(inside(_near(rois[r, 0].astype(wide)).astype("int64"), batch))
-        axes = [_SampledAxis(attrs, rois, r, k, sizes[k], bins[k], at[k], wide) for k in range(2)]
+        scratch = (reals, wholes)
+        axes = [_SampledAxis(attrs, rois, r, k, sizes[k], bins[k], at[k], scratch) for k in range(2)]
         # Points outside of the map are not visited: there may be any number of them, and they are 0.
         start = zero if takes_mean else tirx.Select(tirx.all(*[a.is_whole for a in axes]), tirx.min_value(wide), zero)
         points = T.bind(axes[0].points * axes[1].points)
@@ -148,8 +152,10 @@ class _SampledAxis:
     """
 
     def __init__(
-        self, attrs: ROIAlignAttrs, rois: Any, r: Any, axis: int, size: Any, bins: Any, at: Any, wide: str
+        self, attrs: ROIAlignAttrs, rois: Any, r: Any, axis: int, size: Any, bins: Any, at: Any, scratch: Any
     ) -> None:
+        reals, wholes = scratch
+        wide = str(reals.dtype)
         one, zero, half = (tirx.const(v, wide) for v in (1, 0, 0.5))
         scale = tirx.const(attrs.spatial_scale, wide)
         # A region holds x before y.
@@ -158,16 +164,18 @@ class _SampledAxis:
         step = T.bind(extent / bins.astype(wide))
         points = tirx.const(attrs.sample_ratio, wide) if attrs.sample_ratio > 0 else _near(tirx.ceil(step))
         self._size, self._wide, self._half = size, wide, half
-        self.points = T.bind(tirx.max(points, one))
-        self._begin = T.bind(begin + at.astype(wide) * step)
-        self._step = step
+        for k, value in enumerate((tirx.max(points, one), begin + at.astype(wide) * step, step)):
+            T.buffer_store(reals, value, [axis, k])
+        self.points, self._begin, self._step = (reals[axis, k] for k in range(3))
         # The first and the last point that may lie on the map; one more on each side makes up for rounding.
-        gap = step / self.points
+        gap = T.bind(self._step / self.points)
         first = _near(tirx.floor((-one - self._begin) / gap - half)) - one
         last = _near(tirx.ceil((size.astype(wide) - self._begin) / gap - half)) + one
-        self._first = T.bind(tirx.min(tirx.max(first, zero), self.points).astype("int64"))
+        T.buffer_store(wholes, tirx.min(tirx.max(first, zero), self.points).astype("int64"), [axis, 0])
+        self._first = wholes[axis, 0]
         stop = T.bind(tirx.max(tirx.min(last + one, self.points), zero).astype("int64"))
-        self.visited = T.bind(tirx.max(stop - self._first, const(0)))
+        T.buffer_store(wholes, tirx.max(stop - self._first, const(0)), [axis, 1])
+        self.visited = wholes[axis, 1]
         self.is_whole = T.bind(self.visited.astype(wide) == self.points)
 
     def place(self, step: Any) -> tuple[Any, list[tuple[Any, Any]]]:

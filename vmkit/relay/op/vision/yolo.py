@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from tvm import relax, te, tirx
+from tvm import relax
 
 from ....errors import TypeCheckError
 from ...ir import dims
@@ -25,7 +26,7 @@ class YoloReorgAttrs(Attrs):
     stride: Int = 1
 
 
-@operator("vision.yolo_reorg", "data", attrs=YoloReorgAttrs, level=5, pattern=OpPattern.INJECTIVE)
+@operator("vision.yolo_reorg", "data", attrs=YoloReorgAttrs, level=5, pattern=OpPattern.OPAQUE)
 class YoloReorg:
     """The pixels of an image (batch, channels, height, width) in another order, as Darknet's reorg layer gives them.
 
@@ -56,20 +57,34 @@ class YoloReorg:
                 message = f"vision.yolo_reorg: the {name} of data must be a multiple of {by}, for a stride of {stride}"
                 context.require(size % by == 0, message)
 
-        def element(index: Any, data: te.Tensor) -> Any:
-            _, channels, height, width = data.shape
-            b, c, y, x = index
-            # Where the element lies in the memory of its image, and what the reordering puts there.
-            offset = (c * tirx.floordiv(height, stride) + y) * tirx.floordiv(width, stride) + x
-            k, row, column = _split(offset, [channels, height, width])
-            groups = tirx.floordiv(channels, stride**2)
-            part = tirx.floordiv(k, groups)
-            wide_row = row * stride + tirx.floordiv(part, stride)
-            wide_column = column * stride + tirx.floormod(part, stride)
-            source = (tirx.floormod(k, groups) * height * stride + wide_row) * width * stride + wide_column
-            return data(b, *_split(source, [channels, height, width]))
+        if dims.product(shape) == 0:
+            # There is no view of nothing.
+            return context.emit(relax.op.zeros(relax.ShapeExpr(_exprs(_result(shape, stride))), data.ty.dtype))
+        batch, channels, height, width = shape
+        groups = dims.floordiv(channels, stride**2)
+        wide = _viewed(context, data, [batch, groups, height, stride, width, stride])
+        blocks = indexed(
+            context,
+            [batch, stride, stride, groups, height, width],
+            lambda i, wide: wide(i[0], i[3], i[4], i[1], i[5], i[2]),
+            wide,
+        )
+        return _viewed(context, blocks, _result(shape, stride))
 
-        return indexed(context, _result(shape, stride), element, data)
+
+def _exprs(shape: Sequence[Dim]) -> list[Any]:
+    return [dims.as_expr(d) for d in shape]
+
+
+def _viewed(context: Any, value: relax.Expr, shape: Sequence[Dim]) -> relax.Expr:
+    """Return the same memory as a tensor of another shape.
+
+    As Relax's reshape this would become a kernel that divides by unknown sizes in every index, which the compiler
+    takes seconds or minutes over.
+    """
+    target = relax.ShapeExpr(_exprs(shape))
+    made = relax.TensorType(target, value.ty.dtype)
+    return context.emit(relax.call_pure_packed("vm.builtin.reshape", value, target, ty_args=made))
 
 
 _NAMES = ("channels", "height", "width")
@@ -78,10 +93,3 @@ _NAMES = ("channels", "height", "width")
 def _result(shape: Any, stride: int) -> list[Dim]:
     batch, channels, height, width = shape
     return [batch, dims.mul(channels, stride**2), dims.floordiv(height, stride), dims.floordiv(width, stride)]
-
-
-def _split(offset: Any, sizes: list[Any]) -> list[Any]:
-    """Return the indices of an element by its place in row-major order."""
-    _, height, width = sizes
-    row = tirx.floordiv(offset, width)
-    return [tirx.floordiv(row, height), tirx.floormod(row, height), tirx.floormod(offset, width)]
