@@ -123,7 +123,7 @@ class _Inference:
         for step in self.pending:
             if not self.is_poisoned(step.inputs):
                 missing = step.missing(self.solver)
-                self.errors.append(f"in {step.where}: {missing} cannot be inferred; annotate the variable")
+                self.errors.append(f"in {step.where}{_location(step.expr)}: {missing} cannot be inferred; annotate the variable")
         if self.errors:
             raise TypeCheckError("\n".join(self.errors))
         self.write_back()
