@@ -195,6 +195,17 @@ def _differ(a: Any, b: Any) -> Any:
     return tirx.NE(a, b)
 
 
+def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a comparison that takes bool as integers, for LLVM knows no order of bool."""
+
+    def combine(a: Any, b: Any) -> Any:
+        if str(a.ty.dtype) != "bool":
+            return compare(a, b)
+        return compare(a.astype("int8"), b.astype("int8")).astype("bool")
+
+    return combine
+
+
 _binary("add", lambda a, b: a + b, "Sum.")
 _binary("subtract", lambda a, b: a - b, "Difference.")
 _binary("multiply", lambda a, b: a * b, "Product.")
@@ -205,8 +216,8 @@ _binary("mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("trunc_divide", _trunc_divide, "Quotient rounded towards zero.")
 _binary("trunc_mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("power", tirx.power, "Power.")
-_binary("maximum", lambda a, b: tirx.max(a, b), "Larger of the two.", level=4)
-_binary("minimum", lambda a, b: tirx.min(a, b), "Smaller of the two.", level=4)
+_binary("maximum", _ordered(lambda a, b: tirx.max(a, b)), "Larger of the two.", level=4)
+_binary("minimum", _ordered(lambda a, b: tirx.min(a, b)), "Smaller of the two.", level=4)
 _binary("left_shift", lambda a, b: a << b, "Bits shifted left.", level=4, relation=_only("int", "uint"))
 _binary("right_shift", lambda a, b: a >> b, "Bits shifted right.", level=4, relation=_only("int", "uint"))
 _binary("bitwise_and", lambda a, b: a & b, "Bitwise and.", level=4, relation=_only("int", "uint", "bool"))
@@ -217,11 +228,17 @@ _binary("logical_or", lambda a, b: tirx.any(a, b), "Logical or.", level=4, relat
 _binary("logical_xor", _differ, "Logical exclusive or.", level=4, relation=_only("bool"))
 _binary("equal", _agree, "Whether the elements are equal.", level=4, relation=_comparison_relation)
 _binary("not_equal", _differ, "Whether the elements differ.", level=4, relation=_comparison_relation)
-_binary("less", lambda a, b: a < b, "Whether lhs is less.", level=4, relation=_comparison_relation)
-_binary("less_equal", lambda a, b: a <= b, "Whether lhs is less or equal.", level=4, relation=_comparison_relation)
-_binary("greater", lambda a, b: a > b, "Whether lhs is greater.", level=4, relation=_comparison_relation)
+_binary("less", _ordered(lambda a, b: a < b), "Whether lhs is less.", level=4, relation=_comparison_relation)
 _binary(
-    "greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation
+    "less_equal", _ordered(lambda a, b: a <= b), "Whether lhs is less or equal.", level=4, relation=_comparison_relation
+)
+_binary("greater", _ordered(lambda a, b: a > b), "Whether lhs is greater.", level=4, relation=_comparison_relation)
+_binary(
+    "greater_equal",
+    _ordered(lambda a, b: a >= b),
+    "Whether lhs is greater or equal.",
+    level=4,
+    relation=_comparison_relation,
 )
 
 
