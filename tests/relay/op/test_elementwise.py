@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.relay.programs import assert_same, assert_table, compiled
 from vmkit import relay
@@ -29,3 +30,30 @@ def test_bool_is_ordered_with_false_first(dim: Any) -> None:
     names = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
     table = {n: (relay.op.build(n, x, y), getattr(np, n)) for n in names}
     assert_table([x, y], table, (np.array([[False], [True]]), np.array([False, True])))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
+def test_integers_are_divided_by_anything_without_harm(dim: Any, dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    x, y = var("x", shape=(dim(5), 1), dtype=dtype), var("y", shape=(dim(4),), dtype=dtype)
+    a = np.array([limits.min, limits.max, 7, 0, limits.max // 3], dtype)[:, None]
+    b = np.array([0, limits.max if dtype == "uint8" else -1, 3, limits.min], dtype)
+
+    def quotient(rounded: Any) -> Any:
+        def divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+            exact = [[rounded(int(p), int(q)) if q else 0 for q in y] for p in x[:, 0]]
+            return (np.array(exact, object) & (limits.max - limits.min)).astype("uint64").astype(dtype)
+
+        return divide
+
+    def truncated(p: int, q: int) -> int:
+        return abs(p) // abs(q) * (-1 if (p < 0) != (q < 0) else 1)
+
+    table = {
+        "divide": (relay.divide(x, y), quotient(truncated)),
+        "trunc_divide": (relay.trunc_divide(x, y), quotient(truncated)),
+        "floor_divide": (relay.floor_divide(x, y), quotient(lambda p, q: p // q)),
+        "floor_mod": (relay.floor_mod(x, y), quotient(lambda p, q: p % q)),
+        "mod": (relay.mod(x, y), quotient(lambda p, q: p - truncated(p, q) * q)),
+    }
+    assert_table([x, y], table, (a, b))

@@ -154,29 +154,52 @@ def _binary(
     operator(name, "lhs", "rhs", level=level, pattern=OpPattern.BROADCAST)(type(name, (), body))
 
 
-def _divide(a: Any, b: Any) -> Any:
-    return a / b if _is_floating(a) else tirx.div(a, b)
-
-
 def _is_floating(value: Any) -> bool:
     return str(value.ty.dtype).startswith(("float", "bfloat"))
 
 
+def _guarded(divide: Callable[[Any, Any], Any], *, is_remainder: bool) -> Callable[[Any, Any], Any]:
+    """Return a division of integers that ends no process: by 0 it gives 0, as numpy's does.
+
+    By -1 it is computed without dividing, for the quotient of the smallest integer does not exist either.
+    """
+
+    def combine(a: Any, b: Any) -> Any:
+        dtype = str(b.ty.dtype)
+        zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
+        if dtype.startswith("uint"):
+            return tirx.Select(tirx.EQ(b, zero), zero, divide(a, tirx.Select(tirx.EQ(b, zero), one, b)))
+        minus_one = tirx.EQ(b, tirx.const(-1, dtype))
+        whole = divide(a, tirx.Select(tirx.any(tirx.EQ(b, zero), minus_one), one, b))
+        negated = zero if is_remainder else zero - a
+        return tirx.Select(tirx.EQ(b, zero), zero, tirx.Select(minus_one, negated, whole))
+
+    return combine
+
+
+_div, _floordiv, _truncdiv = (_guarded(f, is_remainder=False) for f in (tirx.div, tirx.floordiv, tirx.truncdiv))
+_floormod, _truncmod = (_guarded(f, is_remainder=True) for f in (tirx.floormod, tirx.truncmod))
+
+
+def _divide(a: Any, b: Any) -> Any:
+    return a / b if _is_floating(a) else _div(a, b)
+
+
 def _trunc_divide(a: Any, b: Any) -> Any:
-    return tirx.trunc(a / b) if _is_floating(a) else tirx.truncdiv(a, b)
+    return tirx.trunc(a / b) if _is_floating(a) else _truncdiv(a, b)
 
 
 def _floor_divide(a: Any, b: Any) -> Any:
-    return tirx.floor(a / b) if _is_floating(a) else tirx.floordiv(a, b)
+    return tirx.floor(a / b) if _is_floating(a) else _floordiv(a, b)
 
 
 def _floor_mod(a: Any, b: Any) -> Any:
-    return a - tirx.floor(a / b) * b if _is_floating(a) else tirx.floormod(a, b)
+    return a - tirx.floor(a / b) * b if _is_floating(a) else _floormod(a, b)
 
 
 def _mod(a: Any, b: Any) -> Any:
     if not _is_floating(a):
-        return tirx.truncmod(a, b)
+        return _truncmod(a, b)
     dtype = str(a.ty.dtype)
     wide = "float64" if dtype == "float64" else "float32"
     # TVM's own fmod is known to no code generator for CPUs.
