@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["REPEATED_INPUTS", "AttrsKind", "is_reference", "write_attrs"]
 
 _PREFIX = "relay.attrs."
-_OBJECT_KINDS = frozenset(["ConstantValue", "Dim", "Dims", "Ints", "Nested"])
+_PLAIN_KINDS = frozenset(["Bool", "DType", "Float", "Int", "Str"])
 _OBJECT_NUMBERS: dict[str, tuple[str, ...]] = {
     "DFTAttrs": ("inverse",),
     "GatherAttrs": ("axis",),
@@ -83,7 +83,7 @@ def is_reference(cls: type[Attrs], name: str) -> bool:
 
 def _is_object_number(type_key: str, field: AttrField) -> bool:
     listed = _OBJECT_NUMBERS.get(type_key.removeprefix(_PREFIX), ())
-    if field.kind in _OBJECT_KINDS or field.name in listed:
+    if field.kind not in _PLAIN_KINDS or field.name in listed:
         return True
     return field.optional and field.kind not in ("Str", "DType")
 
@@ -176,7 +176,7 @@ def write_attrs(attrs: Attrs, index: Callable[[Any], int], inputs: Sequence[Any]
         value = getattr(attrs, field.name)
         if value is None:
             value = repeated.get(field.name)
-        if field.kind in _OBJECT_KINDS and hasattr(value, "__len__"):
+        if field.kind not in _PLAIN_KINDS and hasattr(value, "__len__"):
             value = _as_lists(value, field.name in _FLOAT_LISTS)
         if is_reference(type(attrs), field.name):
             fields[field.name] = str(index(value))
