@@ -286,9 +286,10 @@ def _relay_module(mod: Any) -> tvm.IRModule:
 
 def _optimize_relay(mod: tvm.IRModule, params: Mapping[str, Any], options: CompilerOptions) -> tvm.IRModule:
     mod = bind_params(mod, params)
-    # Lowering takes typed modules and calls of global functions, so the first two are no optimisations.
-    passes = [transform.InferType(), transform.LambdaLift()]
-    optional = [transform.SimplifyInference(), transform.FoldConstant()]
+    # Lowering takes typed modules, calls of global functions and operators that have kernels, so the first ones are
+    # no optimisations.
+    passes = [transform.InferType(), transform.LambdaLift(), transform.QnnCanonicalize()]
+    optional = [transform.SimplifyInference(), transform.FoldConstant(fold_qnn=True)]
     passes += [each for each in optional if options.runs(each.info.name, each.info.opt_level)]
     for each in passes:
         mod = each(mod)
@@ -304,7 +305,7 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
         signatures = relax_signatures(mod)
     else:
         mod = _optimize_relay(mod, params, options)
-        lowered = lower_module(mod)
+        lowered = lower_module(mod, plan.primary)
         signatures = {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
     code = generate_bytecode(optimize_relax(lowered.module, plan.primary, options), plan.primary)
     return _Program(code, plan, signatures, {"checks": lowered.messages})

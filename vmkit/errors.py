@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 
-class VMKitError(Exception):
-    """Base of every error that vmkit raises on purpose."""
+class VMKitError(RuntimeError):
+    """Base of every error that vmkit raises on purpose; as TVM's own errors are, a RuntimeError."""
 
 
 class InputError(VMKitError, ValueError):

@@ -123,11 +123,18 @@ def _with_main(mod: tvm.IRModule, function: Function) -> tvm.IRModule:
     return changed
 
 
-_KINDS = {"vm": VMExecutor, "debug": DebugExecutor}
+_KINDS: dict[str, type[VMExecutor]] = {"vm": VMExecutor, "debug": DebugExecutor}
 _GONE = {
     "graph": "the graph executor is gone from TVM; use kind='vm', which runs static models as well",
     "aot": "ahead-of-time C code is not an executor here; use kind='vm'",
 }
+
+
+def allow_static_executors() -> None:
+    """Let the kinds ``"graph"`` and ``"aot"``, which are gone, mean the virtual machine."""
+    for kind in list(_GONE):
+        del _GONE[kind]
+        _KINDS[kind] = VMExecutor
 
 
 def create_executor(

@@ -17,7 +17,7 @@ from tvm.ir.instrument import PassInstrument, PassTimingInstrument
 from vmkit.errors import OptionError, suggest
 from vmkit.passes import RELAY_ONLY, known_passes, todays_name
 
-__all__ = ["CompilerOptions", "PassContext", "check_context", "current_options"]
+__all__ = ["CompilerOptions", "PassContext", "check_context", "checked_options", "current_options"]
 
 _OPT_LEVELS = range(5)
 
@@ -53,6 +53,10 @@ _GONE_FAMILIES = {
     "te.": "it is gone from TVM",
     "tir.usmp.": "the unified static memory planner is gone from TVM",
 }
+
+
+# TVM's own constructor: vmkit.compat puts another in its place, which comes back here.
+_own_init = tvm.transform.PassContext.__init__
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,17 @@ def PassContext(
     ...     dict(current_options().config)
     {'tirx.disable_vectorize': True}
     """
+    return tvm.transform.PassContext(*checked_options(opt_level, required_pass, disabled_pass, instruments, config))
+
+
+def checked_options(
+    opt_level: int = 2,
+    required_pass: Iterable[str] | None = None,
+    disabled_pass: Iterable[str] | None = None,
+    instruments: Sequence[Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> tuple[int, list[str], list[str], list[Any], dict[str, Any]]:
+    """Return the arguments of :func:`PassContext` with old names translated, for TVM's own class."""
     problems: list[str] = []
     if not isinstance(opt_level, int) or isinstance(opt_level, bool) or opt_level not in _OPT_LEVELS:
         problems.append(f"opt_level: expected an int from 0 to 4, got {opt_level!r}")
@@ -120,7 +135,7 @@ def PassContext(
             problems.append(f"instruments[{index}]: expected a tvm.ir.instrument.PassInstrument, got {got}")
     options = _translated_config(config or {}, problems)
     _raise_if(problems)
-    return tvm.transform.PassContext(opt_level, required, disabled, list(instruments or ()), options)
+    return opt_level, required, disabled, list(instruments or ()), options
 
 
 def check_context(context: tvm.transform.PassContext) -> None:
@@ -206,7 +221,7 @@ def _unknown_config(name: str, known: Iterable[str]) -> list[str]:
 
 def _value_complaints(name: str, value: Any) -> list[str]:
     try:
-        tvm.transform.PassContext(config={name: value})
+        _own_init(tvm.transform.PassContext.__new__(tvm.transform.PassContext), config={name: value})
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
         expected = str(tvm.transform.PassContext.list_configs()[name]["type"])
         detail = str(error).splitlines()[0] if isinstance(value, Mapping) else f"expected {expected}"

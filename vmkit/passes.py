@@ -57,7 +57,6 @@ RELAY_ONLY = frozenset(
         "AutoSchedulerLayoutRewrite",
         "BackwardFoldScaleAxis",
         "CanonicalizeCast",
-        "CanonicalizeOps",
         "CapturePostDfsIndexInSpans",
         "CombineParallelBatchMatmul",
         "CombineParallelConv2d",

@@ -7,6 +7,7 @@ space, not memory.
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import sys
 import threading
@@ -35,16 +36,18 @@ def on_deep_stack(function: Callable[..., T], *args: Any, stack_bytes: int = COM
     """Return ``function(*args, **kwargs)``, run on a thread whose stack holds `stack_bytes` bytes.
 
     An exception is raised again in the calling thread. A call from a thread that this function made already runs in
-    place. Thread-local state of the caller, such as a ``PassContext`` entered there, is not seen by `function`.
+    place. `function` sees the caller's context variables, but not its thread-local state, such as a ``PassContext``
+    entered there.
     """
     if getattr(_local, "deep", False):
         return function(*args, **kwargs)
     outcome: list[Any] = []
+    context = contextvars.copy_context()
 
     def run() -> None:
         _local.deep = True
         try:
-            outcome.append((True, function(*args, **kwargs)))
+            outcome.append((True, context.run(function, *args, **kwargs)))
         except BaseException as error:  # handed to the caller's thread
             outcome.append((False, error))
 

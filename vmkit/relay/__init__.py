@@ -7,7 +7,23 @@ import importlib
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from . import image, nn, op, transform
+from . import (
+    analysis,
+    build_module,
+    expr_functor,
+    image,
+    loops,
+    nn,
+    op,
+    qnn,
+    random,
+    scope_builder,
+    transform,
+    type_functor,
+    vision,
+)
+from .bind import bind
+from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .ir import (
     Any,
     Call,
@@ -43,6 +59,7 @@ from .ir import (
     TypeData,
     TypeVar,
     Var,
+    VirtualDevice,
     const,
     define_type,
     find_constructor,
@@ -53,10 +70,14 @@ from .ir import (
     var,
 )
 from .json import load_json, save_json
+from .op import annotation
 from .op.reduce import logsumexp, mean_std, mean_variance, std
 from .op.registry import namespace
 from .param_dict import load_param_dict, save_param_dict
+from .pattern_functor import PatternFunctor, PatternMutator, PatternVisitor
+from .scope_builder import ScopeBuilder
 from .text import astext, fromtext, parse, parse_expr
+from .type_functor import TypeFunctor, TypeMutator, TypeVisitor
 
 __all__ = [
     "Any",
@@ -65,6 +86,9 @@ __all__ = [
     "Constant",
     "Constructor",
     "Expr",
+    "ExprFunctor",
+    "ExprMutator",
+    "ExprVisitor",
     "FuncType",
     "Function",
     "GlobalTypeVar",
@@ -76,13 +100,17 @@ __all__ = [
     "Match",
     "Pattern",
     "PatternConstructor",
+    "PatternFunctor",
+    "PatternMutator",
     "PatternTuple",
     "PatternVar",
+    "PatternVisitor",
     "PatternWildcard",
     "RefCreate",
     "RefRead",
     "RefType",
     "RefWrite",
+    "ScopeBuilder",
     "TensorType",
     "Tuple",
     "TupleGetItem",
@@ -91,44 +119,63 @@ __all__ = [
     "Type",
     "TypeCall",
     "TypeData",
+    "TypeFunctor",
+    "TypeMutator",
     "TypeVar",
+    "TypeVisitor",
     "Var",
+    "VirtualDevice",
+    "analysis",
+    "annotation",
     "astext",
+    "bind",
+    "build_module",
     "const",
     "create_executor",
     "define_type",
+    "expr_functor",
     "find_constructor",
     "find_type",
     "free_vars",
     "fromtext",
     "frontend",
     "image",
+    "import_from_std",
     "load_json",
     "load_param_dict",
     "logsumexp",
+    "loops",
     "mean_std",
     "mean_variance",
     "nn",
     "op",
     "parse",
     "parse_expr",
+    "prelude",
+    "qnn",
+    "random",
     "save_json",
     "save_param_dict",
     "scalar_type",
+    "scope_builder",
     "std",
+    "testing",
     "transform",
     "type_definitions",
+    "type_functor",
     "var",
+    "vision",
 ]
 
 if TYPE_CHECKING:
     from ..executor import create_executor
-    from . import frontend
+    from . import frontend, prelude, testing
+    from .library import import_from_std
 
 _operator, _operator_names = namespace("")
 # What stands above Relay, or costs an import of its own, is found when first used.
-_LATER = {"create_executor": "vmkit.executor"}
-_LATER_MODULES = ("frontend",)
+_LATER = {"create_executor": "vmkit.executor", "import_from_std": "vmkit.relay.library"}
+_LATER_MODULES = ("frontend", "prelude", "testing")
 
 
 def __getattr__(name: str) -> _AnyValue:

@@ -244,14 +244,12 @@ def test_boxed_numbers_of_0_18_are_numbers() -> None:
 
 def test_all_missing_operators_are_listed() -> None:
     d = Document()
-    root = d.array(call(d, "nn.bias_addd", []), call(d, "my.op", [], d.node("relay.attrs.MyAttrs", a=1)))
+    root = d.array(call(d, "another.op", []), call(d, "my.op", [], d.node("relay.attrs.MyAttrs", a=1)))
     with pytest.raises(UnsupportedOperatorError) as caught:
         read(d, root)
-    assert str(caught.value).splitlines() == [
-        "the document uses 2 operators that Relay does not have here",
-        "  my.op; did you mean 'dyn.topk'?",
-        "  nn.bias_addd; did you mean 'nn.bias_add'?",
-    ]
+    first, *listed = str(caught.value).splitlines()
+    assert first == "the document uses 2 operators that Relay does not have here"
+    assert [line.split(";")[0] for line in listed] == ["  another.op", "  my.op"]
 
 
 def test_indices_that_were_no_input_cannot_be_made_up() -> None:

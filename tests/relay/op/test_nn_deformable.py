@@ -45,6 +45,45 @@ def test_offsets_move_the_points_of_the_window(dim: Any) -> None:
             run(data[..., :4], moved, np.ones((1, 1, 1, 1), "float32"))
 
 
+def deformed(data: np.ndarray, offset: np.ndarray, weight: np.ndarray, groups: int, parts: int) -> np.ndarray:
+    """Return the deformable convolution of a padded image of (C, H, W) by its definition, with a 3 x 3 kernel."""
+    (channels, height, width), (outputs, inputs, *_) = data.shape, weight.shape
+
+    def pixel(c: int, y: float, x: float) -> float:
+        # A pixel past the end is 0; so is all before the first one.
+        if not (0 <= y < height and 0 <= x < width):
+            return 0.0
+        top, left = int(np.floor(y)), int(np.floor(x))
+        whole, a, b = np.pad(data[c], ((0, 1), (0, 1))), y - top, x - left
+        rows = [whole[r, left] * (1 - b) + whole[r, left + 1] * b for r in (top, top + 1)]
+        return rows[0] * (1 - a) + rows[1] * a
+
+    result = np.zeros((outputs, *offset.shape[1:]), "float32")
+    for o, y, x in np.ndindex(*result.shape):
+        for i, ky, kx in np.ndindex(inputs, 3, 3):
+            c = o // (outputs // groups) * inputs + i
+            at = (c // (channels // parts) * 9 + ky * 3 + kx) * 2
+            place = y - 1 + ky + offset[at, y, x], x - 1 + kx + offset[at + 1, y, x]
+            result[o, y, x] += weight[o, i, ky, kx] * pixel(c, *place)
+    return result
+
+
+def test_groups_of_channels_and_of_offsets_in_both_layouts(dim: Any) -> None:
+    data, offset, weight = numbers(1, 4, 5, 6), numbers(1, 72, 5, 6), numbers(6, 2, 3, 3)
+    expected = deformed(data[0], offset[0], weight, 2, 4)[None]
+    x, d, w = var("x", shape=(dim(1), 4, dim(5), dim(6))), var("d", shape=(dim(1), 72, 5, dim(6))), var("w")
+    y, e, v = var("y", shape=(1, dim(5), 6, 4)), var("e", shape=(1, 5, 6, dim(72))), var("v", shape=(3, 3, dim(2), 6))
+    options: dict[str, Any] = {"padding": 1, "groups": 2, "deformable_groups": 4, "channels": 6, "kernel_size": 3}
+    run = compiled(
+        [x, d, w, y, e, v],
+        nn.deformable_conv2d(x, d, w, **options),
+        nn.deformable_conv2d(y, e, v, data_layout="NHWC", kernel_layout="HWIO", **options),
+    )
+    last = [np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in (data, offset)]
+    actual = run(data, offset, weight, *last, np.ascontiguousarray(weight.transpose(2, 3, 1, 0)))
+    assert_same(actual, (expected, expected.transpose(0, 2, 3, 1)), rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("multiplies", [True, False])
 def test_correlation_compares_patches_at_displacements(dim: Any, multiplies: bool) -> None:
     x, y = (var(n, shape=(dim(2), dim(3), dim(6), dim(5))) for n in "xy")

@@ -80,3 +80,34 @@ def test_float16_is_summed_in_float32() -> None:
 def test_wrong_reductions_say_what_is_wrong(build: Any, message: str) -> None:
     x = var("x", shape=(2, 3))
     assert type_error([x], build(x)) == message
+
+
+@pytest.mark.parametrize(
+    ("dtype", "worst", "name"),
+    [
+        ("uint8", 0, "argmax"),
+        ("int8", -128, "argmax"),
+        ("float32", -np.inf, "argmax"),
+        ("int32", 2**31 - 1, "argmin"),
+        ("float16", np.inf, "argmin"),
+    ],
+)
+def test_worst_values_have_a_position_too(dtype: str, worst: float, name: str) -> None:
+    x = var("x", shape=(2, 3, relay.Any()), dtype=dtype)
+    build = relay.op.build
+    run = compiled([x], build(name, x, (1, 2)), build(name, x, -1, True, select_last_index=True))
+    first, last = run(np.full((2, 3, 4), worst, dtype))
+    assert (first.tolist(), last.tolist()) == ([0, 0], [[[3]] * 3] * 2)
+    assert run(np.zeros((2, 3, 0), dtype))[0].tolist() == [-1, -1]
+
+
+def test_extremes_of_bfloat16_are_exact() -> None:
+    x = var("x", shape=(5, 4), dtype="float32")
+    short = relay.cast(x, "bfloat16")
+    results = [relay.max(short, 1), relay.min(short, 0), relay.logsumexp(short, 1)]
+    positions = [relay.argmax(short, 1), relay.argmin(short)]
+    run = compiled([x], *[relay.cast(r, "float32") for r in results], *positions)
+    largest, smallest, total, *found = run(I.astype("float32"))
+    assert_same((largest, smallest), (I.max(1).astype("float32"), I.min(0).astype("float32")))
+    assert_same(tuple(found), (I.argmax(1).astype("int32"), I.argmin().astype("int32")))
+    np.testing.assert_allclose(total, np.log(np.exp(I.astype("float32")).sum(1)), rtol=2e-2)

@@ -60,6 +60,8 @@ def test_long_line_is_cut_around_the_place() -> None:
         (HEADER + "type A[T] { X(A) }", "2:15: type A takes 1 type argument, got 0"),
         (HEADER + "type A[T] { X(A[T, A[T]]) }", "2:15: type A takes 1 type argument, got 2"),
         (HEADER + "extern type A { X }", "2:17: external type A must not have constructors"),
+        (HEADER + "type int32 { X }", "2:6: int32 is a type already; give this one another name"),
+        (HEADER + "type Tensor { X }", "2:6: Tensor is a type already; give this one another name"),
         (HEADER + "extern def", "2:8: expected 'type', found 'def'"),
         (HEADER + "type { X }", "2:6: expected the name of a type, found '{'"),
         (HEADER + "type A { %x }", "2:10: expected the name of a constructor, found local variable '%x'"),
@@ -142,7 +144,7 @@ def test_names_that_are_not_bound_are_all_told() -> None:
     [
         ("{", "the metadata section is not valid JSON: Expecting property name"),
         ("[]", "the metadata section is malformed: a document of TVM's JSON is an object with a list of 'nodes'"),
-        ('{"nodes": [], "root": 1}', "the metadata section is malformed: the root is not a map of lists"),
+        ('{"nodes": [], "root": 1}', "the metadata section is malformed: the root refers to '1'"),
     ],
 )
 def test_metadata_that_cannot_be_read(section: str, reason: str) -> None:
@@ -159,3 +161,35 @@ def test_type_error_tells_the_place() -> None:
 def test_text_of_a_wrong_type_is_refused() -> None:
     with pytest.raises(TypeError, match="a text to parse is a str, not bytes"):
         relay.parse(b"")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("strided_slice(%x, begin=[0], end=[?], strides=[1])", "a position in begin or end is '?'; give a number"),
+        ("split(%x, indices_or_sections=?)", "indices_or_sections is ?; it is a number of sections or a list"),
+        ("split(%x, indices_or_sections=[1, ?])", "it is a number of sections or a list of positions"),
+        ("expand_dims(%x, axis=0, num_newaxis=4294967296)", "the result would have 4294967297 dimensions"),
+        ("dyn.expand_dims(%x, 0, num_newaxis=4294967296)", "the result would have 4294967297 dimensions"),
+        ("dyn.reshape(%x, %long, newshape=[])", "the result would have 4294967296 dimensions; a tensor has at most 64"),
+        ("dyn.tile(%x, %long, reps=[])", "the result would have 4294967296 dimensions; a tensor has at most 64"),
+        ("dyn.ones(%long, shape=[])", "the result would have 4294967296 dimensions; a tensor has at most 64"),
+        (
+            "dyn.broadcast_to(%x, %long, shape=[])",
+            "the result would have 4294967296 dimensions; a tensor has at most 64",
+        ),
+    ],
+)
+def test_attribute_beyond_reason_is_a_type_error(expression: str, reason: str) -> None:
+    with pytest.raises(TypeCheckError) as caught:
+        relay.parse(
+            f"{HEADER}def @main(%x: Tensor[(4), float32], %long: Tensor[(4294967296), int64]) {{\n  {expression}\n}}"
+        )
+    assert reason in str(caught.value)
+    assert "from_string:3:3" in str(caught.value)
+
+
+def test_expression_of_the_metadata_is_no_dimension() -> None:
+    text = f"{HEADER}def @main(%x: Tensor[(meta[relay.Constant][0]), int8]) {{ %x }}"
+    with pytest.raises(ParseError, match=r"from_string:2:23: expected a dimension, found an expression \(Constant\)"):
+        relay.parse(text, init_meta_table={"relay.Constant": [relay.const(1)]})

@@ -144,6 +144,18 @@ def test_only_attributes_that_differ_from_the_default_are_printed() -> None:
     assert str(relay.cast(x, "int32")).endswith('\ncast(%x, dtype="int32")')
 
 
+def test_attributes_for_which_relay_had_no_default_are_always_printed() -> None:
+    x, i = var("x", shape=(2, 3)), var("i", shape=(2, 3), dtype="int32")
+    for call, text in (
+        (relay.gather(x, 0, i), "gather(%x, %i, axis=0)"),
+        (relay.reverse(x, 0), "reverse(%x, axis=0)"),
+        (relay.debug(x), "debug(%x, debug_func=None)"),
+        (relay.nn.contrib_dense_pack(x, i), "nn.contrib_dense_pack(%x, %i, units=None)"),
+        (relay.nn.l2_normalize(x, 1e-6), "nn.l2_normalize(%x, eps=1e-06f, axis=None)"),
+    ):
+        assert str(Function([x, i], call)).splitlines()[1].strip() == text
+
+
 def test_string_that_has_no_notation_stands_in_the_metadata() -> None:
     function = Function([], const(1), attrs={"words": 'a "b"\nc'})
     text = relay.astext(function)

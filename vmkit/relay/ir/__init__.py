@@ -50,6 +50,7 @@ from .types import (
     type_parts,
     type_text,
 )
+from .virtual_device import VirtualDevice
 from .visit import children, free_vars, post_order, rewrite
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "TypeData",
     "TypeVar",
     "Var",
+    "VirtualDevice",
     "children",
     "composite_of",
     "const",

@@ -22,7 +22,7 @@ _KEY = "type_definitions"
 
 
 def type_definitions(mod: tvm.IRModule) -> dict[str, TypeData]:
-    """Return the data types that a module defines, by name, in the order of their definition."""
+    """Return the data types that a module defines, by name, in the order of their names."""
     return {data.header.name_hint: data for data in mod.global_infos.get(_KEY, ())}
 
 
@@ -30,7 +30,8 @@ def define_type(mod: tvm.IRModule, *definitions: TypeData) -> None:
     """Add data types to a module, in place; one that is defined already is replaced."""
     known = type_definitions(mod)
     known.update((data.header.name_hint, data) for data in definitions)
-    mod.update_global_info(_KEY, list(known.values()))
+    # The order means nothing: modules that define the same are equal.
+    mod.update_global_info(_KEY, [known[name] for name in sorted(known)])
 
 
 def find_type(mod: tvm.IRModule, name: str | GlobalTypeVar) -> TypeData:

@@ -118,7 +118,7 @@ class _CallRecord(Record):
     def write(self, value: Any, writer: NodeWriter) -> dict[str, str]:
         fields = super().write(value, writer)
         if isinstance(value.attrs, Attrs):
-            fields["attrs"] = str(writer.attrs_index(value.attrs, value.args))
+            fields["attrs"] = str(writer.attrs_index(value))
         return fields
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tvm
 from tvm.ir import SequentialSpan, SourceName, Span
 
-from ..ir import Function, GlobalTypeVar, GlobalVar, TypeData, define_type, type_definitions
-from ..virtual_device import VirtualDevice
+from ..ir import Function, GlobalTypeVar, GlobalVar, TypeData, VirtualDevice, define_type, type_definitions
 from .expression_records import EXPRESSION_RECORDS
 from .record import ATTRIBUTES, Record
 from .slots import INT, STRING, MapOf, Ref, many
@@ -65,7 +64,8 @@ RECORDS: dict[str, Record] = {
         make_from=lambda device_type_int, virtual_device_id, memory_scope: VirtualDevice(
             device_type_int, virtual_device_id, memory_scope
         ),
-        attributes={"device_type_int": "device_type", "virtual_device_id": "device_id"},
+        attributes={"device_type_int": "device_type"},
+        # A target of its own is refused: the compiler is given the target.
         also_written={"target": "0"},
     ),
     "Span": Record(

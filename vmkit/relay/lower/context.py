@@ -30,11 +30,14 @@ class LowerContext:
         Where bindings go.
     symbols : dict
         The symbolic dimensions of the Relay function, each with the Relax symbol that stands for it here.
+    device : int or None
+        DLPack's number for the type of device that the program is compiled for, where it is known.
     """
 
-    def __init__(self, builder: relax.BlockBuilder, checks: RuntimeChecks) -> None:
+    def __init__(self, builder: relax.BlockBuilder, checks: RuntimeChecks, device: int | None = None) -> None:
         self.builder = builder
         self.checks = checks
+        self.device = device
         self.symbols: dict[Any, tirx.Var] = {}
         self.current: OpEntry | None = None
         self._fresh = 0

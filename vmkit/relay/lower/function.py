@@ -48,6 +48,7 @@ class ModuleLowering:
     checks: RuntimeChecks
     lowered: dict[GlobalVar, GlobalVar]
     is_pure: bool
+    device: int | None
 
     def definition(self, header: GlobalTypeVar) -> TypeData:
         """Return the definition of a data type."""
@@ -85,7 +86,7 @@ class FunctionLowering:
         self.function = function
         self.name = name
         self.builder = module.builder
-        self.context = LowerContext(self.builder, module.checks)
+        self.context = LowerContext(self.builder, module.checks, module.device)
         self.scopes: list[dict[Any, Value]] = [{}]
         self.closures: dict[Var, Closure] = dict([own] if own is not None else [])
         self.before = computed_before(function.body)
@@ -267,7 +268,10 @@ class FunctionLowering:
             if made.lower is not None:
                 return made.lower(context, call.attrs, *args)
             compute = made.compute
-            assert compute is not None
+            if compute is None:
+                raise CompileError(
+                    f"{made.name} stands for other operators; run relay.qnn.transform.CanonicalizeOps first"
+                )
             return context.te(lambda *tensors: compute(call.attrs, *tensors), *args)
         except VMKitError:
             raise

@@ -9,8 +9,10 @@ from typing import Any
 import tvm
 from tvm import relax
 from tvm.ir import GlobalVar
+from tvm.target import Target
 
 from ...errors import VMKitError
+from ...target.device_type import device_type
 from ..ir.adt import TypeData
 from ..ir.definitions import type_definitions
 from ..ir.expr import Function, Var
@@ -43,9 +45,17 @@ class Lowered:
     names: dict[str, str]
 
 
-def lower_module(mod: tvm.IRModule) -> Lowered:
-    """Return the Relax form of a module whose types have been inferred."""
-    lowering = _ModuleLowering(mod)
+def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
+    """Return the Relax form of a module whose types have been inferred.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The Relay module.
+    target : tvm.target.Target, optional
+        What it is compiled for. Values that the program places on another type of device are then refused.
+    """
+    lowering = _ModuleLowering(mod, None if target is None else device_type(target))
     module = lowering.run()
     names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
     return Lowered(module, lowering.checks.messages, names)
@@ -54,13 +64,15 @@ def lower_module(mod: tvm.IRModule) -> Lowered:
 class _ModuleLowering(ModuleLowering):
     """The functions of a module, declared first so that they can call each other."""
 
-    def __init__(self, mod: tvm.IRModule) -> None:
+    def __init__(self, mod: tvm.IRModule, device: int | None) -> None:
+        self.device = device
         self.builder = relax.BlockBuilder()
         self.checks = RuntimeChecks()
         self.definitions = type_definitions(mod)
         self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
         # References make every function that may touch one depend on more than its arguments.
         self.is_pure = not any(_uses_references(f) for f in self.functions.values())
+        self.declared = 0
         self.lowered: dict[GlobalVar, GlobalVar] = {}
         self.defined: dict[GlobalVar, relax.Function] = {}
         self.waiting: deque[tuple[GlobalVar, FunctionLowering]] = deque()
@@ -87,7 +99,8 @@ class _ModuleLowering(ModuleLowering):
         ret_type = relax_type(function.checked_type.ret_type)
         empty = relax.Function.create_empty(params, ret_type, is_pure=self.is_pure)
         # The builder makes one of equal functions, and without the name two of the same type would be equal.
-        return self.builder.add_func(empty.with_attr("global_symbol", f"{name}/{len(self.defined)}"), name)
+        self.declared += 1
+        return self.builder.add_func(empty.with_attr("global_symbol", f"{name}/{self.declared}"), name)
 
     def definition(self, header: GlobalTypeVar) -> TypeData:
         return self.definitions[header.name_hint]

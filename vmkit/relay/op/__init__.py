@@ -5,10 +5,21 @@ Every module below this package is imported, so a new family is a new file and n
 
 import importlib
 import pkgutil
+import sys
 
-from .registry import REGISTRY, OpEntry, OpPattern, build, entry, operator
+from .mixed_precision import register_mixed_precision_conversion
+from .registry import REGISTRY, OpEntry, OpPattern, build, entry, namespace, operator
 
-__all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator"]
+__all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator", "register_mixed_precision_conversion"]
 
-for _module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
-    importlib.import_module(_module.name)
+_modules = [m.name for m in pkgutil.walk_packages(__path__, prefix=f"{__name__}.") if not m.name.endswith("__main__")]
+for _name in _modules:
+    importlib.import_module(_name)
+
+# ``relay.op.add`` and ``relay.op.nn.dense`` are builders, also where a module of the family has an operator's name.
+__getattr__, __dir__ = namespace("")
+for _name in _modules:
+    _operator = REGISTRY.get(_name.removeprefix(f"{__name__}."))
+    if _operator is not None:
+        _parent, _, _last = _name.rpartition(".")
+        setattr(sys.modules[_parent], _last, _operator.builder)

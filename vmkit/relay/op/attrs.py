@@ -21,6 +21,7 @@ from tvm_ffi.dataclasses import py_class
 from ...errors import TypeCheckError, suggest
 from ..ir.expr import Constant
 from ..ir.types import Any as AnyDim
+from ..ir.virtual_device import VirtualDevice
 
 __all__ = [
     "ATTRS_CLASSES",
@@ -31,9 +32,11 @@ __all__ = [
     "Dim",
     "Dims",
     "Float",
+    "Floats",
     "Int",
     "Ints",
     "Nested",
+    "Placement",
     "Str",
     "attrs_node",
 ]
@@ -45,9 +48,11 @@ Float = float
 Str = str
 DType = str
 Ints = Sequence[int]
+Floats = Sequence[float]
 Dim = AnyValue  # int, relay.Any() or a symbolic integer
 Dims = Sequence[AnyValue]
 ConstantValue = AnyValue  # a relay.Constant; any other expression becomes None
+Placement = AnyValue  # a VirtualDevice; a device or its name becomes one
 Nested = AnyValue  # nested sequences of numbers, such as pad_width
 
 REQUIRED = inspect.Parameter.empty
@@ -110,6 +115,14 @@ def _constant(value: AnyValue) -> AnyValue:
     return value if isinstance(value, Constant) else None
 
 
+def _placement(value: AnyValue) -> VirtualDevice:
+    if isinstance(value, VirtualDevice):
+        return value
+    if not isinstance(value, str | tvm.runtime.Device):
+        raise TypeError("a device, its name or a VirtualDevice")
+    return VirtualDevice.of(value)
+
+
 def _nested(value: AnyValue) -> AnyValue:
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         return value if isinstance(value, float | AnyDim | tvm.ir.Expr | str) else _int(value)
@@ -125,8 +138,10 @@ _CONVERTERS: dict[str, Callable[[AnyValue], AnyValue]] = {
     "DType": _dtype,
     "Dim": _dim,
     "Ints": _sequence(_int),
+    "Floats": _sequence(_float),
     "Dims": _sequence(_dim),
     "Nested": _nested,
+    "Placement": _placement,
 }
 
 

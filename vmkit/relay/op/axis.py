@@ -1,4 +1,4 @@
-"""Axes given as attributes: negative ones count from the end, and all are checked."""
+"""Axes given as attributes: negative ones count from the end, and all are checked; and how many there may be."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from collections.abc import Iterable
 
 from ...errors import TypeCheckError
 
-__all__ = ["resolve_axes", "resolve_axis"]
+__all__ = ["checked_rank", "resolve_axes", "resolve_axis"]
+
+# As many as numpy has since version 2; a text may ask for billions.
+_MOST_DIMENSIONS = 64
+
+
+def checked_rank(rank: int) -> int:
+    """Return the rank that a result shall have; TypeCheckError when no tensor has so many dimensions."""
+    if rank > _MOST_DIMENSIONS:
+        raise TypeCheckError(f"the result would have {rank} dimensions; a tensor has at most {_MOST_DIMENSIONS}")
+    return rank
 
 
 def resolve_axis(axis: int, rank: int, name: str = "axis") -> int:

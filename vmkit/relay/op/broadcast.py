@@ -80,13 +80,21 @@ def broadcast_result(context: Any, shapes: Sequence[Sequence[Dim]]) -> list[Dim]
 def broadcast_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
     """Return one dimension of the result, with a run-time check for every operand that may not fit."""
     distinct: list[Dim] = []
+    alternatives: list[Dim] = []
     for dim in column:
-        if not (isinstance(dim, int) and dim == 1) and not any(dims.equal(dim, d) for d in distinct):
-            distinct.append(dim)
+        if not (isinstance(dim, int) and dim == 1):
+            _add_distinct(distinct, [dim])
+            _add_distinct(alternatives, _alternatives(dim))
     if not distinct:
         return 1
     fixed = [d for d in distinct if isinstance(d, int)]
-    result = fixed[0] if fixed else _first_not_one(distinct)
+    if not fixed:
+        # What an earlier broadcast made of the same dimensions is the result again, and was checked there: without
+        # this, the result of a chain of operators would double with each of them.
+        for dim in distinct:
+            if len(_alternatives(dim)) == len(alternatives):
+                return dim
+    result = fixed[0] if fixed else _first_not_one(alternatives)
     if len(distinct) > 1:
         name = context.current.name if context.current is not None else "broadcast"
         for dim in distinct:
@@ -98,6 +106,19 @@ def broadcast_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
                     "they neither agree nor is one of them 1",
                 )
     return result
+
+
+def _add_distinct(found: list[Dim], more: Sequence[Dim]) -> None:
+    found += [d for d in more if not any(dims.equal(d, f) for f in found)]
+
+
+def _alternatives(dim: Dim) -> list[Dim]:
+    """Return the dimensions of which `dim` is the first that is not 1; itself where no broadcast made it."""
+    if isinstance(dim, tirx.Select) and isinstance(dim.condition, tirx.EQ):
+        first = dim.condition.a
+        if dims.equal(dim.condition.b, 1) and dims.equal(first, dim.false_value):
+            return [first, *_alternatives(dims.simplify(dim.true_value))]
+    return [dim]
 
 
 def _first_not_one(column: Sequence[Dim]) -> Dim:

@@ -15,6 +15,7 @@ from ..ir.expr import const as relay_const
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, ConstantValue, Dims, DType, Int, attrs_node
+from .axis import checked_rank
 from .elementwise import require_tensor
 from .index import require_integers
 from .kernel import as_index, const, indexed
@@ -53,7 +54,7 @@ def shape_vector(ty: Type, name: str = "shape") -> int:
     vector = require_integers(ty, name)
     if len(vector.shape) != 1 or not isinstance(vector.shape[0], int):
         raise TypeCheckError(f"{name} must be a vector of known length, not {vector}: it gives the rank")
-    return vector.shape[0]
+    return checked_rank(vector.shape[0])
 
 
 def read_shape(context: Any, vector: relax.Expr) -> list[Dim]:

@@ -14,7 +14,7 @@ from ..ir.types import TensorType, Type, type_text
 from .attrs import Attrs, DType, Float, attrs_node
 from .registry import OpPattern, operator
 
-__all__ = ["require_tensor"]
+__all__ = ["require_tensor", "round_half_away"]
 
 
 def require_tensor(ty: Type, name: str = "the input") -> TensorType:
@@ -44,12 +44,20 @@ def _wide(compute: Callable[[te.Tensor], te.Tensor]) -> Callable[[te.Tensor], te
     return lambda x: topi.cast(compute(topi.cast(x, "float32")), x.dtype) if str(x.dtype) == "float16" else compute(x)
 
 
-def _round_half_away(x: te.Tensor) -> te.Tensor:
-    """Relay rounded halves away from zero; TVM's round now goes to even."""
-    return te.compute(
-        x.shape,
-        lambda *i: tirx.Select(x(*i) >= 0, tirx.floor(x(*i) + 0.5), tirx.ceil(x(*i) - 0.5)).astype(x.dtype),
-    )
+def round_half_away(value: Any) -> Any:
+    """Return a number of a kernel rounded to the nearest integer, halves away from zero: TVM's round goes to even.
+
+    The fraction is exact, unlike a sum with a half: the greatest number below a half is rounded to 0.
+    """
+    whole = tirx.trunc(value)
+    fraction, one = value - whole, tirx.const(1, value.ty.dtype)
+    return tirx.Select(fraction >= one / 2, whole + one, tirx.Select(fraction <= -one / 2, whole - one, whole))
+
+
+def _round(x: te.Tensor) -> te.Tensor:
+    if not str(x.dtype).startswith(("float", "bfloat")):
+        return topi.identity(x)
+    return te.compute(x.shape, lambda *i: round_half_away(x(*i)))
 
 
 _unary("abs", topi.abs, "Absolute value.", level=3)
@@ -75,7 +83,7 @@ _unary("log10", topi.log10, "Logarithm to base 10.")
 _unary("log2", topi.log2, "Logarithm to base 2.")
 _unary("logical_not", topi.logical_not, "Logical complement.", level=4)
 _unary("negative", topi.negative, "Negation.", level=3)
-_unary("round", _round_half_away, "Round to the nearest integer, halves away from zero.", level=3)
+_unary("round", _round, "Round to the nearest integer, halves away from zero.", level=3)
 _unary("rsqrt", topi.rsqrt, "Reciprocal of the square root.")
 _unary("sigmoid", topi.sigmoid, "Logistic function.")
 _unary("sign", topi.sign, "Sign.", level=3)

@@ -195,7 +195,9 @@ class Split:
                 raise TypeCheckError(f"the extent {extent} of the axis cannot be divided into {asked} equal sections")
             part = dims.floordiv(extent, asked)
             return [(dims.mul(part, k), dims.mul(part, k + 1)) for k in range(asked)]
-        cuts = [int(c) for c in asked]
+        cuts = list(asked) if isinstance(asked, Sequence) else [asked]
+        if not all(isinstance(c, int) for c in cuts):
+            raise TypeCheckError(f"indices_or_sections is {asked}; it is a number of sections or a list of positions")
         if any(b < a for a, b in zip([0, *cuts], cuts, strict=False)):
             raise TypeCheckError(f"the positions {cuts} do not ascend from 0")
         if isinstance(extent, int) and cuts and cuts[-1] > extent:

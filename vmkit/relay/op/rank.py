@@ -12,7 +12,7 @@ from ..ir.expr import Constant, Expr
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, DType, Int, Ints, attrs_node
-from .axis import resolve_axes
+from .axis import checked_rank, resolve_axes
 from .elementwise import require_tensor
 from .kernel import as_index, chosen, const, indexed
 from .registry import OpPattern, entry, operator
@@ -55,6 +55,7 @@ class ExpandDims:
         if attrs.num_newaxis < 0:
             raise TypeCheckError(f"num_newaxis is {attrs.num_newaxis}; it cannot be negative")
         at = attrs.axis if attrs.axis >= 0 else attrs.axis + rank + 1
+        checked_rank(rank + attrs.num_newaxis)
         return shape[:at] + [1] * attrs.num_newaxis + shape[at:]
 
     @staticmethod
@@ -85,7 +86,7 @@ class DynExpandDims:
         source, where = require_tensor(data), require_tensor(axis, "axis")
         if len(where.shape) > 1 or dims.equal(dims.product(where.shape), 1) is False:
             raise TypeCheckError(f"axis must be one integer, not {where}")
-        return TensorType([AnyDim()] * (len(source.shape) + attrs.num_newaxis), source.dtype)
+        return TensorType([AnyDim()] * checked_rank(len(source.shape) + attrs.num_newaxis), source.dtype)
 
     @staticmethod
     def lower(context: Any, attrs: DynExpandDimsAttrs, data: relax.Expr, axis: relax.Expr) -> relax.Expr:

@@ -1,4 +1,4 @@
-"""Reductions: sum, mean, extremes and their positions, logical ones, variance; and what Relay composed of them."""
+"""Reductions: sum, mean, extremes, logical ones, variance; and what Relay composed of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .axis import resolve_axes
 from .elementwise import require_tensor
 from .registry import OpPattern, build, entry, operator
 
-__all__ = ["logsumexp", "mean_std", "mean_variance", "std"]
+__all__ = ["logsumexp", "mean_std", "mean_variance", "reduced_axes", "reduced_shape", "std"]
 
 
 @attrs_node("relay.attrs.ReduceAttrs")
@@ -25,16 +25,6 @@ class ReduceAttrs(Attrs):
 
     axis: Ints | None = None
     keepdims: Bool = False
-    exclude: Bool = False
-
-
-@attrs_node("relay.attrs.ArgReduceAttrs")
-class ArgReduceAttrs(Attrs):
-    """Attributes of argmax and argmin."""
-
-    axis: Ints | None = None
-    keepdims: Bool = False
-    select_last_index: Bool = False
     exclude: Bool = False
 
 
@@ -58,7 +48,8 @@ def reduced_axes(attrs: Any, rank: int) -> list[int]:
     return sorted(named)
 
 
-def _reduced_shape(attrs: Any, shape: list[Dim]) -> list[Dim]:
+def reduced_shape(attrs: Any, shape: list[Dim]) -> list[Dim]:
+    """Return the shape of a result: without the axes that were reduced, or with 1 for each."""
     axes = reduced_axes(attrs, len(shape))
     if attrs.keepdims:
         return [1 if i in axes else d for i, d in enumerate(shape)]
@@ -67,17 +58,13 @@ def _reduced_shape(attrs: Any, shape: list[Dim]) -> list[Dim]:
 
 def _relation(attrs: Any, data: Type) -> Type:
     source = require_tensor(data)
-    return TensorType(_reduced_shape(attrs, list(source.shape)), source.dtype)
+    return TensorType(reduced_shape(attrs, list(source.shape)), source.dtype)
 
 
 def _bool_relation(attrs: Any, data: Type) -> Type:
     if require_tensor(data).dtype != "bool":
         raise TypeCheckError(f"the input must be bool, not {data.dtype}; compare or cast it")
     return _relation(attrs, data)
-
-
-def _arg_relation(attrs: ArgReduceAttrs, data: Type) -> Type:
-    return TensorType(list(_relation(attrs, data).shape), "int32")
 
 
 def _reduction(
@@ -179,45 +166,11 @@ _max, _min = _extreme(lambda a, b: tirx.max(a, b), True), _extreme(lambda a, b: 
 _any, _all = _logical(_max), _logical(_min)
 _reduction("sum", "Sum of the elements over axes.", _wide(topi.sum), _any)
 _reduction("prod", "Product of the elements over axes.", _wide(topi.prod), _all)
-_reduction("max", "Largest element over axes.", _max, _any)
-_reduction("min", "Smallest element over axes.", _min, _all)
+_reduction("max", "Largest element over axes.", _wide(_max), _any)
+_reduction("min", "Smallest element over axes.", _wide(_min), _all)
 _reduction("mean", "Mean of the elements over axes; of integers, rounded towards zero.", _wide(_mean), _all)
 _reduction("all", "Whether all elements over axes are true.", _all, _all, _bool_relation)
 _reduction("any", "Whether any element over axes is true.", _any, _any, _bool_relation)
-
-
-def _arg_reduction(name: str, doc: str, reduce: Callable[..., te.Tensor]) -> None:
-    def make(
-        data: Expr,
-        axis: Any = None,
-        keepdims: bool = False,
-        exclude: bool = False,
-        select_last_index: bool = False,
-    ) -> Call:
-        return entry(name).call(
-            data, axis=axis, keepdims=keepdims, exclude=exclude, select_last_index=select_last_index
-        )
-
-    def compute(attrs: ArgReduceAttrs, data: te.Tensor) -> te.Tensor:
-        axes = reduced_axes(attrs, len(data.shape))
-        if not axes:
-            return te.compute(data.shape, lambda *i: tirx.const(0, "int32"), name=name)
-        if str(data.dtype) == "bool":
-            data = topi.cast(data, "int8")
-        found = reduce(data, axis=axes, keepdims=attrs.keepdims, select_last_index=attrs.select_last_index)
-        return topi.cast(found, "int32")
-
-    body = {
-        "__doc__": doc,
-        "relation": staticmethod(_arg_relation),
-        "compute": staticmethod(compute),
-        "build": staticmethod(make),
-    }
-    operator(name, "data", attrs=ArgReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE)(type(name, (), body))
-
-
-_arg_reduction("argmax", "Position of the largest element over axes: the first, or the last.", topi.argmax)
-_arg_reduction("argmin", "Position of the smallest element over axes: the first, or the last.", topi.argmin)
 
 
 @operator("variance", "data", "mean", attrs=VarianceAttrs, level=4, pattern=OpPattern.COMM_REDUCE)

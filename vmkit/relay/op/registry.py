@@ -14,6 +14,10 @@ The class may define (all static):
     The value, over TE placeholders: the usual lowering.
 ``lower(context, attrs, *values) -> relax.Expr``
     The lowering where a TE expression does not serve; see ``vmkit.relay.lower.context``.
+``canonicalize(attrs, args, types) -> Expr``
+    In place of a lowering, what the operator stands for: an expression of other operators over the expressions
+    `args`. `types` are the types of the arguments and, last, of the result. See
+    :func:`vmkit.relay.transform.qnn_canonicalize.canonicalize_ops`.
 ``build(...) -> Expr``
     The builder, when it differs from ``f(*inputs, **attributes)``.
 """
@@ -65,8 +69,10 @@ class OpEntry:
     infer_inputs: Callable[..., Mapping[int, Type]] | None
     compute: Callable[..., Any] | None
     lower: Callable[..., Any] | None
+    canonicalize: Callable[..., Any] | None
     builder: Callable[..., Any]
     is_pure: bool = True
+    is_dynamic: bool = True
 
     @property
     def op(self) -> Op:
@@ -95,6 +101,7 @@ def operator(
     level: int,
     pattern: OpPattern = OpPattern.OPAQUE,
     pure: bool = True,
+    dynamic: bool = True,
 ) -> Callable[[C], C]:
     """Register the decorated class as the operator `name`.
 
@@ -112,13 +119,16 @@ def operator(
         The fusion pattern of the kernel.
     pure : bool
         Whether equal inputs give equal results; what is not (random numbers, printing) is never folded or merged.
+    dynamic : bool
+        Whether dimensions of the inputs may be unknown until the program runs; a test runs a sample of each operator.
     """
 
     def decorate(cls: C) -> C:
         if name in REGISTRY:
             raise ValueError(f"operator {name} is registered twice")
-        if (getattr(cls, "compute", None) is None) == (getattr(cls, "lower", None) is None):
-            raise ValueError(f"operator {name} must define compute or lower, and not both")
+        ways = {way: getattr(cls, way, None) for way in ("compute", "lower", "canonicalize")}
+        if sum(way is not None for way in ways.values()) != 1:
+            raise ValueError(f"operator {name} must define exactly one of {', '.join(ways)}")
         doc = inspect.cleandoc(cls.__doc__ or "")
         own_builder = getattr(cls, "build", None)
         made = OpEntry(
@@ -130,10 +140,10 @@ def operator(
             pattern=pattern,
             relation=cls.relation,  # type: ignore[attr-defined]
             infer_inputs=getattr(cls, "infer_inputs", None),
-            compute=getattr(cls, "compute", None),
-            lower=getattr(cls, "lower", None),
+            **ways,
             builder=own_builder or _default_builder(name, inputs, attrs, doc),
             is_pure=pure,
+            is_dynamic=dynamic,
         )
         REGISTRY[name] = made
         _tvm_ir.RegisterOp(name, doc)

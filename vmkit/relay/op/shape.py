@@ -15,6 +15,7 @@ from ..ir.expr import Expr
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Bool, Dims, DType, attrs_node
+from .axis import checked_rank
 from .elementwise import require_tensor
 from .kernel import chosen
 from .registry import OpPattern, entry, operator
@@ -159,7 +160,7 @@ class DynReshape:
         wanted = require_tensor(newshape, "newshape")
         if len(wanted.shape) != 1 or not isinstance(wanted.shape[0], int):
             raise TypeCheckError(f"newshape must be a vector of known length, not {wanted}: it gives the rank")
-        return TensorType([AnyDim()] * wanted.shape[0], require_tensor(data).dtype)
+        return TensorType([AnyDim()] * checked_rank(wanted.shape[0]), require_tensor(data).dtype)
 
     @staticmethod
     def lower(context: Any, attrs: ReshapeAttrs, data: relax.Expr, newshape: relax.Expr) -> relax.Expr:

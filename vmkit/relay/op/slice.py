@@ -71,6 +71,8 @@ class StridedSlice:
             raise TypeCheckError("begin and end are needed")
         if attrs.slice_mode not in ("end", "size"):
             raise TypeCheckError(f"slice_mode is {attrs.slice_mode!r}; it is 'end' or 'size'")
+        if any(dims.is_any(d) for d in (*attrs.begin, *attrs.end)):
+            raise TypeCheckError("a position in begin or end is '?'; give a number, or the positions as an argument")
         begin, end = rename(list(attrs.begin)), rename(list(attrs.end))
         axes = resolve_axes(attrs.axes, len(shape), "axes") if attrs.axes is not None else list(range(len(begin)))
         strides = list(attrs.strides or []) if attrs.slice_mode == "end" else []

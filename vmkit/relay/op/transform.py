@@ -1,4 +1,4 @@
-"""Operators that move and repeat elements: transpose, reverse, tile, repeat, layouts."""
+"""Operators that move and repeat elements: transpose, reverse, tile, repeat."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..ir import dims
 from ..ir.expr import Expr
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, Int, Ints, Str, attrs_node
-from .axis import resolve_axes, resolve_axis
+from .attrs import Attrs, Int, Ints, attrs_node
+from .axis import checked_rank, resolve_axes, resolve_axis
 from .elementwise import require_tensor
 from .kernel import as_index, const, indexed
 from .rank import constant_list
@@ -179,7 +179,8 @@ class DynTile:
         source, times = require_tensor(data), require_tensor(reps, "reps")
         if len(times.shape) != 1 or not isinstance(times.shape[0], int):
             raise TypeCheckError(f"reps must be a vector of known length, not {times}: it gives the rank")
-        return TensorType([AnyDim()] * max(len(source.shape), times.shape[0]), source.dtype)
+        rank = checked_rank(max(len(source.shape), times.shape[0]))
+        return TensorType([AnyDim()] * rank, source.dtype)
 
     @staticmethod
     def lower(context: Any, attrs: TileAttrs, data: relax.Expr, reps: relax.Expr) -> Any:
@@ -229,98 +230,3 @@ class Repeat:
 
         whole = [*shape[:axis], dims.mul(shape[axis], attrs.repeats), *shape[axis + 1 :]]
         return indexed(context, whole, element, data)
-
-
-@attrs_node("relay.attrs.LayoutTransformAttrs")
-class LayoutTransformAttrs(Attrs):
-    """Attributes of layout_transform."""
-
-    src_layout: Str
-    dst_layout: Str
-
-
-@operator("layout_transform", "data", attrs=LayoutTransformAttrs, level=5, pattern=OpPattern.INJECTIVE)
-class LayoutTransform:
-    """The input rearranged from one layout to another, such as NCHW to NCHW16c."""
-
-    @staticmethod
-    def relation(attrs: LayoutTransformAttrs, data: Type) -> Type:
-        source = require_tensor(data)
-        return TensorType(_relaid(attrs, list(source.shape)), source.dtype)
-
-    @staticmethod
-    def lower(context: Any, attrs: LayoutTransformAttrs, data: relax.Expr) -> Any:
-        shape = context.shape(data)
-        whole = _relaid(attrs, shape)
-        source, target = _letters(attrs.src_layout), _letters(attrs.dst_layout)
-
-        def element(i: Any, data: te.Tensor) -> Any:
-            index = []
-            for letter, factor in source:
-                flat, below = _flat(letter.upper(), target, i), _inner(letter, source)
-                if letter.isupper():
-                    index.append(tirx.floordiv(flat, below))
-                else:
-                    index.append(tirx.floormod(tirx.floordiv(flat, below), factor))
-            # Where the blocks of the target reach past the source, they hold zeros.
-            bounds = [k < e for (c, _), k, e in zip(source, index, data.shape, strict=True) if c.isupper()]
-            zero = tirx.const(0, str(data.dtype))
-            return tirx.if_then_else(tirx.all(*bounds), data(*index), zero) if pads else data(*index)
-
-        pads = not all(
-            dims.equal(_extent(c, source, shape), _extent(c, target, whole)) for c, _ in source if c.isupper()
-        )
-        return indexed(context, whole, element, data)
-
-
-def _letters(layout: str) -> list[tuple[str, int]]:
-    """Return the axes of a layout: an upper-case letter, or a lower-case one with its block size."""
-    axes: list[tuple[str, int]] = []
-    number = ""
-    for char in layout:
-        if char.isdigit():
-            number += char
-            continue
-        if not char.isalpha() or char.isupper() == bool(number):
-            raise TypeCheckError(f"{layout!r} is no layout: letters, lower-case ones after their block size")
-        axes.append((char, int(number or 1)))
-        number = ""
-    upper = [c for c, _ in axes if c.isupper()]
-    if number or len({c for c, _ in axes}) != len(axes) or any(c.upper() not in upper for c, _ in axes):
-        raise TypeCheckError(f"{layout!r} is no layout: every letter once, every block with its whole axis")
-    return axes
-
-
-def _inner(letter: str, axes: list[tuple[str, int]]) -> int:
-    """Return how many elements of its axis one step along `letter` covers."""
-    return next((f for c, f in axes if letter.isupper() and c == letter.lower()), 1)
-
-
-def _flat(letter: str, axes: list[tuple[str, int]], index: Any) -> Any:
-    """Return the position along a whole axis that an index in a layout stands for."""
-    parts = [k * _inner(c, axes) for (c, _), k in zip(axes, index, strict=True) if c.upper() == letter]
-    return sum(parts[1:], parts[0])
-
-
-def _extent(letter: str, axes: list[tuple[str, int]], shape: list[Dim]) -> Dim:
-    """Return the extent of a whole axis of a tensor in a layout."""
-    outer = next(d for (c, _), d in zip(axes, shape, strict=True) if c == letter)
-    return dims.mul(outer, _inner(letter, axes))
-
-
-def _relaid(attrs: LayoutTransformAttrs, shape: list[Dim]) -> list[Dim]:
-    source, target = _letters(attrs.src_layout), _letters(attrs.dst_layout)
-    if len(source) != len(shape):
-        raise TypeCheckError(f"src_layout {attrs.src_layout!r} has {len(source)} axes, the input {len(shape)}")
-    if {c for c, _ in source if c.isupper()} != {c for c, _ in target if c.isupper()}:
-        raise TypeCheckError(f"{attrs.src_layout!r} cannot become {attrs.dst_layout!r}: their axes differ")
-    for (letter, factor), dim in zip(source, shape, strict=True):
-        if letter.islower() and dims.equal(dim, factor) is False:
-            raise TypeCheckError(f"the block {letter} of {attrs.src_layout!r} is {factor}, but the dimension is {dim}")
-    result: list[Dim] = []
-    for letter, factor in target:
-        if letter.islower():
-            result.append(factor)
-        else:
-            result.append(dims.ceildiv(_extent(letter, source, shape), _inner(letter, target)))
-    return result

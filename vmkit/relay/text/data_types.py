@@ -14,7 +14,7 @@ from ..ir import TypeVar as RelayTypeVar
 from .lexer import Token
 from .metadata import MetaNodes
 from .source import Source
-from .types import COMMON_DTYPES, TypeParser
+from .types import COMMON_DTYPES, TypeParser, as_dtype
 
 __all__ = ["DataTypeParser"]
 
@@ -55,6 +55,8 @@ class DataTypeParser(TypeParser):
         is_extern = self.accept("extern")
         self.expect("type")
         token = self.expect("ident", "the name of a type")
+        if token.value == "Tensor" or as_dtype(token.value) is not None:
+            self.fail(token, f"{token.value} is a type already; give this one another name")
         header = GlobalTypeVar(token.value)
         known_problems = len(self.problems)
         with self.scopes.types.scope():

@@ -59,9 +59,10 @@ class ExpressionParser(FunctionParser):
                     lets.append(self._let_binding())
                 else:
                     value = self.binary()
+                    span = self.span_from(token.start)
                     if is_value or not self.accept(";"):
                         break
-                    lets.append((token.start, Var("", None, self.span_from(token.start)), value))
+                    lets.append((token.start, Var("", None, span), value))
             body = value
             for start, variable, bound in reversed(lets):
                 body = Let(variable, bound, body, self.span_from(start))
@@ -102,14 +103,13 @@ class ExpressionParser(FunctionParser):
 
     def binary(self) -> Any:
         """Parse operands joined by operators, all of which associate to the left."""
-        start = self.next.start
-        operands = [self.postfix()]
+        operands = [self._operand()]
         waiting: list[tuple[str, int]] = []
 
         def reduce() -> None:
             name, _ = waiting.pop()
-            right, left = operands.pop(), operands.pop()
-            operands.append(Call(Op.get(name), [left, right], span=self.span_from(start)))
+            (right, _, end), (left, start, _) = operands.pop(), operands.pop()
+            operands.append((Call(Op.get(name), [left, right], span=self.source.span(start, end)), start, end))
 
         while True:
             operator = self._operator()
@@ -118,10 +118,16 @@ class ExpressionParser(FunctionParser):
             while waiting and waiting[-1][1] >= operator[1]:
                 reduce()
             waiting.append(operator)
-            operands.append(self.postfix())
+            operands.append(self._operand())
         while waiting:
             reduce()
-        return operands[0]
+        return operands[0][0]
+
+    def _operand(self) -> tuple[Any, int, int]:
+        """Parse an operand; return it with where it begins and ends."""
+        start = self.next.start
+        value = self.postfix()
+        return value, start, self.tokens[self.at - 1].end
 
     def _operator(self) -> tuple[str, int] | None:
         first, second = self.next.kind, self.ahead(1).kind

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ..ir import Function, Var
-from ..virtual_device import VirtualDevice
+from ..ir import Function, Var, VirtualDevice
 from .attributes import Given
 from .lexer import Token
 from .matches import MatchParser
@@ -63,7 +62,7 @@ class FunctionParser(MatchParser):
     def _check_placement(self, what: str, device: Given) -> None:
         if not isinstance(device.value, VirtualDevice):
             self.fail(device.value_at, f"expected a VirtualDevice of the metadata as the {_VIRTUAL_DEVICE} of {what}")
-        if not device.value.is_unconstrained:
+        if device.value.is_constrained:
             line, column = self.source.position(device.value_at.start)
             _log.warning(
                 "%s:%s:%s: the virtual device of %s is not used: a program is compiled for one device as a whole",

@@ -9,7 +9,7 @@ from tvm import tirx
 from tvm.ir import Expr, Op
 
 from ..ir import Any as AnyDim
-from ..ir import Constant
+from ..ir import Constant, VirtualDevice
 from ..ir.dim_text import dim_text
 from ..op.attrs import AttrField, Attrs
 from .metadata import MetaSection
@@ -20,11 +20,15 @@ __all__ = ["AttributePrinter"]
 # Relay declared no default for these, and so printed them always.
 _ALWAYS = {
     "relay.attrs.ArangeAttrs": frozenset(["start", "stop", "step", "dtype"]),
+    "relay.attrs.DebugAttrs": frozenset(["debug_func"]),
     "relay.attrs.DenseAttrs": frozenset(["units"]),
     "relay.attrs.GatherAttrs": frozenset(["axis"]),
+    "relay.attrs.GetValidCountsAttrs": frozenset(["score_threshold"]),
+    "relay.attrs.DensePackAttrs": frozenset(["units"]),
     "relay.attrs.InitOpAttrs": frozenset(["shape"]),
     "relay.attrs.L2NormalizeAttrs": frozenset(["axis"]),
     "relay.attrs.MatmulAttrs": frozenset(["units"]),
+    "relay.attrs.MultiBoxTransformLocAttrs": frozenset(["variances"]),
     "relay.attrs.NdarraySizeAttrs": frozenset(["dtype"]),
     "relay.attrs.ShapeOfAttrs": frozenset(["dtype"]),
     "relay.attrs.SliceLikeAttrs": frozenset(["axes"]),
@@ -95,7 +99,7 @@ class AttributePrinter:
             case str():
                 # A string of the text has no escapes.
                 return self._meta.reference(value) if '"' in value or "\n" in value else f'"{value}"'
-            case Constant():
+            case Constant() | VirtualDevice():
                 return self._meta.reference(value)
             case AnyDim() | tirx.Var() | Expr():
                 return dim_text(value, self._dim_name)

@@ -11,6 +11,7 @@ from tvm.ir import Expr
 
 from ...errors import suggest
 from ..ir import Any, FuncType, IncompleteType, RefType, TensorType, TupleType, Type, dims, scalar_type
+from ..ir import Expr as RelayExpr
 from ..ir import TypeVar as RelayTypeVar
 from ..ir.dim_text import DIM_FUNCTIONS, DIM_OPERATORS
 from .cursor import Cursor
@@ -176,8 +177,14 @@ class TypeParser(Cursor):
                     self.expect(")")
                     return inner
                 case "meta":
-                    return self.meta.find(token, (int, Expr), "a dimension")
+                    return self._dim_of_metadata(token)
             self.fail(token, f"expected a dimension (an int, '?' or a name), found {describe_token(token)}")
+
+    def _dim_of_metadata(self, token: Token) -> AnyValue:
+        found = self.meta.find(token, (int, Expr), "a dimension")
+        if isinstance(found, RelayExpr):
+            self.fail(token, f"expected a dimension, found an expression ({type(found).__name__})")
+        return found
 
     def _inner_dim(self) -> AnyValue:
         return self.dim_operators(self._dim_operand(), 0)

@@ -1,28 +1,49 @@
-"""Passes over Relay modules, run through TVM's own pass infrastructure."""
+"""Passes over Relay modules, run through TVM's own pass infrastructure.
+
+Every module of this package is imported, and the passes that it registers are found here by their names:
+``relay.transform.Inline()``.
+"""
 
 from __future__ import annotations
 
-import tvm
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
 import tvm_ffi
+from tvm.ir.instrument import PassInstrument
+from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential, module_pass
 
 from ... import errors
+from ...errors import suggest
 from .fold_constant import fold_constants
+from .function_pass import FunctionPass, function_pass
 from .infer_type import call_type, infer_expr, infer_module, typed
 from .lambda_lift import lambda_lift
+from .registry import PASS_NAMES, PASSES
 from .simplify_inference import simplify_inference
 
 __all__ = [
+    "PASSES",
     "PASS_NAMES",
-    "FoldConstant",
-    "InferType",
-    "LambdaLift",
-    "SimplifyInference",
+    "FunctionPass",
+    "ModulePass",
+    "Pass",
+    "PassContext",
+    "PassInfo",
+    "PassInstrument",
+    "PrintIR",
+    "Sequential",
     "call_type",
     "fold_constants",
+    "function_pass",
     "infer_expr",
     "infer_module",
     "lambda_lift",
+    "module_pass",
     "simplify_inference",
+    "typed",
 ]
 
 # A Python error that crosses TVM's pass infrastructure comes back as the class registered under its name.
@@ -30,32 +51,15 @@ for _name in errors.__all__:
     if isinstance(getattr(errors, _name), type):
         tvm_ffi.register_error(_name, getattr(errors, _name))
 
-
-def InferType() -> tvm.transform.Pass:
-    """Return the pass that finds the type of every expression; see :func:`infer_module`."""
-    return tvm.transform.module_pass(lambda mod, _: infer_module(mod), opt_level=0, name="InferType")
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
 
 
-def SimplifyInference() -> tvm.transform.Pass:
-    """Return the pass that takes operators of training apart; see :func:`simplify_inference`."""
-    return tvm.transform.module_pass(
-        lambda mod, _: simplify_inference(typed(mod)), opt_level=0, name="SimplifyInference"
-    )
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name not in PASSES:
+        raise AttributeError(f"Relay has no pass {name!r}{suggest(name, PASSES)}")
+    return PASSES[name]
 
 
-def FoldConstant() -> tvm.transform.Pass:
-    """Return the pass that computes what depends on constants alone; see :func:`fold_constants`."""
-    # What runs a program stands above Relay.
-    from ...compiler import evaluate
-
-    return tvm.transform.module_pass(
-        lambda mod, _: fold_constants(typed(mod), evaluate), opt_level=2, name="FoldConstant"
-    )
-
-
-def LambdaLift() -> tvm.transform.Pass:
-    """Return the pass that makes local functions global; see :func:`lambda_lift`."""
-    return tvm.transform.module_pass(lambda mod, _: lambda_lift(typed(mod)), opt_level=0, name="LambdaLift")
-
-
-PASS_NAMES = frozenset({"FoldConstant", "InferType", "LambdaLift", "SimplifyInference"})
+def __dir__() -> list[str]:
+    return sorted([*__all__, *PASSES])

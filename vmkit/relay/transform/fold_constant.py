@@ -26,9 +26,10 @@ from ..ir import (
     with_functions,
 )
 from ..op.registry import entry
-from .infer_type import infer_module
+from .infer_type import infer_module, typed
+from .registry import ModuleTransform, relay_pass
 
-__all__ = ["Evaluate", "fold_constants"]
+__all__ = ["Evaluate", "FoldConstant", "fold_constants"]
 
 Evaluate = Callable[[tvm.IRModule], Sequence[Any]]
 
@@ -37,7 +38,22 @@ Evaluate = Callable[[tvm.IRModule], Sequence[Any]]
 _GROWTH_BYTES = 1 << 20
 
 
-def fold_constants(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule:
+@relay_pass(opt_level=2)
+def FoldConstant(fold_qnn: bool = False) -> ModuleTransform:
+    """Return the pass that computes what depends on constants alone; see :func:`fold_constants`.
+
+    Parameters
+    ----------
+    fold_qnn : bool
+        Whether operators of quantised numbers on constants are computed, too.
+    """
+    # What runs a program stands above Relay.
+    from ...compiler import evaluate
+
+    return lambda mod: fold_constants(typed(mod), evaluate, fold_qnn)
+
+
+def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True) -> tvm.IRModule:
     """Return a typed module in which calls of operators on constants are constants.
 
     Parameters
@@ -47,9 +63,11 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule:
     evaluate : callable
         Runs ``main`` of a module without parameters and returns the fields of its tuple result as arrays. All values
         of the module are computed in one such run.
+    fold_qnn : bool
+        Whether operators of quantised numbers on constants are computed, too.
     """
     functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
-    wanted = _foldable(functions.values())
+    wanted = _foldable(functions.values(), fold_qnn)
     if not wanted:
         return mod
     values = evaluate(infer_module(tvm.IRModule({"main": Function([], Tuple(wanted))})))
@@ -60,13 +78,13 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule:
     return infer_module(result)
 
 
-def _foldable(functions: Iterable[Function]) -> list[Any]:
+def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[Any]:
     """Return the largest tensor expressions that depend on constants alone, each once."""
     sizes: dict[Any, int] = {}
     wanted: dict[Any, None] = {}
     for function in functions:
         for node in post_order(function):
-            operands = _operands(node)
+            operands = None if _is_quantized(node) and not fold_qnn else _operands(node)
             if operands is not None and all(o in sizes for o in operands):
                 size = _bytes_of(node.checked_type)
                 if size is not None and size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES:
@@ -89,6 +107,10 @@ def _operands(node: Any) -> list[Any] | None:
     if isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).is_pure and not _has_symbols(node.attrs):
         return list(node.args)
     return None
+
+
+def _is_quantized(node: Any) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name.startswith("qnn.")
 
 
 def _has_symbols(attrs: Any) -> bool:

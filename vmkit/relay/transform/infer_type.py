@@ -131,10 +131,14 @@ class _Inference:
     def write_back(self) -> None:
         for expr, ty in self.types.items():
             expr.checked_type_ = self.types[expr] = self.solver.apply(ty)
-            if isinstance(expr, Var) and expr.type_annotation is None:
-                expr.type_annotation = expr.checked_type_
-            elif isinstance(expr, Function) and expr.ret_type is None:
-                expr.ret_type = expr.checked_type_.ret_type
+            if isinstance(expr, Var):
+                expr.type_annotation = self.completed(expr.type_annotation, expr.checked_type_)
+            elif isinstance(expr, Function):
+                expr.ret_type = self.completed(expr.ret_type, expr.checked_type_.ret_type)
+
+    def completed(self, annotation: Type | None, inferred: Type) -> Type:
+        """Return an annotation with nothing left open."""
+        return inferred if annotation is None else self.solver.apply(annotation)
 
     # -- errors
 
@@ -181,7 +185,17 @@ class _Inference:
         params = [self.declare(p) for p in function.params]
         ty = FuncType(params, self.annotated(function.ret_type, function), list(function.type_params))
         self.global_types[gvar] = ty
-        return ty
+        if function.ret_type is None and len(function.type_params) > 0:
+            self.generalize(gvar, function, ty)
+        return self.global_types[gvar]
+
+    def generalize(self, gvar: GlobalVar, function: Function, ty: FuncType) -> None:
+        """Find the result of a polymorphic function before it is used: each use has a type of its own."""
+        where, self.where = self.where, f"@{gvar.name_hint}"
+        self.attempt(lambda: self.solver.unify(ty, self.visit(function)), function)
+        self.solve_pending()
+        self.global_types[gvar] = self.solver.apply(ty)
+        self.where = where
 
     def declare(self, variable: Var) -> Type:
         """Give a bound variable its type: the annotation, or a hole."""

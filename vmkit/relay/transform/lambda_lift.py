@@ -14,9 +14,16 @@ import tvm
 from tvm.ir import GlobalVar
 
 from ..ir import Call, Function, Let, Var, children, free_vars, post_order, rewrite, with_functions
-from .infer_type import infer_module
+from .infer_type import infer_module, typed
+from .registry import ModuleTransform, relay_pass
 
-__all__ = ["lambda_lift"]
+__all__ = ["LambdaLift", "lambda_lift"]
+
+
+@relay_pass(opt_level=0)
+def LambdaLift() -> ModuleTransform:
+    """Return the pass that makes local functions global; see :func:`lambda_lift`."""
+    return lambda mod: lambda_lift(typed(mod))
 
 
 def lambda_lift(mod: tvm.IRModule) -> tvm.IRModule:

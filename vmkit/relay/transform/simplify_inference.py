@@ -9,9 +9,16 @@ import tvm
 
 from ..ir import Call, Function, Op, Tuple, TupleGetItem, const, rewrite, with_functions
 from ..op.registry import build
-from .infer_type import infer_module
+from .infer_type import infer_module, typed
+from .registry import ModuleTransform, relay_pass
 
-__all__ = ["simplify_inference"]
+__all__ = ["SimplifyInference", "simplify_inference"]
+
+
+@relay_pass(opt_level=0)
+def SimplifyInference() -> ModuleTransform:
+    """Return the pass that takes operators of training apart; see :func:`simplify_inference`."""
+    return lambda mod: simplify_inference(typed(mod))
 
 
 def simplify_inference(mod: tvm.IRModule) -> tvm.IRModule:

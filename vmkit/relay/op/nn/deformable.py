@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import relax, topi
+from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import IncompleteType, TensorType, Type
 from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node
 from ..elementwise import require_tensor
+from ..kernel import inside
 from ..registry import OpPattern, operator
 from .layout import ordered, require_rank
+from .precision import accumulator, as_dtype
 from .window import extent, fitted, padding_of, positive, require_fits, window_builder
 
 __all__: list[str] = []
 
 _KERNEL_LAYOUTS = {"NCHW": "OIHW", "NHWC": "HWIO"}
-_KERNELS = {"NCHW": topi.nn.deformable_conv2d_nchw, "NHWC": topi.nn.deformable_conv2d_nhwc}
 
 
 @attrs_node("relay.attrs.DeformableConv2DAttrs")
@@ -94,7 +95,8 @@ class DeformableConv2D:
         source, kernel = require_tensor(data, "data"), list(attrs.kernel_size or ())
         require_rank(source, 4, "data")
         (channels,) = ordered(source.shape, attrs.data_layout, "C")
-        filters = ordered([attrs.channels, channels, *kernel], "OIHW", _KERNEL_LAYOUTS[attrs.data_layout])
+        shape = [attrs.channels, dims.floordiv(channels, max(attrs.groups, 1)), *kernel]
+        filters = ordered(shape, "OIHW", _KERNEL_LAYOUTS[attrs.data_layout])
         made = {2: TensorType(filters, source.dtype)}
         if isinstance(offset, IncompleteType):
             made[1] = TensorType(_offset_shape(attrs, list(source.shape), kernel), source.dtype)
@@ -117,10 +119,13 @@ class DeformableConv2D:
             require_rank(ty, 4, name)
         batch, channels, *_ = ordered(source.shape, attrs.data_layout, "NCHW")
         outputs, inputs, *kernel = ordered(filters.shape, attrs.kernel_layout, "OIHW")
-        if attrs.groups != 1:
-            raise TypeCheckError(f"groups must be 1, not {attrs.groups}")
-        if dims.equal(channels, inputs) is False:
-            raise TypeCheckError(f"the data has {channels} channels, but the weight takes {inputs}")
+        for count, whose in ((channels, "the data"), (outputs, "the result")):
+            if attrs.groups < 1 or (isinstance(count, int) and count % attrs.groups):
+                raise TypeCheckError(f"groups is {attrs.groups}, which does not divide the {count} channels of {whose}")
+        if dims.equal(channels, dims.mul(inputs, attrs.groups)) is False:
+            raise TypeCheckError(
+                f"the data has {channels} channels, but the weight takes {inputs} in each of {attrs.groups} groups"
+            )
         if attrs.channels is not None and dims.equal(attrs.channels, outputs) is False:
             raise TypeCheckError(f"channels is {attrs.channels}, but the weight makes {outputs}")
         if attrs.deformable_groups < 1 or (isinstance(channels, int) and channels % attrs.deformable_groups):
@@ -139,15 +144,14 @@ class DeformableConv2D:
     ) -> Any:
         shape = context.shape(data)
         _, channels, *sizes = ordered(shape, attrs.data_layout, "NCHW")
-        _, inputs, *kernel = ordered(context.shape(weight), attrs.kernel_layout, "OIHW")
-        name, groups = context.current.name, attrs.deformable_groups
-        context.require_equal(
-            channels, inputs, f"{name}: the data has {{actual}} channels, but the weight takes {{expected}}"
-        )
-        if not isinstance(inputs, int):
-            context.require(
-                inputs % groups == 0, f"{name}: deformable_groups is {groups}, which does not divide the channels"
-            )
+        outputs, inputs, *kernel = ordered(context.shape(weight), attrs.kernel_layout, "OIHW")
+        name, message = context.current.name, "the data has {actual} channels, but the weight takes {expected}"
+        context.require_equal(channels, dims.mul(inputs, attrs.groups), f"{name}: {message}")
+        for field, count in (("groups", outputs), ("deformable_groups", channels)):
+            parts = getattr(attrs, field)
+            if parts > 1 and not isinstance(count, int):
+                message = f"{name}: {field} is {parts}, which does not divide the channels"
+                context.require(dims.as_expr(count) % parts == 0, message)
         windows = [extent(k, d) for k, d in zip(kernel, positive(attrs.dilation, 2, "dilation"), strict=True)]
         require_fits(context, sizes, padding_of(attrs.padding, 2), windows)
         for axis, (have, want) in enumerate(
@@ -156,12 +160,57 @@ class DeformableConv2D:
             context.require_equal(
                 have, want, f"{name}: dimension {axis} of offset is {{actual}}, expected {{expected}}"
             )
-        numbers = [
-            positive(attrs.strides, 2, "strides"),
-            padding_of(attrs.padding, 2),
-            positive(attrs.dilation, 2, "dilation"),
-        ]
-        compute = _KERNELS[attrs.data_layout]
-        return context.te(
-            lambda x, o, w: compute(x, o, w, *numbers, groups, 1, attrs.out_dtype or str(x.dtype)), data, offset, weight
-        )
+        return context.te(lambda *tensors: _convolve(attrs, *tensors), data, offset, weight)
+
+
+def _convolve(attrs: DeformableConv2DAttrs, data: te.Tensor, offset: te.Tensor, weight: te.Tensor) -> te.Tensor:
+    axes = attrs.data_layout
+    batch, channels, height, width = ordered(data.shape, axes, "NCHW")
+    outputs, inputs, *kernel = ordered(weight.shape, attrs.kernel_layout, "OIHW")
+    places = ordered(offset.shape, axes, "HW")
+    strides, dilation = positive(attrs.strides, 2, "strides"), positive(attrs.dilation, 2, "dilation")
+    padding = padding_of(attrs.padding, 2)
+    dtype, out_dtype = str(data.dtype), attrs.out_dtype or str(data.dtype)
+    of_part = tirx.floordiv(channels, attrs.deformable_groups)
+
+    def moved(n: Any, c: Any, ky: Any, kx: Any, y: Any, x: Any) -> Any:
+        point = (tirx.floordiv(c, of_part) * kernel[0] * kernel[1] + ky * kernel[1] + kx) * 2
+        shifts = [offset(*ordered([n, point + i, y, x], "NCHW", axes)) for i in (0, 1)]
+        row = (y * strides[0] - padding[0] + ky * dilation[0]).astype(dtype) + shifts[0]
+        column = (x * strides[1] - padding[1] + kx * dilation[1]).astype(dtype) + shifts[1]
+        return _between(lambda i, j: data(*ordered([n, c, i, j], "NCHW", axes)), row, column, (height, width))
+
+    # The points are read once for all output channels.
+    points = te.compute([batch, channels, *kernel, *places], moved, name="data_deform")
+    rc = te.reduce_axis((0, inputs), name="rc")
+    ry, rx = (te.reduce_axis((0, k), name=name) for k, name in zip(kernel, ("ry", "rx"), strict=True))
+    sums = accumulator(out_dtype)
+
+    def element(*index: Any) -> Any:
+        n, o, y, x = ordered(index, axes, "NCHW")
+        c = rc if attrs.groups == 1 else tirx.floordiv(o, tirx.floordiv(outputs, attrs.groups)) * inputs + rc
+        w = weight(*ordered([o, rc, ry, rx], "OIHW", attrs.kernel_layout))
+        return te.sum(points(n, c, ry, rx, y, x).astype(sums) * w.astype(sums), axis=[rc, ry, rx])
+
+    shape = ordered([batch, outputs, *places], "NCHW", axes)
+    return as_dtype(te.compute(shape, element, name="deformable_conv2d"), out_dtype)
+
+
+def _between(read: Any, row: Any, column: Any, sizes: tuple[Any, Any]) -> Any:
+    """Return an image at a point between its pixels, by those around it.
+
+    A pixel past the end counts as 0, and so does a point that is not on the image, before its first pixel too.
+    """
+    dtype = str(row.ty.dtype)
+    value: Any = tirx.const(0, dtype)
+    low = [tirx.floor(at).astype("int64") for at in (row, column)]
+    share = [at - tirx.floor(at) for at in (row, column)]
+    for steps in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        weight, tests, pixel = tirx.const(1, dtype), [], []
+        for axis, step in enumerate(steps):
+            at = low[axis] + step
+            weight = weight * (share[axis] if step else tirx.const(1, dtype) - share[axis])
+            tests += [low[axis] >= 0, at < sizes[axis]]
+            pixel.append(inside(at, sizes[axis]))
+        value = value + weight * tirx.if_then_else(tirx.all(*tests), read(*pixel), tirx.const(0, dtype))
+    return value

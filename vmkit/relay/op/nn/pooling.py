@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import relax, te, tirx
@@ -9,14 +11,22 @@ from tvm import relax, te, tirx
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Bool, Ints, Str, attrs_node
+from ..attrs import Attrs
 from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
 from .layout import SPATIAL, axes_of, ordered
+from .pool_attrs import (
+    AvgPool1DAttrs,
+    AvgPool2DAttrs,
+    AvgPool3DAttrs,
+    MaxPool1DAttrs,
+    MaxPool2DAttrs,
+    MaxPool3DAttrs,
+)
 from .precision import accumulator
 from .window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
 
-__all__ = ["is_float", "pool_axes", "quotient", "require_same_layout", "sum_dtype"]
+__all__ = ["Pool", "is_float", "pool_axes", "pool_type", "quotient", "require_same_layout", "sum_dtype"]
 
 
 def is_float(dtype: str) -> bool:
@@ -43,75 +53,107 @@ def require_same_layout(attrs: Any) -> None:
         )
 
 
-def _numbers(attrs: Any, rank: int) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Return the kernel, strides, dilation and padding, each checked."""
-    return (
-        positive(attrs.pool_size, rank, "pool_size"),
-        positive(attrs.strides, rank, "strides"),
-        positive(attrs.dilation, rank, "dilation"),
-        padding_of(attrs.padding, rank),
-    )
+@dataclass(frozen=True)
+class Pool:
+    """The windows of a pool over data of a shape.
 
+    Attributes
+    ----------
+    axes, spatial : str
+        The letters of all dimensions and of the spatial ones.
+    kernel, strides, dilation, padding, windows : list of int
+        For each spatial axis; padding holds all beginnings, then all ends. A window is a dilated kernel.
+    sizes, result : list of dimensions
+        The spatial sizes of data and result.
+    is_ceil : bool
+        Whether a last window may reach past the end.
+    """
 
-def _pool_relation(rank: int) -> Any:
-    def relation(attrs: Any, data: Type) -> Type:
-        source = require_tensor(data, "data")
-        axes = pool_axes(attrs.layout, rank, source)
-        require_same_layout(attrs)
-        kernel, strides, dilation, padding = _numbers(attrs, rank)
+    axes: str
+    spatial: str
+    kernel: list[int]
+    strides: list[int]
+    dilation: list[int]
+    padding: list[int]
+    windows: list[Any]
+    sizes: list[Any]
+    result: list[Any]
+    is_ceil: bool
+
+    @classmethod
+    def of(cls, attrs: Any, rank: int, shape: Sequence[Any]) -> Pool:
+        """Read the attributes; TypeCheckError where a window does not fit."""
+        axes, spatial = axes_of(attrs.layout), SPATIAL[rank]
+        kernel, dilation = positive(attrs.pool_size, rank, "pool_size"), positive(attrs.dilation, rank, "dilation")
+        strides, padding = positive(attrs.strides, rank, "strides"), padding_of(attrs.padding, rank)
         windows = [extent(k, d) for k, d in zip(kernel, dilation, strict=True)]
-        sizes = fitted(ordered(source.shape, axes, SPATIAL[rank]), padding, windows, strides, ceil=attrs.ceil_mode)
-        made = dict(zip(SPATIAL[rank], sizes, strict=True))
-        return TensorType([made.get(a, d) for a, d in zip(axes, source.shape, strict=True)], source.dtype)
+        sizes = ordered(shape, axes, spatial)
+        result = fitted(sizes, padding, windows, strides, ceil=attrs.ceil_mode)
+        return cls(axes, spatial, kernel, strides, dilation, padding, windows, sizes, result, attrs.ceil_mode)
 
-    return relation
+    def shape(self, data: Sequence[Any]) -> list[Any]:
+        """Return the shape of the result over data of a shape."""
+        made = dict(zip(self.spatial, self.result, strict=True))
+        return [made.get(a, d) for a, d in zip(self.axes, data, strict=True)]
+
+    def reduced(self) -> dict[str, Any]:
+        """Return an axis of reduction over the kernel for each spatial axis."""
+        axes = zip(self.spatial, self.kernel, strict=True)
+        return {a: te.reduce_axis((0, k), name=f"r{a.lower()}") for a, k in axes}
+
+    def padded(self, data: te.Tensor, value: Any) -> te.Tensor:
+        """Return the data padded so far that every window lies on it."""
+        extra = [s - 1 for s in self.strides] if self.is_ceil else None
+        return pad_spatial(data, self.axes, self.spatial, self.padding, value, extra=extra)
+
+    def read_at(self, index: Sequence[Any], kernel: Mapping[str, Any]) -> list[Any]:
+        """Return the index in the padded data of an element of the kernel, for the window at an index of the result."""
+        at = dict(zip(self.axes, index, strict=True))
+        for a, stride, step in zip(self.spatial, self.strides, self.dilation, strict=True):
+            at[a] = at[a] * stride + kernel[a] * step
+        return [at[a] for a in self.axes]
+
+    def count(self, index: Sequence[Any], with_pad: bool) -> Any:
+        """Return how many elements the mean at an index of the result is of: those on the data, or the padding too."""
+        count: Any = tirx.IntImm("int64", 1)
+        at, rank = dict(zip(self.axes, index, strict=True)), len(self.spatial)
+        for i, a in enumerate(self.spatial):
+            bounds = (self.padding[i], self.padding[rank + i], self.sizes[i])
+            count *= _counted(at[a], bounds, self.strides[i], self.dilation[i], self.windows[i], with_pad)
+        return count
 
 
-def _pool_lowering(rank: int, kind: str) -> Any:
-    def lower(context: Any, attrs: Any, data: relax.Expr) -> Any:
-        kernel, _, dilation, padding = _numbers(attrs, rank)
-        sizes = ordered(context.shape(data), axes_of(attrs.layout), SPATIAL[rank])
-        require_fits(context, sizes, padding, [extent(k, d) for k, d in zip(kernel, dilation, strict=True)])
-        return context.te(lambda x: _pool(attrs, x, rank, kind), data)
+def pool_type(attrs: Any, rank: int, data: Type) -> TensorType:
+    """Return the type of a pool's result."""
+    source = require_tensor(data, "data")
+    pool_axes(attrs.layout, rank, source)
+    require_same_layout(attrs)
+    return TensorType(Pool.of(attrs, rank, source.shape).shape(source.shape), source.dtype)
 
-    return lower
+
+def _lower(context: Any, attrs: Any, rank: int, kind: str, data: relax.Expr) -> Any:
+    pool = Pool.of(attrs, rank, context.shape(data))
+    require_fits(context, pool.sizes, pool.padding, pool.windows)
+    return context.te(lambda x: _pool(attrs, x, rank, kind), data)
 
 
 def _pool(attrs: Any, data: te.Tensor, rank: int, kind: str) -> te.Tensor:
-    axes, spatial = axes_of(attrs.layout), SPATIAL[rank]
-    kernel, strides, dilation, padding = _numbers(attrs, rank)
-    shape = [dims.simplify(d) for d in data.shape]
-    sizes = ordered(shape, axes, spatial)
-    windows = [extent(k, d) for k, d in zip(kernel, dilation, strict=True)]
-    result = dict(zip(spatial, fitted(sizes, padding, windows, strides, ceil=attrs.ceil_mode), strict=True))
-    dtype = str(data.dtype)
-    value = tirx.min_value(dtype) if kind == "max" else tirx.const(0, dtype)
-    extra = [s - 1 for s in strides] if attrs.ceil_mode else None
-    padded = pad_spatial(data, axes, spatial, padding, value, extra=extra)
-    reduced = {a: te.reduce_axis((0, k), name=f"r{a.lower()}") for a, k in zip(spatial, kernel, strict=True)}
-    sums = dtype if kind == "max" else sum_dtype(dtype)
+    shape, dtype = [dims.simplify(d) for d in data.shape], str(data.dtype)
+    pool = Pool.of(attrs, rank, shape)
+    padded = pool.padded(data, tirx.min_value(dtype) if kind == "max" else tirx.const(0, dtype))
+    reduced, sums = pool.reduced(), dtype if kind == "max" else sum_dtype(dtype)
 
     def element(*index: Any) -> Any:
-        at = dict(zip(axes, index, strict=True))
-        for a, stride, step in zip(spatial, strides, dilation, strict=True):
-            at[a] = at[a] * stride + reduced[a] * step
-        x, over = padded(*[at[a] for a in axes]), [reduced[a] for a in spatial]
+        x, over = padded(*pool.read_at(index, reduced)), list(reduced.values())
         return te.max(x, axis=over) if kind == "max" else te.sum(x.astype(sums), axis=over)
 
-    whole = [dims.as_expr(result.get(a, d)) for a, d in zip(axes, shape, strict=True)]
+    whole = [dims.as_expr(d) for d in pool.shape(shape)]
     pooled = te.compute(whole, element, name=f"pool_{kind}")
     if kind == "max":
         return pooled
-
-    def mean(*index: Any) -> Any:
-        at = dict(zip(axes, index, strict=True))
-        count: Any = tirx.IntImm("int64", 1)
-        for i, a in enumerate(spatial):
-            bounds = (padding[i], padding[rank + i], sizes[i])
-            count *= _counted(at[a], bounds, strides[i], dilation[i], windows[i], attrs.count_include_pad)
-        return quotient(pooled(*index), count, dtype)
-
-    return te.compute(whole, mean, name="pool_avg")
+    return te.compute(
+        whole, lambda *i: quotient(pooled(*i), pool.count(i, attrs.count_include_pad), dtype), name="pool_avg"
+    )
 
 
 def sum_dtype(dtype: str) -> str:
@@ -140,87 +182,6 @@ def quotient(total: Any, count: Any, dtype: str) -> Any:
     return tirx.truncdiv(total, count.astype(str(total.ty.dtype))).astype(dtype)
 
 
-@attrs_node("relay.attrs.MaxPool1DAttrs")
-class MaxPool1DAttrs(Attrs):
-    """Attributes of nn.max_pool1d."""
-
-    pool_size: Ints
-    strides: Ints = (1,)
-    dilation: Ints = (1,)
-    padding: Ints = (0,)
-    layout: Str = "NCW"
-    out_layout: Str = ""
-    ceil_mode: Bool = False
-
-
-@attrs_node("relay.attrs.MaxPool2DAttrs")
-class MaxPool2DAttrs(Attrs):
-    """Attributes of nn.max_pool2d."""
-
-    pool_size: Ints
-    strides: Ints = (1, 1)
-    dilation: Ints = (1, 1)
-    padding: Ints = (0, 0)
-    layout: Str = "NCHW"
-    out_layout: Str = ""
-    ceil_mode: Bool = False
-
-
-@attrs_node("relay.attrs.MaxPool3DAttrs")
-class MaxPool3DAttrs(Attrs):
-    """Attributes of nn.max_pool3d."""
-
-    pool_size: Ints
-    strides: Ints = (1, 1, 1)
-    dilation: Ints = (1, 1, 1)
-    padding: Ints = (0, 0, 0)
-    layout: Str = "NCDHW"
-    out_layout: Str = ""
-    ceil_mode: Bool = False
-
-
-@attrs_node("relay.attrs.AvgPool1DAttrs")
-class AvgPool1DAttrs(Attrs):
-    """Attributes of nn.avg_pool1d."""
-
-    pool_size: Ints
-    strides: Ints = (1,)
-    dilation: Ints = (1,)
-    padding: Ints = (0,)
-    layout: Str = "NCW"
-    out_layout: Str = ""
-    ceil_mode: Bool = False
-    count_include_pad: Bool = False
-
-
-@attrs_node("relay.attrs.AvgPool2DAttrs")
-class AvgPool2DAttrs(Attrs):
-    """Attributes of nn.avg_pool2d."""
-
-    pool_size: Ints
-    strides: Ints = (1, 1)
-    dilation: Ints = (1, 1)
-    padding: Ints = (0, 0)
-    layout: Str = "NCHW"
-    out_layout: Str = ""
-    ceil_mode: Bool = False
-    count_include_pad: Bool = False
-
-
-@attrs_node("relay.attrs.AvgPool3DAttrs")
-class AvgPool3DAttrs(Attrs):
-    """Attributes of nn.avg_pool3d."""
-
-    pool_size: Ints
-    strides: Ints = (1, 1, 1)
-    dilation: Ints = (1, 1, 1)
-    padding: Ints = (0, 0, 0)
-    layout: Str = "NCDHW"
-    out_layout: Str = ""
-    ceil_mode: Bool = False
-    count_include_pad: Bool = False
-
-
 def _register(rank: int, kind: str, attrs: type[Attrs]) -> None:
     """Register the pool of a kind over `rank` spatial axes."""
     name = f"nn.{kind}_pool{rank}d"
@@ -240,8 +201,8 @@ def _register(rank: int, kind: str, attrs: type[Attrs]) -> None:
     body = {
         "__doc__": doc,
         "build": staticmethod(window_builder(name, ("data",), rank, **parameters)),
-        "relation": staticmethod(_pool_relation(rank)),
-        "lower": staticmethod(_pool_lowering(rank, kind)),
+        "relation": staticmethod(lambda attrs, data: pool_type(attrs, rank, data)),
+        "lower": staticmethod(lambda context, attrs, data: _lower(context, attrs, rank, kind, data)),
     }
     operator(name, "data", attrs=attrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)(type(name, (), body))
 

@@ -10,13 +10,13 @@ from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.types import IncompleteType, TensorType, Type
+from ...ir.types import TensorType, Type
 from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node
-from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
-from .layout import SPATIAL, ordered, require_layout, require_rank
+from .geometry import Geometry, agreed_kernel, weight_type
+from .layout import SPATIAL
 from .precision import accumulator, as_dtype
-from .window import extent, padding_of, positive, window_builder
+from .window import extent, window_builder
 
 __all__: list[str] = []
 
@@ -73,25 +73,14 @@ class Conv3DTransposeAttrs(Attrs):
 
 
 @dataclass(frozen=True)
-class Geometry:
-    """A transposed convolution's layouts and numbers, checked; see :class:`.convolution.Geometry`."""
+class Transposed(Geometry):
+    """The geometry of a transposed convolution, whose weight is (input channels, output channels of a group, ...)."""
 
-    spatial: str
-    data: str
-    kernel: str
-    out: str
-    strides: list[int]
-    dilation: list[int]
-    padding: list[int]
     output_padding: list[int]
-    groups: int
 
     @classmethod
-    def of(cls, attrs: Any, rank: int) -> Geometry:
+    def read(cls, attrs: Any, rank: int) -> Transposed:
         """Read the attributes; TypeCheckError where they make no sense."""
-        spatial = SPATIAL[rank]
-        strides = positive(attrs.strides, rank, "strides")
-        dilation = positive(attrs.dilation, rank, "dilation")
         extra = [int(p) for p in attrs.output_padding]
         extra = extra * rank if len(extra) == 1 else extra
         if len(extra) != rank and not (len(extra) == 2 * rank and extra[:rank] == extra[rank:]):
@@ -99,29 +88,7 @@ class Geometry:
         extra = extra[:rank]
         if any(e < 0 for e in extra):
             raise TypeCheckError(f"output_padding must not be negative: {extra}")
-        if attrs.groups < 1:
-            raise TypeCheckError(f"groups must be positive, not {attrs.groups}")
-        return cls(
-            spatial,
-            require_layout(attrs.data_layout, "NC" + spatial, "data_layout"),
-            require_layout(attrs.kernel_layout, "IO" + spatial, "kernel_layout"),
-            require_layout(attrs.out_layout or attrs.data_layout, "NC" + spatial, "out_layout"),
-            strides,
-            dilation,
-            padding_of(attrs.padding, rank),
-            extra,
-            attrs.groups,
-        )
-
-    def of_data(self, shape: Sequence[Any]) -> tuple[Any, Any, list[Any]]:
-        """Return batch, channels and spatial sizes of the data's shape."""
-        batch, channels, *sizes = ordered(shape, self.data, "NC" + self.spatial)
-        return batch, channels, sizes
-
-    def of_kernel(self, shape: Sequence[Any]) -> tuple[Any, Any, list[Any]]:
-        """Return input channels, output channels of a group and spatial sizes of the weight's shape."""
-        inputs, outputs, *sizes = ordered(shape, self.kernel, "IO" + self.spatial)
-        return inputs, outputs, sizes
+        return cls.of(attrs, rank, "IO", output_padding=extra)
 
     def result_sizes(self, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:
         """Return the spatial sizes of the result: ``(size - 1) * stride + window - padding + output_padding``."""
@@ -147,96 +114,88 @@ class Geometry:
 
 
 def _weight_type(attrs: Any, rank: int, data: Type) -> dict[int, Type]:
-    if isinstance(data, IncompleteType) or attrs.channels is None or attrs.kernel_size is None:
-        return {}
-    geometry, source = Geometry.of(attrs, rank), require_tensor(data, "data")
-    require_rank(source, rank + 2, "data")
-    _, channels, _ = geometry.of_data(source.shape)
-    kernel = list(attrs.kernel_size)
-    if len(kernel) != rank:
-        raise TypeCheckError(f"kernel_size must have {rank} values, not {len(kernel)}: {kernel}")
-    shape = ordered(
-        [channels, dims.floordiv(attrs.channels, attrs.groups), *kernel], "IO" + geometry.spatial, geometry.kernel
-    )
-    return {1: TensorType(shape, source.dtype)}
+    def channels(inputs: Dim) -> tuple[Dim, Dim]:
+        return inputs, dims.floordiv(attrs.channels, attrs.groups)
+
+    return weight_type(Transposed.read(attrs, rank), attrs, data, channels)
 
 
 def _type(attrs: Any, rank: int, data: Type, weight: Type) -> Type:
-    geometry = Geometry.of(attrs, rank)
-    source, filters = require_tensor(data, "data"), require_tensor(weight, "weight")
-    require_rank(source, rank + 2, "data")
-    require_rank(filters, rank + 2, "weight")
-    batch, channels, sizes = geometry.of_data(source.shape)
-    inputs, outputs, kernel = geometry.of_kernel(filters.shape)
-    if attrs.kernel_size is not None:
-        wanted = list(attrs.kernel_size)
-        if len(wanted) != rank or any(dims.equal(a, b) is False for a, b in zip(wanted, kernel, strict=True)):
-            raise TypeCheckError(f"kernel_size is {wanted}, but the weight's kernel is {kernel}")
-    if dims.equal(channels, inputs) is False:
-        raise TypeCheckError(f"the data has {channels} channels, but the weight takes {inputs}")
+    geometry = Transposed.read(attrs, rank)
+    source, shapes = geometry.require(data, weight)
+    kernel, channels = agreed_kernel(attrs.kernel_size, shapes.kernel), shapes.channels
+    if dims.equal(channels, shapes.first) is False:
+        raise TypeCheckError(f"the data has {channels} channels, but the weight takes {shapes.first}")
     if isinstance(channels, int) and channels % geometry.groups:
         raise TypeCheckError(f"groups is {geometry.groups}, which does not divide the {channels} channels of the data")
-    made = dims.mul(outputs, geometry.groups)
+    made = dims.mul(shapes.second, geometry.groups)
     if attrs.channels is not None:
         if dims.equal(made, attrs.channels) is False:
             raise TypeCheckError(f"channels is {attrs.channels}, but the weight makes {made}")
         made = attrs.channels
-    shape = ordered([batch, made, *geometry.result_sizes(sizes, kernel)], "NC" + geometry.spatial, geometry.out)
-    return TensorType(shape, attrs.out_dtype or source.dtype)
+    result = geometry.result(shapes.batch, made, geometry.result_sizes(shapes.sizes, kernel))
+    return TensorType(geometry.out.shape(result), attrs.out_dtype or source.dtype)
 
 
-def _lower(context: Any, attrs: Any, data: relax.Expr, weight: relax.Expr) -> Any:
-    geometry = Geometry.of(attrs, len(context.shape(data)) - 2)
-    _, channels, sizes = geometry.of_data(context.shape(data))
-    inputs, outputs, kernel = geometry.of_kernel(context.shape(weight))
-    name = context.current.name
+def _lower(context: Any, attrs: Any, rank: int, data: relax.Expr, weight: relax.Expr) -> Any:
+    geometry = Transposed.read(attrs, rank)
+    shapes = geometry.require_at_run_time(context, context.shape(data), context.shape(weight))
+    name, made = context.current.name, dims.mul(shapes.second, geometry.groups)
     context.require_equal(
-        channels, inputs, f"{name}: the data has {{actual}} channels, but the weight takes {{expected}}"
+        shapes.channels, shapes.first, f"{name}: the data has {{actual}} channels, but the weight takes {{expected}}"
     )
+    if geometry.groups > 1 and not isinstance(shapes.channels, int):
+        context.require(
+            tirx.floormod(dims.as_expr(shapes.channels), geometry.groups) == 0,
+            f"{name}: groups is {geometry.groups}, which does not divide the channels of the data",
+        )
     if isinstance(attrs.channels, int):
-        made = dims.mul(outputs, geometry.groups)
         message = f"{name}: channels is {{expected}}, but the weight makes {{actual}}"
         context.require_equal(made, attrs.channels, message)
-    if all(isinstance(k, int) for k in kernel):
-        for axis, (size, least) in enumerate(zip(sizes, geometry.empty_below(kernel), strict=True)):
+    for have, wanted in zip(shapes.kernel, attrs.kernel_size or shapes.kernel, strict=True):
+        if isinstance(wanted, int):
+            message = f"{name}: kernel_size has {{expected}} where the weight's kernel has {{actual}}"
+            context.require_equal(have, wanted, message)
+    if all(isinstance(k, int) for k in shapes.kernel):
+        for axis, (size, least) in enumerate(zip(shapes.sizes, geometry.empty_below(shapes.kernel), strict=True)):
             if least > 0 and not isinstance(size, int):
                 context.require(
                     size >= least, f"{name}: spatial axis {axis} is shorter than {least}, so the result has no size"
                 )
+    geometry.out.require_divides(context, geometry.result(shapes.batch, made, shapes.sizes), name)
     return context.te(lambda x, w: _spread(geometry, x, w, attrs.out_dtype or str(x.dtype)), data, weight)
 
 
-def _spread(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype: str) -> te.Tensor:
+def _spread(geometry: Transposed, data: te.Tensor, weight: te.Tensor, out_dtype: str) -> te.Tensor:
     """Return the transposed convolution: a plain one with the kernel turned round, over the data spread by strides."""
-    batch, channels, sizes = geometry.of_data([dims.simplify(d) for d in data.shape])
-    _, outputs, kernel = geometry.of_kernel([dims.simplify(d) for d in weight.shape])
-    result = geometry.result_sizes(sizes, kernel)
-    windows = [extent(k, d) for k, d in zip(kernel, geometry.dilation, strict=True)]
+    shapes = geometry.shapes(*([dims.simplify(d) for d in t.shape] for t in (data, weight)))
+    outputs, kernel = shapes.second, shapes.kernel
+    result = geometry.result_sizes(shapes.sizes, kernel)
+    windows = geometry.windows(kernel)
     before = [dims.sub(dims.sub(w, 1), p) for w, p in zip(windows, geometry.padding, strict=False)]
 
     def spread(*index: Any) -> Any:
-        at, tests = dict(zip(geometry.data, index, strict=True)), []
+        at, tests = geometry.data.position(index), []
         for i, letter in enumerate(geometry.spatial):
             position, stride = at[letter] - before[i], geometry.strides[i]
             source = tirx.floordiv(position, stride) if stride > 1 else position
-            tests += [position >= 0, source < dims.as_expr(sizes[i])]
+            tests += [position >= 0, source < dims.as_expr(shapes.sizes[i])]
             if stride > 1:
                 tests.append(tirx.floormod(position, stride) == 0)
             at[letter] = source
-        return tirx.if_then_else(tirx.all(*tests), data(*[at[a] for a in geometry.data]), tirx.const(0, data.dtype))
+        return tirx.if_then_else(tirx.all(*tests), data(*geometry.data.index(at)), tirx.const(0, data.dtype))
 
-    whole = [dims.as_expr(dims.sub(dims.add(r, w), 1)) for r, w in zip(result, windows, strict=True)]
-    stage = te.compute(
-        ordered([batch, channels, *whole], "NC" + geometry.spatial, geometry.data), spread, name="pad_temp"
-    )
-    group_inputs = dims.floordiv(channels, geometry.groups)
+    whole = [dims.sub(dims.add(r, w), 1) for r, w in zip(result, windows, strict=True)]
+    reach = geometry.data.shape(geometry.result(shapes.batch, shapes.channels, whole))
+    stage = te.compute([dims.as_expr(d) for d in reach], spread, name="pad_temp")
+    group_inputs = dims.floordiv(shapes.channels, geometry.groups)
     reduced = {"C": te.reduce_axis((0, dims.as_expr(group_inputs)), name="rc")}
     for letter, size in zip(geometry.spatial, kernel, strict=True):
         reduced[letter] = te.reduce_axis((0, size), name=f"r{letter.lower()}")
     sums = accumulator(out_dtype)
 
     def element(*index: Any) -> Any:
-        at = dict(zip(geometry.out, index, strict=True))
+        at = geometry.out.position(index)
         of_data = {"N": at["N"], "C": reduced["C"]}
         of_kernel = {"O": at["C"], "I": reduced["C"]}
         if geometry.groups > 1:
@@ -245,13 +204,12 @@ def _spread(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype: s
         for letter, size, step in zip(geometry.spatial, kernel, geometry.dilation, strict=True):
             of_data[letter] = at[letter] + reduced[letter] * step
             of_kernel[letter] = size - 1 - reduced[letter]
-        x = stage(*[of_data[a] for a in geometry.data])
-        w = weight(*[of_kernel[a] for a in geometry.kernel])
-        axes = [reduced[a] for a in geometry.data if a in reduced]
+        x, w = stage(*geometry.data.index(of_data)), weight(*geometry.kernel.index(of_kernel))
+        axes = [reduced[a] for a in geometry.data.letters if a in reduced]
         return te.sum(x.astype(sums) * w.astype(sums), axis=axes)
 
-    shape = ordered([batch, dims.mul(outputs, geometry.groups), *result], "NC" + geometry.spatial, geometry.out)
-    name = f"conv{len(geometry.spatial)}d_transpose_{geometry.data.lower()}"
+    shape = geometry.out.shape(geometry.result(shapes.batch, dims.mul(outputs, geometry.groups), result))
+    name = f"conv{len(geometry.spatial)}d_transpose_{geometry.data.text.lower()}"
     return as_dtype(te.compute([dims.as_expr(d) for d in shape], element, name=name), out_dtype)
 
 
@@ -280,7 +238,7 @@ def _transposed(rank: int, attrs: type[Attrs], doc: str) -> None:
         "build": staticmethod(builder),
         "infer_inputs": staticmethod(lambda attrs, data, weight: _weight_type(attrs, rank, data)),
         "relation": staticmethod(lambda attrs, data, weight: _type(attrs, rank, data, weight)),
-        "lower": staticmethod(_lower),
+        "lower": staticmethod(lambda context, attrs, data, weight: _lower(context, attrs, rank, data, weight)),
     }
     register = operator(name, "data", "weight", attrs=attrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
     register(type(f"Conv{rank}DTranspose", (), body))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvm import te, topi
@@ -28,7 +28,13 @@ __all__ = [
 
 
 def window_builder(
-    name: str, inputs: Sequence[str], rank: int, *, keep_padding: bool = False, **parameters: Any
+    name: str,
+    inputs: Sequence[str],
+    rank: int,
+    *,
+    keep_padding: bool = False,
+    renamed: Mapping[str, str] | None = None,
+    **parameters: Any,
 ) -> Callable[..., Expr]:
     """Return the builder of an operator with a window, in whose calls one number may stand for all axes.
 
@@ -42,6 +48,8 @@ def window_builder(
         The number of spatial axes.
     keep_padding : bool
         Leave the padding as it is given.
+    renamed : mapping, optional
+        The attributes whose parameters have other names, by parameter.
     **parameters
         The attributes, in the order and with the defaults of Relay's Python function.
     """
@@ -64,7 +72,8 @@ def window_builder(
                 values[attribute] = per_axis(values[attribute], rank)
         if not keep_padding:
             values["padding"] = padding_of(values["padding"], rank)
-        return entry(name).call(*operands, **values)
+        names = renamed or {}
+        return entry(name).call(*operands, **{names.get(key, key): value for key, value in values.items()})
 
     build.__name__ = name.rsplit(".", 1)[-1]
     build.__qualname__ = name
@@ -152,14 +161,20 @@ def require_fits(context: Any, sizes: Sequence[Dim], padding: Sequence[int], win
 
 
 def pad_spatial(
-    data: te.Tensor, axes: str, spatial: str, padding: Sequence[int], value: Any, *, extra: Sequence[int] | None = None
+    data: te.Tensor,
+    axes: Sequence[str],
+    spatial: str,
+    padding: Sequence[int],
+    value: Any,
+    *,
+    extra: Sequence[int] | None = None,
 ) -> te.Tensor:
     """Return the data padded on its spatial axes, as a stage of its own; the data itself where there is nothing to do.
 
     Parameters
     ----------
-    axes, spatial : str
-        The letters of all axes and of the spatial ones.
+    axes, spatial : sequence of str
+        The letters of all dimensions and of the spatial ones.
     padding : sequence of int
         All beginnings, then all ends.
     value : expression

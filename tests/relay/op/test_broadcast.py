@@ -1,0 +1,29 @@
+"""Broadcasting against unknown dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.relay.programs import assert_same, compiled
+from vmkit import relay
+from vmkit.errors import VMError
+from vmkit.relay import Any, var
+
+
+def test_a_chain_of_broadcasts_of_unknown_dimensions_stays_small() -> None:
+    x, y, z = (var(name, shape=(Any(), 2)) for name in "xyz")
+    chain = x
+    for k in range(12):
+        chain = relay.add(chain, (y, z, x)[k % 3]) if k % 2 else relay.subtract((z, y)[k % 2], chain)
+    run = compiled([x, y, z], chain)
+    for sizes in ((3, 3, 3), (1, 3, 1), (3, 1, 1), (1, 1, 4), (1, 1, 1), (0, 1, 0)):
+        arrays = [np.random.default_rng(k).normal(size=(n, 2)).astype("float32") for k, n in enumerate(sizes)]
+        expected = arrays[0]
+        for k in range(12):
+            expected = expected + arrays[(1, 2, 0)[k % 3]] if k % 2 else arrays[(2, 1)[k % 2]] - expected
+        assert_same(run(*arrays), expected)
+    two, three = np.ones((2, 2), "float32"), np.ones((3, 2), "float32")
+    for mistaken in ((two, three, two), (two, two, three), (three, two, two)):
+        with pytest.raises(VMError, match=r"dimension 0 is .* in one input and .* in another"):
+            run(*mistaken)

@@ -1,0 +1,90 @@
+"""Modules under their old names: ``tvm.relay.op`` is found where ``vmkit.relay.op`` is."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+__all__ = ["MODULES", "install_aliases"]
+
+# Old name: today's. A module below one of the names is looked for below its counterpart.
+MODULES = {
+    "tvm.relay": "vmkit.relay",
+    "tvm.relay.backend": "vmkit.compat.backend",
+    "tvm.relay.backend.vm": "vmkit.compat.vm",
+    "tvm.relay.backend.interpreter": "vmkit.compat.interpreter",
+    "tvm.relay.vm": "vmkit.compat.vm",
+    "tvm.relay.adt": "vmkit.relay.ir",
+    "tvm.relay.base": "vmkit.relay.ir",
+    "tvm.relay.expr": "vmkit.relay.ir",
+    "tvm.relay.function": "vmkit.relay.ir",
+    "tvm.relay.ty": "vmkit.relay.ir",
+    "tvm.relay.parser": "vmkit.relay.text",
+    "tvm.relay.op.op": "vmkit.relay.op",
+    "tvm.parser": "vmkit.relay.text",
+    "tvm.nd": "vmkit.compat.nd",
+    "tvm.runtime.ndarray": "vmkit.compat.nd",
+    "tvm.runtime.container": "vmkit.compat.container",
+    "tvm.runtime.vm": "vmkit.compat.vm",
+    "tvm.contrib.graph_executor": "vmkit.compat.graph_executor",
+    "tvm.tir": "tvm.tirx",
+}
+
+
+class _AliasLoader(Loader):
+    """Gives the module of another name."""
+
+    def __init__(self, real: str) -> None:
+        self.real = real
+        self.spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self.real)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has written the alias into the module, which belongs to its own name.
+        module.__spec__ = self.spec
+
+
+class _AliasFinder(MetaPathFinder):
+    """Finds modules by their old names."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        real = _todays_name(fullname)
+        if real is None or find_spec(real) is None:
+            return None
+        return ModuleSpec(fullname, _AliasLoader(real), is_package=True)
+
+
+def _todays_name(name: str) -> str | None:
+    if name in MODULES:
+        return MODULES[name]
+    parent, _, last = name.rpartition(".")
+    if not parent:
+        return None
+    real = _todays_name(parent)
+    return None if real is None else f"{real}.{last}"
+
+
+def install_aliases() -> None:
+    """Let ``import`` find the modules of :data:`MODULES`, and give ``tvm`` those that its scripts reach by dots."""
+    if any(isinstance(finder, _AliasFinder) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _AliasFinder())
+    for name in MODULES:
+        parent, _, last = name.rpartition(".")
+        owner = importlib.import_module(parent)
+        # A module that today's TVM has under the same name gives way; it stays importable by its present home.
+        sys.modules.pop(name, None)
+        module = importlib.import_module(name)
+        if not parent.startswith("tvm.relay"):
+            setattr(owner, last, module)

@@ -1,0 +1,7 @@
+"""``tvm.relay.backend``: what its submodules hold is found by import."""
+
+from __future__ import annotations
+
+from . import interpreter, vm
+
+__all__ = ["interpreter", "vm"]

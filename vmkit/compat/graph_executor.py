@@ -1,0 +1,177 @@
+"""``tvm.contrib.graph_executor`` and ``relay.build``: static models, on the virtual machine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.runtime import Device, Tensor
+
+from vmkit.compiler import VMCompiler
+from vmkit.errors import InputError, suggest
+from vmkit.executable import Executable
+from vmkit.executable import load as load_executable
+from vmkit.machine import BenchmarkResult, VirtualMachine
+from vmkit.relay.ir import Function
+from vmkit.relay.param_dict import load_param_dict
+
+__all__ = ["BuiltModule", "GraphModule", "build", "create", "load_module"]
+
+logger = logging.getLogger(__name__)
+
+
+class BuiltModule:
+    """What ``relay.build`` returns: ``lib["default"](device)`` is the model on a device.
+
+    Attributes
+    ----------
+    executable : Executable
+        The program; the parameters are inside.
+    """
+
+    def __init__(self, executable: Executable) -> None:
+        self.executable = executable
+
+    def __getitem__(self, name: str) -> Any:
+        if name != "default":
+            raise KeyError(f"a built model has one module, 'default', not {name!r}")
+        return lambda *devices: GraphModule(VirtualMachine(self.executable, list(devices) or "cpu"))
+
+    def __iter__(self) -> Any:
+        raise InputError(
+            "relay.build returns one object, not (graph, lib, params): write lib = relay.build(...) and "
+            'graph_executor.GraphModule(lib["default"](device))'
+        )
+
+    def export_library(self, file_name: str | Path, **_: Any) -> None:
+        """Write the model to a file, which ``tvm.runtime.load_module`` reads; it is a vmkit executable."""
+        self.executable.export(file_name)
+
+    def get_params(self) -> dict[str, Tensor]:
+        """Return the parameters that are kept apart: none, they are inside the executable."""
+        return {}
+
+    def get_lib(self) -> Any:
+        """Return the library of kernels."""
+        return self.executable.lib
+
+
+class GraphModule:
+    """A model with its inputs and outputs, as the graph executor had it.
+
+    Parameters
+    ----------
+    module : GraphModule or VirtualMachine
+        What ``lib["default"](device)`` gave.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.vm: VirtualMachine = module.vm if isinstance(module, GraphModule) else module
+        self.module = self
+        self._inputs: dict[str, Any] = {}
+        self._outputs: list[Any] = []
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.vm.executable.signature.names
+
+    def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
+        """Set one input by name or position, and others by keyword."""
+        given = dict(params) if key is None else {self._name(key): value, **params}
+        for name, array in given.items():
+            self._inputs[self._name(name)] = array
+
+    def _name(self, key: str | int) -> str:
+        names = self._names
+        if isinstance(key, int) and 0 <= key < len(names):
+            return names[key]
+        if key not in names:
+            close = suggest(str(key), names)
+            raise InputError(f"the model has no input {key!r}{close}; it has {', '.join(names)} (parameters are bound)")
+        return str(key)
+
+    def run(self, **inputs: Any) -> None:
+        """Run the model on the inputs that are set."""
+        self.set_input(**inputs)
+        result = self.vm.run(**self._inputs) if self._names else self.vm.run()
+        self._outputs = list(result) if isinstance(result, tuple) else [result]
+
+    def get_num_outputs(self) -> int:
+        """Return how many outputs the model has."""
+        return len(self.vm.executable.outputs)
+
+    def get_num_inputs(self) -> int:
+        """Return how many inputs the model has."""
+        return len(self._names)
+
+    def get_input(self, index: str | int, out: Tensor | None = None) -> Any:
+        """Return an input that was set."""
+        value = self._inputs[self._name(index)]
+        return value if out is None else tvm.runtime.tensor(np.asarray(value)).copyto(out)
+
+    def get_input_index(self, name: str) -> int:
+        """Return the position of an input, or -1."""
+        return self.vm.get_input_index(name)
+
+    def get_input_info(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the shapes and the data types of the inputs by name."""
+        specs = self.vm.executable.inputs
+        return {s.name: getattr(s, "shape", ()) for s in specs}, {s.name: getattr(s, "dtype", "") for s in specs}
+
+    def get_output(self, index: int, out: Tensor | None = None) -> Any:
+        """Return an output of the last run, or copy it into a tensor."""
+        if not self._outputs:
+            raise InputError("there are no outputs yet, call run first")
+        return self._outputs[index] if out is None else self._outputs[index].copyto(out)
+
+    def load_params(self, params_bytes: bytes) -> None:
+        """Set inputs from the bytes of ``relay.save_param_dict``."""
+        self.set_input(**load_param_dict(params_bytes))
+
+    def benchmark(self, device: Device, func_name: str = "run", **options: Any) -> BenchmarkResult:
+        """Return the seconds that a run takes; see :meth:`vmkit.VirtualMachine.benchmark`."""
+        return self.vm.benchmark(device, **options, **self._inputs)
+
+
+def build(
+    ir_mod: Any,
+    target: Any = None,
+    target_host: Any = None,
+    executor: Any = None,
+    runtime: Any = None,
+    workspace_memory_pools: Any = None,
+    constant_memory_pools: Any = None,
+    params: Mapping[str, Any] | None = None,
+    mod_name: str = "default",
+) -> BuiltModule:
+    """Return a model compiled for a target, with ``relay.build``'s signature. It runs on the virtual machine."""
+    if workspace_memory_pools is not None or constant_memory_pools is not None:
+        raise InputError("memory pools are of the ahead-of-time executor, which is gone")
+    if executor is not None or runtime is not None:
+        logger.warning("relay.build: executor and runtime are not chosen any more; the virtual machine runs the model")
+    mod = tvm.IRModule({"main": ir_mod}) if isinstance(ir_mod, Function) else ir_mod
+    compiler = VMCompiler()
+    if params:
+        compiler.set_params(params)
+    compiler.lower(mod, target, target_host)
+    compiler.codegen()
+    return BuiltModule(compiler.get_exec())
+
+
+def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
+    """Refuse what needs the graph executor's own format."""
+    raise InputError("a graph in the graph executor's JSON cannot be run any more: build the model with relay.build")
+
+
+_own_load_module = tvm.runtime.load_module
+
+
+def load_module(path: str | Path, fmt: str = "") -> Any:
+    """Return what ``export_library`` wrote: a built model, or any other module of TVM's."""
+    with open(path, "rb") as file:
+        is_executable = file.read(4) == b"PK\x03\x04"
+    return BuiltModule(load_executable(path)) if is_executable else _own_load_module(str(path))

@@ -1,0 +1,47 @@
+"""Put Relay's names into ``tvm``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm.testing
+from tvm.runtime import Tensor
+
+from vmkit import executor, relay
+from vmkit.relay.json import load_json, save_json
+
+from . import graph_executor, nd
+from .aliases import install_aliases
+from .ir_module import install_module_methods
+from .passes import install_pass_context
+from .targets import install_targets
+from .testing import install_testing
+
+__all__ = ["install"]
+
+
+def install() -> None:
+    """Give ``tvm`` what scripts for Relay use; a second call does nothing more.
+
+    ``tvm.relay``, ``tvm.nd``, ``tvm.parser``, ``tvm.tir``, ``relay.vm``, ``tvm.runtime.vm``, ``relay.build`` with
+    ``tvm.contrib.graph_executor``, ``tvm.TVMError``, targets as text, and Relay's methods of ``tvm.IRModule``.
+    """
+    install_aliases()
+    install_module_methods()
+    install_targets()
+    install_pass_context()
+    install_testing(tvm.testing)
+    module: Any = tvm
+    # As in Relay's time every error of TVM is one; those of vmkit are, too.
+    module.TVMError = module.error.TVMError = RuntimeError
+    module.cl, module.gpu = tvm.opencl, tvm.cuda
+    module.runtime.NDArray = nd.NDArray
+    module.runtime.load_module = graph_executor.load_module
+    module.ir.load_json, module.ir.save_json = load_json, save_json
+    tensor: Any = Tensor
+    tensor.asnumpy = lambda self: self.numpy()
+    tensor.context = property(lambda self: self.device)
+    for name in ("build", "create_executor"):
+        setattr(relay, name, getattr(graph_executor, name, None) or getattr(executor, name))
+    executor.allow_static_executors()

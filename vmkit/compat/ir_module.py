@@ -1,0 +1,122 @@
+"""What ``tvm.IRModule`` could do with Relay's functions and data types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+
+from vmkit.errors import ModelError
+from vmkit.relay import transform
+from vmkit.relay.ir import (
+    Constructor,
+    Expr,
+    Function,
+    GlobalTypeVar,
+    TypeData,
+    define_type,
+    find_type,
+    free_vars,
+    type_definitions,
+)
+from vmkit.relay.text import astext
+
+__all__ = ["install_module_methods"]
+
+_own_init = tvm.IRModule.__init__
+_own_get, _own_set = tvm.IRModule.__getitem__, tvm.IRModule.__setitem__
+_own_contains, _own_str = tvm.IRModule.__contains__, tvm.IRModule.__str__
+_own_from_expr = tvm.IRModule.from_expr
+
+
+def install_module_methods() -> None:
+    """Give ``tvm.IRModule`` its methods for Relay; those for other functions stay."""
+    module: Any = tvm.IRModule
+    module.__init__ = _init
+    module.__getitem__, module.__setitem__, module.__contains__ = _get, _set, _contains
+    module.__str__, module.astext = _text, _astext
+    module.from_expr = staticmethod(from_expr)
+    module.get_global_type_var, module.get_global_type_vars = _global_type_var, _global_type_vars
+    module.get_type, module.get_constructor = _type_and_constructors, _constructor
+    module.type_definitions = property(lambda self: {d.header: d for d in type_definitions(self).values()})
+    module.import_from_std = _import_from_std
+
+
+def _is_relay(mod: tvm.IRModule) -> bool:
+    return any(isinstance(f, Function) for f in mod.functions.values()) or bool(type_definitions(mod))
+
+
+def _init(self: tvm.IRModule, functions: Any = None, attrs: Any = None, global_infos: Any = None) -> None:
+    # Relay's second argument was the mapping of its data types.
+    if isinstance(attrs, Mapping) and attrs and all(isinstance(d, TypeData) for d in attrs.values()):
+        _own_init(self, functions)
+        define_type(self, *attrs.values())
+    else:
+        _own_init(self, functions, attrs or None, global_infos)
+
+
+def _get(self: tvm.IRModule, key: Any) -> Any:
+    return find_type(self, key) if isinstance(key, GlobalTypeVar) else _own_get(self, key)
+
+
+def _set(self: tvm.IRModule, key: Any, value: Any) -> None:
+    if isinstance(value, TypeData):
+        define_type(self, value)
+    elif isinstance(value, Expr):
+        _own_set(self, key, Function(free_vars(value), value))
+    else:
+        _own_set(self, key, value)
+
+
+def _contains(self: tvm.IRModule, key: Any) -> bool:
+    if isinstance(key, GlobalTypeVar):
+        return key.name_hint in type_definitions(self)
+    return _own_contains(self, key)
+
+
+def _text(self: tvm.IRModule) -> str:
+    return astext(self) if _is_relay(self) else _own_str(self)
+
+
+def _astext(self: tvm.IRModule, show_meta_data: bool = True, annotate: Any = None) -> str:
+    if annotate is not None:
+        raise ModelError("astext prints no annotations of the caller's")
+    return astext(self, show_meta_data)
+
+
+def from_expr(expr: Any, functions: Any = None, type_defs: Any = None) -> tvm.IRModule:
+    """Return a module whose ``main`` is an expression, its free variables the parameters."""
+    if not isinstance(expr, Expr | Function):
+        return _own_from_expr(expr, functions)
+    main = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)
+    mod = tvm.IRModule({**dict(functions or {}), tvm.ir.GlobalVar("main"): main})
+    define_type(mod, *dict(type_defs or {}).values())
+    return transform.InferType()(mod)
+
+
+def _global_type_var(self: tvm.IRModule, name: str) -> GlobalTypeVar:
+    return find_type(self, name).header
+
+
+def _global_type_vars(self: tvm.IRModule) -> list[GlobalTypeVar]:
+    return [data.header for data in type_definitions(self).values()]
+
+
+def _type_and_constructors(self: tvm.IRModule, name: str) -> tuple[Any, ...]:
+    data = find_type(self, name)
+    return (data.header, *data.constructors)
+
+
+def _constructor(self: tvm.IRModule, tag: int) -> Constructor:
+    for data in type_definitions(self).values():
+        for constructor in data.constructors:
+            if constructor.tag == tag:
+                return constructor
+    raise ModelError(f"there is no constructor of tag {tag} in the module")
+
+
+def _import_from_std(self: tvm.IRModule, file_to_import: str) -> None:
+    from vmkit.relay.prelude import import_from_std
+
+    import_from_std(self, file_to_import)

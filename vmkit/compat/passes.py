@@ -1,0 +1,30 @@
+"""``tvm.transform.PassContext`` with the names of passes and options that Relay had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.ir.transform import PassContext
+
+from vmkit.options import checked_options
+
+__all__ = ["install_pass_context"]
+
+_own_init = PassContext.__init__
+
+
+def install_pass_context() -> None:
+    """Let ``tvm.transform.PassContext`` take what :func:`vmkit.PassContext` takes."""
+    context: Any = PassContext
+    context.__init__ = _init
+
+
+def _init(
+    self: PassContext,
+    opt_level: int = 2,
+    required_pass: Any = None,
+    disabled_pass: Any = None,
+    instruments: Any = None,
+    config: Any = None,
+) -> None:
+    _own_init(self, *checked_options(opt_level, required_pass, disabled_pass, instruments, config))

@@ -1,0 +1,31 @@
+"""Questions about Relay programs."""
+
+from .effects import effectful, effectful_globals
+from .features import Feature, all_dtypes, check_constant, count_layers, detect_feature, post_order_visit
+from .kinds import check_kind
+from .match_coverage import unmatched_cases
+from .scopes import check_basic_block_normal_form
+from .type_variables import all_type_vars, bound_type_vars, free_type_vars
+from .variables import all_vars, bound_vars, free_vars
+from .well_formed import well_formed
+
+__all__ = [
+    "Feature",
+    "all_dtypes",
+    "all_type_vars",
+    "all_vars",
+    "bound_type_vars",
+    "bound_vars",
+    "check_basic_block_normal_form",
+    "check_constant",
+    "check_kind",
+    "count_layers",
+    "detect_feature",
+    "effectful",
+    "effectful_globals",
+    "free_type_vars",
+    "free_vars",
+    "post_order_visit",
+    "unmatched_cases",
+    "well_formed",
+]

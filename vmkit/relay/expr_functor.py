@@ -1,0 +1,276 @@
+"""Visitors of expressions for users to derive from, with the names that Relay gave their methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..stack import on_deep_stack
+from .ir import (
+    Call,
+    Clause,
+    Constant,
+    Constructor,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    Op,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+    children,
+    post_order,
+)
+from .pattern_functor import renamed_pattern
+
+__all__ = ["ExprFunctor", "ExprMutator", "ExprVisitor"]
+
+_METHODS: dict[type, str] = {
+    Call: "visit_call",
+    Constant: "visit_constant",
+    Constructor: "visit_constructor",
+    Function: "visit_function",
+    GlobalVar: "visit_global_var",
+    If: "visit_if",
+    Let: "visit_let",
+    Match: "visit_match",
+    Op: "visit_op",
+    RefCreate: "visit_ref_create",
+    RefRead: "visit_ref_read",
+    RefWrite: "visit_ref_write",
+    Tuple: "visit_tuple",
+    TupleGetItem: "visit_tuple_getitem",
+    Var: "visit_var",
+}
+
+# A level of nesting takes about three Python frames of the thousand that there are.
+_SHALLOW = 150
+
+
+def _is_deep(expr: Any) -> bool:
+    depth: dict[Any, int] = {}
+    for node in post_order(expr):
+        depth[node] = 1 + max((depth[part] for part in children(node)), default=0)
+        if depth[node] > _SHALLOW:
+            return True
+    return False
+
+
+class ExprFunctor:
+    """A function over expressions: one method for each kind of them, and every expression visited once.
+
+    :meth:`visit` calls ``visit_call``, ``visit_var``, ``visit_let`` and so on, and remembers their results in
+    ``memo_map``. An expression that is deeper than Python's stack is visited on a thread with a larger one.
+    """
+
+    def __init__(self) -> None:
+        self.memo_map: dict[Any, Any] = {}
+        self._is_visiting = False
+
+    def visit(self, expr: Any) -> Any:
+        """Return the result of an expression."""
+        if expr in self.memo_map:
+            return self.memo_map[expr]
+        if type(expr) not in _METHODS:
+            raise TypeError(f"{type(expr).__name__} is not a Relay expression")
+        if getattr(self, "_is_visiting", False):
+            result = getattr(self, _METHODS[type(expr)])(expr)
+        else:
+            result = self._visit_outermost(expr)
+        self.memo_map[expr] = result
+        return result
+
+    def _visit_outermost(self, expr: Any) -> Any:
+        method: Callable[[Any], Any] = getattr(self, _METHODS[type(expr)])
+        self._is_visiting = True
+        try:
+            return on_deep_stack(method, expr) if _is_deep(expr) else method(expr)
+        finally:
+            self._is_visiting = False
+
+    def visit_call(self, call: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_constant(self, const: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_constructor(self, con: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_function(self, fn: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_global_var(self, gvar: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_if(self, ite: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_let(self, let: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_match(self, match: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_op(self, op: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_ref_create(self, ref: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_ref_read(self, ref: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_ref_write(self, ref: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_tuple(self, tup: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_tuple_getitem(self, item: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_type(self, ty: Any) -> Any:
+        """Return a type; nothing here calls it, as in Relay."""
+        return ty
+
+    def visit_var(self, var: Any) -> Any:
+        raise NotImplementedError
+
+
+class ExprVisitor(ExprFunctor):
+    """Visits every expression below one, each once, in the order of evaluation.
+
+    Examples
+    --------
+    >>> from vmkit import relay
+    >>> class Operators(relay.ExprVisitor):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.names = []
+    ...     def visit_op(self, op):
+    ...         self.names.append(op.name)
+    >>> operators, x = Operators(), relay.var("x", "float32")
+    >>> operators.visit(relay.exp(x + x))
+    >>> operators.names
+    ['exp', 'add']
+    """
+
+    def visit_call(self, call: Call) -> Any:
+        self.visit(call.op)
+        for arg in call.args:
+            self.visit(arg)
+
+    def visit_constant(self, const: Constant) -> Any:
+        pass
+
+    def visit_constructor(self, con: Constructor) -> Any:
+        pass
+
+    def visit_function(self, fn: Function) -> Any:
+        for param in fn.params:
+            self.visit(param)
+        self.visit(fn.body)
+
+    def visit_global_var(self, gvar: GlobalVar) -> Any:
+        pass
+
+    def visit_if(self, ite: If) -> Any:
+        self.visit(ite.cond)
+        self.visit(ite.true_branch)
+        self.visit(ite.false_branch)
+
+    def visit_let(self, let: Let) -> Any:
+        self.visit(let.var)
+        self.visit(let.value)
+        self.visit(let.body)
+
+    def visit_match(self, match: Match) -> Any:
+        self.visit(match.data)
+        for clause in match.clauses:
+            self.visit(clause.rhs)
+
+    def visit_op(self, op: Op) -> Any:
+        pass
+
+    def visit_ref_create(self, ref: RefCreate) -> Any:
+        self.visit(ref.value)
+
+    def visit_ref_read(self, ref: RefRead) -> Any:
+        self.visit(ref.ref)
+
+    def visit_ref_write(self, ref: RefWrite) -> Any:
+        self.visit(ref.ref)
+        self.visit(ref.value)
+
+    def visit_tuple(self, tup: Tuple) -> Any:
+        for part in tup.fields:
+            self.visit(part)
+
+    def visit_tuple_getitem(self, item: TupleGetItem) -> Any:
+        self.visit(item.tuple_value)
+
+    def visit_var(self, var: Var) -> Any:
+        pass
+
+
+class ExprMutator(ExprFunctor):
+    """Builds an expression anew; override the methods of what shall become something else.
+
+    Types are not carried over: ``relay.transform.InferType`` finds them again.
+    """
+
+    def visit_call(self, call: Call) -> Any:
+        op = self.visit(call.op)
+        return Call(op, [self.visit(arg) for arg in call.args], call.attrs, list(call.type_args), call.span)
+
+    def visit_constant(self, const: Constant) -> Any:
+        return const
+
+    def visit_constructor(self, con: Constructor) -> Any:
+        return con
+
+    def visit_function(self, fn: Function) -> Any:
+        params = [self.visit(param) for param in fn.params]
+        return Function(params, self.visit(fn.body), fn.ret_type, list(fn.type_params), fn.attrs, fn.span)
+
+    def visit_global_var(self, gvar: GlobalVar) -> Any:
+        return gvar
+
+    def visit_if(self, ite: If) -> Any:
+        return If(self.visit(ite.cond), self.visit(ite.true_branch), self.visit(ite.false_branch), ite.span)
+
+    def visit_let(self, let: Let) -> Any:
+        return Let(self.visit(let.var), self.visit(let.value), self.visit(let.body), let.span)
+
+    def visit_match(self, match: Match) -> Any:
+        data = self.visit(match.data)
+        clauses = [Clause(renamed_pattern(c.lhs, self.visit), self.visit(c.rhs)) for c in match.clauses]
+        return Match(data, clauses, match.complete, match.span)
+
+    def visit_op(self, op: Op) -> Any:
+        return op
+
+    def visit_ref_create(self, ref: RefCreate) -> Any:
+        return RefCreate(self.visit(ref.value), ref.span)
+
+    def visit_ref_read(self, ref: RefRead) -> Any:
+        return RefRead(self.visit(ref.ref), ref.span)
+
+    def visit_ref_write(self, ref: RefWrite) -> Any:
+        return RefWrite(self.visit(ref.ref), self.visit(ref.value), ref.span)
+
+    def visit_tuple(self, tup: Tuple) -> Any:
+        return Tuple([self.visit(part) for part in tup.fields], tup.span)
+
+    def visit_tuple_getitem(self, item: TupleGetItem) -> Any:
+        value = self.visit(item.tuple_value)
+        return item if value.same_as(item.tuple_value) else TupleGetItem(value, item.index, item.span)
+
+    def visit_var(self, var: Var) -> Any:
+        return var

@@ -1,0 +1,55 @@
+"""Where a value is to be: a type of device, and which one of that type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm_ffi.dataclasses import py_class
+
+from ...target.device_type import device_name, device_type_of
+
+__all__ = ["VirtualDevice"]
+
+
+@py_class("relay.VirtualDevice", structural_eq="tree")
+class VirtualDevice(tvm.ir.Node):
+    """A device that a program names, and the kind of memory there.
+
+    Attributes
+    ----------
+    device_type : int
+        DLPack's number for the type of device; 0 or less for any.
+    virtual_device_id : int
+        Which device of that type; -1 for any.
+    memory_scope : str
+        The kind of memory; empty for the ordinary one.
+
+    Examples
+    --------
+    >>> print(VirtualDevice.of("cuda:1"))
+    cuda:1
+    """
+
+    device_type: int
+    virtual_device_id: int
+    memory_scope: str = ""
+
+    @classmethod
+    def of(cls, device: Any) -> VirtualDevice:
+        """Return the virtual device of a ``tvm.device`` or a name such as ``"cuda"`` or ``"cuda:1"``."""
+        if isinstance(device, str):
+            name, _, index = device.partition(":")
+            return cls(device_type_of(name), int(index or 0))
+        return cls(device_type_of(device), int(device.index))
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether a type of device is asked for."""
+        return self.device_type > 0
+
+    def __str__(self) -> str:
+        if not self.is_constrained:
+            return "any device"
+        name = device_name(self.device_type)
+        return f"{name}:{self.virtual_device_id}" if self.virtual_device_id > 0 else name

@@ -1,0 +1,177 @@
+"""Annotations: the value as it is, with a word to the compiler about it.
+
+``stop_fusion`` is heard here: no kernel reaches across it. ``on_device`` and ``device_copy`` are checked: a program is
+compiled for one type of device, and a value that is to be on another is refused. The others spoke to passes of Relay
+for training, code generators and hardware, and mean nothing more when a program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import te
+
+from ...errors import CompileError, TypeCheckError
+from ...target.device_type import device_name
+from ..ir import VirtualDevice
+from ..ir.expr import Expr
+from ..ir.types import Type
+from .attrs import Attrs, Bool, DType, Int, Placement, Str, attrs_node
+from .registry import OpPattern, entry, namespace, operator
+
+__all__ = ["compiler_begin", "compiler_end", "on_device", "stop_fusion"]
+
+_operator, _operator_names = namespace("annotation.")
+
+
+def __getattr__(name: str) -> Any:
+    return _operator(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_operator_names()})
+
+
+@attrs_node("relay.attrs.CastHintAttrs")
+class CastHintAttrs(Attrs):
+    """Attributes of annotation.cast_hint."""
+
+    dtype: DType
+
+
+@attrs_node("relay.attrs.CompilerAttrs")
+class CompilerAttrs(Attrs):
+    """Attributes of annotation.compiler_begin and annotation.compiler_end."""
+
+    compiler: Str
+
+
+@attrs_node("relay.attrs.WithFuncIdAttrs")
+class WithFuncIdAttrs(Attrs):
+    """Attributes of annotation.with_funcid."""
+
+    fid: Int = -1
+
+
+@attrs_node("relay.attrs.OnDeviceAttrs")
+class OnDeviceAttrs(Attrs):
+    """Attributes of on_device."""
+
+    virtual_device: Placement | None = None
+    constrain_result: Bool = False
+    constrain_body: Bool = True
+
+
+@attrs_node("relay.attrs.DeviceCopyAttrs")
+class DeviceCopyAttrs(Attrs):
+    """Attributes of device_copy."""
+
+    src_virtual_device: Placement
+    dst_virtual_device: Placement
+
+
+@attrs_node("relay.attrs.DebugAttrs")
+class DebugAttrs(Attrs):
+    """Attributes of debug: the name of a function that Relay's interpreter called."""
+
+    debug_func: Str | None = None
+
+
+def _same(attrs: Any, data: Type) -> Type:
+    return data
+
+
+def _value(context: Any, attrs: Any, data: Any) -> Any:
+    return data
+
+
+def _mark(name: str, attrs: type[Attrs] | None, doc: str, **members: Any) -> None:
+    """Register an annotation; `members` are what its class has beside the identity."""
+    is_pure = members.pop("pure", True)
+    body = {"__doc__": doc, "relation": staticmethod(_same), "lower": staticmethod(_value)}
+    body |= {key: staticmethod(member) for key, member in members.items()}
+    operator(name, "data", attrs=attrs, level=10, pure=is_pure)(type(name, (), body))
+
+
+_mark("annotation.checkpoint", None, "The value; training computes it anew in the backward pass.")
+_mark("annotation.bitpack_start", None, "The value; packing of bits begins here.")
+_mark("annotation.bitpack_end", None, "The value; packing of bits ends here.")
+_mark("annotation.cast_hint", CastHintAttrs, "The value; quantisation may cast it to dtype.")
+_mark("annotation.with_funcid", WithFuncIdAttrs, "The value; partial evaluation knows it as function fid.")
+_mark("annotation.compiler_begin", CompilerAttrs, "The value; it enters a region for another code generator.")
+_mark("annotation.compiler_end", CompilerAttrs, "The value; it leaves a region for another code generator.")
+
+
+@operator("annotation.stop_fusion", "data", level=10, pattern=OpPattern.OPAQUE)
+class StopFusion:
+    """The value, computed before what follows: kernels are not fused across."""
+
+    relation = staticmethod(_same)
+
+    @staticmethod
+    def lower(context: Any, attrs: None, data: Any) -> Any:
+        if isinstance(data, tuple):
+            return tuple(StopFusion.lower(context, attrs, field) for field in data)
+        return context.te(lambda x: te.compute(x.shape, lambda *i: x(*i), name="stop_fusion"), data)
+
+
+def _require_here(context: Any, *places: VirtualDevice | None) -> None:
+    """Check that a program that is compiled for one device has its values there."""
+    for place in places:
+        if place is None or not place.is_constrained or context.device is None:
+            continue
+        if place.device_type != context.device or place.virtual_device_id > 0:
+            raise CompileError(
+                f"{context.current.name} names {place}, but the program is compiled for {device_name(context.device)}: "
+                "all of a program runs on one device; take the annotation out, or compile for the device that it names"
+            )
+
+
+def _on_device(context: Any, attrs: OnDeviceAttrs, data: Any) -> Any:
+    _require_here(context, attrs.virtual_device)
+    return data
+
+
+def on_device(body: Expr, device: Any, constrain_result: bool = False, constrain_body: bool = True) -> Expr:
+    """Return an expression that is to be evaluated on a device, given by name, as ``tvm.device`` or VirtualDevice."""
+    values = {"constrain_result": constrain_result, "constrain_body": constrain_body}
+    return entry("on_device").call(body, virtual_device=device, **values)
+
+
+def _device_copy(context: Any, attrs: DeviceCopyAttrs, data: Any) -> Any:
+    _require_here(context, attrs.src_virtual_device, attrs.dst_virtual_device)
+    return data
+
+
+def _build_device_copy(data: Expr, src_device: Any, dst_device: Any) -> Expr:
+    return entry("device_copy").call(data, src_virtual_device=src_device, dst_virtual_device=dst_device)
+
+
+_ON_DEVICE = "The value, evaluated on a device: that for which the program is compiled."
+_mark("on_device", OnDeviceAttrs, _ON_DEVICE, build=on_device, lower=_on_device, pure=False)
+_COPY = "The value, moved from one device to another: both must be that for which the program is compiled."
+_mark("device_copy", DeviceCopyAttrs, _COPY, build=_build_device_copy, lower=_device_copy, pure=False)
+
+
+def _build_debug(expr: Expr, debug_func: Callable[..., Any] | None = None) -> Expr:
+    if debug_func is not None:
+        raise TypeCheckError(
+            "debug_func got the state of Relay's interpreter, which is not here; leave it out, and look at a value by "
+            "making it a result"
+        )
+    return entry("debug").call(expr, debug_func=None)
+
+
+@operator("debug", "program", attrs=DebugAttrs, level=1)
+class Debug:
+    """The value; where Relay's interpreter stopped for its debugger, compiled programs go on, as they did in Relay."""
+
+    build = staticmethod(_build_debug)
+    relation = staticmethod(_same)
+    lower = staticmethod(_value)
+
+
+stop_fusion = entry("annotation.stop_fusion").builder
+compiler_begin = entry("annotation.compiler_begin").builder
+compiler_end = entry("annotation.compiler_end").builder

@@ -1,0 +1,100 @@
+"""Reductions to a position: where the largest or the smallest element is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import te, tirx, topi
+
+from ..ir.expr import Call, Expr
+from ..ir.types import TensorType, Type
+from .attrs import Attrs, Bool, Ints, attrs_node
+from .elementwise import require_tensor
+from .reduce import reduced_axes, reduced_shape
+from .registry import OpPattern, entry, operator
+
+__all__: list[str] = []
+
+# What has no comparisons of its own is compared as something that holds all of its values.
+_COMPARED_AS = {"bool": "int8", "bfloat16": "float32"}
+
+
+@attrs_node("relay.attrs.ArgReduceAttrs")
+class ArgReduceAttrs(Attrs):
+    """Attributes of argmax and argmin."""
+
+    axis: Ints | None = None
+    keepdims: Bool = False
+    select_last_index: Bool = False
+    exclude: Bool = False
+
+
+def _reducer(is_better: Callable[[Any, Any], Any], last: bool) -> Any:
+    """Return a reduction of pairs (position, value) to the one with the best value.
+
+    No position, -1, loses against every other: a worst value to start from would be as good as an element equal to it.
+    """
+
+    def pick(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+        (i, x), (j, y) = one, other
+        preferred = i > j if last else i < j
+        wins = tirx.any(is_better(x, y), tirx.all(x == y, preferred))
+        stays = tirx.any(j < 0, tirx.all(i >= 0, wins))
+        return tirx.Select(stays, i, j), tirx.Select(stays, x, y)
+
+    return te.comm_reducer(pick, lambda i, x: (tirx.const(-1, i), tirx.const(0, x)), name="position")
+
+
+def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[[Any, Any], Any]) -> te.Tensor:
+    rank, axes = len(data.shape), reduced_axes(attrs, len(data.shape))
+    if not axes:
+        return te.compute(data.shape, lambda *i: tirx.const(0, "int32"), name="position")
+    over = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes}
+    kept = [a for a in range(rank) if a not in over]
+    if str(data.dtype) in _COMPARED_AS:
+        data = topi.cast(data, _COMPARED_AS[str(data.dtype)])
+    reduce = _reducer(is_better, attrs.select_last_index)
+
+    def element(*index: Any) -> Any:
+        at = dict(enumerate(index)) if attrs.keepdims else dict(zip(kept, index, strict=True))
+        flat: Any = tirx.IntImm("int64", 0)
+        for axis, k in over.items():
+            flat = flat * data.shape[axis] + k
+        value = data(*[over[a] if a in over else at[a] for a in range(rank)])
+        return reduce((flat.astype("int32"), value), axis=list(over.values()))
+
+    found = te.compute(reduced_shape(attrs, list(data.shape)), element, name="position")
+    return topi.identity(found[0])
+
+
+def _arg_reduction(name: str, doc: str, is_better: Callable[[Any, Any], Any]) -> None:
+    def make(
+        data: Expr,
+        axis: Any = None,
+        keepdims: bool = False,
+        exclude: bool = False,
+        select_last_index: bool = False,
+    ) -> Call:
+        return entry(name).call(
+            data, axis=axis, keepdims=keepdims, exclude=exclude, select_last_index=select_last_index
+        )
+
+    def relation(attrs: ArgReduceAttrs, data: Type) -> Type:
+        return TensorType(reduced_shape(attrs, list(require_tensor(data).shape)), "int32")
+
+    body = {
+        "__doc__": doc,
+        "relation": staticmethod(relation),
+        "compute": staticmethod(lambda attrs, data: _position(attrs, data, is_better)),
+        "build": staticmethod(make),
+    }
+    operator(name, "data", attrs=ArgReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE)(type(name, (), body))
+
+
+_arg_reduction(
+    "argmax", "Position of the largest element over axes: the first, or the last; -1 of none.", lambda x, y: x > y
+)
+_arg_reduction(
+    "argmin", "Position of the smallest element over axes: the first, or the last; -1 of none.", lambda x, y: x < y
+)

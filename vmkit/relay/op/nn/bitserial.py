@@ -1,0 +1,351 @@
+"""Products of small integers bit by bit: bits are packed into words, and words are multiplied by counting bits.
+
+The product of a number with bits a_i and one with bits b_j is the sum of a_i * b_j * 2**(i + j); for a whole word of
+numbers, the sum of a_i * b_j is how many bits ``a & b`` has. In unipolar form a bit of the weight that is 0 counts as
+-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from ....errors import TypeCheckError
+from ...ir import dims
+from ...ir.expr import Expr
+from ...ir.types import TensorType, Type
+from ..attrs import Attrs, Bool, Dim, Dims, DType, Int, Ints, Str, attrs_node
+from ..axis import resolve_axis
+from ..index import require_integers
+from ..registry import OpPattern, entry, operator
+from .layout import ordered, require_rank
+from .window import fitted, pad_spatial, padding_of, positive, require_fits, window_builder
+
+__all__: list[str] = []
+
+_WIDTHS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
+_MOST_BITS = 8
+# The order of the axes of a weight, by that of the data; a packed weight has its bits behind them.
+_KERNELS = {"NCHW": "OIHW", "NHWC": "HWIO"}
+
+
+@attrs_node("relay.attrs.BitPackAttrs")
+class BitPackAttrs(Attrs):
+    """Attributes of nn.bitpack."""
+
+    bits: Int = 1
+    pack_axis: Int = 1
+    bit_axis: Int = -1
+    pack_type: DType = ""
+    name: Str = "BitPack"
+
+
+def _width(pack_type: str, name: str = "pack_dtype") -> int:
+    if pack_type not in _WIDTHS:
+        raise TypeCheckError(f"{name} is {pack_type!r}; it is one of {', '.join(_WIDTHS)}")
+    return _WIDTHS[pack_type]
+
+
+def _require_bits(bits: int, name: str) -> None:
+    if not 1 <= bits <= _MOST_BITS:
+        raise TypeCheckError(f"{name} is {bits}; it is 1 to {_MOST_BITS}")
+
+
+def _words(size: Dim, width: int, what: str) -> Dim:
+    """Return how many words a dimension is packed into; TypeCheckError where some bits would be left over."""
+    if isinstance(size, int) and size % width:
+        raise TypeCheckError(f"{what} is {size}, which is no multiple of the {width} bits of a word")
+    return dims.floordiv(size, width)
+
+
+def _require_words(context: Any, size: Dim, width: int, what: str) -> None:
+    if not isinstance(size, int):
+        message = f"{context.current.name}: {what} is {{actual}}, which is no multiple of the {width} bits of a word"
+        context.require_equal(size, dims.mul(dims.floordiv(size, width), width), message)
+
+
+def _packed(data: te.Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: str) -> te.Tensor:
+    """Return words of the bits along an axis, the first in the highest bit; a new axis says which bit they are of."""
+    width = _WIDTHS[pack_type]
+    shape = [dims.floordiv(dims.simplify(d), width) if a == pack_axis else d for a, d in enumerate(data.shape)]
+    shape.insert(bit_axis, bits)
+    k = te.reduce_axis((0, width), name="k")
+
+    def element(*index: Any) -> Any:
+        at = list(index)
+        bit = at.pop(bit_axis)
+        at[pack_axis] = at[pack_axis] * width + (width - 1 - k)
+        value = (data(*at).astype("int32") >> bit.astype("int32")) & tirx.const(1, "int32")
+        return te.sum(value.astype(pack_type) << k.astype(pack_type), axis=k)
+
+    return te.compute([dims.as_expr(d) for d in shape], element, name="bitpack")
+
+
+def _counted(data: Any, weight: Any, shift: Any, unipolar: bool, dtype: str) -> Any:
+    """Return what a word of data and one of the weight contribute, for bits that together stand for 2**shift."""
+    count = tirx.popcount(data & weight).astype("int32")
+    if unipolar:
+        count = count - tirx.popcount(data & tirx.bitwise_not(weight)).astype("int32")
+    return (count << shift.astype("int32")).astype(dtype)
+
+
+@operator("nn.bitpack", "data", attrs=BitPackAttrs, level=2, pattern=OpPattern.INJECTIVE)
+class BitPack:
+    """The lowest bits of the integers along pack_axis packed into words, bit by bit along a new axis at bit_axis.
+
+    The first integer is in the highest bit of a word.
+    """
+
+    @staticmethod
+    def build(
+        data: Expr,
+        bits: int = 1,
+        pack_axis: int = 1,
+        bit_axis: int = 2,
+        pack_type: str = "uint32",
+        name: str = "BitPack",
+    ) -> Expr:
+        return entry("nn.bitpack").call(
+            data, bits=bits, pack_axis=pack_axis, bit_axis=bit_axis, pack_type=pack_type, name=name
+        )
+
+    @staticmethod
+    def axes(attrs: BitPackAttrs, rank: int) -> tuple[int, int]:
+        return resolve_axis(attrs.pack_axis, rank, "pack_axis"), resolve_axis(attrs.bit_axis, rank + 1, "bit_axis")
+
+    @staticmethod
+    def relation(attrs: BitPackAttrs, data: Type) -> Type:
+        source = require_integers(data, "data")
+        width = _width(attrs.pack_type, "pack_type")
+        _require_bits(attrs.bits, "bits")
+        pack_axis, bit_axis = BitPack.axes(attrs, len(source.shape))
+        shape = list(source.shape)
+        shape[pack_axis] = _words(shape[pack_axis], width, f"dimension {pack_axis}")
+        return TensorType([*shape[:bit_axis], attrs.bits, *shape[bit_axis:]], attrs.pack_type)
+
+    @staticmethod
+    def lower(context: Any, attrs: BitPackAttrs, data: relax.Expr) -> Any:
+        shape = context.shape(data)
+        axes = BitPack.axes(attrs, len(shape))
+        _require_words(context, shape[axes[0]], _WIDTHS[attrs.pack_type], f"dimension {axes[0]}")
+        return context.te(lambda x: _packed(x, attrs.bits, *axes, attrs.pack_type), data, pattern=OpPattern.OPAQUE)
+
+
+def _require_weight(weight: TensorType, expected: Sequence[Dim], packed: Sequence[Dim], pack_dtype: str) -> None:
+    """Check that a weight has the expected shape, or that of a packed one."""
+    wanted = expected if len(weight.shape) == len(expected) else packed
+    fits = len(weight.shape) == len(wanted) and not any(
+        dims.equal(a, b) is False for a, b in zip(weight.shape, wanted, strict=True)
+    )
+    if not fits:
+        plain, words = (TensorType(list(s), t) for s, t in ((expected, weight.dtype), (packed, pack_dtype)))
+        raise TypeCheckError(f"weight must be {plain}, or packed {words}, not {weight}")
+    if wanted is packed and weight.dtype != pack_dtype:
+        raise TypeCheckError(f"a packed weight must be {pack_dtype}, not {weight.dtype}")
+
+
+def _require_same(context: Any, actual: Sequence[Dim], expected: Sequence[Dim]) -> None:
+    for axis, (a, b) in enumerate(zip(actual, expected, strict=True)):
+        message = f"{context.current.name}: dimension {axis} of the weight is {{actual}}, expected {{expected}}"
+        context.require_equal(a, b, message)
+
+
+@attrs_node("relay.attrs.BinaryConv2DAttrs")
+class BinaryConv2DAttrs(Attrs):
+    """Attributes of nn.bitserial_conv2d."""
+
+    strides: Ints = (1, 1)
+    padding: Ints = (0, 0)
+    kernel_size: Dims = (3, 3)
+    channels: Dim | None = None
+    activation_bits: Int = 1
+    weight_bits: Int = 1
+    data_layout: Str = "NCHW"
+    kernel_layout: Str = "OIHW"
+    pack_dtype: DType = ""
+    out_dtype: DType = ""
+    unipolar: Bool = True
+
+
+@operator(
+    "nn.bitserial_conv2d",
+    "data",
+    "weight",
+    attrs=BinaryConv2DAttrs,
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+)
+class BitserialConv2D:
+    """Convolution of the lowest bits of the data by those of the weight.
+
+    The weight is OIHW for data in NCHW and HWIO for NHWC, or packed already, OIHWi and HWIOi, i being the bits.
+    """
+
+    build = staticmethod(
+        window_builder(
+            "nn.bitserial_conv2d",
+            ("data", "weight"),
+            2,
+            strides=(1, 1),
+            padding=(0, 0),
+            channels=None,
+            kernel_size=(3, 3),
+            activation_bits=1,
+            weight_bits=1,
+            data_layout="NCHW",
+            kernel_layout="OIHW",
+            pack_dtype="uint32",
+            out_dtype="int16",
+            unipolar=True,
+        )
+    )
+
+    @staticmethod
+    def weights(attrs: BinaryConv2DAttrs, channels: Dim) -> tuple[list[Dim], list[Dim]]:
+        """Return the shapes of a plain and of a packed weight."""
+        layout = _KERNELS[attrs.data_layout]
+        words = _words(channels, _WIDTHS[attrs.pack_dtype], "the number of channels")
+        plain, packed = (ordered([attrs.channels, c, *attrs.kernel_size], "OIHW", layout) for c in (channels, words))
+        return plain, [*packed, attrs.weight_bits]
+
+    @staticmethod
+    def relation(attrs: BinaryConv2DAttrs, data: Type, weight: Type) -> Type:
+        source, filters = require_integers(data, "data"), require_integers(weight, "weight")
+        if attrs.data_layout not in _KERNELS:
+            raise TypeCheckError(f"data_layout is {attrs.data_layout!r}; it is 'NCHW' or 'NHWC'")
+        # The default stands for whatever goes with the data.
+        if attrs.kernel_layout not in ("", "OIHW", _KERNELS[attrs.data_layout]):
+            raise TypeCheckError(
+                f"kernel_layout is {attrs.kernel_layout!r}; for data in {attrs.data_layout} it is "
+                f"{_KERNELS[attrs.data_layout]!r}"
+            )
+        _width(attrs.pack_dtype)
+        _require_bits(attrs.activation_bits, "activation_bits")
+        _require_bits(attrs.weight_bits, "weight_bits")
+        require_rank(source, 4, "data")
+        if attrs.channels is None or len(attrs.kernel_size) != 2:
+            raise TypeCheckError("channels and the 2 values of kernel_size must be given")
+        batch, channels, *sizes = ordered(source.shape, attrs.data_layout, "NCHW")
+        _require_weight(filters, *BitserialConv2D.weights(attrs, channels), attrs.pack_dtype)
+        result = fitted(sizes, padding_of(attrs.padding, 2), attrs.kernel_size, positive(attrs.strides, 2, "strides"))
+        shape = ordered([batch, attrs.channels, *result], "NCHW", attrs.data_layout)
+        return TensorType(shape, attrs.out_dtype or source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: BinaryConv2DAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+        _, channels, *sizes = ordered(context.shape(data), attrs.data_layout, "NCHW")
+        have = context.shape(weight)
+        _require_words(context, channels, _WIDTHS[attrs.pack_dtype], "the number of channels")
+        plain, packed = (context.dims(s) for s in BitserialConv2D.weights(attrs, channels))
+        _require_same(context, have, plain if len(have) == 4 else packed)
+        require_fits(context, sizes, padding_of(attrs.padding, 2), attrs.kernel_size)
+        return context.te(lambda x, w: _convolved(attrs, x, w), data, weight)
+
+
+def _convolved(attrs: BinaryConv2DAttrs, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+    layout, kernel = attrs.data_layout, _KERNELS[attrs.data_layout]
+    out_dtype, padding = attrs.out_dtype or str(data.dtype), padding_of(attrs.padding, 2)
+    words = _packed(data, attrs.activation_bits, layout.index("C"), 4, attrs.pack_dtype)
+    if len(weight.shape) == 4:
+        weight = _packed(weight, attrs.weight_bits, kernel.index("I"), 4, attrs.pack_dtype)
+    batch, _, *sizes = ordered([dims.simplify(d) for d in data.shape], layout, "NCHW")
+    outputs, inputs, *window = ordered([dims.simplify(d) for d in weight.shape[:4]], kernel, "OIHW")
+    padded = pad_spatial(words, layout + "b", "HW", padding, 0)
+    strides = positive(attrs.strides, 2, "strides")
+    c = te.reduce_axis((0, inputs), name="rc")
+    y, x = (te.reduce_axis((0, w), name=n) for w, n in zip(window, ("ry", "rx"), strict=True))
+    a, b = te.reduce_axis((0, attrs.activation_bits), name="a"), te.reduce_axis((0, attrs.weight_bits), name="b")
+
+    def element(*index: Any) -> Any:
+        n, o, row, column = ordered(index, layout, "NCHW")
+        of_data = ordered([n, c, row * strides[0] + y, column * strides[1] + x], "NCHW", layout)
+        of_weight = ordered([o, c, y, x], "OIHW", kernel)
+        product = _counted(padded(*of_data, a), weight(*of_weight, b), a + b, attrs.unipolar, out_dtype)
+        return te.sum(product, axis=[c, y, x, a, b])
+
+    shape = ordered([batch, outputs, *fitted(sizes, padding, window, strides)], "NCHW", layout)
+    return te.compute([dims.as_expr(d) for d in shape], element, name="bitserial_conv2d")
+
+
+@attrs_node("relay.attrs.BinaryDenseAttrs")
+class BinaryDenseAttrs(Attrs):
+    """Attributes of nn.bitserial_dense."""
+
+    units: Dim
+    data_bits: Int = 1
+    weight_bits: Int = 1
+    pack_dtype: DType = ""
+    out_dtype: DType = ""
+    unipolar: Bool = True
+
+
+@operator(
+    "nn.bitserial_dense", "data", "weight", attrs=BinaryDenseAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
+class BitserialDense:
+    """The product ``data @ weight.T`` of the lowest bits of both.
+
+    The weight is (units, inputs), or packed already: (units, bits, words).
+    """
+
+    @staticmethod
+    def build(
+        data: Expr,
+        weight: Expr,
+        units: int | None = None,
+        data_bits: int = 1,
+        weight_bits: int = 1,
+        pack_dtype: str = "uint32",
+        out_dtype: str = "int16",
+        unipolar: bool = True,
+    ) -> Expr:
+        return entry("nn.bitserial_dense").call(
+            data,
+            weight,
+            units=units,
+            data_bits=data_bits,
+            weight_bits=weight_bits,
+            pack_dtype=pack_dtype,
+            out_dtype=out_dtype,
+            unipolar=unipolar,
+        )
+
+    @staticmethod
+    def weights(attrs: BinaryDenseAttrs, inputs: Dim) -> tuple[list[Dim], list[Dim]]:
+        """Return the shapes of a plain and of a packed weight."""
+        words = _words(inputs, _WIDTHS[attrs.pack_dtype], "the number of inputs")
+        return [attrs.units, inputs], [attrs.units, attrs.weight_bits, words]
+
+    @staticmethod
+    def relation(attrs: BinaryDenseAttrs, data: Type, weight: Type) -> Type:
+        source, filters = require_integers(data, "data"), require_integers(weight, "weight")
+        _width(attrs.pack_dtype)
+        _require_bits(attrs.data_bits, "data_bits")
+        _require_bits(attrs.weight_bits, "weight_bits")
+        require_rank(source, 2, "data")
+        _require_weight(filters, *BitserialDense.weights(attrs, source.shape[1]), attrs.pack_dtype)
+        return TensorType([source.shape[0], attrs.units], attrs.out_dtype or source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: BinaryDenseAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+        (_, inputs), have = context.shape(data), context.shape(weight)
+        _require_words(context, inputs, _WIDTHS[attrs.pack_dtype], "the number of inputs")
+        plain, packed = (context.dims(s) for s in BitserialDense.weights(attrs, inputs))
+        _require_same(context, have, plain if len(have) == 2 else packed)
+        out_dtype = attrs.out_dtype or str(data.ty.dtype)
+
+        def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+            rows = _packed(x, attrs.data_bits, 1, 1, attrs.pack_dtype)
+            columns = _packed(w, attrs.weight_bits, 1, 1, attrs.pack_dtype) if len(w.shape) == 2 else w
+            a = te.reduce_axis((0, rows.shape[1]), name="a")
+            b, k = te.reduce_axis((0, columns.shape[1]), name="b"), te.reduce_axis((0, columns.shape[2]), name="k")
+
+            def element(i: Any, j: Any) -> Any:
+                product = _counted(rows(i, a, k), columns(j, b, k), a + b, attrs.unipolar, out_dtype)
+                return te.sum(product, axis=[b, a, k])
+
+            return te.compute((x.shape[0], w.shape[0]), element, name="bitserial_dense")
+
+        return context.te(compute, data, weight)

@@ -1,0 +1,124 @@
+"""Convolutions and dense over packed weights: what Relay's layout pass for CPUs made of the plain operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, te
+
+from ....errors import TypeCheckError
+from ...ir import dims
+from ...ir.expr import Expr
+from ...ir.types import TensorType, Type
+from ..attrs import Attrs, Dim, DType, Str, attrs_node
+from ..elementwise import require_tensor
+from ..registry import OpPattern, entry, operator
+from .convolution import Conv2DAttrs, convolution_body
+from .layout import Layout, require_rank
+from .precision import accumulator, as_dtype
+from .window import window_builder
+
+__all__ = ["contrib_conv2d_nchwc", "contrib_depthwise_conv2d_nchwc"]
+
+
+def _packed(kind: str) -> Any:
+    """Register a blocked convolution and return its builder, whose name Relay wrote in small letters."""
+    name = f"nn.contrib_{kind}_NCHWc"
+    builder = window_builder(
+        name,
+        ("data", "kernel"),
+        2,
+        strides=(1, 1),
+        padding=(0, 0),
+        dilation=(1, 1),
+        groups=1,
+        channels=None,
+        kernel_size=None,
+        data_layout="NCHW8c",
+        kernel_layout="OIHW",
+        out_layout="",
+        out_dtype="",
+    )
+    doc = f"{kind} with channels in blocks: nn.conv2d under the layouts given, such as NCHW8c and OIHW8i8o."
+    register = operator(name, "data", "kernel", attrs=Conv2DAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+    register(type(name, (), convolution_body(2, doc, builder)))
+    return builder
+
+
+contrib_conv2d_nchwc = _packed("conv2d")
+contrib_depthwise_conv2d_nchwc = _packed("depthwise_conv2d")
+
+
+@attrs_node("relay.attrs.DensePackAttrs")
+class DensePackAttrs(Attrs):
+    """Attributes of nn.contrib_dense_pack."""
+
+    units: Dim | None = None
+    out_dtype: DType = ""
+    weight_layout: Str = "NC"
+
+
+def _weight_layout(attrs: DensePackAttrs, rank: int, block: Any) -> Layout:
+    """Return the layout of the weight; NC for one of three dimensions means that the last one holds blocks of N."""
+    text = attrs.weight_layout
+    if text == "NC" and rank == 3:
+        if not isinstance(block, int):
+            raise TypeCheckError("the last dimension of weight must be known, or be given by weight_layout as NC16n")
+        text = f"NC{block}n"
+    layout = Layout.of(text)
+    if sorted(layout.letters) != ["C", "N"]:
+        raise TypeCheckError(f"weight_layout {text!r} must order the axes N, C")
+    return layout
+
+
+@operator(
+    "nn.contrib_dense_pack", "data", "weight", attrs=DensePackAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
+class DensePack:
+    """Product of a matrix with a weight of shape (units, inner) in blocks, such as NC16n."""
+
+    @staticmethod
+    def build(
+        data: Expr, weight: Expr, weight_layout: str = "NC", units: Dim | None = None, out_dtype: str = ""
+    ) -> Expr:
+        values = {"units": units, "out_dtype": out_dtype, "weight_layout": weight_layout}
+        return entry("nn.contrib_dense_pack").call(data, weight, **values)
+
+    @staticmethod
+    def relation(attrs: DensePackAttrs, data: Type, weight: Type) -> Type:
+        source, filters = require_tensor(data, "data"), require_tensor(weight, "weight")
+        require_rank(source, 2, "data")
+        layout = _weight_layout(attrs, len(filters.shape), filters.shape[-1] if len(filters.shape) else None)
+        layout.require(filters, "weight")
+        units, inner = layout.sizes(filters.shape, "NC")
+        if dims.equal(source.shape[1], inner) is False:
+            raise TypeCheckError(f"the inner dimensions differ: {source.shape[1]} of data and {inner} of weight")
+        if attrs.units is not None:
+            if dims.equal(attrs.units, units) is False:
+                raise TypeCheckError(f"units is {attrs.units}, but weight has {units}")
+            units = attrs.units
+        return TensorType([source.shape[0], units], attrs.out_dtype or source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: DensePackAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+        (_, have), shape = context.shape(data), context.shape(weight)
+        layout = _weight_layout(attrs, len(shape), shape[-1])
+        layout.require_at_run_time(context, shape, "weight")
+        units, inner = layout.sizes(shape, "NC")
+        name = context.current.name
+        context.require_equal(have, inner, f"{name}: the inner dimensions differ: {{actual}} and {{expected}}")
+        if isinstance(attrs.units, int):
+            context.require_equal(units, attrs.units, f"{name}: units is {{expected}}, but the weight has {{actual}}")
+        return context.te(lambda x, w: _dense(layout, x, w, attrs.out_dtype or str(x.dtype)), data, weight)
+
+
+def _dense(layout: Layout, data: te.Tensor, weight: te.Tensor, out_dtype: str) -> te.Tensor:
+    units, inner = layout.sizes([dims.simplify(d) for d in weight.shape], "NC")
+    k = te.reduce_axis((0, dims.as_expr(inner)), name="k")
+    sums = accumulator(out_dtype)
+
+    def element(row: Any, column: Any) -> Any:
+        w = weight(*layout.index({"N": column, "C": k}))
+        return te.sum(data(row, k).astype(sums) * w.astype(sums), axis=k)
+
+    return as_dtype(te.compute([data.shape[0], dims.as_expr(units)], element, name="T_dense_pack"), out_dtype)

@@ -1,0 +1,114 @@
+"""Convolution by a sparse weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, tirx
+from tvm.script.ir_builder import tirx as T
+
+from ....errors import TypeCheckError
+from ...ir import dims
+from ...ir.expr import Expr
+from ...ir.types import TensorType, Type
+from ..attrs import Attrs, Ints, Str, attrs_node
+from ..elementwise import require_tensor
+from ..kernel import as_index, const, grid, loops
+from ..registry import OpPattern, entry, operator
+from .compressed import block_of, block_value, check_rows, elements_of, matrix_operands, require_matrix, row_count
+from .layout import ordered, require_rank
+from .precision import accumulator
+from .sparse import require_same_dtype, rounded
+from .window import per_axis
+
+__all__: list[str] = []
+
+
+@attrs_node("relay.attrs.SparseConv2DAttrs")
+class SparseConv2DAttrs(Attrs):
+    """Attributes of nn.sparse_conv2d."""
+
+    layout: Str = "NHWC"
+    kernel_size: Ints = (1, 1)
+
+
+@operator(
+    "nn.sparse_conv2d",
+    "dense_data",
+    "sparse_data",
+    "sparse_indices",
+    "sparse_indptr",
+    attrs=SparseConv2DAttrs,
+    level=1,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+)
+class SparseConv2D:
+    """Convolution with stride 1 by a sparse weight (BSR) of one row for each output channel.
+
+    The kernel is 1x1, or 3x3 with the data padded by 1. The columns of the weight go over the input channels; for a 3x3
+    kernel over (row, column, channel) in layout NHWC, and over (channel, row, column) in NCHW.
+    """
+
+    @staticmethod
+    def build(
+        dense_mat: Expr, sparse_mat: Any, layout: str = "NHWC", kernel_size: int | tuple[int, int] = (1, 1)
+    ) -> Expr:
+        return entry("nn.sparse_conv2d").call(
+            dense_mat, *matrix_operands(sparse_mat), layout=layout, kernel_size=per_axis(kernel_size, 2)
+        )
+
+    @staticmethod
+    def relation(attrs: SparseConv2DAttrs, dense: Type, data: Type, indices: Type, indptr: Type) -> Type:
+        if attrs.layout not in ("NHWC", "NCHW"):
+            raise TypeCheckError(f"layout is {attrs.layout!r}; it is 'NHWC' or 'NCHW'")
+        if list(attrs.kernel_size) not in ([1, 1], [3, 3]):
+            raise TypeCheckError(f"kernel_size is {list(attrs.kernel_size)}; it is [1, 1] or [3, 3]")
+        image = require_tensor(dense, "dense_data")
+        require_rank(image, 4, "dense_data")
+        blocks = require_matrix(data, indices, indptr, (2, 3))
+        require_same_dtype(image, blocks)
+        if dims.equal(block_of(blocks.shape)[1], 0):
+            raise TypeCheckError("the blocks of the sparse matrix have no columns")
+        batch, _, height, width = ordered(image.shape, attrs.layout, "NCHW")
+        channels = dims.mul(row_count(indptr.shape), block_of(blocks.shape)[0])
+        return TensorType(ordered([batch, channels, height, width], "NCHW", attrs.layout), image.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: SparseConv2DAttrs, dense: relax.Expr, *matrix: relax.Expr) -> Any:
+        batch, channels, rows, columns = ordered(context.shape(dense), attrs.layout, "NCHW")
+        tall, wide = block_of(context.shape(matrix[0]))
+        blocks = row_count(context.shape(matrix[2]))
+        size, dtype = attrs.kernel_size[0], str(dense.ty.dtype)
+        if not isinstance(wide, int):
+            context.require(wide >= 1, "nn.sparse_conv2d: the blocks of the sparse matrix have no columns")
+        check_rows(context, matrix, dims.floordiv(dims.mul(channels, size * size), wide))
+        sums = accumulator(dtype)
+
+        def place(column: Any, channels: Any) -> tuple[Any, Any, Any]:
+            """Return channel, and row and column in the kernel, of a column of the weight."""
+            if size == 1:
+                return column, const(0), const(0)
+            if attrs.layout == "NCHW":
+                tap, channel = tirx.floormod(column, 9), tirx.floordiv(column, 9)
+            else:
+                tap, channel = tirx.floordiv(column, channels), tirx.floormod(column, channels)
+            return channel, tirx.floordiv(tap, 3) - 1, tirx.floormod(tap, 3) - 1
+
+        def body(outputs: list[Any], dense: Any, data: Any, indices: Any, indptr: Any, sizes: list[Any]) -> None:
+            (out,) = outputs
+            batch, channels, rows, columns, blocks, tall, wide = sizes
+            with grid([batch, blocks, tall, rows, columns]) as (n, block, j, y, x):
+                to = ordered([n, block * tall + j, y, x], "NCHW", attrs.layout)
+                T.buffer_store(out, tirx.const(0, sums), to)
+                with elements_of(indptr, block) as at, grid([wide]) as (k,):
+                    channel, down, right = place(T.Bind(as_index(indices[at]) * wide + k), channels)
+                    row, column = y + down, x + right
+                    inside = tirx.all(row >= 0, row < rows, column >= 0, column < columns)
+                    with T.If(inside), T.Then():
+                        pixel = dense[tuple(ordered([n, channel, row, column], "NCHW", attrs.layout))].astype(sums)
+                        value = block_value(data, at, j, k).astype(sums)
+                        T.buffer_store(out, out[tuple(to)] + pixel * value, to)
+
+        shape = ordered([batch, dims.mul(blocks, tall), rows, columns], "NCHW", attrs.layout)
+        sizes = [dims.as_expr(d) for d in (batch, channels, rows, columns, blocks, tall, wide)]
+        return rounded(context, loops(context, [(shape, sums)], body, dense, *matrix, sizes), dtype)

@@ -1,0 +1,115 @@
+"""Between reals and quantised integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....errors import TypeCheckError
+from ...ir.expr import Expr
+from ...ir.types import TensorType, Type
+from ..attrs import Attrs, DType, Int, attrs_node
+from ..registry import OpPattern, build, entry, operator
+from .parameters import Quantization, require_along_axis, require_dtype, saturated, shifted
+
+__all__ = ["DequantizeAttrs", "dequantized", "quantized"]
+
+_INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
+_REALS = ("float16", "float32")
+
+
+@attrs_node("relay.attrs.QuantizeAttrs")
+class QuantizeAttrs(Attrs):
+    """Attributes of qnn.quantize."""
+
+    out_dtype: DType
+    axis: Int = -1
+
+
+@attrs_node("relay.attrs.DequantizeAttrs")
+class DequantizeAttrs(Attrs):
+    """Attributes of qnn.dequantize and qnn.simulated_dequantize."""
+
+    out_dtype: DType
+    axis: Int = -1
+
+
+@operator(
+    "qnn.quantize",
+    "data",
+    "output_scale",
+    "output_zero_point",
+    attrs=QuantizeAttrs,
+    level=11,
+    pattern=OpPattern.ELEMWISE,
+)
+class Quantize:
+    """The integers ``round(data / scale) + zero_point``, halves rounded away from zero, saturated."""
+
+    @staticmethod
+    def build(data: Expr, output_scale: Expr, output_zero_point: Expr, axis: int = -1, out_dtype: str = "int8") -> Expr:
+        return entry("qnn.quantize").call(data, output_scale, output_zero_point, axis=axis, out_dtype=out_dtype)
+
+    @staticmethod
+    def relation(attrs: QuantizeAttrs, data: Type, scale: Type, zero_point: Type) -> Type:
+        source = require_dtype(data, ["float32"], "data")
+        if attrs.out_dtype not in _INTEGERS:
+            raise TypeCheckError(f"out_dtype must be one of {', '.join(_INTEGERS)}, not {attrs.out_dtype!r}")
+        require_along_axis(source, attrs.axis, output_scale=scale, output_zero_point=zero_point)
+        return TensorType(list(source.shape), attrs.out_dtype)
+
+    @staticmethod
+    def canonicalize(attrs: QuantizeAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
+        wanted = Quantization.of(args, types, 1, attrs.axis)
+        return quantized(args[0], len(types[0].shape), wanted, attrs.out_dtype)
+
+
+def quantized(data: Expr, rank: int, wanted: Quantization, dtype: str) -> Expr:
+    """Return float32 data of a rank as integers of a data type by a quantisation."""
+    scaled = build("round", data / wanted.scale.along(wanted.axis, rank))
+    if not wanted.zero_point.is_zero:
+        scaled = scaled + build("cast", wanted.zero_point.along(wanted.axis, rank), dtype="float32")
+    return saturated(scaled, dtype, "float32")
+
+
+@operator(
+    "qnn.dequantize",
+    "data",
+    "input_scale",
+    "input_zero_point",
+    attrs=DequantizeAttrs,
+    level=11,
+    pattern=OpPattern.ELEMWISE,
+)
+class Dequantize:
+    """The reals ``scale * (data - zero_point)``."""
+
+    @staticmethod
+    def build(
+        data: Expr, input_scale: Expr, input_zero_point: Expr, axis: int = -1, out_dtype: str = "float32"
+    ) -> Expr:
+        return entry("qnn.dequantize").call(data, input_scale, input_zero_point, axis=axis, out_dtype=out_dtype)
+
+    @staticmethod
+    def relation(attrs: DequantizeAttrs, data: Type, scale: Type, zero_point: Type) -> Type:
+        source = require_dtype(data, _INTEGERS, "data")
+        if attrs.out_dtype not in _REALS:
+            raise TypeCheckError(f"out_dtype must be one of {', '.join(_REALS)}, not {attrs.out_dtype!r}")
+        require_along_axis(source, attrs.axis, input_scale=scale, input_zero_point=zero_point)
+        return TensorType(list(source.shape), attrs.out_dtype)
+
+    @staticmethod
+    def canonicalize(attrs: DequantizeAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
+        source = Quantization.of(args, types, 1, attrs.axis)
+        reals = dequantized(args[0], len(types[0].shape), source)
+        if attrs.out_dtype == "float32":
+            return reals
+        most = float(np.finfo(attrs.out_dtype).max)
+        return build("cast", build("clip", reals, a_min=-most, a_max=most), dtype=attrs.out_dtype)
+
+
+def dequantized(data: Expr, rank: int, source: Quantization) -> Expr:
+    """Return quantised data of a rank as float32."""
+    offset = shifted(data, source.zero_point, source.axis, rank)
+    return build("cast", offset, dtype="float32") * source.scale.along(source.axis, rank)

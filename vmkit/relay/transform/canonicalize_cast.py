@@ -1,0 +1,50 @@
+"""A widening cast that several operators share is done by each of them, so that it fuses into each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+
+from ..ir import Call, Op, rewrite
+from ..op.registry import OpPattern, entry
+from .registry import ModuleTransform, per_function, relay_pass
+
+__all__ = ["CanonicalizeCast"]
+
+
+@relay_pass(opt_level=3)
+def CanonicalizeCast() -> ModuleTransform:
+    """Return the pass that gives elementwise and broadcasting operators casts of their own."""
+    return per_function(_canonical)
+
+
+def _canonical(function: Any) -> Any:
+    used: set[Any] = set()
+
+    def own(arg: Any) -> Any:
+        if not _is_widening(arg):
+            return arg
+        if arg in used:
+            return Call(arg.op, list(arg.args), arg.attrs, list(arg.type_args), arg.span)
+        used.add(arg)
+        return arg
+
+    def with_own_casts(node: Any, original: Any) -> Any:
+        if not (isinstance(node, Call) and isinstance(node.op, Op)):
+            return node
+        if entry(node.op).pattern > OpPattern.BROADCAST:
+            return node
+        args = [own(a) for a in node.args]
+        if all(a.same_as(b) for a, b in zip(args, node.args, strict=True)):
+            return node
+        return Call(node.op, args, node.attrs, list(node.type_args), node.span)
+
+    return rewrite(function, {}, with_own_casts)
+
+
+def _is_widening(expr: Any) -> bool:
+    if not (isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "cast"):
+        return False
+    source = getattr(expr.args[0].checked_type_, "dtype", None)
+    return source is not None and tvm.DataType(source).bits < tvm.DataType(expr.attrs.dtype).bits

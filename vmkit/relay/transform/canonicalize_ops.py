@@ -1,0 +1,27 @@
+"""Operators that are shorthands become what they are short for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir import Call, Op
+from ..op.registry import build
+from .known_type import rewrite_typed
+from .registry import ModuleTransform, per_function, relay_pass
+
+__all__ = ["CanonicalizeOps"]
+
+
+@relay_pass(opt_level=3)
+def CanonicalizeOps() -> ModuleTransform:
+    """Return the pass that makes ``nn.bias_add`` a sum of the data and the bias, expanded to the data's axes."""
+    return per_function(lambda function: rewrite_typed(function, _canonical))
+
+
+def _canonical(node: Any) -> Any:
+    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "nn.bias_add"):
+        return node
+    data, bias = node.args
+    rank = len(data.checked_type.shape)
+    after = rank - 1 - node.attrs.axis % rank
+    return build("add", data, build("expand_dims", bias, axis=1, num_newaxis=after) if after else bias)

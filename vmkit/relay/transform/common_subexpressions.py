@@ -1,0 +1,82 @@
+"""Common subexpressions: equal calls of operators on equal operands become one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from ..analysis.scopes import Scope, scopes
+from ..ir import Call, Constant, Function, Op, TupleGetItem, rewrite
+from ..op.registry import entry
+from .registry import ModuleTransform, per_function, relay_pass
+
+__all__ = ["EliminateCommonSubexpr", "without_common_subexpressions"]
+
+Skip = Callable[[Any], bool]
+
+
+@relay_pass(opt_level=3)
+def EliminateCommonSubexpr(fskip: Skip | None = None) -> ModuleTransform:
+    """Return the pass that computes equal expressions once; see :func:`without_common_subexpressions`.
+
+    Parameters
+    ----------
+    fskip : callable, optional
+        Says of an expression that it shall be left alone.
+    """
+    return per_function(lambda function: without_common_subexpressions(function, fskip))
+
+
+def without_common_subexpressions(function: Function, skip: Skip | None = None) -> Any:
+    """Return a function in which equal calls of pure operators, and equal fields of tuples, are one expression.
+
+    Expressions are merged where one of them stands in the scope of the other or around it: two branches that compute
+    the same keep doing so, as moving it before them could compute what neither run needs.
+    """
+    own = scopes(function)
+    known: dict[Any, list[tuple[Any, Scope]]] = {}
+
+    def merged(node: Any, original: Any) -> Any:
+        if not _is_mergeable(original) or (skip is not None and skip(original)):
+            return node
+        alike = known.setdefault(_key(node), [])
+        here = own[original]
+        for other, scope in alike:
+            if (here.is_in(scope) or scope.is_in(here)) and _agrees(node, other):
+                return other
+        alike.append((node, here))
+        return node
+
+    return rewrite(function, {}, merged)
+
+
+def _is_mergeable(node: Any) -> bool:
+    if isinstance(node, Call) and isinstance(node.op, Op):
+        return entry(node.op).is_pure
+    return isinstance(node, TupleGetItem)
+
+
+def _key(node: Any) -> Any:
+    """Return what equal expressions have in common."""
+    if isinstance(node, TupleGetItem):
+        return (node.tuple_value, node.index)
+    return (node.op, *(None if _scalar(a) is not None else a for a in node.args))
+
+
+def _agrees(a: Any, b: Any) -> bool:
+    if isinstance(a, TupleGetItem):
+        return True
+    pairs = zip(a.args, b.args, strict=True)
+    return tvm_ffi.structural_equal(a.attrs, b.attrs) and all(x.same_as(y) or _is_same_scalar(x, y) for x, y in pairs)
+
+
+def _scalar(expr: Any) -> np.ndarray | None:
+    return expr.data.numpy() if isinstance(expr, Constant) and not expr.data.shape else None
+
+
+def _is_same_scalar(x: Any, y: Any) -> bool:
+    a, b = _scalar(x), _scalar(y)
+    return a is not None and b is not None and x.data.dtype == y.data.dtype and a.tobytes() == b.tobytes()

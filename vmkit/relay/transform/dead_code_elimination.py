@@ -1,0 +1,126 @@
+"""Dead code: Lets whose variables nobody needs go, and those needed once may be put where they are needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import tvm
+
+from ...stack import on_deep_stack
+from ..analysis.effects import effectful, effectful_globals
+from ..expr_functor import ExprMutator
+from ..ir import Function, Let, Var, children, post_order
+from .infer_type import typed
+from .registry import ModuleTransform, on_functions, relay_pass
+
+__all__ = ["DeadCodeElimination", "without_dead_code"]
+
+
+@relay_pass(opt_level=1)
+def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> ModuleTransform:
+    """Return the pass that removes Lets of values that nobody uses; see :func:`without_dead_code`.
+
+    Parameters
+    ----------
+    inline_once : bool
+        Whether a variable that is used once gives way to its value.
+    ignore_impurity : bool
+        Whether unused values go even where computing them has an effect.
+    """
+
+    def on_module(mod: tvm.IRModule) -> tvm.IRModule:
+        impure = effectful_globals(mod)
+
+        def cleaned(function: Function) -> Any:
+            return without_dead_code(function, set() if ignore_impurity else effectful(function, impure), inline_once)
+
+        return on_functions(typed(mod), cleaned)
+
+    return on_module
+
+
+def without_dead_code(expr: Any, impure: Iterable[Any], inline_once: bool = False) -> Any:
+    """Return an expression (or function) without Lets whose variable is not used.
+
+    Parameters
+    ----------
+    expr : Expr or Function
+        The expression.
+    impure : iterable of Expr
+        The expressions below it whose evaluation has an effect: these stay, in order.
+    inline_once : bool
+        Whether a variable that is used once, and not inside a function where its value would be computed at every
+        call, gives way to its value.
+    """
+    usage = _Usage(expr, set(impure))
+    dropped = {let for let in usage.lets.values() if usage.is_dead(let)}
+    inlined = {let for let in usage.lets.values() if inline_once and usage.is_used_once(let)} - dropped
+    if not dropped and not inlined:
+        return expr
+    return on_deep_stack(_Cleaner(dropped, inlined).visit, expr)
+
+
+class _Usage:
+    """Which variables are needed, and how often they are used."""
+
+    def __init__(self, expr: Any, impure: set[Any]) -> None:
+        self.impure = impure
+        self.lets: dict[Var, Let] = {node.var: node for node in post_order(expr) if isinstance(node, Let)}
+        self.uses: Counter[Var] = Counter()
+        # The functions that the use of a variable is inside of, from the outermost in.
+        self.used_in: dict[Var, Any] = {}
+        self.bound_in: dict[Var, Any] = {}
+        self._mark(expr)
+
+    def _mark(self, expr: Any) -> None:
+        seen: set[Any] = {expr}
+        waiting: list[tuple[Any, Any]] = [(expr, None)]
+
+        def need(node: Any, function: Any) -> None:
+            if node not in seen:
+                seen.add(node)
+                waiting.append((node, function))
+
+        while waiting:
+            node, function = waiting.pop()
+            if isinstance(node, Let):
+                self.bound_in[node.var] = function
+                parts = [node.value, node.body] if node.value in self.impure else [node.body]
+                if node.var in self.uses:
+                    parts.append(node.value)
+            else:
+                parts = children(node)[len(node.params) :] if isinstance(node, Function) else children(node)
+            inside = node if isinstance(node, Function) else function
+            for part in parts:
+                if isinstance(part, Var):
+                    self.uses[part] += 1
+                    self.used_in[part] = inside
+                    let = self.lets.get(part)
+                    if let is not None:
+                        need(let.value, self.bound_in.get(part, function))
+                need(part, inside)
+
+    def is_dead(self, let: Let) -> bool:
+        return let.var not in self.uses and let.value not in self.impure
+
+    def is_used_once(self, let: Let) -> bool:
+        if self.uses[let.var] != 1 or let.value in self.impure:
+            return False
+        return self.used_in[let.var] is self.bound_in.get(let.var)
+
+
+class _Cleaner(ExprMutator):
+    def __init__(self, dropped: set[Let], inlined: set[Let]) -> None:
+        super().__init__()
+        self.dropped = dropped
+        self.inlined = inlined
+
+    def visit_let(self, let: Let) -> Any:
+        if let in self.dropped:
+            return self.visit(let.body)
+        if let in self.inlined:
+            self.memo_map[let.var] = self.visit(let.value)
+            return self.visit(let.body)
+        return Let(let.var, self.visit(let.value), self.visit(let.body), let.span)

@@ -1,0 +1,90 @@
+"""Types of expressions that a pass has just built, and rewriting that keeps types at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..ir import (
+    Call,
+    Constant,
+    Constructor,
+    GlobalVar,
+    Let,
+    Op,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Type,
+    Var,
+    children,
+    post_order,
+    rewrite,
+)
+from .infer_type import call_type, infer_expr
+
+__all__ = ["rewrite_typed", "type_of", "use_counts"]
+
+
+class _Typed:
+    """The expressions whose types are known: a walk stops there."""
+
+    def __contains__(self, expr: Any) -> bool:
+        return getattr(expr, "checked_type_", None) is not None
+
+
+def type_of(expr: Any) -> Type:
+    """Return the type of an expression, which is found from the types of its parts where it is not known yet."""
+    for node in post_order(expr, stop=_Typed()):
+        if not isinstance(node, Op | GlobalVar | Constructor):
+            node.checked_type_ = _found(node)
+    return expr.checked_type_
+
+
+def _found(node: Any) -> Type:
+    match node:
+        case Call(op=Op()):
+            return call_type(node)
+        case Call() if getattr(node.op, "checked_type_", None) is not None:
+            return node.op.checked_type.ret_type
+        case Tuple():
+            return TupleType([f.checked_type for f in node.fields])
+        case TupleGetItem():
+            return node.tuple_value.checked_type.fields[node.index]
+        case Let():
+            return node.body.checked_type
+        case Var() if node.type_annotation is not None:
+            return node.type_annotation
+    return infer_expr(node)
+
+
+def rewrite_typed(expr: Any, rule: Callable[[Any], Any]) -> Any:
+    """Return a typed expression in which a rule has been applied to every node, its parts first.
+
+    Parameters
+    ----------
+    expr : Expr or Function
+        The expression.
+    rule : callable
+        Takes a node, which has a type as have its parts, and returns what shall stand in its place, of the same type.
+    """
+
+    def replace(node: Any, original: Any) -> Any:
+        if isinstance(node, Op | GlobalVar | Constructor | Constant | Var):
+            return node
+        if not node.same_as(original):
+            node.checked_type_ = original.checked_type_
+        result = rule(node)
+        type_of(result)
+        return result
+
+    return rewrite(expr, {}, replace)
+
+
+def use_counts(expr: Any) -> dict[Any, int]:
+    """Return how often each expression at or below one is used as a part of another."""
+    uses: dict[Any, int] = {}
+    for node in post_order(expr):
+        for part in children(node):
+            uses[part] = uses.get(part, 0) + 1
+    return uses

@@ -1,0 +1,67 @@
+"""Operators that stand for others, the quantised ones above all, are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tvm
+
+from ...errors import TypeCheckError, VMKitError
+from ..ir import Call, Function, Op, post_order, rewrite, with_functions
+from ..op.registry import entry
+from .infer_type import infer_module, typed
+from .registry import ModuleTransform, relay_pass
+
+__all__ = ["QnnCanonicalize", "canonicalize_ops"]
+
+
+@relay_pass(opt_level=0)
+def QnnCanonicalize() -> ModuleTransform:
+    """Return the pass that writes out quantised operators in others; Relay's ``relay.qnn.transform.CanonicalizeOps``.
+
+    See :func:`canonicalize_ops`.
+    """
+    return lambda mod: canonicalize_ops(typed(mod))
+
+
+def canonicalize_ops(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a typed module in which every operator that stands for others is replaced by what it stands for.
+
+    A module without such an operator is returned as it is.
+
+    Raises
+    ------
+    TypeCheckError
+        When an operator cannot be written out, such as a requantisation to a scale of 0.
+    """
+    functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
+    if not _has_any(functions.values()):
+        return mod
+    result = with_functions(mod)
+    for gvar, function in functions.items():
+        try:
+            result[gvar] = rewrite(function, {}, _canonical)
+        except VMKitError as error:
+            raise type(error)(f"in @{gvar.name_hint}: {error}") from error
+    return infer_module(result)
+
+
+def _has_any(functions: Iterable[Function]) -> bool:
+    return any(_stands_for_others(node) for function in functions for node in post_order(function))
+
+
+def _stands_for_others(node: Any) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).canonicalize is not None
+
+
+def _canonical(node: Any, original: Any) -> Any:
+    if not _stands_for_others(node):
+        return node
+    made = entry(node.op)
+    types = [a.checked_type for a in original.args] + [original.checked_type]
+    assert made.canonicalize is not None
+    try:
+        return made.canonicalize(node.attrs, list(node.args), types)
+    except TypeCheckError as error:
+        raise TypeCheckError(f"{made.name}: {error}") from error

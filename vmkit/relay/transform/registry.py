@@ -1,0 +1,81 @@
+"""The table of passes: a pass is one decorated function in one file of this package.
+
+>>> @relay_pass(opt_level=0)
+... def Nothing() -> ModuleTransform:
+...     return lambda mod: mod
+>>> Nothing().info.name, "Nothing" in PASSES
+('Nothing', True)
+>>> del PASSES["Nothing"]; PASS_NAMES.discard("Nothing")
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+
+from ..ir import Function, with_functions
+from .infer_type import infer_module, typed
+
+__all__ = ["PASSES", "PASS_NAMES", "FunctionTransform", "ModuleTransform", "on_functions", "per_function", "relay_pass"]
+
+ModuleTransform = Callable[[tvm.IRModule], tvm.IRModule]
+FunctionTransform = Callable[[Function], Any]
+
+PASSES: dict[str, Callable[..., tvm.transform.Pass]] = {}
+# What ``disabled_pass`` may name. Relay calls a few passes otherwise than the functions that make them.
+PASS_NAMES: set[str] = set()
+
+_LEFT_ALONE = ("Compiler", "SkipOptimization")
+
+
+def relay_pass(
+    opt_level: int, name: str = ""
+) -> Callable[[Callable[..., ModuleTransform]], Callable[..., tvm.transform.Pass]]:
+    """Register the decorated function, which makes a transform of modules from options, as a pass.
+
+    Parameters
+    ----------
+    opt_level : int
+        The optimisation level from which a ``Sequential`` runs it.
+    name : str
+        The name of the pass, where it is not that of the function.
+    """
+
+    def decorate(make: Callable[..., ModuleTransform]) -> Callable[..., tvm.transform.Pass]:
+        pass_name = name or make.__name__
+
+        @functools.wraps(make)
+        def construct(*args: Any, **kwargs: Any) -> tvm.transform.Pass:
+            transform = make(*args, **kwargs)
+            return tvm.transform.module_pass(lambda mod, _: transform(mod), opt_level=opt_level, name=pass_name)
+
+        PASSES[make.__name__] = construct
+        PASS_NAMES.add(pass_name)
+        return construct
+
+    return decorate
+
+
+def per_function(change: FunctionTransform) -> ModuleTransform:
+    """Return a transform of modules from one of typed functions; see :func:`on_functions`."""
+    return lambda mod: on_functions(typed(mod), change)
+
+
+def on_functions(mod: tvm.IRModule, change: FunctionTransform) -> tvm.IRModule:
+    """Return a module with its Relay functions changed, and its types inferred again where any was.
+
+    Functions for another compiler, and those marked to be skipped, stay as they are.
+    """
+    result = with_functions(mod)
+    is_changed = False
+    for gvar, function in mod.functions.items():
+        if not isinstance(function, Function) or any(function.attrs.get(key) for key in _LEFT_ALONE):
+            continue
+        changed = change(function)
+        if not changed.same_as(function):
+            result[gvar] = changed
+            is_changed = True
+    return infer_module(result) if is_changed else mod
