@@ -61,6 +61,10 @@ def test_type_errors_say_what_does_not_fit() -> None:
     assert type_error([x, u], call(x, u, 4, **options, strides=2)) == (
         "strides, dilation and groups of a Winograd convolution must be 1"
     )
+    i = var("i", shape=(1, 3, 8, 8), dtype="int8")
+    assert type_error([i, u], call(i, u, 4, **options)) == (
+        "a Winograd convolution divides, so its result must be float, not of Tensor[(1, 3, 8, 8), int8]"
+    )
     assert type_error([x, u], call(x, u, 4)) == (
         "channels and 2 values of kernel_size must be given: the weight does not tell"
     )

@@ -60,6 +60,13 @@ def test_softmax_follows_the_algorithm() -> None:
     assert_same(run(data), requantized(result, 1 / 128, 0, 1 / 256, -128, "int8"))
 
 
+def test_softmax_by_a_tiny_scale_is_even() -> None:
+    x, data = var("x", shape=(2, 2), dtype="int8"), np.int8([[-128, 127], [0, 1]])
+    # Here 1 / scale in units of 2**-8 is 2**32, which is 0 in an int32.
+    run = compiled([x], qnn.softmax(x, *numbers(2.0**-24, 0, 1 / 128, 0)))
+    assert np.abs(run(data).astype(int) - 64).max() <= 1
+
+
 def test_mistakes_are_named() -> None:
     x, u = var("x", shape=(2, 3), dtype="int8"), var("u", shape=(2, 3), dtype="uint8")
     row = numbers(1, 0, 1, 0)

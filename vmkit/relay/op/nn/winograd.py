@@ -15,6 +15,7 @@ from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node
 from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
 from .layout import SPATIAL, Layout, require_rank
+from .pooling import is_float
 from .precision import accumulator, as_dtype
 from .window import fitted, padding_of, positive, require_fits, window_builder
 from .winograd_weight import Tiles
@@ -103,6 +104,8 @@ class _Convolution:
 def _convolution_type(rank: int, attrs: Any, data: Type, weight: Type) -> Type:
     how, source, filters = _Convolution.of(rank, attrs), require_tensor(data, "data"), require_tensor(weight, "weight")
     how.data.require(source, "data")
+    if not is_float(attrs.out_dtype or source.dtype):
+        raise TypeCheckError(f"a Winograd convolution divides, so its result must be float, not of {source}")
     (channels,) = how.data.sizes(source.shape, "C")
     wanted = how.weight_shape(channels)
     require_rank(filters, len(wanted), "weight")

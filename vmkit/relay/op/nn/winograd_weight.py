@@ -20,6 +20,7 @@ from ..attrs import Attrs, Int, attrs_node
 from ..elementwise import require_tensor
 from ..registry import operator
 from .layout import SPATIAL, require_rank
+from .pooling import is_float
 from .precision import accumulator, as_dtype
 
 __all__ = ["Tiles"]
@@ -103,7 +104,7 @@ class Tiles:
 def _type(rank: int, attrs: ConvWinogradWeightTransformAttrs, weight: Type) -> Type:
     filters = require_tensor(weight, "weight")
     require_rank(filters, rank + 2, "weight")
-    if not filters.dtype.startswith("float"):
+    if not is_float(filters.dtype):
         raise TypeCheckError(f"weight must be a float tensor, not {filters}")
     outputs, inputs, *kernel = filters.shape
     return TensorType([*Tiles.of(attrs.tile_size, kernel).weight_lead(), outputs, inputs], filters.dtype)

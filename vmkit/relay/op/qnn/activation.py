@@ -57,6 +57,7 @@ def _times(data: Expr, factor: float) -> Expr:
 _EXPONENT_BITS = 8
 _QUOTIENT_BITS = 7
 _NUMERATOR_BITS = 30
+_LARGEST_ONE = 2.0**16
 
 
 @operator("qnn.softmax", "x", *PARAMETERS, attrs=SoftmaxAttrs, level=11, pattern=OpPattern.OPAQUE)
@@ -81,7 +82,8 @@ class Softmax:
         rank = len(types[0].shape)
         data = shifted(args[0], source.zero_point, -1, rank)
         exponentials = _exponentials(data - build("max", data, axis=[attrs.axis], keepdims=True), source.scale)
-        total = build("sum", exponentials, axis=[attrs.axis], keepdims=True)
+        # A sum that wraps around may be 0, and a division by it would end the process.
+        total = build("maximum", build("sum", exponentials, axis=[attrs.axis], keepdims=True), _int(1))
         quotient = build("divide", _int(1 << _NUMERATOR_BITS), total) * exponentials
         result = build("right_shift", quotient, _int(_NUMERATOR_BITS - _QUOTIENT_BITS))
         unit = Parameter(const(np.float32(2.0**-_QUOTIENT_BITS)), True)
@@ -95,8 +97,9 @@ def _exponentials(data: Expr, scale: Parameter) -> Expr:
     With one as an integer, ``exp(x) = 2**(x * log2(e))`` is ``2**-q * 2**-(r / one)`` for quotient q and remainder r,
     and the second power is taken as ``1 - r / (2 * one)``.
     """
-    # The scale may be so large that one is less than a half; a quotient needs at least 1.
-    one = build("maximum", saturated(build("round", const(1.0) / scale.value), "int32", "float32"), _int(1))
+    # A scale may be so large that one is less than a half, which is no divisor, or so small that powers overflow.
+    one = build("clip", build("round", const(1.0) / scale.value), a_min=1.0, a_max=_LARGEST_ONE)
+    one = build("cast", one, dtype="int32")
     by_log2_e = data + build("right_shift", data, _int(1)) - build("right_shift", data, _int(4))
     quotient = build("divide", by_log2_e, build("negative", one))
     remainder = by_log2_e + quotient * one
