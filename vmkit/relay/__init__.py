@@ -7,7 +7,19 @@ import importlib
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from . import analysis, build_module, expr_functor, image, loops, nn, op, scope_builder, transform, type_functor
+from . import (
+    analysis,
+    build_module,
+    dataflow_pattern,
+    expr_functor,
+    image,
+    loops,
+    nn,
+    op,
+    scope_builder,
+    transform,
+    type_functor,
+)
 from .bind import bind
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .ir import (
@@ -112,6 +124,7 @@ __all__ = [
     "build_module",
     "const",
     "create_executor",
+    "dataflow_pattern",
     "define_type",
     "expr_functor",
     "find_constructor",
