@@ -16,6 +16,7 @@ from vmkit.relay.transform import (
     DynamicToStatic,
     FastMath,
     FlattenAtrousConv,
+    SplitArgs,
 )
 
 C = relay.const
@@ -155,3 +156,20 @@ def test_a_static_shape_makes_the_next_one_static() -> None:
 def test_shapes_of_unknown_sizes_stay_dynamic() -> None:
     x, y = v("x", relay.Any()), v("y", relay.Any(), 2)
     assert operators(after(DynamicToStatic(), relay.reshape(x, relay.shape_of(y)), x, y)) == ["shape_of", "dyn.reshape"]
+
+
+@pytest.mark.parametrize("limit", [0, 3, 4, 100])
+@pytest.mark.parametrize("length", [2, relay.Any()])
+def test_long_concatenations_are_split(limit: int, length: Any) -> None:
+    parts = [v(f"p{i}", length, 2) for i in range(7)]
+    got = after(SplitArgs(limit), relay.concatenate(parts, axis=1), *parts)
+    joins = [n for n in relay.ir.post_order(got) if isinstance(n, relay.Call) and n.op.name == "concatenate"]
+    size = 1 if isinstance(length, int) else 4
+    if limit in (0, 100):
+        assert len(joins) == 1
+    else:
+        widths = [len(j.args[0].args[0].fields) for j in joins]
+        assert all(width == 2 or (width + 1) * size <= limit for width in widths)
+        assert len(joins) == (6 if 3 * size >= limit else 3)
+    values = [np.full((2, 2), i, "float32") for i in range(7)]
+    np.testing.assert_array_equal(compiled(list(got.params), got.body)(*values), np.concatenate(values, axis=1))
