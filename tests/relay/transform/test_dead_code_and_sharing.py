@@ -31,6 +31,13 @@ def test_unused_lets_go_and_used_ones_stay() -> None:
     assert_becomes(DeadCodeElimination(), relay.Let(a, relay.Let(b, x, y), a + a), relay.Let(a, y, a + a), x, y)
 
 
+def test_what_another_name_stands_for_is_used() -> None:
+    a, b, x = scalar("a"), scalar("b"), scalar("x")
+    program = relay.Let(a, x + x, relay.Let(b, a, b * b))
+    assert_becomes(DeadCodeElimination(), program, program)
+    assert_becomes(DeadCodeElimination(inline_once=True), program, relay.Let(b, x + x, b * b))
+
+
 def recursive(body: Any) -> Any:
     f, n, data = relay.Var("f"), relay.var("n", "int32"), scalar("data")
     value = relay.If(relay.equal(n, C(0)), data, f(n - C(1), relay.log(data)))
