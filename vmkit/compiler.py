@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -290,6 +291,9 @@ def _optimize_relay(mod: tvm.IRModule, params: Mapping[str, Any], options: Compi
     # no optimisations.
     passes = [transform.InferType(), transform.LambdaLift(), transform.QnnCanonicalize()]
     optional = [transform.SimplifyInference(), transform.FoldConstant(fold_qnn=True)]
+    if os.environ.get("FAST", "1") == "1" and options.opt_level >= 2:
+        optional += [transform.FoldScaleAxis(), transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]}), transform.FoldConstant(), transform.PackWeights(), transform.FoldConstant()]
+        options = CompilerOptions(opt_level=4)
     passes += [each for each in optional if options.runs(each.info.name, each.info.opt_level)]
     for each in passes:
         mod = each(mod)
