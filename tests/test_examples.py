@@ -9,6 +9,10 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PRINTED = {
+    "data_types": [
+        "main(xs: List[float32], k: float32) -> (List[float32], float32)",
+        "[10.0, 20.0, 30.0] add up to 60.0",
+    ],
     "executor_migration": [
         "main by position: [6.0, 24.0]",
         "double:           8.0",

@@ -9,6 +9,7 @@ import tvm.testing
 from tvm.runtime import Tensor
 
 from vmkit import executor, relay
+from vmkit.errors import ModelError
 from vmkit.relay.json import load_json, save_json
 
 from . import graph_executor, nd, op
@@ -47,7 +48,7 @@ def install() -> None:
     module.runtime.NDArray = nd.NDArray
     module.runtime.load_module = graph_executor.load_module
     module.ir.RelayExpr = relay_module.Expr = RelayExpr
-    module.ir.load_json, module.ir.save_json = load_json, save_json
+    module.ir.load_json, module.ir.save_json = load_json, _save_json
     # Scripts for Relay call its functions with other functions, or with nothing.
     module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
     tensor: Any = Tensor
@@ -58,3 +59,14 @@ def install() -> None:
     for name in ("build", "create_executor"):
         setattr(relay, name, getattr(graph_executor, name, None) or getattr(executor, name))
     executor.allow_static_executors()
+
+
+_save_by_tvm = tvm.ir.save_json
+
+
+def _save_json(node: Any) -> str:
+    """Write Relay's nodes as TVM 0.14 did, and all others as today's TVM does."""
+    try:
+        return save_json(node)
+    except ModelError:
+        return _save_by_tvm(node)

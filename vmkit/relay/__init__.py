@@ -10,6 +10,7 @@ from typing import Any as _AnyValue
 from . import (
     analysis,
     build_module,
+    dataflow_pattern,
     expr_functor,
     image,
     loops,
@@ -132,6 +133,7 @@ __all__ = [
     "build_module",
     "const",
     "create_executor",
+    "dataflow_pattern",
     "define_type",
     "expr_functor",
     "find_constructor",

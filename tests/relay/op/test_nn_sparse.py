@@ -69,6 +69,17 @@ def test_products_are_of_the_data_type_of_the_operands(dtype: str) -> None:
     assert_same(compiled([x], nn.sparse_dense(x, compressed(weight)))(a), (a @ weight.T).astype(dtype))
 
 
+def test_bfloat16_is_computed_in_float32() -> None:
+    weight, x = sparse(6, 4), var("x", shape=(6, 4))
+    data, indices, indptr = map(relay.const, compressed(weight))
+    matrix = Matrix(relay.cast(data, "bfloat16"), indices, indptr)
+    short = relay.cast(x, "bfloat16")
+    results = [nn.sparse_dense(short, matrix), nn.sparse_add(short, matrix)]
+    a = np.random.default_rng(0).integers(-3, 3, (6, 4)).astype("float32")
+    run = compiled([x], *[relay.cast(r, "float32") for r in results])
+    assert_same(run(a), (a @ weight.T, a + weight))
+
+
 def test_sums_and_transposes_agree_with_numpy(dim: Any) -> None:
     dense = sparse(6, 6, dtype="float64")
     matrix = compressed(dense, index="int64")

@@ -23,8 +23,8 @@ from vmkit.relay import (
     RefType,
     RefWrite,
     TypeCall,
+    VirtualDevice,
 )
-from vmkit.relay.text.functions import VirtualDevice
 from vmkit.relay.text.parser import read_module
 
 HEADER = '#[version = "0.0.5"]\n'

@@ -144,7 +144,7 @@ def test_names_that_are_not_bound_are_all_told() -> None:
     [
         ("{", "the metadata section is not valid JSON: Expecting property name"),
         ("[]", "the metadata section is malformed: a document of TVM's JSON is an object with a list of 'nodes'"),
-        ('{"nodes": [], "root": 1}', "the metadata section is malformed: the root refers to '1'"),
+        ('{"nodes": [], "root": 1}', "the metadata section is malformed: the root is not a map of lists"),
     ],
 )
 def test_metadata_that_cannot_be_read(section: str, reason: str) -> None:

@@ -19,10 +19,10 @@ from .unknown_fields import refuse_unknown
 if TYPE_CHECKING:
     from .reader import NodeReader
 
-__all__ = ["REPEATED_INPUTS", "AttrsKind", "is_reference", "write_attrs"]
+__all__ = ["FIELDS_OF_OPERATORS", "REPEATED_INPUTS", "AttrsKind", "is_reference", "write_attrs"]
 
 _PREFIX = "relay.attrs."
-_OBJECT_KINDS = frozenset(["ConstantValue", "Dim", "Dims", "Floats", "Ints", "Nested", "Placement"])
+_PLAIN_KINDS = frozenset(["Bool", "DType", "Float", "Int", "Str"])
 _OBJECT_NUMBERS: dict[str, tuple[str, ...]] = {
     "DFTAttrs": ("inverse",),
     "GatherAttrs": ("axis",),
@@ -45,6 +45,11 @@ _PLAIN_BEFORE: dict[tuple[str, str], tuple[int, int]] = {("TopkAttrs", "k"): (0,
 _FLOAT_LISTS = frozenset({"roi"})
 # Attributes that held an input of their call once more; vmkit keeps such a one only where it is a constant.
 REPEATED_INPUTS: dict[str, tuple[str, ...]] = {"relay.attrs.ArangeAttrs": ("start", "stop", "step")}
+# Operators whose attributes shared a name with others, and the fields that theirs had.
+FIELDS_OF_OPERATORS: dict[str, tuple[str, ...]] = {
+    "qnn.simulated_quantize": ("axis",),
+    "relay.op.annotation.simulated_quantize": ("kind", "sign", "rounding"),
+}
 # Strings are told apart when they are read: the index of a string node is an object. To write one, it must be known.
 _OBJECT_STRINGS: dict[str, tuple[str, ...]] = {
     "AdaptivePool1DAttrs": ("out_layout",),
@@ -83,7 +88,7 @@ def is_reference(cls: type[Attrs], name: str) -> bool:
 
 def _is_object_number(type_key: str, field: AttrField) -> bool:
     listed = _OBJECT_NUMBERS.get(type_key.removeprefix(_PREFIX), ())
-    if field.kind in _OBJECT_KINDS or field.name in listed:
+    if field.kind not in _PLAIN_KINDS or field.name in listed:
         return True
     return field.optional and field.kind not in ("Str", "DType")
 
@@ -157,7 +162,9 @@ def _plain(field: AttrField, text: str) -> Any:
     return text
 
 
-def write_attrs(attrs: Attrs, index: Callable[[Any], int], inputs: Sequence[Any] = ()) -> dict[str, str]:
+def write_attrs(
+    attrs: Attrs, index: Callable[[Any], int], inputs: Sequence[Any] = (), operator: str = ""
+) -> dict[str, str]:
     """Return the fields of an attributes node.
 
     Parameters
@@ -168,15 +175,20 @@ def write_attrs(attrs: Attrs, index: Callable[[Any], int], inputs: Sequence[Any]
         Gives the index of another object's node.
     inputs : sequence of Expr
         The arguments of the call, for attributes that repeat them.
+    operator : str
+        What is called, for attributes of a name that operators shared.
     """
     key = type(attrs).type_key
     repeated = dict(zip(REPEATED_INPUTS.get(key, ()), inputs, strict=False))
+    names = FIELDS_OF_OPERATORS.get(operator)
     fields: dict[str, str] = {}
     for field in attrs.declared:
+        if names is not None and field.name not in names:
+            continue
         value = getattr(attrs, field.name)
         if value is None:
             value = repeated.get(field.name)
-        if field.kind in _OBJECT_KINDS and hasattr(value, "__len__"):
+        if field.kind not in _PLAIN_KINDS and hasattr(value, "__len__"):
             value = _as_lists(value, field.name in _FLOAT_LISTS)
         if is_reference(type(attrs), field.name):
             fields[field.name] = str(index(value))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tvm.ir import DictAttrs
+
 from ...errors import ModelError
 from ..ir import (
     Call,
@@ -44,7 +46,7 @@ from .record import (
     TYPE_VAR,
     Record,
 )
-from .slots import BOOL, INT, STRING, TENSOR, Ref, many
+from .slots import BOOL, INT, STRING, TENSOR, Ref, String, many
 
 if TYPE_CHECKING:
     from .reader import NodeReader
@@ -78,7 +80,7 @@ class _Variable(Record):
         return super().make(node, reader) if chosen == reader.current else reader.made(chosen)
 
 
-class _GlobalNameSlot(type(STRING)):  # type: ignore[misc]
+class _GlobalNameSlot(String):
     """The name of a global variable; those of one name are one variable."""
 
     def read(self, text: str, reader: NodeReader) -> Any:
@@ -106,17 +108,17 @@ class _TypeArgsSlot(Ref):
 
 
 class _AttrsSlot(Ref):
-    """An operator's attributes, which the call itself writes."""
+    """Attributes; those of operators are written by the call, as some repeat its arguments."""
 
     def write(self, value: Any, writer: NodeWriter) -> str:
-        return super().write(None if isinstance(value, Attrs) else value, writer)
+        return "0" if isinstance(value, Attrs) else super().write(value, writer)
 
 
 class _CallRecord(Record):
     def write(self, value: Any, writer: NodeWriter) -> dict[str, str]:
         fields = super().write(value, writer)
         if isinstance(value.attrs, Attrs):
-            fields["attrs"] = str(writer.attrs_index(value.attrs, value.args))
+            fields["attrs"] = str(writer.attrs_index(value))
         return fields
 
 
@@ -142,7 +144,7 @@ EXPRESSION_RECORDS: dict[str, Record] = {
         {
             "op": EXPRESSION,
             "args": many(EXPRESSION),
-            "attrs": _AttrsSlot("an operator's attributes", (Attrs,), optional=True),
+            "attrs": _AttrsSlot("attributes", (Attrs, DictAttrs), optional=True),
             "type_args": _TypeArgsSlot("a type", (Type,), optional=True, is_array=True),
             "span": SPAN,
         },

@@ -96,19 +96,17 @@ class NodeReader:
                 stack.pop()
                 continue
             if current in entered:
-                # All that it refers to was made above it on the stack, unless that waits for it in turn.
+                # All that it refers to lay above it on the stack, and was made.
                 self._made[stack.pop()] = self._make(current)
                 continue
             entered.add(current)
             waiting = [i for i in self._references(current) if i not in self._made]
             for i in waiting:
+                # What was entered and is not made yet waits for this one.
                 if i in entered:
-                    self._refuse_cycle(i, current, stack)
+                    raise ModelError(f"node {i} ({self._key(i)}) refers to itself, through node {current}")
             stack += waiting
         return self._made[index]
-
-    def _refuse_cycle(self, index: int, current: int, stack: list[int]) -> None:
-        raise ModelError(f"node {index} ({self._key(index)}) refers to itself, through node {current}")
 
     def _make(self, index: int) -> Any:
         node = self.node(index)

@@ -28,6 +28,7 @@ __all__ = [
     "Plain",
     "Ref",
     "Slot",
+    "String",
     "decoded_tensor",
     "int64",
     "many",
@@ -138,7 +139,7 @@ class MapOf:
 
 
 @dataclass(frozen=True)
-class _String:
+class String:
     """A string: a node of its own since TVM 0.7, before that in place."""
 
     optional: bool = False
@@ -210,5 +211,5 @@ def decoded_tensor(text: Any) -> Any:
 INT = Plain(int64)
 BOOL = Plain(lambda text: bool(int64(text)), lambda value: str(int(value)))
 DTYPE = Plain(_dtype)
-STRING = _String()
+STRING = String()
 TENSOR = _Tensor()

@@ -15,8 +15,9 @@ from tvm.ir import DictAttrs, Op, SourceName
 from ...errors import ModelError
 from ..dltensor import write_dltensor
 from ..ir import Any as AnyDim
+from ..ir import Call
 from ..op.attrs import Attrs
-from .attrs import REPEATED_INPUTS, write_attrs
+from .attrs import FIELDS_OF_OPERATORS, REPEATED_INPUTS, write_attrs
 from .records import RECORDS
 from .sizes import SIZE_KEYS, write_size
 
@@ -38,10 +39,11 @@ class _Raw:
 
 @dataclass(frozen=True)
 class _CallAttrs:
-    """Attributes that repeat inputs of their call."""
+    """Attributes that depend on their call."""
 
     attrs: Attrs
     inputs: Sequence[Any]
+    operator: str
 
 
 class NodeWriter:
@@ -82,11 +84,12 @@ class NodeWriter:
         """Return the index of a new node that stands for no object, as text."""
         return str(self._new(_Raw(key, fields)))
 
-    def attrs_index(self, attrs: Attrs, inputs: Sequence[Any]) -> int:
-        """Return the index of the attributes of a call; some repeated its inputs."""
-        if type(attrs).type_key in REPEATED_INPUTS:
-            return self._new(_CallAttrs(attrs, list(inputs)))
-        return self.index(attrs)
+    def attrs_index(self, call: Call) -> int:
+        """Return the index of the attributes of a call."""
+        operator = call.op.name if isinstance(call.op, Op) else ""
+        if type(call.attrs).type_key in REPEATED_INPUTS or operator in FIELDS_OF_OPERATORS:
+            return self._new(_CallAttrs(call.attrs, list(call.args), operator))
+        return self.index(call.attrs)
 
     def tensor(self, value: Any) -> int:
         """Return the index of a tensor beside the nodes."""
@@ -106,7 +109,7 @@ class NodeWriter:
         if isinstance(value, _Raw):
             return {"type_key": value.key, "attrs": dict(value.fields)}
         if isinstance(value, _CallAttrs):
-            fields = write_attrs(value.attrs, self.index, value.inputs)
+            fields = write_attrs(value.attrs, self.index, value.inputs, value.operator)
             return {"type_key": type_key(value.attrs), "attrs": fields}
         key = type_key(value)
         match key:

@@ -175,29 +175,52 @@ def _binary(
     operator(name, "lhs", "rhs", level=level, pattern=OpPattern.BROADCAST)(type(name, (), body))
 
 
-def _divide(a: Any, b: Any) -> Any:
-    return a / b if _is_floating(a) else tirx.div(a, b)
-
-
 def _is_floating(value: Any) -> bool:
     return str(value.ty.dtype).startswith(("float", "bfloat"))
 
 
+def _guarded(divide: Callable[[Any, Any], Any], *, is_remainder: bool) -> Callable[[Any, Any], Any]:
+    """Return a division of integers that ends no process: by 0 it gives 0, as numpy's does.
+
+    By -1 it is computed without dividing, for the quotient of the smallest integer does not exist either.
+    """
+
+    def combine(a: Any, b: Any) -> Any:
+        dtype = str(b.ty.dtype)
+        zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
+        if dtype.startswith("uint"):
+            return tirx.Select(tirx.EQ(b, zero), zero, divide(a, tirx.Select(tirx.EQ(b, zero), one, b)))
+        minus_one = tirx.EQ(b, tirx.const(-1, dtype))
+        whole = divide(a, tirx.Select(tirx.any(tirx.EQ(b, zero), minus_one), one, b))
+        negated = zero if is_remainder else zero - a
+        return tirx.Select(tirx.EQ(b, zero), zero, tirx.Select(minus_one, negated, whole))
+
+    return combine
+
+
+_div, _floordiv, _truncdiv = (_guarded(f, is_remainder=False) for f in (tirx.div, tirx.floordiv, tirx.truncdiv))
+_floormod, _truncmod = (_guarded(f, is_remainder=True) for f in (tirx.floormod, tirx.truncmod))
+
+
+def _divide(a: Any, b: Any) -> Any:
+    return a / b if _is_floating(a) else _div(a, b)
+
+
 def _trunc_divide(a: Any, b: Any) -> Any:
-    return tirx.trunc(a / b) if _is_floating(a) else tirx.truncdiv(a, b)
+    return tirx.trunc(a / b) if _is_floating(a) else _truncdiv(a, b)
 
 
 def _floor_divide(a: Any, b: Any) -> Any:
-    return tirx.floor(a / b) if _is_floating(a) else tirx.floordiv(a, b)
+    return tirx.floor(a / b) if _is_floating(a) else _floordiv(a, b)
 
 
 def _floor_mod(a: Any, b: Any) -> Any:
-    return a - tirx.floor(a / b) * b if _is_floating(a) else tirx.floormod(a, b)
+    return a - tirx.floor(a / b) * b if _is_floating(a) else _floormod(a, b)
 
 
 def _mod(a: Any, b: Any) -> Any:
     if not _is_floating(a):
-        return tirx.truncmod(a, b)
+        return _truncmod(a, b)
     dtype = str(a.ty.dtype)
     wide = "float64" if dtype == "float64" else "float32"
     # TVM's own fmod is known to no code generator for CPUs.
@@ -216,6 +239,17 @@ def _differ(a: Any, b: Any) -> Any:
     return tirx.NE(a, b)
 
 
+def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a comparison that takes bool as integers, for LLVM knows no order of bool."""
+
+    def combine(a: Any, b: Any) -> Any:
+        if str(a.ty.dtype) != "bool":
+            return compare(a, b)
+        return compare(a.astype("int8"), b.astype("int8")).astype("bool")
+
+    return combine
+
+
 _binary("add", lambda a, b: a + b, "Sum.")
 _binary("subtract", lambda a, b: a - b, "Difference.")
 _binary("multiply", lambda a, b: a * b, "Product.")
@@ -226,8 +260,8 @@ _binary("mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("trunc_divide", _trunc_divide, "Quotient rounded towards zero.")
 _binary("trunc_mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("power", tirx.power, "Power.")
-_binary("maximum", lambda a, b: tirx.max(a, b), "Larger of the two.", level=4)
-_binary("minimum", lambda a, b: tirx.min(a, b), "Smaller of the two.", level=4)
+_binary("maximum", _ordered(lambda a, b: tirx.max(a, b)), "Larger of the two.", level=4)
+_binary("minimum", _ordered(lambda a, b: tirx.min(a, b)), "Smaller of the two.", level=4)
 _binary("left_shift", lambda a, b: a << b, "Bits shifted left.", level=4, relation=_only("int", "uint"))
 _binary("right_shift", lambda a, b: a >> b, "Bits shifted right.", level=4, relation=_only("int", "uint"))
 _binary("bitwise_and", lambda a, b: a & b, "Bitwise and.", level=4, relation=_only("int", "uint", "bool"))
@@ -238,11 +272,17 @@ _binary("logical_or", lambda a, b: tirx.any(a, b), "Logical or.", level=4, relat
 _binary("logical_xor", _differ, "Logical exclusive or.", level=4, relation=_only("bool"))
 _binary("equal", _agree, "Whether the elements are equal.", level=4, relation=_comparison_relation)
 _binary("not_equal", _differ, "Whether the elements differ.", level=4, relation=_comparison_relation)
-_binary("less", lambda a, b: a < b, "Whether lhs is less.", level=4, relation=_comparison_relation)
-_binary("less_equal", lambda a, b: a <= b, "Whether lhs is less or equal.", level=4, relation=_comparison_relation)
-_binary("greater", lambda a, b: a > b, "Whether lhs is greater.", level=4, relation=_comparison_relation)
+_binary("less", _ordered(lambda a, b: a < b), "Whether lhs is less.", level=4, relation=_comparison_relation)
 _binary(
-    "greater_equal", lambda a, b: a >= b, "Whether lhs is greater or equal.", level=4, relation=_comparison_relation
+    "less_equal", _ordered(lambda a, b: a <= b), "Whether lhs is less or equal.", level=4, relation=_comparison_relation
+)
+_binary("greater", _ordered(lambda a, b: a > b), "Whether lhs is greater.", level=4, relation=_comparison_relation)
+_binary(
+    "greater_equal",
+    _ordered(lambda a, b: a >= b),
+    "Whether lhs is greater or equal.",
+    level=4,
+    relation=_comparison_relation,
 )
 
 

@@ -60,6 +60,19 @@ def _round(x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, lambda *i: round_half_away(x(*i)))
 
 
+def _test(compute: Callable[[te.Tensor], te.Tensor]) -> Callable[[te.Tensor], te.Tensor]:
+    """Return a test that looks at bfloat16 as float32, which has the same special values."""
+    return lambda x: compute(topi.cast(x, "float32") if str(x.dtype) == "bfloat16" else x)
+
+
+def _sign(x: te.Tensor) -> te.Tensor:
+    """Unsigned integers have no -1 to choose from."""
+    if not str(x.dtype).startswith("uint"):
+        return topi.sign(x)
+    zero, one = tirx.const(0, x.dtype), tirx.const(1, x.dtype)
+    return te.compute(x.shape, lambda *i: tirx.Select(x(*i) > zero, one, zero), name="sign")
+
+
 _unary("abs", topi.abs, "Absolute value.", level=3)
 _unary("acos", _wide(topi.acos), "Inverse cosine.")
 _unary("acosh", _wide(topi.acosh), "Inverse hyperbolic cosine.")
@@ -75,9 +88,9 @@ _unary("cosh", _wide(topi.cosh), "Hyperbolic cosine.")
 _unary("erf", _wide(topi.erf), "Gauss error function.")
 _unary("exp", topi.exp, "Exponential.")
 _unary("floor", topi.floor, "Round down.", level=3)
-_unary("isfinite", topi.isfinite, "Whether each element is finite.", level=3, relation=_to_bool)
-_unary("isinf", topi.isinf, "Whether each element is infinite.", level=3, relation=_to_bool)
-_unary("isnan", topi.isnan, "Whether each element is not a number.", level=3, relation=_to_bool)
+_unary("isfinite", _test(topi.isfinite), "Whether each element is finite.", level=3, relation=_to_bool)
+_unary("isinf", _test(topi.isinf), "Whether each element is infinite.", level=3, relation=_to_bool)
+_unary("isnan", _test(topi.isnan), "Whether each element is not a number.", level=3, relation=_to_bool)
 _unary("log", topi.log, "Natural logarithm.")
 _unary("log10", topi.log10, "Logarithm to base 10.")
 _unary("log2", topi.log2, "Logarithm to base 2.")
@@ -86,7 +99,7 @@ _unary("negative", topi.negative, "Negation.", level=3)
 _unary("round", _round, "Round to the nearest integer, halves away from zero.", level=3)
 _unary("rsqrt", topi.rsqrt, "Reciprocal of the square root.")
 _unary("sigmoid", topi.sigmoid, "Logistic function.")
-_unary("sign", topi.sign, "Sign.", level=3)
+_unary("sign", _sign, "Sign.", level=3)
 _unary("sin", topi.sin, "Sine.")
 _unary("sinh", _wide(topi.sinh), "Hyperbolic sine.")
 _unary("sqrt", topi.sqrt, "Square root.")

@@ -16,6 +16,7 @@ from ..ir.types import TensorType, TupleType, Type
 from .elementwise import require_tensor
 from .index import require_integers
 from .kernel import as_index, const, grid, loops
+from .nn.sparse import converted
 from .registry import OpPattern, entry, operator
 
 __all__: list[str] = []
@@ -94,9 +95,10 @@ class SparseFillEmptyRows:
         context.require_equal(wrong, 0, f"{name}: the rows of sparse_indices must not decrease, and lie in dense_shape")
 
         def body(outputs: list[Any], indices: Any, values: Any, default: Any) -> None:
-            _fill(outputs, indices, values, default[tuple([const(0)] * len(default.shape))].astype("int64"))
+            _fill(outputs, indices, values, default[tuple([const(0)] * len(default.shape))])
 
         results = [([total, depth], "int64"), *[(s, "int64") for s in ([total], [rows], [rows], [1])]]
+        values, default = (converted(context, v, "int64") for v in (values, default))
         return loops(context, results, body, indices, values, default)[:3]
 
 
@@ -141,7 +143,7 @@ def _fill(outputs: list[Any], indices: Any, values: Any, default: Any) -> None:
             T.buffer_store(positions, tirx.Select(k == 0, row, const(0)), [start[row], k])
     with grid([count]) as (i,):
         row = as_index(indices[i, const(0)])
-        T.buffer_store(filled, values[i].astype("int64"), [start[row]])
+        T.buffer_store(filled, values[i], [start[row]])
         with grid([depth]) as (k,):
             T.buffer_store(positions, as_index(indices[i, k]), [start[row], k])
         T.buffer_store(start, start[row] + const(1), [row])

@@ -75,32 +75,28 @@ class _Usage:
         self._mark(expr)
 
     def _mark(self, expr: Any) -> None:
-        seen: set[Any] = {expr}
+        seen: set[Any] = set()
+        # Uses of expressions, each with the function that it is inside of.
         waiting: list[tuple[Any, Any]] = [(expr, None)]
-
-        def need(node: Any, function: Any) -> None:
-            if node not in seen:
-                seen.add(node)
-                waiting.append((node, function))
-
         while waiting:
             node, function = waiting.pop()
+            if isinstance(node, Var):
+                self.uses[node] += 1
+                self.used_in[node] = function
+                if self.uses[node] == 1 and node in self.bound_in:
+                    waiting.append((self.lets[node].value, self.bound_in[node]))
+            if node in seen:
+                continue
+            seen.add(node)
             if isinstance(node, Let):
                 self.bound_in[node.var] = function
-                parts = [node.value, node.body] if node.value in self.impure else [node.body]
-                if node.var in self.uses:
-                    parts.append(node.value)
+                waiting.append((node.body, function))
+                if node.value in self.impure or node.var in self.uses:
+                    waiting.append((node.value, function))
+            elif isinstance(node, Function):
+                waiting.append((node.body, node))
             else:
-                parts = children(node)[len(node.params) :] if isinstance(node, Function) else children(node)
-            inside = node if isinstance(node, Function) else function
-            for part in parts:
-                if isinstance(part, Var):
-                    self.uses[part] += 1
-                    self.used_in[part] = inside
-                    let = self.lets.get(part)
-                    if let is not None:
-                        need(let.value, self.bound_in.get(part, function))
-                need(part, inside)
+                waiting += [(part, function) for part in children(node)]
 
     def is_dead(self, let: Let) -> bool:
         return let.var not in self.uses and let.value not in self.impure

@@ -123,7 +123,8 @@ class _Inference:
         for step in self.pending:
             if not self.is_poisoned(step.inputs):
                 missing = step.missing(self.solver)
-                self.errors.append(f"in {step.where}: {missing} cannot be inferred; annotate the variable")
+                place = f"{step.where}{_location(step.expr)}"
+                self.errors.append(f"in {place}: {missing} cannot be inferred; annotate the variable")
         if self.errors:
             raise TypeCheckError("\n".join(self.errors))
         self.write_back()

@@ -14,8 +14,9 @@ import tvm_ffi
 
 from ..analysis.scopes import Scope, scopes
 from ..ir import Call, Function, Op, children, free_vars, post_order, rewrite
-from ..op.registry import OpPattern, build, entry
+from ..op.registry import build
 from .known_type import type_of
+from .pointwise import is_broadcast, is_pointwise
 
 __all__ = ["Branch", "Combination", "combined", "same_but_axis", "slices"]
 
@@ -128,11 +129,8 @@ class _Graph:
             calls.append(users[0])
 
     def is_follower(self, node: Any) -> bool:
-        if not (isinstance(node, Call) and isinstance(node.op, Op)):
-            return False
-        if len(node.args) == 1:
-            return entry(node.op).pattern == OpPattern.ELEMWISE or node.op.name == "expand_dims"
-        return len(node.args) == 2 and node.attrs is None and entry(node.op).pattern == OpPattern.BROADCAST
+        is_expanding = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "expand_dims"
+        return is_expanding or is_pointwise(node) or is_broadcast(node)
 
     def substitutes(self, group: list[Branch]) -> dict[Any, Any]:
         """Return what stands in the place of the last call of each branch that is part of the whole."""

@@ -17,70 +17,16 @@ from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
 from ..attrs import Attrs, Bool, Dim, Dims, DType, Int, Ints, Str, attrs_node
-from ..axis import resolve_axis
 from ..index import require_integers
 from ..registry import OpPattern, entry, operator
+from .bitpack import WIDTHS, pack, require_bits, require_width, require_words, word_count
 from .layout import ordered, require_rank
 from .window import fitted, pad_spatial, padding_of, positive, require_fits, window_builder
 
 __all__: list[str] = []
 
-_WIDTHS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
-_MOST_BITS = 8
 # The order of the axes of a weight, by that of the data; a packed weight has its bits behind them.
 _KERNELS = {"NCHW": "OIHW", "NHWC": "HWIO"}
-
-
-@attrs_node("relay.attrs.BitPackAttrs")
-class BitPackAttrs(Attrs):
-    """Attributes of nn.bitpack."""
-
-    bits: Int = 1
-    pack_axis: Int = 1
-    bit_axis: Int = -1
-    pack_type: DType = ""
-    name: Str = "BitPack"
-
-
-def _width(pack_type: str, name: str = "pack_dtype") -> int:
-    if pack_type not in _WIDTHS:
-        raise TypeCheckError(f"{name} is {pack_type!r}; it is one of {', '.join(_WIDTHS)}")
-    return _WIDTHS[pack_type]
-
-
-def _require_bits(bits: int, name: str) -> None:
-    if not 1 <= bits <= _MOST_BITS:
-        raise TypeCheckError(f"{name} is {bits}; it is 1 to {_MOST_BITS}")
-
-
-def _words(size: Dim, width: int, what: str) -> Dim:
-    """Return how many words a dimension is packed into; TypeCheckError where some bits would be left over."""
-    if isinstance(size, int) and size % width:
-        raise TypeCheckError(f"{what} is {size}, which is no multiple of the {width} bits of a word")
-    return dims.floordiv(size, width)
-
-
-def _require_words(context: Any, size: Dim, width: int, what: str) -> None:
-    if not isinstance(size, int):
-        message = f"{context.current.name}: {what} is {{actual}}, which is no multiple of the {width} bits of a word"
-        context.require_equal(size, dims.mul(dims.floordiv(size, width), width), message)
-
-
-def _packed(data: te.Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: str) -> te.Tensor:
-    """Return words of the bits along an axis, the first in the highest bit; a new axis says which bit they are of."""
-    width = _WIDTHS[pack_type]
-    shape = [dims.floordiv(dims.simplify(d), width) if a == pack_axis else d for a, d in enumerate(data.shape)]
-    shape.insert(bit_axis, bits)
-    k = te.reduce_axis((0, width), name="k")
-
-    def element(*index: Any) -> Any:
-        at = list(index)
-        bit = at.pop(bit_axis)
-        at[pack_axis] = at[pack_axis] * width + (width - 1 - k)
-        value = (data(*at).astype("int32") >> bit.astype("int32")) & tirx.const(1, "int32")
-        return te.sum(value.astype(pack_type) << k.astype(pack_type), axis=k)
-
-    return te.compute([dims.as_expr(d) for d in shape], element, name="bitpack")
 
 
 def _counted(data: Any, weight: Any, shift: Any, unipolar: bool, dtype: str) -> Any:
@@ -89,48 +35,6 @@ def _counted(data: Any, weight: Any, shift: Any, unipolar: bool, dtype: str) -> 
     if unipolar:
         count = count - tirx.popcount(data & tirx.bitwise_not(weight)).astype("int32")
     return (count << shift.astype("int32")).astype(dtype)
-
-
-@operator("nn.bitpack", "data", attrs=BitPackAttrs, level=2, pattern=OpPattern.INJECTIVE)
-class BitPack:
-    """The lowest bits of the integers along pack_axis packed into words, bit by bit along a new axis at bit_axis.
-
-    The first integer is in the highest bit of a word.
-    """
-
-    @staticmethod
-    def build(
-        data: Expr,
-        bits: int = 1,
-        pack_axis: int = 1,
-        bit_axis: int = 2,
-        pack_type: str = "uint32",
-        name: str = "BitPack",
-    ) -> Expr:
-        return entry("nn.bitpack").call(
-            data, bits=bits, pack_axis=pack_axis, bit_axis=bit_axis, pack_type=pack_type, name=name
-        )
-
-    @staticmethod
-    def axes(attrs: BitPackAttrs, rank: int) -> tuple[int, int]:
-        return resolve_axis(attrs.pack_axis, rank, "pack_axis"), resolve_axis(attrs.bit_axis, rank + 1, "bit_axis")
-
-    @staticmethod
-    def relation(attrs: BitPackAttrs, data: Type) -> Type:
-        source = require_integers(data, "data")
-        width = _width(attrs.pack_type, "pack_type")
-        _require_bits(attrs.bits, "bits")
-        pack_axis, bit_axis = BitPack.axes(attrs, len(source.shape))
-        shape = list(source.shape)
-        shape[pack_axis] = _words(shape[pack_axis], width, f"dimension {pack_axis}")
-        return TensorType([*shape[:bit_axis], attrs.bits, *shape[bit_axis:]], attrs.pack_type)
-
-    @staticmethod
-    def lower(context: Any, attrs: BitPackAttrs, data: relax.Expr) -> Any:
-        shape = context.shape(data)
-        axes = BitPack.axes(attrs, len(shape))
-        _require_words(context, shape[axes[0]], _WIDTHS[attrs.pack_type], f"dimension {axes[0]}")
-        return context.te(lambda x: _packed(x, attrs.bits, *axes, attrs.pack_type), data, pattern=OpPattern.OPAQUE)
 
 
 def _require_weight(weight: TensorType, expected: Sequence[Dim], packed: Sequence[Dim], pack_dtype: str) -> None:
@@ -206,7 +110,7 @@ class BitserialConv2D:
     def weights(attrs: BinaryConv2DAttrs, channels: Dim) -> tuple[list[Dim], list[Dim]]:
         """Return the shapes of a plain and of a packed weight."""
         layout = _KERNELS[attrs.data_layout]
-        words = _words(channels, _WIDTHS[attrs.pack_dtype], "the number of channels")
+        words = word_count(channels, WIDTHS[attrs.pack_dtype], "the number of channels")
         plain, packed = (ordered([attrs.channels, c, *attrs.kernel_size], "OIHW", layout) for c in (channels, words))
         return plain, [*packed, attrs.weight_bits]
 
@@ -221,9 +125,9 @@ class BitserialConv2D:
                 f"kernel_layout is {attrs.kernel_layout!r}; for data in {attrs.data_layout} it is "
                 f"{_KERNELS[attrs.data_layout]!r}"
             )
-        _width(attrs.pack_dtype)
-        _require_bits(attrs.activation_bits, "activation_bits")
-        _require_bits(attrs.weight_bits, "weight_bits")
+        require_width(attrs.pack_dtype)
+        require_bits(attrs.activation_bits, "activation_bits")
+        require_bits(attrs.weight_bits, "weight_bits")
         require_rank(source, 4, "data")
         if attrs.channels is None or len(attrs.kernel_size) != 2:
             raise TypeCheckError("channels and the 2 values of kernel_size must be given")
@@ -237,7 +141,7 @@ class BitserialConv2D:
     def lower(context: Any, attrs: BinaryConv2DAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
         _, channels, *sizes = ordered(context.shape(data), attrs.data_layout, "NCHW")
         have = context.shape(weight)
-        _require_words(context, channels, _WIDTHS[attrs.pack_dtype], "the number of channels")
+        require_words(context, channels, WIDTHS[attrs.pack_dtype], "the number of channels")
         plain, packed = (context.dims(s) for s in BitserialConv2D.weights(attrs, channels))
         _require_same(context, have, plain if len(have) == 4 else packed)
         require_fits(context, sizes, padding_of(attrs.padding, 2), attrs.kernel_size)
@@ -247,9 +151,9 @@ class BitserialConv2D:
 def _convolved(attrs: BinaryConv2DAttrs, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
     layout, kernel = attrs.data_layout, _KERNELS[attrs.data_layout]
     out_dtype, padding = attrs.out_dtype or str(data.dtype), padding_of(attrs.padding, 2)
-    words = _packed(data, attrs.activation_bits, layout.index("C"), 4, attrs.pack_dtype)
+    words = pack(data, attrs.activation_bits, layout.index("C"), 4, attrs.pack_dtype)
     if len(weight.shape) == 4:
-        weight = _packed(weight, attrs.weight_bits, kernel.index("I"), 4, attrs.pack_dtype)
+        weight = pack(weight, attrs.weight_bits, kernel.index("I"), 4, attrs.pack_dtype)
     batch, _, *sizes = ordered([dims.simplify(d) for d in data.shape], layout, "NCHW")
     outputs, inputs, *window = ordered([dims.simplify(d) for d in weight.shape[:4]], kernel, "OIHW")
     padded = pad_spatial(words, layout + "b", "HW", padding, 0)
@@ -315,15 +219,15 @@ class BitserialDense:
     @staticmethod
     def weights(attrs: BinaryDenseAttrs, inputs: Dim) -> tuple[list[Dim], list[Dim]]:
         """Return the shapes of a plain and of a packed weight."""
-        words = _words(inputs, _WIDTHS[attrs.pack_dtype], "the number of inputs")
+        words = word_count(inputs, WIDTHS[attrs.pack_dtype], "the number of inputs")
         return [attrs.units, inputs], [attrs.units, attrs.weight_bits, words]
 
     @staticmethod
     def relation(attrs: BinaryDenseAttrs, data: Type, weight: Type) -> Type:
         source, filters = require_integers(data, "data"), require_integers(weight, "weight")
-        _width(attrs.pack_dtype)
-        _require_bits(attrs.data_bits, "data_bits")
-        _require_bits(attrs.weight_bits, "weight_bits")
+        require_width(attrs.pack_dtype)
+        require_bits(attrs.data_bits, "data_bits")
+        require_bits(attrs.weight_bits, "weight_bits")
         require_rank(source, 2, "data")
         _require_weight(filters, *BitserialDense.weights(attrs, source.shape[1]), attrs.pack_dtype)
         return TensorType([source.shape[0], attrs.units], attrs.out_dtype or source.dtype)
@@ -331,14 +235,14 @@ class BitserialDense:
     @staticmethod
     def lower(context: Any, attrs: BinaryDenseAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
         (_, inputs), have = context.shape(data), context.shape(weight)
-        _require_words(context, inputs, _WIDTHS[attrs.pack_dtype], "the number of inputs")
+        require_words(context, inputs, WIDTHS[attrs.pack_dtype], "the number of inputs")
         plain, packed = (context.dims(s) for s in BitserialDense.weights(attrs, inputs))
         _require_same(context, have, plain if len(have) == 2 else packed)
         out_dtype = attrs.out_dtype or str(data.ty.dtype)
 
         def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
-            rows = _packed(x, attrs.data_bits, 1, 1, attrs.pack_dtype)
-            columns = _packed(w, attrs.weight_bits, 1, 1, attrs.pack_dtype) if len(w.shape) == 2 else w
+            rows = pack(x, attrs.data_bits, 1, 1, attrs.pack_dtype)
+            columns = pack(w, attrs.weight_bits, 1, 1, attrs.pack_dtype) if len(w.shape) == 2 else w
             a = te.reduce_axis((0, rows.shape[1]), name="a")
             b, k = te.reduce_axis((0, columns.shape[1]), name="b"), te.reduce_axis((0, columns.shape[2]), name="k")
 

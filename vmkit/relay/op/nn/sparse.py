@@ -20,7 +20,7 @@ from .compressed import block_of, block_value, check_rows, elements_of, matrix_o
 from .layout import require_rank
 from .precision import accumulator, as_dtype
 
-__all__ = ["require_same_dtype", "rounded"]
+__all__ = ["converted", "require_same_dtype"]
 
 
 @attrs_node("relay.attrs.SparseDenseAttrs")
@@ -36,9 +36,9 @@ def require_same_dtype(dense: TensorType, sparse: TensorType) -> None:
         raise TypeCheckError(f"sparse_data are {sparse.dtype}, the dense tensor {dense.dtype}; cast one of them")
 
 
-def rounded(context: Any, sums: Any, dtype: str) -> Any:
-    """Return sums in the data type of the result."""
-    return sums if str(sums.ty.dtype) == dtype else context.te(lambda x: as_dtype(x, dtype), sums, name="cast")
+def converted(context: Any, value: Any, dtype: str) -> Any:
+    """Return a lowered tensor in a data type; loops over bfloat16 cannot convert its elements one by one."""
+    return value if str(value.ty.dtype) == dtype else context.te(lambda x: as_dtype(x, dtype), value, name="cast")
 
 
 def _product_type(attrs: SparseDenseAttrs, dense: Type, data: Type, indices: Type, indptr: Type) -> Type:
@@ -73,15 +73,17 @@ def _product(context: Any, attrs: SparseDenseAttrs, dense: relax.Expr, *matrix: 
                 T.buffer_store(out, tirx.const(0, sums), place(i, block, j))
             # The rows of a block are innermost, so that they fill the lanes of a vector.
             with elements_of(indptr, block) as at, grid([width]) as (k,):
-                other = T.Bind(dense[i, as_index(indices[at]) * width + k].astype(sums))
+                other = T.Bind(dense[i, as_index(indices[at]) * width + k])
                 with grid([height]) as (j,):
                     to = place(i, block, j)
-                    value = block_value(data, at, j, k).astype(sums)
+                    value = block_value(data, at, j, k)
                     T.buffer_store(out, out[tuple(to)] + value * other, to)
 
     shape = [rows, count] if attrs.sparse_lhs else [count, rows]
     sizes = [dims.as_expr(d) for d in (count, blocks, height, width)]
-    return rounded(context, loops(context, [(shape, sums)], body, dense, *matrix, sizes), dtype)
+    dense, data = (converted(context, v, sums) for v in (dense, matrix[0]))
+    product = loops(context, [(shape, sums)], body, dense, data, *matrix[1:], sizes)
+    return converted(context, product, dtype)
 
 
 def _require_width(context: Any, width: Dim) -> None:
@@ -156,7 +158,11 @@ class SparseAdd:
                 to = [row, as_index(indices[at])]
                 T.buffer_store(out, data[at] + out[tuple(to)], to)
 
-        return loops(context, [([rows, columns], str(dense.ty.dtype))], body, dense, *matrix)
+        dtype = str(dense.ty.dtype)
+        sums = accumulator(dtype)
+        dense, data = (converted(context, v, sums) for v in (dense, matrix[0]))
+        total = loops(context, [([rows, columns], sums)], body, dense, data, *matrix[1:])
+        return converted(context, total, dtype)
 
 
 @attrs_node("relay.attrs.SparseTransposeAttrs")

@@ -18,7 +18,7 @@ from ..registry import OpPattern, entry, operator
 from .compressed import block_of, block_value, check_rows, elements_of, matrix_operands, require_matrix, row_count
 from .layout import ordered, require_rank
 from .precision import accumulator
-from .sparse import require_same_dtype, rounded
+from .sparse import converted, require_same_dtype
 from .window import per_axis
 
 __all__: list[str] = []
@@ -105,10 +105,12 @@ class SparseConv2D:
                     row, column = y + down, x + right
                     inside = tirx.all(row >= 0, row < rows, column >= 0, column < columns)
                     with T.If(inside), T.Then():
-                        pixel = dense[tuple(ordered([n, channel, row, column], "NCHW", attrs.layout))].astype(sums)
-                        value = block_value(data, at, j, k).astype(sums)
+                        pixel = dense[tuple(ordered([n, channel, row, column], "NCHW", attrs.layout))]
+                        value = block_value(data, at, j, k)
                         T.buffer_store(out, out[tuple(to)] + pixel * value, to)
 
         shape = ordered([batch, dims.mul(blocks, tall), rows, columns], "NCHW", attrs.layout)
         sizes = [dims.as_expr(d) for d in (batch, channels, rows, columns, blocks, tall, wide)]
-        return rounded(context, loops(context, [(shape, sums)], body, dense, *matrix, sizes), dtype)
+        dense, data = (converted(context, v, sums) for v in (dense, matrix[0]))
+        result = loops(context, [(shape, sums)], body, dense, data, *matrix[1:], sizes)
+        return converted(context, result, dtype)

@@ -17,6 +17,7 @@ from ...ir.types import IncompleteType, TensorType, TupleType, Type
 from ..attrs import Attrs, DType, Int, Ints, attrs_node
 from ..elementwise import require_tensor
 from ..kernel import const, grid, indexed, loops
+from ..nn.sparse import converted
 from ..registry import OpPattern, entry, operator
 from ..shape import reshape_value
 from .threefry import infer_key, key_type, random_words, require_key, require_shape
@@ -174,15 +175,15 @@ class Multinomial:
             context.require(classes > 0, "random.multinomial: the last dimension of probs is 0: nothing to draw from")
         rows = dims.product(outer)
         state, words = random_words(context, key, dims.mul(rows, attrs.num_samples))
-        flat = reshape_value(context, probs, [rows, classes])
         dtype = "float64" if str(probs.ty.dtype) == "float64" else "float32"
+        flat = reshape_value(context, converted(context, probs, dtype), [rows, classes])
 
         def body(outputs: list[Any], words: Any, probs: Any) -> None:
             drawn, total, sums, fallback = outputs
             rows, classes = probs.shape
 
             def weight(row: Any, at: Any) -> Any:
-                return tirx.max(probs[row, at].astype(dtype), tirx.const(0, dtype))
+                return tirx.max(probs[row, at], tirx.const(0, dtype))
 
             with grid([rows]) as (row,):
                 T.buffer_store(total, tirx.const(0, dtype), [const(0)])

@@ -1,0 +1,153 @@
+"""Scales of channels move into weights where they can, and the values stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from relay.programs import assert_same, compiled
+from relay_passes import after, assert_becomes, operators
+
+from vmkit import relay
+from vmkit.relay.transform import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
+from vmkit.relay.transform.channel_scale import channel_axes, kernel_axes, scale_of
+
+relu = relay.nn.relu
+
+
+def v(name: str, *shape: Any) -> relay.Var:
+    return relay.var(name, shape=shape)
+
+
+def positive(*shape: int) -> Any:
+    return relay.const(np.random.default_rng(len(shape)).uniform(0.5, 1, shape).astype("float32"))
+
+
+def conv(x: Any, w: Any, **attrs: Any) -> Any:
+    return relay.nn.conv2d(x, w, padding=(1, 1), **attrs)
+
+
+def assert_values(run: Any, body: Any, *params: relay.Var) -> None:
+    got = after(run, body, *params)
+    rng = np.random.default_rng(0)
+    shapes = [[2 if isinstance(d, relay.Any) else d for d in p.type_annotation.shape] for p in params]
+    values = [rng.standard_normal(s).astype("float32") for s in shapes]
+    expected = compiled(list(params), body)(*values)
+    assert_same(compiled(list(got.params), got.body)(*values), expected, rtol=1e-4, atol=1e-4)
+
+
+X, W, B = v("x", relay.Any(), 4, 6, 6), v("w", 2, 4, 3, 3), v("b", 4, 1, 1)
+S = positive(4, 1, 1)
+
+
+def test_a_scale_moves_on_into_a_convolution() -> None:
+    before = conv(relu(X * S) + B, W)
+    vector = relay.squeeze(S, [1, 2])
+    wide = relay.expand_dims(vector, 1, 2)
+    expected = conv(relu(X) + relay.divide(B, wide), W * wide)
+    assert_becomes(ForwardFoldScaleAxis(), before, expected, X, W, B)
+    assert_values(ForwardFoldScaleAxis(), before, X, W, B)
+
+
+def test_a_scale_moves_on_into_all_users() -> None:
+    x, w, b, s = v("x", 2, 6, 6, 3), v("w", 3, 3, 1, 3), v("b", 3), positive(3)
+    attrs = {"data_layout": "NHWC", "kernel_layout": "HWIO", "groups": 3, "channels": 3}
+    y = relu(s * x) - b
+    before = conv(y, w, **attrs) + conv(y, w, **attrs)
+    z = relu(x) - relay.divide(b, s)
+    expected = conv(z, w * s, **attrs) + conv(z, w * s, **attrs)
+    assert_becomes(ForwardFoldScaleAxis(), before, expected, x, w, b)
+    assert_values(ForwardFoldScaleAxis(), before, x, w, b)
+
+
+def test_a_scale_moves_on_into_a_dense_layer() -> None:
+    x, w, b, s = v("x", 2, 4), v("w", 3, 4), v("b", 4), positive(4)
+    before = relay.nn.dense(relu(x * s) + b, w)
+    assert_becomes(ForwardFoldScaleAxis(), before, relay.nn.dense(relu(x) + relay.divide(b, s), w * s), x, w, b)
+
+
+def test_scales_along_the_two_parts_of_blocked_channels() -> None:
+    scale = scale_of(positive(1, 2, 1, 1, 2), v("x", 2, 2, 6, 6, 2))
+    assert scale is not None and scale.axes == channel_axes("NCHW2c") == (1, 4)
+    assert list(scale.vector.attrs.axis) == [0, 2, 3]
+    kernel = scale.along(kernel_axes("OIHW2i4o", "I"), [2, 2, 3, 3, 2, 4])
+    assert list(kernel.attrs.newshape) == [1, 2, 1, 1, 2, 1]
+    assert kernel_axes("OIHW2i4o", "O") == (0, 5)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: conv(relay.nn.leaky_relu(y := X * S, 0.1), W) + relay.sum(y),
+        lambda: conv(relu(X * relay.const(-S.data.numpy())), W),
+        lambda: conv(relu(X * B), W),
+        lambda: conv(X * B + S, W),
+        lambda: conv(relay.tanh(X * S), W),
+        lambda: relu(X * S),
+    ],
+)
+def test_a_scale_that_cannot_move_on_stays(make: Any) -> None:
+    before = make()
+    assert_becomes(ForwardFoldScaleAxis(), before, before, X, W, B)
+
+
+def test_a_negative_scale_needs_no_sign_kept() -> None:
+    s = relay.const(-S.data.numpy())
+    got = after(ForwardFoldScaleAxis(), conv(X * s, W), X, W)
+    assert operators(got).count("multiply") == 1
+    assert_values(ForwardFoldScaleAxis(), conv(X * s, W), X, W)
+
+
+OUT, BIAS, OTHER = positive(2, 1, 1), v("bias", 2), v("other", 2, 4, 3, 3)
+
+
+def test_a_scale_moves_back_into_a_convolution() -> None:
+    bias = relay.expand_dims(BIAS, 1, 2)
+    before = relu(conv(X, W) + bias) * OUT
+    vector = relay.squeeze(OUT, [1, 2])
+    weight = W * relay.expand_dims(vector, 1, 3)
+    expected = relu(conv(X, weight) + bias * relay.expand_dims(vector, 1, 2))
+    assert_becomes(BackwardFoldScaleAxis(), before, expected, X, W, BIAS)
+    assert_values(BackwardFoldScaleAxis(), before, X, W, BIAS)
+
+
+def test_a_scale_moves_back_into_both_sides_of_a_sum() -> None:
+    before = (relu(conv(X, W)) + relu(conv(X, OTHER))) * OUT
+    vector = relay.expand_dims(relay.squeeze(OUT, [1, 2]), 1, 3)
+    expected = relu(conv(X, W * vector)) + relu(conv(X, OTHER * vector))
+    assert_becomes(BackwardFoldScaleAxis(), before, expected, X, W, OTHER)
+
+
+def test_scales_of_layers_in_a_row_move_back_each() -> None:
+    w2 = v("w2", 2, 2, 3, 3)
+    before = relu(conv(relu(conv(X, W) * OUT), w2) * OUT)
+    got = after(BackwardFoldScaleAxis(), before, X, W, w2)
+    assert operators(got)[-1] == "nn.relu" and operators(got).count("multiply") == 2
+    assert_values(BackwardFoldScaleAxis(), before, X, W, w2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: (y := relu(conv(X, W))) * OUT + y,
+        lambda: relu(conv(X, W)) * relay.const(-OUT.data.numpy()),
+        lambda: relu(conv(X, W)) * relay.expand_dims(BIAS, 1, 2),
+        lambda: conv(X, W) * positive(6),
+        lambda: (relu(conv(X, W)) + X2) * OUT,
+    ],
+)
+def test_a_scale_that_cannot_move_back_stays(make: Any) -> None:
+    before = make()
+    assert_becomes(BackwardFoldScaleAxis(), before, before, X, W, BIAS, X2)
+
+
+X2 = v("x2", relay.Any(), 2, 6, 6)
+
+
+def test_a_scalar_moves_back_and_is_computed() -> None:
+    w = relay.const(np.ones((2, 4, 3, 3), "float32"))
+    x, b = v("x", 1, 4, 6, 6), relay.const(np.ones((2, 1, 1), "float32"))
+    before = relu(conv(x, w) + b) * relay.const(2.0)
+    two = relay.const(np.full((2, 4, 3, 3), 2.0, "float32"))
+    assert_becomes(FoldScaleAxis(), before, relu(conv(x, two) + relay.const(np.full((2, 1, 1), 2.0, "float32"))), x)

@@ -1,0 +1,241 @@
+"""Say whether a pattern describes an expression, and which part of it describes which part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm.ir import Op
+
+from ...stack import on_deep_stack
+from ..ir import Call, Constant, Function, If, Let, TensorType, Tuple, TupleGetItem, Type, Var, children, post_order
+from ..transform.known_type import type_of
+from .patterns import (
+    AltPattern,
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataTypePattern,
+    DFPattern,
+    DominatorPattern,
+    ExprPattern,
+    FunctionPattern,
+    IfPattern,
+    LetPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    VarPattern,
+    WildcardPattern,
+    names_operator,
+    operator_attribute,
+)
+
+__all__ = ["Matcher", "match"]
+
+
+def match(pattern: DFPattern, expr: Any) -> bool:
+    """Say whether a pattern describes an expression."""
+    return Matcher(expr).match(pattern, expr) is not None
+
+
+class Matcher:
+    """Matches patterns against expressions of one graph.
+
+    Parameters
+    ----------
+    root : Expr or Function
+        The graph, in which dominator patterns look for all uses of an expression.
+    """
+
+    def __init__(self, root: Any) -> None:
+        self.users: dict[Any, list[Any]] = {}
+        for node in post_order(root):
+            for part in children(node):
+                self.users.setdefault(part, []).append(node)
+        self.found: dict[DFPattern, list[Any]] = {}
+        # The patterns of `found` in the order in which they matched, to go back when a way fails.
+        self.trail: list[DFPattern] = []
+        # What lies between the parent and child of a dominator pattern.
+        self.between: set[Any] = set()
+
+    def match(self, pattern: DFPattern, expr: Any) -> dict[DFPattern, list[Any]] | None:
+        """Return the expressions that each part of a pattern describes, or None where it does not describe `expr`."""
+        self.found, self.trail, self.between = {}, [], set()
+        return self.found if on_deep_stack(self.visit, pattern, expr) else None
+
+    def visit(self, pattern: DFPattern, expr: Any) -> bool:
+        if pattern in self.found:
+            return self.found[pattern][0].same_as(expr)
+        mark = len(self.trail)
+        if not self.fits(pattern, expr):
+            self.forget(mark)
+            return False
+        self.found[pattern] = [expr]
+        self.trail.append(pattern)
+        return True
+
+    def forget(self, mark: int) -> None:
+        for pattern in self.trail[mark:]:
+            self.found.pop(pattern, None)
+        del self.trail[mark:]
+
+    def fits(self, pattern: DFPattern, expr: Any) -> bool:
+        match pattern:
+            case AltPattern():
+                return self.visit(pattern.left, expr) or self.visit(pattern.right, expr)
+            case AttrPattern():
+                return self.visit(pattern.pattern, expr) and _has_attrs(expr, pattern.attrs)
+            case CallPattern():
+                return isinstance(expr, Call) and self.call(pattern, expr)
+            case ConstantPattern():
+                return isinstance(expr, Constant)
+            case DataTypePattern():
+                ty = _type(expr)
+                return isinstance(ty, TensorType) and ty.dtype == pattern.dtype and self.visit(pattern.pattern, expr)
+            case DominatorPattern():
+                return self.visit(pattern.child, expr) and self.is_dominated(pattern, expr)
+            case ExprPattern():
+                return _is_same(pattern.expr, expr)
+            case FunctionPattern():
+                if not isinstance(expr, Function) or not self.all(pattern.params, expr.params):
+                    return False
+                return self.visit(pattern.body, expr.body)
+            case IfPattern():
+                parts = [pattern.cond, pattern.true_branch, pattern.false_branch]
+                return isinstance(expr, If) and self.all(parts, [expr.cond, expr.true_branch, expr.false_branch])
+            case LetPattern():
+                parts = [pattern.var, pattern.value, pattern.body]
+                return isinstance(expr, Let) and self.all(parts, [expr.var, expr.value, expr.body])
+            case ShapePattern():
+                return _has_shape(_type(expr), pattern.shape) and self.visit(pattern.pattern, expr)
+            case TupleGetItemPattern():
+                is_field = isinstance(expr, TupleGetItem) and pattern.index in (None, -1, expr.index)
+                return is_field and self.visit(pattern.tuple, expr.tuple_value)
+            case TuplePattern():
+                return isinstance(expr, Tuple) and self.all(pattern.fields, expr.fields)
+            case TypePattern():
+                ty = _type(expr)
+                is_type = ty is not None and tvm_ffi.structural_equal(ty, pattern.type)
+                return is_type and self.visit(pattern.pattern, expr)
+            case VarPattern():
+                return isinstance(expr, Var) and pattern.name in ("", expr.name_hint)
+            case WildcardPattern():
+                return pattern.pattern is None or self.visit(pattern.pattern, expr)
+        raise TypeError(f"{type(pattern).__name__} is not a dataflow pattern")
+
+    def all(self, patterns: Sequence[DFPattern] | None, exprs: Iterable[Any]) -> bool:
+        """Say whether patterns describe expressions one by one; no patterns describe any expressions."""
+        if patterns is None:
+            return True
+        given = list(exprs)
+        mark = len(self.trail)
+        if len(given) == len(patterns) and all(self.visit(p, e) for p, e in zip(patterns, given, strict=True)):
+            return True
+        self.forget(mark)
+        return False
+
+    def call(self, pattern: CallPattern, call: Call) -> bool:
+        mark = len(self.trail)
+        if self.visit(pattern.op, call.op):
+            if self.all(pattern.args, call.args):
+                return True
+            is_commutative = names_operator(pattern, "add", "multiply") and pattern.args is not None
+            return is_commutative and self.all(list(reversed(pattern.args or ())), call.args)
+        self.forget(mark)
+        return any(self.all([regrouped], [call]) for regrouped in _regrouped(pattern, call))
+
+    def is_dominated(self, pattern: DominatorPattern, child: Any) -> bool:
+        """Say whether some expression before a child matches the parent, and all its uses lead through the path."""
+        before = [n for n in post_order(child) if n is not child and isinstance(n, Call | Tuple | TupleGetItem)]
+        for parent in reversed(before):
+            mark = len(self.trail)
+            if self.visit(pattern.parent, parent):
+                between = self.ways(parent, child)
+                if between is not None and all(self.describes(pattern.path, n) for n in between):
+                    self.between |= between
+                    return True
+            self.forget(mark)
+        return False
+
+    def describes(self, pattern: DFPattern, expr: Any) -> bool:
+        """Say whether a pattern describes one of several expressions on a path."""
+        mark = len(self.trail)
+        outcome = self.fits(pattern, expr)
+        self.forget(mark)
+        return outcome
+
+    def ways(self, parent: Any, child: Any) -> set[Any] | None:
+        """Return what lies between two expressions, or None where something of it is used elsewhere."""
+        between: set[Any] = set()
+        waiting = [parent]
+        below = set(post_order(child))
+        while waiting:
+            for user in self.users.get(waiting.pop(), ()):
+                if user.same_as(child):
+                    continue
+                if user not in below:
+                    return None
+                if user not in between:
+                    between.add(user)
+                    waiting.append(user)
+        return between
+
+
+def _regrouped(pattern: CallPattern, call: Call) -> list[CallPattern]:
+    """Return patterns equal to ``a * b / c`` or ``a / c * b`` for a call of the other of the two operators."""
+    if pattern.args is None or len(pattern.args) != 2 or not isinstance(call.op, Op):
+        return []
+    inner, other = pattern.args
+    if names_operator(pattern, "divide") and names_operator(inner, "multiply") and call.op.name == "multiply":
+        assert isinstance(inner, CallPattern)
+        parts = inner.args or []
+        return [CallPattern(inner.op, [parts[1 - i], CallPattern(pattern.op, [parts[i], other])]) for i in (0, 1)]
+    if names_operator(pattern, "multiply") and call.op.name == "divide":
+        found = []
+        for quotient, factor in ((inner, other), (other, inner)):
+            if names_operator(quotient, "divide") and isinstance(quotient, CallPattern) and quotient.args:
+                product = CallPattern(pattern.op, [quotient.args[0], factor])
+                found.append(CallPattern(quotient.op, [product, quotient.args[1]]))
+        return found
+    return []
+
+
+def _type(expr: Any) -> Type | None:
+    return None if isinstance(expr, Op) else type_of(expr)
+
+
+def _is_same(expected: Any, expr: Any) -> bool:
+    return expected.same_as(expr) or tvm_ffi.structural_equal(expected, expr)
+
+
+def _has_shape(ty: Any, shape: Sequence[Any]) -> bool:
+    if not isinstance(ty, TensorType) or len(ty.shape) != len(shape):
+        return False
+    return all(tvm_ffi.structural_equal(a, b) for a, b in zip(ty.shape, shape, strict=True))
+
+
+def _has_attrs(expr: Any, attrs: dict[str, Any]) -> bool:
+    return all(_agrees(value, _attribute(expr, name)) for name, value in attrs.items())
+
+
+def _attribute(expr: Any, name: str) -> Any:
+    if isinstance(expr, Op):
+        return operator_attribute(expr, name)
+    if isinstance(expr, Function):
+        return expr.attrs.get(name)
+    if not isinstance(expr, Call):
+        return None
+    if expr.attrs is not None and any(f.name == name for f in expr.attrs.declared):
+        return getattr(expr.attrs, name)
+    return operator_attribute(expr.op, name) if isinstance(expr.op, Op) else None
+
+
+def _agrees(wanted: Any, got: Any) -> bool:
+    if got is None or wanted is None:
+        return got is wanted
+    if hasattr(wanted, "__iter__") and not isinstance(wanted, str):
+        return hasattr(got, "__iter__") and len(list(got)) == len(list(wanted)) and all(map(_agrees, wanted, got))
+    return bool(str(wanted) == str(got) if isinstance(wanted, str) or isinstance(got, str) else wanted == got)

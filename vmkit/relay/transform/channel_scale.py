@@ -1,0 +1,112 @@
+"""Scales along the channels of a tensor: found in a product, and laid along the axes of another tensor."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..ir import Call, Constant, Op, TensorType
+from ..op.registry import build
+from .known_type import type_of
+
+__all__ = ["ChannelScale", "channel_axes", "is_positive", "kernel_axes", "lies_along", "scale_of"]
+
+_SHAPE_ONLY = ("expand_dims", "reshape", "squeeze", "transpose", "broadcast_to", "layout_transform")
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelScale:
+    """Factors along axes of a tensor; a scalar has no axes.
+
+    Parameters
+    ----------
+    vector : Expr
+        The factors, with the scaled axes alone.
+    axes : tuple of int
+        The axes that they lie along.
+    count : int
+        The number of factors.
+    """
+
+    vector: Any
+    axes: tuple[int, ...]
+    count: int
+    factors: Any
+
+    def along(self, axes: tuple[int, ...], shape: list[int]) -> Any:
+        """Return the factors with a shape that broadcasts to a tensor along axes of it."""
+        if not self.axes:
+            return self.vector
+        if len(axes) == 1 and len(self.axes) == 1:
+            after = len(shape) - 1 - axes[0]
+            return build("expand_dims", self.vector, axis=1, num_newaxis=after) if after else self.vector
+        return build("reshape", self.vector, newshape=[n if i in axes else 1 for i, n in enumerate(shape)])
+
+    def fits(self, axes: tuple[int, ...], shape: list[int]) -> bool:
+        """Say whether axes of a tensor hold as many elements as there are factors."""
+        return not self.axes or prod(shape[a] for a in axes) == self.count
+
+
+def static(expr: Any) -> list[Any]:
+    ty = type_of(expr)
+    return list(ty.shape) if isinstance(ty, TensorType) else []
+
+
+def _varying(shape: list[Any], rank: int) -> tuple[int, ...] | None:
+    """Return the axes of a tensor of `rank` that an operand of a shape varies along, or None where it has more."""
+    if len(shape) > rank or not all(isinstance(d, int) for d in shape):
+        return None
+    return tuple(rank - len(shape) + i for i, d in enumerate(shape) if d != 1)
+
+
+def scale_of(factors: Any, data: Any) -> ChannelScale | None:
+    """Return an operand of a product as the scale of the other one, which it must not broadcast."""
+    shape, own = static(data), static(factors)
+    axes = _varying(own, len(shape))
+    if axes is None or any(own[a - len(shape)] != shape[a] for a in axes if isinstance(shape[a], int)):
+        return None
+    if any(not isinstance(shape[a], int) for a in axes):
+        return None
+    kept = [a - (len(shape) - len(own)) for a in axes]
+    dropped = [i for i in range(len(own)) if i not in kept]
+    vector = build("squeeze", factors, axis=dropped) if dropped else factors
+    return ChannelScale(vector, axes, prod(shape[a] for a in axes), factors)
+
+
+def lies_along(operand: Any, axes: tuple[int, ...], rank: int) -> bool:
+    """Say whether an operand varies along no other axes of a tensor than these."""
+    varying = _varying(static(operand), rank)
+    return varying is not None and set(varying) <= set(axes)
+
+
+def channel_axes(layout: str) -> tuple[int, ...]:
+    """Return the axes of the channels in a data layout: 1 and 4 of ``NCHW4c``."""
+    return _named(layout, "C")
+
+
+def kernel_axes(layout: str, letter: str) -> tuple[int, ...]:
+    """Return the axes of the input (``"I"``) or output (``"O"``) channels in a kernel layout."""
+    return _named(layout, letter)
+
+
+def _named(layout: str, letter: str) -> tuple[int, ...]:
+    axes = re.findall(r"\d*[A-Za-z]", layout)
+    return tuple(i for i, axis in enumerate(axes) if axis[-1].upper() == letter)
+
+
+def is_positive(expr: Any) -> bool:
+    """Say whether an expression is a constant whose elements are all greater than zero."""
+    while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in _SHAPE_ONLY:
+        expr = expr.args[0]
+    return isinstance(expr, Constant) and bool(np.all(expr.data.numpy() > 0))
+
+
+def is_nonzero(expr: Any) -> bool:
+    """Say whether an expression is a constant without zeros."""
+    while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in _SHAPE_ONLY:
+        expr = expr.args[0]
+    return isinstance(expr, Constant) and bool(np.all(expr.data.numpy() != 0))
