@@ -6,6 +6,7 @@ from typing import Any
 
 import tvm
 import tvm.testing
+import tvm_ffi
 from tvm.runtime import Tensor
 
 from vmkit import executor, relay
@@ -49,6 +50,7 @@ def install() -> None:
     module.runtime.load_module = graph_executor.load_module
     module.ir.RelayExpr = relay_module.Expr = RelayExpr
     module.ir.load_json, module.ir.save_json = load_json, _save_json
+    module.ir.structural_equal, module.ir.structural_hash = tvm_ffi.structural_equal, tvm_ffi.structural_hash
     # Scripts for Relay call its functions with other functions, or with nothing.
     module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
     tensor: Any = Tensor
