@@ -18,7 +18,7 @@ from tvm.support import cc
 from . import bytecode
 from ._version import __version__
 from .archive import read_archive, write_archive
-from .bytecode import module_of
+from .bytecode import Program, module_of
 from .errors import ExecutableError
 from .late_constants import bound, late_names, taken_out
 from .signature import AnySpec, Signature, Spec
@@ -218,7 +218,7 @@ class Executable:
         if self.late_bound:
             self._replace_program(bound(self.program, constants))
 
-    def _replace_program(self, program: bytecode.Program) -> None:
+    def _replace_program(self, program: Program) -> None:
         for name in ("code", "program"):
             self.__dict__.pop(name, None)
         self.mod = module_of(bytecode.encode(program), list(self.mod.imports))
