@@ -6,18 +6,18 @@ from typing import Any
 
 import tvm
 import tvm.testing
-import tvm_ffi
 from tvm.runtime import Tensor
 
 from vmkit import executor, relay
 from vmkit.errors import ModelError
 from vmkit.relay.json import load_json, save_json
 
-from . import graph_executor, nd, op
+from . import graph_executor, nd
 from .aliases import install_aliases
 from .devices import device
 from .expr import RelayExpr
 from .ir_module import install_module_methods
+from .names import install_names
 from .nodes import install_node_attributes
 from .op import install_type_relations
 from .passes import install_pass_context
@@ -48,18 +48,14 @@ def install() -> None:
     module.device = module.runtime.device = device
     module.runtime.NDArray = nd.NDArray
     module.runtime.load_module = graph_executor.load_module
-    module.ir.RelayExpr = relay_module.Expr = RelayExpr
+    relay_module.Expr = RelayExpr
     module.ir.load_json, module.ir.save_json = load_json, _save_json
-    module.ir.structural_equal, module.ir.structural_hash = tvm_ffi.structural_equal, tvm_ffi.structural_hash
     # Scripts for Relay call its functions with other functions, or with nothing.
     module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
     tensor: Any = Tensor
     tensor.asnumpy = lambda self: self.numpy()
     tensor.context = property(lambda self: self.device)
-    for name in ("register_compute", "register_pattern", "register_stateful"):
-        setattr(relay.op, name, getattr(op, name))
-    for name in ("build", "create_executor"):
-        setattr(relay, name, getattr(graph_executor, name, None) or getattr(executor, name))
+    install_names()
     executor.allow_static_executors()
 
 
