@@ -56,12 +56,22 @@ def _requires(kind: str) -> Callable[..., Any]:
     return mark
 
 
+def _leave_out(*targets: Any) -> Callable[[Any], Any]:
+    """Mark a test that some targets are not for; tests run for those whose device is present anyway."""
+    return lambda test: test
+
+
 _HELPERS: dict[str, Any] = {
+    "exclude_targets": _leave_out,
+    "known_failing_targets": _leave_out,
     "parameters": parameters,
     "parametrize_targets": parametrize_targets,
     "requires_cuda": _requires("cuda"),
     "requires_gpu": _requires("cuda"),
     "requires_llvm": _requires("llvm"),
+    "requires_metal": _requires("metal"),
+    "requires_opencl": _requires("opencl"),
     "requires_rocm": _requires("rocm"),
+    "requires_vulkan": _requires("vulkan"),
     "uses_gpu": lambda *args: args[0] if args else [],
 }

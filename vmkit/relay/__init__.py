@@ -73,7 +73,9 @@ from .ir import (
 from .json import load_json, save_json
 from .op import annotation
 from .op.reduce import logsumexp, mean_std, mean_variance, std
+from .op.registry import build as _build
 from .op.registry import namespace
+from .op.segment import segment_sum
 from .param_dict import load_param_dict, save_param_dict
 from .pattern_functor import PatternFunctor, PatternMutator, PatternVisitor
 from .scope_builder import ScopeBuilder
@@ -156,10 +158,12 @@ __all__ = [
     "prelude",
     "qnn",
     "random",
+    "reverse_reshape",
     "save_json",
     "save_param_dict",
     "scalar_type",
     "scope_builder",
+    "segment_sum",
     "std",
     "testing",
     "transform",
@@ -173,6 +177,12 @@ if TYPE_CHECKING:
     from ..executor import create_executor
     from . import frontend, prelude, testing
     from .library import import_from_std
+
+
+def reverse_reshape(data: Expr, newshape: _AnyValue) -> Call:
+    """Return a reshape whose `newshape` is read from the last dimension to the first."""
+    return _build("contrib_reverse_reshape", data, newshape)
+
 
 _operator, _operator_names = namespace("")
 # What stands above Relay, or costs an import of its own, is found when first used.

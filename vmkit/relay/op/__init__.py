@@ -7,10 +7,27 @@ import importlib
 import pkgutil
 import sys
 
+from tvm.ir import Op as _Op
+
 from .mixed_precision import register_mixed_precision_conversion
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, namespace, operator
 
-__all__ = ["REGISTRY", "OpEntry", "OpPattern", "build", "entry", "operator", "register_mixed_precision_conversion"]
+__all__ = [
+    "REGISTRY",
+    "OpEntry",
+    "OpPattern",
+    "build",
+    "entry",
+    "get",
+    "operator",
+    "register_mixed_precision_conversion",
+]
+
+
+def get(op_name: str) -> _Op:
+    """Return the operator of a name, as the calls of it hold it."""
+    return entry(op_name).op
+
 
 _modules = [m.name for m in pkgutil.walk_packages(__path__, prefix=f"{__name__}.") if not m.name.endswith("__main__")]
 for _name in _modules:

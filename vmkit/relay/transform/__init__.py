@@ -17,8 +17,10 @@ from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, S
 
 from ... import errors
 from ...errors import suggest
-from .fold_constant import fold_constants
+from .a_normal_form import ToANormalFormExpr
+from .fold_constant import FoldConstantExpr, fold_constants
 from .function_pass import FunctionPass, function_pass
+from .infer_pass import InferTypeLocal
 from .infer_type import call_type, infer_expr, infer_module, typed
 from .lambda_lift import lambda_lift
 from .registry import PASS_NAMES, PASSES
@@ -27,7 +29,9 @@ from .simplify_inference import simplify_inference
 __all__ = [
     "PASSES",
     "PASS_NAMES",
+    "FoldConstantExpr",
     "FunctionPass",
+    "InferTypeLocal",
     "ModulePass",
     "Pass",
     "PassContext",
@@ -35,6 +39,7 @@ __all__ = [
     "PassInstrument",
     "PrintIR",
     "Sequential",
+    "ToANormalFormExpr",
     "call_type",
     "fold_constants",
     "function_pass",

@@ -56,13 +56,17 @@ def _row_axis(node: Any, spatial: int) -> int | None:
     return None
 
 
-def _rows(size: int | None, most: int) -> tuple[int, bool]:
-    """Return how many positions a tile has, and whether a part of a tile is left over at the end."""
+def _rows(size: int | None, most: int) -> int:
+    """Return how many positions a tile has: as many as keep the multipliers busy, also in what is left at the end."""
     if size is None:
-        return most, True
-    best = max((r for r in range(1, min(size, most) + 1) if size % r == 0), default=1)
-    # Few positions leave the multipliers waiting; a tail costs less.
-    return (best, False) if best * 2 > most or best == size else (min(most, size), True)
+        return most
+    least = max(1, most // 2)  # fewer wait for the results of those before them
+
+    def cost(rows: int) -> int:
+        whole, rest = divmod(size, rows)
+        return whole * max(rows, least) + (max(rest, least) if rest else 0)
+
+    return min(range(1, min(size, most) + 1), key=lambda rows: (cost(rows), -rows))
 
 
 def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis: int | None, lanes: int) -> None:
@@ -71,11 +75,15 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis
     outer, reduction = loops[: found.spatial], loops[found.spatial :]
     last = found.spatial - 1
     outer[last], lane = sch.split(outer[last], [None, block_size])
-    inner, has_tail = [], False
+    inner = []
     if row_axis is not None:
         most = max(1, _REGISTERS * lanes // max(block_size, lanes))
-        rows, has_tail = _rows(extent(sch, outer[row_axis]), most)
+        have = extent(sch, outer[row_axis])
+        rows = _rows(have, most)
         outer[row_axis], row = sch.split(outer[row_axis], [None, rows])
+        if have is None or have % rows:
+            # The part of a tile at the end becomes a loop of its own, so that no other tests its bounds.
+            sch.annotate(outer[row_axis], "pragma_loop_partition_hint", True)
         inner.append(row)
     steps = extent(sch, reduction[-1])
     unrolled = next((u for u in (_UNROLLED, 2) if steps is not None and steps % u == 0), 1)
