@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import zlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 
 import tvm
 from tvm import relax
+from tvm.target import Target
 
 from . import tophub
 from .errors import CompileError, ModelError, suggest
@@ -30,6 +30,7 @@ from .signature import Signature
 from .stack import on_deep_stack
 from .surroundings import Surroundings
 from .target import TargetPlan, canonical_target
+from .target.vectors import vector_unit
 
 __all__ = ["VMCompiler", "compile", "evaluate", "load_model"]
 
@@ -249,7 +250,7 @@ class VMCompiler:
         if params:
             self.set_params(params)
         plan = canonical_target(target, target_host)
-        optimized = _run(plan, lambda options: _optimize_relay(_relay_module(mod), self._params, options))
+        optimized = _run(plan, lambda options: _optimize_relay(_relay_module(mod), self._params, plan.primary, options))
         self._params = {}
         return optimized, {}
 
@@ -285,19 +286,34 @@ def _relay_module(mod: Any) -> tvm.IRModule:
     return mod
 
 
-def _optimize_relay(mod: tvm.IRModule, params: Mapping[str, Any], options: CompilerOptions) -> tvm.IRModule:
+def _optimize_relay(
+    mod: tvm.IRModule, params: Mapping[str, Any], target: Target, options: CompilerOptions
+) -> tvm.IRModule:
     mod = bind_params(mod, params)
     # Lowering takes typed modules, calls of global functions and operators that have kernels, so the first ones are
     # no optimisations.
     passes = [transform.InferType(), transform.LambdaLift(), transform.QnnCanonicalize()]
-    optional = [transform.SimplifyInference(), transform.FoldConstant(fold_qnn=True)]
-    if os.environ.get("FAST", "1") == "1" and options.opt_level >= 2:
-        optional += [transform.FoldScaleAxis(), transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]}), transform.FoldConstant(), transform.PackWeights(), transform.FoldConstant()]
-        options = CompilerOptions(opt_level=4)
-    passes += [each for each in optional if options.runs(each.info.name, each.info.opt_level)]
+    passes += [each for level, each in _optimizations(target) if options.runs(each.info.name, level)]
     for each in passes:
         mod = each(mod)
     return mod
+
+
+def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
+    """Return the passes that make a Relay module faster on a target, each with the level from which it runs."""
+    passes = [(0, transform.SimplifyInference()), (2, transform.FoldConstant(fold_qnn=True))]
+    if target.kind.name != "llvm":
+        return passes
+    # Channels come last in memory, so that vectors run along them whatever the sizes of images; weights are packed
+    # for that. Each step leaves constants to compute.
+    return [
+        *passes,
+        (2, transform.FoldScaleAxis()),
+        (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),
+        (2, transform.FoldConstant()),
+        (2, transform.PackWeights(vector_unit(target).lanes)),
+        (2, transform.FoldConstant()),
+    ]
 
 
 def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: CompilerOptions) -> _Program:
@@ -308,7 +324,7 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
         lowered = Lowered(mod, {}, {})
         signatures = relax_signatures(mod)
     else:
-        mod = _optimize_relay(mod, params, options)
+        mod = _optimize_relay(mod, params, plan.primary, options)
         lowered = lower_module(mod, plan.primary)
         signatures = {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
     code = generate_bytecode(optimize_relax(lowered.module, plan.primary, options), plan.primary)

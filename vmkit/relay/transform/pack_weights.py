@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ir import Call, Constant, Op
 from ..op.registry import build
-from .known_type import rewrite_typed, type_of
+from .known_type import rewrite_typed
 from .layout_rules import with_attrs
 from .registry import ModuleTransform, per_function, relay_pass
 
@@ -27,52 +27,46 @@ def PackWeights(lanes: int = 16) -> ModuleTransform:
     Parameters
     ----------
     lanes : int
-        How many float32 a vector of the target has. A block of output channels is as many whole vectors, up to four,
-        as divide them.
+        How many float32 a vector of the target has. A block is up to two vectors, as far as it divides the channels of
+        a group.
     """
     return per_function(lambda function: rewrite_typed(function, lambda node: _packed(node, lanes)))
 
 
 def _packed(node: Any, lanes: int) -> Any:
-    if not (isinstance(node, Call) and isinstance(node.op, Op)):
-        return node
-    if node.op.name == "nn.dense":
-        return _packed_dense(node, lanes)
-    layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
-    if layout is None or node.attrs.groups != 1 or not isinstance(node.args[1], Constant):
+    if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
         return node
     data, weight = node.args
-    old = node.attrs.kernel_layout
-    if not old.isalpha():
+    if not isinstance(weight, Constant) or not weight.checked_type.dtype.startswith("float"):
         return node
-    block = _block(int(weight.checked_type.shape[old.index("O")]), lanes)
+    if node.op.name == "nn.dense":
+        return _packed_dense(node, data, weight, lanes)
+    layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
+    old = getattr(node.attrs, "kernel_layout", "")
+    if layout is None or not old.isalpha():
+        return node
+    channels, inner = (int(weight.checked_type.shape[old.index(letter)]) for letter in "OI")
+    groups = node.attrs.groups
+    if groups > 1 and inner == 1:
+        return node  # a depthwise convolution: nothing is summed up over channels
+    block = _block(channels // groups, lanes)
     if block is None:
         return node
     new = layout.format(block)
     packed = build("layout_transform", weight, old, new)
-    type_of(packed)
-    made = Call(node.op, [data, packed], with_attrs(node, kernel_layout=new), span=node.span)
-    type_of(made)
-    return made
+    return Call(node.op, [data, packed], with_attrs(node, kernel_layout=new), span=node.span)
 
 
-def _packed_dense(node: Call, lanes: int) -> Any:
-    data, weight = node.args
-    if not isinstance(weight, Constant) or len(type_of(data).shape) != 2:
-        return node
+def _packed_dense(node: Call, data: Any, weight: Constant, lanes: int) -> Any:
     block = _block(int(weight.checked_type.shape[0]), lanes)
     if block is None:
         return node
     layout = f"NC{block}n"
     packed = build("layout_transform", weight, "NC", layout)
-    type_of(packed)
     units, out_dtype = node.attrs.units, node.attrs.out_dtype
-    made = build("nn.contrib_dense_pack", data, packed, weight_layout=layout, units=units, out_dtype=out_dtype)
-    type_of(made)
-    return made
+    return build("nn.contrib_dense_pack", data, packed, weight_layout=layout, units=units, out_dtype=out_dtype)
 
 
 def _block(channels: int, lanes: int) -> int | None:
-    """Return the largest block of whole vectors that divides the channels; None where there is none worth packing."""
-    candidates = [lanes * 2, lanes, lanes // 2, lanes // 4]
-    return next((b for b in candidates if b >= 4 and channels % b == 0), None)
+    """Return the largest block of up to two vectors that divides the channels, or None where a part of one is left."""
+    return next((b for b in (lanes * 2, lanes, lanes // 2, lanes // 4) if b >= 4 and channels % b == 0), None)

@@ -12,12 +12,12 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from .blocks import SingleReduction, extent, single_reduction, static_size, stride, uses
+from ...target.vectors import VectorUnit, vector_unit
+from .blocks import SingleReduction, extent, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial
 
 __all__ = ["schedule"]
 
-_REGISTERS = 16  # accumulators, in vectors: enough to hide the latency of multiply-add; LLVM spills from about 20 on
 _UNROLLED = 4  # steps of the reduction in one iteration
 
 
@@ -26,14 +26,14 @@ def schedule(sch: s_tir.Schedule, target: Target) -> bool:
     found = single_reduction(sch)
     if found is None:
         return False
-    node, loops = sch.get(found.block), sch.get_loops(found.block)
+    node = sch.get(found.block)
     block = _block(node, found.spatial)
     if block is None:
         return False
     rows = _row_axis(node, found.spatial)
     for other in found.others:
         schedule_spatial(sch, other)
-    _tile(sch, found, block, rows, 16)
+    _tile(sch, found, block, rows, vector_unit(target))
     return True
 
 
@@ -41,7 +41,7 @@ def _block(node: Any, spatial: int) -> int | None:
     """Return the size of the weight's blocks of the last output axis, or None where no operand has such blocks."""
     last = node.iter_vars[spatial - 1]
     for region in node.reads:
-        *outer, inner = [r.min for r in region.region] or [None]
+        *_, inner = [r.min for r in region.region] or [None]
         if isinstance(inner, tirx.FloorMod) and inner.a.same_as(last.var) and isinstance(inner.b, tirx.IntImm):
             return int(inner.b.value)
     return None
@@ -66,10 +66,10 @@ def _rows(size: int | None, most: int) -> int:
         whole, rest = divmod(size, rows)
         return whole * max(rows, least) + (max(rest, least) if rest else 0)
 
-    return min(range(1, min(size, most) + 1), key=lambda rows: (cost(rows), -rows))
+    return min(range(1, min(size, most) + 1), key=lambda rows: (cost(rows), size % rows > 0, -rows))
 
 
-def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis: int | None, lanes: int) -> None:
+def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis: int | None, unit: VectorUnit) -> None:
     block, loops = found.block, sch.get_loops(found.block)
     size = static_size(sch, loops)
     outer, reduction = loops[: found.spatial], loops[found.spatial :]
@@ -77,7 +77,7 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis
     outer[last], lane = sch.split(outer[last], [None, block_size])
     inner = []
     if row_axis is not None:
-        most = max(1, _REGISTERS * lanes // max(block_size, lanes))
+        most = max(1, unit.accumulators * unit.lanes // max(block_size, unit.lanes))
         have = extent(sch, outer[row_axis])
         rows = _rows(have, most)
         outer[row_axis], row = sch.split(outer[row_axis], [None, rows])

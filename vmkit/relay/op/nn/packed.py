@@ -14,7 +14,7 @@ from ..attrs import Attrs, Dim, DType, Str, attrs_node
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .convolution import Conv2DAttrs, convolution_body
-from .layout import Layout, require_rank
+from .layout import Layout
 from .precision import accumulator, as_dtype
 from .window import window_builder
 
@@ -75,7 +75,10 @@ def _weight_layout(attrs: DensePackAttrs, rank: int, block: Any) -> Layout:
     "nn.contrib_dense_pack", "data", "weight", attrs=DensePackAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
 )
 class DensePack:
-    """Product of a matrix with a weight of shape (units, inner) in blocks, such as NC16n."""
+    """Product of the data's last dimension with a weight of shape (units, inner) in blocks, such as NC16n.
+
+    Relay took matrices alone.
+    """
 
     @staticmethod
     def build(
@@ -87,21 +90,22 @@ class DensePack:
     @staticmethod
     def relation(attrs: DensePackAttrs, data: Type, weight: Type) -> Type:
         source, filters = require_tensor(data, "data"), require_tensor(weight, "weight")
-        require_rank(source, 2, "data")
+        if len(source.shape) < 1:
+            raise TypeCheckError(f"data must have 1 or more dimensions: {source}")
         layout = _weight_layout(attrs, len(filters.shape), filters.shape[-1] if len(filters.shape) else None)
         layout.require(filters, "weight")
         units, inner = layout.sizes(filters.shape, "NC")
-        if dims.equal(source.shape[1], inner) is False:
-            raise TypeCheckError(f"the inner dimensions differ: {source.shape[1]} of data and {inner} of weight")
+        if dims.equal(source.shape[-1], inner) is False:
+            raise TypeCheckError(f"the inner dimensions differ: {source.shape[-1]} of data and {inner} of weight")
         if attrs.units is not None:
             if dims.equal(attrs.units, units) is False:
                 raise TypeCheckError(f"units is {attrs.units}, but weight has {units}")
             units = attrs.units
-        return TensorType([source.shape[0], units], attrs.out_dtype or source.dtype)
+        return TensorType([*source.shape[:-1], units], attrs.out_dtype or source.dtype)
 
     @staticmethod
     def lower(context: Any, attrs: DensePackAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
-        (_, have), shape = context.shape(data), context.shape(weight)
+        have, shape = context.shape(data)[-1], context.shape(weight)
         layout = _weight_layout(attrs, len(shape), shape[-1])
         layout.require_at_run_time(context, shape, "weight")
         units, inner = layout.sizes(shape, "NC")
@@ -117,8 +121,9 @@ def _dense(layout: Layout, data: te.Tensor, weight: te.Tensor, out_dtype: str) -
     k = te.reduce_axis((0, dims.as_expr(inner)), name="k")
     sums = accumulator(out_dtype)
 
-    def element(row: Any, column: Any) -> Any:
-        w = weight(*layout.index({"N": column, "C": k}))
-        return te.sum(data(row, k).astype(sums) * w.astype(sums), axis=k)
+    def element(*index: Any) -> Any:
+        w = weight(*layout.index({"N": index[-1], "C": k}))
+        return te.sum(data(*index[:-1], k).astype(sums) * w.astype(sums), axis=k)
 
-    return as_dtype(te.compute([data.shape[0], dims.as_expr(units)], element, name="T_dense_pack"), out_dtype)
+    shape = [*data.shape[:-1], dims.as_expr(units)]
+    return as_dtype(te.compute(shape, element, name="T_dense_pack"), out_dtype)

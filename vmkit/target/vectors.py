@@ -1,0 +1,53 @@
+"""The vector unit of a CPU target: how wide its registers are, and how many a kernel may keep results in."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from tvm.target import Target
+
+from . import llvm
+
+__all__ = ["VectorUnit", "vector_unit"]
+
+
+@dataclass(frozen=True)
+class VectorUnit:
+    """A vector unit.
+
+    Attributes
+    ----------
+    lanes : int
+        How many float32 a register holds.
+    accumulators : int
+        How many registers hold results while a reduction runs: enough to hide the latency of multiply-add, and few
+        enough that LLVM does not spill.
+    """
+
+    lanes: int
+    accumulators: int
+
+
+# The widest first: the feature, and the unit that it means.
+_UNITS = (
+    ("avx512f", VectorUnit(16, 16)),
+    ("avx", VectorUnit(8, 12)),
+    ("neon", VectorUnit(4, 16)),
+)
+_PLAIN = VectorUnit(4, 8)
+
+
+def vector_unit(target: Target) -> VectorUnit:
+    """Return the vector unit of an ``llvm`` target; 128 bits where nothing more is known of it."""
+    triple = str(target.attrs.get("mtriple", "")) or llvm.default_triple()
+    attributes = tuple(str(a) for a in target.attrs.get("mattr", ()))
+    return _unit(triple, str(target.attrs.get("mcpu", "")), attributes)
+
+
+@functools.lru_cache(maxsize=64)
+def _unit(triple: str, cpu: str, attributes: tuple[str, ...]) -> VectorUnit:
+    if llvm.architecture(triple) is None:
+        return _PLAIN
+    features = llvm.cpu_features(triple, cpu, attributes)
+    return next((unit for feature, unit in _UNITS if feature in features), _PLAIN)
