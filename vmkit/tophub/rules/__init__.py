@@ -14,6 +14,7 @@ from tvm.target import Target
 
 from . import contraction, dot, elementwise, packed
 from .blocks import inline_cheap_blocks
+from .overlap import with_overlaps
 
 __all__ = ["RULES", "schedule_kernels"]
 
@@ -46,5 +47,5 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
             logger.debug("kernel %s: %s does not apply: %s", name, rule.__module__, error)
             continue
         if applies:
-            return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+            return with_overlaps(schedule.mod["main"]).with_attr("tirx.is_scheduled", True)
     return function

@@ -15,6 +15,7 @@ from tvm.target import Target
 from ...target.vectors import VectorUnit, vector_unit
 from .blocks import SingleReduction, extent, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial
+from .overlap import overlap
 
 __all__ = ["schedule"]
 
@@ -57,16 +58,11 @@ def _row_axis(node: Any, spatial: int) -> int | None:
 
 
 def _rows(size: int | None, most: int) -> int:
-    """Return how many positions a tile has: as many as keep the multipliers busy, also in what is left at the end."""
+    """Return how many positions a tile has: as many as keep the multipliers busy and compute little twice."""
     if size is None:
         return most
     least = max(1, most // 2)  # fewer wait for the results of those before them
-
-    def cost(rows: int) -> int:
-        whole, rest = divmod(size, rows)
-        return whole * max(rows, least) + (max(rest, least) if rest else 0)
-
-    return min(range(1, min(size, most) + 1), key=lambda rows: (cost(rows), size % rows > 0, -rows))
+    return min(range(1, min(size, most) + 1), key=lambda rows: (-(-size // rows) * max(rows, least), -rows))
 
 
 def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis: int | None, unit: VectorUnit) -> None:
@@ -80,10 +76,12 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis
         most = max(1, unit.accumulators * unit.lanes // max(block_size, unit.lanes))
         have = extent(sch, outer[row_axis])
         rows = _rows(have, most)
-        outer[row_axis], row = sch.split(outer[row_axis], [None, rows])
-        if have is None or have % rows:
+        if have is None:
+            outer[row_axis], row = sch.split(outer[row_axis], [None, rows])
             # The part of a tile at the end becomes a loop of its own, so that no other tests its bounds.
             sch.annotate(outer[row_axis], "pragma_loop_partition_hint", True)
+        else:
+            outer[row_axis], row = overlap(sch, outer[row_axis], have, rows)
         inner.append(row)
     steps = extent(sch, reduction[-1])
     unrolled = next((u for u in (_UNROLLED, 2) if steps is not None and steps % u == 0), 1)
