@@ -44,7 +44,9 @@ def test_a_chain_after_a_kernel_is_one_kernel(program: object, batch: object) ->
     x = relay.var("x", shape=(batch, 4, 4, 4))
     function = relay.Function([x], program(x))
     fused = vmkit.compile(function, target="llvm")
-    assert len([name for name in fused.primitive_ops if "shape_func" not in name]) == 1
+    # A convolution computes with channels last; the data comes and goes as the program says.
+    apart = ("shape_func", "layout_transform")
+    assert len([name for name in fused.primitive_ops if not name.startswith(apart)]) == 1
     with vmkit.PassContext(opt_level=0):
         plain = vmkit.compile(function, target="llvm")
     assert len(plain.primitive_ops) > len(fused.primitive_ops)

@@ -185,7 +185,7 @@ def test_a_deep_program_compiles_and_runs() -> None:
 
 def kernels_called(function: relay.Function) -> int:
     exe = vmkit.compile(function, target="llvm")
-    return exe.bytecode.count("nn_dense")
+    return exe.bytecode.count("dense")
 
 
 def test_what_both_branches_share_is_computed_once() -> None:
