@@ -105,6 +105,8 @@ class _Converter:
         data_name = "data_layout" if "data_layout" in names else "layout"
         old, new = getattr(call.attrs, data_name), self.desired[call.op.name][0]
         has_kernel = "kernel_layout" in names
+        if has_kernel and not is_plain_layout(call.attrs.kernel_layout):
+            return None  # packed already
         kernel = self.kernel_layout(call, new) if has_kernel else ""
         if (has_kernel and old == new and kernel == call.attrs.kernel_layout) or not _is_convertible(call, old, new):
             return None
