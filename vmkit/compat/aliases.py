@@ -18,6 +18,7 @@ MODULES = {
     "tvm.relay.backend": "vmkit.compat.backend",
     "tvm.relay.backend.vm": "vmkit.compat.vm",
     "tvm.relay.backend.interpreter": "vmkit.compat.interpreter",
+    "tvm.relay.backend.te_compiler": "vmkit.compat.te_compiler",
     "tvm.relay.vm": "vmkit.compat.vm",
     "tvm.relay.adt": "vmkit.relay.ir",
     "tvm.relay.base": "vmkit.relay.ir",
@@ -26,6 +27,10 @@ MODULES = {
     "tvm.relay.ty": "vmkit.relay.ir",
     "tvm.relay.parser": "vmkit.relay.text",
     "tvm.relay.op.op": "vmkit.relay.op",
+    "tvm.relay.op.algorithm": "vmkit.relay.op",
+    "tvm.relay.op.tensor": "vmkit.relay.op",
+    "tvm.relay.op.nn.nn": "vmkit.relay.op.nn",
+    "tvm.relay.transform.transform": "vmkit.relay.transform",
     "tvm.parser": "vmkit.relay.text",
     "tvm.nd": "vmkit.compat.nd",
     "tvm.runtime.ndarray": "vmkit.compat.nd",
@@ -33,7 +38,15 @@ MODULES = {
     "tvm.runtime.vm": "vmkit.compat.vm",
     "tvm.contrib.graph_executor": "vmkit.compat.graph_executor",
     "tvm.tir": "tvm.tirx",
+    "tvm.testing.plugin": "vmkit.compat.pytest_plugin",
+    "tvm._ffi": "vmkit.compat.ffi",
+    "tvm._ffi.base": "vmkit.compat.ffi",
 }
+
+
+# What TVM moved from one of its packages to another.
+_MOVED = ("cc", "ndk", "nvcc", "popen_pool", "tar", "utils")
+MODULES |= {f"tvm.contrib.{name}": f"tvm.support.{name}" for name in _MOVED}
 
 
 class _AliasLoader(Loader):

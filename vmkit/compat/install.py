@@ -42,12 +42,20 @@ def install() -> None:
     module.ir.load_json, module.ir.save_json = load_json, _save_json
     # Scripts for Relay call its functions with other functions, or with nothing.
     module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
+    # A variable that is no extent below 0 is a variable; TVM proves nothing from the difference any more.
+    module.tirx.SizeVar = module.tirx.Var
+    module.te.size_var = module.te.var
+    module.register_func = module.register_global_func
+    library = module.runtime.Module
+    library.get_source = lambda self, fmt="": str(self.inspect_source(fmt))
+    library.type_key = property(lambda self: self.kind)
+    library.imported_modules = property(lambda self: list(self.imports))
     tensor: Any = Tensor
     tensor.asnumpy = lambda self: self.numpy()
     tensor.context = property(lambda self: self.device)
     for name in ("build", "create_executor"):
         setattr(relay, name, getattr(graph_executor, name, None) or getattr(executor, name))
-    executor.allow_static_executors()
+    executor.allow_static_executors(graph_executor.GraphExecutor)
 
 
 _save_by_tvm = tvm.ir.save_json

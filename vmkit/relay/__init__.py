@@ -71,8 +71,7 @@ from .ir import (
     var,
 )
 from .json import load_json, save_json
-from .op import annotation
-from .op.reduce import logsumexp, mean_std, mean_variance, std
+from .op import annotation, logsumexp, mean_std, mean_variance, reverse_reshape, segment_sum, std
 from .op.registry import namespace
 from .param_dict import load_param_dict, save_param_dict
 from .pattern_functor import PatternFunctor, PatternMutator, PatternVisitor
@@ -156,10 +155,12 @@ __all__ = [
     "prelude",
     "qnn",
     "random",
+    "reverse_reshape",
     "save_json",
     "save_param_dict",
     "scalar_type",
     "scope_builder",
+    "segment_sum",
     "std",
     "testing",
     "transform",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any as AnyValue
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -47,7 +48,7 @@ class Any(tvm.ir.Expr):
         return "?"
 
 
-Dim = int | Any | tvm.ir.Expr
+Dim: TypeAlias = int | Any | tvm.ir.Expr
 
 
 class Kind:
@@ -99,15 +100,20 @@ class TensorType(Type):
 
 
 def _dim(value: AnyValue) -> AnyValue:
-    """Return a dimension in canonical form: constants of TVM's IR become int."""
+    """Return a dimension in canonical form: constants become int, symbolic expressions are simplified."""
     if type(value) is int:
         if value < 0:
             raise DimensionError(f"a dimension of a tensor type is {value}; write relay.Any() for an unknown one")
         return value
     if isinstance(value, tvm.tirx.IntImm):
         return _dim(int(value.value))
-    if isinstance(value, tvm.ir.Expr):
+    if isinstance(value, Any | tvm.ir.Var):
         return value
+    if isinstance(value, tvm.ir.Expr):
+        # A dimension that a script wrote is equal to the one that a type relation computed.
+        from .dims import canonical
+
+        return canonical(value)
     try:
         return _dim(int(value.__index__()))
     except AttributeError:
