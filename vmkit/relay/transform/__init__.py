@@ -19,6 +19,7 @@ from ... import errors
 from ...errors import suggest
 from .fold_constant import fold_constants
 from .function_pass import FunctionPass, function_pass
+from .infer_pass import InferTypeLocal
 from .infer_type import call_type, infer_expr, infer_module, typed
 from .lambda_lift import lambda_lift
 from .registry import PASS_NAMES, PASSES
@@ -28,6 +29,7 @@ __all__ = [
     "PASSES",
     "PASS_NAMES",
     "FunctionPass",
+    "InferTypeLocal",
     "ModulePass",
     "Pass",
     "PassContext",

@@ -87,7 +87,8 @@ def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[Any]:
             operands = None if _is_quantized(node) and not fold_qnn else _operands(node)
             if operands is not None and all(o in sizes for o in operands):
                 size = _bytes_of(node.checked_type)
-                if size is not None and size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES:
+                is_stored = isinstance(node, Constant)
+                if size is not None and (is_stored or size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES):
                     sizes[node] = size
                     continue
             for child in children(node):

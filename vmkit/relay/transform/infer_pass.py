@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from .infer_type import infer_module
+from typing import Any
+
+from ..ir import Type
+from .infer_type import infer_expr, infer_module
 from .registry import ModuleTransform, relay_pass
 
-__all__ = ["InferType"]
+__all__ = ["InferType", "InferTypeLocal"]
 
 
 @relay_pass(opt_level=0)
 def InferType() -> ModuleTransform:
     """Return the pass that finds the type of every expression; see :func:`infer_module`."""
     return infer_module
+
+
+def InferTypeLocal(expr: Any) -> Type:
+    """Return the type of one expression, written into its nodes."""
+    return infer_expr(expr)
