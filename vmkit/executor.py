@@ -22,7 +22,7 @@ from .errors import InputError, OptionError
 from .executable import Executable
 from .machine import VirtualMachine
 from .params import bind_params
-from .relay.ir import Function, GlobalVar, Let, Tuple, Var, const, free_vars, with_functions
+from .relay.ir import Constant, Function, GlobalVar, Let, Tuple, Var, const, free_vars, with_functions
 from .target import canonical_target, device_name, device_type
 
 __all__ = ["DebugExecutor", "Executor", "VMExecutor", "create_executor"]
@@ -114,7 +114,21 @@ class VMExecutor(Executor):
 
 
 class DebugExecutor(VMExecutor):
-    """The ``"debug"`` executor: Relay's interpreter, here the virtual machine itself."""
+    """The ``"debug"`` executor: Relay's interpreter, here the virtual machine itself. It takes constants as values."""
+
+    def _make_executor(self, expr: Any = None) -> Callable[..., Any]:
+        run = super()._make_executor(expr)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return run(*map(_value_of, args), **{name: _value_of(value) for name, value in kwargs.items()})
+
+        return call
+
+
+def _value_of(given: Any) -> Any:
+    if isinstance(given, Tuple):
+        return tuple(map(_value_of, given.fields))
+    return given.data if isinstance(given, Constant) else given
 
 
 def _with_main(mod: tvm.IRModule, function: Function) -> tvm.IRModule:

@@ -92,11 +92,18 @@ class GraphModule:
         return self.vm.executable.signature.names
 
     def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
-        """Set one input by name or position, and others by keyword."""
-        given = dict(params) if key is None else {self._name(key): value, **params}
-        for name, array in given.items():
-            index = self._names.index(self._name(name))
-            self._inputs[self._names[index]] = converted(array, self.vm.executable.inputs[index])
+        """Set one input by name or position, and others by keyword; keywords that are no inputs are left out."""
+        if key is not None:
+            self._set(self._name(key), value)
+        for name, array in params.items():
+            # Scripts set the weights once more; relay.build has put them inside.
+            if name in self._names:
+                self._set(name, array)
+            else:
+                logger.info("set_input: the model has no input %s; weights that were given to build are inside", name)
+
+    def _set(self, name: str, value: Any) -> None:
+        self._inputs[name] = converted(value, self.vm.executable.inputs[self._names.index(name)])
 
     def _name(self, key: str | int) -> str:
         names = self._names

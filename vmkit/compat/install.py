@@ -12,9 +12,13 @@ from vmkit import executor, relay
 from vmkit.errors import ModelError
 from vmkit.relay.json import load_json, save_json
 
-from . import graph_executor, nd
+from . import graph_executor, nd, op
 from .aliases import install_aliases
+from .devices import device
+from .expr import RelayExpr
 from .ir_module import install_module_methods
+from .nodes import install_node_attributes
+from .op import install_type_relations
 from .passes import install_pass_context
 from .targets import install_targets
 from .testing import install_testing
@@ -30,15 +34,20 @@ def install() -> None:
     """
     install_aliases()
     install_module_methods()
+    install_node_attributes()
+    install_type_relations()
     install_targets()
     install_pass_context()
     install_testing(tvm.testing)
     module: Any = tvm
+    relay_module: Any = relay
     # As in Relay's time every error of TVM is one; those of vmkit are, too.
     module.TVMError = module.error.TVMError = RuntimeError
     module.cl, module.gpu = tvm.opencl, tvm.cuda
+    module.device = module.runtime.device = device
     module.runtime.NDArray = nd.NDArray
     module.runtime.load_module = graph_executor.load_module
+    module.ir.RelayExpr = relay_module.Expr = RelayExpr
     module.ir.load_json, module.ir.save_json = load_json, _save_json
     # Scripts for Relay call its functions with other functions, or with nothing.
     module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
@@ -53,6 +62,8 @@ def install() -> None:
     tensor: Any = Tensor
     tensor.asnumpy = lambda self: self.numpy()
     tensor.context = property(lambda self: self.device)
+    for name in ("register_compute", "register_pattern", "register_stateful"):
+        setattr(relay.op, name, getattr(op, name))
     for name in ("build", "create_executor"):
         setattr(relay, name, getattr(graph_executor, name, None) or getattr(executor, name))
     executor.allow_static_executors(graph_executor.GraphExecutor)

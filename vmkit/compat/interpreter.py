@@ -11,6 +11,13 @@ from vmkit.values import ADT, RefValue
 __all__ = ["ConstructorValue", "Executor", "Interpreter", "RefValue"]
 
 
-def ConstructorValue(tag: int, fields: Any, constructor: Any = None) -> ADT:
-    """Return a value of a data type, as programs take it."""
-    return ADT(tag, fields)
+class _AnyADT(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, ADT)
+
+    def __call__(cls, tag: int, fields: Any, constructor: Any = None) -> ADT:
+        return ADT(tag, fields)
+
+
+class ConstructorValue(metaclass=_AnyADT):
+    """Makes a value of a data type, as programs take it; ``isinstance`` knows those that they return."""

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm.runtime import Device, Tensor, cpu, device, empty
+from tvm.runtime import Device, Tensor, cpu, empty
+
+from .devices import device
 
 __all__ = ["Device", "NDArray", "array", "cpu", "device", "empty", "from_dlpack", "gpu", "numpyasarray"]
 

@@ -303,7 +303,7 @@ def var(
     return Var(name_hint, type_annotation, span)
 
 
-def const(value: Any, dtype: str | None = None, span: Span | None = None) -> Constant:
+def const(value: Any, dtype: str | TensorType | None = None, span: Span | None = None) -> Constant:
     """Return a constant.
 
     Parameters
@@ -311,8 +311,8 @@ def const(value: Any, dtype: str | None = None, span: Span | None = None) -> Con
     value : bool, int, float, sequence, numpy.ndarray or tvm.runtime.Tensor
         The value. An array keeps its own data type unless `dtype` is given; Python integers become int32, floats
         float32 and booleans bool, as in Relay.
-    dtype : str, optional
-        The data type wanted.
+    dtype : str or TensorType, optional
+        The data type wanted, or a type that has it.
 
     Raises
     ------
@@ -321,6 +321,8 @@ def const(value: Any, dtype: str | None = None, span: Span | None = None) -> Con
     """
     if isinstance(value, Constant):
         return value
+    if isinstance(dtype, TensorType):
+        dtype = str(dtype.dtype)
     if isinstance(value, tvm.runtime.Tensor) and (dtype is None or str(value.dtype) == dtype):
         return Constant(value, span)
     if isinstance(value, tvm.runtime.Tensor):

@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 import sys
 
-from tvm.ir import Op
+from tvm.ir import Op as _Op
 
 from .mixed_precision import register_mixed_precision_conversion
 from .rank import reverse_reshape
@@ -40,7 +40,7 @@ for _name in _modules:
 __getattr__, __dir__ = namespace("")
 
 
-def get(op_name: str) -> Op:
+def get(op_name: str) -> _Op:
     """Return an operator of Relay by its name; TypeCheckError with close matches when there is none."""
     return entry(op_name).op
 

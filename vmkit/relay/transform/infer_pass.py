@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import Type
+from ..ir.types import Type
 from .infer_type import infer_expr, infer_module
 from .registry import ModuleTransform, relay_pass
 
@@ -18,5 +18,5 @@ def InferType() -> ModuleTransform:
 
 
 def InferTypeLocal(expr: Any) -> Type:
-    """Return the type of one expression, written into its nodes."""
+    """Return the type of one expression, written into its nodes; it calls no global function."""
     return infer_expr(expr)

@@ -134,6 +134,8 @@ class _Inference:
             expr.checked_type_ = self.types[expr] = self.solver.apply(ty)
             if isinstance(expr, Var):
                 expr.type_annotation = self.completed(expr.type_annotation, expr.checked_type_)
+            elif isinstance(expr, Call) and isinstance(expr.op, Op):
+                expr.type_args = [self.solver.apply(self.visit(a)) for a in expr.args]
             elif isinstance(expr, Function):
                 expr.ret_type = self.completed(expr.ret_type, expr.checked_type_.ret_type)
 

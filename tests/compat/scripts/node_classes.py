@@ -1,0 +1,39 @@
+import tvm
+from tvm import relay
+from tvm.contrib import utils
+from tvm.relay.backend.interpreter import ConstructorValue
+from tvm.relay.prelude import Prelude
+from tvm.runtime.container import ADT
+
+x = relay.var("x", shape=(3, relay.Any()))
+function = relay.Function([x], x + x)
+for node in (x, function, function.body, relay.GlobalVar("f"), relay.op.get("add")):
+    assert isinstance(node, relay.Expr) and isinstance(node, tvm.ir.RelayExpr)
+assert not isinstance(x.type_annotation, relay.Expr)
+assert issubclass(relay.Function, relay.expr.Expr) and function.body.op == relay.op.get("add")
+
+typed = relay.transform.AnnotateSpans()(tvm.IRModule.from_expr(function))["main"]
+known, unknown = typed.body.type_args[0].shape
+assert known.value == 3 and isinstance(unknown, tvm.tir.Any) and typed.body.span is not None
+assert typed.params[0].vid.same_as(typed.body.args[0].vid)
+assert relay.transform.InferTypeLocal(x * x) == x.type_annotation
+
+assert str(relay.TupleType([x.type_annotation, relay.TupleType([])])) == "(Tensor[(3, ?), float32], ())"
+
+mod = tvm.IRModule()
+_, cons, nil = Prelude(mod).mod.get_type("List")
+value = ConstructorValue(cons.tag, [tvm.nd.array(1), ConstructorValue(nil.tag, [], nil)], cons)
+mod["main"] = relay.Function([], relay.Tuple([cons(relay.const(1), nil()), relay.const(2)]))
+result = relay.create_executor("debug", mod).evaluate()()
+assert isinstance(result, ADT) and not isinstance(result, ConstructorValue) and len(result) == 2
+assert isinstance(result[0], ConstructorValue) and isinstance(value, ConstructorValue)
+assert [len(result[0]), len(result[0].fields[1].fields)] == [2, 0] and ADT(0, [1])[0] == 1
+
+i = relay.var("i", shape=(), dtype="int32")
+run = relay.create_executor("debug").evaluate(relay.Function([i], i + relay.const(1, relay.scalar_type("int32"))))
+assert run(relay.const(4)).numpy() == 5
+
+assert tvm.device("llvm -mcpu=core2", 0) == tvm.cpu() == tvm.nd.device(tvm.target.Target("llvm"))
+folder = utils.tempdir()
+with open(folder.relpath("file"), "w") as file:
+    file.write("text")

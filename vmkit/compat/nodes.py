@@ -1,0 +1,53 @@
+"""Attributes of nodes that scripts read and that Relay's nodes have no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+
+from vmkit.relay import ir
+
+__all__ = ["install_node_attributes"]
+
+
+class _Size(int):
+    """A known dimension; Relay's was a node with the number as its ``value``."""
+
+    @property
+    def value(self) -> int:
+        return int(self)
+
+    @property
+    def dtype(self) -> str:
+        return "int32"
+
+
+_own_shape = vars(ir.TensorType)["shape"]
+_own_tuple_text = ir.TupleType.__str__
+_RELAY_TYPES = (ir.TensorType, ir.FuncType, ir.TypeVar, ir.TypeCall, ir.RefType, ir.GlobalTypeVar, ir.IncompleteType)
+
+
+def install_node_attributes() -> None:
+    """Let dimensions have a ``value``, variables a ``vid``, ``tvm.tir.Any`` be ``relay.Any``, and tuple types print."""
+    tensor_type: Any = ir.TensorType
+    tensor_type.shape = property(_shape)
+    variable: Any = ir.Var
+    # The identity of a variable is now the node itself.
+    variable.vid = property(lambda self: self)
+    tuple_type: Any = ir.TupleType
+    tuple_type.__str__ = _tuple_text
+    module: Any = tvm
+    module.tirx.Any = ir.Any
+
+
+def _shape(self: ir.TensorType) -> tuple[Any, ...]:
+    return tuple([_Size(d) if type(d) is int else d for d in _own_shape.__get__(self)])
+
+
+def _tuple_text(self: ir.TupleType) -> str:
+    return ir.type_text(self) if _is_relay(self) else _own_tuple_text(self)
+
+
+def _is_relay(ty: Any) -> bool:
+    return all(map(_is_relay, ty.fields)) if isinstance(ty, ir.TupleType) else isinstance(ty, _RELAY_TYPES)
