@@ -66,6 +66,7 @@ def install() -> None:
         setattr(relay.op, name, getattr(op, name))
     for name in ("build", "create_executor"):
         setattr(relay, name, getattr(graph_executor, name, None) or getattr(executor, name))
+        setattr(relay.build_module, name, getattr(relay, name))
     executor.allow_static_executors(graph_executor.GraphExecutor)
 
 

@@ -25,7 +25,7 @@ def install_testing(testing: ModuleType) -> None:
         if not hasattr(testing, name):
             setattr(testing, name, helper)
     module: Any = relay_testing
-    module.check_grad = check_grad
+    module.check_grad, module.enabled_targets = check_grad, testing.enabled_targets
 
 
 def check_grad(func: Any, *_: Any, **options: Any) -> None:
