@@ -30,6 +30,7 @@ MODULES = {
     "tvm.relay.op.algorithm": "vmkit.relay.op",
     "tvm.relay.op.tensor": "vmkit.relay.op",
     "tvm.relay.op.nn.nn": "vmkit.relay.op.nn",
+    "tvm.relay.testing.temp_op_attr": "vmkit.compat.temp_op_attr",
     "tvm.relay.transform.transform": "vmkit.relay.transform",
     "tvm.parser": "vmkit.relay.text",
     "tvm.nd": "vmkit.compat.nd",

@@ -6,6 +6,7 @@ from tvm._ffi.base import TVMError
 from tvm.contrib import utils  # noqa: F401
 from tvm.contrib.nvcc import have_fp16  # noqa: F401
 from tvm.relay.testing import check_grad, run_infer_type
+from tvm.relay.testing.temp_op_attr import TempOpAttr
 from tvm.relay.transform.transform import InferType  # noqa: F401
 
 
@@ -41,6 +42,14 @@ moments = relay.mean_variance(data, 1)
 mean, variance = ran(moments.astuple(), numbers)
 tvm.testing.assert_allclose(variance.numpy(), numbers.var(1), rtol=1e-5)
 assert relay.op.mean_std is relay.mean_std and relay.op.segment_sum is relay.segment_sum
+
+# What some builders give is a tuple; it has a text, and its type may leave out bits.
+cut = relay.split(data, 3, axis=1)
+assert "indices_or_sections=3" in cut.astext()
+assert run_infer_type(cut).checked_type == relay.TupleType([relay.TensorType((2, 1), "float")] * 3)
+with TempOpAttr("split", "TOpOfThisScript", 7):
+    assert relay.op.get("split").get_attr("TOpOfThisScript") == 7
+assert relay.op.get("split").get_attr("TOpOfThisScript") is None
 
 # The old way to build: graph, library and parameters.
 graph, lib, params = relay.build(relay.Function([data], relay.nn.softmax(data)), "llvm", params={})

@@ -85,7 +85,8 @@ class TensorType(Type):
     dtype: str
 
     def __init__(self, shape: Sequence[AnyValue], dtype: str = "float32") -> None:
-        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=str(dtype))
+        dtype = str(dtype)
+        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=_BITS.get(dtype, dtype))
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:
@@ -97,6 +98,10 @@ class TensorType(Type):
 
     def __str__(self) -> str:
         return type_text(self)
+
+
+# TVM's data types without a number of bits.
+_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
 
 
 def _dim(value: AnyValue) -> AnyValue:
