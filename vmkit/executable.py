@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+from tvm.runtime import Tensor
 from tvm.support import cc
 
 from . import bytecode
 from ._version import __version__
 from .archive import read_archive, write_archive
-from .bytecode import module_of
+from .bytecode import Program, module_of
 from .errors import ExecutableError
+from .late_constants import bound, late_names, taken_out
 from .signature import AnySpec, Signature, Spec
 from .target import command_line, host_supports
 from .target.llvm import default_triple
@@ -180,6 +182,49 @@ class Executable:
         return list(self.program.function(func_name).param_names)
 
     @property
+    def late_bound(self) -> list[str]:
+        """The names of the constants that have to be loaded before a machine can be made."""
+        return late_names(self.program)
+
+    def get_late_bound_consts(self, byte_limit: int) -> dict[str, Tensor]:
+        """Move the constants of `byte_limit` bytes and more out of the executable, and return them by name."""
+        program, moved = taken_out(self.program, byte_limit)
+        if moved:
+            self._replace_program(program)
+        return moved
+
+    def move_late_bound_consts(self, path: str | Path, byte_limit: int) -> None:
+        """Move the constants of `byte_limit` bytes and more to a file, in the format of ``relay.save_param_dict``."""
+        # Running an executable needs no Relay: its import is left to those who move constants.
+        from .relay.param_dict import save_param_dict
+
+        moved = self.get_late_bound_consts(byte_limit)
+        Path(path).write_bytes(save_param_dict(moved))
+
+    def load_late_bound_consts(self, path: str | Path) -> None:
+        """Bind the constants in a file that :meth:`move_late_bound_consts` wrote."""
+        from .relay.param_dict import load_param_dict
+
+        self.load_late_bound_consts_from_map(load_param_dict(Path(path).read_bytes()))
+
+    def load_late_bound_consts_from_map(self, constants: Mapping[str, Any]) -> None:
+        """Bind constants by name; an executable that lacks none stays as it is.
+
+        Raises
+        ------
+        ExecutableError
+            If one is missing, of another type or shape, or has no place.
+        """
+        if self.late_bound:
+            self._replace_program(bound(self.program, constants))
+
+    def _replace_program(self, program: Program) -> None:
+        for name in ("code", "program"):
+            self.__dict__.pop(name, None)
+        self.mod = module_of(bytecode.encode(program), list(self.mod.imports))
+        self._runnable = None
+
+    @property
     def needs_deep_stack(self) -> bool:
         """Whether calls may recurse deeper than an ordinary stack: the program recurses or builds ADT values.
 
@@ -200,6 +245,11 @@ class Executable:
         ExecutableError
             If the kernels are for another machine; running them would end the process.
         """
+        if self.late_bound:
+            raise ExecutableError(
+                f"Need to load late-bound-constants before creating VM: {', '.join(self.late_bound)}; "
+                "call load_late_bound_consts"
+            )
         if self._runnable is None:
             problems = host_supports(self.target) if self.target is not None else []
             if problems:

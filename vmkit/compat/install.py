@@ -12,11 +12,12 @@ from vmkit import executor, relay
 from vmkit.errors import ModelError
 from vmkit.relay.json import load_json, save_json
 
-from . import graph_executor, nd, op
+from . import graph_executor, nd
 from .aliases import install_aliases
 from .devices import device
 from .expr import RelayExpr
 from .ir_module import install_module_methods
+from .names import install_names
 from .nodes import install_node_attributes
 from .op import install_type_relations
 from .passes import install_pass_context
@@ -47,14 +48,10 @@ def install() -> None:
     module.device = module.runtime.device = device
     module.runtime.NDArray = nd.NDArray
     module.runtime.load_module = graph_executor.load_module
-    module.ir.RelayExpr = relay_module.Expr = RelayExpr
+    relay_module.Expr = RelayExpr
     module.ir.load_json, module.ir.save_json = load_json, _save_json
     # Scripts for Relay call its functions with other functions, or with nothing.
     module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
-    # A variable that is no extent below 0 is a variable; TVM proves nothing from the difference any more.
-    module.tirx.SizeVar = module.tirx.Var
-    module.te.size_var = module.te.var
-    module.register_func = module.register_global_func
     library = module.runtime.Module
     library.get_source = lambda self, fmt="": str(self.inspect_source(fmt))
     library.type_key = property(lambda self: self.kind)
@@ -62,11 +59,7 @@ def install() -> None:
     tensor: Any = Tensor
     tensor.asnumpy = lambda self: self.numpy()
     tensor.context = property(lambda self: self.device)
-    for name in ("register_compute", "register_pattern", "register_stateful"):
-        setattr(relay.op, name, getattr(op, name))
-    for name in ("build", "create_executor"):
-        setattr(relay, name, getattr(graph_executor, name, None) or getattr(executor, name))
-        setattr(relay.build_module, name, getattr(relay, name))
+    install_names()
     executor.allow_static_executors(graph_executor.GraphExecutor)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm
-
 from vmkit.relay import ir
 
 __all__ = ["install_node_attributes"]
@@ -29,7 +27,7 @@ _RELAY_TYPES = (ir.TensorType, ir.FuncType, ir.TypeVar, ir.TypeCall, ir.RefType,
 
 
 def install_node_attributes() -> None:
-    """Let dimensions have a ``value``, variables a ``vid``, ``tvm.tir.Any`` be ``relay.Any``, and tuple types print."""
+    """Let dimensions have a ``value`` and variables a ``vid``, and tuple types print."""
     tensor_type: Any = ir.TensorType
     tensor_type.shape = property(_shape)
     variable: Any = ir.Var
@@ -37,8 +35,6 @@ def install_node_attributes() -> None:
     variable.vid = property(lambda self: self)
     tuple_type: Any = ir.TupleType
     tuple_type.__str__ = _tuple_text
-    module: Any = tvm
-    module.tirx.Any = ir.Any
 
 
 def _shape(self: ir.TensorType) -> tuple[Any, ...]:

@@ -114,7 +114,7 @@ def _of_other_targets(*_: str) -> Callable[[Any], Any]:
 _ABSENT = (
     *("adreno_opencl_vulkan", "arm_dot", "cascadelake", "cmsisnn", "corstone300", "cublas", "cudagraph", "cudnn"),
     *("cutlass", "ethosn", "ethosu", "hexagon", "hexagon_toolchain", "matrixcore", "micro", "nvcc_version", "nvptx"),
-    *("opencl", "openclml", "riscv_spike", "rpc", "skylake_avx512", "tensorcore", "tensorrt", "vitis_ai"),
+    *("openclml", "riscv_spike", "rpc", "skylake_avx512", "tensorcore", "tensorrt", "vitis_ai"),
     *("x86_amx", "x86_avx512", "x86_vnni"),
 )
 
@@ -128,6 +128,7 @@ _HELPERS: dict[str, Any] = {
     "requires_llvm": _skipped_without(True, ""),
     "requires_metal": _requires("metal"),
     "requires_package": requires_package,
+    "requires_opencl": _requires("opencl"),
     "requires_rocm": _requires("rocm"),
     "requires_vulkan": _requires("vulkan"),
     "requires_x86": _skipped_without(platform.machine() in ("x86_64", "AMD64", "i686"), "this is no x86"),

@@ -175,6 +175,7 @@ if TYPE_CHECKING:
     from . import frontend, prelude, testing
     from .library import import_from_std
 
+
 _operator, _operator_names = namespace("")
 # What stands above Relay, or costs an import of its own, is found when first used.
 _LATER = {"create_executor": "vmkit.executor", "import_from_std": "vmkit.relay.library"}

@@ -3,11 +3,11 @@ import tvm
 import tvm.testing
 from tvm import relay, te
 from tvm._ffi.base import TVMError
-from tvm.contrib import utils  # noqa: F401
-from tvm.contrib.nvcc import have_fp16  # noqa: F401
+from tvm.contrib import utils
+from tvm.contrib.nvcc import have_fp16
 from tvm.relay.testing import check_grad, run_infer_type
 from tvm.relay.testing.temp_op_attr import TempOpAttr
-from tvm.relay.transform.transform import InferType  # noqa: F401
+from tvm.relay.transform.transform import InferType
 
 
 def ran(expr, *arrays, kind="graph"):

@@ -181,3 +181,10 @@ def test_counts_constants_and_data_types() -> None:
     seen: list[Any] = []
     analysis.post_order_visit(x + x, seen.append)
     assert [type(n).__name__ for n in seen] == ["Op", "Var", "Call"]
+
+
+def test_calls_of_operators_are_counted_over_all_functions() -> None:
+    x = relay.var("x", shape=(2,))
+    shared = relay.exp(x)
+    mod = tvm.IRModule({"main": relay.Function([x], relay.exp(shared) + shared), "f": relay.Function([x], x + x)})
+    assert relay.analysis.list_op_freqs(mod) == {"exp": 2, "add": 2}

@@ -66,3 +66,58 @@ def test_a_program_without_constant_parts_is_left_as_it_is() -> None:
     x = relay.var("x", shape=(2,))
     mod = InferType()(tvm.IRModule({"main": relay.Function([x], relay.exp(x))}))
     assert FoldConstant()(mod)["main"].same_as(mod["main"])
+
+
+def folded_body(*params: relay.Var, result: object) -> object:
+    mod = FoldConstant()(tvm.IRModule({"main": relay.Function(params, result), "other": relay.Function([], X_SIZE)}))
+    assert len(mod.functions) == 2
+    return mod["main"].body
+
+
+X = relay.var("x", shape=(2, 3))
+X_SIZE = relay.ndarray_size(relay.const(np.ones(3, "float32")))
+
+
+def test_sizes_of_static_shapes_are_constants() -> None:
+    sizes = folded_body(X, result=relay.Tuple([relay.shape_of(X, "int64"), relay.ndarray_size(X, dtype="int32")]))
+    assert [(f.data.numpy().tolist(), f.data.dtype) for f in sizes.fields] == [([2, 3], "int64"), (6, "int32")]
+    y = relay.var("y", shape=(2, relay.Any()))
+    assert isinstance(folded_body(y, result=relay.shape_of(y)), relay.Call)
+
+
+def test_the_size_of_what_has_an_effect_is_left() -> None:
+    cell, written = relay.Var("cell"), relay.Var("written")
+    read = relay.RefRead(cell)
+    body = relay.Let(written, relay.RefWrite(cell, X), relay.Tuple([relay.shape_of(read), read]))
+    kept = folded_body(X, result=relay.Let(cell, relay.RefCreate(X), body))
+    assert isinstance(kept.body.body.fields[0], relay.Call)
+
+
+def test_an_if_on_what_is_known_is_its_branch() -> None:
+    condition = relay.less(relay.const(1), relay.const(2))
+    assert folded_body(X, result=relay.If(condition, relay.exp(X), X)).op.name == "exp"
+
+
+def test_lets_of_constants_are_computed_and_those_of_the_rest_stay() -> None:
+    one, two, rest = relay.Var("one"), relay.Var("two"), relay.Var("rest")
+    body = relay.Let(rest, X * two, rest + one)
+    kept = folded_body(X, result=relay.Let(one, relay.const(1.0), relay.Let(two, one + one, body)))
+    assert kept.var.name_hint == "rest" and kept.value.args[1].data.numpy() == 2
+    assert kept.body.args[1].data.numpy() == 1
+
+
+def test_one_expression_is_folded_over_a_module() -> None:
+    double = relay.GlobalVar("double")
+    mod = tvm.IRModule({double: relay.Function([X], X + X)})
+    call = relay.transform.FoldConstantExpr(relay.Call(double, [X * (relay.const(1.0) + relay.const(2.0))]), mod)
+    assert call.args[0].args[1].data.numpy() == 3
+    function = relay.transform.FoldConstantExpr(relay.Function([], relay.const(1) + relay.const(2)), mod)
+    assert function.body.data.numpy() == 3 and [v.name_hint for v in mod.functions] == ["double"]
+
+
+def test_equal_tuples_and_equal_constants_make_equal_calls() -> None:
+    ones = [relay.const(np.ones((2, 3), "float32")) for _ in range(3)]
+    joined = [relay.concatenate([X, c], axis=0) for c in (*ones, relay.const(np.zeros((2, 3), "float32")))]
+    shared = relay.transform.EliminateCommonSubexpr()(tvm.IRModule({"main": relay.Function([X], relay.Tuple(joined))}))
+    first, second, third, other = shared["main"].body.fields
+    assert first.same_as(second) and first.same_as(third) and not first.same_as(other)

@@ -1,7 +1,7 @@
 """Questions about Relay programs."""
 
 from .effects import effectful, effectful_globals
-from .features import Feature, all_dtypes, check_constant, count_layers, detect_feature, post_order_visit
+from .features import Feature, all_dtypes, check_constant, count_layers, detect_feature, list_op_freqs, post_order_visit
 from .kinds import check_kind
 from .match_coverage import unmatched_cases
 from .scopes import check_basic_block_normal_form
@@ -25,6 +25,7 @@ __all__ = [
     "effectful_globals",
     "free_type_vars",
     "free_vars",
+    "list_op_freqs",
     "post_order_visit",
     "unmatched_cases",
     "well_formed",

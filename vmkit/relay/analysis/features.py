@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
@@ -31,7 +32,15 @@ from ..ir import (
 )
 from ..type_functor import TypeVisitor
 
-__all__ = ["Feature", "all_dtypes", "check_constant", "count_layers", "detect_feature", "post_order_visit"]
+__all__ = [
+    "Feature",
+    "all_dtypes",
+    "check_constant",
+    "count_layers",
+    "detect_feature",
+    "list_op_freqs",
+    "post_order_visit",
+]
 
 
 class Feature(IntEnum):
@@ -123,6 +132,12 @@ def count_layers(expr: Any, valid_ops: Iterable[str]) -> int:
         own = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in names
         layers[node] = own + max((layers[part] for part in children(node)), default=0)
     return layers[expr]
+
+
+def list_op_freqs(mod: tvm.IRModule) -> dict[str, int]:
+    """Return how often each operator is called in the functions of a module."""
+    calls = [n for f in mod.functions.values() if isinstance(f, Function) for n in post_order(f)]
+    return dict(Counter(n.op.name for n in calls if isinstance(n, Call) and isinstance(n.op, Op)))
 
 
 class _Dtypes(TypeVisitor):

@@ -13,7 +13,7 @@ from .mixed_precision import register_mixed_precision_conversion
 from .rank import reverse_reshape
 from .reduce import logsumexp, mean_std, mean_variance, std
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, namespace, operator
-from .scatter import segment_sum
+from .segment import segment_sum
 
 __all__ = [
     "REGISTRY",

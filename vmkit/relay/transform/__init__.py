@@ -17,7 +17,8 @@ from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, S
 
 from ... import errors
 from ...errors import suggest
-from .fold_constant import fold_constants
+from .a_normal_form import ToANormalFormExpr
+from .fold_constant import FoldConstantExpr, fold_constants
 from .function_pass import FunctionPass, function_pass
 from .infer_pass import InferTypeLocal
 from .infer_type import call_type, infer_expr, infer_module, typed
@@ -28,6 +29,7 @@ from .simplify_inference import simplify_inference
 __all__ = [
     "PASSES",
     "PASS_NAMES",
+    "FoldConstantExpr",
     "FunctionPass",
     "InferTypeLocal",
     "ModulePass",
@@ -37,6 +39,7 @@ __all__ = [
     "PassInstrument",
     "PrintIR",
     "Sequential",
+    "ToANormalFormExpr",
     "call_type",
     "fold_constants",
     "function_pass",

@@ -10,7 +10,7 @@ from typing import Any
 from .normal_form import normalized
 from .registry import ModuleTransform, per_function, relay_pass
 
-__all__ = ["ToANormalForm", "to_a_normal_form"]
+__all__ = ["ToANormalForm", "ToANormalFormExpr", "to_a_normal_form"]
 
 
 @relay_pass(opt_level=1)
@@ -25,3 +25,8 @@ def to_a_normal_form(expr: Any) -> Any:
     What is used in several places is bound once, before all of them; a branch has its own bindings.
     """
     return normalized(expr, lambda _: True, bind_results=True)
+
+
+def ToANormalFormExpr(expr: Any) -> Any:
+    """Return one expression in A-normal form; see :func:`to_a_normal_form`."""
+    return to_a_normal_form(expr)

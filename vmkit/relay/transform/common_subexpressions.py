@@ -9,7 +9,7 @@ import numpy as np
 import tvm_ffi
 
 from ..analysis.scopes import Scope, scopes
-from ..ir import Call, Constant, Function, Op, TupleGetItem, rewrite
+from ..ir import Call, Constant, Function, Op, Tuple, TupleGetItem, rewrite
 from ..op.registry import entry
 from .registry import ModuleTransform, per_function, relay_pass
 
@@ -63,20 +63,28 @@ def _key(node: Any) -> Any:
     """Return what equal expressions have in common."""
     if isinstance(node, TupleGetItem):
         return (node.tuple_value, node.index)
-    return (node.op, *(None if _scalar(a) is not None else a for a in node.args))
+    return (node.op, *map(_operand_key, node.args))
+
+
+def _operand_key(operand: Any) -> Any:
+    if isinstance(operand, Tuple):
+        return tuple(map(_operand_key, operand.fields))
+    return tuple(operand.data.shape) if isinstance(operand, Constant) else operand
 
 
 def _agrees(a: Any, b: Any) -> bool:
     if isinstance(a, TupleGetItem):
         return True
-    pairs = zip(a.args, b.args, strict=True)
-    return tvm_ffi.structural_equal(a.attrs, b.attrs) and all(x.same_as(y) or _is_same_scalar(x, y) for x, y in pairs)
+    return tvm_ffi.structural_equal(a.attrs, b.attrs) and all(map(_is_same_operand, a.args, b.args))
 
 
-def _scalar(expr: Any) -> np.ndarray | None:
-    return expr.data.numpy() if isinstance(expr, Constant) and not expr.data.shape else None
+def _is_same_operand(x: Any, y: Any) -> bool:
+    if isinstance(x, Tuple) and isinstance(y, Tuple):
+        return all(map(_is_same_operand, x.fields, y.fields))
+    if isinstance(x, Constant) and isinstance(y, Constant) and not x.same_as(y):
+        return x.data.dtype == y.data.dtype and np.array_equal(_bytes(x), _bytes(y))
+    return x.same_as(y)
 
 
-def _is_same_scalar(x: Any, y: Any) -> bool:
-    a, b = _scalar(x), _scalar(y)
-    return a is not None and b is not None and x.data.dtype == y.data.dtype and a.tobytes() == b.tobytes()
+def _bytes(constant: Constant) -> np.ndarray:
+    return constant.data.numpy().reshape(-1).view("uint8")

@@ -13,6 +13,7 @@ from ..ir import (
     Call,
     Constant,
     Function,
+    Let,
     Op,
     TensorType,
     Tuple,
@@ -21,15 +22,17 @@ from ..ir import (
     Type,
     children,
     const,
+    free_vars,
     post_order,
     rewrite,
     with_functions,
 )
 from ..op.registry import entry
 from .infer_type import infer_module, typed
+from .known_values import decided, without_lets
 from .registry import ModuleTransform, relay_pass
 
-__all__ = ["Evaluate", "FoldConstant", "fold_constants"]
+__all__ = ["Evaluate", "FoldConstant", "FoldConstantExpr", "fold_constants"]
 
 Evaluate = Callable[[tvm.IRModule], Sequence[Any]]
 
@@ -53,6 +56,18 @@ def FoldConstant(fold_qnn: bool = False) -> ModuleTransform:
     return lambda mod: fold_constants(typed(mod), evaluate, fold_qnn)
 
 
+def FoldConstantExpr(expr: Any, mod: tvm.IRModule, fold_qnn: bool = False) -> Any:
+    """Return an expression (or function) over a module with what depends on constants alone computed."""
+    from ...compiler import evaluate
+
+    is_function = isinstance(expr, Function)
+    place = tvm.ir.GlobalVar("the expression")
+    over = with_functions(mod)
+    over[place] = expr if is_function else Function(free_vars(expr), expr)
+    folded = fold_constants(infer_module(over), evaluate, fold_qnn)[place]
+    return folded if is_function else folded.body
+
+
 def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True) -> tvm.IRModule:
     """Return a typed module in which calls of operators on constants are constants.
 
@@ -66,16 +81,36 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
     fold_qnn : bool
         Whether operators of quantised numbers on constants are computed, too.
     """
-    functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
-    wanted = _foldable(functions.values(), fold_qnn)
+    mod = _on_functions(mod, decided)
+    mod = _on_functions(mod, lambda function: without_lets(function, _constant_lets(function, fold_qnn)))
+    functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+    wanted = _foldable(functions, fold_qnn)
     if not wanted:
         return mod
     values = evaluate(infer_module(tvm.IRModule({"main": Function([], Tuple(wanted))})))
     folded = {expr: const(np.asarray(value)) for expr, value in zip(wanted, values, strict=True)}
-    result = with_functions(mod)
-    for gvar, function in functions.items():
-        result[gvar] = rewrite(function, folded)
-    return infer_module(result)
+    return _on_functions(_on_functions(mod, lambda function: rewrite(function, folded)), decided)
+
+
+def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> tvm.IRModule:
+    """Return a typed module with its Relay functions changed; the same module where none of them is."""
+    changed = {v: change(f) for v, f in mod.functions.items() if isinstance(f, Function)}
+    if all(f.same_as(mod.functions[v]) for v, f in changed.items()):
+        return mod
+    return infer_module(with_functions(mod, {**dict(mod.functions.items()), **changed}))
+
+
+def _constant_lets(function: Function, fold_qnn: bool) -> dict[Any, Any]:
+    """Return the variables that Lets bind to what depends on constants alone, outer Lets first."""
+    sizes: dict[Any, int] = {}
+    found: dict[Any, Any] = {}
+    for let in reversed([node for node in post_order(function) if isinstance(node, Let)]):
+        for node in post_order(let.value, stop=sizes):
+            _note_size(node, sizes, fold_qnn)
+        if let.value in sizes:
+            sizes[let.var] = sizes[let.value]
+            found[let.var] = let.value
+    return found
 
 
 def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[Any]:
@@ -84,17 +119,25 @@ def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[Any]:
     wanted: dict[Any, None] = {}
     for function in functions:
         for node in post_order(function):
-            operands = None if _is_quantized(node) and not fold_qnn else _operands(node)
-            if operands is not None and all(o in sizes for o in operands):
-                size = _bytes_of(node.checked_type)
-                is_stored = isinstance(node, Constant)
-                if size is not None and (is_stored or size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES):
-                    sizes[node] = size
-                    continue
+            if _note_size(node, sizes, fold_qnn):
+                continue
             for child in children(node):
                 parts = child.fields if isinstance(child, Tuple) else [child]
                 wanted.update((p, None) for p in parts if p in sizes and _is_computed(p))
     return list(wanted)
+
+
+def _note_size(node: Any, sizes: dict[Any, int], fold_qnn: bool) -> bool:
+    """Say whether a node depends on nodes with sizes alone; then note its own."""
+    operands = None if _is_quantized(node) and not fold_qnn else _operands(node)
+    if operands is None or any(o not in sizes for o in operands):
+        return False
+    size = _bytes_of(node.checked_type)
+    is_stored = isinstance(node, Constant)
+    if size is None or not (is_stored or size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES):
+        return False
+    sizes[node] = size
+    return True
 
 
 def _operands(node: Any) -> list[Any] | None:

@@ -11,7 +11,7 @@ import tvm
 
 from ...errors import OptionError, suggest
 from ..ir import Function
-from .registry import PASSES, on_functions
+from .registry import PASS_NAMES, PASSES, on_functions
 
 __all__ = ["FunctionPass", "function_pass"]
 
@@ -52,6 +52,7 @@ def function_pass(
 
     def make(given: Any) -> Any:
         pass_name = name or given.__name__
+        PASS_NAMES.add(pass_name)
         if inspect.isclass(given):
             return _made_by_class(given, opt_level, pass_name, list(required or ()))
         return _made(given, opt_level, pass_name, list(required or ()))

@@ -1,0 +1,62 @@
+"""What types and constants alone decide: sizes of static shapes, and which branch of an If is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..analysis.effects import effectful
+from ..ir import Call, Constant, Function, If, Let, Op, TensorType, Var, const, post_order, rewrite
+
+__all__ = ["decided", "without_lets"]
+
+_SIZES = {
+    "shape_of": lambda shape: np.array(shape, "int64"),
+    "vm.shape_of": lambda shape: np.array(shape, "int64"),
+    "ndarray_size": lambda shape: np.array(np.prod(shape, dtype="int64")),
+}
+
+
+def decided(function: Function) -> Function:
+    """Return a typed function with sizes of static shapes as constants, and one branch for an If on a constant.
+
+    An input whose evaluation has an effect is kept.
+    """
+    nodes = list(post_order(function))
+    if not any(isinstance(n, If) or _is_size(n) for n in nodes):
+        return function
+    lasting = effectful(function)
+    for local in (n for n in nodes if isinstance(n, Function) and not n.same_as(function)):
+        lasting |= effectful(local)
+
+    def decide(node: Any, original: Any) -> Any:
+        if isinstance(node, If) and isinstance(node.cond, Constant):
+            return node.true_branch if bool(node.cond.data.numpy()) else node.false_branch
+        if _is_size(original) and original.args[0] not in lasting:
+            value = _SIZES[original.op.name](original.args[0].checked_type.concrete_shape)
+            ty = original.checked_type
+            return const(value.reshape(ty.concrete_shape), ty.dtype)
+        return node
+
+    return rewrite(function, {}, decide)
+
+
+def without_lets(function: Function, values: Mapping[Var, Any]) -> Function:
+    """Return a function without the Lets of some variables, the values in their places; outer Lets come first."""
+    known: dict[Any, Any] = {}
+    for variable, value in values.items():
+        known[variable] = rewrite(value, known)
+    return rewrite(
+        function,
+        known,
+        lambda node, original: node.body if isinstance(original, Let) and original.var in values else node,
+    )
+
+
+def _is_size(node: Any) -> bool:
+    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _SIZES):
+        return False
+    ty = node.args[0].checked_type
+    return isinstance(ty, TensorType) and all(isinstance(d, int) for d in ty.shape)
