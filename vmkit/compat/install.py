@@ -52,11 +52,15 @@ def install() -> None:
     module.ir.load_json, module.ir.save_json = load_json, _save_json
     # Scripts for Relay call its functions with other functions, or with nothing.
     module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
+    library = module.runtime.Module
+    library.get_source = lambda self, fmt="": str(self.inspect_source(fmt))
+    library.type_key = property(lambda self: self.kind)
+    library.imported_modules = property(lambda self: list(self.imports))
     tensor: Any = Tensor
     tensor.asnumpy = lambda self: self.numpy()
     tensor.context = property(lambda self: self.device)
     install_names()
-    executor.allow_static_executors()
+    executor.allow_static_executors(graph_executor.GraphExecutor)
 
 
 _save_by_tvm = tvm.ir.save_json

@@ -14,6 +14,7 @@ from vmkit.relay.ir import (
     Expr,
     Function,
     GlobalTypeVar,
+    TupleWrapper,
     TypeData,
     define_type,
     find_type,
@@ -87,6 +88,8 @@ def _astext(self: tvm.IRModule, show_meta_data: bool = True, annotate: Any = Non
 
 def from_expr(expr: Any, functions: Any = None, type_defs: Any = None) -> tvm.IRModule:
     """Return a module whose ``main`` is an expression, its free variables the parameters."""
+    if isinstance(expr, TupleWrapper):
+        expr = expr.astuple()
     if not isinstance(expr, Expr | Function):
         return _own_from_expr(expr, functions)
     main = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)

@@ -64,7 +64,6 @@ def _names() -> dict[str, dict[str, Any]]:
     kinds = {"TypeKind": relay.Kind, "Span": tvm.ir.Span, "SourceName": tvm.ir.SourceName, "pretty_print": pretty_print}
     building = {"build": graph_executor.build, "create_executor": executor.create_executor, "optimize": optimize}
     registering = {n: getattr(op, n) for n in ("register_compute", "register_pattern", "register_stateful")}
-    composed = {n: getattr(relay, n) for n in ("logsumexp", "mean_std", "mean_variance", "segment_sum", "std")}
     return {
         "tvm": {"convert": tvm.runtime.convert, "register_func": tvm_ffi.register_global_func},
         "tvm.ir": {
@@ -80,7 +79,7 @@ def _names() -> dict[str, dict[str, Any]]:
         "vmkit.relay": {**kinds, **building},
         "vmkit.relay.ir": kinds,
         "vmkit.relay.build_module": building,
-        "vmkit.relay.op": {**registering, **composed, "reverse_reshape": relay.reverse_reshape, "tensor": relay.op},
+        "vmkit.relay.op": {**registering, "tensor": relay.op},
         "vmkit.relay.op.nn": {n: getattr(relay.nn, n) for n in relay.nn.__all__} | {"nn": relay.nn},
         "vmkit.compat.backend": {"Executor": Executor, "Runtime": Runtime},
     }

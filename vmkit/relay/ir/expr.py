@@ -68,6 +68,12 @@ class Expr(tvm.ir.Expr):
 
         return node_text(self)
 
+    def astext(self, show_meta_data: bool = True) -> str:
+        """Return the text of this expression, header and metadata included; see :func:`vmkit.relay.astext`."""
+        from ..text import astext
+
+        return astext(self, show_meta_data)
+
     def __call__(self, *args: Expr) -> Call:
         return Call(self, args)
 
@@ -256,6 +262,7 @@ class Function(tvm.ir.BaseFunc):
 
     checked_type = Expr.checked_type
     __str__ = Expr.__str__
+    astext = Expr.astext
 
     def __call__(self, *args: Any) -> Call:
         return Call(self, args)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any as AnyValue
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -47,7 +48,7 @@ class Any(tvm.ir.Expr):
         return "?"
 
 
-Dim = int | Any | tvm.ir.Expr
+Dim: TypeAlias = int | Any | tvm.ir.Expr
 
 
 class Kind:
@@ -84,7 +85,8 @@ class TensorType(Type):
     dtype: str
 
     def __init__(self, shape: Sequence[AnyValue], dtype: str = "float32") -> None:
-        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=str(dtype))
+        dtype = str(dtype)
+        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=_BITS.get(dtype, dtype))
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:
@@ -98,16 +100,25 @@ class TensorType(Type):
         return type_text(self)
 
 
+# TVM's data types without a number of bits.
+_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+
+
 def _dim(value: AnyValue) -> AnyValue:
-    """Return a dimension in canonical form: constants of TVM's IR become int."""
+    """Return a dimension in canonical form: constants become int, symbolic expressions are simplified."""
     if type(value) is int:
         if value < 0:
             raise DimensionError(f"a dimension of a tensor type is {value}; write relay.Any() for an unknown one")
         return value
     if isinstance(value, tvm.tirx.IntImm):
         return _dim(int(value.value))
-    if isinstance(value, tvm.ir.Expr):
+    if isinstance(value, Any | tvm.ir.Var):
         return value
+    if isinstance(value, tvm.ir.Expr):
+        # A dimension that a script wrote is equal to the one that a type relation computed.
+        from .dims import canonical
+
+        return canonical(value)
     try:
         return _dim(int(value.__index__()))
     except AttributeError:
