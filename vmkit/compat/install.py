@@ -9,7 +9,7 @@ import tvm.testing
 from tvm.runtime import Tensor
 
 from vmkit import executor, relay
-from vmkit.errors import ModelError
+from vmkit.errors import ModelError, VMKitError
 from vmkit.relay.json import load_json, save_json
 
 from . import graph_executor, nd
@@ -44,6 +44,7 @@ def install() -> None:
     relay_module: Any = relay
     # As in Relay's time every error of TVM is one; those of vmkit are, too.
     module.TVMError = module.error.TVMError = RuntimeError
+    module.DiagnosticError = module.error.DiagnosticError = VMKitError
     module.cl, module.gpu = tvm.opencl, tvm.cuda
     module.device = module.runtime.device = device
     module.runtime.NDArray = nd.NDArray

@@ -132,13 +132,25 @@ class TypeVar(Type):
 
 @py_class("relay.FuncType", init=False)
 class FuncType(Type):
-    """The type of a function: parameters, result, and the type parameters it abstracts over."""
+    """The type of a function: parameters, result, and the type parameters it abstracts over.
+
+    Constraints on the type parameters, which Relay's constructor took last, never meant anything: none may be given.
+    """
 
     type_params: tvm_ffi.Array = field(structural_eq="def")
     arg_types: tvm_ffi.Array
     ret_type: Type
 
-    def __init__(self, arg_types: Sequence[Type], ret_type: Type, type_params: Sequence[TypeVar] = ()) -> None:
+    def __init__(
+        self,
+        arg_types: Sequence[Type],
+        ret_type: Type,
+        type_params: Sequence[TypeVar] | None = (),
+        type_constraints: Sequence[AnyValue] | None = (),
+    ) -> None:
+        if type_constraints:
+            raise TypeError(f"a function type takes no type constraints, got {len(type_constraints)}")
+        type_params = type_params or ()
         self.__ffi_init__(type_params=list(type_params), arg_types=list(arg_types), ret_type=ret_type)
 
     def __str__(self) -> str:
