@@ -36,6 +36,7 @@ MODULES = {
     "tvm.nd": "vmkit.compat.nd",
     "tvm.runtime.ndarray": "vmkit.compat.nd",
     "tvm.runtime.container": "vmkit.compat.container",
+    "tvm.runtime.profiler_vm": "vmkit.compat.profiler_vm",
     "tvm.runtime.vm": "vmkit.compat.vm",
     "tvm.contrib.cc": "tvm.support.cc",
     "tvm.contrib.graph_executor": "vmkit.compat.graph_executor",

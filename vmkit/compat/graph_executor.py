@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +135,30 @@ class GraphModule:
     def benchmark(self, device: Device, func_name: str = "run", **options: Any) -> BenchmarkResult:
         """Return the seconds that a run takes; see :meth:`vmkit.VirtualMachine.benchmark`."""
         return self.vm.benchmark(device, **options, **self._inputs)
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+    ) -> Callable[[], BenchmarkResult]:
+        """Return a function that measures runs on the inputs that are set."""
+        if func_name != "run":
+            raise InputError(f"a model is timed by its function 'run', not {func_name!r}")
+        return lambda: self.benchmark(
+            dev,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=min_repeat_ms,
+            limit_zero_time_iterations=limit_zero_time_iterations,
+            cooldown_interval_ms=cooldown_interval_ms,
+            repeats_to_cooldown=repeats_to_cooldown,
+        )
 
 
 def build(

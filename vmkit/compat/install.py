@@ -53,6 +53,9 @@ def install() -> None:
     module.ir.load_json, module.ir.save_json = load_json, _save_json
     # Scripts for Relay call its functions with other functions, or with nothing.
     module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
+    device_class: Any = tvm.runtime.Device
+    device_class.device_type = property(lambda self: self.dlpack_device_type())
+    device_class.device_id = property(lambda self: self.index)
     tensor: Any = Tensor
     tensor.asnumpy = lambda self: self.numpy()
     tensor.context = property(lambda self: self.device)

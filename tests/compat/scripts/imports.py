@@ -12,8 +12,9 @@ from tvm.relay.op.random import threefry_key
 from tvm.relay.op.reduce import logsumexp, mean
 from tvm.relay.op.tensor import concatenate, exp
 from tvm.relay.op.transform import cast, reshape
+from tvm.relay.testing import rand
 from tvm.relay.ty import TypeKind, TypeVar
-from tvm.runtime import ADT, String
+from tvm.runtime import ADT, String, profiler_vm
 from tvm.script import tir as T
 from tvm.testing import exclude_targets, known_failing_targets, requires_vulkan
 
@@ -38,3 +39,5 @@ mod, params = relay.optimize(tvm.IRModule.from_expr(function), "llvm")
 assert isinstance(mod, tvm.IRModule) and params == {}
 library = relay.build(mod, target="llvm", executor=Executor("graph"), runtime=Runtime("cpp"))
 assert "exp" in relay.pretty_print(function) and convert([1, 2])[1] == 2
+assert not profiler_vm.enabled() and rand("float64", 2, 3).shape == (2, 3)
+assert (tvm.cpu(1).device_type, tvm.cpu(1).device_id) == (1, 1)
