@@ -238,4 +238,18 @@ SAMPLES |= {
     "strided_set": lambda g: build("strided_set", g(4, 3), g(2, 3), g.sizes(1, 0), g.sizes(3, 3)),
     "sliding_window": lambda g: build("sliding_window", g(4, 6), 1, (3,), (2,)),
     "invert_permutation": lambda g: build("invert_permutation", g(3, dtype=i32, values=[2, 0, 1])),
+    "stft": lambda g: build("stft", g(2, 16), 8, 4, 8, g(8, known=(0,)), False, True),
+    "dft": lambda g: build("dft", g(2, 8), g(2, 8)),
+    "nn.fifo_buffer": lambda g: build("nn.fifo_buffer", g(2, 3), g(4, 3), axis=0),
+    "sparse_reshape": lambda g: build("sparse_reshape", g(2, 2, dtype=i64, known=(1,)), g.sizes(2, 6), g.sizes(3, 4)),
+    "sparse_fill_empty_rows": lambda g: build(
+        "sparse_fill_empty_rows",
+        g(2, 2, dtype=i64, values=[0, 1, 2, 0], known=(1,)),
+        g(2, dtype=i64),
+        g.sizes(4, 2),
+        g(1, dtype=i64, known=(0,)),
+    ),
+    "relay.op.annotation.simulated_quantize": lambda g: build(
+        "relay.op.annotation.simulated_quantize", g(2, 3), g(), g(), g()
+    ),
 }

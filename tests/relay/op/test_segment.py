@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import assert_same, compiled
 
+from tests.relay.programs import assert_same, compiled
 from vmkit import relay
 
 IDS = np.array([2, 0, 2, 4, 0], "int32")

@@ -13,7 +13,16 @@ from ..ir import Call, Constant, Op, TensorType
 from ..op.registry import build
 from .known_type import type_of
 
-__all__ = ["ChannelScale", "channel_axes", "is_positive", "kernel_axes", "lies_along", "scale_of"]
+__all__ = [
+    "ChannelScale",
+    "channel_axes",
+    "is_nonzero",
+    "is_positive",
+    "kernel_axes",
+    "lies_along",
+    "scale_of",
+    "static",
+]
 
 _SHAPE_ONLY = ("expand_dims", "reshape", "squeeze", "transpose", "broadcast_to", "layout_transform")
 
@@ -30,6 +39,8 @@ class ChannelScale:
         The axes that they lie along.
     count : int
         The number of factors.
+    factors : Expr
+        The factors as the program has them.
     """
 
     vector: Any
@@ -52,6 +63,7 @@ class ChannelScale:
 
 
 def static(expr: Any) -> list[Any]:
+    """Return the shape of a tensor; no axes for what is none."""
     ty = type_of(expr)
     return list(ty.shape) if isinstance(ty, TensorType) else []
 
@@ -100,13 +112,18 @@ def _named(layout: str, letter: str) -> tuple[int, ...]:
 
 def is_positive(expr: Any) -> bool:
     """Say whether an expression is a constant whose elements are all greater than zero."""
-    while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in _SHAPE_ONLY:
-        expr = expr.args[0]
-    return isinstance(expr, Constant) and bool(np.all(expr.data.numpy() > 0))
+    value = _constant(expr)
+    return value is not None and bool(np.all(value > 0))
 
 
 def is_nonzero(expr: Any) -> bool:
     """Say whether an expression is a constant without zeros."""
+    value = _constant(expr)
+    return value is not None and bool(np.all(value != 0))
+
+
+def _constant(expr: Any) -> np.ndarray | None:
+    """Return the elements of a constant, perhaps in another order or shape."""
     while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in _SHAPE_ONLY:
         expr = expr.args[0]
-    return isinstance(expr, Constant) and bool(np.all(expr.data.numpy() != 0))
+    return expr.data.numpy() if isinstance(expr, Constant) else None

@@ -76,7 +76,7 @@ def _shapes(head: Any, find_type: Callable[[GlobalTypeVar], TypeData]) -> Iterat
 
 
 def _fields(pattern: Any, arity: int) -> Row:
-    if isinstance(pattern, PatternConstructor | PatternTuple):
+    if isinstance(pattern, PatternConstructor | PatternTuple) and len(pattern.patterns) == arity:
         return tuple(pattern.patterns)
     return tuple(PatternWildcard() for _ in range(arity))
 

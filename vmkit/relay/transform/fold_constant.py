@@ -133,7 +133,8 @@ def _note_size(node: Any, sizes: dict[Any, int], fold_qnn: bool) -> bool:
     if operands is None or any(o not in sizes for o in operands):
         return False
     size = _bytes_of(node.checked_type)
-    if size is None or size > sum(sizes[o] for o in operands) + _GROWTH_BYTES:
+    is_stored = isinstance(node, Constant)
+    if size is None or not (is_stored or size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES):
         return False
     sizes[node] = size
     return True

@@ -35,13 +35,13 @@ Substitutes = dict[Any, Any]
 @relay_pass(opt_level=3)
 def BackwardFoldScaleAxis() -> ModuleTransform:
     """Return the pass that moves scales of results back into the weights that the results are computed from."""
-    return per_function(lambda function: _folded(function, _Backward, outermost_first=True))
+    return per_function(lambda function: _folded(function, _Backward))
 
 
 @relay_pass(opt_level=3)
 def ForwardFoldScaleAxis() -> ModuleTransform:
     """Return the pass that moves scales of data on into the weights that the data is used with."""
-    return per_function(lambda function: _folded(function, _Forward, outermost_first=False))
+    return per_function(lambda function: _folded(function, _Forward))
 
 
 @relay_pass(opt_level=3)
@@ -57,42 +57,34 @@ def FoldScaleAxis() -> ModuleTransform:
     return on_module
 
 
-def _folded(function: Function, folding: Callable[[Function], Any], *, outermost_first: bool) -> Any:
-    """Return a typed function in which scales have been folded, one after another."""
-    left: set[Any] = set()
+def _folded(function: Function, folding: Callable[[Function], Any]) -> Any:
+    """Return a typed function in which scales have been folded until none can be."""
     while True:
-        nodes = [n for n in post_order(function) if _is_call(n, "multiply") and n not in left]
-        if outermost_first:
-            nodes.reverse()
         state = folding(function)
-        for node in nodes:
-            substitutes = state.folded(node)
-            if substitutes is not None:
-                function = _replaced(function, substitutes)
-                break
-            left.add(node)
-        else:
+        found: Substitutes = {}
+        for node in post_order(function):
+            substitutes = state.folded(node) if _is_call(node, "multiply") else None
+            if substitutes is not None and not substitutes.keys() & found.keys():
+                found.update(substitutes)
+        if not found:
             return function
+        function = _replaced(function, found)
 
 
 def _replaced(function: Function, substitutes: Substitutes) -> Any:
-    for made in substitutes.values():
-        type_of(made)
+    done: dict[Any, Any] = {}
 
     def typed(node: Any, original: Any) -> Any:
         if original in substitutes:
-            return _on_parts_of(substitutes[original], node, original)
-        if not node.same_as(original):
+            # What stands below a substitute is as it was; it may have been replaced, too.
+            node = rewrite(substitutes[original], done)
+            type_of(node)
+        elif not node.same_as(original):
             node.checked_type_ = original.checked_type_
+        done[original] = node
         return node
 
     return rewrite(function, {}, typed)
-
-
-def _on_parts_of(made: Any, node: Any, original: Any) -> Any:
-    """Return a substitute with the parts of the node that it replaces as they are now."""
-    now = {a: b for a, b in zip(children(original), children(node), strict=True) if not a.same_as(b)}
-    return rewrite(made, now) if now else made
 
 
 def _is_call(expr: Any, *names: str) -> bool:

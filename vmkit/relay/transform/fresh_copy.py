@@ -9,7 +9,7 @@ from ..analysis.variables import bound_vars
 from ..expr_functor import ExprMutator
 from ..ir import Function, Var
 
-__all__ = ["fresh_copy"]
+__all__ = ["applied_copy", "fresh_copy"]
 
 
 class _Copy(ExprMutator):

@@ -10,7 +10,7 @@ from ..ir import Tuple, TupleGetItem
 from ..op.registry import build
 from .known_type import type_of
 
-__all__ = ["Held", "Layouts", "Several", "is_plain_layout"]
+__all__ = ["Held", "Layouts", "Several", "fields_of", "is_plain_layout"]
 
 
 @dataclass(frozen=True, eq=False)

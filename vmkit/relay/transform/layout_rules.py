@@ -15,7 +15,7 @@ from .held_layout import Held, Layouts, Several
 from .known_type import type_of
 from .pointwise import is_broadcast, is_pointwise
 
-__all__ = ["follow"]
+__all__ = ["follow", "with_attrs"]
 
 Rule = Callable[[Layouts, Call, Sequence[Any], Held], Any]
 

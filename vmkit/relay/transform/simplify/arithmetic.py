@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import Call, Constant, const
-from ...op.registry import OpPattern, build, entry
+from ...op.registry import build
 from ..known_type import type_of
 from .matching import constant_array, full_value, is_call, is_constant, rule, same_type
 
@@ -47,17 +47,15 @@ def sum_of_same(call: Call) -> Any:
     return build("multiply", x, const(2, dtype))
 
 
-_BROADCASTING = [name for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "mod")]
+_OF_TWO = """
+    add subtract multiply divide maximum minimum power mod floor_divide floor_mod
+    equal not_equal less less_equal greater greater_equal
+"""
 
 
-@rule(
-    *_BROADCASTING,
-    *("floor_divide", "floor_mod", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
-)
+@rule(*_OF_TWO.split())
 def full_operand(call: Call) -> Any:
     """A tensor of equal elements as an operand is a scalar, where the other operand has the result's shape."""
-    if entry(call.op).pattern > OpPattern.BROADCAST:
-        return None
     for position, full in enumerate(call.args):
         other = call.args[1 - position]
         value = full_value(full)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -49,6 +48,7 @@ def is_call(expr: Any, *names: str) -> bool:
 
 
 def is_constant(expr: Any) -> bool:
+    """Say whether an expression is a constant."""
     return isinstance(expr, Constant)
 
 
@@ -86,7 +86,3 @@ def static_shape(expr: Any) -> list[int] | None:
     if not isinstance(ty, TensorType) or not all(isinstance(d, int) for d in ty.shape):
         return None
     return [int(d) for d in ty.shape]
-
-
-def element_count(shape: list[int]) -> int:
-    return prod(shape)
