@@ -51,6 +51,7 @@ def install() -> None:
     module.runtime.load_module = graph_executor.load_module
     relay_module.Expr = RelayExpr
     module.ir.load_json, module.ir.save_json = load_json, _save_json
+    module.ir.make_node = _make_node
     # Scripts for Relay call its functions with other functions, or with nothing.
     module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
     device_class: Any = tvm.runtime.Device
@@ -61,6 +62,13 @@ def install() -> None:
     tensor.context = property(lambda self: self.device)
     install_names()
     executor.allow_static_executors()
+
+
+_make_by_tvm = tvm.ir.make_node
+
+
+def _make_node(type_key: str, **fields: Any) -> Any:
+    return _make_by_tvm("ir.DictAttrs" if type_key == "DictAttrs" else type_key, **fields)
 
 
 _save_by_tvm = tvm.ir.save_json

@@ -72,6 +72,7 @@ def _names() -> dict[str, dict[str, Any]]:
     building = {"build": graph_executor.build, "create_executor": executor.create_executor, "optimize": optimize}
     registering = {n: getattr(op, n) for n in ("register_compute", "register_pattern", "register_stateful")}
     composed = {n: getattr(relay, n) for n in ("logsumexp", "mean_std", "mean_variance", "segment_sum", "std")}
+    images, randoms = ({n: getattr(m, n) for n in dir(m) if not n.startswith("_")} for m in (relay.image, relay.random))
     return {
         "tvm": {"convert": tvm.runtime.convert, "register_func": tvm_ffi.register_global_func},
         "tvm.ir": {
@@ -89,6 +90,8 @@ def _names() -> dict[str, dict[str, Any]]:
         "vmkit.relay.build_module": building,
         "vmkit.relay.testing": {"rand": rand, "Prelude": Prelude},
         "vmkit.relay.op": {**registering, **composed, "reverse_reshape": relay.reverse_reshape, "tensor": relay.op},
+        "vmkit.relay.op.image": images,
+        "vmkit.relay.op.random": randoms,
         "vmkit.relay.op.nn": {n: getattr(relay.nn, n) for n in relay.nn.__all__} | {"nn": relay.nn},
         "vmkit.compat.backend": {"Executor": Executor, "Runtime": Runtime},
     }

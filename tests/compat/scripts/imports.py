@@ -1,4 +1,3 @@
-# ruff: noqa: F401
 import tvm
 from tvm import convert, register_func, relay, te
 from tvm.contrib import ndk, nvcc, tar

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any as AnyValue
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm.ir import TupleType, Type
@@ -70,7 +71,7 @@ class TensorType(Type):
     ----------
     shape : sequence of int, Any or tvm.tirx expression
         The dimensions. ``-1`` is refused: write ``relay.Any()``.
-    dtype : str
+    dtype : str or numpy data type
         The element type, such as ``"float32"``.
 
     Examples
@@ -83,8 +84,8 @@ class TensorType(Type):
     shape: tvm_ffi.Array
     dtype: str
 
-    def __init__(self, shape: Sequence[AnyValue], dtype: str = "float32") -> None:
-        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=str(dtype))
+    def __init__(self, shape: Sequence[AnyValue], dtype: AnyValue = "float32") -> None:
+        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=dtype_name(dtype))
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:
@@ -96,6 +97,12 @@ class TensorType(Type):
 
     def __str__(self) -> str:
         return type_text(self)
+
+
+def dtype_name(dtype: AnyValue) -> str:
+    """Return the name of a data type that is given by name, or as numpy or TVM have it."""
+    # ``str`` of numpy's classes of scalars, such as ``np.float32``, is no name.
+    return np.dtype(dtype).name if isinstance(dtype, type) else str(dtype)
 
 
 def _dim(value: AnyValue) -> AnyValue:
