@@ -16,6 +16,7 @@ __all__ = ["MODULES", "install_aliases"]
 MODULES = {
     "tvm.relay": "vmkit.relay",
     "tvm.relay.backend": "vmkit.compat.backend",
+    "tvm.relay.backend.te_compiler": "vmkit.compat.te_compiler",
     "tvm.relay.backend.vm": "vmkit.compat.vm",
     "tvm.relay.backend.interpreter": "vmkit.compat.interpreter",
     "tvm.relay.vm": "vmkit.compat.vm",

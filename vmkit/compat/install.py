@@ -59,9 +59,17 @@ def install() -> None:
     device_class.device_id = property(lambda self: self.index)
     tensor: Any = Tensor
     tensor.asnumpy = lambda self: self.numpy()
+    tensor.to_dlpack = lambda self: self.__dlpack__()
+    tensor.__setitem__ = _set_whole
     tensor.context = property(lambda self: self.device)
     install_names()
     executor.allow_static_executors()
+
+
+def _set_whole(self: Tensor, index: Any, value: Any) -> None:
+    if index != slice(None):
+        raise IndexError("only a whole tensor is written by index: tensor[:] = array")
+    self.copyfrom(value)
 
 
 _make_by_tvm = tvm.ir.make_node
