@@ -16,9 +16,9 @@ __all__ = ["MODULES", "install_aliases"]
 MODULES = {
     "tvm.relay": "vmkit.relay",
     "tvm.relay.backend": "vmkit.compat.backend",
+    "tvm.relay.backend.te_compiler": "vmkit.compat.te_compiler",
     "tvm.relay.backend.vm": "vmkit.compat.vm",
     "tvm.relay.backend.interpreter": "vmkit.compat.interpreter",
-    "tvm.relay.backend.te_compiler": "vmkit.compat.te_compiler",
     "tvm.relay.vm": "vmkit.compat.vm",
     "tvm.relay.adt": "vmkit.relay.ir",
     "tvm.relay.base": "vmkit.relay.ir",
@@ -39,6 +39,7 @@ MODULES = {
     "tvm.nd": "vmkit.compat.nd",
     "tvm.runtime.ndarray": "vmkit.compat.nd",
     "tvm.runtime.container": "vmkit.compat.container",
+    "tvm.runtime.profiler_vm": "vmkit.compat.profiler_vm",
     "tvm.runtime.vm": "vmkit.compat.vm",
     "tvm.contrib.graph_executor": "vmkit.compat.graph_executor",
     "tvm.script.tir": "tvm.tirx.script",

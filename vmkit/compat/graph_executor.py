@@ -156,6 +156,30 @@ class GraphModule:
         """Return the seconds that a run takes; see :meth:`vmkit.VirtualMachine.benchmark`."""
         return self.vm.benchmark(device, **options, **self._inputs)
 
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+    ) -> Callable[[], BenchmarkResult]:
+        """Return a function that measures runs on the inputs that are set."""
+        if func_name != "run":
+            raise InputError(f"a model is timed by its function 'run', not {func_name!r}")
+        return lambda: self.benchmark(
+            dev,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=min_repeat_ms,
+            limit_zero_time_iterations=limit_zero_time_iterations,
+            cooldown_interval_ms=cooldown_interval_ms,
+            repeats_to_cooldown=repeats_to_cooldown,
+        )
+
 
 class GraphExecutor(VMExecutor):
     """The executor of kind ``"graph"``: the virtual machine, with inputs converted as the graph executor did."""

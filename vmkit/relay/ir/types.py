@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any as AnyValue
 from typing import TypeAlias
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm.ir import TupleType, Type
@@ -71,7 +72,7 @@ class TensorType(Type):
     ----------
     shape : sequence of int, Any or tvm.tirx expression
         The dimensions. ``-1`` is refused: write ``relay.Any()``.
-    dtype : str
+    dtype : str or numpy data type
         The element type, such as ``"float32"``.
 
     Examples
@@ -84,9 +85,8 @@ class TensorType(Type):
     shape: tvm_ffi.Array
     dtype: str
 
-    def __init__(self, shape: Sequence[AnyValue], dtype: str = "float32") -> None:
-        dtype = str(dtype)
-        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=_BITS.get(dtype, dtype))
+    def __init__(self, shape: Sequence[AnyValue], dtype: AnyValue = "float32") -> None:
+        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=dtype_name(dtype))
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:
@@ -102,6 +102,13 @@ class TensorType(Type):
 
 # TVM's data types without a number of bits.
 _BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+
+
+def dtype_name(dtype: AnyValue) -> str:
+    """Return the name of a data type that is given by name, or as numpy or TVM have it."""
+    # ``str`` of numpy's classes of scalars, such as ``np.float32``, is no name.
+    name = np.dtype(dtype).name if isinstance(dtype, type) else str(dtype)
+    return _BITS.get(name, name)
 
 
 def _dim(value: AnyValue) -> AnyValue:
@@ -143,13 +150,25 @@ class TypeVar(Type):
 
 @py_class("relay.FuncType", init=False)
 class FuncType(Type):
-    """The type of a function: parameters, result, and the type parameters it abstracts over."""
+    """The type of a function: parameters, result, and the type parameters it abstracts over.
+
+    Constraints on the type parameters, which Relay's constructor took last, never meant anything: none may be given.
+    """
 
     type_params: tvm_ffi.Array = field(structural_eq="def")
     arg_types: tvm_ffi.Array
     ret_type: Type
 
-    def __init__(self, arg_types: Sequence[Type], ret_type: Type, type_params: Sequence[TypeVar] = ()) -> None:
+    def __init__(
+        self,
+        arg_types: Sequence[Type],
+        ret_type: Type,
+        type_params: Sequence[TypeVar] | None = (),
+        type_constraints: Sequence[AnyValue] | None = (),
+    ) -> None:
+        if type_constraints:
+            raise TypeError(f"a function type takes no type constraints, got {len(type_constraints)}")
+        type_params = type_params or ()
         self.__ffi_init__(type_params=list(type_params), arg_types=list(arg_types), ret_type=ret_type)
 
     def __str__(self) -> str:
