@@ -144,11 +144,11 @@ _GONE = {
 }
 
 
-def allow_static_executors() -> None:
-    """Let the kinds ``"graph"`` and ``"aot"``, which are gone, mean the virtual machine."""
+def allow_static_executors(executor: type[VMExecutor]) -> None:
+    """Let the kinds ``"graph"`` and ``"aot"``, which are gone, mean an executor of the caller's."""
     for kind in list(_GONE):
         del _GONE[kind]
-        _KINDS[kind] = VMExecutor
+        _KINDS[kind] = executor
 
 
 def create_executor(

@@ -52,7 +52,6 @@ RELAY_ONLY = frozenset(
     {
         "AlterOpLayout",
         "AnnotateMemoryScope",
-        "AnnotateSpans",
         "AnnotateTarget",
         "AutoSchedulerLayoutRewrite",
         "CapturePostDfsIndexInSpans",

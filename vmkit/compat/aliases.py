@@ -16,6 +16,7 @@ __all__ = ["MODULES", "install_aliases"]
 MODULES = {
     "tvm.relay": "vmkit.relay",
     "tvm.relay.backend": "vmkit.compat.backend",
+    "tvm.relay.backend.te_compiler": "vmkit.compat.te_compiler",
     "tvm.relay.backend.vm": "vmkit.compat.vm",
     "tvm.relay.backend.interpreter": "vmkit.compat.interpreter",
     "tvm.relay.vm": "vmkit.compat.vm",
@@ -32,20 +33,26 @@ MODULES = {
     "tvm.relay.op.reduce": "vmkit.relay.op",
     "tvm.relay.op.tensor": "vmkit.relay.op",
     "tvm.relay.op.transform": "vmkit.relay.op",
+    "tvm.relay.testing.temp_op_attr": "vmkit.compat.temp_op_attr",
+    "tvm.relay.transform.transform": "vmkit.relay.transform",
     "tvm.parser": "vmkit.relay.text",
     "tvm.nd": "vmkit.compat.nd",
     "tvm.runtime.ndarray": "vmkit.compat.nd",
     "tvm.runtime.container": "vmkit.compat.container",
+    "tvm.runtime.profiler_vm": "vmkit.compat.profiler_vm",
     "tvm.runtime.vm": "vmkit.compat.vm",
-    "tvm.contrib.cc": "tvm.support.cc",
     "tvm.contrib.graph_executor": "vmkit.compat.graph_executor",
-    "tvm.contrib.ndk": "tvm.support.ndk",
-    "tvm.contrib.nvcc": "tvm.support.nvcc",
-    "tvm.contrib.tar": "tvm.support.tar",
-    "tvm.contrib.utils": "tvm.support.utils",
     "tvm.script.tir": "tvm.tirx.script",
     "tvm.tir": "tvm.tirx",
+    "tvm.testing.plugin": "vmkit.compat.pytest_plugin",
+    "tvm._ffi": "vmkit.compat.ffi",
+    "tvm._ffi.base": "vmkit.compat.ffi",
 }
+
+
+# What TVM moved from one of its packages to another.
+_MOVED = ("cc", "ndk", "nvcc", "popen_pool", "tar", "utils")
+MODULES |= {f"tvm.contrib.{name}": f"tvm.support.{name}" for name in _MOVED}
 
 
 class _AliasLoader(Loader):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import interpreter, vm
+from . import interpreter, te_compiler, vm
 
-__all__ = ["interpreter", "vm"]
+__all__ = ["interpreter", "te_compiler", "vm"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,16 @@ from vmkit.compiler import VMCompiler
 from vmkit.errors import InputError, suggest
 from vmkit.executable import Executable
 from vmkit.executable import load as load_executable
+from vmkit.executor import VMExecutor
 from vmkit.machine import BenchmarkResult, VirtualMachine
 from vmkit.relay.ir import Function
 from vmkit.relay.param_dict import load_param_dict
+from vmkit.signature import Spec, TensorSpec
 
-__all__ = ["BuiltModule", "GraphModule", "build", "create", "load_module"]
+__all__ = ["BuiltModule", "GraphExecutor", "GraphModule", "build", "create", "load_module"]
+
+# What unpacking a built model gives for the graph.
+_GRAPH_INSIDE = "the graph is inside the library"
 
 logger = logging.getLogger(__name__)
 
@@ -41,11 +46,18 @@ class BuiltModule:
             raise KeyError(f"a built model has one module, 'default', not {name!r}")
         return lambda *devices: GraphModule(VirtualMachine(self.executable, list(devices) or "cpu"))
 
-    def __iter__(self) -> Any:
-        raise InputError(
-            "relay.build returns one object, not (graph, lib, params): write lib = relay.build(...) and "
-            'graph_executor.GraphModule(lib["default"](device))'
-        )
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack into ``graph, lib, params``, for :func:`create`; the graph and the parameters are inside lib."""
+        return iter((_GRAPH_INSIDE, self, self.get_params()))
+
+    @property
+    def lib(self) -> Any:
+        """The library of kernels."""
+        return self.executable.lib
+
+    def get_source(self, fmt: str = "") -> str:
+        """Return the kernels' source: LLVM's IR, or assembly for ``"asm"``."""
+        return str(self.lib.inspect_source(fmt))
 
     def export_library(self, file_name: str | Path, **_: Any) -> None:
         """Write the model to a file, which ``tvm.runtime.load_module`` reads; it is a vmkit executable."""
@@ -57,7 +69,7 @@ class BuiltModule:
 
     def get_lib(self) -> Any:
         """Return the library of kernels."""
-        return self.executable.lib
+        return self.lib
 
 
 class GraphModule:
@@ -80,10 +92,18 @@ class GraphModule:
         return self.vm.executable.signature.names
 
     def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
-        """Set one input by name or position, and others by keyword."""
-        given = dict(params) if key is None else {self._name(key): value, **params}
-        for name, array in given.items():
-            self._inputs[self._name(name)] = array
+        """Set one input by name or position, and others by keyword; keywords that are no inputs are left out."""
+        if key is not None:
+            self._set(self._name(key), value)
+        for name, array in params.items():
+            # Scripts set the weights once more; relay.build has put them inside.
+            if name in self._names:
+                self._set(name, array)
+            else:
+                logger.info("set_input: the model has no input %s; weights that were given to build are inside", name)
+
+    def _set(self, name: str, value: Any) -> None:
+        self._inputs[name] = converted(value, self.vm.executable.inputs[self._names.index(name)])
 
     def _name(self, key: str | int) -> str:
         names = self._names
@@ -136,6 +156,56 @@ class GraphModule:
         """Return the seconds that a run takes; see :meth:`vmkit.VirtualMachine.benchmark`."""
         return self.vm.benchmark(device, **options, **self._inputs)
 
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+    ) -> Callable[[], BenchmarkResult]:
+        """Return a function that measures runs on the inputs that are set."""
+        if func_name != "run":
+            raise InputError(f"a model is timed by its function 'run', not {func_name!r}")
+        return lambda: self.benchmark(
+            dev,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=min_repeat_ms,
+            limit_zero_time_iterations=limit_zero_time_iterations,
+            cooldown_interval_ms=cooldown_interval_ms,
+            repeats_to_cooldown=repeats_to_cooldown,
+        )
+
+
+class GraphExecutor(VMExecutor):
+    """The executor of kind ``"graph"``: the virtual machine, with inputs converted as the graph executor did."""
+
+    def _make_executor(self, expr: Any = None) -> Callable[..., Any]:
+        run = super()._make_executor(expr)
+        assert self.executable is not None
+        specs = self.executable.inputs
+        names = [spec.name for spec in specs]
+
+        def convert_and_run(*args: Any, **kwargs: Any) -> Any:
+            by_name = {k: converted(v, specs[names.index(k)]) if k in names else v for k, v in kwargs.items()}
+            return run(*map(converted, args, specs), *args[len(specs) :], **by_name)
+
+        return convert_and_run
+
+
+def converted(value: Any, spec: Spec) -> Any:
+    """Return an input as the graph executor took it: numpy's arrays and numbers in the data type of the input."""
+    if isinstance(spec, TensorSpec) and isinstance(value, np.ndarray | np.generic | bool | int | float):
+        array = np.asarray(value)
+        # bfloat16 came as uint16, its bits.
+        if array.dtype.kind in "biuf" and spec.dtype != "bfloat16":
+            return array.astype(spec.dtype, copy=False)
+    return value
+
 
 def build(
     ir_mod: Any,
@@ -163,8 +233,13 @@ def build(
 
 
 def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
-    """Refuse what needs the graph executor's own format."""
-    raise InputError("a graph in the graph executor's JSON cannot be run any more: build the model with relay.build")
+    """Return a built model on a device, from the ``graph, lib`` that ``relay.build`` gave."""
+    if not isinstance(libmod, BuiltModule) or graph_json_str != _GRAPH_INSIDE:
+        raise InputError(
+            "a graph in the graph executor's JSON cannot be run any more: build the model with relay.build and pass "
+            "the graph and lib that it gives"
+        )
+    return libmod["default"](*device if isinstance(device, list | tuple) else [device])
 
 
 _own_load_module = tvm.runtime.load_module

@@ -9,7 +9,7 @@ import tvm.testing
 from tvm.runtime import Tensor
 
 from vmkit import executor, relay
-from vmkit.errors import ModelError
+from vmkit.errors import ModelError, VMKitError
 from vmkit.relay.json import load_json, save_json
 
 from . import graph_executor, nd
@@ -44,19 +44,43 @@ def install() -> None:
     relay_module: Any = relay
     # As in Relay's time every error of TVM is one; those of vmkit are, too.
     module.TVMError = module.error.TVMError = RuntimeError
+    module.DiagnosticError = module.error.DiagnosticError = VMKitError
     module.cl, module.gpu = tvm.opencl, tvm.cuda
     module.device = module.runtime.device = device
     module.runtime.NDArray = nd.NDArray
     module.runtime.load_module = graph_executor.load_module
     relay_module.Expr = RelayExpr
     module.ir.load_json, module.ir.save_json = load_json, _save_json
+    module.ir.make_node = _make_node
     # Scripts for Relay call its functions with other functions, or with nothing.
     module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
+    library = module.runtime.Module
+    library.get_source = lambda self, fmt="": str(self.inspect_source(fmt))
+    library.type_key = property(lambda self: self.kind)
+    library.imported_modules = property(lambda self: list(self.imports))
+    device_class: Any = tvm.runtime.Device
+    device_class.device_type = property(lambda self: self.dlpack_device_type())
+    device_class.device_id = property(lambda self: self.index)
     tensor: Any = Tensor
     tensor.asnumpy = lambda self: self.numpy()
+    tensor.to_dlpack = lambda self: self.__dlpack__()
+    tensor.__setitem__ = _set_whole
     tensor.context = property(lambda self: self.device)
     install_names()
-    executor.allow_static_executors()
+    executor.allow_static_executors(graph_executor.GraphExecutor)
+
+
+def _set_whole(self: Tensor, index: Any, value: Any) -> None:
+    if index != slice(None):
+        raise IndexError("only a whole tensor is written by index: tensor[:] = array")
+    self.copyfrom(value)
+
+
+_make_by_tvm = tvm.ir.make_node
+
+
+def _make_node(type_key: str, **fields: Any) -> Any:
+    return _make_by_tvm("ir.DictAttrs" if type_key == "DictAttrs" else type_key, **fields)
 
 
 _save_by_tvm = tvm.ir.save_json

@@ -14,6 +14,7 @@ from vmkit.relay.ir import (
     Expr,
     Function,
     GlobalTypeVar,
+    TupleWrapper,
     TypeData,
     define_type,
     find_type,
@@ -21,6 +22,8 @@ from vmkit.relay.ir import (
     type_definitions,
 )
 from vmkit.relay.text import astext
+
+from .nodes import node_astext
 
 __all__ = ["install_module_methods"]
 
@@ -35,9 +38,10 @@ def install_module_methods() -> None:
     module: Any = tvm.IRModule
     module.__init__ = _init
     module.__getitem__, module.__setitem__, module.__contains__ = _get, _set, _contains
-    module.__str__, module.astext = _text, _astext
+    module.__str__, module.astext = _text, node_astext
     module.from_expr = staticmethod(from_expr)
     module.get_global_type_var, module.get_global_type_vars = _global_type_var, _global_type_vars
+    module.type_definitions = property(lambda self: {data.header: data for data in type_definitions(self).values()})
     module.get_type, module.get_constructor = _type_and_constructors, _constructor
     module.type_definitions = property(lambda self: {d.header: d for d in type_definitions(self).values()})
     module.import_from_std = _import_from_std
@@ -79,14 +83,10 @@ def _text(self: tvm.IRModule) -> str:
     return astext(self) if _is_relay(self) else _own_str(self)
 
 
-def _astext(self: tvm.IRModule, show_meta_data: bool = True, annotate: Any = None) -> str:
-    if annotate is not None:
-        raise ModelError("astext prints no annotations of the caller's")
-    return astext(self, show_meta_data)
-
-
 def from_expr(expr: Any, functions: Any = None, type_defs: Any = None) -> tvm.IRModule:
     """Return a module whose ``main`` is an expression, its free variables the parameters."""
+    if isinstance(expr, TupleWrapper):
+        expr = expr.astuple()
     if not isinstance(expr, Expr | Function):
         return _own_from_expr(expr, functions)
     main = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)

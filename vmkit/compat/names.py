@@ -6,11 +6,13 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 
 from vmkit import executor, relay
 from vmkit.compiler import VMCompiler
+from vmkit.relay.prelude import Prelude
 
 from . import container, graph_executor, op
 from .expr import RelayExpr
@@ -60,11 +62,17 @@ def pretty_print(node: Any) -> str:
     return str(node)
 
 
+def rand(dtype: str, *shape: int) -> tvm.runtime.Tensor:
+    """Return a tensor of random numbers from 0 to 1."""
+    return tvm.runtime.tensor(np.asarray(np.random.rand(*shape), dtype))
+
+
 def _names() -> dict[str, dict[str, Any]]:
     kinds = {"TypeKind": relay.Kind, "Span": tvm.ir.Span, "SourceName": tvm.ir.SourceName, "pretty_print": pretty_print}
     building = {"build": graph_executor.build, "create_executor": executor.create_executor, "optimize": optimize}
     registering = {n: getattr(op, n) for n in ("register_compute", "register_pattern", "register_stateful")}
     composed = {n: getattr(relay, n) for n in ("logsumexp", "mean_std", "mean_variance", "segment_sum", "std")}
+    images, randoms = ({n: getattr(m, n) for n in dir(m) if not n.startswith("_")} for m in (relay.image, relay.random))
     return {
         "tvm": {"convert": tvm.runtime.convert, "register_func": tvm_ffi.register_global_func},
         "tvm.ir": {
@@ -80,7 +88,10 @@ def _names() -> dict[str, dict[str, Any]]:
         "vmkit.relay": {**kinds, **building},
         "vmkit.relay.ir": kinds,
         "vmkit.relay.build_module": building,
+        "vmkit.relay.testing": {"rand": rand, "Prelude": Prelude},
         "vmkit.relay.op": {**registering, **composed, "reverse_reshape": relay.reverse_reshape, "tensor": relay.op},
+        "vmkit.relay.op.image": images,
+        "vmkit.relay.op.random": randoms,
         "vmkit.relay.op.nn": {n: getattr(relay.nn, n) for n in relay.nn.__all__} | {"nn": relay.nn},
         "vmkit.compat.backend": {"Executor": Executor, "Runtime": Runtime},
     }

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from vmkit.relay import ir
+import tvm
 
-__all__ = ["install_node_attributes"]
+from vmkit.errors import ModelError
+from vmkit.relay import ir
+from vmkit.relay.op.attrs import Attrs
+from vmkit.relay.text import astext
+from vmkit.relay.text.parser import VERSION
+
+__all__ = ["install_node_attributes", "node_astext"]
 
 
 class _Size(int):
@@ -27,18 +33,43 @@ _RELAY_TYPES = (ir.TensorType, ir.FuncType, ir.TypeVar, ir.TypeCall, ir.RefType,
 
 
 def install_node_attributes() -> None:
-    """Let dimensions have a ``value`` and variables a ``vid``, and tuple types print."""
+    """Let nodes print themselves by ``astext``, dimensions have a ``value`` and variables a ``vid``, attributes
+    be read by name, and tuple types print."""
     tensor_type: Any = ir.TensorType
     tensor_type.shape = property(_shape)
     variable: Any = ir.Var
     # The identity of a variable is now the node itself.
     variable.vid = property(lambda self: self)
+    for kind in (ir.Expr, ir.Function, ir.TupleType, *_RELAY_TYPES):
+        printed: Any = kind
+        printed.astext = node_astext
+    attrs: Any = Attrs
+    attrs.keys = lambda self: [field.name for field in self.declared]
+    attrs.get_int = lambda self, name: int(self[name])
+    attrs.get_str = lambda self, name: str(self[name])
+    attrs.get_int_tuple = lambda self, name: tuple(int(value) for value in self[name])
+    attrs.__getitem__ = _attribute
     tuple_type: Any = ir.TupleType
     tuple_type.__str__ = _tuple_text
 
 
 def _shape(self: ir.TensorType) -> tuple[Any, ...]:
     return tuple([_Size(d) if type(d) is int else d for d in _own_shape.__get__(self)])
+
+
+def node_astext(node: Any, show_meta_data: bool = True, annotate: Any = None) -> str:
+    """Return the text of a module, an expression or a type, with the header."""
+    if annotate is not None:
+        raise ModelError("astext prints no annotations of the caller's")
+    if isinstance(node, tvm.ir.Type):
+        return f'#[version = "{VERSION}"]\n{node}'
+    return astext(node, show_meta_data)
+
+
+def _attribute(self: Attrs, name: str) -> Any:
+    if name not in [field.name for field in self.declared]:
+        raise KeyError(name)
+    return getattr(self, name)
 
 
 def _tuple_text(self: ir.TupleType) -> str:

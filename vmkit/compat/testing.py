@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+import platform
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 import pytest
 import tvm
+
+from vmkit.relay import testing as relay_testing
 
 __all__ = ["install_testing"]
 
@@ -18,6 +24,13 @@ def install_testing(testing: ModuleType) -> None:
     for name, helper in _HELPERS.items():
         if not hasattr(testing, name):
             setattr(testing, name, helper)
+    module: Any = relay_testing
+    module.check_grad, module.enabled_targets = check_grad, testing.enabled_targets
+
+
+def check_grad(func: Any, *_: Any, **options: Any) -> None:
+    """Refuse to compare gradients; tests import this beside what they use."""
+    raise NotImplementedError("vmkit runs models and does not differentiate them: there is no gradient to check")
 
 
 def parametrize_targets(*targets: Any) -> Any:
@@ -26,29 +39,59 @@ def parametrize_targets(*targets: Any) -> Any:
         return parametrize_targets("llvm")(targets[0])
 
     def decorate(test: Callable[..., Any]) -> Any:
-        present = [t for t in targets if tvm.device(str(t).split()[0]).exist]
-        return pytest.mark.parametrize("target,dev", [(t, tvm.device(str(t).split()[0])) for t in present])(test)
+        takes = inspect.signature(test).parameters
+        present = [t for t in targets if _device(t).exist]
+        # A test may take one of the two, or leave the target to its fixtures.
+        names = [name for name in ("target", "dev") if name in takes] or ["target"]
+        rows = [[{"target": t, "dev": _device(t)}[name] for name in names] for t in present]
+        return pytest.mark.parametrize(names, rows, ids=[str(t) for t in present])(test)
 
     return decorate
 
 
-def parameters(*value_sets: Any, ids: Any = None) -> tuple[Any, ...]:
-    """Return fixtures that go through sets of values together, as ``tvm.testing.parameter`` does for one."""
-    made = []
-    for position in range(len(value_sets[0])):
+def _device(target: Any) -> Any:
+    kind = tvm.target.Target(target).kind.name
+    return tvm.device("cpu" if kind == "llvm" else kind)
 
-        @pytest.fixture(params=range(len(value_sets)), ids=ids)
-        def fixture(request: Any, position: int = position) -> Any:
-            return value_sets[request.param][position]
 
-        made.append(fixture)
-    return tuple(made)
+def parameters(*value_sets: Sequence[Any], ids: Iterable[str] | None = None) -> tuple[Any, ...]:
+    """Return fixtures that go through sets of values together, as ``tvm.testing.parameter`` does for one.
+
+    The fixtures share a choice of the set, which is a fixture itself: pytest finds it by its name, so it is put into
+    the class or module that called.
+    """
+    caller = sys._getframe(1).f_locals
+    choice = f"set_of_parameters_{sum(name.startswith('set_of_parameters_') for name in caller)}"
+    if "__qualname__" in caller:
+        choice += f"_of_{caller['__qualname__'].replace('.', '_')}"
+
+    @pytest.fixture(params=range(len(value_sets)), ids=None if ids is None else list(ids), name=choice)
+    def chosen(*_: Any, request: Any) -> Any:
+        return request.param
+
+    caller[choice] = chosen
+    return tuple(_field_of(value_sets, choice, position) for position in range(len(value_sets[0])))
+
+
+def _field_of(value_sets: Sequence[Sequence[Any]], choice: str, position: int) -> Any:
+    def field(*_: Any, **chosen: Any) -> Any:
+        return value_sets[chosen[choice]][position]
+
+    kinds = inspect.Parameter
+    own: Any = field
+    own.__signature__ = inspect.Signature(
+        [kinds("_", kinds.VAR_POSITIONAL), kinds(choice, kinds.KEYWORD_ONLY)],
+    )
+    return pytest.fixture(field)
 
 
 def _requires(kind: str) -> Callable[..., Any]:
+    return _skipped_without(tvm.device(kind).exist, f"there is no device {kind}")
+
+
+def _skipped_without(found: bool, reason: str) -> Callable[..., Any]:
     def mark(*args: Any) -> Any:
-        found = tvm.device(kind).exist
-        marks = [pytest.mark.skipif(not found, reason=f"there is no device {kind}")]
+        marks = [pytest.mark.skipif(not found, reason=reason)]
         if args and callable(args[0]):
             return functools.reduce(lambda test, one: one(test), marks, args[0])
         return marks
@@ -56,22 +99,39 @@ def _requires(kind: str) -> Callable[..., Any]:
     return mark
 
 
-def _leave_out(*targets: Any) -> Callable[[Any], Any]:
-    """Mark a test that some targets are not for; tests run for those whose device is present anyway."""
+def requires_package(*packages: str) -> Any:
+    """Skip a test where a package is not installed."""
+    missing = [name for name in packages if find_spec(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is not installed")
+
+
+def _of_other_targets(*_: str) -> Callable[[Any], Any]:
+    """Return a test unchanged: what it leaves out or expects to fail are targets that are not tested."""
     return lambda test: test
 
 
+# Boards, simulators and libraries of TVM's own tests.
+_ABSENT = (
+    *("adreno_opencl_vulkan", "arm_dot", "cascadelake", "cmsisnn", "corstone300", "cublas", "cudagraph", "cudnn"),
+    *("cutlass", "ethosn", "ethosu", "hexagon", "hexagon_toolchain", "matrixcore", "micro", "nvcc_version", "nvptx"),
+    *("openclml", "riscv_spike", "rpc", "skylake_avx512", "tensorcore", "tensorrt", "vitis_ai"),
+    *("x86_amx", "x86_avx512", "x86_vnni"),
+)
+
 _HELPERS: dict[str, Any] = {
-    "exclude_targets": _leave_out,
-    "known_failing_targets": _leave_out,
+    "exclude_targets": _of_other_targets,
+    "known_failing_targets": _of_other_targets,
     "parameters": parameters,
     "parametrize_targets": parametrize_targets,
     "requires_cuda": _requires("cuda"),
     "requires_gpu": _requires("cuda"),
-    "requires_llvm": _requires("llvm"),
+    "requires_llvm": _skipped_without(True, ""),
     "requires_metal": _requires("metal"),
+    "requires_package": requires_package,
     "requires_opencl": _requires("opencl"),
     "requires_rocm": _requires("rocm"),
     "requires_vulkan": _requires("vulkan"),
+    "requires_x86": _skipped_without(platform.machine() in ("x86_64", "AMD64", "i686"), "this is no x86"),
     "uses_gpu": lambda *args: args[0] if args else [],
+    **{f"requires_{name}": _skipped_without(False, f"there is no {name}") for name in _ABSENT},
 }

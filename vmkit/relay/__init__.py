@@ -71,11 +71,8 @@ from .ir import (
     var,
 )
 from .json import load_json, save_json
-from .op import annotation
-from .op.reduce import logsumexp, mean_std, mean_variance, std
-from .op.registry import build as _build
+from .op import annotation, logsumexp, mean_std, mean_variance, reverse_reshape, segment_sum, std
 from .op.registry import namespace
-from .op.segment import segment_sum
 from .param_dict import load_param_dict, save_param_dict
 from .pattern_functor import PatternFunctor, PatternMutator, PatternVisitor
 from .scope_builder import ScopeBuilder
@@ -177,11 +174,6 @@ if TYPE_CHECKING:
     from ..executor import create_executor
     from . import frontend, prelude, testing
     from .library import import_from_std
-
-
-def reverse_reshape(data: Expr, newshape: _AnyValue) -> Call:
-    """Return a reshape whose `newshape` is read from the last dimension to the first."""
-    return _build("contrib_reverse_reshape", data, newshape)
 
 
 _operator, _operator_names = namespace("")

@@ -20,3 +20,4 @@ assert [result[0].numpy(), result[1][0].numpy()] == [2, 3]
 again = tvm.ir.load_json(tvm.ir.save_json(mod))
 tvm.ir.assert_structural_equal(again, mod)
 assert again.get_global_type_var("List").name_hint == "List"
+assert [data.header.name_hint for data in again.type_definitions.values()] == ["List", "Option", "Tree"]

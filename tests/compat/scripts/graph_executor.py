@@ -33,3 +33,4 @@ with tempfile.TemporaryDirectory() as folder:
 
 static = relay.create_executor("graph", mod=mod, device=dev, target="llvm", params=params).evaluate()
 tvm.testing.assert_allclose(static(x).numpy(), out, rtol=1e-5)
+assert len(module.module.time_evaluator("run", tvm.cpu(), number=1, repeat=3)().results) == 3

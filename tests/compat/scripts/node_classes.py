@@ -20,6 +20,23 @@ assert relay.transform.InferTypeLocal(x * x) == x.type_annotation
 
 assert str(relay.TupleType([x.type_annotation, relay.TupleType([])])) == "(Tensor[(3, ?), float32], ())"
 
+for node in (function, function.body, x.type_annotation, relay.TupleType([])):
+    assert node.astext(show_meta_data=False).strip() == f'#[version = "0.0.5"]\n{node}'
+assert relay.op.image.resize2d is relay.image.resize2d and relay.op.random.threefry_key is relay.random.threefry_key
+assert tvm.ir.make_node("DictAttrs", key=1)["key"] == 1
+
+attrs = relay.nn.conv2d(x, x, kernel_size=(3, 3), padding=(1, 2), channels=4).attrs
+assert attrs["groups"] == attrs.get_int("groups") == 1 and attrs.get_int_tuple("kernel_size") == (3, 3)
+assert attrs.get_str("data_layout") == "NCHW" and {"strides", "padding"} <= set(attrs.keys())
+add = relay.op.get("add")
+assert (add.num_inputs, add.support_level, [a.name for a in add.arguments]) == (2, 1, ["lhs", "rhs"])
+assert relay.FuncType([], relay.TupleType([]), None, []) == relay.FuncType([], relay.TupleType([]))
+try:
+    relay.fromtext('#[version = "0.0.5"]\ndef @main(%x) { %y }')
+    raise AssertionError("a text with an unknown variable was read")
+except tvm.error.DiagnosticError as error:
+    assert "%y" in str(error)
+
 mod = tvm.IRModule()
 _, cons, nil = Prelude(mod).mod.get_type("List")
 value = ConstructorValue(cons.tag, [tvm.nd.array(1), ConstructorValue(nil.tag, [], nil)], cons)

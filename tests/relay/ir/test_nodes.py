@@ -116,3 +116,9 @@ def test_free_variables_are_those_that_nothing_binds() -> None:
     x, y, z = (relay.var(name, shape=(2,)) for name in "xyz")
     expr = relay.Let(y, relay.exp(x), relay.Function([z], relay.add(y, z)))
     assert [v.name_hint for v in free_vars(expr)] == ["x"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.dtype("float16"), tvm.DataType("float16"), "float16"])
+def test_data_types_are_given_by_name_or_as_numpy_or_tvm_have_them(dtype: object) -> None:
+    assert relay.var("x", shape=(2,), dtype=dtype).type_annotation.dtype == "float16"
+    assert relay.const(1, dtype).data.dtype == "float16"

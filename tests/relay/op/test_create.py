@@ -155,3 +155,31 @@ def test_stale_arange_is_not_possible() -> None:
 def test_wrong_attributes_say_what_is_wrong(build: Any, message: str) -> None:
     x = var("x", shape=(2, 4))
     assert type_error([x], build(x)) == message
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ((4, 3, 2), (4, 3, 2)),
+        ((-1, 0, 2), (4, 3, 2)),
+        ((-3, 4, 1), (6, 4, 1)),
+        ((0, -3, 1), (2, 12, 1)),
+        ((-3, 0, -1), (6, 4, 1)),
+        ((-3, -1, 2), (6, 2, 2)),
+    ],
+)
+def test_a_shape_read_at_run_time_copies_infers_and_joins(dim: Any, wanted: Any, expected: Any) -> None:
+    x, shape = var("x", shape=[dim(n) for n in (2, 3, 4)]), var("shape", shape=(3,), dtype="int64")
+    result = compiled([x, shape], relay.reshape(x, shape))(np.zeros((2, 3, 4), "float32"), np.array(wanted))
+    assert result.shape == expected
+
+
+def test_a_shape_read_at_run_time_that_means_none_is_an_error() -> None:
+    x, shape = var("x", shape=(relay.Any(), 3)), var("shape", shape=(2,), dtype="int64")
+    run = compiled([x, shape], relay.reshape(x, shape))
+    for wanted in ((-2, 3), (-4, -6), (3, -3)):
+        with pytest.raises(VMError, match="newshape holds sizes, 0, -1 or -3"):
+            run(np.zeros((0, 3), "float32"), np.array(wanted))
+    for wanted in ((4, 4), (-1, 4), (-1, -1)):
+        with pytest.raises(VMError, match=r"the new shape holds .* elements, the input 6"):
+            run(np.zeros((2, 3), "float32"), np.array(wanted))

@@ -28,6 +28,12 @@ def test_slices_agree_with_numpy(dim: Any) -> None:
             lambda x, *_: x[0:100:2, -1:-100:-2],
         ),
         "by size": (relay.strided_slice(x, [1, 2], [2, -1], slice_mode="size"), lambda x, *_: x[1:3, 2:]),
+        "an end left out": (relay.strided_slice(x, [1, 2], [3]), lambda x, *_: x[1:3, 2:]),
+        "a begin left out": (relay.strided_slice(x, [1], [3, -1]), lambda x, *_: x[1:3, :-1]),
+        "a begin left out, backwards": (
+            relay.strided_slice(x, [1], [9, 1], [1, -1]),
+            lambda x, *_: x[1:, :1:-1],
+        ),
         "axes": (relay.strided_slice(x, [-2], [2**31 - 1], axes=[1]), lambda x, *_: x[:, -2:]),
         "at run time": (relay.strided_slice(x, begin, end), lambda x, k, b, e, s: x[b[0] : e[0], b[1] : e[1]]),
         "strides at run time": (

@@ -45,7 +45,8 @@ def test_empty_rows_are_filled(dim: Any, dtype: str) -> None:
         if run is None:
             params = [var(n, shape=[dim(s) for s in a.shape], dtype=dtype) for n, a in zip(names, inputs, strict=True)]
             run = compiled(params, relay.sparse_fill_empty_rows(*params))
-        assert_same(run(*inputs), filled(positions, values, shape, -9))
+        found, kept, empty = filled(positions, values, shape, -9)
+        assert_same(run(*inputs), (found.astype(dtype), kept.astype(dtype), empty.astype(bool)))
 
 
 def test_rows_out_of_order_or_range_are_an_error_when_run() -> None:

@@ -74,3 +74,46 @@ def test_names_of_the_module_are_not_taken_again() -> None:
     lifted = relay.transform.LambdaLift()(mod)
     assert sorted(v.name_hint for v in lifted.functions) == ["main", "main_f", "main_f_1"]
     assert vmkit.VirtualMachine(vmkit.compile(mod, target="llvm")).run(2).numpy() == 3
+
+
+def scalars(*names: str) -> list[relay.Var]:
+    return [relay.var(name, shape=()) for name in names]
+
+
+def value_of(expr: object) -> float:
+    return vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": relay.Function([], expr)}), target="llvm")).run()
+
+
+def test_one_function_literal_called_twice_has_its_arguments_apart() -> None:
+    x, y = scalars("x", "y")
+    adder = relay.Function([x], relay.Function([y], x + y))
+    f, g = relay.var("f"), relay.var("g")
+    sums = relay.Call(f, [relay.const(1.0)]) + relay.Call(g, [relay.const(1.0)])
+    made = relay.Let(f, adder(relay.const(1.0)), relay.Let(g, adder(relay.const(10.0)), sums))
+    assert value_of(made).numpy() == 13
+
+
+def test_one_function_literal_within_another_called_twice() -> None:
+    x, y, z = scalars("x", "y", "z")
+    half = relay.Var("half")
+    inner = relay.Function([y], relay.Let(half, y * relay.const(0.5), half * half))
+    outer = relay.Function([x], inner(x) - inner(x + relay.const(2.0)))
+    squared = relay.Function([z], outer(z) * outer(relay.const(4.0)))
+    assert value_of(squared(relay.const(2.0))).numpy() == (1.0 - 4.0) * (4.0 - 9.0)
+
+
+def test_one_let_in_both_branches_of_an_if_and_after_it() -> None:
+    (a,) = scalars("a")
+    shared = relay.Let(a, relay.const(1.0) + relay.const(2.0), a * a)
+    chosen = relay.If(relay.const(True), shared + relay.const(1.0), shared)
+    assert value_of(relay.Tuple([chosen, shared]))[0].numpy() == 10
+
+
+def test_a_function_literal_of_any_type_is_called_with_several() -> None:
+    a = relay.TypeVar("a")
+    w, (p,) = relay.Var("w", a), scalars("p")
+    pair = relay.Function([w], relay.Tuple([w, p]), None, [a])
+    body = relay.TupleGetItem(pair(relay.TupleGetItem(pair(relay.Tuple([p, p])), 0)), 0)
+    mod = tvm.IRModule({"main": relay.Function([p], relay.Tuple([body, pair(relay.const(3))]))})
+    first, second = vmkit.VirtualMachine(vmkit.compile(mod, target="llvm")).run(2.0)
+    assert [first[0].numpy(), first[1].numpy(), second[0].numpy(), second[1].numpy()] == [2, 2, 3, 2]

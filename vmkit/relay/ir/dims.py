@@ -22,6 +22,7 @@ __all__ = [
     "as_expr",
     "at_least",
     "broadcast",
+    "canonical",
     "ceildiv",
     "equal",
     "floordiv",
@@ -67,7 +68,7 @@ def _arithmetic(compute: Callable[[AnyValue, AnyValue], AnyValue]) -> Callable[[
             return Any()
         if isinstance(a, int) and isinstance(b, int):
             return int(compute(a, b))
-        return simplify(compute(as_expr(a), as_expr(b)))
+        return simplify(compute(_int64(a), _int64(b)))
 
     return operation
 
@@ -75,6 +76,12 @@ def _arithmetic(compute: Callable[[AnyValue, AnyValue], AnyValue]) -> Callable[[
 def as_expr(dim: Dim) -> AnyValue:
     """Return a known or symbolic dimension as an expression of TVM's IR."""
     return tirx.IntImm("int64", dim) if isinstance(dim, int) else dim
+
+
+def _int64(dim: Dim) -> AnyValue:
+    """Return a dimension as an expression of the one type that all arithmetic has, so that equal results look so."""
+    value = as_expr(dim)
+    return value if str(value.ty.dtype) == "int64" else value.astype("int64")
 
 
 def _floordiv(a: AnyValue, b: AnyValue) -> AnyValue:
@@ -87,6 +94,37 @@ mul = _arithmetic(lambda a, b: a * b)
 floordiv = _arithmetic(_floordiv)
 maximum = _arithmetic(lambda a, b: max(a, b) if isinstance(a, int) else tirx.max(a, b))
 minimum = _arithmetic(lambda a, b: min(a, b) if isinstance(a, int) else tirx.min(a, b))
+
+
+_OPERATIONS: dict[type, Callable[[Dim, Dim], Dim]] = {
+    tirx.Add: add,
+    tirx.Sub: sub,
+    tirx.Mul: mul,
+    tirx.FloorDiv: floordiv,
+    tirx.Div: floordiv,  # Dimensions are not negative, so it rounds as floordiv does.
+    tirx.Max: maximum,
+    tirx.Min: minimum,
+}
+
+
+def canonical(value: AnyValue) -> Dim:
+    """Return a dimension in the form in which the functions of this module give it."""
+    if isinstance(value, tirx.Cast) and str(value.ty.dtype).startswith("int"):
+        inner = _times_whole_number(value.value)
+        return canonical(inner) if str(inner.ty.dtype).startswith("int") else simplify(value)
+    operation = _OPERATIONS.get(type(value))
+    if operation is None or not str(value.ty.dtype).startswith("int"):
+        return simplify(value)
+    return operation(canonical(value.a), canonical(value.b))
+
+
+def _times_whole_number(value: AnyValue) -> AnyValue:
+    """Return ``round(float(n) * 2.0)`` as ``n * 2``: so Relay wrote a dimension that is scaled; others as they are."""
+    if not isinstance(value, tvm.ir.Call) or value.op.name != "tirx.round" or not isinstance(value.args[0], tirx.Mul):
+        return value
+    size, scale = value.args[0].a, value.args[0].b
+    is_whole = isinstance(scale, tirx.FloatImm) and float(scale.value).is_integer()
+    return mul(size.value, int(scale.value)) if is_whole and isinstance(size, tirx.Cast) else value
 
 
 def ceildiv(a: Dim, b: Dim) -> Dim:

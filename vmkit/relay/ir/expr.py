@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm.ir import GlobalVar, Op, Span, Type
 from tvm_ffi.dataclasses import field, py_class
 
-from .types import TensorType
+from .types import TensorType, dtype_name
 
 __all__ = [
     "Call",
@@ -67,6 +67,12 @@ class Expr(tvm.ir.Expr):
         from ..text import node_text
 
         return node_text(self)
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """Return the text of this expression, header and metadata included; see :func:`vmkit.relay.astext`."""
+        from ..text import astext
+
+        return astext(self, show_meta_data)
 
     def __call__(self, *args: Expr) -> Call:
         return Call(self, args)
@@ -256,6 +262,7 @@ class Function(tvm.ir.BaseFunc):
 
     checked_type = Expr.checked_type
     __str__ = Expr.__str__
+    astext = Expr.astext
 
     def __call__(self, *args: Any) -> Call:
         return Call(self, args)
@@ -296,7 +303,7 @@ def var(
     return Var(name_hint, type_annotation, span)
 
 
-def const(value: Any, dtype: str | TensorType | None = None, span: Span | None = None) -> Constant:
+def const(value: Any, dtype: Any = None, span: Span | None = None) -> Constant:
     """Return a constant.
 
     Parameters
@@ -304,7 +311,7 @@ def const(value: Any, dtype: str | TensorType | None = None, span: Span | None =
     value : bool, int, float, sequence, numpy.ndarray or tvm.runtime.Tensor
         The value. An array keeps its own data type unless `dtype` is given; Python integers become int32, floats
         float32 and booleans bool, as in Relay.
-    dtype : str or TensorType, optional
+    dtype : str, numpy data type or TensorType, optional
         The data type wanted, or a type that has it.
 
     Raises
@@ -314,8 +321,8 @@ def const(value: Any, dtype: str | TensorType | None = None, span: Span | None =
     """
     if isinstance(value, Constant):
         return value
-    if isinstance(dtype, TensorType):
-        dtype = str(dtype.dtype)
+    if dtype is not None:
+        dtype = dtype_name(dtype.dtype if isinstance(dtype, TensorType) else dtype)
     if isinstance(value, tvm.runtime.Tensor) and (dtype is None or str(value.dtype) == dtype):
         return Constant(value, span)
     if isinstance(value, tvm.runtime.Tensor):

@@ -42,6 +42,10 @@ class TupleWrapper(ObjectConvertible):
         """Return the tuple-valued expression."""
         return self.tuple_value
 
+    def astext(self, show_meta_data: bool = True) -> str:
+        """Return the text of the tuple-valued expression."""
+        return str(self.tuple_value.astext(show_meta_data))
+
     def __len__(self) -> int:
         return self.size
 

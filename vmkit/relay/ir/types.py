@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any as AnyValue
+from typing import TypeAlias
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm.ir import TupleType, Type
@@ -47,7 +49,7 @@ class Any(tvm.ir.Expr):
         return "?"
 
 
-Dim = int | Any | tvm.ir.Expr
+Dim: TypeAlias = int | Any | tvm.ir.Expr
 
 
 class Kind:
@@ -70,7 +72,7 @@ class TensorType(Type):
     ----------
     shape : sequence of int, Any or tvm.tirx expression
         The dimensions. ``-1`` is refused: write ``relay.Any()``.
-    dtype : str
+    dtype : str or numpy data type
         The element type, such as ``"float32"``.
 
     Examples
@@ -83,8 +85,8 @@ class TensorType(Type):
     shape: tvm_ffi.Array
     dtype: str
 
-    def __init__(self, shape: Sequence[AnyValue], dtype: str = "float32") -> None:
-        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=str(dtype))
+    def __init__(self, shape: Sequence[AnyValue], dtype: AnyValue = "float32") -> None:
+        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=dtype_name(dtype))
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:
@@ -98,16 +100,32 @@ class TensorType(Type):
         return type_text(self)
 
 
+# TVM's data types without a number of bits.
+_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+
+
+def dtype_name(dtype: AnyValue) -> str:
+    """Return the name of a data type that is given by name, or as numpy or TVM have it."""
+    # ``str`` of numpy's classes of scalars, such as ``np.float32``, is no name.
+    name = np.dtype(dtype).name if isinstance(dtype, type) else str(dtype)
+    return _BITS.get(name, name)
+
+
 def _dim(value: AnyValue) -> AnyValue:
-    """Return a dimension in canonical form: constants of TVM's IR become int."""
+    """Return a dimension in canonical form: constants become int, symbolic expressions are simplified."""
     if type(value) is int:
         if value < 0:
             raise DimensionError(f"a dimension of a tensor type is {value}; write relay.Any() for an unknown one")
         return value
     if isinstance(value, tvm.tirx.IntImm):
         return _dim(int(value.value))
-    if isinstance(value, tvm.ir.Expr):
+    if isinstance(value, Any | tvm.ir.Var):
         return value
+    if isinstance(value, tvm.ir.Expr):
+        # A dimension that a script wrote is equal to the one that a type relation computed.
+        from .dims import canonical
+
+        return canonical(value)
     try:
         return _dim(int(value.__index__()))
     except AttributeError:
@@ -132,13 +150,25 @@ class TypeVar(Type):
 
 @py_class("relay.FuncType", init=False)
 class FuncType(Type):
-    """The type of a function: parameters, result, and the type parameters it abstracts over."""
+    """The type of a function: parameters, result, and the type parameters it abstracts over.
+
+    Constraints on the type parameters, which Relay's constructor took last, never meant anything: none may be given.
+    """
 
     type_params: tvm_ffi.Array = field(structural_eq="def")
     arg_types: tvm_ffi.Array
     ret_type: Type
 
-    def __init__(self, arg_types: Sequence[Type], ret_type: Type, type_params: Sequence[TypeVar] = ()) -> None:
+    def __init__(
+        self,
+        arg_types: Sequence[Type],
+        ret_type: Type,
+        type_params: Sequence[TypeVar] | None = (),
+        type_constraints: Sequence[AnyValue] | None = (),
+    ) -> None:
+        if type_constraints:
+            raise TypeError(f"a function type takes no type constraints, got {len(type_constraints)}")
+        type_params = type_params or ()
         self.__ffi_init__(type_params=list(type_params), arg_types=list(arg_types), ret_type=ret_type)
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from .adt import Clause, Constructor, Match, PatternConstructor, PatternTuple, PatternVar, pattern_vars
 from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
 from .reference import RefCreate, RefRead, RefWrite
+from .tuple_wrapper import TupleWrapper
 
 __all__ = ["children", "free_vars", "post_order", "rewrite"]
 
@@ -38,7 +39,7 @@ def children(expr: Any) -> list[Any]:
 def post_order(expr: Any, stop: Container[Any] = ()) -> Iterator[Any]:
     """Yield every expression below and including `expr` once, each after its children; leave out those in `stop`."""
     seen: set[Any] = set()
-    stack: list[tuple[Any, bool]] = [(expr, False)]
+    stack: list[tuple[Any, bool]] = [(expr.astuple() if isinstance(expr, TupleWrapper) else expr, False)]
     while stack:
         node, is_done = stack.pop()
         if is_done:

@@ -10,7 +10,10 @@ import sys
 from tvm.ir import Op as _Op
 
 from .mixed_precision import register_mixed_precision_conversion
+from .rank import reverse_reshape
+from .reduce import logsumexp, mean_std, mean_variance, std
 from .registry import REGISTRY, OpEntry, OpPattern, build, entry, namespace, operator
+from .segment import segment_sum
 
 __all__ = [
     "REGISTRY",
@@ -19,15 +22,15 @@ __all__ = [
     "build",
     "entry",
     "get",
+    "logsumexp",
+    "mean_std",
+    "mean_variance",
     "operator",
     "register_mixed_precision_conversion",
+    "reverse_reshape",
+    "segment_sum",
+    "std",
 ]
-
-
-def get(op_name: str) -> _Op:
-    """Return the operator of a name, as the calls of it hold it."""
-    return entry(op_name).op
-
 
 _modules = [m.name for m in pkgutil.walk_packages(__path__, prefix=f"{__name__}.") if not m.name.endswith("__main__")]
 for _name in _modules:
@@ -35,6 +38,13 @@ for _name in _modules:
 
 # ``relay.op.add`` and ``relay.op.nn.dense`` are builders, also where a module of the family has an operator's name.
 __getattr__, __dir__ = namespace("")
+
+
+def get(op_name: str) -> _Op:
+    """Return an operator of Relay by its name; TypeCheckError with close matches when there is none."""
+    return entry(op_name).op
+
+
 for _name in _modules:
     _operator = REGISTRY.get(_name.removeprefix(f"{__name__}."))
     if _operator is not None:

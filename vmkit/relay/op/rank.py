@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
 from ..ir import dims
-from ..ir.expr import Constant, Expr
+from ..ir.expr import Call, Constant, Expr
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, DType, Int, Ints, attrs_node
@@ -18,7 +19,7 @@ from .kernel import as_index, chosen, const, indexed
 from .registry import OpPattern, entry, operator
 from .shape import ReshapeAttrs, reshape_value, reshaped
 
-__all__ = ["constant_list"]
+__all__ = ["constant_list", "reverse_reshape"]
 
 
 def constant_list(value: Any) -> Any:
@@ -248,11 +249,16 @@ def _range(side: str, begin: int, end: int | None, rank: int) -> tuple[int, int]
     return first, last
 
 
+def reverse_reshape(data: Expr, newshape: Sequence[int]) -> Call:
+    """Return a reshape whose new shape is read from the last dimension to the first."""
+    return entry("contrib_reverse_reshape").call(data, newshape=newshape)
+
+
 @operator("contrib_reverse_reshape", "data", attrs=ReshapeAttrs, level=10, pattern=OpPattern.INJECTIVE)
 class ReverseReshape:
     """A reshape whose newshape is read from the last dimension to the first."""
 
-    build = staticmethod(lambda data, newshape: entry("contrib_reverse_reshape").call(data, newshape=newshape))
+    build = staticmethod(lambda data, newshape: reverse_reshape(data, newshape))
 
     @staticmethod
     def shape(attrs: ReshapeAttrs, shape: list[Dim]) -> list[Dim]:

@@ -10,6 +10,7 @@ from tvm import relax, te, tirx, topi
 from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.expr import Call, Expr, Tuple
+from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Bool, Ints, attrs_node
 from .axis import resolve_axes
@@ -236,17 +237,17 @@ def std(data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = Fa
 
 def mean_variance(
     data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
-) -> Tuple:
+) -> TupleWrapper:
     """Return the mean and the variance over axes."""
     kept = build("mean", data, axis, True, exclude)
     mean = kept if keepdims else build("mean", data, axis, keepdims, exclude)
-    return Tuple([mean, build("variance", data, axis, keepdims, exclude, unbiased, with_mean=kept)])
+    return TupleWrapper(Tuple([mean, build("variance", data, axis, keepdims, exclude, unbiased, with_mean=kept)]), 2)
 
 
-def mean_std(data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Tuple:
+def mean_std(data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> TupleWrapper:
     """Return the mean and the standard deviation over axes."""
-    mean, variance = mean_variance(data, axis, keepdims, exclude).fields
-    return Tuple([mean, build("sqrt", variance)])
+    mean, variance = mean_variance(data, axis, keepdims, exclude).astuple().fields
+    return TupleWrapper(Tuple([mean, build("sqrt", variance)]), 2)
 
 
 def logsumexp(data: Expr, axis: Any = None, keepdims: bool = False) -> Call:

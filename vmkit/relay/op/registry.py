@@ -147,6 +147,11 @@ def operator(
         )
         REGISTRY[name] = made
         _tvm_ir.RegisterOp(name, doc)
+        made.op.set_support_level(level)
+        if not made.is_variadic:
+            made.op.set_num_inputs(len(inputs))
+        for each in inputs:
+            made.op.add_argument(each.lstrip("*"), "Tensor", "")
         register_op_attr(name, "FRelayTypeRelation", made.relation)
         register_op_attr(name, "TOpPattern", int(pattern))
         return cls

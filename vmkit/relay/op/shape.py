@@ -8,6 +8,7 @@ from operator import mul
 from typing import Any
 
 from tvm import relax, te, tirx
+from tvm.script.ir_builder import tirx as T
 
 from ...errors import TypeCheckError
 from ..ir import dims
@@ -17,7 +18,7 @@ from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Bool, Dims, DType, attrs_node
 from .axis import checked_rank
 from .elementwise import require_tensor
-from .kernel import chosen
+from .kernel import as_index, chosen, const, grid, loops
 from .registry import OpPattern, entry, operator
 
 __all__ = ["ShapeOf", "reshape_value", "reshaped", "shape_text"]
@@ -157,7 +158,10 @@ def _target(attrs: ReshapeAttrs, shape: Sequence[Dim]) -> list[Dim]:
 
 @operator("dyn.reshape", "data", "newshape", attrs=ReshapeAttrs, level=3, pattern=OpPattern.OPAQUE)
 class DynReshape:
-    """The same elements under a shape that is read at run time; 0 copies a dimension and -1 takes what is left."""
+    """The same elements under a shape that is read at run time.
+
+    0 copies a dimension, -1 takes what is left, and -3 joins two; with allowzero, 0 is the size 0.
+    """
 
     build = staticmethod(Reshape.build)
 
@@ -173,17 +177,46 @@ class DynReshape:
         have = context.shape(data)
         (rank,) = context.shape(newshape)
 
-        def resolve(wanted: te.Tensor, sizes: list[Any]) -> te.Tensor:
-            one, total = tirx.IntImm("int64", 1), reduce(mul, sizes, tirx.IntImm("int64", 1))
-            values = [wanted(i).astype("int64") for i in range(rank)]
-            if not attrs.allowzero:
-                values = [tirx.Select(v == 0, sizes[i], v) if i < len(sizes) else v for i, v in enumerate(values)]
-            known = reduce(mul, [tirx.Select(v == -1, one, v) for v in values], one)
-            rest = tirx.floordiv(total, tirx.max(known, one))
-            return te.compute((rank,), lambda i: chosen(i, [tirx.Select(v == -1, rest, v) for v in values]))
+        def body(outputs: list[Any], wanted: Any, sizes: list[Any]) -> None:
+            _resolve(outputs[0], outputs[1], wanted, sizes, attrs.allowzero)
 
-        target = context.te(resolve, newshape, [dims.as_expr(d) for d in have], name="reshape_target")
-        return reshape_value(context, data, context.read_dims(target))
+        sizes = [dims.as_expr(d) for d in have]
+        results = [([rank + 1], "int64"), ([2], "int64")]
+        target = loops(context, results, body, newshape, sizes, name="reshape_target")[0]
+        *shape, wrong = context.read_dims(target)
+        message = "dyn.reshape: newshape holds sizes, 0, -1 or -3 (which joins two dimensions), and nothing else"
+        context.require_equal(wrong, 0, message)
+        return reshape_value(context, data, shape)
+
+
+def _resolve(out: Any, state: Any, wanted: Any, sizes: list[Any], allowzero: bool) -> None:
+    """Write the sizes that a new shape read at run time means, and last whether it means none."""
+    rank = int(wanted.shape[0])
+    position, known, wrong = const(0), const(1), const(rank)
+    T.buffer_store(state, const(0), [position])
+    T.buffer_store(state, const(1), [known])
+    T.buffer_store(out, const(0), [wrong])
+    with grid([const(rank)]) as (i,):
+        value, at = T.Bind(as_index(wanted[i])), T.Bind(state[position])
+        is_join = value == -3
+        with T.If(tirx.any(value == -2, value < -3, tirx.all(is_join, at + 1 >= len(sizes)))), T.Then():
+            T.buffer_store(out, const(1), [wrong])
+        first = _size_at(sizes, at)
+        copied = const(0) if allowzero else first
+        T.buffer_store(out, tirx.Select(is_join, first * _size_at(sizes, at + 1), value), [i])
+        with T.If(value == 0), T.Then():
+            T.buffer_store(out, copied, [i])
+        with T.If(value != -1), T.Then():
+            T.buffer_store(state, state[known] * out[i], [known])
+        T.buffer_store(state, at + tirx.Select(is_join, const(2), const(1)), [position])
+    rest = T.Bind(tirx.floordiv(reduce(mul, sizes, const(1)), tirx.max(state[known], const(1))))
+    with grid([const(rank)]) as (i,):
+        T.buffer_store(out, tirx.max(tirx.Select(out[i] == -1, rest, out[i]), const(0)), [i])
+
+
+def _size_at(sizes: list[Any], position: Any) -> Any:
+    """Return the size of a dimension; 0 beyond the last."""
+    return chosen(position, [*sizes, const(0)])
 
 
 @attrs_node("relay.attrs.ShapeOfAttrs")

@@ -74,9 +74,12 @@ class StridedSlice:
         if any(dims.is_any(d) for d in (*attrs.begin, *attrs.end)):
             raise TypeCheckError("a position in begin or end is '?'; give a number, or the positions as an argument")
         begin, end = rename(list(attrs.begin)), rename(list(attrs.end))
-        axes = resolve_axes(attrs.axes, len(shape), "axes") if attrs.axes is not None else list(range(len(begin)))
+        count = max(len(begin), len(end))
+        axes = resolve_axes(attrs.axes, len(shape), "axes") if attrs.axes is not None else list(range(count))
         strides = list(attrs.strides or []) if attrs.slice_mode == "end" else []
         strides = (strides + [1] * len(axes))[: len(axes)]
+        # The last positions may be left out: they are the edges.
+        begin = begin + [0 if s > 0 else _WHOLE for s in strides[len(begin) :]]
         end = end + [_WHOLE if s > 0 else -_WHOLE for s in strides[len(end) :]]
         if not len(begin) == len(end) == len(axes) or len(axes) > len(shape):
             raise TypeCheckError(

@@ -9,7 +9,7 @@ from tvm.script.ir_builder import tirx as T
 
 from ...errors import TypeCheckError
 from ..ir import dims
-from ..ir.expr import Expr
+from ..ir.expr import Expr, Tuple
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, TupleType, Type
@@ -17,7 +17,7 @@ from .elementwise import require_tensor
 from .index import require_integers
 from .kernel import as_index, const, grid, loops
 from .nn.sparse import converted
-from .registry import OpPattern, entry, operator
+from .registry import OpPattern, build, entry, operator
 
 __all__: list[str] = []
 
@@ -60,9 +60,11 @@ class SparseFillEmptyRows:
     """
 
     @staticmethod
-    def build(sparse_indices: Expr, sparse_values: Expr, dense_shape: Expr, default_value: Expr) -> TupleWrapper:
+    def build(sparse_indices: Expr, sparse_values: Expr, dense_shape: Expr, default_value: Expr) -> Tuple:
         made = entry("sparse_fill_empty_rows").call(sparse_indices, sparse_values, dense_shape, default_value)
-        return TupleWrapper(made, 3)
+        positions, values, was_empty = TupleWrapper(made, 3)
+        positions = build("cast_like", positions, sparse_indices)
+        return Tuple([positions, build("cast_like", values, sparse_values), build("cast", was_empty, dtype="bool")])
 
     @staticmethod
     def relation(attrs: None, indices: Type, values: Type, shape: Type, default: Type) -> Type:

@@ -7,6 +7,7 @@ or returned.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import tvm
 from tvm.ir import GlobalVar
 
 from ..ir import Call, Function, Let, Var, children, free_vars, post_order, rewrite, with_functions
+from .fresh_copy import fresh_copy
 from .infer_type import infer_module, typed
 from .registry import ModuleTransform, relay_pass
 
@@ -64,10 +66,13 @@ class _Lifting:
 
     def __init__(self, function: Function, name: str, taken: set[str]) -> None:
         self.function = function
+        self.name, self.taken = name, taken
         lets = [n for n in post_order(function) if isinstance(n, Let) and isinstance(n.value, Function)]
         called = _only_called(function, [let.var for let in lets])
         self.locals = {let.var: let.value for let in lets if let.var in called}
         self.captured = _captures(self.locals)
+        parts = (part for node in post_order(function) for part in children(node))
+        self.uses = Counter(part for part in parts if isinstance(part, Function))
         self.names = {variable: GlobalVar(_fresh(f"{name}_{variable.name_hint}", taken)) for variable in self.locals}
         self.lifted: dict[GlobalVar, Function] = {}
 
@@ -82,8 +87,19 @@ class _Lifting:
         if isinstance(original, Call) and isinstance(original.op, Var) and original.op in self.locals:
             return Call(self.names[original.op], [*self.captured[original.op], *node.args], span=node.span)
         if isinstance(node, Call) and isinstance(node.op, Function) and len(node.op.params) == len(node.args):
-            return _applied(node.op, list(node.args))
+            if node.op.type_params:
+                return self.called_globally(node)
+            # Parameters become Lets, each of which needs a variable of its own.
+            callee = fresh_copy(node.op) if self.uses[original.op] > 1 else node.op
+            return _applied(callee, list(node.args))
         return node
+
+    def called_globally(self, call: Call) -> Call:
+        """Return a call of a function literal with type parameters, which only a function can have, as a global one."""
+        captured = free_vars(call.op)
+        place = GlobalVar(_fresh(f"{self.name}_local", self.taken))
+        self.lifted[place] = self.closed(call.op, captured)
+        return Call(place, [*captured, *call.args], span=call.span)
 
     def closed(self, function: Function, captured: Iterable[Var]) -> Function:
         """Return a function that takes what it captured as its first parameters."""
