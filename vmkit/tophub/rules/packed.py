@@ -16,7 +16,7 @@ from ...target.vectors import VectorUnit, vector_unit
 from .blocks import SingleReduction, extent, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial
 
-__all__ = ["schedule"]
+__all__ = ["rows_of_tile", "schedule"]
 
 _UNROLLED = 4  # steps of the reduction in one iteration
 
@@ -29,6 +29,8 @@ def schedule(sch: s_tir.Schedule, target: Target) -> bool:
     node = sch.get(found.block)
     block = _block(node, found.spatial)
     if block is None:
+        return False
+    if found.after is not None and len(sch.get_loops(found.after)) != found.spatial:
         return False
     rows = _row_axis(node, found.spatial)
     for other in found.others:
@@ -56,7 +58,7 @@ def _row_axis(node: Any, spatial: int) -> int | None:
     return None
 
 
-def _rows(size: int | None, most: int) -> int:
+def rows_of_tile(size: int | None, most: int) -> int:
     """Return how many positions a tile has: as many as keep the multipliers busy, also in what is left at the end."""
     if size is None:
         return most
@@ -79,7 +81,7 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis
     if row_axis is not None:
         most = max(1, unit.accumulators * unit.lanes // max(block_size, unit.lanes))
         have = extent(sch, outer[row_axis])
-        rows = _rows(have, most)
+        rows = rows_of_tile(have, most)
         outer[row_axis], row = sch.split(outer[row_axis], [None, rows])
         if have is None or have % rows:
             # The part of a tile at the end becomes a loop of its own, so that no other tests its bounds.
