@@ -10,7 +10,7 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dot, elementwise
+from vmkit.tophub.rules import contraction, dot, elementwise, window
 
 TARGET = tvm.target.Target("llvm")
 n = tirx.Var("n", "int64")
@@ -31,6 +31,23 @@ KERNELS = {
         [(n, 4, 32, 32)],
         elementwise,
     ),
+    "max pool, channels last": (
+        lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max", layout="NHWC"),
+        [(n, 14, 23, 24)],
+        window,
+    ),
+    "global average": (lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"), [(n, 7, 7, 40)], window),
+    "depthwise": (
+        lambda x, w: topi.nn.relu(topi.nn.depthwise_conv2d_nhwc(x, w, (1, 1), (1, 1), (1, 1))),
+        [(n, 28, 19, 32), (3, 3, 32, 1)],
+        window,
+    ),
+    "depthwise over rows of unknown length": (
+        lambda x, w: topi.nn.relu(topi.nn.depthwise_conv2d_nhwc(x, w, (1, 1), (1, 1), (1, 1))),
+        [(1, 12, n, 16), (3, 3, 16, 1)],
+        window,
+    ),
+    "column sums": (lambda x: topi.sum(x, axis=1), [(n, 70, 48)], window),
     "dense": (lambda x, w: topi.nn.relu(topi.nn.dense(x, w)), [(n, 64), (20, 64)], dot),
     "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),

@@ -23,19 +23,22 @@ class VectorUnit:
     accumulators : int
         How many registers hold results while a reduction runs: enough to hide the latency of multiply-add, and few
         enough that LLVM does not spill.
+    registers : int
+        How many registers there are.
     """
 
     lanes: int
     accumulators: int
+    registers: int
 
 
 # The widest first: the feature, and the unit that it means.
 _UNITS = (
-    ("avx512f", VectorUnit(16, 16)),
-    ("avx", VectorUnit(8, 12)),
-    ("neon", VectorUnit(4, 16)),
+    ("avx512f", VectorUnit(16, 16, 32)),
+    ("avx", VectorUnit(8, 12, 16)),
+    ("neon", VectorUnit(4, 16, 32)),
 )
-_PLAIN = VectorUnit(4, 8)
+_PLAIN = VectorUnit(4, 8, 16)
 
 
 def vector_unit(target: Target) -> VectorUnit:

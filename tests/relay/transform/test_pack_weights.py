@@ -1,4 +1,4 @@
-"""PackWeights lays constant weights out in blocks of output channels, and changes no values."""
+"""Packed weights: which blocks they get, and that the kernels over them compute the convolution."""
 
 from __future__ import annotations
 
@@ -7,61 +7,129 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import tirx
+from tvm import s_tir
 
 import vmkit
+from tests.relay.op.onnx_reference import onnx_result
+from tests.relay.programs import type_error
 from vmkit import relay
-from vmkit.relay import transform
-from vmkit.relay.ir import Call, post_order
+from vmkit.relay.ir.visit import post_order
+from vmkit.relay.lower import lower_module
+from vmkit.relay.transform import FoldConstant, InferType, PackWeights
+from vmkit.target import canonical_target
+from vmkit.tophub.rules import filled
 
-RNG = np.random.default_rng(0)
-n = tirx.Var("n", "int64")
-
-
-def constant(*shape: int) -> relay.Constant:
-    return relay.const(RNG.standard_normal(shape).astype("float32"))
+TARGET = canonical_target("llvm").primary
 
 
-def conv(channels: int, inputs: int, size: int, kernel: int = 3, **attrs: Any) -> Any:
-    x = relay.var("x", shape=(n, size, size, inputs))
-    weight = constant(kernel, kernel, inputs // attrs.get("groups", 1), channels)
-    made = relay.nn.conv2d(x, weight, data_layout="NHWC", kernel_layout="HWIO", **attrs)
-    return relay.Function([x], relay.nn.relu(relay.add(made, constant(channels)))), (2, size, size, inputs)
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape).astype("float32")
 
 
-def dense(units: int, *shape: Any) -> Any:
-    x = relay.var("x", shape=(*shape, 24))
-    sizes = [3 if d is n else d for d in shape]
-    return relay.Function([x], relay.nn.relu(relay.nn.dense(x, constant(units, 24)))), (*sizes, 24)
+def convolution(shape: tuple[Any, ...], weight: np.ndarray, **options: Any) -> relay.Function:
+    """Return a convolution with bias over data (n, channels, ...); the weight is that of ONNX."""
+    x = relay.var("x", shape=shape)
+    y = relay.nn.conv2d(x, relay.const(weight), **options)
+    return relay.Function([x], relay.nn.relu(relay.nn.bias_add(y, relay.const(numbers(weight.shape[0])))))
 
 
-PROGRAMS = {
-    "3x3, the tile divides": (conv(64, 8, 14, padding=(1, 1)), "OHWI32o"),
-    "3x3, the tile overlaps": (conv(32, 8, 13, padding=(1, 1)), "OHWI32o"),
-    "1x1, one vector": (conv(48, 16, 9, kernel=1), "OHWI16o"),
-    "half a vector": (conv(24, 3, 27, kernel=7, strides=(2, 2), padding=(3, 3)), "OHWI8o"),
-    "a quarter": (conv(12, 4, 5), "OHWI4o"),
-    "dilated": (conv(16, 4, 17, dilation=(2, 2)), "OHWI16o"),
-    "groups": (conv(64, 16, 7, groups=4, padding=(1, 1)), "OHWI16o"),
-    "one position": (conv(32, 4, 3), "OHWI32o"),
-    "dense": (dense(64, n), "NC32n"),
-    "dense of one row": (dense(16, 1), "NC16n"),
-    "dense of rank 3": (dense(32, n, 5), "NC32n"),
-    "no block": (conv(10, 4, 8), "HWIO"),
-    "depthwise": (conv(16, 16, 8, groups=16), "HWIO"),
-}
+def channels_last(inputs: int, outputs: int, groups: int) -> relay.Function:
+    x, weight = relay.var("x", shape=(1, 5, 7, inputs)), relay.const(numbers(1, 1, inputs // groups, outputs))
+    y = relay.nn.conv2d(x, weight, groups=groups, data_layout="NHWC", kernel_layout="HWIO")
+    return relay.Function([x], relay.nn.relu(y))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_packed_weights_give_the_same(name: str) -> None:
-    (function, shape), layout = PROGRAMS[name]
-    mod = transform.InferType()(tvm.IRModule({"main": function}))
-    packed = transform.PackWeights(16)(mod)
-    calls = [node for node in post_order(packed["main"]) if isinstance(node, Call)]
-    layouts = [getattr(c.attrs, f, "") for c in calls for f in ("kernel_layout", "weight_layout")]
-    assert layout in layouts
-    value = RNG.standard_normal(shape).astype("float32")
-    with vmkit.PassContext(opt_level=0):
-        expected = vmkit.VirtualMachine(vmkit.compile(mod, target="llvm")).run(value).numpy()
-    result = vmkit.VirtualMachine(vmkit.compile(packed, target="native")).run(value).numpy()
-    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+def packed(function: relay.Function, lanes: int) -> tvm.IRModule:
+    mod = tvm.IRModule({"main": function})
+    for each in (InferType(), PackWeights(lanes), FoldConstant(), InferType()):
+        mod = each(mod)
+    return mod
+
+
+def conv_of(mod: tvm.IRModule) -> Any:
+    is_conv = (n for n in post_order(mod["main"]) if isinstance(n, relay.Call) and n.op.name == "nn.conv2d")
+    return next(is_conv)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "groups", "layout", "first"),
+    [
+        (64, 1, "OHWI32o", 2),
+        (48, 1, "OHWI16o", 3),
+        (136, 4, "OHWI16o", 4 * 3),
+        (1000, 1, "OHWI16o", 63),
+        (24, 1, "OHWI16o", 2),
+        (8, 1, "OHWI8o", 1),
+        (12, 1, "OHWI8o", 2),
+        (6, 1, "OHWI4o", 2),
+        (3, 1, "HWIO", 1),
+    ],
+)
+def test_blocks_divide_the_channels_or_the_last_one_is_filled(
+    outputs: int, groups: int, layout: str, first: int
+) -> None:
+    call = conv_of(packed(channels_last(8, outputs, groups), 16))
+    assert (call.attrs.kernel_layout, int(call.args[1].checked_type.shape[0])) == (layout, first)
+    assert int(call.checked_type.shape[3]) == outputs
+
+
+def test_what_fills_a_block_is_zero() -> None:
+    weight = conv_of(packed(channels_last(8, 20, 2), 8)).args[1].data.numpy()
+    assert weight.shape == (2 * 2, 1, 1, 4, 8)
+    assert (weight[1::2, ..., 2:] == 0).all() and (weight[1::2, ..., :2] != 0).all()
+
+
+@pytest.mark.parametrize(("outputs", "groups"), [(34, 2), (58, 1), (10, 1), (6, 1)])
+def test_the_rule_for_filled_blocks_applies(outputs: int, groups: int) -> None:
+    lowered = lower_module(packed(channels_last(8, outputs, groups), 8), TARGET).module
+    kernels = [f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc)]
+    convolutions = [f for f in kernels if "conv2d_nhwc" in f.script()]
+    assert len(convolutions) == 1
+    assert filled.schedule(s_tir.Schedule(convolutions[0]), TARGET)
+
+
+@pytest.mark.parametrize("size", ["known", "unknown"])
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "groups", "kernel", "strides", "padding"),
+    [
+        (8, 34, 2, 1, (1, 1), (0, 0)),
+        (8, 68, 4, 1, (1, 1), (0, 0)),
+        (5, 58, 1, 3, (2, 1), (1, 2)),
+        (3, 6, 1, 3, (1, 1), (1, 1)),
+        (16, 136, 1, 1, (2, 2), (0, 0)),
+        (24, 24, 24, 3, (1, 2), (1, 1)),
+        (20, 20, 20, 5, (1, 1), (2, 2)),
+        (24, 24, 3, 3, (1, 1), (1, 1)),
+    ],
+)
+def test_compiled_convolutions_agree_with_onnxruntime(
+    inputs: int,
+    outputs: int,
+    groups: int,
+    kernel: int,
+    strides: tuple[int, int],
+    padding: tuple[int, int],
+    size: str,
+) -> None:
+    weight, bias = numbers(outputs, inputs // groups, kernel, kernel), numbers(outputs)
+    shape: tuple[Any, ...] = (2, inputs, 11, 19)
+    data = numbers(*(int(d) for d in shape))
+    if size == "unknown":
+        shape = (relay.Any(), inputs, relay.Any(), relay.Any())
+    function = convolution(shape, weight, strides=strides, padding=padding, groups=groups)
+    attrs = {"strides": list(strides), "pads": [*padding, *padding], "group": groups}
+    expected = np.maximum(onnx_result("Conv", data, weight, bias, **attrs), 0)
+    actual = vmkit.VirtualMachine(vmkit.compile(function, target="native"), vmkit.device("cpu")).run(data).numpy()
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_channels_that_the_blocks_cannot_be_filled_from_are_a_type_error() -> None:
+    x, weight = relay.var("x", shape=(1, 5, 7, 4)), relay.var("w", shape=(3, 1, 1, 4, 8))
+    options = {"data_layout": "NHWC", "kernel_layout": "OHWI8o"}
+    for channels, is_right in ((24, True), (17, True), (16, False), (25, False)):
+        result = relay.nn.conv2d(x, weight, channels=channels, **options)
+        if not is_right:
+            assert type_error([x, weight], result) == f"channels is {channels}, but the weight makes 24"
+        else:
+            mod = InferType()(tvm.IRModule({"main": relay.Function([x, weight], result)}))
+            assert int(mod["main"].checked_type.ret_type.shape[3]) == channels

@@ -105,8 +105,8 @@ class _Converter:
         data_name = "data_layout" if "data_layout" in names else "layout"
         old, new = getattr(call.attrs, data_name), self.desired[call.op.name][0]
         has_kernel = "kernel_layout" in names
-        if has_kernel and not is_plain_layout(call.attrs.kernel_layout):
-            return None  # packed already
+        if has_kernel and not (self.names_kernel(call) or is_plain_layout(call.attrs.kernel_layout)):
+            return None  # a kernel in blocks was laid out for the data's layout as it is
         kernel = self.kernel_layout(call, new) if has_kernel else ""
         if (has_kernel and old == new and kernel == call.attrs.kernel_layout) or not _is_convertible(call, old, new):
             return None
@@ -124,6 +124,10 @@ class _Converter:
         made = Call(call.op, args, with_attrs(call, **changes), span=call.span)
         type_of(made)
         return made if old == new else Held(made, old, new)
+
+    def names_kernel(self, call: Call) -> bool:
+        """Say whether the user named a kernel layout for the operator of a call."""
+        return self.desired[call.op.name][1:] not in ([], ["default"])
 
     def kernel_layout(self, call: Call, data_layout: str) -> str:
         name, own = call.op.name, call.attrs.kernel_layout

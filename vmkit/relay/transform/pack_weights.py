@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ir import Call, Constant, Op
 from ..op.registry import build
-from .known_type import rewrite_typed
+from .known_type import rewrite_typed, type_of
 from .layout_rules import with_attrs
 from .registry import ModuleTransform, per_function, relay_pass
 
@@ -27,8 +27,8 @@ def PackWeights(lanes: int = 16) -> ModuleTransform:
     Parameters
     ----------
     lanes : int
-        How many float32 a vector of the target has. A block is up to two vectors, as far as it divides the channels of
-        a group.
+        How many float32 a vector of the target has. A block is up to two vectors where it divides the channels of a
+        group; otherwise the last one of each group is filled up with zeros, which the kernel computes with and leaves.
     """
     return per_function(lambda function: rewrite_typed(function, lambda node: _packed(node, lanes)))
 
@@ -49,12 +49,30 @@ def _packed(node: Any, lanes: int) -> Any:
     groups = node.attrs.groups
     if groups > 1 and inner == 1:
         return node  # a depthwise convolution: nothing is summed up over channels
-    block = _block(channels // groups, lanes)
+    of_group = channels // groups
+    block = _block(of_group, lanes)
+    filled = _filled_block(of_group, lanes)
+    if filled is not None and (block is None or block < filled):
+        return _filled(node, weight, layout.format(filled))
     if block is None:
         return node
     new = layout.format(block)
     packed = build("layout_transform", weight, old, new)
     return Call(node.op, [data, packed], with_attrs(node, kernel_layout=new), span=node.span)
+
+
+def _filled(node: Call, weight: Constant, layout: str) -> Call:
+    """Return a convolution over blocks of which the last one of each group is filled up with zeros."""
+    plain = "".join(letter for letter in layout if letter.isupper())
+    ordered = build("layout_transform", weight, node.attrs.kernel_layout, plain)
+    channels, *others = (int(d) for d in type_of(ordered).shape)
+    groups = node.attrs.groups
+    apart = build("reshape", ordered, newshape=(groups, channels // groups, *others))
+    blocks = build("layout_transform", apart, f"G{plain}", f"G{layout}")
+    _, count, *rest = (int(d) for d in type_of(blocks).shape)
+    packed = build("reshape", blocks, newshape=(groups * count, *rest))
+    attrs = with_attrs(node, kernel_layout=layout, channels=channels)
+    return Call(node.op, [node.args[0], packed], attrs, span=node.span)
 
 
 def _packed_dense(node: Call, data: Any, weight: Constant, lanes: int) -> Any:
@@ -70,3 +88,8 @@ def _packed_dense(node: Call, data: Any, weight: Constant, lanes: int) -> Any:
 def _block(channels: int, lanes: int) -> int | None:
     """Return the largest block of up to two vectors that divides the channels, or None where a part of one is left."""
     return next((b for b in (lanes * 2, lanes, lanes // 2, lanes // 4) if b >= 4 and channels % b == 0), None)
+
+
+def _filled_block(channels: int, lanes: int) -> int | None:
+    """Return the block of at most a vector of which there are several, the last of them filled up."""
+    return next((b for b in (lanes, lanes // 2, lanes // 4) if b >= 4 and channels > b and channels % b), None)

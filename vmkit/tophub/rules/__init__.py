@@ -12,7 +12,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from . import contraction, dot, elementwise, packed
+from . import contraction, dot, elementwise, filled, packed, window
 from .blocks import inline_cheap_blocks
 from .overlap import with_overlaps
 
@@ -20,7 +20,7 @@ __all__ = ["RULES", "schedule_kernels"]
 
 logger = logging.getLogger(__name__)
 
-RULES = (packed.schedule, contraction.schedule, dot.schedule, elementwise.schedule)
+RULES = (filled.schedule, packed.schedule, window.schedule, contraction.schedule, dot.schedule, elementwise.schedule)
 
 
 def schedule_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:

@@ -17,7 +17,7 @@ from .blocks import SingleReduction, extent, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial
 from .overlap import overlap
 
-__all__ = ["schedule"]
+__all__ = ["rows_of_tile", "schedule"]
 
 _UNROLLED = 4  # steps of the reduction in one iteration
 
@@ -30,6 +30,8 @@ def schedule(sch: s_tir.Schedule, target: Target) -> bool:
     node = sch.get(found.block)
     block = _block(node, found.spatial)
     if block is None:
+        return False
+    if found.after is not None and len(sch.get_loops(found.after)) != found.spatial:
         return False
     rows = _row_axis(node, found.spatial)
     for other in found.others:
@@ -57,7 +59,7 @@ def _row_axis(node: Any, spatial: int) -> int | None:
     return None
 
 
-def _rows(size: int | None, most: int) -> int:
+def rows_of_tile(size: int | None, most: int) -> int:
     """Return how many positions a tile has: as many as keep the multipliers busy and compute little twice."""
     if size is None:
         return most
@@ -75,7 +77,7 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis
     if row_axis is not None:
         most = max(1, unit.accumulators * unit.lanes // max(block_size, unit.lanes))
         have = extent(sch, outer[row_axis])
-        rows = _rows(have, most)
+        rows = rows_of_tile(have, most)
         if have is None:
             outer[row_axis], row = sch.split(outer[row_axis], [None, rows])
             # The part of a tile at the end becomes a loop of its own, so that no other tests its bounds.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +75,9 @@ class Channels:
 
     A weight (channels, multiplier, ...) is Relay's other form of a depthwise convolution: each channel has `multiplier`
     kernels of its own, and the result has ``channels * multiplier`` channels.
+
+    A weight in blocks of output channels may have the last block of each group filled up, where the attribute
+    `channels` says how many channels there are.
     """
 
     groups: int
@@ -81,11 +85,14 @@ class Channels:
     outputs: Dim  # of the result
     of_group: Dim  # those of a group that the weight takes, or the multiplier
     is_multiplied: bool
+    is_filled: bool = False  # the weight has more output channels than the result
 
     @classmethod
-    def of(cls, geometry: Geometry, shapes: Shapes) -> Channels:
-        """Read them from the shapes of data and weight."""
+    def of(cls, geometry: Geometry, shapes: Shapes, wanted: Dim | None) -> Channels:
+        """Read them from the shapes of data and weight; `wanted` is the attribute."""
         groups, outputs, of_group = geometry.groups, shapes.first, shapes.second
+        if _is_filled(geometry, outputs, wanted):
+            return cls(groups, shapes.channels, wanted, of_group, is_multiplied=False, is_filled=True)
         is_depthwise = dims.equal(shapes.channels, groups) and dims.equal(outputs, groups)
         is_multiplied = groups > 1 and bool(is_depthwise) and dims.equal(of_group, 1) is False
         made = dims.mul(outputs, of_group) if is_multiplied else outputs
@@ -117,6 +124,14 @@ class Channels:
             context.require_equal(self.outputs, wanted, message)
 
 
+def _is_filled(geometry: Geometry, outputs: Dim, wanted: Dim | None) -> bool:
+    """Say whether a weight of so many output channels is one of `wanted` channels, its last blocks filled up."""
+    block, groups = geometry.kernel.block("O"), geometry.groups
+    if block == 1 or not isinstance(wanted, int) or not isinstance(outputs, int) or wanted % groups:
+        return False
+    return wanted < outputs == -(-wanted // groups // block) * block * groups
+
+
 def _weight_type(attrs: Any, rank: int, data: Type) -> dict[int, Type]:
     def channels(inputs: Dim) -> tuple[Dim, Dim]:
         return attrs.channels, dims.floordiv(inputs, attrs.groups)
@@ -128,7 +143,7 @@ def _type(attrs: Any, rank: int, data: Type, weight: Type) -> Type:
     geometry = Geometry.of(attrs, rank)
     source, shapes = geometry.require(data, weight)
     kernel = agreed_kernel(attrs.kernel_size, shapes.kernel)
-    made = Channels.of(geometry, shapes).agreed(attrs.channels)
+    made = Channels.of(geometry, shapes, attrs.channels).agreed(attrs.channels)
     sizes = fitted(shapes.sizes, geometry.padding, geometry.windows(kernel), geometry.strides)
     shape = geometry.out.shape(geometry.result(shapes.batch, made, sizes))
     return TensorType(shape, attrs.out_dtype or source.dtype)
@@ -137,7 +152,7 @@ def _type(attrs: Any, rank: int, data: Type, weight: Type) -> Type:
 def _lower(context: Any, attrs: Any, rank: int, data: relax.Expr, weight: relax.Expr) -> Any:
     geometry = Geometry.of(attrs, rank)
     shapes = geometry.require_at_run_time(context, context.shape(data), context.shape(weight))
-    name, channels = context.current.name, Channels.of(geometry, shapes)
+    name, channels = context.current.name, Channels.of(geometry, shapes, attrs.channels)
     channels.require(context, attrs.channels)
     for have, wanted in zip(shapes.kernel, attrs.kernel_size or shapes.kernel, strict=True):
         if isinstance(wanted, int):
@@ -146,13 +161,15 @@ def _lower(context: Any, attrs: Any, rank: int, data: relax.Expr, weight: relax.
             )
     require_fits(context, shapes.sizes, geometry.padding, geometry.windows(shapes.kernel))
     geometry.out.require_divides(context, geometry.result(shapes.batch, channels.outputs, shapes.sizes), name)
-    return context.te(lambda x, w: _convolve(geometry, x, w, attrs.out_dtype or str(x.dtype)), data, weight)
+    return context.te(
+        lambda x, w: _convolve(geometry, x, w, attrs.out_dtype or str(x.dtype), attrs.channels), data, weight
+    )
 
 
-def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype: str) -> te.Tensor:
+def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype: str, wanted: Dim | None) -> te.Tensor:
     """Return the convolution as one plain reduction over a padded stage."""
     shapes = geometry.shapes(*([dims.simplify(d) for d in t.shape] for t in (data, weight)))
-    channels = Channels.of(geometry, shapes)
+    channels = Channels.of(geometry, shapes, wanted)
     padded = pad_spatial(data, [a for a, _ in geometry.data.axes], geometry.spatial, geometry.padding, 0)
     sizes = fitted(shapes.sizes, geometry.padding, geometry.windows(shapes.kernel), geometry.strides)
     reduced = {"C": te.reduce_axis((0, 1 if channels.is_multiplied else channels.of_group), name="rc")}
@@ -161,14 +178,17 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
     sums, multiplier = accumulator(out_dtype), channels.of_group
 
     def element(*index: Any) -> Any:
-        at = geometry.out.position(index)
+        return product(geometry.out.position(index))
+
+    def product(at: Mapping[str, Any], group: Any = None) -> Any:
+        """Return the sum for an output channel of the weight; the group, where the channel does not say it."""
         of_kernel = {"O": at["C"], "I": reduced["C"], **{s: reduced[s] for s in geometry.spatial}}
         of_data = {"N": at["N"], "C": reduced["C"]}
         if channels.is_multiplied:
             of_data["C"] = at["C"] // multiplier
             of_kernel |= {"O": at["C"] // multiplier, "I": at["C"] % multiplier}
         elif geometry.groups > 1:
-            group = at["C"] // dims.floordiv(channels.outputs, geometry.groups)
+            group = at["C"] // dims.floordiv(channels.outputs, geometry.groups) if group is None else group
             of_data["C"] = group * channels.of_group + reduced["C"]
         for letter, stride, dilation in zip(geometry.spatial, geometry.strides, geometry.dilation, strict=True):
             of_data[letter] = at[letter] * stride + reduced[letter] * dilation
@@ -177,9 +197,31 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
         axes = [reduced[a] for a in geometry.data.letters if a in reduced]
         return te.sum(x.astype(sums) * w.astype(sums), axis=axes)
 
-    shape = geometry.out.shape(geometry.result(shapes.batch, channels.outputs, sizes))
+    whole = geometry.result(shapes.batch, channels.outputs, sizes)
+    shape = [dims.as_expr(d) for d in geometry.out.shape(whole)]
     name = f"conv{len(geometry.spatial)}d_{geometry.data.text.lower()}"
-    return as_dtype(te.compute([dims.as_expr(d) for d in shape], element, name=name), out_dtype)
+    if not channels.is_filled:
+        return as_dtype(te.compute(shape, element, name=name), out_dtype)
+    # Whole blocks are computed, each group's in axes of their own, and read without what fills them.
+    block, groups = geometry.kernel.block("O"), geometry.groups
+    of_group = dims.as_expr(dims.floordiv(channels.outputs, groups))
+    blocks = dims.floordiv(shapes.first, groups * block)
+    letters = ["N", *geometry.spatial]
+
+    def blocked(*index: Any) -> Any:
+        *others, group, outer, inner = index
+        at = dict(zip(letters, others, strict=True))
+        return product({**at, "C": (group * blocks + outer) * block + inner}, group)
+
+    axes = [dims.as_expr(d) for d in [*(whole[a] for a in letters), groups, blocks, block]]
+    sums_of_blocks = te.compute(axes, blocked, name=name)
+
+    def cut(*index: Any) -> Any:
+        at = geometry.out.position(index)
+        group, channel = (0, at["C"]) if groups == 1 else (at["C"] // of_group, at["C"] % of_group)
+        return sums_of_blocks(*(at[a] for a in letters), group, channel // block, channel % block)
+
+    return as_dtype(te.compute(shape, cut, name=f"{name}_channels"), out_dtype)
 
 
 def convolution_body(rank: int, doc: str, builder: Any) -> dict[str, Any]:

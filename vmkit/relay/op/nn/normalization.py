@@ -382,8 +382,20 @@ class LRN:
         bias, alpha = tirx.const(attrs.bias, wide), tirx.const(attrs.alpha / attrs.size, wide)
         return te.compute(
             data.shape,
-            lambda *i: (
-                data(*i).astype(wide) / tirx.power(bias + alpha * total(*i), tirx.const(attrs.beta, wide))
-            ).astype(dtype),
+            lambda *i: (data(*i).astype(wide) / _power(bias + alpha * total(*i), attrs.beta)).astype(dtype),
             name="lrn",
         )
+
+
+def _power(base: Any, exponent: float) -> Any:
+    """Return a power; of quarters up to one, by square roots, which vectors have."""
+    match exponent:
+        case 0.25:
+            return tirx.sqrt(tirx.sqrt(base))
+        case 0.5:
+            return tirx.sqrt(base)
+        case 0.75:
+            return tirx.sqrt(base) * tirx.sqrt(tirx.sqrt(base))
+        case 1.0:
+            return base
+    return tirx.power(base, tirx.const(exponent, str(base.ty.dtype)))

@@ -1,0 +1,67 @@
+"""Kernels with packed weights give what plain ones do, whatever tiles and blocks do not divide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import tirx
+
+import vmkit
+from vmkit import relay
+from vmkit.relay import transform
+from vmkit.relay.ir import Call, post_order
+
+RNG = np.random.default_rng(0)
+n = tirx.Var("n", "int64")
+
+
+def constant(*shape: int) -> relay.Constant:
+    return relay.const(RNG.standard_normal(shape).astype("float32"))
+
+
+def conv(channels: int, inputs: int, size: int, kernel: int = 3, **attrs: Any) -> Any:
+    x = relay.var("x", shape=(n, size, size, inputs))
+    weight = constant(kernel, kernel, inputs // attrs.get("groups", 1), channels)
+    made = relay.nn.conv2d(x, weight, data_layout="NHWC", kernel_layout="HWIO", **attrs)
+    return relay.Function([x], relay.nn.relu(relay.add(made, constant(channels)))), (2, size, size, inputs)
+
+
+def dense(units: int, *shape: Any) -> Any:
+    x = relay.var("x", shape=(*shape, 24))
+    sizes = [3 if d is n else d for d in shape]
+    return relay.Function([x], relay.nn.relu(relay.nn.dense(x, constant(units, 24)))), (*sizes, 24)
+
+
+PROGRAMS = {
+    "3x3, the tile divides": (conv(64, 8, 14, padding=(1, 1)), "OHWI32o"),
+    "3x3, the tile overlaps": (conv(32, 8, 13, padding=(1, 1)), "OHWI32o"),
+    "1x1, one vector": (conv(48, 16, 9, kernel=1), "OHWI16o"),
+    "half a vector": (conv(24, 3, 27, kernel=7, strides=(2, 2), padding=(3, 3)), "OHWI8o"),
+    "a quarter": (conv(12, 4, 5), "OHWI4o"),
+    "dilated": (conv(16, 4, 17, dilation=(2, 2)), "OHWI16o"),
+    "groups": (conv(64, 16, 7, groups=4, padding=(1, 1)), "OHWI16o"),
+    "one position": (conv(32, 4, 3), "OHWI32o"),
+    "dense": (dense(64, n), "NC32n"),
+    "dense of one row": (dense(16, 1), "NC16n"),
+    "dense of rank 3": (dense(32, n, 5), "NC32n"),
+    "no block": (conv(10, 4, 8), "HWIO"),
+    "depthwise": (conv(16, 16, 8, groups=16), "HWIO"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_packed_weights_give_the_same(name: str) -> None:
+    (function, shape), layout = PROGRAMS[name]
+    mod = transform.InferType()(tvm.IRModule({"main": function}))
+    packed = transform.PackWeights(16)(mod)
+    calls = [node for node in post_order(packed["main"]) if isinstance(node, Call)]
+    layouts = [getattr(c.attrs, f, "") for c in calls for f in ("kernel_layout", "weight_layout")]
+    assert layout in layouts
+    value = RNG.standard_normal(shape).astype("float32")
+    with vmkit.PassContext(opt_level=0):
+        expected = vmkit.VirtualMachine(vmkit.compile(mod, target="llvm")).run(value).numpy()
+    result = vmkit.VirtualMachine(vmkit.compile(packed, target="native")).run(value).numpy()
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
