@@ -13,6 +13,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from . import contraction, dot, elementwise, packed
+from ..vector_math import with_vector_math
 from .blocks import inline_cheap_blocks
 
 __all__ = ["RULES", "schedule_kernels"]
@@ -46,5 +47,5 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
             logger.debug("kernel %s: %s does not apply: %s", name, rule.__module__, error)
             continue
         if applies:
-            return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
-    return function
+            return with_vector_math(schedule.mod["main"]).with_attr("tirx.is_scheduled", True)
+    return with_vector_math(function)
