@@ -308,6 +308,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
     # for that. Each step leaves constants to compute.
     return [
         *passes,
+        (2, transform.FuseRecurrence(vector_unit(target).lanes)),
         (2, transform.FuseAttention(vector_unit(target).lanes)),
         (2, transform.FoldScaleAxis()),
         (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),
