@@ -12,14 +12,14 @@ __all__ = ["lstm"]
 _ROWS = 4
 
 
-def lstm(hidden: int, lanes: int, is_reverse: bool, is_one_row: bool) -> tirx.PrimFunc:
+def lstm(hidden: int, lanes: int, is_reverse: bool) -> tirx.PrimFunc:
     """Return the kernel of one direction of a layer, its gates in ONNX's order: input, output, forget, cell.
 
     It takes the inputs times their weights plus bias (steps, batch, 4 * hidden), the recurrence's weights in blocks
     (hidden / lanes, hidden, 4, lanes), the first hidden state and cell (batch, hidden), and writes the hidden states of
-    all steps and the last state and cell. Rows of the batch beyond the last repeat it.
+    all steps and the last state and cell. Rows of the batch go together by four through all steps, those that are left
+    one by one.
     """
-    rows = 1 if is_one_row else _ROWS
     wide = 4 * lanes
 
     @T.prim_func(private=True)
@@ -32,48 +32,51 @@ def lstm(hidden: int, lanes: int, is_reverse: bool, is_one_row: bool) -> tirx.Pr
         out = T.match_buffer(o, (steps, batch, hidden), "float32")
         state = T.match_buffer(h, (batch, hidden), "float32")
         cell = T.match_buffer(c, (batch, hidden), "float32")
-        for tile in T.parallel(T.ceildiv(batch, T.int64(rows))):
+
+        @T.inline
+        def run_rows(first, rows):  # type: ignore[no-untyped-def]
             total = T.alloc_buffer((rows * wide,), "float32", scope="local", layout=None)
             new = T.alloc_buffer((lanes,), "float32", scope="local", layout=None)
             for r in T.serial(rows):
-                if tile * rows + r < batch:
-                    for j in T.serial(hidden):
-                        state[tile * rows + r, j] = first_state[tile * rows + r, j]
-                        cell[tile * rows + r, j] = first_cell[tile * rows + r, j]
+                for j in T.serial(hidden):
+                    state[first + r, j] = first_state[first + r, j]
+                    cell[first + r, j] = first_cell[first + r, j]
             for t in T.serial(steps):
                 for block in T.serial(hidden // lanes):
                     for r in T.unroll(rows):
                         for g in T.unroll(4):
                             for i in T.vectorized(lanes):
                                 total[r * wide + g * lanes + i] = data[
-                                    steps - 1 - t if is_reverse else t,
-                                    T.min(tile * rows + r, batch - 1),
-                                    g * hidden + block * lanes + i,
+                                    steps - 1 - t if is_reverse else t, first + r, g * hidden + block * lanes + i
                                 ]
                     for k in T.serial(hidden):
                         for r in T.unroll(rows):
                             for g in T.unroll(4):
                                 for i in T.vectorized(lanes):
                                     total[r * wide + g * lanes + i] = (
-                                        total[r * wide + g * lanes + i]
-                                        + state[T.min(tile * rows + r, batch - 1), k] * weight[block, k, g, i]
+                                        total[r * wide + g * lanes + i] + state[first + r, k] * weight[block, k, g, i]
                                     )
                     for r in T.unroll(rows):
-                        if tile * rows + r < batch:
-                            for i in T.vectorized(lanes):
-                                new[i] = T.sigmoid(total[r * wide + 2 * lanes + i]) * cell[
-                                    tile * rows + r, block * lanes + i
-                                ] + T.sigmoid(total[r * wide + i]) * T.tanh(total[r * wide + 3 * lanes + i])
-                            for i in T.vectorized(lanes):
-                                cell[tile * rows + r, block * lanes + i] = new[i]
-                            for i in T.vectorized(lanes):
-                                out[
-                                    steps - 1 - t if is_reverse else t, tile * rows + r, block * lanes + i
-                                ] = T.sigmoid(total[r * wide + lanes + i]) * T.tanh(new[i])
+                        for i in T.vectorized(lanes):
+                            new[i] = T.sigmoid(total[r * wide + 2 * lanes + i]) * cell[
+                                first + r, block * lanes + i
+                            ] + T.sigmoid(total[r * wide + i]) * T.tanh(total[r * wide + 3 * lanes + i])
+                        for i in T.vectorized(lanes):
+                            cell[first + r, block * lanes + i] = new[i]
+                        for i in T.vectorized(lanes):
+                            out[steps - 1 - t if is_reverse else t, first + r, block * lanes + i] = T.sigmoid(
+                                total[r * wide + lanes + i]
+                            ) * T.tanh(new[i])
                 # The whole state is read by every block of the step, so it changes after the last one.
                 for r in T.serial(rows):
-                    if tile * rows + r < batch:
-                        for j in T.serial(hidden):
-                            state[tile * rows + r, j] = out[steps - 1 - t if is_reverse else t, tile * rows + r, j]
+                    for j in T.serial(hidden):
+                        state[first + r, j] = out[steps - 1 - t if is_reverse else t, first + r, j]
+
+        for tile in T.parallel(T.ceildiv(batch, T.int64(_ROWS))):
+            if (tile + 1) * _ROWS <= batch:
+                run_rows(tile * _ROWS, _ROWS)
+            else:
+                for row in T.serial(batch - tile * _ROWS):
+                    run_rows(tile * _ROWS + row, 1)
 
     return with_vector_math(kernel).with_attr("tirx.is_scheduled", True)

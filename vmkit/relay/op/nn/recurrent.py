@@ -71,7 +71,7 @@ class LSTM:
             checks += list(zip(context.shape(each), (batch, hidden), strict=True))
         for have, want in checks:
             context.require_equal(have, want, "nn.contrib_lstm: a dimension is {actual} where {expected} is expected")
-        kernel = lstm(hidden, lanes, attrs.is_reverse, dims.equal(batch, 1) is True)
+        kernel = lstm(hidden, lanes, attrs.is_reverse)
         name = context.builder.add_func(kernel.with_attr("op_pattern", int(OpPattern.OPAQUE)), "lstm")
         shapes = [[steps, batch, hidden], [batch, hidden], [batch, hidden]]
         types = [relax.TensorType([dims.as_expr(d) for d in shape], "float32") for shape in shapes]
