@@ -308,6 +308,8 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
     # for that. Each step leaves constants to compute.
     return [
         *passes,
+        (2, transform.FuseRecurrence(vector_unit(target).lanes)),
+        (2, transform.FuseAttention(vector_unit(target).lanes)),
         (2, transform.BackwardFoldScaleAxis()),
         (2, transform.ForwardFoldScaleAxis()),
         (2, transform.FoldConstant()),

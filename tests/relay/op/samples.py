@@ -114,6 +114,19 @@ SAMPLES |= {
     "nn.contrib_depthwise_conv2d_NCHWc": lambda g: build(
         "nn.contrib_depthwise_conv2d_NCHWc", g(1, 1, 6, 6, 8), g(8, 1, 3, 3), groups=8
     ),
+    "nn.contrib_attention": lambda g: build(
+        "nn.contrib_attention",
+        g(6, 3, 8, known=(2,)),
+        g(6, 5, 8, known=(2,)),
+        g(6, 5, 16, known=(2,)),
+        g(2, 1, 1, 5, known=(1, 2)),
+        scale=0.5,
+        heads=3,
+        lanes=8,
+    ),
+    "nn.contrib_lstm": lambda g: build(
+        "nn.contrib_lstm", g(5, 2, 32, known=(2,)), g(2, 8, 4, 4, known=(0, 1, 2, 3)), g(2, 8), g(2, 8)
+    ),
     "nn.contrib_dense_pack": lambda g: build("nn.contrib_dense_pack", g(2, 6), g(2, 6, 4), "NC4n"),
     "nn.contrib_conv2d_winograd_weight_transform": lambda g: build(
         "nn.contrib_conv2d_winograd_weight_transform", g(3, 4, 3, 3, known=(2, 3)), 2

@@ -6,12 +6,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ... import relay
 from ...relay.ir import Dim, Expr, dims
 from .context import Context
-from .known import sizes
 from .registry import converter
 
 __all__ = ["as_matrix", "to_shape"]
@@ -70,8 +67,6 @@ def _reshaped(ctx: Context, x: Expr, target: list[Dim], allowzero: bool) -> Expr
         target = _batched(ctx, have, target)
     if len(target) == len(have) and all(dims.equal(a, b) for a, b in zip(have, target, strict=True)):
         return x
-    if dims.is_any(dims.product(have)) and not any(isinstance(t, int) and t == -1 for t in target):
-        return relay.reshape(x, sizes(np.array(target, dtype=object)), allowzero=allowzero)
     return relay.reshape(x, target, allowzero=allowzero)
 
 

@@ -15,6 +15,7 @@ from tvm import tirx
 from ... import relay
 from ...relay.ir import Any as AnyDim
 from ...relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
+from ...relay.transform.fuse_recurrence import LSTM_LOOP
 from .context import Context
 from .elementwise import binary
 from .layout import to_shape
@@ -35,6 +36,9 @@ class Layer:
     ----------
     weights : dict
         What a step needs beside the input and the state, by name; a loop hands them on.
+    is_usual_lstm : bool
+        Whether the cell is that of an LSTM with its usual activations and nothing else; a compiler may have a kernel
+        for it.
     """
 
     ctx: Context
@@ -44,6 +48,7 @@ class Layer:
     weights: dict[str, Expr] = field(default_factory=dict)
     linear_before_reset: bool = False
     input_forget: bool = False
+    is_usual_lstm: bool = False
 
     def limited(self, x: Expr) -> Expr:
         """Return the input of an activation, limited to the range that `clip` gives."""
@@ -184,6 +189,8 @@ def _loop(
     body = typed(If(going, again, Tuple([collected, *states])))
     params = [position, collected, *formals]
     function = Function(params, body, result)
+    if layer.is_usual_lstm and lengths is None:
+        function = function.with_attr(LSTM_LOOP, "reverse" if is_reverse else "forward")
     function.checked_type_ = FuncType([p.checked_type_ for p in params], result)
     ctx.importer.functions[gvar] = function
 

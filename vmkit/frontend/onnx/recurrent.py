@@ -246,6 +246,8 @@ def lstm(
 
     def one_direction(layer: Layer, index: int) -> tuple[Cell, Expr, Expr | None]:
         layer.input_forget = bool(input_forget)
+        usual = [name.lower() for name in names] == ["sigmoid", "tanh", "tanh"] * _directions(direction)
+        layer.is_usual_lstm = usual and clip is None and p is None and not input_forget
         layer.weights["recurrence"] = _part(r, index)
         if p is not None:
             peephole = _part(p, index)

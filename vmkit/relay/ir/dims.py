@@ -18,6 +18,7 @@ from tvm.sym import Analyzer
 from .types import Any, Dim
 
 __all__ = [
+    "absorbs",
     "add",
     "as_expr",
     "at_least",
@@ -161,7 +162,7 @@ def broadcast(a: Dim, b: Dim) -> Dim | None:
     """Return the dimension that `a` and `b` broadcast to; None when they cannot.
 
     An unknown dimension beside an int other than 1 must be that int or 1, so the result is the int. Two unknown
-    dimensions, or two different symbols, give ``Any``.
+    dimensions, or two different symbols, give ``Any``, unless one of them :func:`absorbs` the other.
     """
     if isinstance(a, int) and a == 1:
         return b
@@ -176,7 +177,21 @@ def broadcast(a: Dim, b: Dim) -> Dim | None:
         return a
     if isinstance(b, int):
         return b
-    return Any()
+    if absorbs(a, b):
+        return a
+    return b if absorbs(b, a) else Any()
+
+
+def absorbs(a: Dim, b: Dim) -> bool:
+    """Say whether `a` is what `a` and `b` broadcast to wherever they do: `b` is ``min(a, n)`` with `n` above 1.
+
+    A table of 512 rows of which the first `a` are taken has ``min(a, 512)``. If that is 1, so is `a`.
+    """
+    if not isinstance(b, tirx.Min):
+        return False
+    operands = [simplify(b.a), simplify(b.b)]
+    limits = [o for o in operands if isinstance(o, int) and o > 1]
+    return bool(limits) and any(not isinstance(o, int) and bool(equal(a, o)) for o in operands)
 
 
 def at_least(a: Dim, b: Dim) -> bool | None:

@@ -88,6 +88,7 @@ def broadcast_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
     if not distinct:
         return 1
     fixed = [d for d in distinct if isinstance(d, int)]
+    alternatives = [a for a in alternatives if not any(dims.absorbs(b, a) for b in alternatives)]
     if not fixed:
         # What an earlier broadcast made of the same dimensions is the result again, and was checked there: without
         # this, the result of a chain of operators would double with each of them.

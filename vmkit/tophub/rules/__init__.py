@@ -12,6 +12,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..vector_math import with_vector_math
 from . import contraction, dot, elementwise, filled, packed, window
 from .blocks import inline_cheap_blocks
 from .overlap import with_overlaps
@@ -47,5 +48,6 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
             logger.debug("kernel %s: %s does not apply: %s", name, rule.__module__, error)
             continue
         if applies:
-            return with_overlaps(schedule.mod["main"]).with_attr("tirx.is_scheduled", True)
-    return function
+            scheduled = with_vector_math(with_overlaps(schedule.mod["main"]))
+            return scheduled.with_attr("tirx.is_scheduled", True)
+    return with_vector_math(function)

@@ -16,6 +16,7 @@ from tvm.target import Target
 from ...target.vectors import VectorUnit, vector_unit
 from .blocks import SingleReduction, extent, single_reduction, static_size, stride, uses
 from .elementwise import PARALLEL_SIZE, schedule_spatial
+from .overlap import overlap
 from .packed import rows_of_tile
 
 __all__ = ["schedule"]
@@ -75,9 +76,11 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, lanes: int) -> None:
     if row_axis is not None:
         have = extent(sch, outer[row_axis])
         rows = rows_of_tile(have, _ROWS)
-        tiles, row = sch.split(outer[row_axis], [None, rows])
-        if have is None or have % rows:
+        if have is None:
+            tiles, row = sch.split(outer[row_axis], [None, rows])
             sch.annotate(tiles, "pragma_loop_partition_hint", True)
+        else:
+            tiles, row = overlap(sch, outer[row_axis], have, rows)
         inner.append(row)
         order = [*outer[:row_axis], *outer[row_axis + 1 : last], channels, tiles]
         if lines is not None:

@@ -1,0 +1,81 @@
+"""Kernels that are written out compute what numpy does, in whole tiles and in what is left beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import tirx
+
+from vmkit.tophub.kernels.attention import AttentionShape, attention
+from vmkit.tophub.kernels.lstm import lstm
+
+HEADS, INNER, WIDTH = 2, 8, 16
+MASKS = ((False,) * 4, (True, False, False, True), (True, True, True, True), (False, False, True, False))
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("is_one_row", [False, True])
+def test_attention_is_softmax_of_scores_times_values(is_one_row: bool, mask: tuple[bool, bool, bool, bool]) -> None:
+    run = built(attention(AttentionShape(INNER, WIDTH, HEADS, 0.25, mask, is_one_row, 8)))
+    for batch, rows, columns in ((1, 1, 1), (2, 1 if is_one_row else 8, 16), (3, 1 if is_one_row else 13, 35)):
+        count = batch * HEADS
+        q, k, v = (
+            normal(count, rows, INNER),
+            normal(count, columns, INNER, seed=1),
+            normal(count, columns, WIDTH, seed=2),
+        )
+        whole = (batch, HEADS, rows, columns)
+        m = 3 * normal(*(n if is_whole else 1 for n, is_whole in zip(whole, mask, strict=True)), seed=3)
+        scores = ((q @ k.transpose(0, 2, 1) * 0.25).reshape(whole) + m).reshape(count, rows, columns)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        expected = weights / weights.sum(-1, keepdims=True) @ v
+        (result,) = run([q, k, v, m], [expected.shape])
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_attention_leaves_out_what_the_mask_makes_least() -> None:
+    run = built(attention(AttentionShape(INNER, WIDTH, 1, 1.0, (False, False, False, True), False, 8)))
+    q, k, v = normal(1, 3, INNER), normal(1, 20, INNER, seed=1), normal(1, 20, WIDTH, seed=2)
+    m = np.full((1, 1, 1, 20), -np.inf, "float32")
+    m[..., 7] = 0
+    (result,) = run([q, k, v, m], [(1, 3, WIDTH)])
+    np.testing.assert_allclose(result, np.broadcast_to(v[:, 7:8], result.shape), rtol=1e-6)
+
+
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_lstm_goes_through_the_steps_in_order(is_reverse: bool) -> None:
+    hidden, lanes = 8, 4
+    run = built(lstm(hidden, lanes, is_reverse))
+    weight = normal(4 * hidden, hidden, seed=9) / 3
+    blocks = np.ascontiguousarray(weight.reshape(4, hidden // lanes, lanes, hidden).transpose(1, 3, 0, 2))
+    for steps, batch in ((1, 1), (4, 4), (3, 6), (0, 2)):
+        x, h, c = normal(steps, batch, 4 * hidden), normal(batch, hidden, seed=1), normal(batch, hidden, seed=2)
+        results = run([x, blocks, h, c], [(steps, batch, hidden), h.shape, c.shape])
+        states = np.zeros((steps, batch, hidden), "float32")
+        for t in reversed(range(steps)) if is_reverse else range(steps):
+            i, o, f, g = np.split(x[t] + h @ weight.T, 4, axis=1)
+            c = c * sigmoid(f) + sigmoid(i) * np.tanh(g)
+            h = states[t] = sigmoid(o) * np.tanh(c)
+        for result, expected in zip(results, (states, h, c), strict=True):
+            np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def built(kernel: tirx.PrimFunc):  # type: ignore[no-untyped-def]
+    """Return a kernel as a function of arrays and of the shapes of its results."""
+    main = tvm.compile(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}), "llvm")["main"]
+
+    def run(arrays: list[np.ndarray], shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+        results = [tvm.runtime.tensor(np.full(shape, np.nan, "float32")) for shape in shapes]
+        main(*[tvm.runtime.tensor(a) for a in arrays], *results)
+        return [r.numpy() for r in results]
+
+    return run
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))

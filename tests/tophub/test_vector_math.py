@@ -1,0 +1,60 @@
+"""Vector forms of functions stay near the C library's, at the ends of the range too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import te, topi
+
+from vmkit.tophub.vector_math import with_vector_math
+
+EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "exp": np.exp,
+    "tanh": np.tanh,
+    "erf": np.vectorize(math.erf),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+
+
+@pytest.mark.parametrize(("name", "error"), [("exp", 3e-7), ("tanh", 5e-7), ("erf", 5e-7), ("sigmoid", 4e-7)])
+def test_the_relative_error_is_as_documented(name: str, error: float) -> None:
+    x = np.concatenate([np.linspace(-80, 80, 40_001), np.linspace(-4, 4, 80_001), [1e-20, -1e-30]]).astype("float32")
+    exact = EXACT[name](x.astype("float64"))
+    np.testing.assert_allclose(run(name, x), exact, rtol=error, atol=1e-37)
+
+
+@pytest.mark.parametrize(
+    ("name", "ends"),
+    [("exp", [0, math.inf, 0, 1]), ("tanh", [-1, 1, -1, 0]), ("erf", [-1, 1, -1, 0]), ("sigmoid", [0, 1, 0, 0.5])],
+)
+def test_infinities_and_nan_have_their_values(name: str, ends: list[float]) -> None:
+    x = np.array([-math.inf, math.inf, -1e30, 0, math.nan], "float32")
+    result = run(name, x)
+    np.testing.assert_allclose(result[:4], ends, rtol=5e-7)
+    assert np.isnan(result[4])
+
+
+def test_the_largest_exponential_is_no_infinity() -> None:
+    x = np.array([88.7, 88.73, 89.5], "float32")
+    result = run("exp", x)
+    np.testing.assert_allclose(result[0], np.exp(np.float64(x[0])), rtol=3e-7)
+    assert np.isinf(result[1:]).all()
+
+
+def test_other_data_types_are_left_to_the_library() -> None:
+    x = te.placeholder((4,), "float64", name="x")
+    kernel = te.create_prim_func([x, topi.exp(x)])
+    assert tvm_ffi.structural_equal(with_vector_math(kernel), kernel)
+
+
+def run(name: str, x: np.ndarray) -> np.ndarray:
+    data = te.placeholder(x.shape, "float32", name="x")
+    kernel = with_vector_math(te.create_prim_func([data, getattr(topi, name)(data)]))
+    result = tvm.runtime.tensor(np.zeros_like(x))
+    tvm.compile(tvm.IRModule({"main": kernel}), "llvm")["main"](tvm.runtime.tensor(x), result)
+    return result.numpy()
