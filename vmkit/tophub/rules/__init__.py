@@ -12,7 +12,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from . import contraction, dot, elementwise, packed
+from . import contraction, dot, elementwise, packed, rows
 from ..vector_math import with_vector_math
 from .blocks import inline_cheap_blocks
 
@@ -20,7 +20,7 @@ __all__ = ["RULES", "schedule_kernels"]
 
 logger = logging.getLogger(__name__)
 
-RULES = (packed.schedule, contraction.schedule, dot.schedule, elementwise.schedule)
+RULES = (packed.schedule, contraction.schedule, dot.schedule, rows.schedule, elementwise.schedule)
 
 
 def schedule_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
