@@ -20,7 +20,11 @@ def test_attention_is_softmax_of_scores_times_values(is_one_row: bool, mask: tup
     run = built(attention(AttentionShape(INNER, WIDTH, HEADS, 0.25, mask, is_one_row, 8)))
     for batch, rows, columns in ((1, 1, 1), (2, 1 if is_one_row else 8, 16), (3, 1 if is_one_row else 13, 35)):
         count = batch * HEADS
-        q, k, v = normal(count, rows, INNER), normal(count, columns, INNER, seed=1), normal(count, columns, WIDTH, seed=2)
+        q, k, v = (
+            normal(count, rows, INNER),
+            normal(count, columns, INNER, seed=1),
+            normal(count, columns, WIDTH, seed=2),
+        )
         whole = (batch, HEADS, rows, columns)
         m = 3 * normal(*(n if is_whole else 1 for n, is_whole in zip(whole, mask, strict=True)), seed=3)
         scores = ((q @ k.transpose(0, 2, 1) * 0.25).reshape(whole) + m).reshape(count, rows, columns)

@@ -71,7 +71,7 @@ def test_keys_that_a_transposition_made_are_taken_before_it() -> None:
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_an_lstm_over_vectors_is_one_operator(direction: str) -> None:
     proto = lstm(direction)
-    mod, params = relay.frontend.from_onnx(proto)
+    mod, _params = relay.frontend.from_onnx(proto)
     result = transform.FuseRecurrence(lanes=16)(transform.InferType()(mod))
     assert [v.name_hint for v in result.get_global_vars()] == ["main"]
     assert "nn.contrib_lstm" in operators(result["main"])
@@ -87,7 +87,11 @@ def test_an_lstm_with_other_activations_stays_a_loop() -> None:
 
 def lstm(direction: str, hidden: int = 16, **attributes: Any) -> Any:
     count = 2 if direction == "bidirectional" else 1
-    weights = {"w": array(count, 4 * hidden, 3), "r": array(count, 4 * hidden, hidden) / 4, "b": array(count, 8 * hidden)}
+    weights = {
+        "w": array(count, 4 * hidden, 3),
+        "r": array(count, 4 * hidden, hidden) / 4,
+        "b": array(count, 8 * hidden),
+    }
     layer = node("LSTM", "x w r b", "y h c", hidden_size=hidden, direction=direction, **attributes)
     return model([layer], {"x": (["t", "n", 3], "float32")}, "y h c", weights)
 

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ... import relay
 from ...relay.ir import Dim, Expr, dims
 from .context import Context

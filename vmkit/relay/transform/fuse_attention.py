@@ -66,7 +66,11 @@ def _fused(node: Any, uses: dict[Any, int], lanes: int) -> Any:
     heads = shape[1] if rank == 4 else 1
     mask = const(np.zeros([1] * 4, "float32")) if scores.mask is None else _rank_four(scores.mask, shape)
     sizes = [scores.product.args[0].checked_type.shape[-1], node.checked_type.shape[-1]]
-    counts = [query.checked_type.shape[0], scores.product.args[1].checked_type.shape[0], node.args[1].checked_type.shape[0]]
+    counts = [
+        query.checked_type.shape[0],
+        scores.product.args[1].checked_type.shape[0],
+        node.args[1].checked_type.shape[0],
+    ]
     known = all(isinstance(s, int) and s % lanes == 0 and 0 < s <= 256 for s in sizes) and isinstance(heads, int)
     if mask is None or not known or not all(dims.equal(c, counts[0]) for c in counts):
         return node

@@ -12,8 +12,8 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from . import contraction, dot, elementwise, packed, rows
 from ..vector_math import with_vector_math
+from . import contraction, dot, elementwise, packed, rows
 from .blocks import inline_cheap_blocks
 
 __all__ = ["RULES", "schedule_kernels"]

@@ -71,7 +71,9 @@ class Attention:
 
         q, k, v, m = (context.shape(each) for each in (query, key, value, mask))
         for a, b in ((k[0], q[0]), (v[0], q[0]), (k[2], q[2]), (v[1], k[1])):
-            context.require_equal(a, b, "nn.contrib_attention: a dimension is {actual} in one input and {expected} in another")
+            context.require_equal(
+                a, b, "nn.contrib_attention: a dimension is {actual} in one input and {expected} in another"
+            )
         whole = _mask_axes(context, attrs, m, [dims.floordiv(q[0], attrs.heads), attrs.heads, q[1], k[1]])
         shape = AttentionShape(
             inner=int(k[2]),
@@ -88,9 +90,11 @@ class Attention:
 
 
 def _mask_axes(context: Any, attrs: AttentionAttrs, have: list[Dim], want: list[Dim]) -> tuple[bool, bool, bool, bool]:
-    """Return which axes of the mask are as large as the scores, checked at run time where they are not known to be 1."""
+    """Return which axes of the mask are as large as the scores, checked when run where they may be 1."""
     for size, full in zip(have, want, strict=True):
         if dims.equal(size, 1) is not True:
-            context.require_equal(size, full, "nn.contrib_attention: the mask has {actual} where the scores have {expected}")
+            context.require_equal(
+                size, full, "nn.contrib_attention: the mask has {actual} where the scores have {expected}"
+            )
     first, second, third, fourth = (dims.equal(size, 1) is not True for size in have)
     return first, second, third, fourth
