@@ -18,6 +18,7 @@ QUICK = {
     "bench_models.py": "mnist and dynamic",
     "bench_networks.py": "mlp or lstm",
     "bench_relay_scaling.py": "1000",
+    "bench_transformers.py": "tagger and 16",
 }
 
 

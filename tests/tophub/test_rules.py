@@ -10,7 +10,7 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dot, elementwise, window
+from vmkit.tophub.rules import contraction, dot, elementwise, rows, window
 
 TARGET = tvm.target.Target("llvm")
 n = tirx.Var("n", "int64")
@@ -53,6 +53,8 @@ KERNELS = {
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
     "sum of all": (lambda x: topi.sum(x), [(n, 5)], elementwise),
     "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], elementwise),
+    "softmax of whole vectors": (lambda x: topi.nn.softmax(x), [(n, 2, 48)], rows),
+    "layer norm": (lambda x, a, b: layer_norm(x, a, b), [(n, 5, 32), (32,), (32,)], rows),
     "chain": (lambda x: topi.tanh(topi.nn.relu(topi.add(x, x))), [(n, 33)], elementwise),
     "transpose": (lambda x: topi.transpose(x, (1, 0)), [(n, 300)], elementwise),
     "scalar": (lambda x: topi.exp(x), [()], elementwise),
@@ -91,6 +93,10 @@ def test_a_stage_is_inlined_only_where_that_repeats_no_work() -> None:
     rules.inline_cheap_blocks(schedule)
     names = [schedule.get(b).name_hint for b in schedule.get_child_blocks(schedule.get_sblock("root"))]
     assert names == ["rows", "spread"]
+
+
+def layer_norm(x: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+    return topi.nn.layer_norm(x, gamma, beta, [2], 1e-5)
 
 
 def kernel(function: Callable[..., te.Tensor], shapes: Sequence[Sequence[object]]) -> tvm.IRModule:

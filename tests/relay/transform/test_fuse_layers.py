@@ -71,7 +71,7 @@ def test_keys_that_a_transposition_made_are_taken_before_it() -> None:
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_an_lstm_over_vectors_is_one_operator(direction: str) -> None:
     proto = lstm(direction)
-    mod, params = relay.frontend.from_onnx(proto)
+    mod, _params = relay.frontend.from_onnx(proto)
     result = transform.FuseRecurrence(lanes=16)(transform.InferType()(mod))
     assert [v.name_hint for v in result.get_global_vars()] == ["main"]
     assert "nn.contrib_lstm" in operators(result["main"])

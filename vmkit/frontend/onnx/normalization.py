@@ -57,6 +57,8 @@ def layer_normalization(
 ) -> list[Expr]:
     rank, dtype = ctx.rank(x), ctx.dtype(x)
     axes = list(range(ctx.axis(axis, rank), rank))
+    if len(axes) == 1 and dtype == "float32" and bias is not None and not (ctx.wants(1) or ctx.wants(2)):
+        return [relay.nn.layer_norm(x, scale, bias, axis=-1, epsilon=epsilon)]
     wide = "float32" if stash_type == 1 and dtype in ("float16", "bfloat16") else dtype
     values = casted(ctx, x, wide)
     mean = relay.mean(values, axes, True)

@@ -48,7 +48,7 @@ def _fused(node: Any, loops: dict[GlobalVar, Function], lanes: int) -> Any:
     if not (isinstance(node, Call) and isinstance(node.op, GlobalVar) and node.op in loops):
         return node
     _, _, rows, state, cell, weight = node.args
-    gates, hidden = weight.checked_type.shape
+    _gates, hidden = weight.checked_type.shape
     if not isinstance(hidden, int) or hidden % lanes or weight.checked_type.dtype != "float32":
         return node
     split = build("reshape", weight, newshape=[4, hidden // lanes, lanes, hidden])

@@ -13,7 +13,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..vector_math import with_vector_math
-from . import contraction, dot, elementwise, filled, packed, window
+from . import contraction, dot, elementwise, filled, packed, rows, window
 from .blocks import inline_cheap_blocks
 from .overlap import with_overlaps
 
@@ -21,7 +21,15 @@ __all__ = ["RULES", "schedule_kernels"]
 
 logger = logging.getLogger(__name__)
 
-RULES = (filled.schedule, packed.schedule, window.schedule, contraction.schedule, dot.schedule, elementwise.schedule)
+RULES = (
+    filled.schedule,
+    packed.schedule,
+    window.schedule,
+    contraction.schedule,
+    dot.schedule,
+    rows.schedule,
+    elementwise.schedule,
+)
 
 
 def schedule_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:

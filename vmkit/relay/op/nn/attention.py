@@ -90,7 +90,7 @@ class Attention:
 
 
 def _mask_axes(context: Any, attrs: AttentionAttrs, have: list[Dim], want: list[Dim]) -> tuple[bool, bool, bool, bool]:
-    """Return which axes of the mask are as large as the scores, checked at run time where they are not known to be 1."""
+    """Return which axes of the mask are as large as the scores, checked when run where they may be 1."""
     for size, full in zip(have, want, strict=True):
         if dims.equal(size, 1) is not True:
             context.require_equal(
