@@ -144,6 +144,7 @@ def test_where_and_tests_of_numbers() -> None:
 
 def test_powers_by_constants_and_of_integers() -> None:
     nodes = [node("Pow", "x two", "square"), node("Pow", "x half", "root"), node("Pow", "i three", "cube")]
+    nodes.append(node("Pow", "x three", "volume"))
     constants = {"two": np.float32(2), "half": np.float32(0.5), "three": np.int32(3)}
     inputs = {"x": (["n"], "float32"), "i": (["n"], "int32")}
     proto = model(nodes, inputs, "square root cube", constants)

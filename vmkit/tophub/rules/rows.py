@@ -19,6 +19,8 @@ __all__ = ["schedule"]
 def schedule(sch: s_tir.Schedule, target: Target) -> bool:
     """Schedule a kernel of stages over rows of known length, several of them reductions over the last axis."""
     blocks = kernel_blocks(sch)
+    if not blocks:
+        return False
     lanes = vector_unit(target).lanes
     last = blocks[-1]
     rank = len(sch.get_loops(last))
