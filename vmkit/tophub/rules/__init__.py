@@ -14,6 +14,7 @@ from tvm.target import Target
 
 from . import contraction, dot, elementwise, filled, packed, window
 from .blocks import inline_cheap_blocks
+from .functions import with_vector_functions
 
 __all__ = ["RULES", "schedule_kernels"]
 
@@ -46,5 +47,5 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
             logger.debug("kernel %s: %s does not apply: %s", name, rule.__module__, error)
             continue
         if applies:
-            return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+            return with_vector_functions(schedule.mod["main"]).with_attr("tirx.is_scheduled", True)
     return function
