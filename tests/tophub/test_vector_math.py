@@ -11,6 +11,8 @@ import tvm
 import tvm_ffi
 from tvm import te, topi
 
+import vmkit
+from vmkit import relay
 from vmkit.tophub.vector_math import with_vector_math
 
 EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -58,3 +60,16 @@ def run(name: str, x: np.ndarray) -> np.ndarray:
     result = tvm.runtime.tensor(np.zeros_like(x))
     tvm.compile(tvm.IRModule({"main": kernel}), "llvm")["main"](tvm.runtime.tensor(x), result)
     return result.numpy()
+
+
+def test_functions_of_functions_compile_soon_and_keep_their_values() -> None:
+    x = relay.var("x", shape=(64,))
+    chain = x
+    for _ in range(6):
+        chain = relay.tanh(relay.erf(relay.sigmoid(relay.exp(chain))))
+    values = np.linspace(-3, 3, 64, dtype="float32")
+    result = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], chain), target="native")).run(values).numpy()
+    expected = values.astype("float64")
+    for _ in range(6):
+        expected = np.tanh(np.vectorize(math.erf)(1 / (1 + np.exp(-np.exp(expected)))))
+    np.testing.assert_allclose(result, expected, rtol=1e-5)

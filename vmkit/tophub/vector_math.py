@@ -46,7 +46,14 @@ def _replaced(call: tvm.ir.Call) -> Any:
     if name not in _FUNCTIONS or str(call.ty.dtype) != _F32:
         return call
     (x,) = call.args
-    return _FUNCTIONS[name](x)
+    # TVM inlines what is named here, ten times and more: a function of a function would grow out of bounds.
+    return call if _has_named_value(x) else _FUNCTIONS[name](x)
+
+
+def _has_named_value(expr: Any) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expr, (tirx.Let, found.append))
+    return bool(found)
 
 
 def _f32(value: float) -> Any:
