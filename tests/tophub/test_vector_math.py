@@ -73,3 +73,11 @@ def test_functions_of_functions_compile_soon_and_keep_their_values() -> None:
     for _ in range(6):
         expected = np.tanh(np.vectorize(math.erf)(1 / (1 + np.exp(-np.exp(expected)))))
     np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["tanh", "erf"])
+def test_a_limit_that_is_reached_is_exact(name: str) -> None:
+    x = relay.var("x", shape=(4,))
+    function = relay.Function([x], relay.op.build(name, x))
+    result = vmkit.VirtualMachine(vmkit.compile(function, target="native")).run([-1000.0, -20.0, 20.0, np.inf])
+    np.testing.assert_array_equal(result.numpy(), [-1, -1, 1, 1])

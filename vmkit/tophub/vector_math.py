@@ -100,13 +100,20 @@ def _exp(argument: Any) -> Any:
 
 
 def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, argument: Any) -> Any:
-    """Return an odd function that is x * P(x*x) / Q(x*x) up to a limit, and stays there beyond."""
+    """Return an odd function that is x * P(x*x) / Q(x*x) up to a limit, and 1 or -1 beyond.
+
+    Exactly so: what is left of ``1 + tanh(x)`` may be multiplied with something large, as in GELU.
+    """
     over, under = coefficients
 
     def quotient(x: Any) -> Any:
         return _named(x * x, lambda square: x * _polynomial(over, square) / _polynomial(under, square))
 
-    return _named(argument, lambda a: _named(_clamped(a, -limit, limit), quotient))
+    def result(a: Any) -> Any:
+        inside = _named(_clamped(a, -limit, limit), quotient)
+        return tirx.Select(a < _f32(-limit), _f32(-1.0), tirx.Select(a > _f32(limit), _f32(1.0), inside))
+
+    return _named(argument, result)
 
 
 def _sigmoid(x: Any) -> Any:

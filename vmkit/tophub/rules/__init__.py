@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from ..vector_math import with_vector_math
 from . import contraction, dot, elementwise, filled, packed, rows, window
-from .blocks import inline_cheap_blocks
+from .blocks import inline_cheap_blocks, kernel_blocks
 from .overlap import with_overlaps
 
 __all__ = ["RULES", "schedule_kernels"]
@@ -46,6 +46,8 @@ def schedule_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc:
     prepared = s_tir.Schedule(function)
+    if not kernel_blocks(prepared):
+        return function  # loops as they were written
     inline_cheap_blocks(prepared)
     for rule in RULES:
         schedule = prepared.copy()
@@ -58,4 +60,4 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
         if applies:
             scheduled = with_vector_math(with_overlaps(schedule.mod["main"]))
             return scheduled.with_attr("tirx.is_scheduled", True)
-    return with_vector_math(function)
+    return function
