@@ -98,8 +98,7 @@ def link(code: Bytecode, target: Target) -> tvm.runtime.Module:
     """Return the executable module: the kernels built for a target, the bytecode with its self-calls made loops."""
     # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
     kernels, shapes = _apart(code.kernels) if target.kind.name == "llvm" else (code.kernels, None)
-    with _loops_partitioned():
-        built = _vmlink(code.builder, target, kernels if kernels is not None else shapes).mod
+    built = _vmlink(code.builder, target, kernels if kernels is not None else shapes).mod
     if kernels is not None and shapes is not None:
         built.imports[0].import_module(tvm.tirx.build(shapes, target=target))
     text = bytecode.blob_of(built)
@@ -107,15 +106,6 @@ def link(code: Bytecode, target: Target) -> tvm.runtime.Module:
     if looped == text:
         return built
     return bytecode.module_of(looped, list(built.imports))
-
-
-def _loops_partitioned() -> tvm.transform.PassContext:
-    """Return the pass context at hand with the loops that schedule rules mark cut where their bounds tests change."""
-    context = tvm.transform.PassContext.current()
-    config = {"s_tir.LoopPartition": {"partition_const_loop": True}, **dict(context.config.items())}
-    return tvm.transform.PassContext(
-        int(context.opt_level), context.required_pass, context.disabled_pass, list(context.instruments or ()), config
-    )
 
 
 def _apart(mod: tvm.IRModule | None) -> tuple[tvm.IRModule | None, tvm.IRModule | None]:
