@@ -14,7 +14,7 @@ import tvm
 from tvm.runtime import Device, Tensor
 from tvm.runtime.module import BenchmarkResult
 
-from .bytecode import encode, module_of
+from .bytecode import checked_parameters, encode, module_of
 from .devices import device as one_device
 from .devices import devices as all_devices
 from .errors import DeviceError, ExecutableError, InputError, OptionError, VMError, suggest
@@ -23,17 +23,17 @@ from .failures import explain_failure
 from .signature import AnySpec, Signature
 from .stack import MACHINE_STACK_BYTES, DeepThread
 from .stackguard import guard_this_thread, guarded
+from .threads import PoolTooSmall, call_with_threads, checked_threads, default_threads
 from .values import (
     ADT,
     Release,
     Scratch,
     from_runtime,
     holds_adt,
+    readable,
     stage,
-    to_cpu_tensor,
     to_numpy,
     to_runtime,
-    to_tensor,
 )
 
 __all__ = ["VirtualMachine"]
@@ -49,6 +49,8 @@ class _Entry:
     function: Any
     signature: Signature
     arity: int
+    is_direct: bool = False
+    """Whether arrays and tensors go to the function as they are, which checks itself what the signature declares."""
     stored: list[Any] | None = None
     """Inputs that stay set: the checked values, and the same as the runtime takes them."""
     runtime: list[Any] = field(default_factory=list)
@@ -77,6 +79,17 @@ class VirtualMachine:
     check_inputs
         Whether every call compares its inputs with the signature. Without the check, wrong inputs that the program
         itself does not check can crash the process.
+    num_threads
+        How many threads the kernels of a call may use, the caller's included. By default what ``TVM_NUM_THREADS``
+        says, else one for each core that this process may use, and not more than the ``-num-cores`` that the program
+        was compiled for. More than there are processors only if it is asked for here. With 1, kernels run in the
+        caller's thread and no other is started or woken. Calls at the same time, of whatever machine, divide the
+        processors among them.
+
+    Attributes
+    ----------
+    num_threads : int
+        The most threads that a call uses.
 
     Examples
     --------
@@ -95,10 +108,14 @@ class VirtualMachine:
         memory_cfg: str | Mapping[Any, str] | None = None,
         *,
         check_inputs: bool = True,
+        num_threads: int | None = None,
     ) -> None:
         self.executable = exe if isinstance(exe, Executable) else Executable.from_module(exe)
         self.devices: list[Device] = all_devices(device)
         self.check_inputs = check_inputs
+        self.num_threads = (
+            default_threads(self.executable.target) if num_threads is None else checked_threads(num_threads)
+        )
         _match_target(self.executable, self.devices)
         allocators = _allocators(self.devices, memory_cfg)
         self.module = _start(self.executable, self.devices, allocators)
@@ -116,7 +133,14 @@ class VirtualMachine:
     def _entry(self, name: str) -> _Entry:
         signature = self.executable.signatures[name]
         scratch = tuple(Scratch() for _ in signature.inputs)
-        return _Entry(self.module[name], signature, len(signature.inputs), scratch=scratch)
+        direct = self._on_cpu and signature.is_flat and (not self.check_inputs or self._is_checked(name, signature))
+        return _Entry(self.module[name], signature, len(signature.inputs), direct, scratch=scratch)
+
+    def _is_checked(self, name: str, signature: Signature) -> bool:
+        """Tell whether a function checks by itself all that its signature declares."""
+        program = self.executable.program
+        checked = checked_parameters(program, program.function(name))
+        return signature.is_implied_by([checked.get(position) for position in range(len(signature.inputs))])
 
     def __del__(self) -> None:
         # TVM's VM keeps its last result: it has to go where the stack is deep enough to drop a long list.
@@ -128,19 +152,24 @@ class VirtualMachine:
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Return what ``main`` returns for these inputs, or for those that were set before if none are given."""
-        entry = self._main or self._find("main")
-        if args or kwargs:
-            return self._execute(entry, self._prepare(entry, args, kwargs))
-        return self._execute(entry, self._stored(entry))
+        return self._call(self._main or self._find("main"), args, kwargs)
 
     __call__ = run
 
     def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
         """Return what the function `func_name` returns; inputs as for :meth:`run`."""
-        entry = self._find(func_name)
-        if args or kwargs:
-            return self._execute(entry, self._prepare(entry, args, kwargs))
-        return self._execute(entry, self._stored(entry))
+        return self._call(self._find(func_name), args, kwargs)
+
+    def _call(self, entry: _Entry, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if kwargs or len(args) != entry.arity:
+            if not args and not kwargs:
+                return self._execute(entry, self._stored(entry))
+            args = entry.signature.bind(args, kwargs)
+        if entry.is_direct and self._deep is None:
+            values = readable(args, entry.scratch)
+            if values is not None:
+                return self._execute(entry, values, args)
+        return self._execute(entry, [to_runtime(value, self._device) for value in self._staged(entry, args)])
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Set all inputs of a function; they stay set. Arrays are copied, tensors on the device are not."""
@@ -244,7 +273,10 @@ class VirtualMachine:
             cooldown_interval_ms=cooldown_interval_ms,
             repeats_to_cooldown=repeats_to_cooldown,
         )
-        return self._run(entry, timer, values)
+        try:
+            return self._run(timer, values)
+        except Exception as error:
+            raise self._explained(entry, error) from error
 
     def _time_calls(
         self, entry: _Entry, args: tuple[Any, ...], kwargs: dict[str, Any], repeat: int, number: int
@@ -267,19 +299,7 @@ class VirtualMachine:
 
     def _prepare(self, entry: _Entry, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the arguments of a call as checked runtime values."""
-        signature = entry.signature
-        bound = args if not kwargs and len(args) == entry.arity else signature.bind(args, kwargs)
-        if self._on_cpu and signature.is_flat:
-            for value in bound:
-                if type(value) is not np.ndarray and type(value) is not Tensor:
-                    break
-            else:
-                if not self.check_inputs or signature.accepts(bound):
-                    cpu = self._device
-                    return [
-                        to_cpu_tensor(value, scratch) if type(value) is np.ndarray else to_tensor(value, cpu)
-                        for value, scratch in zip(bound, entry.scratch)  # noqa: B905 - strict costs time
-                    ]
+        bound = entry.signature.bind(args, kwargs)
         return [to_runtime(value, self._device) for value in self._staged(entry, bound)]
 
     def _kept(self, staged: Any) -> Any:
@@ -313,16 +333,22 @@ class VirtualMachine:
             entry.signature.check(stored)
         return [value.runtime if isinstance(value, ADT) else value for value in entry.runtime]
 
-    def _execute(self, entry: _Entry, values: list[Any]) -> Any:
-        if self._deep is None:
-            # As _run does it, without the cost of one more call.
-            try:
+    def _execute(self, entry: _Entry, values: list[Any], unchecked: Sequence[Any] | None = None) -> Any:
+        """Return the result of a call; `unchecked` are its inputs where only the function itself has checked them."""
+        try:
+            if self._deep is None:
+                # As _run does it, without the cost of one more call.
                 with self._lock:
-                    result = entry.function(*values)
-            except Exception as error:
-                raise self._explained(entry, error) from error
-        else:
-            result = self._run(entry, entry.function, values)
+                    result = call_with_threads(self.num_threads, entry.function, values)
+            else:
+                result = self._run(entry.function, values)
+        except PoolTooSmall:
+            self._deep = _deep_thread(self.executable)
+            return self._execute(entry, values, unchecked)
+        except Exception as error:
+            if unchecked is not None and self.check_inputs:
+                entry.signature.check(unchecked)
+            raise self._explained(entry, error) from error
         if type(result) is Tensor:
             return result
         return from_runtime(result, self._release)
@@ -331,24 +357,23 @@ class VirtualMachine:
     def _release(self) -> Release | None:
         return self._deep.release if self._deep is not None else None
 
-    def _run(self, entry: _Entry, function: Any, values: list[Any]) -> Any:
-        try:
-            if self._deep is None:
-                with self._lock:
-                    return function(*values)
-            return self._deep.call(self._locked, function, values)
-        except Exception as error:
-            raise self._explained(entry, error) from error
+    def _run(self, function: Any, values: list[Any]) -> Any:
+        if self._deep is None:
+            return self._locked(function, values)
+        return self._deep.call(self._locked_and_dropped, function, values)
 
     def _explained(self, entry: _Entry, error: Exception) -> VMError:
         reason = explain_failure(str(error), self._checks) or _useful_line(error)
         return VMError(f"{entry.signature.name} failed: {reason}")
 
     def _locked(self, function: Any, values: list[Any]) -> Any:
+        with self._lock:
+            return call_with_threads(self.num_threads, function, values)
+
+    def _locked_and_dropped(self, function: Any, values: list[Any]) -> Any:
         # The deep thread takes the lock itself: a function called by the program may call the machine again.
         try:
-            with self._lock:
-                return function(*values)
+            return self._locked(function, values)
         finally:
             # Long lists are dropped here, where the stack is deep enough to drop them.
             values.clear()

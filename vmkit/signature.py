@@ -242,6 +242,24 @@ class Signature:
                     return False
         return True
 
+    def is_implied_by(self, checked: Sequence[Any]) -> bool:
+        """Tell whether values that passed other checks match this signature, which must be flat.
+
+        Parameters
+        ----------
+        checked
+            For each parameter what was checked of it (see :class:`vmkit.bytecode.CheckedTensor`), or None.
+        """
+        places: dict[str, int] = {}
+        for (dtype, rank, fixed, named), own in zip(self._plan, checked, strict=True):
+            if own is None or (own.dtype, own.rank) != (dtype, rank) or not set(fixed) <= set(own.fixed):
+                return False
+            stored = dict(own.stored)
+            for axis, name in named:
+                if axis not in stored or places.setdefault(name, stored[axis]) != stored[axis]:
+                    return False
+        return True
+
     def check(self, values: Sequence[Any], refused: Mapping[str, str] | None = None) -> None:
         """Check bound values against the specs: structure, dtype, rank, dims, names that stand for one extent.
 

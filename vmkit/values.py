@@ -29,6 +29,7 @@ __all__ = [
     "Scratch",
     "from_runtime",
     "holds_adt",
+    "readable",
     "stage",
     "to_cpu_tensor",
     "to_numpy",
@@ -41,6 +42,7 @@ ALIGNMENT = 64
 
 _BYTE = np.dtype("uint8")
 _CPU_TYPE = tvm.cpu().dlpack_device_type()
+_CPU = (_CPU_TYPE, 0)
 Release = Callable[[list[Any]], None]
 """Empties a list on a thread where dropping deeply nested values is safe."""
 _Scalar = bool | int | float | complex | np.generic
@@ -321,6 +323,34 @@ def to_tensor(value: np.ndarray | Tensor, device: Device) -> Tensor:
         readable = value.data_ptr() % ALIGNMENT == 0 and value.is_contiguous() and value.numel() > 0
         tensor = value if readable or value.device.dlpack_device_type() != _CPU_TYPE else _copied(value)
     return tensor if tensor.device == device else tensor.copyto(device)
+
+
+def readable(values: Sequence[Any], scratches: Sequence[Scratch]) -> list[Tensor] | None:
+    """Return arrays and tensors as tensors on the CPU that kernels can read, or None if one is anything else.
+
+    This is the short way of a call: a tensor that kernels can read goes in as it is, an array without a copy if they
+    can read that, and otherwise by its scratch. It looks at no value twice and at no data type or shape.
+    """
+    tensors = []
+    for value, scratch in zip(values, scratches):  # noqa: B905 - strict costs time
+        kind = type(value)
+        if kind is np.ndarray:
+            try:
+                tensor = tvm_ffi.from_dlpack(value)
+            except (BufferError, RuntimeError):
+                return None  # read-only, of foreign byte order, or of a dtype that DLPack lacks
+        elif kind is Tensor and value.__dlpack_device__() == _CPU:
+            tensor = value
+        else:
+            return None
+        # Empty arrays have strides that kernels refuse, and no address.
+        if tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous() and tensor.numel():
+            tensors.append(tensor)
+        elif kind is np.ndarray and value.size:
+            tensors.append(scratch.copy(value))
+        else:
+            return None
+    return tensors
 
 
 class Scratch:

@@ -1,6 +1,7 @@
 """The VM's bytecode: read, print, rewrite and write the code half of an executable."""
 
 from .blob import decode, encode
+from .checks import CheckedTensor, checked_parameters
 from .listing import constants_text, disassemble, primitives_text, stats
 from .loops import tail_calls_to_loops
 from .module import blob_of, module_of
@@ -10,6 +11,7 @@ __all__ = [
     "Arg",
     "ArgKind",
     "Call",
+    "CheckedTensor",
     "FunctionKind",
     "Goto",
     "If",
@@ -19,6 +21,7 @@ __all__ = [
     "TensorConstant",
     "VMFunction",
     "blob_of",
+    "checked_parameters",
     "constants_text",
     "decode",
     "disassemble",
