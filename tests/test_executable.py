@@ -226,7 +226,7 @@ def test_an_altered_member_is_named(saved: Path, name: str) -> None:
     data[info.header_offset + 30 + len(name) + info.file_size // 2] ^= 1
     saved.write_bytes(data)
     text = failure(saved)
-    assert "the file was altered" in text and name in text
+    assert "altered: " in text and name in text
 
 
 @pytest.mark.parametrize("name", ["code.bin", "lib0.so"])
@@ -286,7 +286,7 @@ def test_without_a_compiler_shape_functions_are_kept_beside_the_kernels(
 
 def test_a_newer_format_names_both_versions(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rewritten(saved, format_version=7, vmkit_version="9.9")
-    assert "format version 7, written by vmkit 9.9; this vmkit reads up to 1" in failure(saved)
+    assert "format version 7, written by vmkit 9.9; this vmkit reads up to 2" in failure(saved)
 
 
 def test_another_tvm_names_both_versions(saved: Path) -> None:
@@ -378,7 +378,7 @@ def test_the_manifest_is_readable_and_first(saved: Path) -> None:
     with zipfile.ZipFile(saved) as file:
         assert file.namelist()[0] == "manifest.json"
         manifest = json.loads(file.read("manifest.json"))
-    assert manifest["format_version"] == 1
+    assert manifest["format_version"] == archive.FORMAT_VERSION
     assert manifest["tvm_version"] == tvm.__version__
     assert json.loads(manifest["target"])["kind"] == "llvm"
     assert set(manifest["members"]) == {"code.bin", "lib0.so"}

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,14 @@ from .bytecode import Program, module_of
 from .errors import ExecutableError
 from .late_constants import bound, late_names, taken_out
 from .signature import AnySpec, Signature, Spec
+from .stored_weights import moved_to_block, with_block
 from .target import command_line, host_supports
 from .target.llvm import default_triple
 
 __all__ = ["Executable", "load"]
 
 _CODE = "code.bin"
+_WEIGHTS = "weights.bin"
 _NOTE = "vmkit.executable:"
 _DEVICE_KINDS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
 
@@ -36,13 +38,21 @@ class _ArgumentTypeError(ExecutableError, TypeError):
     """An argument of :meth:`Executable.load_exec` of the wrong type."""
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a runtime module is made of. As long as it is not made, constants are where they were read to."""
+
+    program: Program
+    libraries: tuple[tvm.runtime.Module, ...]
+
+
 class Executable:
     """A compiled program: its functions' bytecode, its kernels, what it takes and returns.
 
     Parameters
     ----------
     mod
-        The runtime module that the Relax VM loads.
+        The runtime module that the Relax VM loads, or its parts, from which it is made when it is needed.
     signatures
         By function name. A function that has none gets one of parameter names only.
     target
@@ -65,14 +75,15 @@ class Executable:
 
     def __init__(
         self,
-        mod: tvm.runtime.Module,
+        mod: tvm.runtime.Module | Parts,
         signatures: Mapping[str, Signature] | None = None,
         target: tvm.target.Target | None = None,
         info: Mapping[str, Any] | None = None,
         *,
         libraries: Mapping[str, bytes] | None = None,
     ) -> None:
-        self.mod = mod
+        self._parts = mod if isinstance(mod, Parts) else None
+        self._mod = None if isinstance(mod, Parts) else mod
         self.target = target
         self.info: dict[str, Any] = dict(info or {})
         self._libraries = libraries
@@ -102,15 +113,31 @@ class Executable:
         shown = str(main) if main else ", ".join(map(str, self.signatures.values()))
         return f"<Executable {shown}, target {target}>"
 
-    @cached_property
+    @property
     def code(self) -> bytes:
         """The bytecode blob."""
-        return bytecode.blob_of(self.mod)
+        return bytecode.encode(self.program)
 
     @cached_property
     def program(self) -> bytecode.Program:
         """The bytecode as data."""
-        return bytecode.decode(self.code)
+        return self._parts.program if self._parts else bytecode.decode(bytecode.blob_of(self.mod))
+
+    @property
+    def mod(self) -> tvm.runtime.Module:
+        """The runtime module that the Relax VM loads; it has its own copy of the constants."""
+        if self._mod is None:
+            self._mod = module_of(self.program, self._libraries_here)
+        return self._mod
+
+    @property
+    def _libraries_here(self) -> list[tvm.runtime.Module]:
+        return list(self._parts.libraries if self._parts else self.mod.imports)
+
+    @property
+    def holds_weights(self) -> bool:
+        """Whether the constants are in this object's memory, and not in that of a runtime module."""
+        return self._parts is not None and self._mod is None
 
     @property
     def module(self) -> tvm.runtime.Module:
@@ -120,7 +147,8 @@ class Executable:
     @property
     def lib(self) -> tvm.runtime.Module | None:
         """The library of kernels, or None if the program has none."""
-        return self.mod.imports[0] if self.mod.imports else None
+        libraries = self._libraries_here
+        return libraries[0] if libraries else None
 
     @property
     def signature(self) -> Signature:
@@ -219,10 +247,10 @@ class Executable:
             self._replace_program(bound(self.program, constants))
 
     def _replace_program(self, program: Program) -> None:
-        for name in ("code", "program"):
-            self.__dict__.pop(name, None)
-        self.mod = module_of(bytecode.encode(program), list(self.mod.imports))
-        self._runnable = None
+        program.validate()
+        self._parts = Parts(program, tuple(self._libraries_here))
+        self.__dict__.pop("program", None)
+        self._mod = self._runnable = None
 
     @property
     def needs_deep_stack(self) -> bool:
@@ -237,8 +265,13 @@ class Executable:
             else bool(self.program.recursive_functions()) or self.program.makes_adt_values()
         )
 
-    def runnable(self) -> tvm.runtime.Module:
+    def runnable(self, program: Program | None = None) -> tvm.runtime.Module:
         """Return the module in a form that runs here: kernels that are still source or objects are built first.
+
+        Parameters
+        ----------
+        program
+            Another form of the program, to be run in its place.
 
         Raises
         ------
@@ -250,11 +283,14 @@ class Executable:
                 f"Need to load late-bound-constants before creating VM: {', '.join(self.late_bound)}; "
                 "call load_late_bound_consts"
             )
+        problems = host_supports(self.target) if self.target is not None else []
+        if problems:
+            reasons = "; ".join(problems)
+            raise ExecutableError(f"the executable cannot run here: {reasons}; compile the model for this machine")
+        if program is not None:
+            libraries = self._libraries_here if self._runnable is None else self._runnable.imports
+            return tvm.runtime.Executable(module_of(program, list(libraries))).jit()
         if self._runnable is None:
-            problems = host_supports(self.target) if self.target is not None else []
-            if problems:
-                reasons = "; ".join(problems)
-                raise ExecutableError(f"the executable cannot run here: {reasons}; compile the model for this machine")
             self._runnable = tvm.runtime.Executable(self.mod).jit()
         return self._runnable
 
@@ -301,13 +337,15 @@ class Executable:
             raise ExecutableError(f"cannot write {path}: there is no folder {path.parent}")
         if path.is_dir():
             raise ExecutableError(f"cannot write {path}: it is a folder")
-        libraries = self._libraries or _export_libraries(self.mod)
+        libraries = self._libraries or _export_libraries(self._libraries_here)
+        program, weights = moved_to_block(self.program)
         manifest = {
             "vmkit_version": __version__,
             "tvm_version": tvm.__version__,
             **self._description(),
         }
-        write_archive(path, manifest, {_CODE: self.code, **libraries})
+        members = {_CODE: bytecode.encode(program), **({_WEIGHTS: weights} if weights else {}), **libraries}
+        write_archive(path, manifest, members)
 
     def _description(self) -> dict[str, Any]:
         return {
@@ -339,23 +377,26 @@ def load(path: str | Path) -> Executable:
         raise ExecutableError(f"{path}: the manifest is incomplete: {error!r}") from error
 
 
-def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, bytes]) -> Executable:
+def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, memoryview]) -> Executable:
     theirs, ours = str(manifest["tvm_version"]), str(tvm.__version__)
     if theirs.split(".")[:2] != ours.split(".")[:2]:
         raise ExecutableError(f"{path}: built with TVM {theirs}, this is TVM {ours}: compile the model again")
     _refuse_foreign_code(path, manifest)
-    code = members.pop(_CODE)
+    program = with_block(bytecode.decode(members.pop(_CODE)), members.pop(_WEIGHTS, memoryview(b"")))
+    program.validate()
     try:
         modules = [_load_library(name, data) for name, data in members.items()]
     except Exception as error:
         raise ExecutableError(
             f"{path}: the kernels for {manifest['target']} cannot be loaded here: {str(error).strip()}"
         ) from error
-    return _described(module_of(code, modules), manifest, members)
+    # What is kept of the libraries for another export does not keep the rest of the file.
+    libraries = {name: bytes(data) for name, data in members.items()}
+    return _described(Parts(program, tuple(modules)), manifest, libraries)
 
 
 def _described(
-    mod: tvm.runtime.Module, description: Mapping[str, Any], libraries: Mapping[str, bytes] | None = None
+    mod: tvm.runtime.Module | Parts, description: Mapping[str, Any], libraries: Mapping[str, bytes] | None = None
 ) -> Executable:
     signatures = {name: Signature.from_json(data) for name, data in description["signatures"].items()}
     return Executable(mod, signatures, _target_of(description), description["info"], libraries=libraries)
@@ -399,11 +440,10 @@ def _with_note(mod: tvm.runtime.Module) -> Executable:
     return _described(mod, json.loads(note.removeprefix(_NOTE)))
 
 
-def _export_libraries(mod: tvm.runtime.Module) -> dict[str, bytes]:
+def _export_libraries(libraries: list[tvm.runtime.Module]) -> dict[str, bytes]:
     """Return the imported libraries as files: shared objects, or LLVM IR where there is no C compiler."""
     members: dict[str, bytes] = {}
     with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
-        libraries = list(mod.imports)
         if not has_compiler():
             # Nothing links them into one: each goes into a file of its own.
             libraries = [each for library in libraries for each in (library, *library.imports)]
@@ -438,7 +478,7 @@ def has_compiler() -> bool:
     return bool(found) and shutil.which(found) is not None
 
 
-def _load_library(name: str, data: bytes) -> tvm.runtime.Module:
+def _load_library(name: str, data: memoryview) -> tvm.runtime.Module:
     # Loading takes a file. The folder is private, and on Linux the library stays mapped once the file is gone.
     with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
         path = Path(folder) / name

@@ -14,7 +14,7 @@ import tvm
 from tvm.runtime import Device, Tensor
 from tvm.runtime.module import BenchmarkResult
 
-from .bytecode import checked_parameters, encode, module_of
+from .bytecode import checked_parameters, lift_weights
 from .devices import device as one_device
 from .devices import devices as all_devices
 from .errors import DeviceError, ExecutableError, InputError, OptionError, VMError, suggest
@@ -23,6 +23,7 @@ from .failures import explain_failure
 from .signature import AnySpec, Signature
 from .stack import MACHINE_STACK_BYTES, DeepThread
 from .stackguard import guard_this_thread, guarded
+from .stored_weights import tensor_over
 from .threads import PoolTooSmall, call_with_threads, checked_threads, default_threads
 from .values import (
     ADT,
@@ -390,12 +391,18 @@ def _start(executable: Executable, devices: Sequence[Device], allocators: Sequen
     """Return TVM's VM with the executable loaded and every kernel found."""
     pairs = zip(devices, allocators, strict=True)
     options = [number for device, kind in pairs for number in (device.dlpack_device_type(), device.index, kind)]
-    runnable = executable.runnable()
-    if executable.program.recursive_functions():
-        runnable = module_of(encode(guarded(executable.program)), runnable.imports)
+    program, weights, takers = executable.program, [], set()
+    if executable.holds_weights and len(devices) == 1:
+        program, positions, takers = lift_weights(program)
+        weights = [tensor_over(executable.program.constants[position]) for position in positions]
+    if program.recursive_functions():
+        program = guarded(program)
+    runnable = executable.runnable(program if program is not executable.program else None)
     try:
         module = runnable["vm_load_executable"]()
         module["vm_initialization"](*options)
+        for name in sorted(takers):
+            module["save_function"](name, name, 1, weights)
     except Exception as error:
         raise ExecutableError(f"the executable cannot be linked: {_useful_line(error)}") from error
     return module

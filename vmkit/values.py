@@ -29,6 +29,7 @@ __all__ = [
     "Scratch",
     "from_runtime",
     "holds_adt",
+    "over_memory",
     "readable",
     "stage",
     "to_cpu_tensor",
@@ -421,6 +422,14 @@ def _over(array: np.ndarray) -> Tensor:
         return tvm_ffi.from_dlpack(array)
     raw: Any = tvm_ffi.from_dlpack(array.view(f"uint{8 * array.dtype.itemsize}"))
     return raw._create_view(array.shape, str(array.dtype))
+
+
+def over_memory(raw: np.ndarray, shape: Sequence[int], dtype: str) -> Tensor:
+    """Return bytes as a tensor on the CPU, over their own memory if that is aligned and may be written to."""
+    if not raw.flags.writeable or raw.ctypes.data % ALIGNMENT:
+        raw = _aligned_copy(raw)
+    tensor: Any = tvm_ffi.from_dlpack(raw)
+    return tensor._create_view(tuple(shape), dtype)
 
 
 def _compact(tensor: Tensor) -> np.ndarray:

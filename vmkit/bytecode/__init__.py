@@ -6,6 +6,7 @@ from .listing import constants_text, disassemble, primitives_text, stats
 from .loops import tail_calls_to_loops
 from .module import blob_of, module_of
 from .program import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, TensorConstant, VMFunction
+from .weights import lift_weights
 
 __all__ = [
     "Arg",
@@ -26,6 +27,7 @@ __all__ = [
     "decode",
     "disassemble",
     "encode",
+    "lift_weights",
     "module_of",
     "primitives_text",
     "stats",

@@ -41,6 +41,7 @@ _MAGIC = 0xD225DE2F4214151E
 _TENSOR_MAGIC = 0xDD5E40F096B4A13F
 _INT, _FLOAT, _DTYPE, _STRING, _SHAPE, _TENSOR = 1, 3, 5, 65, 69, 70
 _CALL, _RET, _GOTO, _IF = 1, 2, 3, 4
+_ARG_KINDS = tuple(ArgKind)
 _VALUE_BITS = 56
 _VALUE_MASK = (1 << _VALUE_BITS) - 1
 
@@ -48,7 +49,7 @@ _VALUE_MASK = (1 << _VALUE_BITS) - 1
 class _Reader:
     """Reads fields off a blob; running out of bytes names the section."""
 
-    def __init__(self, blob: bytes) -> None:
+    def __init__(self, blob: memoryview) -> None:
         self.blob = blob
         self.position = 0
         self.section = "header"
@@ -77,7 +78,7 @@ class _Reader:
             raise self.fail()
         return count
 
-    def raw(self, size: int) -> bytes:
+    def raw(self, size: int) -> memoryview:
         if not 0 <= size <= len(self.blob) - self.position:
             raise self.fail()
         self.position += size
@@ -85,7 +86,7 @@ class _Reader:
 
     def text(self) -> str:
         try:
-            return self.raw(self.count()).decode("utf-8")
+            return str(self.raw(self.count()), "utf-8")
         except UnicodeDecodeError as error:
             raise self.fail() from error
 
@@ -94,15 +95,15 @@ class _Reader:
         return self.unpack(f"{count}q")
 
 
-def decode(blob: bytes | bytearray) -> Program:
-    """Return the program in `blob`.
+def decode(blob: bytes | bytearray | memoryview) -> Program:
+    """Return the program in `blob`, whose tensors are parts of it: they are not copied.
 
     Raises
     ------
     ExecutableError
         ``Invalid VM file format in the ... section`` if the bytes are not a VM program or not a whole one.
     """
-    reader = _Reader(bytes(blob))
+    reader = _Reader(memoryview(blob))
     if reader.number("Q") != _MAGIC:
         raise reader.fail()
     version = reader.text()
@@ -123,22 +124,25 @@ def decode(blob: bytes | bytearray) -> Program:
 
 def encode(program: Program) -> bytes:
     """Return the bytes of a program."""
-    out = bytearray(struct.pack("<Q", _MAGIC) + _text(program.version))
-    out += struct.pack("<Q", len(program.functions))
+    # Parts are joined once at the end: the tensors among them are large.
+    out: list[bytes | memoryview] = [struct.pack("<Q", _MAGIC), _text(program.version)]
+    out.append(struct.pack("<Q", len(program.functions)))
     for function in program.functions:
-        out += struct.pack("<i", function.kind) + _text(function.name)
-        out += struct.pack("<4q", function.start, function.end, function.num_args, function.register_file_size)
-        out += struct.pack("<Q", len(function.param_names)) + b"".join(map(_text, function.param_names))
-    out += struct.pack("<Q", len(program.memory_scopes))
+        out += [struct.pack("<i", function.kind), _text(function.name)]
+        out.append(struct.pack("<4q", function.start, function.end, function.num_args, function.register_file_size))
+        out += [struct.pack("<Q", len(function.param_names)), *map(_text, function.param_names)]
+    out.append(struct.pack("<Q", len(program.memory_scopes)))
     for index, scope in program.memory_scopes:
-        out += struct.pack("<q", index) + _text(scope)
-    out += struct.pack("<Q", len(program.constants)) + b"".join(map(_constant_bytes, program.constants))
+        out += [struct.pack("<q", index), _text(scope)]
+    out.append(struct.pack("<Q", len(program.constants)))
+    for constant in program.constants:
+        out += _constant_parts(constant)
     offsets: list[int] = []
     words: list[int] = []
     for instruction in program.instructions:
         offsets.append(len(words))
         words.extend(_instruction_words(instruction))
-    return bytes(out + _numbers(offsets) + _numbers(words))
+    return b"".join([*out, _numbers(offsets), _numbers(words)])
 
 
 def _text(value: str) -> bytes:
@@ -189,12 +193,16 @@ def _read_tensor(reader: _Reader) -> TensorConstant:
     return TensorConstant(dtype, (device_type, device_id), shape, data, reserved)
 
 
+def _constant_parts(value: Any) -> list[bytes | memoryview]:
+    if not isinstance(value, TensorConstant):
+        return [_constant_bytes(value)]
+    head = struct.pack("<iQQiii", _TENSOR, _TENSOR_MAGIC, value.reserved, *value.device, len(value.shape))
+    shape = struct.pack(f"<BBH{len(value.shape)}q", *value.dtype, *value.shape)
+    return [head, shape, struct.pack("<q", len(value.data)), value.data]
+
+
 def _constant_bytes(value: Any) -> bytes:
     match value:
-        case TensorConstant():
-            head = struct.pack("<iQQiii", _TENSOR, _TENSOR_MAGIC, value.reserved, *value.device, len(value.shape))
-            shape = struct.pack(f"<{len(value.shape)}q", *value.shape)
-            return head + struct.pack("<BBH", *value.dtype) + shape + struct.pack("<q", len(value.data)) + value.data
         case DTypeConstant(dtype):
             return struct.pack("<iBBH", _DTYPE, *dtype)
         case str():
@@ -237,10 +245,10 @@ def _instruction_words(instruction: Instruction) -> tuple[int, ...]:
 
 def _read_arg(word: int, fail: Callable[[], ExecutableError]) -> Arg:
     kind, value = (word >> _VALUE_BITS) & 0xFF, word & _VALUE_MASK
-    if kind not in list(ArgKind):
+    if kind >= len(_ARG_KINDS):
         raise fail()
     # Negative values are stored by their two's complement in 56 bits.
-    return Arg(ArgKind(kind), value - (1 << _VALUE_BITS) if value >> (_VALUE_BITS - 1) else value)
+    return Arg(_ARG_KINDS[kind], value - (1 << _VALUE_BITS) if value >> (_VALUE_BITS - 1) else value)
 
 
 def _arg_word(arg: Arg) -> int:

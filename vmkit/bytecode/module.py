@@ -8,7 +8,8 @@ from pathlib import Path
 
 import tvm
 
-from .blob import decode
+from .blob import decode, encode
+from .program import Program
 
 __all__ = ["blob_of", "module_of"]
 
@@ -23,9 +24,11 @@ def blob_of(module: tvm.runtime.Module) -> bytes:
         return path.read_bytes()
 
 
-def module_of(blob: bytes, libraries: Sequence[tvm.runtime.Module]) -> tvm.runtime.Module:
+def module_of(code: bytes | Program, libraries: Sequence[tvm.runtime.Module]) -> tvm.runtime.Module:
     """Return a runtime module of bytecode, which is checked first because the VM trusts it, and libraries."""
-    decode(blob).validate()
+    program = code if isinstance(code, Program) else decode(code)
+    program.validate()
+    blob = encode(program) if isinstance(code, Program) else code
     module = tvm.get_global_func(f"ffi.Module.load_from_bytes.{_FORMAT}")(blob)
     for library in libraries:
         module.import_module(library)

@@ -99,7 +99,7 @@ class TensorConstant:
     dtype: tuple[int, int, int]
     device: tuple[int, int]
     shape: tuple[int, ...]
-    data: bytes
+    data: bytes | memoryview
     reserved: int = 0
 
     @property
@@ -227,7 +227,11 @@ class Program:
                     return f"calls function {callee} of {len(self.functions)}"
                 if destination != VOID_REGISTER and not 0 <= destination < function.register_file_size:
                     return f"writes register {destination} of {function.register_file_size}"
-                return next(filter(None, (self._arg_problem(function, arg) for arg in args)), "")
+                limits = self._limits(function)
+                for arg in args:
+                    if not 0 <= arg.value < limits[arg.kind] and (problem := self._arg_problem(function, arg)):
+                        return problem
+                return ""
             case Ret(result):
                 return self._arg_problem(function, Arg(ArgKind.REGISTER, result))
             case Goto(offset):
@@ -238,15 +242,15 @@ class Program:
                 return self._arg_problem(function, Arg(ArgKind.REGISTER, condition))
 
     def _arg_problem(self, function: VMFunction, arg: Arg) -> str:
-        limit = {
-            ArgKind.REGISTER: function.register_file_size,
-            ArgKind.CONSTANT: len(self.constants),
-            ArgKind.FUNCTION: len(self.functions),
-        }.get(arg.kind)
+        limit = self._limits(function)[arg.kind]
         special = arg.kind == ArgKind.REGISTER and arg.value in (VOID_REGISTER, VM_REGISTER)
-        if limit is None or special or 0 <= arg.value < limit:
+        if special or arg.kind == ArgKind.IMMEDIATE or 0 <= arg.value < limit:
             return ""
         return f"reads {arg.kind.name.lower()} {arg.value} of {limit}"
+
+    def _limits(self, function: VMFunction) -> tuple[int, int, int, int]:
+        """Return, by kind of argument, from which number on there is nothing; immediate values have no end."""
+        return function.register_file_size, SPECIAL_REGISTER, len(self.constants), len(self.functions)
 
 
 def _reachable(calls: dict[int, set[int]], start: int) -> set[int]:
