@@ -45,9 +45,7 @@ def loop() -> tvm.IRModule:
     mod = tvm.IRModule({})
     again = relay.GlobalVar("again")
     n, acc = scalar("n"), vector("acc")
-    body = relay.If(
-        relay.equal(n, relay.const(0)), acc, relay.Call(again, [n - relay.const(1), acc + relay.const(W)])
-    )
+    body = relay.If(relay.equal(n, relay.const(0)), acc, relay.Call(again, [n - relay.const(1), acc + relay.const(W)]))
     tensor = relay.TensorType((SIZE,), "float32")
     mod[again] = relay.Function([n, acc], body, tensor)
     x = vector("x")

@@ -17,6 +17,7 @@ from tvm import relax
 from tvm.target import Target
 
 from . import tophub
+from .alignment import ELEMENTS
 from .errors import CompileError, ModelError, suggest
 from .executable import Executable
 from .options import CompilerOptions, current_options
@@ -333,7 +334,10 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
         lowered = lower_module(mod, plan.primary)
         signatures = {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
     code = generate_bytecode(optimize_relax(lowered.module, plan.primary, options), plan.primary)
-    return _Program(code, plan, signatures, {"checks": lowered.messages})
+    info: dict[str, Any] = {"checks": lowered.messages}
+    if plan.primary.kind.name == "llvm":
+        info["alignment"] = ELEMENTS
+    return _Program(code, plan, signatures, info)
 
 
 def evaluate(mod: tvm.IRModule) -> list[Any]:
@@ -343,4 +347,4 @@ def evaluate(mod: tvm.IRModule) -> list[Any]:
     plan = canonical_target("native")
     program = _lower(mod, {}, plan, CompilerOptions(opt_level=0))
     executable = Executable(link(program.code, plan.primary), program.signatures, plan.primary, program.info)
-    return [value.numpy() for value in VirtualMachine(executable, "cpu").run()]
+    return [value.numpy() for value in VirtualMachine(executable, "cpu", num_threads=1).run()]

@@ -14,19 +14,21 @@ import tvm
 from tvm.runtime import Device, Tensor
 from tvm.runtime.module import BenchmarkResult
 
+from .alignment import ELEMENTS, element_bytes
 from .bytecode import checked_parameters, lift_weights
 from .devices import device as one_device
 from .devices import devices as all_devices
 from .errors import DeviceError, ExecutableError, InputError, OptionError, VMError, suggest
 from .executable import Executable
 from .failures import explain_failure
-from .signature import AnySpec, Signature
+from .signature import AnySpec, Signature, Spec, TensorSpec
 from .stack import MACHINE_STACK_BYTES, DeepThread
 from .stackguard import guard_this_thread, guarded
 from .stored_weights import tensor_over
 from .threads import PoolTooSmall, call_with_threads, checked_threads, default_threads
 from .values import (
     ADT,
+    ALIGNMENT,
     Release,
     Scratch,
     from_runtime,
@@ -55,6 +57,8 @@ class _Entry:
     stored: list[Any] | None = None
     """Inputs that stay set: the checked values, and the same as the runtime takes them."""
     runtime: list[Any] = field(default_factory=list)
+    alignments: tuple[int, ...] = ()
+    """What its kernels expect of the addresses of its inputs, in bytes."""
     scratch: tuple[Scratch, ...] = ()
     """Memory for copies of arrays that are not aligned, by input."""
 
@@ -135,7 +139,15 @@ class VirtualMachine:
         signature = self.executable.signatures[name]
         scratch = tuple(Scratch() for _ in signature.inputs)
         direct = self._on_cpu and signature.is_flat and (not self.check_inputs or self._is_checked(name, signature))
-        return _Entry(self.module[name], signature, len(signature.inputs), direct, scratch=scratch)
+        alignments = tuple(self._alignment(spec) for spec in signature.inputs)
+        return _Entry(
+            self.module[name], signature, len(signature.inputs), direct, alignments=alignments, scratch=scratch
+        )
+
+    def _alignment(self, spec: Spec) -> int:
+        if self.executable.info.get("alignment") == ELEMENTS and isinstance(spec, TensorSpec):
+            return element_bytes(spec.dtype)
+        return ALIGNMENT
 
     def _is_checked(self, name: str, signature: Signature) -> bool:
         """Tell whether a function checks by itself all that its signature declares."""
@@ -167,7 +179,7 @@ class VirtualMachine:
                 return self._execute(entry, self._stored(entry))
             args = entry.signature.bind(args, kwargs)
         if entry.is_direct and self._deep is None:
-            values = readable(args, entry.scratch)
+            values = readable(args, entry.alignments, entry.scratch)
             if values is not None:
                 return self._execute(entry, values, args)
         return self._execute(entry, [to_runtime(value, self._device) for value in self._staged(entry, args)])

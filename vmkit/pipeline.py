@@ -15,6 +15,7 @@ from tvm.relax.vm_build import _filter_tir, _vmcodegen, _vmlink
 from tvm.target import Target
 
 from . import bytecode
+from .alignment import expecting_elements
 from .dataflow import isolate_definitions
 from .options import CompilerOptions
 from .storage import own_storage_of_branches
@@ -67,7 +68,7 @@ def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
             rules.Matmul(), rules.GEMV(), rules.Reduction(), rules.GeneralReduction(), rules.Fallback()
         )(mod)
     # The rules make vectors, which the generators of C and its relatives do not know.
-    return schedule_kernels(mod, target) if target.kind.name == "llvm" else mod
+    return expecting_elements(schedule_kernels(mod, target)) if target.kind.name == "llvm" else mod
 
 
 def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:

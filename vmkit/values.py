@@ -2,8 +2,8 @@
 
 Going in there are two steps. :func:`stage` turns what a caller passes into arrays and tuples of them, without copying
 arrays, so that a signature can check them. :func:`to_runtime` then makes tensors on the device of the program. On the
-CPU that is free for an array that is C-contiguous, writable, of native byte order and 64-byte aligned, which is what
-kernels are compiled for; any other is copied.
+CPU that is free for an array that is C-contiguous, writable, of native byte order and 64-byte aligned; any other is
+copied. Where a program's kernels expect less of an address, :func:`readable` spares arrays and tensors that copy.
 
 Coming out, tensors stay tensors, tuples become tuples and ADT values become :class:`ADT`.
 """
@@ -326,14 +326,15 @@ def to_tensor(value: np.ndarray | Tensor, device: Device) -> Tensor:
     return tensor if tensor.device == device else tensor.copyto(device)
 
 
-def readable(values: Sequence[Any], scratches: Sequence[Scratch]) -> list[Tensor] | None:
+def readable(values: Sequence[Any], alignments: Sequence[int], scratches: Sequence[Scratch]) -> list[Tensor] | None:
     """Return arrays and tensors as tensors on the CPU that kernels can read, or None if one is anything else.
 
     This is the short way of a call: a tensor that kernels can read goes in as it is, an array without a copy if they
-    can read that, and otherwise by its scratch. It looks at no value twice and at no data type or shape.
+    can read that, and otherwise by its scratch. It looks at no value twice and at no data type or shape. `alignments`
+    are what kernels expect of each address, in bytes.
     """
     tensors = []
-    for value, scratch in zip(values, scratches):  # noqa: B905 - strict costs time
+    for value, alignment, scratch in zip(values, alignments, scratches):  # noqa: B905 - strict costs time
         kind = type(value)
         if kind is np.ndarray:
             try:
@@ -345,7 +346,7 @@ def readable(values: Sequence[Any], scratches: Sequence[Scratch]) -> list[Tensor
         else:
             return None
         # Empty arrays have strides that kernels refuse, and no address.
-        if tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous() and tensor.numel():
+        if tensor.data_ptr() % alignment == 0 and tensor.is_contiguous() and tensor.numel():
             tensors.append(tensor)
         elif kind is np.ndarray and value.size:
             tensors.append(scratch.copy(value))
