@@ -1,6 +1,6 @@
 """What does a call cost? Forty operators on 32 numbers, where nearly all of the time is the call itself.
 
-The aim is at most half of onnxruntime's time, arrays in and arrays out, on one thread.
+The aim is at most a quarter of onnxruntime's time, arrays in and arrays out, on one thread.
 """
 
 from __future__ import annotations

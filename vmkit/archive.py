@@ -123,7 +123,7 @@ def _read(path: Path) -> memoryview:
             size = os.fstat(file.fileno()).st_size
             memory = np.empty(size + ALIGNMENT, "uint8")
             start = -memory.ctypes.data % ALIGNMENT
-            data = memoryview(memory)[start : start + size]
+            data = memory[start : start + size].data
             done = 0
             while done < size:
                 count = file.readinto(data[done:])

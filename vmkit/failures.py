@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["FIRST_CHECK", "explain_failure"]
+__all__ = ["FIRST_CHECK", "explain_failure", "useful_line"]
 
 FIRST_CHECK = 7_000_000_000_001  # checks are numbered from here: no dimension of a tensor comes near it
 _FAILURE = re.compile(r"\((-?\d+) vs\. (-?\d+)\) : ErrorContext\(match_cast.*?(7\d{12})\]\)\)", re.DOTALL)
@@ -29,3 +29,14 @@ def explain_failure(text: str, messages: Mapping[str, str]) -> str | None:
     if found is None or found[3] not in messages:
         return None
     return messages[found[3]].format(actual=found[1], expected=found[2])
+
+
+def useful_line(error: Exception) -> str:
+    """Return what an error of TVM says, without the C++ condition that failed; the values compared are kept."""
+    text = " ".join(str(error).split())
+    match = re.match(r"Check failed: (?P<condition>.*?) ?: (?P<said>\S.*)", text)
+    if match is None:
+        return text or type(error).__name__
+    said = re.sub(r"^ErrorContext\((.*)\) (match_cast error|expect)", r"\1: \2", match["said"])
+    compared = re.search(r"\(([^()]* vs\. [^()]*)\)", match["condition"])
+    return f"{said} ({compared[1]})" if compared else said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -15,16 +14,16 @@ from tvm.runtime import Device, Tensor
 from tvm.runtime.module import BenchmarkResult
 
 from .alignment import ELEMENTS, element_bytes
-from .bytecode import checked_parameters, lift_weights
+from .bytecode import checked_parameters
 from .devices import device as one_device
 from .devices import devices as all_devices
-from .errors import DeviceError, ExecutableError, InputError, OptionError, VMError, suggest
+from .errors import InputError, VMError, suggest
 from .executable import Executable
-from .failures import explain_failure
+from .failures import explain_failure, useful_line
 from .signature import AnySpec, Signature, Spec, TensorSpec
 from .stack import MACHINE_STACK_BYTES, DeepThread
-from .stackguard import guard_this_thread, guarded
-from .stored_weights import tensor_over
+from .stackguard import guard_this_thread
+from .start import started
 from .threads import PoolTooSmall, call_with_threads, checked_threads, default_threads
 from .values import (
     ADT,
@@ -41,7 +40,6 @@ from .values import (
 
 __all__ = ["VirtualMachine"]
 
-_ALLOCATORS = {"naive": 1, "pooled": 2}
 _MISSING = object()
 
 
@@ -121,9 +119,7 @@ class VirtualMachine:
         self.num_threads = (
             default_threads(self.executable.target) if num_threads is None else checked_threads(num_threads)
         )
-        _match_target(self.executable, self.devices)
-        allocators = _allocators(self.devices, memory_cfg)
-        self.module = _start(self.executable, self.devices, allocators)
+        self.module = started(self.executable, self.devices, memory_cfg)
         self._device = self.devices[0]
         self._on_cpu = self._device == tvm.cpu()
         self._checks: dict[str, str] = self.executable.info.get("checks", {})
@@ -376,7 +372,7 @@ class VirtualMachine:
         return self._deep.call(self._locked_and_dropped, function, values)
 
     def _explained(self, entry: _Entry, error: Exception) -> VMError:
-        reason = explain_failure(str(error), self._checks) or _useful_line(error)
+        reason = explain_failure(str(error), self._checks) or useful_line(error)
         return VMError(f"{entry.signature.name} failed: {reason}")
 
     def _locked(self, function: Any, values: list[Any]) -> Any:
@@ -399,66 +395,6 @@ def _deep_thread(executable: Executable) -> DeepThread:
     return thread
 
 
-def _start(executable: Executable, devices: Sequence[Device], allocators: Sequence[int]) -> tvm.runtime.Module:
-    """Return TVM's VM with the executable loaded and every kernel found."""
-    pairs = zip(devices, allocators, strict=True)
-    options = [number for device, kind in pairs for number in (device.dlpack_device_type(), device.index, kind)]
-    program, weights, takers = executable.program, [], set()
-    if executable.holds_weights and len(devices) == 1:
-        program, positions, takers = lift_weights(program)
-        weights = [tensor_over(executable.program.constants[position]) for position in positions]
-    if program.recursive_functions():
-        program = guarded(program)
-    runnable = executable.runnable(program if program is not executable.program else None)
-    try:
-        module = runnable["vm_load_executable"]()
-        module["vm_initialization"](*options)
-        for name in sorted(takers):
-            module["save_function"](name, name, 1, weights)
-    except Exception as error:
-        raise ExecutableError(f"the executable cannot be linked: {_useful_line(error)}") from error
-    return module
-
-
-def _match_target(executable: Executable, devices: Sequence[Device]) -> None:
-    """Raise unless the device that the executable was built for is among `devices`."""
-    wanted = executable.device_kind
-    kinds = [str(device).split(":")[0] for device in devices]
-    if wanted is not None and wanted not in kinds:
-        raise DeviceError(
-            f"Unable to find a physical device (from among the {len(devices)} given) to match the virtual device with "
-            f"device type {wanted}: the executable was built for {wanted}, the devices are "
-            f"{', '.join(map(str, devices))}; pass device={wanted!r}, or compile for another target"
-        )
-    if wanted == "cpu" and kinds[0] != "cpu":
-        raise DeviceError(
-            f"the executable was built for the CPU, but device {devices[0]} was asked for; "
-            "compile for it or pass device='cpu'"
-        )
-
-
-def _allocators(devices: Sequence[Device], config: str | Mapping[Any, str] | None) -> list[int]:
-    """Return the allocator of each device as the VM numbers them."""
-    if config is None or isinstance(config, str):
-        chosen: dict[Any, str] = {}
-        default = config or "pooled"
-    elif isinstance(config, Mapping):
-        chosen = {str(one_device(key)): kind for key, kind in config.items()}
-        default = "pooled"
-    else:
-        raise OptionError(
-            f"memory_cfg is expected be string or dictionary, but received {type(config)}; "
-            "pass 'naive', 'pooled' or a dict from device to one of them"
-        )
-    for kind in (default, *chosen.values()):
-        if kind not in _ALLOCATORS:
-            raise OptionError(f"unknown allocator {kind!r} in memory_cfg, expected 'naive' or 'pooled'")
-    unused = sorted(set(chosen) - {str(device) for device in devices})
-    if unused:
-        raise OptionError(f"memory_cfg names {', '.join(unused)}, which the machine does not run on")
-    return [_ALLOCATORS[chosen.get(str(device), default)] for device in devices]
-
-
 def _check_outputs(outputs: Sequence[Any], targets: Sequence[Any]) -> None:
     if len(outputs) != len(targets):
         raise InputError(
@@ -478,17 +414,6 @@ def _check_outputs(outputs: Sequence[Any], targets: Sequence[Any]) -> None:
         if inside != outside:
             what = "Internal and external output tensor shapes are mismatched"
             raise InputError(f"{what}: output {index} has shape {inside}, the tensor given {outside}")
-
-
-def _useful_line(error: Exception) -> str:
-    """Return what an error of TVM says, without the C++ condition that failed; the values compared are kept."""
-    text = " ".join(str(error).split())
-    match = re.match(r"Check failed: (?P<condition>.*?) ?: (?P<said>\S.*)", text)
-    if match is None:
-        return text or type(error).__name__
-    said = re.sub(r"^ErrorContext\((.*)\) (match_cast error|expect)", r"\1: \2", match["said"])
-    compared = re.search(r"\(([^()]* vs\. [^()]*)\)", match["condition"])
-    return f"{said} ({compared[1]})" if compared else said
 
 
 def _one_of(names: Any) -> str:
