@@ -10,6 +10,8 @@ bound to a core that three others are bound to as well. So here
 - calls at the same time, of whatever machine, divide the processors of this process among them;
 - worker threads may run on any processor that the process may use: they are not bound to one, unless the environment
   variable ``TVM_BIND_THREADS`` is set to 1.
+
+What a call sets stays set for its thread: kernels that it calls later without vmkit use as many threads.
 """
 
 from __future__ import annotations
