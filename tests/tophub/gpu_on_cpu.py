@@ -6,6 +6,8 @@ place the values of every kernel can be checked without a device.
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -16,41 +18,60 @@ import vmkit
 from vmkit import compiler, pipeline
 from vmkit.executable import Executable
 from vmkit.options import CompilerOptions
-from vmkit.relay.lower import lower_module
+from vmkit.relay.lower import Lowered, lower_module
 from vmkit.relay.signature import relay_signatures
 from vmkit.target import canonical_target
 
-__all__ = ["TARGET", "machine", "scheduled"]
+__all__ = ["TARGET", "Scheduled", "machine", "scheduled"]
 
 TARGET = canonical_target("cuda -arch=sm_80").primary
 
 
-def scheduled(function: Any) -> tuple[tvm.IRModule, Any]:
-    """Return a Relay function as Relax with its kernels scheduled for the GPU, and its lowered form."""
+@dataclass(frozen=True)
+class Scheduled:
+    """A Relay function with its kernels scheduled for the GPU, before its memory is planned."""
+
+    relay: tvm.IRModule
+    lowered: Lowered
+    module: tvm.IRModule
+
+    @property
+    def kernels(self) -> dict[str, tirx.PrimFunc]:
+        """The kernels by name."""
+        return {v.name_hint: f for v, f in self.module.functions.items() if isinstance(f, tirx.PrimFunc)}
+
+
+def scheduled(function: Any) -> Scheduled:
+    """Return a Relay function as Relax with its kernels scheduled for the GPU."""
     options = CompilerOptions()
     mod = compiler._optimize_relay(compiler._relay_module(function), {}, TARGET, options)
     lowered = lower_module(mod, TARGET)
-    return pipeline.optimize_relax(lowered.module, TARGET, options), (mod, lowered)
+    return Scheduled(mod, lowered, pipeline.optimize_relax(lowered.module, TARGET, options))
 
 
-def machine(function: Any) -> vmkit.VirtualMachine:
+def machine(made: Scheduled) -> vmkit.VirtualMachine:
     """Return a machine for the CPU of what was scheduled for the GPU."""
-    module, (mod, lowered) = scheduled(function)
-    plan = canonical_target("llvm")
-    serial = {v: _serial(f) if isinstance(f, tirx.PrimFunc) else f for v, f in module.functions.items()}
-    code = pipeline.generate_bytecode(tvm.IRModule(serial, attrs=module.attrs), plan.primary)
-    signatures = {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
-    built = pipeline.link(code, plan.primary)
-    return vmkit.VirtualMachine(Executable(built, signatures, plan.primary, {"checks": lowered.messages}), "cpu")
+    plan, names = canonical_target("llvm"), made.lowered.names
+    serial = {v: _serial(f) if isinstance(f, tirx.PrimFunc) else f for v, f in made.module.functions.items()}
+    code = pipeline.generate_bytecode(tvm.IRModule(serial, attrs=made.module.attrs), plan.primary)
+    signatures = {names[name]: signature for name, signature in relay_signatures(made.relay).items()}
+    checks = {"checks": made.lowered.messages}
+    return vmkit.VirtualMachine(Executable(pipeline.link(code, plan.primary), signatures, plan.primary, checks), "cpu")
 
 
 def _serial(function: tirx.PrimFunc) -> tirx.PrimFunc:
     def plain(loop: tirx.For) -> Any:
-        # The step at which a loop of threads is unrolled, or vectorised, changes no value either.
         kind = tirx.ForKind.SERIAL
         return tirx.For(loop.loop_var, loop.min, loop.extent, kind, loop.body, None, {}, loop.step, loop.span)
 
-    made = function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, plain)))
+    # A schedule finds blocks by their names, which dlight's rules give twice.
+    names = (f"block{number}" for number in itertools.count())
+
+    def named(block: s_tir.SBlock) -> Any:
+        parts = (block.iter_vars, block.reads, block.writes, next(names), block.body, block.init)
+        return s_tir.SBlock(*parts, block.alloc_buffers, block.match_buffers, block.annotations)
+
+    made = function.with_body(tvm_ffi.structural_map(function.body, [(tirx.For, plain), (s_tir.SBlock, named)]))
     schedule = s_tir.Schedule(made.with_attr("global_symbol", "main"), enable_check=False)
     for block in _blocks(made):
         for index, region in enumerate(block.writes):

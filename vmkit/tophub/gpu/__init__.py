@@ -18,7 +18,7 @@ from vmkit.errors import CompileError
 
 from .launch import has_threads, launch_problem
 from .loops import launch_loops
-from .spread import reduce_together, spread_blocks
+from .spread import reduce_together, spread_blocks, spread_short
 
 __all__ = ["RULES", "launch_problem", "schedule_kernels"]
 
@@ -39,6 +39,7 @@ def _dlight(rule: dlight.ScheduleRule) -> Rule:
 RULES: tuple[Rule, ...] = (
     _dlight(dlight.gpu.Matmul()),
     _dlight(dlight.gpu.GEMV()),
+    spread_short,
     _dlight(dlight.gpu.Reduction()),
     _dlight(dlight.gpu.GeneralReduction()),
     reduce_together,
@@ -88,4 +89,6 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
             return scheduled.with_attr("tirx.is_scheduled", True)
         found.append(f"{label}: {problem}")
         logger.debug("kernel %s: %s is not used: %s", name, label, problem)
-    raise CompileError(f"the kernel {name} cannot be launched on {target.kind.name}: {found[-1] if found else 'no rule'}")
+    raise CompileError(
+        f"the kernel {name} cannot be launched on {target.kind.name}: {found[-1] if found else 'no rule'}"
+    )

@@ -11,13 +11,15 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir.expr import TensorLoad
+from tvm.sym import Analyzer
 from tvm.target import Target
 
-__all__ = ["Launch", "has_threads", "launch_problem", "launches"]
+__all__ = ["Launch", "has_threads", "launch_problem", "launches", "lowered_body"]
 
 # What every CUDA device has, where the target does not say.
 _SHARED_BYTES = 48 * 1024
 _THREADS = 1024
+_UNBOUNDED = 2**31
 
 # Blocks with their buffers to plain loops, as the code generators get them, but for what only changes expressions.
 _LOWERING = (
@@ -42,7 +44,7 @@ class Launch:
     Attributes
     ----------
     extents : dict of str to int or None
-        How many there are of each thread tag, such as ``threadIdx.x``; None where it is symbolic.
+        How many there are at most of each thread tag, such as ``threadIdx.x``; None where nothing limits them.
     shared_bytes : int
         The shared memory of a block.
     unknown : list of str
@@ -55,7 +57,7 @@ class Launch:
 
     @property
     def threads(self) -> int | None:
-        """How many threads a block has; None where that is symbolic."""
+        """How many threads a block has at most; None where nothing limits them."""
         sizes = [extent for tag, extent in self.extents.items() if tag.startswith("threadIdx")]
         return None if None in sizes else math.prod(size for size in sizes if size is not None)
 
@@ -71,7 +73,7 @@ def launch_problem(function: tirx.PrimFunc, target: Target) -> str | None:
         Of a GPU: its ``max_num_threads`` and ``max_shared_memory_per_block`` are the limits.
     """
     try:
-        body = _lowered(function, target)
+        body = lowered_body(function, target)
     except (RuntimeError, ValueError, TypeError) as error:
         return f"it cannot be lowered: {error}"
     if _touches_memory(body):
@@ -113,7 +115,8 @@ def launches(body: tirx.Stmt) -> Iterator[Launch]:
             yield _launch(part)
 
 
-def _lowered(function: tirx.PrimFunc, target: Target) -> tirx.Stmt:
+def lowered_body(function: tirx.PrimFunc, target: Target) -> tirx.Stmt:
+    """Return the body of a scheduled kernel with its blocks made plain loops, as far as launches show."""
     mod = tvm.IRModule({"main": function.with_attr("target", target).with_attr("global_symbol", "main")})
     with target:
         for each in _LOWERING:
@@ -173,8 +176,8 @@ def _launch(stmt: tirx.AttrStmt) -> Launch:
 
     def thread(node: tirx.AttrStmt) -> None:
         if node.attr_key == "thread_extent":
-            value = node.value
-            launch.extents[str(node.node.thread_tag)] = int(value) if isinstance(value, tirx.IntImm) else None
+            most = int(Analyzer().const_int_bound(node.value).max_value)
+            launch.extents[str(node.node.thread_tag)] = most if most < _UNBOUNDED else None
 
     def memory(node: tirx.AllocBuffer) -> None:
         buffer = node.buffer
