@@ -13,6 +13,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
+from tvm.target import Target
 
 import vmkit
 from vmkit import compiler, pipeline
@@ -41,12 +42,12 @@ class Scheduled:
         return {v.name_hint: f for v, f in self.module.functions.items() if isinstance(f, tirx.PrimFunc)}
 
 
-def scheduled(function: Any) -> Scheduled:
+def scheduled(function: Any, target: Target = TARGET) -> Scheduled:
     """Return a Relay function as Relax with its kernels scheduled for the GPU."""
     options = CompilerOptions()
-    mod = compiler._optimize_relay(compiler._relay_module(function), {}, TARGET, options)
-    lowered = lower_module(mod, TARGET)
-    return Scheduled(mod, lowered, pipeline.optimize_relax(lowered.module, TARGET, options))
+    mod = compiler._optimize_relay(compiler._relay_module(function), {}, target, options)
+    lowered = lower_module(mod, target)
+    return Scheduled(mod, lowered, pipeline.optimize_relax(lowered.module, target, options))
 
 
 def machine(made: Scheduled) -> vmkit.VirtualMachine:

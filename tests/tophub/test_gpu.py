@@ -18,6 +18,7 @@ from tvm import s_tir, te, tirx
 import vmkit
 from vmkit import relay
 from vmkit.errors import CompileError
+from vmkit.target import canonical_target
 from vmkit.tophub import gpu
 from vmkit.tophub.gpu.launch import Launch, launch_problem, launches, lowered_body
 
@@ -168,6 +169,16 @@ def test_tvms_own_threaded_kernels_stay() -> None:
     given = Given(False)
     made = scheduled(relay.Function(given.params, relay.argsort(given(5, 40))))
     assert any(len(launches_of(function)) > 1 for function in made.kernels.values())
+
+
+@pytest.mark.parametrize("kind", ["metal", "opencl", "webgpu"])
+def test_other_gpus_have_their_own_limits(kind: str) -> None:
+    target = canonical_target(kind).primary
+    for name in ("matmul", "scatter"):
+        for function in scheduled(program(name, True)[0], target).kernels.values():
+            for launch in launches(lowered_body(function, target)):
+                assert launch.threads is not None and launch.threads <= int(target.attrs["max_num_threads"])
+                assert launch.shared_bytes <= int(target.attrs["max_shared_memory_per_block"])
 
 
 def test_a_kernel_made_for_a_cpu_is_refused() -> None:
