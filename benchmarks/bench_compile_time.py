@@ -11,60 +11,65 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import tvm
 from tvm.relax.frontend.onnx import from_onnx
 
 import vmkit
-from benchmarks import models
+from benchmarks.catalogue import CATALOGUE, static_shapes
 from benchmarks.peers import assert_agree, onnxruntime_run, onnxruntime_session
 from vmkit.target import canonical_target
 
-MODELS = ("mnist", "squeezenet", "resnet50")
+MODELS = ("mnist", "squeezenet", "mobilenet_v2", "resnet50", "encoder")
+# Those that TVM imports by itself.
+UNDER_PLAIN_TVM = ("mnist", "squeezenet", "mobilenet_v2", "resnet50")
 
 
 @lru_cache(maxsize=1)
-def model_of(name: str) -> onnx.ModelProto:
-    model = models.load(name)
+def model_of(name: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """Return a model at its first size, and inputs."""
+    model = CATALOGUE[name].load()
     assert model is not None
-    return model
+    return CATALOGUE[name].at(model, CATALOGUE[name].sizes[0])
 
 
-def compile_model(name: str, batch: int | str) -> vmkit.Executable:
-    """Import and compile a model for a batch."""
-    model, shapes = models.with_batch(model_of(name), batch)
+def compile_model(name: str, is_dynamic: bool) -> vmkit.Executable:
+    """Import and compile a model, for its first size or for all."""
+    model, inputs = model_of(name)
+    if not is_dynamic:
+        return vmkit.compile(model, shapes=static_shapes(inputs))
+    model, shapes = CATALOGUE[name].dynamic(model)
     return vmkit.compile(model, shapes=shapes)
 
 
 def compile_plainly(name: str) -> object:
     """Import and compile a model with what TVM offers."""
-    return tvm.compile(from_onnx(model_of(name)), canonical_target("native").primary)
+    return tvm.compile(from_onnx(model_of(name)[0]), canonical_target("native").primary)
 
 
 def assert_works(name: str, executable: vmkit.Executable) -> None:
     """Assert that an executable computes what onnxruntime does."""
-    inputs = models.batched_inputs(model_of(name), 1)
-    result = vmkit.VirtualMachine(executable, "cpu").run(**inputs)
-    assert_agree(result, onnxruntime_run(model_of(name), inputs)())
+    model, inputs = model_of(name)
+    assert_agree(vmkit.VirtualMachine(executable, "cpu").run(**inputs), onnxruntime_run(model, inputs)())
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("batch", [1, "n"], ids=["static", "dynamic"])
+@pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.benchmark(group="import and compile")
-def test_compile(ratio: Callable[..., None], name: str, batch: int | str) -> None:
-    assert_works(name, compile_model(name, batch))
-    ratio(
-        lambda: compile_model(name, batch),
-        onnxruntime=lambda: onnxruntime_session(model_of(name)),
-        plain_tvm=lambda: compile_plainly(name),
-    )
+def test_compile(ratio: Callable[..., None], name: str, is_dynamic: bool) -> None:
+    assert_works(name, compile_model(name, is_dynamic))
+    peers: dict[str, Callable[[], Any]] = {"onnxruntime": lambda: onnxruntime_session(model_of(name)[0])}
+    if name in UNDER_PLAIN_TVM:
+        peers["plain_tvm"] = lambda: compile_plainly(name)
+    ratio(lambda: compile_model(name, is_dynamic), **peers)
 
 
 @pytest.fixture(scope="module", params=MODELS)
 def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     path = tmp_path_factory.mktemp("saved") / f"{request.param}.vmx"
-    compile_model(request.param, "n").export(path)
+    compile_model(request.param, True).export(path)
     return request.param, path
 
 
@@ -72,7 +77,7 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_load(ratio: Callable[..., None], benchmark: Any, saved: tuple[str, Path]) -> None:
     name, path = saved
     assert_works(name, vmkit.load(path))
-    model = model_of(name)
+    model, _ = model_of(name)
     sizes = {"executable_bytes": path.stat().st_size, "model_bytes": model.ByteSize()}
     benchmark.extra_info |= sizes
     note = f"file {sizes['executable_bytes'] / 1e6:.1f} MB, the model's {sizes['model_bytes'] / 1e6:.1f} MB"

@@ -1,8 +1,9 @@
-"""How long does a model run, and what does a dynamic batch cost?
+"""How long does a model run, and what does it cost to compile it once for every size?
 
-Each model runs at batch 1 and 8: once compiled for that batch alone, once compiled for any batch. The peers are
-onnxruntime on the same model and, where TVM imports the model by itself and has a kernel for it that ends in
-reasonable time, plain ``tvm.compile``.
+Each model runs at several sizes: compiled for that size alone, and compiled for all. The peers are onnxruntime on the
+same model, OpenVINO and torch.compile where they are installed, and plain ``tvm.compile`` where TVM imports the model
+by itself and makes kernels of it that end in reasonable time. What is compiled for all sizes is also compared with
+what is compiled for the size at hand.
 """
 
 from __future__ import annotations
@@ -16,44 +17,60 @@ import onnx
 import pytest
 
 import vmkit
-from benchmarks import models
-from benchmarks.peers import assert_agree, onnxruntime_run, plain_tvm_run
+from benchmarks.catalogue import CATALOGUE, Size, static_shapes
+from benchmarks.peers import OPTIONAL, assert_agree, onnxruntime_run, plain_tvm_run
 
-MODELS = ("mnist", "ultraface", *models.LIGHT)
-# Plain TVM takes minutes on the larger ones.
-UNDER_PLAIN_TVM = ("mnist", "squeezenet")
+# Plain TVM takes minutes on the others, or does not import them.
+UNDER_PLAIN_TVM = {("mnist", (1,)), ("mnist", (8,)), ("squeezenet", (1,))}
+# The sizes of one model, static and dynamic by turns, before the next: what was loaded and compiled is used again.
+CASES = [
+    pytest.param(name, size, compiled_for, id=f"{name}-{'x'.join(map(str, size))}-{compiled_for}")
+    for name, model in CATALOGUE.items()
+    for size in model.sizes
+    for compiled_for in ("static", "dynamic")
+]
 
 
 @lru_cache(maxsize=1)
 def original(name: str) -> onnx.ModelProto:
-    model = models.load(name)
+    model = CATALOGUE[name].load()
     if model is None:
         pytest.skip(f"the file of {name} is not on this machine")
     return model
 
 
-@lru_cache(maxsize=1)
-def machine(name: str, batch: int | str) -> vmkit.VirtualMachine:
-    model, shapes = models.with_batch(original(name), batch)
+@lru_cache(maxsize=2)
+def machine(name: str, size: Size | None) -> vmkit.VirtualMachine:
+    """Return a model compiled for a size, or for all."""
+    model, shapes = CATALOGUE[name].dynamic(original(name))
+    if size is not None:
+        model, inputs = CATALOGUE[name].at(original(name), size)
+        shapes = static_shapes(inputs)
     return vmkit.VirtualMachine(vmkit.compile(model, shapes=shapes), "cpu")
 
 
-# The last parameter changes slowest: all of one model is done before the next is loaded.
-@pytest.mark.parametrize(
-    ("compiled_for", "batch"), [("static", 1), ("static", 8), ("dynamic", 1), ("dynamic", 8)], ids=lambda v: str(v)
-)
-@pytest.mark.parametrize("name", MODELS)
-def test_latency(ratio: Callable[..., None], benchmark: Any, name: str, compiled_for: str, batch: int) -> None:
+@pytest.mark.parametrize(("name", "size", "compiled_for"), CASES)
+def test_latency(ratio: Callable[..., None], benchmark: Any, name: str, size: Size, compiled_for: str) -> None:
     benchmark.group = f"latency: {name}"
-    model, _ = models.with_batch(original(name), batch)
-    inputs = models.batched_inputs(model, batch)
-    candidate = machine(name, batch if compiled_for == "static" else "n")
+    model, inputs = CATALOGUE[name].at(original(name), size)
+    candidate = machine(name, size if compiled_for == "static" else None)
     peers = {"onnxruntime": onnxruntime_run(model, inputs)}
+    if compiled_for == "dynamic":
+        static = machine(name, size)
+        peers["static"] = lambda: as_arrays(static.run(**inputs))
+    else:
+        if (name, size) in UNDER_PLAIN_TVM:
+            peers["plain_tvm"] = plain_tvm_run(model, inputs)
+        for peer, make in OPTIONAL.items():
+            run = make(model, inputs)
+            if run is not None:
+                peers[peer] = run
     expected = peers["onnxruntime"]()
     assert_agree(candidate.run(**inputs), expected)
-    if name in UNDER_PLAIN_TVM and (compiled_for, batch) == ("static", 1):
-        peers["plain_tvm"] = plain_tvm_run(model, inputs)
-        assert_agree(peers["plain_tvm"](), expected)
+    for peer, run in peers.items():
+        assert_agree(run(), expected, by=peer)
+    figures = {"model": name, "family": CATALOGUE[name].family, "size": list(size), "compiled_for": compiled_for}
+    benchmark.extra_info |= figures
     ratio(lambda: as_arrays(candidate.run(**inputs)), **peers)
 
 

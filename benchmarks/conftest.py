@@ -1,4 +1,4 @@
-"""What every benchmark shares: the thread count, the fixture that compares, the tables at the end."""
+"""What every benchmark shares: the thread count, the fixtures that compare, the tables at the end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ os.environ.setdefault("TVM_NUM_THREADS", "1")
 import pytest
 
 from benchmarks.interleave import Comparison, Run, compare
+from benchmarks.peers import MISSING, threads
+from benchmarks.summary import Row, markdown, row
 
-_ROWS = pytest.StashKey[list[tuple[str, str, Comparison, str]]]()
+_ROWS = pytest.StashKey[list[Row]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -21,33 +23,46 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_ROWS] = []
 
 
+def _add(config: pytest.Config, benchmark: Any, median: float) -> None:
+    benchmark.extra_info["threads"] = threads()
+    config.stash[_ROWS].append(row(benchmark.group, benchmark.name, benchmark.extra_info, median))
+
+
 @pytest.fixture
 def ratio(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Return ``ratio(candidate, note, **peers)``, which times callables by turns and adds a row to the table."""
+    """Return ``ratio(candidate, note, **peers)``, which times callables by turns and adds a row to the table.
 
-    def record(candidate: Run, note: str = "", **peers: Run) -> None:
+    The note is a text, or a function of the :class:`~benchmarks.interleave.Comparison`.
+    """
+
+    def record(candidate: Run, note: str | Callable[[Comparison], str] = "", **peers: Run) -> None:
         comparison = compare(benchmark, candidate, peers)
         if comparison is not None:
-            request.config.stash[_ROWS].append((benchmark.group, benchmark.name, comparison, note))
+            benchmark.extra_info["note"] = note if isinstance(note, str) else note(comparison)
+            _add(request.config, benchmark, comparison.seconds)
+
+    return record
+
+
+@pytest.fixture
+def megabytes(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Return ``megabytes(own, note, **peers)``, which adds a row of what was measured once."""
+
+    def record(own: float, note: str = "", **peers: float) -> None:
+        benchmark.pedantic(lambda: None)  # pytest-benchmark writes down only what has run
+        if not benchmark.disabled:
+            ratios = {name: (value, own / value) for name, value in peers.items()}
+            benchmark.extra_info |= {"value": own, "unit": "MB", "note": note, "peers": ratios}
+            _add(request.config, benchmark, own)
 
     return record
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print one table for each group: the question, and the ratios that answer it."""
+    """Print one table for each group, the means of the families, and which peers are not here."""
     rows = config.stash[_ROWS]
-    for group in dict.fromkeys(row[0] for row in rows):
-        terminalreporter.section(f"{group} (threads: {os.environ['TVM_NUM_THREADS']})")
-        for _, name, comparison, note in (row for row in rows if row[0] == group):
-            against = "".join(
-                f"   {comparison.ratios[peer]:7.3f} of {peer}'s {_shown(seconds)}"
-                for peer, seconds in comparison.peers.items()
-            )
-            terminalreporter.write_line(f"{name:44} {_shown(comparison.seconds)}{against}   {note}")
-
-
-def _shown(seconds: float) -> str:
-    for unit, factor in (("s ", 1.0), ("ms", 1e3)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:8.2f} {unit}"
-    return f"{seconds * 1e6:8.2f} us"
+    if rows:
+        terminalreporter.section("figures")
+        terminalreporter.write_line(markdown(rows))
+    for name, reason in MISSING.items():
+        terminalreporter.write_line(f"not compared with {name}: {reason}")

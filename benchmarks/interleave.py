@@ -79,9 +79,7 @@ def compare(benchmark: Any, candidate: Run, peers: Mapping[str, Run]) -> Compari
         {name: statistics.median(a / b for a, b in zip(own, times, strict=False)) for name, times in samples.items()},
         rounds,
     )
-    for name in peers:
-        benchmark.extra_info[f"{name}_seconds"] = comparison.peers[name]
-        benchmark.extra_info[f"ratio_to_{name}"] = comparison.ratios[name]
+    benchmark.extra_info["peers"] = {name: (comparison.peers[name], comparison.ratios[name]) for name in peers}
     return comparison
 
 

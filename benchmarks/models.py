@@ -1,4 +1,4 @@
-"""The models that are timed: from vmkit, from the onnx package, and from a folder beside the project if it is there.
+"""Models from files: of vmkit and its tests, of the onnx package, and of a folder beside the project if it is there.
 
 The light models of the onnx package are real architectures whose weights were replaced by one number each. With such
 weights every result is the same, and a check of it proves nothing; so they get random ones here, from a fixed seed.
@@ -6,6 +6,7 @@ weights every result is the same, and a check of it proves nothing; so they get 
 
 from __future__ import annotations
 
+import lzma
 import math
 from collections.abc import Iterator
 from importlib import resources
@@ -28,6 +29,7 @@ LIGHT = (
     "vgg19",
     "zfnet512",
 )
+_PACKED = Path(__file__).resolve().parents[1] / "tests" / "data"
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 
 
@@ -38,6 +40,9 @@ def load(name: str) -> onnx.ModelProto | None:
     if name in LIGHT:
         folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
         return _with_random_weights(onnx.load(folder / f"light_{name}.onnx"))
+    packed = _PACKED / f"{name}.onnx.xz"
+    if packed.is_file():
+        return onnx.load_from_string(lzma.decompress(packed.read_bytes()))
     path = _SHARED / f"{name}.onnx"
     return onnx.load(path) if path.is_file() else None
 

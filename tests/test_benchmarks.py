@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
+import tvm
+
+from benchmarks import summary
+from benchmarks.mobilenet import mobilenet_v2
 
 TOP = Path(__file__).parents[1]
 FILES = sorted(path.name for path in (TOP / "benchmarks").glob("bench_*.py"))
-# What is quick of each file, as pytest's -k selects it.
+# What is quick of each file, as pytest's -k selects it. A GPU is not at hand everywhere.
 QUICK = {
     "bench_call_overhead.py": "dynamic",
     "bench_compile_time.py": "mnist",
-    "bench_models.py": "mnist and dynamic",
+    "bench_kernels.py": "transpose or multiply_adds or (test_bandwidth and L2)",
+    "bench_memory.py": "mnist",
+    "bench_models.py": "(mnist and dynamic) or (tagger and 16)",
     "bench_networks.py": "mlp or lstm",
     "bench_relay_scaling.py": "1000",
-    "bench_transformers.py": "tagger and 16",
 }
+NEEDS_A_GPU = {"bench_cuda.py"}
 
 
 def pytest_run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +38,7 @@ def pytest_run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_file_has_a_quick_part() -> None:
-    assert set(QUICK) == set(FILES)
+    assert set(QUICK) | NEEDS_A_GPU == set(FILES)
 
 
 def test_the_results_that_are_timed_are_right() -> None:
@@ -37,7 +46,69 @@ def test_the_results_that_are_timed_are_right() -> None:
     result = pytest_run("benchmarks", "-k", quick)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "skipped" not in result.stdout
-    assert int(result.stdout.split(" passed")[0].split()[-1]) >= 2 * len(FILES)
+    assert int(result.stdout.split(" passed")[0].split()[-1]) >= 2 * len(QUICK) - 1  # the memory of one model
+
+
+@pytest.mark.skipif(tvm.cuda(0).exist, reason="there is a GPU, so its figures are not skipped")
+def test_without_a_gpu_its_figures_say_so() -> None:
+    result = pytest_run("benchmarks/bench_cuda.py", "-rs")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "TVM finds no CUDA device on this machine" in result.stdout
+
+
+def test_mobilenet_has_the_papers_size() -> None:
+    model = mobilenet_v2()
+    onnx.checker.check_model(model)
+    # It is known by 3,504,872 parameters, of which the scales and shifts of 17,056 channels are here one bias each.
+    # Clip has two limits.
+    assert sum(math.prod(t.dims) for t in model.graph.initializer) == 3_504_872 - 17_056 + 2
+    assert sum(node.op_type == "Conv" for node in model.graph.node) == 52
+
+
+DOCUMENT = {
+    "benchmarks": [
+        {
+            "group": "latency: net",
+            "name": f"test_latency[net-1-{kind}]",
+            "stats": {"median": seconds},
+            "extra_info": {
+                "threads": 1,
+                "model": "net",
+                "family": "small",
+                "compiled_for": kind,
+                "peers": {"onnxruntime": [2e-3, seconds / 2e-3]},
+            },
+        }
+        for kind, seconds in (("static", 1e-3), ("dynamic", 4e-3))
+    ]
+}
+TABLES = """\
+| latency: net | threads | vmkit | of onnxruntime's |
+| --- | --- | --- | --- |
+| 1-static | 1 | 1.00 ms | 0.50 of 2.00 ms |
+| 1-dynamic | 1 | 4.00 ms | 2.00 of 2.00 ms |
+
+| geometric mean of ratios to onnxruntime | static, 1 thread | dynamic, 1 thread |
+| --- | --- | --- |
+| small | 0.50 of 1 | 2.00 of 1 |
+| all | 0.50 of 1 | 2.00 of 1 |
+"""
+
+
+def test_figures_are_summed_up_as_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "figures.json"
+    file.write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    summary.main([str(file)])
+    assert capsys.readouterr().out == TABLES
+
+
+def test_geometric_means_run_over_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = json.dumps(DOCUMENT)
+    for name, threads in (("one", 1), ("two", 2)):
+        (tmp_path / name).write_text(text.replace('"threads": 1', f'"threads": {threads}'), encoding="utf-8")
+    summary.main([str(tmp_path / "one"), str(tmp_path / "two")])
+    columns = "| static, 1 thread | dynamic, 1 thread | static, 2 threads | dynamic, 2 threads |"
+    assert columns in capsys.readouterr().out
 
 
 @pytest.mark.nightly

@@ -303,8 +303,13 @@ def _optimize_relay(
 def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
     """Return the passes that make a Relay module faster on a target, each with the level from which it runs."""
     passes = [(0, transform.SimplifyInference()), (2, transform.FoldConstant(fold_qnn=True))]
+    scales = [
+        (2, transform.BackwardFoldScaleAxis()),
+        (2, transform.ForwardFoldScaleAxis()),
+        (2, transform.FoldConstant()),
+    ]
     if target.kind.name != "llvm":
-        return passes
+        return [*passes, *scales]
     # Channels come last in memory, so that vectors run along them whatever the sizes of images; weights are packed
     # for that. Each step leaves constants to compute.
     return [
@@ -312,9 +317,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, transform.FuseRecurrence(vector_unit(target).lanes)),
         (2, transform.FuseAttention(vector_unit(target).lanes)),
         (2, transform.FlattenRows()),
-        (2, transform.BackwardFoldScaleAxis()),
-        (2, transform.ForwardFoldScaleAxis()),
-        (2, transform.FoldConstant()),
+        *scales,
         (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),
         (2, transform.FoldConstant()),
         (2, transform.PackWeights(vector_unit(target).lanes)),

@@ -19,6 +19,7 @@ from .alignment import expecting_elements
 from .dataflow import isolate_definitions
 from .options import CompilerOptions
 from .storage import own_storage_of_branches
+from .tophub import gpu
 from .tophub.rules import schedule_kernels
 
 __all__ = ["Bytecode", "generate_bytecode", "link", "optimize_relax"]
@@ -61,12 +62,7 @@ def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     if s_tir.meta_schedule.Database.current() is not None:
         mod = transform.MetaScheduleApplyDatabase(enable_warning=False)(mod)
     if "gpu" in target.keys:
-        from tvm.s_tir import dlight
-
-        rules = dlight.gpu
-        return dlight.ApplyDefaultSchedule(
-            rules.Matmul(), rules.GEMV(), rules.Reduction(), rules.GeneralReduction(), rules.Fallback()
-        )(mod)
+        return gpu.schedule_kernels(mod, target)
     # The rules make vectors, which the generators of C and its relatives do not know.
     return expecting_elements(schedule_kernels(mod, target)) if target.kind.name == "llvm" else mod
 

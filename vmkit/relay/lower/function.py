@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ class Closure:
     captured: list[Var]
 
 
-class ModuleLowering:
+class ModuleLowering(ABC):
     """What the functions of a module share while they are lowered."""
 
     builder: relax.BlockBuilder
@@ -50,13 +51,13 @@ class ModuleLowering:
     is_pure: bool
     device: int | None
 
+    @abstractmethod
     def definition(self, header: GlobalTypeVar) -> TypeData:
         """Return the definition of a data type."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lift(self, function: Function, name: str, own: Var | None) -> Closure:
         """Make a local function global; `own` is the variable by which it calls itself."""
-        raise NotImplementedError
 
 
 def relax_params(function: Function, symbols: dict[Any, tirx.Var]) -> list[relax.Var]:
