@@ -78,7 +78,7 @@ class TiledWeight:
 
     @property
     def runs(self) -> tuple[int, int, int]:
-        """How many rows, columns and tiles the sum goes over."""
+        """How many rows, columns and tiles the sum goes over; those of a tile's inputs follow each other."""
         rows, columns = self.kernel
         if self.takes_rows:
             return rows, 1, _up(columns * self.channels) // DEPTH
@@ -102,14 +102,10 @@ class TiledWeight:
 
     def index(self, part: int, row: Any, column: Any, channel: Any, unit: Any) -> tuple[Any, ...]:
         """Return where a part of an element is in the packed weight."""
-        _, columns, tiles = self.runs
-        if self.takes_rows:
-            run = column * self.channels + channel
-            step = row * tiles + run // DEPTH
-        else:
-            run = channel
-            step = (row * columns + column) * tiles + run // DEPTH
-        inner = run % DEPTH
+        rows, columns, _ = self.runs
+        at = column * self.channels + channel if self.takes_rows else channel
+        tap = row if self.takes_rows else row * columns + column
+        step, inner = at // DEPTH * (rows * columns) + tap, at % DEPTH
         return unit // BLOCK, step, part, unit % BLOCK // _TILE, inner // 2, unit % _TILE, inner % 2
 
     def pack(self, weight: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -120,8 +116,8 @@ class TiledWeight:
         whole[: self.units, :, : runs.shape[2]] = runs
         high = _bfloat16(whole)
         low = _bfloat16(whole - _float32(high))
-        tiled = np.stack([high, low]).reshape(2, self.blocks, 2, _TILE, self.steps, DEPTH // 2, 2)
-        return np.ascontiguousarray(tiled.transpose(1, 4, 0, 2, 5, 3, 6))
+        tiled = np.stack([high, low]).reshape(2, self.blocks, 2, _TILE, rows * columns, tiles, DEPTH // 2, 2)
+        return np.ascontiguousarray(tiled.transpose(1, 5, 4, 0, 2, 6, 3, 7)).reshape(self.shape)
 
 
 def _up(count: int) -> int:

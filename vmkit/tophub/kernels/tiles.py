@@ -100,20 +100,29 @@ class TiledProduct:
                 at = ((image * plan.phases + phase) * plan.input_rows + row) * plan.pitch + column
                 y = (here.row + row) * w.strides[0] + phase // plan.column_phases - w.padding[0]
                 x = column * w.strides[1] + phase % plan.column_phases - w.padding[1]
-                begin = at * plan.depth
+                begin = at * DEPTH
 
                 def read(channel: Any, y: Any = y, x: Any = x, image: Any = image) -> Any:
                     return self.data[(*plan.source(here.image + image, y, x), channel)]
 
                 def copy(begin: Any = begin, read: Callable[[Any], Any] = read) -> None:
-                    with _loop(whole) as vector:
-                        _store_parts(parts, begin + vector * LANES, plan.part, spare, read(_lanes(vector * LANES)))
+                    with _loop(whole // 2) as run, T.unroll(E.int64(2)) as half:
+                        channel = run * DEPTH + half * LANES
+                        _store_parts(
+                            parts, begin + run * plan.plane + half * LANES, plan.part, spare, read(_lanes(channel))
+                        )
+                    if whole % 2:
+                        last = begin + whole // 2 * plan.plane
+                        _store_parts(parts, last, plan.part, spare, read(_lanes((whole - 1) * LANES)))
                     if rest:
                         T.buffer_store(spare, E.Broadcast(E.float32(0), LANES), [_lanes(0)])
                         with _loop(rest) as lane:
                             T.buffer_store(spare, read(whole * LANES + lane), [lane])
-                        _store_parts(parts, begin + whole * LANES, plan.part, spare, spare[_lanes(0)])
-                    _zero_parts(parts, begin, -(-channels // LANES), plan.depth // LANES, plan.part)
+                        last = begin + whole // 2 * plan.plane + whole % 2 * LANES
+                        _store_parts(parts, last, plan.part, spare, spare[_lanes(0)])
+                    if -(-channels // LANES) % 2:
+                        last = begin + (self.window.runs[2] - 1) * plan.plane + LANES
+                        _zero_parts(parts, last, 1, plan.part)
 
                 inside = plan.is_inside(y, x)
                 if inside is None:
@@ -123,7 +132,8 @@ class TiledProduct:
                         with T.Then():
                             copy()
                         with T.Else():
-                            _zero_parts(parts, begin, 0, plan.depth // LANES, plan.part)
+                            with _loop(self.window.runs[2]) as run:
+                                _zero_parts(parts, begin + run * plan.plane, 2, plan.part)
 
     def _split_rows(self, plan: _Plan, here: _Chunk, parts: Any) -> None:
         """Split the data, each row of it as one run of columns and channels."""
@@ -135,7 +145,7 @@ class TiledProduct:
             begin = (image * plan.input_rows + row) * plan.depth
             y = here.row * w.strides[0] + row - w.padding[0]
             spare = T.alloc_buffer((LANES,), "float32", scope="local", layout=None)
-            _zero_parts(parts, begin, 0, plan.depth // LANES, plan.part)
+            _zero_parts(parts, begin, plan.depth // LANES, plan.part)
 
             def read(at: Any) -> Any:
                 return self.data[(*plan.source(here.image + image, y, at // channels), at % channels)]
@@ -175,9 +185,9 @@ class TiledProduct:
         for tile in range(4):
             _evaluate("tilezero", E.int8(tile))
         stride = plan.step * 2
-        with _loop(rows) as row, _loop(columns) as column, _loop(runs) as run:
-            data = start + plan.offset(row, column) + run * DEPTH
-            step = (row * columns + column) * runs + run
+        with _loop(runs) as run, _loop(rows) as row, _loop(columns) as column:
+            data = start + run * plan.plane + plan.offset(row, column)
+            step = (run * rows + row) * columns + column
             weight = (block * self.window.steps + step) * STEP
             if high == 2:
                 _load(4, parts, plan.part + data, stride)
@@ -271,7 +281,7 @@ class _Plan:
     phases: int
     column_phases: int
     pitch: Any  # positions from a row to the next
-    depth: Any  # numbers of a position; of a row where a tile takes rows
+    depth: Any  # numbers of a row, where a tile takes rows
     rows_at_once: Any
     images_at_once: Any
 
@@ -325,7 +335,16 @@ class _Plan:
     @property
     def part(self) -> Any:
         """How many numbers each part has."""
-        return self.images_at_once * self.phases * self.input_rows * self.pitch * self.depth
+        if self.window.takes_rows:
+            return self.images_at_once * self.input_rows * self.depth
+        return self.window.runs[2] * self.plane
+
+    @property
+    def plane(self) -> Any:
+        """How many numbers lie between two runs of inputs."""
+        if self.window.takes_rows:
+            return DEPTH
+        return self.images_at_once * self.phases * self.input_rows * self.pitch * DEPTH
 
     @property
     def slack(self) -> Any:
@@ -335,7 +354,7 @@ class _Plan:
     @property
     def step(self) -> int:
         """How many numbers lie between two output positions."""
-        return self.window.strides[1] * self.window.channels if self.window.takes_rows else int(self.depth)
+        return self.window.strides[1] * self.window.channels if self.window.takes_rows else DEPTH
 
     def source(self, image: Any, y: Any, x: Any) -> list[Any]:
         """Return where a position is in the data."""
@@ -356,16 +375,16 @@ class _Plan:
             return row * w.dilation[0] * self.depth
         y, x = row * w.dilation[0], column * w.dilation[1]
         if self.phases == 1:
-            return ((y // w.strides[0]) * self.pitch + x // w.strides[1]) * self.depth
+            return ((y // w.strides[0]) * self.pitch + x // w.strides[1]) * DEPTH
         phase = y % w.strides[0] * self.column_phases + x % w.strides[1] if w.kernel[0] > 1 else x % w.strides[1]
-        return ((phase * self.input_rows + y // w.strides[0]) * self.pitch + x // w.strides[1]) * self.depth
+        return ((phase * self.input_rows + y // w.strides[0]) * self.pitch + x // w.strides[1]) * DEPTH
 
     def start(self, here: _Chunk, group: Any) -> Any:
         """Return where the first output position of a group is."""
         if self.window.takes_rows:
             image, row = group // here.rows, group % here.rows
             return (image * self.input_rows + row * self.window.strides[0]) * self.depth
-        return group * (self.phases * self.input_rows * self.pitch * self.depth)
+        return group * (self.phases * self.input_rows * self.pitch * DEPTH)
 
     def position(self, here: _Chunk, group: Any, at: Any) -> tuple[list[Any], Any]:
         """Return the result's index for a position of a group, and whether it is one at all (None: always)."""
@@ -441,13 +460,11 @@ def _store_parts(parts: Any, at: Any, low: Any, spare: Any, values: Any) -> None
     T.buffer_store(parts, _rounded(rest), [_lanes(low + at)])
 
 
-def _zero_parts(parts: Any, at: Any, first: int, end: Any, low: Any) -> None:
+def _zero_parts(parts: Any, at: Any, count: Any, low: Any) -> None:
     """Write zeros to some vectors of both parts."""
-    for part in (0, low):
-        if not _is_same(first, end):
-            with _loop(end - first) as vector:
-                place = part + at + (vector + first) * LANES
-                T.buffer_store(parts, E.Broadcast(E.uint16(0), LANES), [_lanes(place)])
+    with _loop(count) as vector:
+        for part in (0, low):
+            T.buffer_store(parts, E.Broadcast(E.uint16(0), LANES), [_lanes(part + at + vector * LANES)])
 
 
 def _rounded(x: Any) -> Any:
