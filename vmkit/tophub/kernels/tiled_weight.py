@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BLOCK", "DEPTH", "MARK", "STEP", "TiledWeight"]
+__all__ = ["BLOCK", "DEPTH", "MARK", "TiledWeight"]
 
 MARK = "vmkit.tiled_product"
 """The annotation of a kernel's sum that holds its :class:`TiledWeight` as JSON."""
@@ -29,8 +29,6 @@ DEPTH = 32
 BLOCK = 32
 """How many outputs are computed at once: two tiles."""
 _TILE = 16
-STEP = 2 * 2 * _TILE * DEPTH
-"""How many bfloat16 numbers of a weight one step of the sum takes: two parts of two tiles."""
 
 
 @dataclass(frozen=True)

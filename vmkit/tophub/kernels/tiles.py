@@ -17,7 +17,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.sym import Analyzer
 
 from ...target.matrix_unit import PERMISSION
-from .tiled_weight import BLOCK, DEPTH, STEP, TiledWeight
+from .tiled_weight import BLOCK, DEPTH, TiledWeight
 
 __all__ = ["LANES", "Row", "TiledProduct"]
 
@@ -26,6 +26,7 @@ _TILE = 16
 _ROWS = 2 * _TILE  # positions of a block
 _CACHE_BYTES = 1 << 20  # of split data, which is half of the second cache of processors that have the unit
 _BLOCKS_OF_TASK = 16
+_LINES, _SKEW = 64, 5  # cache lines of a page, and by how many of them runs are apart in it
 
 Index = Sequence[Any]
 
@@ -90,50 +91,59 @@ class TiledProduct:
 
     def _split_channels(self, plan: _Plan, here: _Chunk, parts: Any) -> None:
         """Split the data, each position's channels filled up to whole tiles."""
-        w, channels = self.window, self.window.channels
-        whole, rest = channels // LANES, channels % LANES
-        with T.parallel(_int64(here.images * (plan.phases * here.input_rows))) as line:
-            image, phase = line // (plan.phases * here.input_rows), line // here.input_rows % plan.phases
-            row = line % here.input_rows
-            spare = T.alloc_buffer((LANES,), "float32", scope="local", layout=None)
+        lines = plan.phases * here.input_rows
+        if self.window.is_pointwise:
+            with T.parallel(_int64(_ceildiv(here.rows, _ROWS))) as line:
+                spare = _spare()
+                with _loop(_least(E.int64(_ROWS), here.rows - line * _ROWS)) as offset:
+                    row = T.Bind(line * _ROWS + offset)
+                    self._split_position(plan, here, (parts, spare), (E.int64(0), E.int64(0), row, E.int64(0)))
+            return
+        with T.parallel(_int64(here.images * lines)) as line:
+            image = T.Bind(line // lines)
+            phase = T.Bind(line // here.input_rows % plan.phases)
+            row = T.Bind(line % here.input_rows)
+            spare = _spare()
             with _loop(plan.pitch) as column:
-                at = ((image * plan.phases + phase) * plan.input_rows + row) * plan.pitch + column
-                y = (here.row + row) * w.strides[0] + phase // plan.column_phases - w.padding[0]
-                x = column * w.strides[1] + phase % plan.column_phases - w.padding[1]
-                begin = at * DEPTH
+                self._split_position(plan, here, (parts, spare), (image, phase, row, column))
 
-                def read(channel: Any, y: Any = y, x: Any = x, image: Any = image) -> Any:
-                    return self.data[(*plan.source(here.image + image, y, x), channel)]
+    def _split_position(
+        self, plan: _Plan, here: _Chunk, buffers: tuple[Any, Any], place: tuple[Any, Any, Any, Any]
+    ) -> None:
+        parts, spare = buffers
+        w, runs = self.window, self.window.runs[2]
+        image, phase, row, column = place
+        at = T.Bind((((image * plan.phases + phase) * plan.input_rows + row) * plan.pitch + column) * DEPTH)
+        y = (here.row + row) * w.strides[0] + phase // plan.column_phases - w.padding[0]
+        x = column * w.strides[1] + phase % plan.column_phases - w.padding[1]
 
-                def copy(begin: Any = begin, read: Callable[[Any], Any] = read) -> None:
-                    with _loop(whole // 2) as run, T.unroll(E.int64(2)) as half:
-                        channel = run * DEPTH + half * LANES
-                        _store_parts(
-                            parts, begin + run * plan.plane + half * LANES, plan.part, spare, read(_lanes(channel))
-                        )
-                    if whole % 2:
-                        last = begin + whole // 2 * plan.plane
-                        _store_parts(parts, last, plan.part, spare, read(_lanes((whole - 1) * LANES)))
-                    if rest:
-                        T.buffer_store(spare, E.Broadcast(E.float32(0), LANES), [_lanes(0)])
-                        with _loop(rest) as lane:
-                            T.buffer_store(spare, read(whole * LANES + lane), [lane])
-                        last = begin + whole // 2 * plan.plane + whole % 2 * LANES
-                        _store_parts(parts, last, plan.part, spare, spare[_lanes(0)])
-                    if -(-channels // LANES) % 2:
-                        last = begin + (self.window.runs[2] - 1) * plan.plane + LANES
-                        _zero_parts(parts, last, 1, plan.part)
+        def copy() -> None:
+            index = [T.Bind(i) for i in plan.source(here.image + image, y, x)]
+            whole, rest = divmod(w.channels, LANES)
+            with _loop(whole // 2) as run:
+                for half in range(2):
+                    values = self.data[(*index, _lanes(run * DEPTH + half * LANES))]
+                    _store_parts(parts, at + run * plan.plane + half * LANES, plan.part, spare, values)
+            last = at + whole // 2 * plan.plane
+            if whole % 2:
+                _store_parts(parts, last, plan.part, spare, self.data[(*index, _lanes((whole - 1) * LANES))])
+            if rest:
+                T.buffer_store(spare, E.Broadcast(E.float32(0), LANES), [_lanes(0)])
+                with _loop(rest) as lane:
+                    T.buffer_store(spare, self.data[(*index, whole * LANES + lane)], [lane])
+                _store_parts(parts, last + whole % 2 * LANES, plan.part, spare, spare[_lanes(0)])
+            if -(-w.channels // LANES) % 2:
+                _zero_parts(parts, at + (runs - 1) * plan.plane + LANES, 1, plan.part)
 
-                inside = plan.is_inside(y, x)
-                if inside is None:
-                    copy()
-                else:
-                    with T.If(inside):
-                        with T.Then():
-                            copy()
-                        with T.Else():
-                            with _loop(self.window.runs[2]) as run:
-                                _zero_parts(parts, begin + run * plan.plane, 2, plan.part)
+        inside = plan.is_inside(y, x)
+        if inside is None:
+            copy()
+            return
+        with T.If(inside):
+            with T.Then():
+                copy()
+            with T.Else(), _loop(runs) as run:
+                _zero_parts(parts, at + run * plan.plane, 2, plan.part)
 
     def _split_rows(self, plan: _Plan, here: _Chunk, parts: Any) -> None:
         """Split the data, each row of it as one run of columns and channels."""
@@ -141,10 +151,10 @@ class TiledProduct:
         left = w.padding[1] * channels
         count = _least(plan.columns_of_data * channels, plan.depth - left)
         with T.parallel(_int64(here.images * here.input_rows)) as line:
-            image, row = line // here.input_rows, line % here.input_rows
-            begin = (image * plan.input_rows + row) * plan.depth
-            y = here.row * w.strides[0] + row - w.padding[0]
-            spare = T.alloc_buffer((LANES,), "float32", scope="local", layout=None)
+            image, row = T.Bind(line // here.input_rows), T.Bind(line % here.input_rows)
+            begin = T.Bind((image * plan.input_rows + row) * plan.depth)
+            y = T.Bind(here.row * w.strides[0] + row - w.padding[0])
+            spare = _spare()
             _zero_parts(parts, begin, plan.depth // LANES, plan.part)
 
             def read(at: Any) -> Any:
@@ -165,11 +175,11 @@ class TiledProduct:
             config = T.alloc_buffer((8,), "int64", scope="local", layout=None)
             sums = T.alloc_buffer((_ROWS * BLOCK,), "float32", scope="local", layout=None)
             _configure(config)
-            block, first = task // tasks, task % tasks * _BLOCKS_OF_TASK
+            block, first = T.Bind(task // tasks), T.Bind(task % tasks * _BLOCKS_OF_TASK)
             with _loop(_least(E.int64(_BLOCKS_OF_TASK), total - first)) as offset:
-                group, begin = (first + offset) // tiles, (first + offset) % tiles * _ROWS
-                rows = _least(E.int64(_ROWS), here.positions - begin)
-                start = plan.start(here, group) + begin * plan.step
+                group, begin = T.Bind((first + offset) // tiles), T.Bind((first + offset) % tiles * _ROWS)
+                rows = T.Bind(_int64(_least(E.int64(_ROWS), here.positions - begin)))
+                start = T.Bind(plan.start(here, group) + begin * plan.step)
                 with T.If(rows > _TILE):
                     with T.Then():
                         self._tile(plan, parts, start, block, sums, 2)
@@ -186,46 +196,49 @@ class TiledProduct:
             _evaluate("tilezero", E.int8(tile))
         stride = plan.step * 2
         with _loop(runs) as run, _loop(rows) as row, _loop(columns) as column:
-            data = start + run * plan.plane + plan.offset(row, column)
-            step = (run * rows + row) * columns + column
-            weight = (block * self.window.steps + step) * STEP
+            data = T.Bind(start + run * plan.plane + plan.offset(row, column))
+            step = T.Bind((run * rows + row) * columns + column)
+
+            def weight(part: int, tile: int, step: Any = step) -> Any:
+                return self.weight[block, step, part, tile, 0, 0, 0]
+
             if high == 2:
-                _load(4, parts, plan.part + data, stride)
-                _load(6, self.weight, weight, 2 * DEPTH)
+                _load(4, parts[plan.part + data], stride)
+                _load(6, weight(0, 0), 2 * DEPTH)
                 _dot(0, 4, 6)
-                _load(5, parts, plan.part + data + _TILE * plan.step, stride)
+                _load(5, parts[plan.part + data + _TILE * plan.step], stride)
                 _dot(2, 5, 6)
-                _load(7, self.weight, weight + STEP // 4, 2 * DEPTH)
+                _load(7, weight(0, 1), 2 * DEPTH)
                 _dot(1, 4, 7)
                 _dot(3, 5, 7)
-                _load(4, parts, data, stride)
+                _load(4, parts[data], stride)
                 _dot(0, 4, 6)
                 _dot(1, 4, 7)
-                _load(5, parts, data + _TILE * plan.step, stride)
+                _load(5, parts[data + _TILE * plan.step], stride)
                 _dot(2, 5, 6)
                 _dot(3, 5, 7)
-                _load(6, self.weight, weight + STEP // 2, 2 * DEPTH)
+                _load(6, weight(1, 0), 2 * DEPTH)
                 _dot(0, 4, 6)
                 _dot(2, 5, 6)
-                _load(7, self.weight, weight + STEP * 3 // 4, 2 * DEPTH)
+                _load(7, weight(1, 1), 2 * DEPTH)
                 _dot(1, 4, 7)
                 _dot(3, 5, 7)
             else:
-                _load(4, parts, data, stride)
-                _load(6, self.weight, weight, 2 * DEPTH)
+                _load(4, parts[data], stride)
+                _load(6, weight(0, 0), 2 * DEPTH)
                 _dot(0, 4, 6)
-                _load(7, self.weight, weight + STEP // 4, 2 * DEPTH)
+                _load(7, weight(0, 1), 2 * DEPTH)
                 _dot(1, 4, 7)
-                _load(5, parts, plan.part + data, stride)
+                _load(5, parts[plan.part + data], stride)
                 _dot(2, 5, 6)
                 _dot(3, 5, 7)
-                _load(6, self.weight, weight + STEP // 2, 2 * DEPTH)
+                _load(6, weight(1, 0), 2 * DEPTH)
                 _dot(0, 4, 6)
-                _load(7, self.weight, weight + STEP * 3 // 4, 2 * DEPTH)
+                _load(7, weight(1, 1), 2 * DEPTH)
                 _dot(1, 4, 7)
         for tile in range(4):
             at = tile // 2 * _TILE * BLOCK + tile % 2 * _TILE
-            _evaluate("tilestored64", E.int8(tile), _address(sums, at), E.int64(BLOCK * 4))
+            _evaluate("tilestored64", E.int8(tile), E.address_of(sums[at]), E.int64(BLOCK * 4))
         if high == 1:
             with _loop(_TILE) as row, T.vectorized(BLOCK) as lane:
                 at = row * BLOCK + lane
@@ -344,7 +357,9 @@ class _Plan:
         """How many numbers lie between two runs of inputs."""
         if self.window.takes_rows:
             return DEPTH
-        return self.images_at_once * self.phases * self.input_rows * self.pitch * DEPTH
+        positions = self.images_at_once * self.phases * self.input_rows * self.pitch
+        # Runs that lie a multiple of the page size apart would share few lines of the first cache.
+        return (_ceildiv(positions, _LINES) * _LINES + _SKEW) * DEPTH
 
     @property
     def slack(self) -> Any:
@@ -412,9 +427,9 @@ class _Chunk:
 
     @classmethod
     def of(cls, plan: _Plan, group: Any, chunk: Any) -> _Chunk:
-        image, row = group * plan.images_at_once, chunk * plan.rows_at_once
-        images = _least(plan.images_at_once, plan.images - image)
-        rows = _least(plan.rows_at_once, plan.rows - row)
+        image, row = T.Bind(group * plan.images_at_once), T.Bind(chunk * plan.rows_at_once)
+        images = T.Bind(_int64(_least(plan.images_at_once, plan.images - image)))
+        rows = T.Bind(_int64(_least(plan.rows_at_once, plan.rows - row)))
         if plan.window.takes_rows:
             groups, positions = images * rows, plan.columns
         else:
@@ -427,11 +442,11 @@ def _configure(config: Any) -> None:
     words = (1, 0, 0x0040004000400040, 0x0040004000400040, 0, 0, 0x1010101010101010, 0)
     for at, word in enumerate(words):
         T.buffer_store(config, E.int64(word), [at])
-    _evaluate("ldtilecfg", _address(config, 0))
+    _evaluate("ldtilecfg", E.address_of(config[0]))
 
 
-def _load(tile: int, source: Any, at: Any, stride: int) -> None:
-    _evaluate("tileloadd64", E.int8(tile), _address(source, at), E.int64(stride))
+def _load(tile: int, element: Any, stride: int) -> None:
+    _evaluate("tileloadd64", E.int8(tile), E.address_of(element), E.int64(stride))
 
 
 def _dot(sums: int, data: int, weight: int) -> None:
@@ -442,14 +457,8 @@ def _evaluate(name: str, *args: Any) -> None:
     T.evaluate(E.call_llvm_intrin("void", f"llvm.x86.{name}", *args))
 
 
-def _address(buffer: Any, at: Any) -> Any:
-    """Return the address of an element, counted in the order of memory."""
-    index = _unravel(at, [_known(d) for d in buffer.shape])
-    return E.address_of(buffer[tuple(index)])
-
-
 def _store_parts(parts: Any, at: Any, low: Any, spare: Any, values: Any) -> None:
-    """Split a vector of float32 in its two parts; `spare` holds it meanwhile, in a register."""
+    """Split a vector of float32 in its two parts; `spare`, a register, holds it meanwhile."""
     T.buffer_store(spare, values, [_lanes(0)])
     x = spare[_lanes(0)]
     high = _rounded(x)
@@ -458,6 +467,10 @@ def _store_parts(parts: Any, at: Any, low: Any, spare: Any, values: Any) -> None
     # An infinity is its own high part, and nothing is left.
     rest = E.Select(whole == x, E.Broadcast(E.float32(0), LANES), x - whole)
     T.buffer_store(parts, _rounded(rest), [_lanes(low + at)])
+
+
+def _spare() -> Any:
+    return T.alloc_buffer((LANES,), "float32", scope="local", layout=None)
 
 
 def _zero_parts(parts: Any, at: Any, count: Any, low: Any) -> None:
