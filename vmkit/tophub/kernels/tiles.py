@@ -24,7 +24,7 @@ __all__ = ["LANES", "Row", "TiledProduct"]
 LANES = 16
 _TILE = 16
 _ROWS = 2 * _TILE  # positions of a block
-_CACHE_BYTES = 1 << 20  # of split data, which is half of the second cache of processors that have the unit
+_CACHE_BYTES = (1 << 17, 1 << 20)  # of split data: the second cache of processors that have the unit holds 2 MiB
 _BLOCKS_OF_TASK = 16
 _LINES, _SKEW = 64, 5  # cache lines of a page, and by how many of them runs are apart in it
 
@@ -323,7 +323,7 @@ class _Plan:
             pitch = columns + reach[1] // w.strides[1]
             depth = -(-w.channels // DEPTH) * DEPTH
             of_row, extra = phases[0] * phases[1] * pitch * depth, reach[0] // w.strides[0]
-        fit = _most(1, (_CACHE_BYTES // 4) // _most(1, of_row) - extra)
+        fit = _most(1, _cache_bytes(w) // 4 // _most(1, of_row) - extra)
         if w.is_pointwise and isinstance(fit, int):
             fit = max(_ROWS, fit // _ROWS * _ROWS)
         rows_at_once = _most(1, _least(rows, fit))
@@ -435,6 +435,12 @@ class _Chunk:
         else:
             groups, positions = images, (rows - 1) * plan.pitch + plan.columns
         return cls(image, images, row, rows, plan.rows_for(rows), groups, positions)
+
+
+def _cache_bytes(weight: TiledWeight) -> int:
+    """Return how much split data to have at once: as much as there is of the weight, so that both are read as often."""
+    least, most = _CACHE_BYTES
+    return min(most, max(least, weight.blocks * BLOCK * weight.steps * DEPTH * 4))
 
 
 def _configure(config: Any) -> None:
