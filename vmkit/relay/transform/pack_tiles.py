@@ -17,8 +17,7 @@ from .registry import ModuleTransform, per_function, relay_pass
 __all__ = ["PackTiles"]
 
 _LAYOUTS = {("nn.conv1d", "NWC"): "OWI", ("nn.conv2d", "NHWC"): "OHWI"}
-_UNITS = 16  # outputs that make a tile
-_DEPTH = 16  # elements of a sum that fill at least half of one
+_USED = 0.4  # of what the unit computes; below that, vectors are as fast
 _PRODUCTS = 1 << 18  # for which the unit is worth the splitting of data
 
 
@@ -57,12 +56,12 @@ def _packed(node: Any) -> Any:
 def _product(node: Call, weight: np.ndarray[Any, Any], window: dict[str, list[int]]) -> Any:
     """Return the call with a weight (units, window, channels) packed, or as it is where the unit is of no use."""
     units, channels = weight.shape[0], weight.shape[-1]
-    if units < _UNITS or prod(weight.shape[1:]) < _DEPTH or _products(node, weight) < _PRODUCTS:
-        return node
     attrs = {"channels": channels, "units": units, **window}
     product = entry("nn.contrib_tiled_product")
-    packed = tiled_weight(product.attrs(**attrs)).pack(weight)
-    return product.call(node.args[0], Constant(tvm.runtime.tensor(packed)), **attrs)
+    tiled = tiled_weight(product.attrs(**attrs))
+    if tiled.used < _USED or _products(node, weight) < _PRODUCTS:
+        return node
+    return product.call(node.args[0], Constant(tvm.runtime.tensor(tiled.pack(weight))), **attrs)
 
 
 def _products(node: Call, weight: np.ndarray[Any, Any]) -> int:

@@ -98,6 +98,13 @@ class TiledWeight:
         """The packed weight's shape: blocks, steps, parts, tiles of a block, pairs of inputs, outputs, of a pair."""
         return self.blocks, self.steps, 2, 2, DEPTH // 2, _TILE, 2
 
+    @property
+    def used(self) -> float:
+        """Which part of the products that tiles make is of the weight; the others are with zeros."""
+        rows, columns = self.kernel
+        outputs = -(-self.units // _TILE) * _TILE
+        return rows * columns * self.channels * self.units / (self.steps * DEPTH * outputs)
+
     def index(self, part: int, row: Any, column: Any, channel: Any, unit: Any) -> tuple[Any, ...]:
         """Return where a part of an element is in the packed weight."""
         rows, columns, _ = self.runs

@@ -28,7 +28,7 @@ _CACHE_BYTES = (1 << 17, 1 << 20)  # of split data: the second cache of processo
 _BLOCKS_OF_TASK = 16
 _LINES, _SKEW = 64, 5  # cache lines of a page, and by how many of them runs are apart in it
 
-Index = Sequence[Any]
+Operands = Callable[[Any, Any, Any], Callable[[int, str, int, int], None]]
 
 
 @dataclass(frozen=True)
@@ -182,67 +182,43 @@ class TiledProduct:
                 start = T.Bind(plan.start(here, group) + begin * plan.step)
                 with T.If(rows > _TILE):
                     with T.Then():
-                        self._tile(plan, parts, start, block, sums, 2)
+                        self._tiles(plan, parts, start, block, sums)
                     with T.Else():
-                        self._tile(plan, parts, start, block, sums, 1)
+                        _emit_tiles(self._operands(plan, parts, start, block), self.window.runs, sums, 1, 2)
                 self._finish(plan, here, (group, begin, rows, block), sums, finish)
             _evaluate("tilerelease")
 
-    def _tile(self, plan: _Plan, parts: Any, start: Any, block: Any, sums: Any, high: int) -> None:
-        """Write the sums of one or two tiles of positions and two of outputs."""
-        rows, columns, runs = self.window.runs
-        # With one tile of positions, small terms have sums of their own, so that no product waits for the last.
-        for tile in range(4):
-            _evaluate("tilezero", E.int8(tile))
-        stride = plan.step * 2
-        with _loop(runs) as run, _loop(rows) as row, _loop(columns) as column:
+    def _tiles(self, plan: _Plan, parts: Any, start: Any, block: Any, sums: Any) -> None:
+        """Write the sums of two tiles of positions, by one tile of outputs where the last block has no more."""
+        operands, runs = self._operands(plan, parts, start, block), self.window.runs
+        last = 1 if 0 < self.window.units % BLOCK <= _TILE else 2
+        if self.window.blocks == 1 or last == 2:
+            _emit_tiles(operands, runs, sums, 2, last)
+            return
+        with T.If(block == self.window.blocks - 1):
+            with T.Then():
+                _emit_tiles(operands, runs, sums, 2, last)
+            with T.Else():
+                _emit_tiles(operands, runs, sums, 2, 2)
+
+    def _operands(self, plan: _Plan, parts: Any, start: Any, block: Any) -> Operands:
+        """Return the function that loads a tile of a step of the sum: of the data's parts or of the weight's."""
+
+        def step_at(run: Any, row: Any, column: Any) -> Callable[[int, str, int, int], None]:
+            rows, columns, _ = self.window.runs
             data = T.Bind(start + run * plan.plane + plan.offset(row, column))
             step = T.Bind((run * rows + row) * columns + column)
 
-            def weight(part: int, tile: int, step: Any = step) -> Any:
-                return self.weight[block, step, part, tile, 0, 0, 0]
+            def load(tile: int, operand: str, part: int, number: int) -> None:
+                if operand == "data":
+                    at = data + (part * plan.part + number * _TILE * plan.step)
+                    _load(tile, parts[at], plan.step * 2)
+                else:
+                    _load(tile, self.weight[block, step, part, number, 0, 0, 0], 2 * DEPTH)
 
-            if high == 2:
-                _load(4, parts[plan.part + data], stride)
-                _load(6, weight(0, 0), 2 * DEPTH)
-                _dot(0, 4, 6)
-                _load(5, parts[plan.part + data + _TILE * plan.step], stride)
-                _dot(2, 5, 6)
-                _load(7, weight(0, 1), 2 * DEPTH)
-                _dot(1, 4, 7)
-                _dot(3, 5, 7)
-                _load(4, parts[data], stride)
-                _dot(0, 4, 6)
-                _dot(1, 4, 7)
-                _load(5, parts[data + _TILE * plan.step], stride)
-                _dot(2, 5, 6)
-                _dot(3, 5, 7)
-                _load(6, weight(1, 0), 2 * DEPTH)
-                _dot(0, 4, 6)
-                _dot(2, 5, 6)
-                _load(7, weight(1, 1), 2 * DEPTH)
-                _dot(1, 4, 7)
-                _dot(3, 5, 7)
-            else:
-                _load(4, parts[data], stride)
-                _load(6, weight(0, 0), 2 * DEPTH)
-                _dot(0, 4, 6)
-                _load(7, weight(0, 1), 2 * DEPTH)
-                _dot(1, 4, 7)
-                _load(5, parts[plan.part + data], stride)
-                _dot(2, 5, 6)
-                _dot(3, 5, 7)
-                _load(6, weight(1, 0), 2 * DEPTH)
-                _dot(0, 4, 6)
-                _load(7, weight(1, 1), 2 * DEPTH)
-                _dot(1, 4, 7)
-        for tile in range(4):
-            at = tile // 2 * _TILE * BLOCK + tile % 2 * _TILE
-            _evaluate("tilestored64", E.int8(tile), E.address_of(sums[at]), E.int64(BLOCK * 4))
-        if high == 1:
-            with _loop(_TILE) as row, T.vectorized(BLOCK) as lane:
-                at = row * BLOCK + lane
-                T.buffer_store(sums, sums[at] + sums[_TILE * BLOCK + at], [at])
+            return load
+
+        return step_at
 
     def _finish(
         self, plan: _Plan, here: _Chunk, at: tuple[Any, Any, Any, Any], sums: Any, finish: Callable[[Row], None]
@@ -441,6 +417,48 @@ def _cache_bytes(weight: TiledWeight) -> int:
     """Return how much split data to have at once: as much as there is of the weight, so that both are read as often."""
     least, most = _CACHE_BYTES
     return min(most, max(least, weight.blocks * BLOCK * weight.steps * DEPTH * 4))
+
+
+def _emit_tiles(operands: Operands, runs: tuple[int, int, int], sums: Any, high: int, wide: int) -> None:
+    """Write the sums of `high` tiles of positions by `wide` tiles of outputs.
+
+    Four tiles hold sums. Where there are only two, the products with low parts have sums of their own, so that no
+    product waits long for the one before it.
+    """
+    rows, columns, count = runs
+    for tile in range(4):
+        _evaluate("tilezero", E.int8(tile))
+    with _loop(count) as run, _loop(rows) as row, _loop(columns) as column:
+        _emit_step(operands(run, row, column), high, wide)
+    places = [(tile, tile // 2 * _TILE * BLOCK + tile % 2 * _TILE) for tile in range(4)]
+    for tile, at in places:
+        _evaluate("tilestored64", E.int8(tile), E.address_of(sums[at]), E.int64(BLOCK * 4))
+    if high * wide == 4:
+        return
+    other = _TILE * BLOCK if wide == 2 else _TILE
+    with _loop(high * _TILE) as row, T.vectorized(wide * _TILE) as lane:
+        at = row * BLOCK + lane
+        T.buffer_store(sums, sums[at] + sums[at + other], [at])
+
+
+def _emit_step(load: Callable[[int, str, int, int], None], high: int, wide: int) -> None:
+    """Write one step of the sums: low parts of the data by high ones of the weight, high by high, high by low."""
+    has_four = high * wide == 4
+    for data_part, weight_part in ((1, 0), (0, 0), (0, 1)):
+        for n in range(wide):
+            if (data_part, weight_part) != (0, 0):
+                load(6 + n, "weight", weight_part, n)
+        for m in range(high):
+            if weight_part == 0:
+                load(4 + m, "data", data_part, m)
+            for n in range(wide):
+                is_small = not has_four and (data_part, weight_part) != (0, 0)
+                _dot(_sum_of(m, n, is_small, wide), 4 + m, 6 + n)
+
+
+def _sum_of(m: int, n: int, is_small: bool, wide: int) -> int:
+    """Return the tile that holds a sum: in rows of two, the small products' after those of the large ones."""
+    return 2 * m + n + is_small * (1 if wide == 1 else 2)
 
 
 def _configure(config: Any) -> None:
