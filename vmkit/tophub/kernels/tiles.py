@@ -77,7 +77,9 @@ class TiledProduct:
         """Write the loops into the builder at hand; `finish` writes what becomes of a row of sums."""
         plan = _Plan.of(self)
         granted = E.call_extern("int64", "syscall", *(E.int64(n) for n in PERMISSION))
-        with T.Assert(granted == E.int64(0), "the operating system does not let this process use the matrix unit (AMX)"):
+        with T.Assert(
+            granted == E.int64(0), "the operating system does not let this process use the matrix unit (AMX)"
+        ):
             T.evaluate(E.int32(0))
         parts = T.alloc_buffer((2 * plan.part + plan.slack,), "uint16", layout=None)
         with _loop(_ceildiv(plan.images, plan.images_at_once)) as group:
@@ -305,7 +307,20 @@ class _Plan:
         rows_at_once = _most(1, _least(rows, fit))
         many = _most(1, _least(images, fit // _most(1, rows)))
         return cls(
-            w, outer, len(shape) == 4, images, rows, columns, y, x, phases[0] * phases[1], phases[1], pitch, depth, rows_at_once, many
+            w,
+            outer,
+            len(shape) == 4,
+            images,
+            rows,
+            columns,
+            y,
+            x,
+            phases[0] * phases[1],
+            phases[1],
+            pitch,
+            depth,
+            rows_at_once,
+            many,
         )
 
     @property

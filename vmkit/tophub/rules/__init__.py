@@ -48,7 +48,7 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
     prepared = s_tir.Schedule(function)
     if not kernel_blocks(prepared):
         return function  # loops as they were written
-    tiled = tiles.with_tiles(function)
+    tiled = tiles.with_tiles(function, target)
     if tiled is not None:
         return with_vector_math(tiled).with_attr("tirx.is_scheduled", True)
     inline_cheap_blocks(prepared)

@@ -15,18 +15,24 @@ from tvm import s_tir, tirx
 from tvm.ir.expr import TensorLoad
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
+from tvm.target import Target
 
+from ...target.matrix_unit import has_matrix_unit
 from ..kernels.tiled_weight import BLOCK, MARK, TiledWeight
 from ..kernels.tiles import Row, TiledProduct
 from .blocks import inline_cheap_blocks
 
 __all__ = ["with_tiles"]
 
-def with_tiles(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
-    """Return a kernel with its marked sum computed on the matrix unit; None for a kernel without such a sum."""
-    sch = s_tir.Schedule(function)
-    if _marked(function) is None:
+
+def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
+    """Return a kernel with its marked sum computed on the matrix unit.
+
+    None for a kernel without such a sum, and for a target without the unit, where the sum is computed as it stands.
+    """
+    if not has_matrix_unit(target) or not _is_marked(function):
         return None
+    sch = s_tir.Schedule(function)
     inline_cheap_blocks(sch)
     function = sch.mod["main"]
     root = function.body.block
@@ -55,10 +61,10 @@ def with_tiles(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
     return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, block))
 
 
-def _marked(function: tirx.PrimFunc) -> Any:
+def _is_marked(function: tirx.PrimFunc) -> bool:
     found: list[Any] = []
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda b: found.append(b) if MARK in b.annotations else None))
-    return found[0] if found else None
+    return bool(found)
 
 
 def _block_of(nest: Any) -> Any:

@@ -17,6 +17,7 @@ from .window import fitted, require_fits
 
 __all__ = ["tiled_weight"]
 
+
 @attrs_node("relay.attrs.TiledProductAttrs")
 class TiledProductAttrs(Attrs):
     """Attributes of nn.contrib_tiled_product.
@@ -83,7 +84,9 @@ class TiledProduct:
     def lower(context: Any, attrs: TiledProductAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
         shape, name = context.shape(data), context.current.name
         context.require_equal(
-            shape[-1], int(attrs.channels), f"{name}: the data has {{actual}} channels, but the weight takes {{expected}}"
+            shape[-1],
+            int(attrs.channels),
+            f"{name}: the data has {{actual}} channels, but the weight takes {{expected}}",
         )
         if len(attrs.kernel_size):
             require_fits(context, shape[1:-1], list(attrs.padding), _windows(attrs))
