@@ -31,6 +31,7 @@ from .signature import Signature
 from .stack import on_deep_stack
 from .surroundings import Surroundings
 from .target import TargetPlan, canonical_target
+from .target.matrix_unit import has_matrix_unit
 from .target.vectors import vector_unit
 
 __all__ = ["VMCompiler", "compile", "evaluate", "load_model"]
@@ -320,6 +321,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         *scales,
         (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),
         (2, transform.FoldConstant()),
+        *([(2, transform.PackTiles())] if has_matrix_unit(target) else []),
         (2, transform.PackWeights(vector_unit(target).lanes)),
         (2, transform.FoldConstant()),
     ]

@@ -13,7 +13,7 @@ from typing import Any
 from tvm.target import Target
 
 from vmkit.errors import suggest
-from vmkit.target import llvm
+from vmkit.target import llvm, matrix_unit
 from vmkit.target.options import NATIVE, OptionTable, code_generators
 from vmkit.target.source import Problem, Source
 
@@ -42,9 +42,12 @@ def native_config() -> dict[str, Any]:
     """
     triple, cpu = llvm.default_triple(), llvm.host_cpu()
     config: dict[str, Any] = {"kind": "llvm", "mtriple": triple, "mcpu": cpu, "num-cores": llvm.host_cores()}
-    missing = llvm.missing_on_host(triple, cpu, ())
-    if missing:
-        config["mattr"] = [f"-{feature}" for feature in missing]
+    attributes = [f"-{feature}" for feature in llvm.missing_on_host(triple, cpu, ())]
+    if matrix_unit.is_permitted():
+        # LLVM may take the model for an older one, and the operating system has a say.
+        attributes += [f"+{f}" for f in matrix_unit.FEATURES if f not in llvm.cpu_features(triple, cpu)]
+    if attributes:
+        config["mattr"] = attributes
     return config
 
 

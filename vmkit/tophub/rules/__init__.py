@@ -13,7 +13,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..vector_math import with_vector_math
-from . import contraction, dot, elementwise, filled, packed, rows, window
+from . import contraction, dot, elementwise, filled, packed, rows, tiles, window
 from .blocks import inline_cheap_blocks, kernel_blocks
 from .overlap import with_overlaps
 
@@ -48,6 +48,9 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
     prepared = s_tir.Schedule(function)
     if not kernel_blocks(prepared):
         return function  # loops as they were written
+    tiled = tiles.with_tiles(function, target)
+    if tiled is not None:
+        return with_vector_math(tiled).with_attr("tirx.is_scheduled", True)
     inline_cheap_blocks(prepared)
     for rule in RULES:
         schedule = prepared.copy()

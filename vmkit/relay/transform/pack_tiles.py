@@ -1,0 +1,72 @@
+"""Constant weights are laid out for the matrix unit, in two bfloat16 parts, where a product is large enough for it."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import tvm
+
+from ..ir import Call, Constant, Op
+from ..op.nn.tiled import tiled_weight
+from ..op.registry import entry
+from .known_type import rewrite_typed
+from .registry import ModuleTransform, per_function, relay_pass
+
+__all__ = ["PackTiles"]
+
+_LAYOUTS = {("nn.conv1d", "NWC"): "OWI", ("nn.conv2d", "NHWC"): "OHWI"}
+_USED = 0.4  # of what the unit computes; below that, vectors are as fast
+_PRODUCTS = 1 << 18  # for which the unit is worth the splitting of data
+
+
+@relay_pass(opt_level=2)
+def PackTiles() -> ModuleTransform:
+    """Return the pass that gives convolutions over channels-last data, and dense layers, to the matrix unit.
+
+    Their weights must be constants of float32. Results keep an error bound that
+    :mod:`vmkit.tophub.kernels.tiled_weight` states; to compute with float32 alone, put the pass's name among the
+    ``disabled_pass`` of a ``PassContext``.
+    """
+    return per_function(lambda function: rewrite_typed(function, _packed))
+
+
+def _packed(node: Any) -> Any:
+    if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
+        return node
+    data, weight = node.args
+    if not isinstance(weight, Constant) or weight.checked_type.dtype != "float32":
+        return node
+    if node.checked_type.dtype != "float32" or data.checked_type.dtype != "float32":
+        return node
+    if node.op.name == "nn.dense":
+        return _product(node, weight.data.numpy()[:, None, :], {})
+    layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
+    if layout is None or node.attrs.groups != 1 or node.attrs.out_layout not in ("", node.attrs.data_layout):
+        return node
+    old = node.attrs.kernel_layout
+    if sorted(old) != sorted(layout):
+        return node
+    ordered = np.ascontiguousarray(weight.data.numpy().transpose([old.index(letter) for letter in layout]))
+    window = {name: [int(v) for v in getattr(node.attrs, name)] for name in ("strides", "dilation", "padding")}
+    return _product(node, ordered, {"kernel_size": list(ordered.shape[1:-1]), **window})
+
+
+def _product(node: Call, weight: np.ndarray[Any, Any], window: dict[str, list[int]]) -> Any:
+    """Return the call with a weight (units, window, channels) packed, or as it is where the unit is of no use."""
+    units, channels = weight.shape[0], weight.shape[-1]
+    attrs = {"channels": channels, "units": units, **window}
+    product = entry("nn.contrib_tiled_product")
+    tiled = tiled_weight(product.attrs(**attrs))
+    if tiled.used < _USED or _products(node, weight) < _PRODUCTS:
+        return node
+    return product.call(node.args[0], Constant(tvm.runtime.tensor(tiled.pack(weight))), **attrs)
+
+
+def _products(node: Call, weight: np.ndarray[Any, Any]) -> int:
+    """Return how many products the sums have; a size that is not known counts as large."""
+    sizes = node.checked_type.shape[:-1]
+    if not all(isinstance(size, int) for size in sizes):
+        return _PRODUCTS
+    return prod(sizes) * weight.size

@@ -1,0 +1,141 @@
+"""Weights as a matrix unit takes them: float32 as the sum of two bfloat16, in tiles of 32 inputs by 16 outputs.
+
+A float32 is split in a high and a low part, each rounded to bfloat16 (8 significant bits). Of the product of two split
+numbers, high * high, high * low and low * high are summed up in float32 and low * low is left out, so that
+
+    |error| <= 3 * 2**-16 * sum(|x| * |w|)
+
+beside the rounding of a float32 sum in another order: each of the two splits leaves at most 2**-16 of its number, and
+low * low is at most 2**-16 of the product. Most errors are a tenth of that, and their signs differ. Numbers below
+2**-126 count as zero; a number beyond 3.38e38 or an infinity may make NaN of a result that is infinite in float32.
+The method is BF16x3 of Henry, Tang and Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For
+Higher-Precision Computations", ARITH 2019.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["BLOCK", "DEPTH", "MARK", "TiledWeight"]
+
+MARK = "vmkit.tiled_product"
+"""The annotation of a kernel's sum that holds its :class:`TiledWeight` as JSON."""
+DEPTH = 32
+"""How many inputs a tile takes at once."""
+BLOCK = 32
+"""How many outputs are computed at once: two tiles."""
+_TILE = 16
+
+
+@dataclass(frozen=True)
+class TiledWeight:
+    """The weight of a convolution over channels-last data, or of a dense layer, for a matrix unit.
+
+    Attributes
+    ----------
+    channels, units : int
+        How many inputs and outputs there are at each position.
+    kernel, strides, dilation, padding : tuple of int
+        Rows and columns of the window; the padding is that before the data. A dense layer has a window of one.
+    """
+
+    channels: int
+    units: int
+    kernel: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def from_json(cls, text: str) -> TiledWeight:
+        """Read what :meth:`to_json` wrote."""
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(text).items()}
+        return cls(**values)
+
+    def to_json(self) -> str:
+        """Return the fields as JSON text."""
+        return json.dumps(asdict(self))
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a tile takes a row of the window, columns and channels, as one run of memory.
+
+        Few channels would leave most of a tile empty.
+        """
+        columns = self.kernel[1]
+        return self.dilation[1] == 1 and _up(columns * self.channels) < columns * _up(self.channels)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether every output position takes the input position of the same number."""
+        return self.kernel == (1, 1) and self.strides == (1, 1) and self.padding == (0, 0)
+
+    @property
+    def runs(self) -> tuple[int, int, int]:
+        """How many rows, columns and tiles the sum goes over; those of a tile's inputs follow each other."""
+        rows, columns = self.kernel
+        if self.takes_rows:
+            return rows, 1, _up(columns * self.channels) // DEPTH
+        return rows, columns, _up(self.channels) // DEPTH
+
+    @property
+    def steps(self) -> int:
+        """How many steps of a tile's depth a sum has."""
+        rows, columns, tiles = self.runs
+        return rows * columns * tiles
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of outputs there are, the last one filled up with zeros."""
+        return -(-self.units // BLOCK)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The packed weight's shape: blocks, steps, parts, tiles of a block, pairs of inputs, outputs, of a pair."""
+        return self.blocks, self.steps, 2, 2, DEPTH // 2, _TILE, 2
+
+    @property
+    def used(self) -> float:
+        """Which part of the products that tiles make is of the weight; the others are with zeros."""
+        rows, columns = self.kernel
+        outputs = -(-self.units // _TILE) * _TILE
+        return rows * columns * self.channels * self.units / (self.steps * DEPTH * outputs)
+
+    def index(self, part: int, row: Any, column: Any, channel: Any, unit: Any) -> tuple[Any, ...]:
+        """Return where a part of an element is in the packed weight."""
+        rows, columns, _ = self.runs
+        at = column * self.channels + channel if self.takes_rows else channel
+        tap = row if self.takes_rows else row * columns + column
+        step, inner = at // DEPTH * (rows * columns) + tap, at % DEPTH
+        return unit // BLOCK, step, part, unit % BLOCK // _TILE, inner // 2, unit % _TILE, inner % 2
+
+    def pack(self, weight: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return a float32 weight (units, rows, columns, channels) as the bits of bfloat16 in :attr:`shape`."""
+        rows, columns, tiles = self.runs
+        runs = weight.reshape(self.units, rows * columns, -1)
+        whole = np.zeros((self.blocks * BLOCK, rows * columns, tiles * DEPTH), np.float32)
+        whole[: self.units, :, : runs.shape[2]] = runs
+        high = _bfloat16(whole)
+        low = _bfloat16(whole - _float32(high))
+        tiled = np.stack([high, low]).reshape(2, self.blocks, 2, _TILE, rows * columns, tiles, DEPTH // 2, 2)
+        return np.ascontiguousarray(tiled.transpose(1, 5, 4, 0, 2, 6, 3, 7)).reshape(self.shape)
+
+
+def _up(count: int) -> int:
+    """Return the next multiple of a tile's depth."""
+    return -(-count // DEPTH) * DEPTH
+
+
+def _bfloat16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the bits of float32 numbers rounded to nearest, ties to even."""
+    bits = values.view(np.uint32)
+    rounded = bits + (0x7FFF + ((bits >> 16) & 1)).astype(np.uint32)
+    return np.where(np.isfinite(values), rounded >> 16, bits >> 16).astype(np.uint16)
+
+
+def _float32(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
