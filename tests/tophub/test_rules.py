@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,14 +12,25 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dot, elementwise, rows, window
+from vmkit.tophub.rules import contraction, dot, elementwise, packed, rows, window
 
 TARGET = tvm.target.Target("llvm")
+WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
 n = tirx.Var("n", "int64")
 
 
 def conv(stride: int, pad: int) -> Callable[..., te.Tensor]:
     return lambda x, w: topi.nn.relu(topi.nn.conv2d_nchw(x, w, stride, pad, 1))
+
+
+def packed_dense(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    blocks, size, lanes = (int(d) for d in w.shape)
+    k = te.reduce_axis((0, size), name="k")
+    made = te.compute(
+        (*x.shape[:-1], blocks * lanes),
+        lambda *i: te.sum(x[(*i[:-1], k)] * w[i[-1] // lanes, k, i[-1] % lanes], axis=k),
+    )
+    return topi.nn.relu(made)
 
 
 KERNELS = {
@@ -48,6 +61,8 @@ KERNELS = {
         window,
     ),
     "column sums": (lambda x: topi.sum(x, axis=1), [(n, 70, 48)], window),
+    "packed": (packed_dense, [(n, 21, 24), (3, 24, 16)], packed),
+    "packed, one axis": (packed_dense, [(n, 24), (3, 24, 16)], packed),
     "dense": (lambda x, w: topi.nn.relu(topi.nn.dense(x, w)), [(n, 64), (20, 64)], dot),
     "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
@@ -79,8 +94,47 @@ def test_the_rule_that_applies_is_the_one_for_the_kernel(name: str) -> None:
     function, shapes, expected = KERNELS[name]
     schedule = s_tir.Schedule(kernel(function, shapes))
     rules.inline_cheap_blocks(schedule)
-    first = next(rule for rule in rules.RULES if rule(schedule.copy(), TARGET))
-    assert first.__module__ == expected.__name__
+    first = next(rule for rule in rules.RULES if rule.decide(schedule, TARGET) is not None)
+    assert first is expected.RULE
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_decision_that_may_be_tried_keeps_the_values(name: str) -> None:
+    function, shapes, _ = KERNELS[name]
+    plain = kernel(function, shapes)
+    whole = function(*placeholders(shapes)).shape
+    schedule = rules.prepared(plain["main"])
+    assert schedule is not None
+    rule = next(rule for rule in rules.RULES if rule.decide(schedule, WIDE) is not None)
+    tried = spread(list(rule.candidates(schedule, WIDE)))
+    variants = {}
+    for at, decisions in enumerate(tried):
+        assert rule.from_json(json.loads(json.dumps(rule.to_json(decisions)))) == decisions
+        changed = schedule.copy()
+        rule.apply(changed, WIDE, decisions)
+        variants[f"try{at}"] = rules.finished(changed).with_attr("global_symbol", f"try{at}")
+    built = tvm.compile(tvm.IRModule(variants), TARGET)
+    for batch in (1, 3):
+        expected = run(plain, shapes, whole, batch)
+        for at, decisions in enumerate(tried):
+            result = call(built[f"try{at}"], shapes, whole, batch)
+            np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6, err_msg=str(decisions))
+
+
+def spread(candidates: list[Any], count: int = 6) -> list[Any]:
+    """Return the first of some candidates and a few of the others, evenly."""
+    return candidates[:1] + candidates[1 :: max(1, len(candidates) // count)]
+
+
+def test_records_of_other_fields_or_types_are_no_decisions() -> None:
+    good = dot.Decisions(8, 2, True)
+    assert dot.RULE.from_json({"lanes": 8, "outputs": 2, "parallel": True}) == good
+    for bad in (
+        {"lanes": 8},
+        {"lanes": 8, "outputs": 2, "parallel": 1},
+        {"lanes": 8, "outputs": "2", "parallel": True},
+    ):
+        assert dot.RULE.from_json(bad) is None
 
 
 def test_a_stage_is_inlined_only_where_that_repeats_no_work() -> None:
@@ -111,10 +165,16 @@ def placeholders(shapes: Sequence[Sequence[object]]) -> list[te.Tensor]:
 def run(
     mod: tvm.IRModule, shapes: Sequence[Sequence[object]], whole: Sequence[tirx.PrimExpr], batch: int
 ) -> np.ndarray:
+    return call(tvm.compile(mod, TARGET)["main"], shapes, whole, batch)
+
+
+def call(
+    built: Callable[..., None], shapes: Sequence[Sequence[object]], whole: Sequence[tirx.PrimExpr], batch: int
+) -> np.ndarray:
     rng = np.random.default_rng(0)
     sizes = [[batch if d is n else d for d in shape] for shape in shapes]
     inputs = [tvm.runtime.tensor(rng.standard_normal(s).astype("float32")) for s in sizes]
     shape = [int(d) if isinstance(d, tirx.IntImm) else batch for d in whole]
     result = tvm.runtime.tensor(np.zeros(shape, "float32"))
-    tvm.compile(mod, TARGET)["main"](*inputs, result)
+    built(*inputs, result)
     return result.numpy()

@@ -85,7 +85,7 @@ def test_the_rule_for_filled_blocks_applies(outputs: int, groups: int) -> None:
     kernels = [f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc)]
     convolutions = [f for f in kernels if "conv2d_nhwc" in f.script()]
     assert len(convolutions) == 1
-    assert filled.schedule(s_tir.Schedule(convolutions[0]), TARGET)
+    assert filled.RULE.decide(s_tir.Schedule(convolutions[0]), TARGET) is not None
 
 
 @pytest.mark.parametrize("size", ["known", "unknown"])

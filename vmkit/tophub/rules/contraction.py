@@ -7,15 +7,19 @@ times once loaded. What follows the reduction (bias, activation, residual) is co
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ...target.vectors import vector_unit
 from .blocks import SingleReduction, extent, single_reduction, static_size, stride, uses
-from .elementwise import PARALLEL_SIZE, schedule_spatial
+from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+from .rule import Options, Rule, choices
 
-__all__ = ["schedule"]
+__all__ = ["RULE", "Decisions"]
 
 _VECTOR = 8  # elements that one register holds
 _LANES = 16  # the most elements along the vectorised axis beside several rows
@@ -23,22 +27,91 @@ _LEAST = 4  # an axis of fewer elements is not worth vectors
 _REGISTERS = 8  # accumulators: enough to hide the latency of multiply-add, few enough not to spill
 
 
-def schedule(sch: s_tir.Schedule, target: Target) -> bool:
-    """Schedule a kernel with one reduction block over an innermost output axis of known size."""
+@dataclass(frozen=True)
+class Decisions:
+    """How a tile of the output is computed.
+
+    Attributes
+    ----------
+    lanes : int
+        How many elements it has along the vectorised axis; they divide it.
+    rows : int
+        How many along the other axis; they divide it. 1 where no axis uses again what is loaded.
+    parallel : bool
+        Whether tiles are shared among cores.
+    """
+
+    lanes: int
+    rows: int
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    found: SingleReduction
+    loops: list[Any]
+    lane_axis: int
+    row_axis: int | None
+    width: int
+    height: int
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for a kernel with one reduction over an innermost output axis of known size."""
+    kernel = _kernel(sch)
+    if kernel is None:
+        return None
+    lanes = _lanes(kernel.width, _LANES if kernel.row_axis is not None else _REGISTERS * _VECTOR)
+    rows = 1
+    if kernel.row_axis is not None:
+        most = max(1, _REGISTERS * _VECTOR // (-(-lanes // _VECTOR) * _VECTOR))
+        rows = next(r for r in range(most, 0, -1) if kernel.height % r == 0)
+    return Decisions(lanes, rows, static_size(sch, kernel.loops) >= PARALLEL_SIZE)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with tiles of half of the registers at most."""
+    kernel, default = _kernel(sch), decide(sch, target)
+    if kernel is None or default is None:
+        return ()
+    unit = vector_unit(target)
+    whole = [unit.lanes * t for t in (4, 3, 2, 1) if kernel.width % (unit.lanes * t) == 0]
+    options: Options = {
+        "lanes": list(dict.fromkeys([default.lanes, *whole])),
+        "rows": [r for r in range(1, unit.registers + 1) if kernel.height % r == 0 and kernel.row_axis is not None]
+        or [1],
+        "parallel": sharing(static_size(sch, kernel.loops), target),
+    }
+    # What is loaded needs registers as well, one for each vector of a row and one for the other operand.
+    return (
+        d
+        for d in choices(Decisions, default, options)
+        if d == default or (d.rows + 1) * -(-d.lanes // unit.lanes) < unit.registers
+    )
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a kernel around one reduction."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    for other in kernel.found.others:
+        schedule_spatial(sch, other)
+    _tile(sch, kernel, decisions)
+
+
+def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     found = single_reduction(sch)
     if found is None:
-        return False
+        return None
     node, loops = sch.get(found.block), sch.get_loops(found.block)
-    lane = _lane_axis([extent(sch, loop) for loop in loops[: found.spatial]])
+    extents = [extent(sch, loop) for loop in loops[: found.spatial]]
+    lane = _lane_axis(extents)
     if lane is None or not _reads_lines(node, node.iter_vars[lane].var):
-        return False
+        return None
     rows = _row_axis(node, lane)
     if rows is None and not _has_unit_stride(node, node.iter_vars[lane].var):
-        return False
-    for other in found.others:
-        schedule_spatial(sch, other)
-    _tile(sch, found, lane, rows)
-    return True
+        return None
+    return _Kernel(found, loops, lane, rows, extents[lane] or 1, 1 if rows is None else extents[rows] or 1)
 
 
 def _lane_axis(extents: list[int | None]) -> int | None:
@@ -94,19 +167,15 @@ def _lanes(width: int, most: int) -> int:
     return next(t for t in divisors if t % _VECTOR == 0 or t < _VECTOR)
 
 
-def _tile(sch: s_tir.Schedule, found: SingleReduction, lane_axis: int, row_axis: int | None) -> None:
-    block, loops = found.block, sch.get_loops(found.block)
-    size = static_size(sch, loops)
+def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
+    found, block, lane_axis, row_axis = kernel.found, kernel.found.block, kernel.lane_axis, kernel.row_axis
+    loops = kernel.loops
     outer, reduce_loops, inner = loops[: found.spatial], loops[found.spatial :], []
-    lanes = _lanes(extent(sch, outer[lane_axis]) or 1, _LANES if row_axis is not None else _REGISTERS * _VECTOR)
     if row_axis is not None:
-        most = max(1, _REGISTERS * _VECTOR // (-(-lanes // _VECTOR) * _VECTOR))
-        have = extent(sch, outer[row_axis]) or 1
-        rows = next(r for r in range(most, 0, -1) if have % r == 0)
-        outer[row_axis], row = sch.split(outer[row_axis], [None, rows])
+        outer[row_axis], row = sch.split(outer[row_axis], [None, decisions.rows])
         sch.unroll(row)
         inner.append(row)
-    outer[lane_axis], lane = sch.split(outer[lane_axis], [None, lanes])
+    outer[lane_axis], lane = sch.split(outer[lane_axis], [None, decisions.lanes])
     sch.reorder(*outer, *reduce_loops, *inner, lane)
     sch.vectorize(lane)
     if found.after is None:
@@ -120,6 +189,9 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, lane_axis: int, row_axis:
     if row_axis is not None:
         # An accumulator that a loop reads by a running index would live in memory, not in a register.
         sch.unroll(written[row_axis])
-    if size >= PARALLEL_SIZE:
+    if decisions.parallel:
         sch.parallel(sch.fuse(*outer))
     sch.decompose_reduction(block, reduce_loops[0])
+
+
+RULE = Rule("contraction", Decisions, decide, candidates, apply)

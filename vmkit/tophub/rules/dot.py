@@ -6,41 +6,87 @@ the last output axis can be cut.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import s_tir
 from tvm.target import Target
 
-from .blocks import extent, single_reduction, static_size, stride, uses
-from .elementwise import PARALLEL_SIZE, schedule_spatial
+from ...target.vectors import vector_unit
+from .blocks import SingleReduction, extent, single_reduction, static_size, stride, uses
+from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+from .rule import Options, Rule, choices
 
-__all__ = ["schedule"]
+__all__ = ["RULE", "Decisions"]
 
 _LANES = (16, 8, 4)
 _ROWS = (4, 3, 2, 1)
 
 
-def schedule(sch: s_tir.Schedule, target: Target) -> bool:
-    """Schedule a kernel whose innermost reduction axis is contiguous in every operand."""
+@dataclass(frozen=True)
+class Decisions:
+    """How outputs are computed.
+
+    Attributes
+    ----------
+    lanes : int
+        How many partial sums an output has; they divide the reduction.
+    outputs : int
+        How many outputs along the last axis are computed at once; they divide it.
+    parallel : bool
+        Whether outputs are shared among cores.
+    """
+
+    lanes: int
+    outputs: int
+    parallel: bool
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for a kernel whose innermost reduction axis is contiguous in every operand."""
     found = single_reduction(sch)
     if found is None:
-        return False
+        return None
     node = sch.get(found.block)
     loops = sch.get_loops(found.block)
     last = node.iter_vars[-1].var
     width = extent(sch, loops[-1])
     lanes = next((t for t in _LANES if width is not None and width % t == 0 and width >= 2 * t), None)
     if lanes is None or not all(_is_contiguous(list(region.region), last) for region in node.reads):
-        return False
+        return None
+    outputs = next(r for r in _ROWS if _outputs(sch, found) % r == 0)
+    return Decisions(lanes, outputs, static_size(sch, loops) >= PARALLEL_SIZE)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with a part of a vector to four of them, and one output to as many as registers hold."""
+    default, found = decide(sch, target), single_reduction(sch)
+    if default is None or found is None:
+        return ()
+    unit, loops = vector_unit(target), sch.get_loops(found.block)
+    width, have = extent(sch, loops[-1]) or 0, _outputs(sch, found)
+    options: Options = {
+        "lanes": [t for t in (4, 8, 16, 32, 64) if t <= 4 * unit.lanes and width % t == 0 and width >= 2 * t],
+        "outputs": [r for r in (1, 2, 3, 4, 6, 8) if have % r == 0],
+        "parallel": sharing(static_size(sch, loops), target),
+    }
+    most = unit.registers // 2 * unit.lanes  # what the operands need is as much again
+    tried = choices(Decisions, default, options)
+    return (d for d in tried if d == default or d.outputs * max(d.lanes, unit.lanes) <= most)
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a kernel of outputs that are sums over contiguous memory."""
+    found = single_reduction(sch)
+    assert found is not None
     for other in found.others:
         schedule_spatial(sch, other)
-    size = static_size(sch, loops)
-    _, lane = sch.split(loops[-1], [None, lanes])
+    _, lane = sch.split(sch.get_loops(found.block)[-1], [None, decisions.lanes])
     partial = sch.rfactor(lane, found.spatial)
     sch.set_scope(partial, 0, "local")
     outer = sch.get_loops(found.block)[: found.spatial]
-    have = extent(sch, outer[-1]) or 1
-    outer[-1], _ = sch.split(outer[-1], [None, next(r for r in _ROWS if have % r == 0)])
+    outer[-1], _ = sch.split(outer[-1], [None, decisions.outputs])
     sch.compute_at(partial, outer[-1], preserve_unit_loops=True)
     if found.after is not None:
         sch.set_scope(found.block, 0, "local")
@@ -53,10 +99,14 @@ def schedule(sch: s_tir.Schedule, target: Target) -> bool:
     sch.reorder(*reduce_loops, *rows, lane)
     sch.vectorize(lane)
     sch.unroll(rows[-1])
-    if size >= PARALLEL_SIZE:
+    if decisions.parallel:
         sch.parallel(sch.fuse(*outer))
     sch.decompose_reduction(partial, reduce_loops[0])
-    return True
+
+
+def _outputs(sch: s_tir.Schedule, found: SingleReduction) -> int:
+    """Return the size of the last output axis, 1 where it is not known."""
+    return extent(sch, sch.get_loops(found.block)[found.spatial - 1]) or 1
 
 
 def _is_contiguous(region: list[Any], var: Any) -> bool:
@@ -65,3 +115,6 @@ def _is_contiguous(region: list[Any], var: Any) -> bool:
     if any(uses(index, var) for index in outer):
         return False
     return not uses(last, var) or stride(last, var) == 1
+
+
+RULE = Rule("dot", Decisions, decide, candidates, apply)

@@ -9,16 +9,27 @@ from __future__ import annotations
 import tvm_ffi
 from tvm import s_tir, tirx
 
-__all__ = ["overlap", "with_overlaps"]
+from .blocks import Loop, extent
+
+__all__ = ["tiles", "with_overlaps"]
 
 _KEY = "vmkit.overlap"
 
 
-def overlap(sch: s_tir.Schedule, loop: s_tir.schedule.LoopRV, size: int, tile: int) -> list[s_tir.schedule.LoopRV]:
-    """Split a loop of `size` iterations, at least as many as a tile has, into tiles of which the last may overlap."""
-    parts = sch.split(loop, [None, tile], disable_predication=True)
-    if size % tile:
-        sch.annotate(parts[0], _KEY, [size, tile])
+def tiles(sch: s_tir.Schedule, loop: Loop, tile: int) -> list[Loop]:
+    """Split a loop into tiles, and return the loop over them and the one within.
+
+    Where the size is known, and no less than a tile, the last tile may overlap. Else the part of a tile at the end
+    becomes a loop of its own, so that no other tests its bounds.
+    """
+    size = extent(sch, loop)
+    if size is None:
+        parts = sch.split(loop, [None, tile])
+        sch.annotate(parts[0], "pragma_loop_partition_hint", True)
+    else:
+        parts = sch.split(loop, [None, tile], disable_predication=True)
+        if size % tile:
+            sch.annotate(parts[0], _KEY, [size, tile])
     return list(parts)
 
 

@@ -7,37 +7,124 @@ the block are multiplied with it. What follows (bias, activation, residual) is c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ...target.vectors import VectorUnit, vector_unit
-from .blocks import SingleReduction, extent, single_reduction, static_size
-from .elementwise import PARALLEL_SIZE, schedule_spatial
-from .overlap import overlap
+from ...target.vectors import vector_unit
+from .blocks import Loop, SingleReduction, extent, single_reduction, static_size
+from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+from .overlap import tiles
+from .rule import Options, Rule, choices
 
-__all__ = ["rows_of_tile", "schedule"]
+__all__ = ["RULE", "Decisions", "rows_of_tile", "rows_to_try"]
 
-_UNROLLED = 4  # steps of the reduction in one iteration
+_UNROLLED = (4, 2, 1)  # steps of the reduction in one iteration
 
 
-def schedule(sch: s_tir.Schedule, target: Target) -> bool:
-    """Schedule a kernel with one reduction whose weight is packed in blocks of the innermost output axis."""
+@dataclass(frozen=True)
+class Decisions:
+    """How a kernel with packed weights is computed.
+
+    Attributes
+    ----------
+    rows : int
+        How many positions a tile has, at most as many as there are; 1 where there is one position.
+    unrolled : int
+        How many steps of the reduction one iteration has; they divide its innermost axis.
+    weight_first : bool
+        Whether a block of the weight is kept while all positions go by; else a tile of positions while the weight does.
+    parallel : bool
+        Whether tiles are shared among cores.
+    """
+
+    rows: int
+    unrolled: int
+    weight_first: bool
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    found: SingleReduction
+    loops: list[Loop]
+    block_size: int
+    row_axis: int | None
+    positions: int | None
+    steps: int | None
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for one reduction whose weight is packed in blocks of the innermost output axis."""
+    kernel = _kernel(sch)
+    if kernel is None:
+        return None
+    rows, unit = 1, vector_unit(target)
+    if kernel.row_axis is not None:
+        most = max(1, unit.accumulators * unit.lanes // max(kernel.block_size, unit.lanes))
+        rows = rows_of_tile(kernel.positions, most)
+    unrolled = next((u for u in _UNROLLED if kernel.steps is not None and kernel.steps % u == 0), 1)
+    return Decisions(rows, unrolled, True, static_size(sch, kernel.loops) >= PARALLEL_SIZE)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with tiles that fit into the registers beside what they are computed from."""
+    kernel, default = _kernel(sch), decide(sch, target)
+    if kernel is None or default is None:
+        return ()
+    unit = vector_unit(target)
+    vectors = -(-kernel.block_size // unit.lanes)
+    most = max(1, (unit.registers - vectors - 1) // vectors)
+    options: Options = {
+        "rows": rows_to_try(kernel.positions, most) if kernel.row_axis is not None else [1],
+        "unrolled": [u for u in (1, 2, 4, 8) if kernel.steps is not None and kernel.steps % u == 0] or [1],
+        "weight_first": [True, False],
+        "parallel": sharing(static_size(sch, kernel.loops), target),
+    }
+    return choices(Decisions, default, options)
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a kernel with packed weights."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    for other in kernel.found.others:
+        schedule_spatial(sch, other)
+    _tile(sch, kernel, decisions)
+
+
+def rows_of_tile(size: int | None, most: int) -> int:
+    """Return how many positions a tile has: as many as keep the multipliers busy and compute little twice."""
+    if size is None:
+        return most
+    least = max(1, most // 2)  # fewer wait for the results of those before them
+    return min(range(1, min(size, most) + 1), key=lambda rows: (-(-size // rows) * max(rows, least), -rows))
+
+
+def rows_to_try(size: int | None, most: int) -> list[int]:
+    """Return how many positions a tile may have: up to `most`, with no more than a third of a tile computed twice."""
+    if size is None:
+        return list(range(1, most + 1))
+    fitting = range(1, min(size, most) + 1)
+    return [rows for rows in fitting if (-(-size // rows) * rows - size) * 3 <= size]
+
+
+def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     found = single_reduction(sch)
     if found is None:
-        return False
+        return None
     node = sch.get(found.block)
     block = _block(node, found.spatial)
     if block is None:
-        return False
+        return None
     if found.after is not None and len(sch.get_loops(found.after)) != found.spatial:
-        return False
-    rows = _row_axis(node, found.spatial)
-    for other in found.others:
-        schedule_spatial(sch, other)
-    _tile(sch, found, block, rows, vector_unit(target))
-    return True
+        return None
+    loops, rows = sch.get_loops(found.block), _row_axis(node, found.spatial)
+    positions = None if rows is None else extent(sch, loops[rows])
+    return _Kernel(found, loops, block, rows, positions, extent(sch, loops[-1]))
 
 
 def _block(node: Any, spatial: int) -> int | None:
@@ -59,37 +146,18 @@ def _row_axis(node: Any, spatial: int) -> int | None:
     return None
 
 
-def rows_of_tile(size: int | None, most: int) -> int:
-    """Return how many positions a tile has: as many as keep the multipliers busy and compute little twice."""
-    if size is None:
-        return most
-    least = max(1, most // 2)  # fewer wait for the results of those before them
-    return min(range(1, min(size, most) + 1), key=lambda rows: (-(-size // rows) * max(rows, least), -rows))
-
-
-def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis: int | None, unit: VectorUnit) -> None:
-    block, loops = found.block, sch.get_loops(found.block)
-    size = static_size(sch, loops)
-    outer, reduction = loops[: found.spatial], loops[found.spatial :]
+def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
+    found, block, row_axis = kernel.found, kernel.found.block, kernel.row_axis
+    outer, reduction = kernel.loops[: found.spatial], kernel.loops[found.spatial :]
     last = found.spatial - 1
-    outer[last], lane = sch.split(outer[last], [None, block_size])
+    outer[last], lane = sch.split(outer[last], [None, kernel.block_size])
     inner = []
     if row_axis is not None:
-        most = max(1, unit.accumulators * unit.lanes // max(block_size, unit.lanes))
-        have = extent(sch, outer[row_axis])
-        rows = rows_of_tile(have, most)
-        if have is None:
-            outer[row_axis], row = sch.split(outer[row_axis], [None, rows])
-            # The part of a tile at the end becomes a loop of its own, so that no other tests its bounds.
-            sch.annotate(outer[row_axis], "pragma_loop_partition_hint", True)
-        else:
-            outer[row_axis], row = overlap(sch, outer[row_axis], have, rows)
+        outer[row_axis], row = tiles(sch, outer[row_axis], decisions.rows)
         inner.append(row)
-    steps = extent(sch, reduction[-1])
-    unrolled = next((u for u in (_UNROLLED, 2) if steps is not None and steps % u == 0), 1)
-    reduction[-1], step = sch.split(reduction[-1], [None, unrolled])
+    reduction[-1], step = sch.split(reduction[-1], [None, decisions.unrolled])
     # Blocks of the weight change slowly: one stays in the cache while all positions go by.
-    order = [outer[last], *outer[:last]]
+    order = [outer[last], *outer[:last]] if decisions.weight_first else outer
     sch.reorder(*order, *reduction, step, *inner, lane)
     sch.vectorize(lane)
     sch.unroll(step)
@@ -105,6 +173,10 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis
     sch.vectorize(written[last])
     if row_axis is not None:
         sch.unroll(written[row_axis])
-    if size >= PARALLEL_SIZE:
-        sch.parallel(sch.fuse(*order[:-1]) if len(order) > 2 else order[0])
+    if decisions.parallel:
+        shared = order[:-1] if decisions.weight_first else outer[: last if row_axis is None else row_axis]
+        sch.parallel(sch.fuse(*shared) if len(order) > 2 else order[0])
     sch.decompose_reduction(block, reduction[0])
+
+
+RULE = Rule("packed", Decisions, decide, candidates, apply)

@@ -6,34 +6,72 @@ combined at the end of the row.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from tvm import s_tir
 from tvm.target import Target
 
 from ...target.vectors import vector_unit
 from .blocks import Block, extent, is_reduction, kernel_blocks, static_size
-from .elementwise import PARALLEL_SIZE
+from .elementwise import PARALLEL_SIZE, sharing
+from .rule import Rule, choices
 
-__all__ = ["schedule"]
+__all__ = ["RULE", "Decisions"]
 
 
-def schedule(sch: s_tir.Schedule, target: Target) -> bool:
-    """Schedule a kernel of stages over rows of known length, several of them reductions over the last axis."""
+@dataclass(frozen=True)
+class Decisions:
+    """How rows are computed.
+
+    Attributes
+    ----------
+    lanes : int
+        How many partial sums, and how many elements of a map, go together.
+    parallel : bool
+        Whether rows are shared among cores.
+    """
+
+    lanes: int
+    parallel: bool
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for stages over rows of known length, of which several reduce the last axis."""
     blocks = kernel_blocks(sch)
     if not blocks:
-        return False
+        return None
     lanes = vector_unit(target).lanes
     last = blocks[-1]
     rank = len(sch.get_loops(last))
     if rank < 2 or is_reduction(sch, last):
-        return False
+        return None
     width = extent(sch, sch.get_loops(last)[-1])
     if width is None or width % lanes:
-        return False
+        return None
     reductions = [block for block in blocks if is_reduction(sch, block)]
     if len(reductions) < 2 or not all(_is_of_rows(sch, block, rank, width) for block in blocks):
-        return False
-    size = static_size(sch, sch.get_loops(last))
-    partials = [_in_vectors(sch, block, lanes) for block in reductions]
+        return None
+    return Decisions(lanes, static_size(sch, sch.get_loops(last)) >= PARALLEL_SIZE)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with half a vector to four vectors at once."""
+    default = decide(sch, target)
+    if default is None:
+        return ()
+    loops = sch.get_loops(kernel_blocks(sch)[-1])
+    width, lanes = extent(sch, loops[-1]) or 0, vector_unit(target).lanes
+    options = [t for t in (lanes // 2, lanes, lanes * 2, lanes * 4) if width % t == 0]
+    return choices(Decisions, default, {"lanes": options, "parallel": sharing(static_size(sch, loops), target)})
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a kernel of stages over rows."""
+    blocks, lanes = kernel_blocks(sch), decisions.lanes
+    last = blocks[-1]
+    width = extent(sch, sch.get_loops(last)[-1])
+    partials = [_in_vectors(sch, block, lanes) for block in blocks if is_reduction(sch, block)]
     *outer, _ = sch.get_loops(last)
     for block in reversed(kernel_blocks(sch)[:-1]):
         sch.compute_at(block, outer[-1], preserve_unit_loops=True)
@@ -47,9 +85,8 @@ def schedule(sch: s_tir.Schedule, target: Target) -> bool:
         if not is_reduction(sch, block) and extent(sch, along) == width:
             _, lane = sch.split(along, [None, lanes])
             sch.vectorize(lane)
-    if size >= PARALLEL_SIZE:
+    if decisions.parallel:
         sch.parallel(sch.fuse(*outer))
-    return True
 
 
 def _is_of_rows(sch: s_tir.Schedule, block: Block, rank: int, width: int) -> bool:
@@ -68,3 +105,6 @@ def _in_vectors(sch: s_tir.Schedule, block: Block, lanes: int) -> Block:
     *_, along = sch.get_loops(block)
     _, lane = sch.split(along, [None, lanes])
     return sch.rfactor(lane, len(sch.get_loops(block)) - 2)
+
+
+RULE = Rule("rows", Decisions, decide, candidates, apply)

@@ -20,7 +20,6 @@ from tvm.target import Target
 from ...target.matrix_unit import has_matrix_unit
 from ..kernels.tiled_weight import BLOCK, MARK, TiledWeight
 from ..kernels.tiles import Row, TiledProduct
-from .blocks import inline_cheap_blocks
 
 __all__ = ["with_tiles"]
 
@@ -32,9 +31,6 @@ def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
     """
     if not has_matrix_unit(target) or not _is_marked(function):
         return None
-    sch = s_tir.Schedule(function)
-    inline_cheap_blocks(sch)
-    function = sch.mod["main"]
     root = function.body.block
     nests = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
     blocks = [_block_of(nest) for nest in nests]

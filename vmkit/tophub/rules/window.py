@@ -7,6 +7,8 @@ stage is computed for one block of channels and a few rows at a time, and read b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -14,38 +16,125 @@ from tvm import s_tir
 from tvm.target import Target
 
 from ...target.vectors import VectorUnit, vector_unit
-from .blocks import SingleReduction, extent, single_reduction, static_size, stride, uses
-from .elementwise import PARALLEL_SIZE, schedule_spatial
-from .overlap import overlap
-from .packed import rows_of_tile
+from .blocks import Loop, SingleReduction, extent, single_reduction, static_size, stride, uses
+from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+from .overlap import tiles
+from .packed import rows_of_tile, rows_to_try
+from .rule import Options, Rule, choices
 
-__all__ = ["schedule"]
+__all__ = ["RULE", "Decisions"]
 
 _ROWS = 8  # positions in registers: enough to hide the latency of additions
 _UNROLLED = 9  # the most steps of the innermost reduction axis that are unrolled
 _NEAR = 65_536  # bytes of a padded stage that are kept near
 
 
-def schedule(sch: s_tir.Schedule, target: Target) -> bool:
-    """Schedule a kernel with one reduction whose operands all have the last output axis as their innermost one."""
+@dataclass(frozen=True)
+class Decisions:
+    """How windows are computed.
+
+    Attributes
+    ----------
+    lanes : int
+        How many elements go together along the last output axis; they divide it.
+    rows : int
+        How many positions a tile has, at most as many as there are; 1 where there is one position.
+    unrolled : bool
+        Whether the innermost axis of the window is unrolled.
+    lines : int
+        How many lines of positions share a near piece of the padded stage; they divide the lines. 0 where there is no
+        such stage, and where it is computed as a whole beforehand.
+    parallel : bool
+        Whether tiles are shared among cores.
+    """
+
+    lanes: int
+    rows: int
+    unrolled: bool
+    lines: int
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    found: SingleReduction
+    loops: list[Loop]
+    row_axis: int | None
+    positions: int | None
+    width: int
+    steps: list[Loop]
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for one reduction whose operands all have the last output axis as innermost one."""
+    kernel, unit = _kernel(sch), vector_unit(target)
+    lanes = _lanes(kernel.width, unit) if kernel is not None else None
+    if kernel is None or lanes is None:
+        return None
+    if kernel.row_axis is None:
+        # No other positions to go on with meanwhile, so several vectors.
+        lanes = next(lanes * t for t in (4, 3, 2, 1) if kernel.width % (lanes * t) == 0)
+    rows = rows_of_tile(kernel.positions, _ROWS) if kernel.row_axis is not None else 1
+    lines = _lines(sch, kernel, lanes)
+    size = static_size(sch, kernel.loops)
+    return Decisions(lanes, rows, _is_short(sch, kernel.steps[-1]), max(lines, default=0), size >= PARALLEL_SIZE)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with tiles that fit into the registers beside what they are computed from."""
+    kernel, default = _kernel(sch), decide(sch, target)
+    if kernel is None or default is None:
+        return ()
+    unit = vector_unit(target)
+    wide = [unit.lanes * t for t in (1, 2, 3, 4) if kernel.width % (unit.lanes * t) == 0]
+    options: Options = {
+        "lanes": list(dict.fromkeys([default.lanes, *wide])),
+        "rows": rows_to_try(kernel.positions, unit.registers - 2) if kernel.row_axis is not None else [1],
+        "unrolled": [True, False] if _is_short(sch, kernel.steps[-1]) else [False],
+        "lines": list(dict.fromkeys([default.lines, *_lines(sch, kernel, default.lanes), 0])),
+        "parallel": sharing(static_size(sch, kernel.loops), target),
+    }
+    # What is loaded needs registers as well, two for each vector of a row at most.
+    return (
+        d
+        for d in choices(Decisions, default, options)
+        if d == default
+        or (
+            (d.rows + 2) * -(-d.lanes // unit.lanes) <= unit.registers and d.lines in (0, *_lines(sch, kernel, d.lanes))
+        )
+    )
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a kernel of windows along all operands."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    _tile(sch, kernel, decisions)
+
+
+def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     found = single_reduction(sch)
     if found is None:
-        return False
-    node = sch.get(found.block)
-    width = extent(sch, sch.get_loops(found.block)[found.spatial - 1])
-    lanes = _lanes(width, vector_unit(target))
-    if lanes is None or found.spatial < 2 or not _goes_along(node, found.spatial - 1):
-        return False
-    if found.after is not None and len(sch.get_loops(found.after)) != found.spatial:
-        return False
-    _tile(sch, found, lanes)
-    return True
-
-
-def _lanes(width: int | None, unit: VectorUnit) -> int | None:
-    """Return the part of a vector, or the vector, that divides the channels; None where that is not worth it."""
-    if width is None:
         return None
+    loops, last = sch.get_loops(found.block), found.spatial - 1
+    width = extent(sch, loops[last])
+    if width is None or found.spatial < 2 or not _goes_along(sch.get(found.block), last):
+        return None
+    if found.after is not None and len(sch.get_loops(found.after)) != found.spatial:
+        return None
+    row_axis = next((a for a in reversed(range(last)) if extent(sch, loops[a]) != 1), None)
+    positions = None if row_axis is None else extent(sch, loops[row_axis])
+    reduction = loops[found.spatial :]
+    steps = [loop for loop in reduction if extent(sch, loop) != 1] or reduction
+    return _Kernel(found, loops, row_axis, positions, width, steps)
+
+
+def _is_short(sch: s_tir.Schedule, steps: Loop) -> bool:
+    return (extent(sch, steps) or _UNROLLED + 1) <= _UNROLLED
+
+
+def _lanes(width: int, unit: VectorUnit) -> int | None:
+    """Return the part of a vector, or the vector, that divides the channels; None where that is not worth it."""
     return next((t for t in (unit.lanes, unit.lanes // 2, unit.lanes // 4) if t >= 4 and width % t == 0), None)
 
 
@@ -61,38 +150,25 @@ def _goes_along(node: Any, axis: int) -> bool:
     return bool(node.reads)
 
 
-def _tile(sch: s_tir.Schedule, found: SingleReduction, lanes: int) -> None:
-    block, loops = found.block, sch.get_loops(found.block)
-    size, last = static_size(sch, loops), found.spatial - 1
-    outer, reduction = loops[: found.spatial], loops[found.spatial :]
-    row_axis = next((a for a in reversed(range(last)) if extent(sch, outer[a]) != 1), None)
-    if row_axis is None:
-        # No other positions to go on with meanwhile, so several vectors.
-        width = extent(sch, outer[last]) or lanes
-        lanes = next(lanes * t for t in (4, 3, 2, 1) if width % (lanes * t) == 0)
-    lines = _lines(sch, found, row_axis, lanes)
-    channels, lane = sch.split(outer[last], [None, lanes])
+def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
+    found, block, row_axis, lines = kernel.found, kernel.found.block, kernel.row_axis, decisions.lines
+    last = found.spatial - 1
+    outer, reduction = kernel.loops[: found.spatial], kernel.loops[found.spatial :]
+    channels, lane = sch.split(outer[last], [None, decisions.lanes])
     order, inner = [*outer[:last], channels], []
     if row_axis is not None:
-        have = extent(sch, outer[row_axis])
-        rows = rows_of_tile(have, _ROWS)
-        if have is None:
-            tiles, row = sch.split(outer[row_axis], [None, rows])
-            sch.annotate(tiles, "pragma_loop_partition_hint", True)
-        else:
-            tiles, row = overlap(sch, outer[row_axis], have, rows)
+        tile, row = tiles(sch, outer[row_axis], decisions.rows)
         inner.append(row)
-        order = [*outer[:row_axis], *outer[row_axis + 1 : last], channels, tiles]
-        if lines is not None:
+        order = [*outer[:row_axis], *outer[row_axis + 1 : last], channels, tile]
+        if lines:
             parts, line = sch.split(outer[row_axis - 1], [None, lines])
-            order = [*outer[: row_axis - 1], parts, *outer[row_axis + 1 : last], channels, line, tiles]
+            order = [*outer[: row_axis - 1], parts, *outer[row_axis + 1 : last], channels, line, tile]
     sch.reorder(*order, *reduction, *inner, lane)
     sch.vectorize(lane)
     for loop in inner:
         sch.unroll(loop)
-    steps = [loop for loop in reduction if extent(sch, loop) != 1] or reduction
-    if (extent(sch, steps[-1]) or _UNROLLED + 1) <= _UNROLLED:
-        sch.unroll(steps[-1])
+    if decisions.unrolled:
+        sch.unroll(kernel.steps[-1])
     if found.after is None:
         after = sch.cache_write(block, 0, "local")
     else:
@@ -104,33 +180,37 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, lanes: int) -> None:
     if row_axis is not None:
         sch.unroll(written[row_axis])
     for other in found.others:
-        if lines is None:
-            schedule_spatial(sch, other)
-        else:
+        if lines:
             sch.compute_at(other, channels, preserve_unit_loops=True)
             sch.vectorize(sch.get_loops(other)[-1])
-    if size >= PARALLEL_SIZE and len(order) > 1:
-        sch.parallel(sch.fuse(*order[: -1 if lines is None else -2]))
+        else:
+            schedule_spatial(sch, other)
+    if decisions.parallel and len(order) > 1:
+        sch.parallel(sch.fuse(*order[: -2 if lines else -1]))
     sch.decompose_reduction(block, reduction[0])
 
 
-def _lines(sch: s_tir.Schedule, found: SingleReduction, row_axis: int | None, lanes: int) -> int | None:
-    """Return how many positions on the axis before that of the rows share a near piece of the padded stage."""
+def _lines(sch: s_tir.Schedule, kernel: _Kernel, lanes: int) -> list[int]:
+    """Return how many positions on the axis before that of the rows may share a near piece of the padded stage."""
+    found, row_axis = kernel.found, kernel.row_axis
     if row_axis is None or row_axis == 0 or len(found.others) != 1:
-        return None
+        return []
     node, stage = sch.get(found.block), sch.get(found.others[0]).writes[0].source
-    have = extent(sch, sch.get_loops(found.block)[row_axis - 1])
+    have = extent(sch, kernel.loops[row_axis - 1])
     if have is None or len(stage.ty.shape) != found.spatial:
-        return None
+        return []
     height, width = (getattr(d, "value", None) for d in stage.ty.shape[row_axis - 1 : row_axis + 1])
     if height is None or width is None:
-        return None
+        return []
     region = next((r for r in node.reads if r.source.same_as(stage)), None)
     step = None if region is None else stride(region.region[row_axis - 1].min, node.iter_vars[row_axis - 1].var)
     if step is None:
-        return None
+        return []
     window = height - step * (have - 1)
     line = width * lanes * (int(tvm.DataType(str(stage.ty.dtype)).bits) // 8)
     fitting = [n for n in range(1, have + 1) if have % n == 0 and (step * (n - 1) + window) * line <= _NEAR]
     # Neighbours compute what their windows have in common each for itself.
-    return max(fitting) if fitting and max(fitting) * step >= window else None
+    return [n for n in fitting if n * step >= window]
+
+
+RULE = Rule("window", Decisions, decide, candidates, apply)

@@ -1,0 +1,73 @@
+"""What a schedule rule is: the decisions it takes for a kernel, those it could take, and the schedule that follows.
+
+A rule's decisions are one frozen dataclass of ints, bools and strings, so that tuning records hold them as JSON. The
+default ones come from the kernel's sizes and the target; a tuner measures the candidates.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Generic, TypeVar
+
+from tvm import s_tir
+from tvm.target import Target
+
+__all__ = ["Options", "Rule", "choices"]
+
+D = TypeVar("D")
+Options = Mapping[str, Sequence[Any]]  # by the field of decisions
+
+
+@dataclass(frozen=True)
+class Rule(Generic[D]):
+    """A schedule rule. None of its functions but `apply` changes the schedule that it is given.
+
+    Attributes
+    ----------
+    name : str
+        What records are filed under.
+    decisions : type
+        The frozen dataclass of its decisions.
+    decide : callable
+        Takes the schedule of a kernel and the target; returns the default decisions, None where the rule does not
+        apply.
+    candidates : callable
+        Takes the same of a kernel that the rule applies to; returns the decisions that are legal and may be better,
+        the default ones among them.
+    apply : callable
+        Takes the same and decisions that are among the candidates, and schedules the kernel.
+    """
+
+    name: str
+    decisions: type[D]
+    decide: Callable[[s_tir.Schedule, Target], D | None]
+    candidates: Callable[[s_tir.Schedule, Target], Iterable[D]]
+    apply: Callable[[s_tir.Schedule, Target, D], None]
+
+    def to_json(self, decisions: D) -> dict[str, Any]:
+        """Return decisions as a JSON object."""
+        return asdict(decisions)  # type: ignore[call-overload]
+
+    def from_json(self, data: Mapping[str, Any]) -> D | None:
+        """Return the decisions of a JSON object; None where it has not exactly their fields, with their types."""
+        expected = self.to_json_types()
+        if {name: type(value) for name, value in data.items()} != expected:
+            return None
+        return self.decisions(**data)
+
+    def to_json_types(self) -> dict[str, type]:
+        """Return the type of each decision by name."""
+        names = {"int": int, "bool": bool, "str": str}
+        return {f.name: names[str(f.type)] for f in fields(self.decisions)}  # type: ignore[arg-type]
+
+
+def choices(decisions: Callable[..., D], default: D, options: Options) -> Iterator[D]:
+    """Yield the default decisions and then, once each, those with every combination of some fields' options."""
+    yield default
+    base = asdict(default)  # type: ignore[call-overload]
+    for values in itertools.product(*options.values()):
+        made = decisions(**{**base, **dict(zip(options, values, strict=True))})
+        if made != default:
+            yield made
