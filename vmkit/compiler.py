@@ -310,6 +310,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         *passes,
         (2, transform.FuseRecurrence(vector_unit(target).lanes)),
         (2, transform.FuseAttention(vector_unit(target).lanes)),
+        (2, transform.FoldLookups()),
         (2, transform.FlattenRows()),
         (2, transform.BackwardFoldScaleAxis()),
         (2, transform.ForwardFoldScaleAxis()),

@@ -16,6 +16,7 @@ from ..vector_math import with_vector_math
 from . import contraction, dot, elementwise, filled, packed, rows, window
 from .blocks import inline_cheap_blocks, kernel_blocks
 from .overlap import with_overlaps
+from .sizes import with_sizes
 
 __all__ = ["RULES", "schedule_kernels"]
 
@@ -58,6 +59,6 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
             logger.debug("kernel %s: %s does not apply: %s", name, rule.__module__, error)
             continue
         if applies:
-            scheduled = with_vector_math(with_overlaps(schedule.mod["main"]))
+            scheduled = with_vector_math(with_sizes(with_overlaps(schedule.mod["main"]), target))
             return scheduled.with_attr("tirx.is_scheduled", True)
     return function

@@ -20,6 +20,7 @@ from .blocks import SingleReduction, extent, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial
 from .overlap import overlap
 from .packed import rows_of_tile
+from .sizes import split_by_size
 
 __all__ = ["schedule"]
 
@@ -73,8 +74,7 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, sizes: tuple[int, int, in
     # Some registers are for the weight and what it is multiplied with.
     rows = rows_of_tile(have, max(1, unit.registers * 2 // 3 // at_once))
     if have is None:
-        row, inner_row = sch.split(row, [None, rows])
-        sch.annotate(row, "pragma_loop_partition_hint", True)
+        row, inner_row = split_by_size(sch, row, rows)
     else:
         row, inner_row = overlap(sch, row, have, rows)
     order = [group, *outer, row]

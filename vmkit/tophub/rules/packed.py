@@ -16,6 +16,7 @@ from ...target.vectors import VectorUnit, vector_unit
 from .blocks import SingleReduction, extent, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial
 from .overlap import overlap
+from .sizes import split_by_size
 
 __all__ = ["rows_of_tile", "schedule"]
 
@@ -79,9 +80,7 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, block_size: int, row_axis
         have = extent(sch, outer[row_axis])
         rows = rows_of_tile(have, most)
         if have is None:
-            outer[row_axis], row = sch.split(outer[row_axis], [None, rows])
-            # The part of a tile at the end becomes a loop of its own, so that no other tests its bounds.
-            sch.annotate(outer[row_axis], "pragma_loop_partition_hint", True)
+            outer[row_axis], row = split_by_size(sch, outer[row_axis], rows)
         else:
             outer[row_axis], row = overlap(sch, outer[row_axis], have, rows)
         inner.append(row)

@@ -18,6 +18,7 @@ from .blocks import SingleReduction, extent, single_reduction, static_size, stri
 from .elementwise import PARALLEL_SIZE, schedule_spatial
 from .overlap import overlap
 from .packed import rows_of_tile
+from .sizes import split_by_size
 
 __all__ = ["schedule"]
 
@@ -77,8 +78,7 @@ def _tile(sch: s_tir.Schedule, found: SingleReduction, lanes: int) -> None:
         have = extent(sch, outer[row_axis])
         rows = rows_of_tile(have, _ROWS)
         if have is None:
-            tiles, row = sch.split(outer[row_axis], [None, rows])
-            sch.annotate(tiles, "pragma_loop_partition_hint", True)
+            tiles, row = split_by_size(sch, outer[row_axis], rows)
         else:
             tiles, row = overlap(sch, outer[row_axis], have, rows)
         inner.append(row)
