@@ -182,7 +182,7 @@ def _is_number(expr: Any, value: int) -> bool:
 
 def _is_column(expr: Any) -> bool:
     ty = expr.checked_type
-    return ty.dtype.startswith("int") and len(ty.shape) > 0 and dims.equal(ty.shape[-1], 1)
+    return bool(ty.dtype.startswith("int") and len(ty.shape) > 0 and dims.equal(ty.shape[-1], 1))
 
 
 def _counts(codes: Constant, rank: int) -> bool:

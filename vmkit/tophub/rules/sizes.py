@@ -214,7 +214,7 @@ class _Tiles:
         """Return a body without its tests of whether a position is one of the axis."""
 
         def guard(node: tirx.IfThenElse) -> Any:
-            rest = [c for c in _conditions(node.condition) if self._size_tested(c) is None]
+            rest = [c for c in _conditions(node.condition) if self._size_tested(c) is None and not self._is_idle(c)]
             if len(rest) == len(_conditions(node.condition)):
                 return node
             if not rest:
@@ -225,6 +225,12 @@ class _Tiles:
             return tirx.IfThenElse(condition, node.then_case, node.else_case)
 
         return tvm_ffi.structural_map(body, (tirx.IfThenElse, guard))
+
+    def _is_idle(self, condition: Any) -> bool:
+        """Say whether a condition only tells that a tile is one of those that there are."""
+        if not isinstance(condition, tirx.LT):
+            return False
+        return Analyzer().can_prove_equal(condition.b - condition.a, self.loop.extent - self.loop.loop_var)
 
     def _size_tested(self, condition: Any) -> Any:
         """Return the size that a position of a tile is compared with; None where a condition is about another thing."""
