@@ -6,10 +6,9 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from ..vector_math import with_vector_math
+from .recurrent_tiles import RecurrentTiles
 
 __all__ = ["gru"]
-
-_ROWS = 4
 
 
 def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) -> tirx.PrimFunc:
@@ -17,7 +16,7 @@ def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) ->
 
     It takes the inputs times their weights plus bias (steps, batch, 3 * hidden), the recurrence's weights in blocks
     (hidden / lanes, hidden, 3, lanes), the recurrence's bias of the hidden gate (hidden,), the first state (batch,
-    hidden), and writes the states of all steps and the last one. Rows of the batch go together by four through all
+    hidden), and writes the states of all steps and the last one. Some rows of the batch go together through all
     steps, those that are left one by one.
 
     Parameters
@@ -25,7 +24,7 @@ def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) ->
     linear_before_reset : bool
         Whether the reset gate scales the state's product and bias, not the state.
     """
-    wide, blocks = 3 * lanes, hidden // lanes
+    wide, blocks, most = 3 * lanes, hidden // lanes, RecurrentTiles.of(lanes).rows
     # With the state scaled first, the hidden gate has to wait for the reset gates of all blocks.
     at_once = 3 if linear_before_reset else 2
 
@@ -105,11 +104,11 @@ def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) ->
                     for j in T.serial(hidden):
                         state[first + r, j] = out[steps - 1 - t if is_reverse else t, first + r, j]
 
-        for tile in T.parallel(T.ceildiv(batch, T.int64(_ROWS))):
-            if (tile + 1) * _ROWS <= batch:
-                run_rows(tile * _ROWS, _ROWS)
+        for tile in T.parallel(T.ceildiv(batch, T.int64(most))):
+            if (tile + 1) * most <= batch:
+                run_rows(tile * most, most)
             else:
-                for row in T.serial(batch - tile * _ROWS):
-                    run_rows(tile * _ROWS + row, 1)
+                for row in T.serial(batch - tile * most):
+                    run_rows(tile * most + row, 1)
 
     return with_vector_math(kernel).with_attr("tirx.is_scheduled", True)
