@@ -317,6 +317,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         *passes,
         (2, transform.FuseRecurrence(vector_unit(target).lanes)),
         (2, transform.FuseAttention(vector_unit(target).lanes)),
+        (2, transform.FoldLookups()),
         (2, transform.FlattenRows()),
         *scales,
         (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),

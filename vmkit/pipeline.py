@@ -18,6 +18,7 @@ from . import bytecode
 from .alignment import expecting_elements
 from .dataflow import isolate_definitions
 from .options import CompilerOptions
+from .sharing import merge_views, share_shapes
 from .storage import own_storage_of_branches
 from .tophub import gpu
 from .tophub.rules import schedule_kernels
@@ -71,6 +72,8 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
     """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved."""
     passes = [
         transform.RewriteDataflowReshape(),
+        merge_views(),
+        transform.DeadCodeElimination(),
         transform.ToNonDataflow(),
         transform.CallTIRRewrite(),
         # The planner takes a plain call of a packed function for a kernel, which does not keep what it is given. A
@@ -83,6 +86,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),
         transform.VMShapeLower(),
+        share_shapes(),
         transform.AttachGlobalSymbol(),
     ]
     with target:

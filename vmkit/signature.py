@@ -203,6 +203,11 @@ class Signature:
         """
         if not kwargs and len(args) == len(self.inputs):
             return list(args)
+        if not args and len(kwargs) == len(self.inputs):
+            try:
+                return [kwargs[name] for name in self.names]
+            except KeyError:
+                pass  # told below, with all else that is wrong
         problems = []
         if len(args) > len(self.inputs):
             problems.append(f"{len(args)} positional arguments, expected at most {len(self.inputs)}")

@@ -42,6 +42,7 @@ ALIGNMENT = 64
 """The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""
 
 _BYTE = np.dtype("uint8")
+_array_item = tvm_ffi.get_global_func("ffi.ArrayGetItem")
 _CPU_TYPE = tvm.cpu().dlpack_device_type()
 _CPU = (_CPU_TYPE, 0)
 Release = Callable[[list[Any]], None]
@@ -443,9 +444,11 @@ def _compact(tensor: Tensor) -> np.ndarray:
 def from_runtime(value: Any, release: Release | None = None) -> Any:
     """Return what a program returned: tensors as they are, tuples as tuples, ADT values as :class:`ADT`."""
     if isinstance(value, tvm_ffi.Array):
-        if len(value) and type(value[0]) is int:
+        # Array's own iterator asks for the size before each item.
+        items = [_array_item(value, index) for index in range(len(value))]
+        if items and type(items[0]) is int:
             return ADT.from_runtime(value, release)
-        return tuple(from_runtime(item, release) for item in value)
+        return tuple([item if type(item) is Tensor else from_runtime(item, release) for item in items])
     if isinstance(value, tvm_ffi.List):
         return RefValue.from_runtime(value, release)
     return value

@@ -8,6 +8,7 @@ import tvm
 from tvm import tirx
 
 from vmkit.tophub.kernels.attention import AttentionShape, attention
+from vmkit.tophub.kernels.gru import gru
 from vmkit.tophub.kernels.lstm import lstm
 
 HEADS, INNER, WIDTH = 2, 8, 16
@@ -58,6 +59,27 @@ def test_lstm_goes_through_the_steps_in_order(is_reverse: bool) -> None:
             c = c * sigmoid(f) + sigmoid(i) * np.tanh(g)
             h = states[t] = sigmoid(o) * np.tanh(c)
         for result, expected in zip(results, (states, h, c), strict=True):
+            np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_linear", [False, True])
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_gru_goes_through_the_steps_in_order(is_reverse: bool, is_linear: bool) -> None:
+    hidden, lanes = 8, 4
+    run = built(gru(hidden, lanes, is_reverse, is_linear))
+    weight, bias = normal(3 * hidden, hidden, seed=9) / 3, normal(hidden, seed=3)
+    blocks = np.ascontiguousarray(weight.reshape(3, hidden // lanes, lanes, hidden).transpose(1, 3, 0, 2))
+    for steps, batch in ((1, 1), (4, 4), (3, 6), (0, 2)):
+        x, h = normal(steps, batch, 3 * hidden), normal(batch, hidden, seed=1)
+        results = run([x, blocks, bias, h], [(steps, batch, hidden), h.shape])
+        states = np.zeros((steps, batch, hidden), "float32")
+        for t in reversed(range(steps)) if is_reverse else range(steps):
+            of_update, of_reset, of_hidden = np.split(weight, 3)
+            update = sigmoid(x[t, :, :hidden] + h @ of_update.T)
+            reset = sigmoid(x[t, :, hidden : 2 * hidden] + h @ of_reset.T)
+            inner = reset * (h @ of_hidden.T + bias) if is_linear else (reset * h) @ of_hidden.T + bias
+            h = states[t] = (1 - update) * np.tanh(x[t, :, 2 * hidden :] + inner) + update * h
+        for result, expected in zip(results, (states, h), strict=True):
             np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 

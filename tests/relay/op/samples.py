@@ -127,6 +127,9 @@ SAMPLES |= {
     "nn.contrib_lstm": lambda g: build(
         "nn.contrib_lstm", g(5, 2, 32, known=(2,)), g(2, 8, 4, 4, known=(0, 1, 2, 3)), g(2, 8), g(2, 8)
     ),
+    "nn.contrib_gru": lambda g: build(
+        "nn.contrib_gru", g(5, 2, 24, known=(2,)), g(2, 8, 3, 4, known=(0, 1, 2, 3)), g(8), g(2, 8)
+    ),
     "nn.contrib_dense_pack": lambda g: build("nn.contrib_dense_pack", g(2, 6), g(2, 6, 4), "NC4n"),
     "nn.contrib_conv2d_winograd_weight_transform": lambda g: build(
         "nn.contrib_conv2d_winograd_weight_transform", g(3, 4, 3, 3, known=(2, 3)), 2

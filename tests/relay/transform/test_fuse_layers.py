@@ -78,6 +78,24 @@ def test_an_lstm_over_vectors_is_one_operator(direction: str) -> None:
     check(proto, *[{"x": array(steps, batch, 3)} for steps, batch in ((1, 1), (5, 4), (20, 7))])
 
 
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+@pytest.mark.parametrize("is_linear", [False, True])
+def test_a_gru_over_vectors_is_one_operator(direction: str, is_linear: bool) -> None:
+    proto = gru(direction, linear_before_reset=int(is_linear))
+    mod, _params = relay.frontend.from_onnx(proto)
+    result = transform.FuseRecurrence(lanes=16)(transform.InferType()(mod))
+    assert [v.name_hint for v in result.get_global_vars()] == ["main"]
+    assert "nn.contrib_gru" in operators(result["main"])
+    check(proto, *[{"x": array(steps, batch, 3)} for steps, batch in ((1, 1), (5, 4), (20, 7))])
+
+
+@pytest.mark.parametrize("attributes", [{"activations": ["Sigmoid", "Relu"]}, {"clip": 1.0}, {"hidden": 12}])
+def test_a_gru_of_another_kind_stays_a_loop(attributes: dict[str, Any]) -> None:
+    mod, _ = relay.frontend.from_onnx(gru("forward", **attributes))
+    result = transform.FuseRecurrence(lanes=16)(transform.InferType()(mod))
+    assert "nn.contrib_gru" not in operators(result["main"])
+
+
 def test_an_lstm_with_other_activations_stays_a_loop() -> None:
     proto = lstm("forward", activations=["Sigmoid", "Relu", "Tanh"])
     mod, _ = relay.frontend.from_onnx(proto)
@@ -94,6 +112,17 @@ def lstm(direction: str, hidden: int = 16, **attributes: Any) -> Any:
     }
     layer = node("LSTM", "x w r b", "y h c", hidden_size=hidden, direction=direction, **attributes)
     return model([layer], {"x": (["t", "n", 3], "float32")}, "y h c", weights)
+
+
+def gru(direction: str, hidden: int = 16, **attributes: Any) -> Any:
+    count = 2 if direction == "bidirectional" else 1
+    weights = {
+        "w": array(count, 3 * hidden, 3),
+        "r": array(count, 3 * hidden, hidden) / 4,
+        "b": array(count, 6 * hidden),
+    }
+    layer = node("GRU", "x w r b", "y h", hidden_size=hidden, direction=direction, **attributes)
+    return model([layer], {"x": (["t", "n", 3], "float32")}, "y h", weights)
 
 
 def fused(function: relay.Function) -> relay.Function:

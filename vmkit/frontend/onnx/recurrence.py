@@ -15,7 +15,7 @@ from tvm import tirx
 from ... import relay
 from ...relay.ir import Any as AnyDim
 from ...relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
-from ...relay.transform.fuse_recurrence import LSTM_LOOP
+from ...relay.transform.fuse_recurrence import GRU_LOOP, LSTM_LOOP
 from .context import Context
 from .elementwise import binary
 from .layout import to_shape
@@ -36,9 +36,9 @@ class Layer:
     ----------
     weights : dict
         What a step needs beside the input and the state, by name; a loop hands them on.
-    is_usual_lstm : bool
-        Whether the cell is that of an LSTM with its usual activations and nothing else; a compiler may have a kernel
-        for it.
+    is_usual_lstm, is_usual_gru : bool
+        Whether the cell is that of an LSTM or a GRU with its usual activations and nothing else; a compiler may have a
+        kernel for it.
     """
 
     ctx: Context
@@ -49,6 +49,7 @@ class Layer:
     linear_before_reset: bool = False
     input_forget: bool = False
     is_usual_lstm: bool = False
+    is_usual_gru: bool = False
 
     def limited(self, x: Expr) -> Expr:
         """Return the input of an activation, limited to the range that `clip` gives."""
@@ -191,6 +192,9 @@ def _loop(
     function = Function(params, body, result)
     if layer.is_usual_lstm and lengths is None:
         function = function.with_attr(LSTM_LOOP, "reverse" if is_reverse else "forward")
+    if layer.is_usual_gru and lengths is None:
+        order = "before" if layer.linear_before_reset else "after"
+        function = function.with_attr(GRU_LOOP, f"{'reverse' if is_reverse else 'forward'} {order}")
     function.checked_type_ = FuncType([p.checked_type_ for p in params], result)
     ctx.importer.functions[gvar] = function
 

@@ -207,6 +207,8 @@ def gru(
 
     def one_direction(layer: Layer, index: int) -> tuple[Cell, Expr, Expr | None]:
         layer.linear_before_reset = bool(linear_before_reset)
+        usual = [name.lower() for name in names] == ["sigmoid", "tanh"] * _directions(direction)
+        layer.is_usual_gru = usual and clip is None
         hidden, recurrence = layer.hidden, _part(r, index)
         layer.weights["recurrence_gates"] = _rows(recurrence, 0, 2 * hidden)
         layer.weights["recurrence_hidden"] = _rows(recurrence, 2 * hidden, 3 * hidden)

@@ -9,7 +9,7 @@ from ..op.registry import OpPattern, build, entry
 from .known_type import rewrite_typed
 from .registry import ModuleTransform, per_function, relay_pass
 
-__all__ = ["FlattenRows"]
+__all__ = ["FlattenRows", "is_elementwise"]
 
 # Operators whose attributes mean the same for a matrix of rows as for a tensor of more axes.
 _SAME_ATTRS = ("cast", "clip", "nn.leaky_relu", "nn.layer_norm")
@@ -30,7 +30,7 @@ def _moved(node: Any) -> Any:
         return node
     if node.op.name == "reshape":
         return _joined(node)
-    if not _is_elementwise(node) or not isinstance(node.checked_type, TensorType):
+    if not is_elementwise(node) or not isinstance(node.checked_type, TensorType):
         return node
     shape = list(node.checked_type.shape)
     matrix = next((m for m in map(_matrix, node.args) if m is not None), None)
@@ -42,7 +42,8 @@ def _moved(node: Any) -> Any:
     return build("reshape", Call(node.op, rows, node.attrs, span=node.span), newshape=shape, allowzero=True)
 
 
-def _is_elementwise(node: Call) -> bool:
+def is_elementwise(node: Call) -> bool:
+    """Say whether a call computes each element from the ones at its place, whatever the shape."""
     if node.op.name in _SAME_ATTRS:
         return getattr(node.attrs, "axis", -1) == -1
     return node.attrs is None and entry(node.op.name).pattern in (OpPattern.ELEMWISE, OpPattern.BROADCAST)

@@ -6,10 +6,9 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from ..vector_math import with_vector_math
+from .recurrent_tiles import RecurrentTiles
 
 __all__ = ["lstm"]
-
-_ROWS = 4
 
 
 def lstm(hidden: int, lanes: int, is_reverse: bool) -> tirx.PrimFunc:
@@ -17,10 +16,10 @@ def lstm(hidden: int, lanes: int, is_reverse: bool) -> tirx.PrimFunc:
 
     It takes the inputs times their weights plus bias (steps, batch, 4 * hidden), the recurrence's weights in blocks
     (hidden / lanes, hidden, 4, lanes), the first hidden state and cell (batch, hidden), and writes the hidden states of
-    all steps and the last state and cell. Rows of the batch go together by four through all steps, those that are left
-    one by one.
+    all steps and the last state and cell. Some rows of the batch go together through all steps, those that are left one
+    by one.
     """
-    wide = 4 * lanes
+    wide, most = 4 * lanes, RecurrentTiles.of(lanes).rows
 
     @T.prim_func(private=True)
     def kernel(x: T.handle, w: T.handle, h0: T.handle, c0: T.handle, o: T.handle, h: T.handle, c: T.handle) -> None:
@@ -72,11 +71,11 @@ def lstm(hidden: int, lanes: int, is_reverse: bool) -> tirx.PrimFunc:
                     for j in T.serial(hidden):
                         state[first + r, j] = out[steps - 1 - t if is_reverse else t, first + r, j]
 
-        for tile in T.parallel(T.ceildiv(batch, T.int64(_ROWS))):
-            if (tile + 1) * _ROWS <= batch:
-                run_rows(tile * _ROWS, _ROWS)
+        for tile in T.parallel(T.ceildiv(batch, T.int64(most))):
+            if (tile + 1) * most <= batch:
+                run_rows(tile * most, most)
             else:
-                for row in T.serial(batch - tile * _ROWS):
-                    run_rows(tile * _ROWS + row, 1)
+                for row in T.serial(batch - tile * most):
+                    run_rows(tile * most + row, 1)
 
     return with_vector_math(kernel).with_attr("tirx.is_scheduled", True)

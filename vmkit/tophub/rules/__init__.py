@@ -18,6 +18,7 @@ from . import contraction, dot, elementwise, filled, packed, rows, window
 from .blocks import inline_cheap_blocks, kernel_blocks
 from .overlap import with_overlaps
 from .rule import Rule
+from .sizes import with_sizes
 from .tiles import with_tiles
 
 __all__ = ["RULES", "Rule", "finished", "prepared", "schedule_kernels"]
@@ -57,9 +58,9 @@ def prepared(function: tirx.PrimFunc) -> s_tir.Schedule | None:
     return schedule
 
 
-def finished(schedule: s_tir.Schedule) -> tirx.PrimFunc:
+def finished(schedule: s_tir.Schedule, target: Target) -> tirx.PrimFunc:
     """Return the kernel that a rule has scheduled."""
-    function = with_vector_math(with_overlaps(schedule.mod["main"]))
+    function = with_vector_math(with_sizes(with_overlaps(schedule.mod["main"]), target))
     return function.with_attr("tirx.is_scheduled", True)
 
 
@@ -81,5 +82,5 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
             # A primitive refused this kernel's shape; the loops as they are stay right, only slower.
             logger.debug("kernel %s: %s does not apply: %s", name, rule.name, error)
             continue
-        return finished(schedule)
+        return finished(schedule, target)
     return function

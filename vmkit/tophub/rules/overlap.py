@@ -10,6 +10,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from .blocks import Loop, extent
+from .sizes import split_by_size
 
 __all__ = ["tiles", "with_overlaps"]
 
@@ -19,17 +20,15 @@ _KEY = "vmkit.overlap"
 def tiles(sch: s_tir.Schedule, loop: Loop, tile: int) -> list[Loop]:
     """Split a loop into tiles, and return the loop over them and the one within.
 
-    Where the size is known, and no less than a tile, the last tile may overlap. Else the part of a tile at the end
-    becomes a loop of its own, so that no other tests its bounds.
+    Where the size is known, and no less than a tile, the last tile may overlap. Else the loop is written for several
+    sizes.
     """
     size = extent(sch, loop)
     if size is None:
-        parts = sch.split(loop, [None, tile])
-        sch.annotate(parts[0], "pragma_loop_partition_hint", True)
-    else:
-        parts = sch.split(loop, [None, tile], disable_predication=True)
-        if size % tile:
-            sch.annotate(parts[0], _KEY, [size, tile])
+        return split_by_size(sch, loop, tile)
+    parts = sch.split(loop, [None, tile], disable_predication=True)
+    if size % tile:
+        sch.annotate(parts[0], _KEY, [size, tile])
     return list(parts)
 
 
