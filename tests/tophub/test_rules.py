@@ -112,7 +112,7 @@ def test_every_decision_that_may_be_tried_keeps_the_values(name: str) -> None:
         assert rule.from_json(json.loads(json.dumps(rule.to_json(decisions)))) == decisions
         changed = schedule.copy()
         rule.apply(changed, WIDE, decisions)
-        variants[f"try{at}"] = rules.finished(changed).with_attr("global_symbol", f"try{at}")
+        variants[f"try{at}"] = rules.finished(changed, WIDE).with_attr("global_symbol", f"try{at}")
     built = tvm.compile(tvm.IRModule(variants), TARGET)
     for batch in (1, 3):
         expected = run(plain, shapes, whole, batch)

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 
 from ..ir import Call, Constant, Op
-from ..op.nn.tiled import tiled_weight
+from ..op.nn.tiled import TiledProductAttrs, tiled_weight
 from ..op.registry import entry
 from .known_type import rewrite_typed
 from .registry import ModuleTransform, per_function, relay_pass
@@ -57,11 +57,12 @@ def _product(node: Call, weight: np.ndarray[Any, Any], window: dict[str, list[in
     """Return the call with a weight (units, window, channels) packed, or as it is where the unit is of no use."""
     units, channels = weight.shape[0], weight.shape[-1]
     attrs = {"channels": channels, "units": units, **window}
-    product = entry("nn.contrib_tiled_product")
-    tiled = tiled_weight(product.attrs(**attrs))
+    tiled = tiled_weight(TiledProductAttrs(**attrs))
     if tiled.used < _USED or _products(node, weight) < _PRODUCTS:
         return node
-    return product.call(node.args[0], Constant(tvm.runtime.tensor(tiled.pack(weight))), **attrs)
+    return entry("nn.contrib_tiled_product").call(
+        node.args[0], Constant(tvm.runtime.tensor(tiled.pack(weight))), **attrs
+    )
 
 
 def _products(node: Call, weight: np.ndarray[Any, Any]) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BLOCK", "DEPTH", "MARK", "TiledWeight"]
+__all__ = ["BLOCK", "DEPTH", "MARK", "TILE", "TiledWeight"]
 
 MARK = "vmkit.tiled_product"
 """The annotation of a kernel's sum that holds its :class:`TiledWeight` as JSON."""
@@ -28,7 +28,8 @@ DEPTH = 32
 """How many inputs a tile takes at once."""
 BLOCK = 32
 """How many outputs are computed at once: two tiles."""
-_TILE = 16
+TILE = 16
+"""How many positions, or outputs, a tile has."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,9 @@ class TiledWeight:
     @classmethod
     def from_json(cls, text: str) -> TiledWeight:
         """Read what :meth:`to_json` wrote."""
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(text).items()}
-        return cls(**values)
+        values: dict[str, Any] = json.loads(text)
+        sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**sizes)
 
     def to_json(self) -> str:
         """Return the fields as JSON text."""
@@ -96,13 +98,13 @@ class TiledWeight:
     @property
     def shape(self) -> tuple[int, ...]:
         """The packed weight's shape: blocks, steps, parts, tiles of a block, pairs of inputs, outputs, of a pair."""
-        return self.blocks, self.steps, 2, 2, DEPTH // 2, _TILE, 2
+        return self.blocks, self.steps, 2, 2, DEPTH // 2, TILE, 2
 
     @property
     def used(self) -> float:
         """Which part of the products that tiles make is of the weight; the others are with zeros."""
         rows, columns = self.kernel
-        outputs = -(-self.units // _TILE) * _TILE
+        outputs = -(-self.units // TILE) * TILE
         return rows * columns * self.channels * self.units / (self.steps * DEPTH * outputs)
 
     def index(self, part: int, row: Any, column: Any, channel: Any, unit: Any) -> tuple[Any, ...]:
@@ -111,7 +113,7 @@ class TiledWeight:
         at = column * self.channels + channel if self.takes_rows else channel
         tap = row if self.takes_rows else row * columns + column
         step, inner = at // DEPTH * (rows * columns) + tap, at % DEPTH
-        return unit // BLOCK, step, part, unit % BLOCK // _TILE, inner // 2, unit % _TILE, inner % 2
+        return unit // BLOCK, step, part, unit % BLOCK // TILE, inner // 2, unit % TILE, inner % 2
 
     def pack(self, weight: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return a float32 weight (units, rows, columns, channels) as the bits of bfloat16 in :attr:`shape`."""
@@ -121,7 +123,7 @@ class TiledWeight:
         whole[: self.units, :, : runs.shape[2]] = runs
         high = _bfloat16(whole)
         low = _bfloat16(whole - _float32(high))
-        tiled = np.stack([high, low]).reshape(2, self.blocks, 2, _TILE, rows * columns, tiles, DEPTH // 2, 2)
+        tiled = np.stack([high, low]).reshape(2, self.blocks, 2, TILE, rows * columns, tiles, DEPTH // 2, 2)
         return np.ascontiguousarray(tiled.transpose(1, 5, 4, 0, 2, 6, 3, 7)).reshape(self.shape)
 
 

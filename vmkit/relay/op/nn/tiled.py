@@ -15,7 +15,7 @@ from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
 from .window import fitted, require_fits
 
-__all__ = ["tiled_weight"]
+__all__ = ["TiledProductAttrs", "tiled_weight"]
 
 
 @attrs_node("relay.attrs.TiledProductAttrs")
@@ -122,7 +122,7 @@ def _product(attrs: TiledProductAttrs, data: te.Tensor, weight: te.Tensor) -> te
         x = data(*at, channel)
         if inside:
             x = tirx.if_then_else(tirx.all(*inside), x, tirx.const(0, "float32"))
-        row, column = ([0, 0] + window)[-2:]
+        row, column = [0, 0, *window][-2:]
         parts = [_float32(weight(*packed.index(part, row, column, channel, unit))) for part in (0, 1)]
         return te.sum(x * (parts[0] + parts[1]), axis=[*window, channel])
 

@@ -1,0 +1,248 @@
+"""Where the split data of a product lies, how much is there at once, and which output a place in it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.script import tirx as E
+from tvm.script.ir_builder import tirx as T
+from tvm.sym import Analyzer
+
+from .tiled_weight import BLOCK, DEPTH, TILE, TiledWeight
+
+__all__ = ["LANES", "ROWS", "Chunk", "Plan", "ceildiv", "int64", "least"]
+
+LANES = 16
+"""How many float32 a vector has."""
+ROWS = 2 * TILE
+"""How many positions are computed at once."""
+_CACHE_BYTES = (1 << 17, 1 << 20)  # of split data: the second cache of processors that have the unit holds 2 MiB
+_LINES, _SKEW = 64, 5  # cache lines of a page, and by how many of them runs are apart in it
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where split data lies, and how much of it is there at once. Sizes count bfloat16 numbers.
+
+    Strides make phases: the rows and columns of the data that differ by a multiple of the stride lie together, so that
+    output positions always step by one.
+    """
+
+    window: TiledWeight
+    outer: list[Any]  # the axes of positions, where a window is of one
+    has_rows: bool  # the data has rows, not columns alone
+    images: Any
+    rows: Any  # of the result
+    columns: Any
+    rows_of_data: Any
+    columns_of_data: Any
+    phases: int
+    column_phases: int
+    pitch: Any  # positions from a row to the next
+    depth: Any  # numbers of a row, where a tile takes rows
+    rows_at_once: Any
+    images_at_once: Any
+
+    @classmethod
+    def of(cls, w: TiledWeight, data: list[Any], shape: list[Any]) -> Plan:
+        """Plan a product from the shapes of its data and its result."""
+        if w.is_pointwise:
+            # All positions of all images are one column of rows.
+            outer = [known(d) for d in shape[:-1]]
+            sizes = [1, product_of(outer), 1, product_of(outer), 1]
+        else:
+            outer = []
+            two = [1] if len(shape) == 3 else []
+            sizes = [known(d) for d in (shape[0], *two, *shape[1:-1], *two, *data[1:-1])]
+        images, rows, columns, y, x = sizes
+        reach = (w.kernel[0] - 1) * w.dilation[0], (w.kernel[1] - 1) * w.dilation[1]
+        phases = [1 if k == 1 else s for k, s in zip(w.kernel, w.strides, strict=True)]
+        if w.takes_rows:
+            phases = [1, 1]
+            pitch: Any = 1
+            depth = (columns - 1) * (w.strides[1] * w.channels) + w.runs[2] * DEPTH
+            depth = ceildiv(depth, LANES) * LANES
+            of_row, extra = w.strides[0] * depth, reach[0] + 1
+        else:
+            pitch = columns + reach[1] // w.strides[1]
+            depth = -(-w.channels // DEPTH) * DEPTH
+            of_row, extra = phases[0] * phases[1] * pitch * depth, reach[0] // w.strides[0]
+        fit = most(1, _cache_bytes(w) // 4 // most(1, of_row) - extra)
+        if w.is_pointwise and isinstance(fit, int):
+            fit = max(ROWS, fit // ROWS * ROWS)
+        rows_at_once = most(1, least(rows, fit))
+        return cls(
+            window=w,
+            outer=outer,
+            has_rows=len(shape) == 4,
+            images=images,
+            rows=rows,
+            columns=columns,
+            rows_of_data=y,
+            columns_of_data=x,
+            phases=phases[0] * phases[1],
+            column_phases=phases[1],
+            pitch=pitch,
+            depth=depth,
+            rows_at_once=rows_at_once,
+            images_at_once=most(1, least(images, fit // most(1, rows))),
+        )
+
+    @property
+    def input_rows(self) -> Any:
+        """Rows of split data of an image in a chunk."""
+        return self.rows_for(self.rows_at_once)
+
+    def rows_for(self, rows: Any) -> Any:
+        """Return how many rows of a phase so many output rows take."""
+        w = self.window
+        reach = (w.kernel[0] - 1) * w.dilation[0]
+        if w.takes_rows:
+            return (rows - 1) * w.strides[0] + reach + 1
+        return rows + reach // w.strides[0]
+
+    @property
+    def part(self) -> Any:
+        """How many numbers each part has."""
+        if self.window.takes_rows:
+            return self.images_at_once * self.input_rows * self.depth
+        return self.window.runs[2] * self.plane
+
+    @property
+    def plane(self) -> Any:
+        """How many numbers lie between two runs of inputs."""
+        if self.window.takes_rows:
+            return DEPTH
+        positions = self.images_at_once * self.phases * self.input_rows * self.pitch
+        # Runs that lie a multiple of the page size apart would share few lines of the first cache.
+        return (ceildiv(positions, _LINES) * _LINES + _SKEW) * DEPTH
+
+    @property
+    def slack(self) -> Any:
+        """How many numbers tiles may read beyond the last."""
+        return ROWS * self.step + DEPTH
+
+    @property
+    def step(self) -> int:
+        """How many numbers lie between two output positions."""
+        return self.window.strides[1] * self.window.channels if self.window.takes_rows else DEPTH
+
+    def source(self, image: Any, y: Any, x: Any) -> list[Any]:
+        """Return where a position is in the data."""
+        if self.window.is_pointwise:
+            return unravel(y, self.outer)
+        return [image, y, x] if self.has_rows else [image, x]
+
+    def is_inside(self, y: Any, x: Any) -> Any:
+        """Return whether a position is in the data, None where all are."""
+        if self.window.is_pointwise:
+            return None
+        return tirx.all(y >= 0, y < self.rows_of_data, x >= 0, x < self.columns_of_data)
+
+    def offset(self, row: Any, column: Any) -> Any:
+        """Return how far from an output position's place the element of the window is that it is multiplied with."""
+        w = self.window
+        if w.takes_rows:
+            return row * w.dilation[0] * self.depth
+        y, x = row * w.dilation[0], column * w.dilation[1]
+        if self.phases == 1:
+            return ((y // w.strides[0]) * self.pitch + x // w.strides[1]) * DEPTH
+        phase = y % w.strides[0] * self.column_phases + x % w.strides[1] if w.kernel[0] > 1 else x % w.strides[1]
+        return ((phase * self.input_rows + y // w.strides[0]) * self.pitch + x // w.strides[1]) * DEPTH
+
+    def start(self, here: Chunk, group: Any) -> Any:
+        """Return where the first output position of a group is."""
+        if self.window.takes_rows:
+            image, row = group // here.rows, group % here.rows
+            return (image * self.input_rows + row * self.window.strides[0]) * self.depth
+        return group * (self.phases * self.input_rows * self.pitch * DEPTH)
+
+    def position(self, here: Chunk, group: Any, at: Any) -> tuple[list[Any], Any]:
+        """Return the result's index for a position of a group, and whether it is one at all (None: always)."""
+        if self.window.is_pointwise:
+            return unravel(here.row + at, self.outer), None
+        if self.window.takes_rows:
+            row = [here.row + group % here.rows] if self.has_rows else []
+            return [here.image + group // here.rows, *row, at], None
+        row, column = (at // self.pitch, at % self.pitch)
+        inside = None if is_same(self.pitch, self.columns) else column < self.columns
+        return [here.image + group, *([here.row + row] if self.has_rows else []), column], inside
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The images and rows that are in the cache."""
+
+    image: Any
+    images: Any
+    row: Any
+    rows: Any
+    input_rows: Any
+    groups: Any
+    positions: Any
+
+    @classmethod
+    def of(cls, plan: Plan, group: Any, chunk: Any) -> Chunk:
+        """Bind the sizes of a chunk of a group of images in the builder at hand."""
+        image, row = T.Bind(group * plan.images_at_once), T.Bind(chunk * plan.rows_at_once)
+        images = T.Bind(int64(least(plan.images_at_once, plan.images - image)))
+        rows = T.Bind(int64(least(plan.rows_at_once, plan.rows - row)))
+        if plan.window.takes_rows:
+            groups, positions = images * rows, plan.columns
+        else:
+            groups, positions = images, (rows - 1) * plan.pitch + plan.columns
+        return cls(image, images, row, rows, plan.rows_for(rows), groups, positions)
+
+
+def _cache_bytes(weight: TiledWeight) -> int:
+    """Return how much split data to have at once: as much as there is of the weight, so that both are read as often."""
+    least, most = _CACHE_BYTES
+    return min(most, max(least, weight.blocks * BLOCK * weight.steps * DEPTH * 4))
+
+
+def int64(value: Any) -> Any:
+    return E.int64(value) if isinstance(value, int) else value
+
+
+def known(size: Any) -> Any:
+    """Return a size as a number where it is one."""
+    return int(size.value) if isinstance(size, tirx.IntImm) else size
+
+
+def simplified(value: Any) -> Any:
+    return value if isinstance(value, int) else known(Analyzer().simplify(value))
+
+
+def product_of(sizes: Sequence[Any]) -> Any:
+    result: Any = 1
+    for size in sizes:
+        result = result * size
+    return simplified(result)
+
+
+def ceildiv(value: Any, by: Any) -> Any:
+    return (value + (by - 1)) // by
+
+
+def least(a: Any, b: Any) -> Any:
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.min(int64(a), int64(b))
+
+
+def most(a: Any, b: Any) -> Any:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.max(int64(a), int64(b))
+
+
+def is_same(a: Any, b: Any) -> bool:
+    return a == b if isinstance(a, int) and isinstance(b, int) else a is b
+
+
+def unravel(at: Any, sizes: Sequence[Any]) -> list[Any]:
+    """Return the index in axes of some sizes of an element counted in the order of memory."""
+    index: list[Any] = []
+    for size in reversed(sizes[1:]):
+        index.append(at % size)
+        at = at // size
+    return [at, *reversed(index)]
