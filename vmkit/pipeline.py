@@ -18,9 +18,10 @@ from . import bytecode
 from .dataflow import isolate_definitions
 from .options import CompilerOptions
 from .storage import own_storage_of_branches
-from .tophub.rules import schedule_kernels
+from .tophub.choosing import choose
+from .tophub.rules import CHOSEN, schedule_kernels
 
-__all__ = ["Bytecode", "generate_bytecode", "link", "optimize_relax"]
+__all__ = ["Bytecode", "fuse_relax", "generate_bytecode", "link", "optimize_relax"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,13 @@ class Bytecode:
 
 def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
     """Return a Relax module as calls of fused, scheduled kernels, still with tensors as values."""
+    mod = fuse_relax(mod, target, options)
+    with target:
+        return _schedule(mod, target)
+
+
+def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
+    """Return a Relax module as calls of fused kernels that have no schedules yet."""
     passes = [
         transform.LambdaLift(),
         relax.backend.DispatchSampling(),
@@ -52,13 +60,13 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
         for each in passes:
             if each.info.name not in options.disabled:
                 mod = each(mod)
-        return _schedule(mod, target)
+        return mod
 
 
 def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     """Return the module with its kernels scheduled: MetaSchedule records in force first, then default rules."""
     if s_tir.meta_schedule.Database.current() is not None:
-        mod = transform.MetaScheduleApplyDatabase(enable_warning=False)(mod)
+        mod = _with_database(mod)
     if "gpu" in target.keys:
         from tvm.s_tir import dlight
 
@@ -67,7 +75,20 @@ def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
             rules.Matmul(), rules.GEMV(), rules.Reduction(), rules.GeneralReduction(), rules.Fallback()
         )(mod)
     # The rules make vectors, which the generators of C and its relatives do not know.
-    return schedule_kernels(mod, target) if target.kind.name == "llvm" else mod
+    return schedule_kernels(mod, target, choose) if target.kind.name == "llvm" else mod
+
+
+def _with_database(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return the module with the kernels that the MetaSchedule database in force knows scheduled as it says."""
+    before = {v.name_hint for v, f in mod.functions.items() if _is_scheduled(f)}
+    mod = transform.MetaScheduleApplyDatabase(enable_warning=False)(mod)
+    found = {v: f.with_attr(CHOSEN, "tuned") for v, f in mod.functions.items() if _is_scheduled(f)}
+    mod.update(tvm.IRModule({v: f for v, f in found.items() if v.name_hint not in before}))
+    return mod
+
+
+def _is_scheduled(function: object) -> bool:
+    return isinstance(function, tvm.tirx.PrimFunc) and bool(function.attrs.get("tirx.is_scheduled", False))
 
 
 def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
