@@ -139,9 +139,38 @@ def test_the_search_goes_one_decision_at_a_time_and_keeps_the_default_where_litt
     assert set(asked) == {default}
 
 
+@pytest.mark.nightly  # importing MetaSchedule's intrinsics alone takes tens of seconds on a busy machine
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_meta_schedule_searches_deeper_here_and_by_a_tracker(tmp_path: Path, is_remote: bool) -> None:
+    x, w = relay.var("x", shape=(8, 64)), relay.var("w", shape=(32, 64))
+    mod = tvm.IRModule({"main": relay.Function([x, w], relay.nn.relu(relay.nn.dense(x, w)))})
+    options: dict[str, Any] = {"database": tmp_path / "mine.json", "seconds": 0.1, "trials": 2}
+    if is_remote:
+        from tvm.rpc.server import Server
+        from tvm.rpc.tracker import Tracker  # needs tornado
+
+        tracker = Tracker(host="127.0.0.1", port=9190, port_end=9290)
+        server = Server(host="127.0.0.1", key="here", tracker_addr=("127.0.0.1", tracker.port))
+        tophub.tune(mod, TARGET, tracker=("127.0.0.1", tracker.port, "here"), **options)
+        server.terminate()
+        tracker.terminate()
+    else:
+        tophub.tune(mod, TARGET, **options)
+    assert (tmp_path / "mine.json").exists() == (not is_remote)
+    values = [np.random.default_rng(0).standard_normal(s).astype("float32") for s in ((8, 64), (32, 64))]
+    expected = vmkit.VirtualMachine(vmkit.compile(mod, TARGET), "cpu").run(*values).numpy()
+    with tophub.load(tmp_path / "mine"):
+        tuned = vmkit.compile(mod, TARGET)
+    assert tuned.info["kernels"]["tuned"] == 1
+    result = vmkit.VirtualMachine(tuned, "cpu").run(*values).numpy()
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        ({"trials": -1}, "trials is -1, expected a number of schedules"),
+        ({"tracker": ("127.0.0.1", 9190, "here")}, "trials is 0, expected a number of schedules"),
         ({"seconds": 0}, "seconds is 0, expected a positive number"),
         ({"sizes": {"m": 3}}, "no kernel has an unknown size 'm'"),
         ({"sizes": {"n": 0}}, "n is 0, expected a positive int"),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -130,12 +128,9 @@ class Records:
         """Write the records to a file, one a line; the file is replaced as a whole."""
         path = Path(path)
         lines = ",\n".join(json.dumps(record.to_json()) for record in self)
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(f'{{"format": {_FORMAT}, "records": [\n{lines}\n]}}\n')
-            os.replace(beside, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(beside)
-            raise
+            beside.write_text(f'{{"format": {_FORMAT}, "records": [\n{lines}\n]}}\n', encoding="utf-8")
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)

@@ -75,13 +75,21 @@ class Measurer:
 
     def measure(self, kernel: Kernel, decisions: Any) -> Measured:
         """Return the seconds that a call of a kernel takes with some decisions."""
-        request = {
-            "target": self._target,
-            "kernel": tvm.ir.save_json(kernel.function),
-            "rule": kernel.rule.name,
-            "decisions": kernel.rule.to_json(decisions),
-            "sizes": self._sizes,
-        }
+        return self._answer(
+            {
+                "target": self._target,
+                "kernel": tvm.ir.save_json(kernel.function),
+                "rule": kernel.rule.name,
+                "decisions": kernel.rule.to_json(decisions),
+                "sizes": self._sizes,
+            }
+        )
+
+    def measure_scheduled(self, mod: tvm.IRModule) -> Measured:
+        """Return the seconds that a call of ``main``, a scheduled kernel of known sizes, takes."""
+        return self._answer({"target": self._target, "scheduled": tvm.ir.save_json(mod)})
+
+    def _answer(self, request: Mapping[str, Any]) -> Measured:
         process, is_new = self._started()
         try:
             assert process.stdin is not None

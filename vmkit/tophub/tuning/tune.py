@@ -74,6 +74,8 @@ def tune(
     budget: float | None = None,
     timeout: float = 10.0,
     sizes: Mapping[str, int] | None = None,
+    trials: int = 0,
+    tracker: tuple[str, int, str] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Records:
     """Return the records of a file after measuring the kernels of a model that it does not hold yet.
@@ -101,6 +103,12 @@ def tune(
         How many seconds one candidate may take.
     sizes : mapping of str to int, optional
         What unknown sizes are when kernels run, by name; 16 by default. Records hold for any size.
+    trials : int
+        How many schedules MetaSchedule tries afterwards for each kernel of known sizes. They go into a folder beside
+        the file, named like it without the suffix, which :func:`vmkit.tophub.load` takes too.
+    tracker : tuple of str, int, str, optional
+        Host and port of an RPC tracker and the key of the devices on which these run; the schedule rules' candidates,
+        which run on this machine, are left out then.
     progress : callable, optional
         Called with a :class:`Progress` after each kernel; by default it is logged.
 
@@ -120,8 +128,10 @@ def tune(
     for name, value in {"seconds": seconds, "budget": budget, "timeout": timeout}.items():
         if value is not None and not value > 0:
             raise OptionError(f"{name} is {value!r}, expected a positive number of seconds")
+    if trials < 0 or (tracker is not None and not trials):
+        raise OptionError(f"trials is {trials}, expected a number of schedules for MetaSchedule to try")
     plan = canonical_target(target).primary
-    _require_measurable(plan)
+    _require_measurable(plan, is_remote=tracker is not None)
     path = Path(database)
     if not path.parent.is_dir():
         raise OptionError(f"database: there is no folder {path.parent}")
@@ -130,7 +140,7 @@ def tune(
     known = sizes_of(kernels, sizes or {})
     of_class, end = target_class(plan), None if budget is None else time.monotonic() + budget
     with Measurer(plan, known, timeout) as measurer:
-        for done, kernel in enumerate(kernels, 1):
+        for done, kernel in enumerate(kernels if tracker is None else (), 1):
             if records.exact(kernel.workload, of_class) is not None:
                 continue
             if end is not None and time.monotonic() >= end:
@@ -141,6 +151,11 @@ def tune(
                 records += Records([found.record])
                 records.write(path)
             progress(found) if progress is not None else logger.info("%s", found)
+        if trials:
+            from .deeper import search_deeper  # MetaSchedule's intrinsics take seconds to import
+
+            count = search_deeper(kernels, plan, path.with_suffix(""), trials, measurer, tracker)
+            logger.info("MetaSchedule searched schedules for %d kernels", count)
     return records
 
 
@@ -174,9 +189,11 @@ def _record(kernel: Kernel, target: Target, decisions: Any, before: float, after
     )
 
 
-def _require_measurable(target: Target) -> None:
+def _require_measurable(target: Target, is_remote: bool) -> None:
     if target.kind.name != "llvm":
         raise OptionError(f"schedule rules are tuned for targets of kind llvm, not {target.kind.name}")
+    if is_remote:
+        return
     triple = str(target.attrs.get("mtriple", "")) or llvm.default_triple()
     if llvm.architecture(triple) != llvm.architecture(llvm.default_triple()):
         raise OptionError(f"candidates run on this machine, {llvm.default_triple()}, but the target is {triple}")

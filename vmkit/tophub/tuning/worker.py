@@ -63,6 +63,8 @@ class _Subject:
 def answer(request: dict[str, Any], subjects: dict[str, _Subject]) -> dict[str, Any]:
     """Return the seconds that a call of a kernel takes with the decisions of a request, or why there are none."""
     try:
+        if "scheduled" in request:
+            return {"seconds": _seconds_of_scheduled(request)}
         if request["kernel"] not in subjects:
             subjects.clear()
             subjects[request["kernel"]] = _Subject(request)
@@ -76,6 +78,13 @@ def answer(request: dict[str, Any], subjects: dict[str, _Subject]) -> dict[str, 
         return {"seconds": _seconds(run)}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _seconds_of_scheduled(request: dict[str, Any]) -> float:
+    module: tvm.IRModule = tvm.ir.load_json(request["scheduled"])
+    run = tvm.compile(module, tvm.ir.load_json(request["target"]))["main"]
+    operands = _operands(module["main"], {})
+    return _seconds(lambda: run(*operands))
 
 
 def _agree(value: np.ndarray, expected: np.ndarray) -> bool:
