@@ -119,11 +119,13 @@ def tune(
     ModelError, UnsupportedOperatorError, ParseError, TypeCheckError
         When the model is at fault.
 
-    Examples
-    --------
-    >>> tune("model.onnx", "llvm -mcpu=znver3", database="mine.json")  # doctest: +SKIP
-    >>> with load("mine.json"):  # doctest: +SKIP
-    ...     exe = vmkit.compile("model.onnx", "llvm -mcpu=znver3")
+    Notes
+    -----
+    Records take effect where they are entered::
+
+        tune("model.onnx", "native", database="mine.json")
+        with load("mine.json"):
+            exe = vmkit.compile("model.onnx", "native")
     """
     for name, value in {"seconds": seconds, "budget": budget, "timeout": timeout}.items():
         if value is not None and not value > 0:
