@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from .errors import CompileError, ModelError, suggest
 from .executable import Executable
 from .options import CompilerOptions, current_options
 from .params import as_tensors, bind_params
-from .pipeline import Bytecode, generate_bytecode, link, optimize_relax
+from .pipeline import Bytecode, fuse_relax, generate_bytecode, link, optimize_relax
 from .relay import transform
 from .relay.ir import Function
 from .relay.lower import Lowered, lower_module
@@ -33,10 +34,13 @@ from .surroundings import Surroundings
 from .target import TargetPlan, canonical_target
 from .target.matrix_unit import has_matrix_unit
 from .target.vectors import vector_unit
+from .tophub.choosing import tally
 
-__all__ = ["VMCompiler", "compile", "evaluate", "load_model"]
+__all__ = ["VMCompiler", "compile", "evaluate", "fused_kernels", "load_model"]
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 def compile(
@@ -221,6 +225,8 @@ class VMCompiler:
         plan = canonical_target(target, target_host)
         self._program = _run(plan, lambda options: _lower(mod, self._params, plan, options))
         self._params = {}
+        counts = self._program.info["kernels"]
+        logger.info("kernels: %s", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
 
     def codegen(self) -> None:
         """Build the kernels of the lowered module."""
@@ -328,22 +334,38 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
     ]
 
 
-def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: CompilerOptions) -> _Program:
+def fused_kernels(model: Any, target: Target, params: Mapping[str, Any] | None = None) -> tvm.IRModule:
+    """Return a model, of any form that :func:`compile` takes, as a module of kernels without schedules."""
+    mod, own_params = load_model(model)
+    bound = {**own_params, **as_tensors(params or {})}
+
+    def stage(options: CompilerOptions) -> tvm.IRModule:
+        lowered, _ = _to_relax(mod, bound, target, options)
+        return fuse_relax(lowered.module, target, options)
+
+    return _run(canonical_target(target), stage)
+
+
+def _to_relax(
+    mod: Any, params: Mapping[str, Any], target: Target, options: CompilerOptions
+) -> tuple[Lowered, dict[str, Signature]]:
     mod = _relay_module(mod)
     if _is_relax(mod):
         if params:
             mod = relax.transform.BindParams("main", dict(params))(mod)
-        lowered = Lowered(mod, {}, {})
-        signatures = relax_signatures(mod)
-    else:
-        mod = _optimize_relay(mod, params, plan.primary, options)
-        lowered = lower_module(mod, plan.primary)
-        signatures = {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
-    code = generate_bytecode(optimize_relax(lowered.module, plan.primary, options), plan.primary)
-    info: dict[str, Any] = {"checks": lowered.messages}
+        return Lowered(mod, {}, {}), relax_signatures(mod)
+    mod = _optimize_relay(mod, params, target, options)
+    lowered = lower_module(mod, target)
+    return lowered, {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
+
+
+def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: CompilerOptions) -> _Program:
+    lowered, signatures = _to_relax(mod, params, plan.primary, options)
+    optimized = optimize_relax(lowered.module, plan.primary, options)
+    info: dict[str, Any] = {"checks": lowered.messages, "kernels": tally(optimized)}
     if plan.primary.kind.name == "llvm":
         info["alignment"] = ELEMENTS
-    return _Program(code, plan, signatures, info)
+    return _Program(generate_bytecode(optimized, plan.primary), plan, signatures, info)
 
 
 def evaluate(mod: tvm.IRModule) -> list[Any]:

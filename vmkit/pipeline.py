@@ -21,9 +21,10 @@ from .options import CompilerOptions
 from .sharing import merge_views, share_shapes
 from .storage import own_storage_of_branches
 from .tophub import gpu
-from .tophub.rules import schedule_kernels
+from .tophub.choosing import choose
+from .tophub.rules import CHOSEN, schedule_kernels
 
-__all__ = ["Bytecode", "generate_bytecode", "link", "optimize_relax"]
+__all__ = ["Bytecode", "fuse_relax", "generate_bytecode", "link", "optimize_relax"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,13 @@ class Bytecode:
 
 def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
     """Return a Relax module as calls of fused, scheduled kernels, still with tensors as values."""
+    mod = fuse_relax(mod, target, options)
+    with target:
+        return _schedule(mod, target)
+
+
+def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
+    """Return a Relax module as calls of fused kernels that have no schedules yet."""
     passes = [
         transform.LambdaLift(),
         relax.backend.DispatchSampling(),
@@ -55,17 +63,30 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
         for each in passes:
             if each.info.name not in options.disabled:
                 mod = each(mod)
-        return _schedule(mod, target)
+        return mod
 
 
 def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     """Return the module with its kernels scheduled: MetaSchedule records in force first, then default rules."""
     if s_tir.meta_schedule.Database.current() is not None:
-        mod = transform.MetaScheduleApplyDatabase(enable_warning=False)(mod)
+        mod = _with_database(mod)
     if "gpu" in target.keys:
         return gpu.schedule_kernels(mod, target)
     # The rules make vectors, which the generators of C and its relatives do not know.
-    return expecting_elements(schedule_kernels(mod, target)) if target.kind.name == "llvm" else mod
+    return expecting_elements(schedule_kernels(mod, target, choose)) if target.kind.name == "llvm" else mod
+
+
+def _with_database(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return the module with the kernels that the MetaSchedule database in force knows scheduled as it says."""
+    before = {v.name_hint for v, f in mod.functions.items() if _is_scheduled(f)}
+    mod = transform.MetaScheduleApplyDatabase(enable_warning=False)(mod)
+    found = {v: f.with_attr(CHOSEN, "tuned") for v, f in mod.functions.items() if _is_scheduled(f)}
+    mod.update(tvm.IRModule({v: f for v, f in found.items() if v.name_hint not in before}))
+    return mod
+
+
+def _is_scheduled(function: object) -> bool:
+    return isinstance(function, tvm.tirx.PrimFunc) and bool(function.attrs.get("tirx.is_scheduled", False))
 
 
 def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:

@@ -1,7 +1,8 @@
-"""TopHub: the tuning records that compilation uses.
+"""TopHub: the tuning records that compilation uses, and the tuner that makes them.
 
-As in Relay, the compiler enters :func:`context` around its work. A tuning context that the user has entered wins;
-otherwise the records that came with vmkit for the targets at hand are used. Nothing is ever downloaded.
+As in Relay, the compiler enters :func:`context` around its work, so that the records that came with vmkit are used for
+the targets at hand. What the user has entered, records by :func:`load` or a MetaSchedule database, is asked first.
+Nothing is ever downloaded.
 """
 
 from __future__ import annotations
@@ -10,80 +11,108 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tvm.s_tir import meta_schedule
-from tvm.s_tir.meta_schedule.database import Database
+from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, OrderedUnionDatabase
 from tvm.target import Target
 
 from vmkit.errors import OptionError
-from vmkit.target import llvm
 
-__all__ = ["RECORDS", "context", "record_files", "target_class"]
+from .choosing import entered, in_force
+from .classes import target_class
+from .records import Record, Records
+from .workload import Workload
+
+if TYPE_CHECKING:
+    from .tuning import tune
+
+__all__ = ["RECORDS", "Record", "Records", "Workload", "context", "load", "target_class", "tune"]
 
 RECORDS = Path(__file__).parent / "records"
 
 logger = logging.getLogger(__name__)
 
 
+def __getattr__(name: str) -> Any:
+    if name != "tune":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .tuning import tune
+
+    return tune
+
+
 @contextlib.contextmanager
-def context(targets: Target | Iterable[Target], records: Path = RECORDS) -> Iterator[Database | None]:
-    """Make tuning records available to the compilation inside, and say in one log line which.
+def context(targets: Target | Iterable[Target], records: Path = RECORDS) -> Iterator[Records]:
+    """Make the bundled records available to the compilation inside, below those that the user has entered.
 
     Parameters
     ----------
     targets : Target or iterable of Target
         What is compiled for.
     records : Path
-        The directory of bundled records, ``<class>.workloads.json`` and ``<class>.records.json`` for each target class.
+        The directory of bundled records, ``<class>.json`` for each class of targets that has some.
 
     Yields
     ------
-    Database or None
-        The database in force: the user's own, else the bundled one, else None.
+    Records
+        The records in force.
 
     Raises
     ------
     OptionError
         If a bundled file cannot be read.
     """
-    current = Database.current()
-    if current is not None:
-        logger.info("tuning records: the caller's own, %s", type(current).__name__)
-        yield current
-        return
     targets = [targets] if isinstance(targets, Target) else list(targets)
     classes = list(dict.fromkeys(target_class(target) for target in targets))
-    databases = [_read(*files) for name in classes if (files := record_files(name, records)) is not None]
-    if not databases:
-        logger.info("tuning records: none for %s", ", ".join(classes))
-        yield None
-        return
-    logger.info("tuning records: %d for %s", sum(map(len, databases)), ", ".join(classes))
-    bundled = meta_schedule.database.OrderedUnionDatabase(*databases)
-    with bundled:
-        yield bundled
+    files = [file for name in classes if (file := records / f"{name}.json").is_file()]
+    bundled = sum((Records.read(file) for file in files), Records())
+    logger.debug("tuning records: %d of the caller, %d for %s", len(in_force()), len(bundled), ", ".join(classes))
+    with entered(bundled, below=True) as all_of_them:
+        yield all_of_them
 
 
-def target_class(target: Target) -> str:
-    """Return the name that records for `target` are filed under: its kind, for llvm with the architecture.
+@contextlib.contextmanager
+def load(*paths: str | Path) -> Iterator[Records]:
+    """Put tuning records into force inside, before those that already are.
 
-    >>> target_class(Target({"kind": "llvm", "mtriple": "arm64-apple-macos"}))
-    'llvm-aarch64'
+    Parameters
+    ----------
+    *paths : path
+        Files that :func:`tune` wrote, and folders of MetaSchedule databases (``database_workload.json`` and
+        ``database_tuning_record.json``). What comes first is asked first; MetaSchedule's before vmkit's own.
+
+    Yields
+    ------
+    Records
+        The records in force, without those of MetaSchedule.
+
+    Raises
+    ------
+    OptionError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Records().write(f"{folder}/mine.json")
+    ...     with load(f"{folder}/mine.json") as records:
+    ...         print(len(records))
+    0
     """
-    kind = str(target.kind.name)
-    if kind != "llvm":
-        return kind
-    return f"llvm-{llvm.architecture(str(target.attrs.get('mtriple', '')) or llvm.default_triple())}"
+    folders = [Path(path) for path in paths if Path(path).is_dir()]
+    own = sum((Records.read(path) for path in paths if not Path(path).is_dir()), Records())
+    databases = [_meta_schedule(folder) for folder in folders]
+    outer = Database.current()
+    with contextlib.ExitStack() as stack:
+        if databases:
+            stack.enter_context(OrderedUnionDatabase(*databases, *([outer] if outer is not None else [])))
+        yield stack.enter_context(entered(own))
 
 
-def record_files(name: str, records: Path = RECORDS) -> tuple[Path, Path] | None:
-    """Return the bundled workload and record files of a target class, or None where nothing is bundled for it."""
-    files = records / f"{name}.workloads.json", records / f"{name}.records.json"
-    return files if all(file.is_file() for file in files) else None
-
-
-def _read(workloads: Path, records: Path) -> Database:
+def _meta_schedule(folder: Path) -> Database:
+    files = folder / "database_workload.json", folder / "database_tuning_record.json"
     try:
-        return meta_schedule.database.JSONDatabase(str(workloads), str(records), allow_missing=False)
+        return JSONDatabase(*map(str, files), allow_missing=False)
     except (RuntimeError, ValueError, TypeError) as error:
-        raise OptionError(f"tuning records {records.name} or {workloads.name} cannot be read: {error}") from error
+        raise OptionError(f"tuning records {folder} cannot be read: {error}") from error

@@ -7,6 +7,7 @@ applies and with which decisions. :func:`schedule_kernels` tries them in order.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tvm
@@ -21,7 +22,7 @@ from .rule import Rule
 from .sizes import with_sizes
 from .tiles import with_tiles
 
-__all__ = ["RULES", "Rule", "finished", "prepared", "schedule_kernels"]
+__all__ = ["CHOSEN", "RULES", "Choice", "Rule", "defaults", "finished", "prepared", "schedule_kernels"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +38,24 @@ RULES: tuple[Rule[Any], ...] = (
 )
 
 
-def schedule_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+Choice = tuple[str, Any]
+"""How decisions were found, such as ``default``, and the decisions."""
+
+Choose = Callable[[s_tir.Schedule, Rule[Any], Target, Any], Iterable[Choice]]
+"""Takes a kernel, its rule, the target and the default decisions; returns what to schedule with, the best first."""
+
+CHOSEN = "vmkit.decisions"  # the attribute of a scheduled kernel that says how its decisions were found
+
+
+def defaults(sch: s_tir.Schedule, rule: Rule[Any], target: Target, default: Any) -> Iterable[Choice]:
+    """Choose a rule's default decisions."""
+    return [("default", default)]
+
+
+def schedule_kernels(mod: tvm.IRModule, target: Target, choose: Choose = defaults) -> tvm.IRModule:
     """Return a module in which every kernel that is not scheduled yet is scheduled for a CPU."""
     scheduled = {
-        gvar: _scheduled(gvar.name_hint, function, target)
+        gvar: _scheduled(gvar.name_hint, function, target, choose)
         for gvar, function in mod.functions.items()
         if isinstance(function, tirx.PrimFunc) and not function.attrs.get("tirx.is_scheduled", False)
     }
@@ -64,23 +79,22 @@ def finished(schedule: s_tir.Schedule, target: Target) -> tirx.PrimFunc:
     return function.with_attr("tirx.is_scheduled", True)
 
 
-def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc:
+def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:
     plain = prepared(function)
     if plain is None:
         return function
     tiled = with_tiles(plain.mod["main"], target)
     if tiled is not None:
-        return with_vector_math(tiled).with_attr("tirx.is_scheduled", True)
+        return with_vector_math(tiled).with_attrs({"tirx.is_scheduled": True, CHOSEN: "default"})
     for rule in RULES:
-        try:
-            decisions = rule.decide(plain, target)
-            if decisions is None:
-                continue
+        default = rule.decide(plain, target)
+        for how, decisions in choose(plain, rule, target, default) if default is not None else ():
             schedule = plain.copy()
-            rule.apply(schedule, target, decisions)
-        except s_tir.ScheduleError as error:
-            # A primitive refused this kernel's shape; the loops as they are stay right, only slower.
-            logger.debug("kernel %s: %s does not apply: %s", name, rule.name, error)
-            continue
-        return finished(schedule, target)
+            try:
+                rule.apply(schedule, target, decisions)
+            except s_tir.ScheduleError as error:
+                # A primitive refused this kernel's shape; the loops as they are stay right, only slower.
+                logger.debug("kernel %s: %s does not apply with %s: %s", name, rule.name, decisions, error)
+                continue
+            return finished(schedule, target).with_attr(CHOSEN, how)
     return function
