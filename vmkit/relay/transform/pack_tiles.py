@@ -18,7 +18,8 @@ __all__ = ["PackTiles"]
 
 _LAYOUTS = {("nn.conv1d", "NWC"): "OWI", ("nn.conv2d", "NHWC"): "OHWI"}
 _USED = 0.4  # of what the unit computes; below that, vectors are as fast
-_PRODUCTS = 1 << 18  # for which the unit is worth the splitting of data
+_PRODUCTS = 1 << 20  # for which the unit is worth the splitting of data
+_GUESS = 16  # for a number of positions that is not known
 
 
 @relay_pass(opt_level=2)
@@ -66,8 +67,8 @@ def _product(node: Call, weight: np.ndarray[Any, Any], window: dict[str, list[in
 
 
 def _products(node: Call, weight: np.ndarray[Any, Any]) -> int:
-    """Return how many products the sums have; a size that is not known counts as large."""
+    """Return how many products the sums have; of sizes that are not known, the first of several is taken for one."""
     sizes = node.checked_type.shape[:-1]
-    if not all(isinstance(size, int) for size in sizes):
-        return _PRODUCTS
-    return prod(sizes) * weight.size
+    guesses = [1, *[_GUESS] * (len(sizes) - 1)] if len(sizes) > 1 else [_GUESS]
+    known = [size if isinstance(size, int) else guess for size, guess in zip(sizes, guesses, strict=False)]
+    return prod(known) * weight.size
