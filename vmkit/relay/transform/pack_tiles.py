@@ -1,4 +1,4 @@
-"""Constant weights are laid out for the matrix unit, in two bfloat16 parts, where a product is large enough for it."""
+"""Constant weights are laid out for the matrix unit, in bfloat16 parts, where a product is large enough for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from ...tophub.kernels.tiled_weight import TiledWeight
 from ..ir import Call, Constant, Op
 from ..op.nn.tiled import TiledProductAttrs, tiled_weight
 from ..op.registry import entry
@@ -17,7 +18,11 @@ from .registry import ModuleTransform, per_function, relay_pass
 __all__ = ["PackTiles"]
 
 _LAYOUTS = {("nn.conv1d", "NWC"): "OWI", ("nn.conv2d", "NHWC"): "OHWI"}
-_USED = 0.4  # of what the unit computes; below that, vectors are as fast
+# What takes how long on one core of the first processors with the unit; only the proportions matter.
+_NS_OF_CUT = 0.08  # to cut one number of the data in parts
+_NS_OF_PRODUCT = 1 / 200  # of two numbers on the unit, all their parts' products
+_NS_OF_VECTORS = 1 / 85  # of two numbers in vectors
+_GAIN = 0.85  # how much of the time of vectors the unit may need to be chosen
 _PRODUCTS = 1 << 20  # for which the unit is worth the splitting of data
 _GUESS = 16  # for a number of positions that is not known
 
@@ -59,11 +64,19 @@ def _product(node: Call, weight: np.ndarray[Any, Any], window: dict[str, list[in
     units, channels = weight.shape[0], weight.shape[-1]
     attrs = {"channels": channels, "units": units, **window}
     tiled = tiled_weight(TiledProductAttrs(**attrs))
-    if tiled.used < _USED or _products(node, weight) < _PRODUCTS:
+    if not _is_faster(tiled) or _products(node, weight) < _PRODUCTS:
         return node
     return entry("nn.contrib_tiled_product").call(
         node.args[0], Constant(tvm.runtime.tensor(tiled.pack(weight))), **attrs
     )
+
+
+def _is_faster(tiled: TiledWeight) -> bool:
+    """Say whether the unit computes an output position sooner than vectors do."""
+    strides = 1 if tiled.kernel == (1, 1) else prod(tiled.strides)
+    cut = tiled.channels * strides * _NS_OF_CUT
+    vectors = prod(tiled.kernel) * tiled.channels * tiled.units * _NS_OF_VECTORS
+    return cut + tiled.products * _NS_OF_PRODUCT < vectors * _GAIN
 
 
 def _products(node: Call, weight: np.ndarray[Any, Any]) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvm import tirx
 from tvm.script import tirx as E
 from tvm.script.ir_builder import tirx as T
 
 from .tile_plan import LANES, int64
-from .tiled_weight import BLOCK, TILE
+from .tiled_weight import BLOCK, PARTS, PRODUCTS, TILE
 
 __all__ = [
     "Operands",
@@ -31,8 +32,8 @@ Operands = Callable[[Any, Any, Any], Callable[[int, str, int, int], None]]
 def emit_tiles(operands: Operands, runs: tuple[int, int, int], sums: Any, high: int, wide: int) -> None:
     """Write the sums of `high` tiles of positions by `wide` tiles of outputs.
 
-    Four tiles hold sums. Where there are only two, the products with low parts have sums of their own, so that no
-    product waits long for the one before it.
+    Four tiles hold sums. Where there are only two, every other product has a sum of its own, so that none waits long
+    for the one before it.
     """
     rows, columns, count = runs
     for tile in range(4):
@@ -51,23 +52,24 @@ def emit_tiles(operands: Operands, runs: tuple[int, int, int], sums: Any, high: 
 
 
 def _emit_step(load: Callable[[int, str, int, int], None], high: int, wide: int) -> None:
-    """Write one step of the sums: low parts of the data by high ones of the weight, high by high, high by low."""
-    has_four = high * wide == 4
-    for data_part, weight_part in ((1, 0), (0, 0), (0, 1)):
-        for n in range(wide):
-            if (data_part, weight_part) != (0, 0):
-                load(6 + n, "weight", weight_part, n)
+    """Write one step of the sums: every product of parts, each part loaded where it was not for the one before."""
+    loaded: tuple[int | None, int | None] = (None, None)
+    for number, (data, weight) in enumerate(PRODUCTS):
         for m in range(high):
-            if weight_part == 0:
-                load(4 + m, "data", data_part, m)
+            if data != loaded[0]:
+                load(4 + m, "data", data, m)
             for n in range(wide):
-                is_small = not has_four and (data_part, weight_part) != (0, 0)
-                dot_tiles(_sum_of(m, n, is_small, wide), 4 + m, 6 + n)
+                if m == 0 and weight != loaded[1]:
+                    load(6 + n, "weight", weight, n)
+                dot_tiles(_sum_of(m, n, high, wide, number % 2), 4 + m, 6 + n)
+        loaded = (data, weight)
 
 
-def _sum_of(m: int, n: int, is_small: bool, wide: int) -> int:
-    """Return the tile that holds a sum: in rows of two, the small products' after those of the large ones."""
-    return 2 * m + n + is_small * (1 if wide == 1 else 2)
+def _sum_of(m: int, n: int, high: int, wide: int, odd: int) -> int:
+    """Return the tile that holds a sum: two a row of tiles; beside or below it the odd products' where it has one."""
+    if high * wide == 4:
+        return 2 * m + n
+    return 2 * m + odd if wide == 1 else n + 2 * odd
 
 
 def configure(config: Any) -> None:
@@ -90,33 +92,32 @@ def evaluate(name: str, *args: Any) -> None:
     T.evaluate(E.call_llvm_intrin("void", f"llvm.x86.{name}", *args))
 
 
-def store_parts(parts: Any, at: Any, low: Any, spare: Any, values: Any) -> None:
-    """Split a vector of float32 in its two parts; `spare`, a register, holds it meanwhile."""
+def store_parts(parts: Any, at: Any, apart: Any, spare: Any, values: Any) -> None:
+    """Cut a vector of float32 in its parts, which lie `apart`; `spare`, a register, holds what is left meanwhile."""
     T.buffer_store(spare, values, [lanes(0)])
-    x = spare[lanes(0)]
-    high = _rounded(x)
-    T.buffer_store(parts, high, [lanes(at)])
-    whole = E.reinterpret(f"float32x{LANES}", E.Cast(f"uint32x{LANES}", high) << E.Broadcast(E.uint32(16), LANES))
-    # An infinity is its own high part, and nothing is left.
-    rest = E.Select(whole == x, E.Broadcast(E.float32(0), LANES), x - whole)
-    T.buffer_store(parts, _rounded(rest), [lanes(low + at)])
+    for part in range(PARTS):
+        x = spare[lanes(0)]
+        bits = E.reinterpret(f"uint32x{LANES}", x)
+        T.buffer_store(parts, E.Cast(f"uint16x{LANES}", bits >> _all("uint32", 16)), [lanes(at + part * apart)])
+        if part + 1 < PARTS:
+            cut = E.reinterpret(f"float32x{LANES}", bits & _all("uint32", 0xFFFF0000))
+            # An infinity is its own high part, and nothing is left.
+            T.buffer_store(spare, E.Select(cut == x, _all("float32", 0), x - cut), [lanes(0)])
 
 
 def spare_vector() -> Any:
     return T.alloc_buffer((LANES,), "float32", scope="local", layout=None)
 
 
-def zero_parts(parts: Any, at: Any, count: Any, low: Any) -> None:
-    """Write zeros to some vectors of both parts."""
+def zero_parts(parts: Any, at: Any, count: Any, apart: Any) -> None:
+    """Write zeros to some vectors of all parts."""
     with loop(count) as vector:
-        for part in (0, low):
-            T.buffer_store(parts, E.Broadcast(E.uint16(0), LANES), [lanes(part + at + vector * LANES)])
+        for part in range(PARTS):
+            T.buffer_store(parts, _all("uint16", 0), [lanes(at + vector * LANES + part * apart)])
 
 
-def _rounded(x: Any) -> Any:
-    """Return the bits of a vector of float32 rounded to bfloat16."""
-    made = E.call_llvm_pure_intrin(f"bfloat16x{LANES}", "llvm.x86.avx512bf16.cvtneps2bf16.512", x)
-    return E.reinterpret(f"uint16x{LANES}", made)
+def _all(dtype: str, value: float) -> Any:
+    return E.Broadcast(tirx.const(value, dtype), LANES)
 
 
 def lanes(first: Any) -> Any:

@@ -11,7 +11,7 @@ from tvm.script import tirx as E
 from tvm.script.ir_builder import tirx as T
 from tvm.sym import Analyzer
 
-from .tiled_weight import BLOCK, DEPTH, TILE, TiledWeight
+from .tiled_weight import BLOCK, DEPTH, PARTS, TILE, TiledWeight
 
 __all__ = ["LANES", "ROWS", "Chunk", "Plan", "ceildiv", "int64", "least"]
 
@@ -70,7 +70,7 @@ class Plan:
             pitch = columns + reach[1] // w.strides[1]
             depth = -(-w.channels // DEPTH) * DEPTH
             of_row, extra = phases[0] * phases[1] * pitch * depth, reach[0] // w.strides[0]
-        fit = most(1, _cache_bytes(w) // 4 // most(1, of_row) - extra)
+        fit = most(1, _cache_bytes(w) // (2 * PARTS) // most(1, of_row) - extra)
         if w.is_pointwise and isinstance(fit, int):
             fit = max(ROWS, fit // ROWS * ROWS)
         rows_at_once = most(1, least(rows, fit))
@@ -200,7 +200,7 @@ class Chunk:
 def _cache_bytes(weight: TiledWeight) -> int:
     """Return how much split data to have at once: as much as there is of the weight, so that both are read as often."""
     least, most = _CACHE_BYTES
-    return min(most, max(least, weight.blocks * BLOCK * weight.steps * DEPTH * 4))
+    return min(most, max(least, weight.blocks * BLOCK * weight.steps * DEPTH * 2 * PARTS))
 
 
 def int64(value: Any) -> Any:

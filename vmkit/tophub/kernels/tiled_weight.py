@@ -1,15 +1,15 @@
-"""Weights as a matrix unit takes them: float32 as the sum of two bfloat16, in tiles of 32 inputs by 16 outputs.
+"""Weights as a matrix unit takes them: float32 as the sum of three bfloat16, in tiles of 32 inputs by 16 outputs.
 
-A float32 is split in a high and a low part, each rounded to bfloat16 (8 significant bits). Of the product of two split
-numbers, high * high, high * low and low * high are summed up in float32 and low * low is left out, so that
+A float32 is cut in three parts of 8 bits each, high, middle and low, whose sum it is exactly. Of the nine products of
+two such numbers' parts the six largest are summed up in float32; what is left out, middle * low, low * middle and low
+* low, makes
 
-    |error| <= 3 * 2**-16 * sum(|x| * |w|)
+    |error| <= 2**-20 * sum(|x| * |w|)
 
-beside the rounding of a float32 sum in another order: each of the two splits leaves at most 2**-16 of its number, and
-low * low is at most 2**-16 of the product. Most errors are a tenth of that, and their signs differ. Numbers below
-2**-126 count as zero; a number beyond 3.38e38 or an infinity may make NaN of a result that is infinite in float32.
-The method is BF16x3 of Henry, Tang and Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For
-Higher-Precision Computations", ARITH 2019.
+beside the rounding of a float32 sum in another order. Most errors are a fraction of that, and their signs differ.
+Parts below 2**-126 count as zero, and an infinity in the data may make NaN of a result that is infinite in float32. The
+method is BF16x3 with six products of Henry, Tang and Heinecke, "Leveraging the bfloat16 Artificial Intelligence
+Datatype For Higher-Precision Computations", ARITH 2019, with parts that are cut and not rounded.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BLOCK", "DEPTH", "MARK", "TILE", "TiledWeight"]
+__all__ = ["BLOCK", "DEPTH", "MARK", "PARTS", "PRODUCTS", "TILE", "TiledWeight"]
 
 MARK = "vmkit.tiled_product"
 """The annotation of a kernel's sum that holds its :class:`TiledWeight` as JSON."""
+PARTS = 3
+"""How many bfloat16 a float32 is the sum of."""
+PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))
+"""The products of parts that are summed up, of the data and of the weight; each shares a part with the one before."""
 DEPTH = 32
 """How many inputs a tile takes at once."""
 BLOCK = 32
@@ -98,14 +102,12 @@ class TiledWeight:
     @property
     def shape(self) -> tuple[int, ...]:
         """The packed weight's shape: blocks, steps, parts, tiles of a block, pairs of inputs, outputs, of a pair."""
-        return self.blocks, self.steps, 2, 2, DEPTH // 2, TILE, 2
+        return self.blocks, self.steps, PARTS, 2, DEPTH // 2, TILE, 2
 
     @property
-    def used(self) -> float:
-        """Which part of the products that tiles make is of the weight; the others are with zeros."""
-        rows, columns = self.kernel
-        outputs = -(-self.units // TILE) * TILE
-        return rows * columns * self.channels * self.units / (self.steps * DEPTH * outputs)
+    def products(self) -> int:
+        """How many products an output position has, those with what fills tiles among them."""
+        return self.steps * DEPTH * -(-self.units // TILE) * TILE
 
     def index(self, part: int, row: Any, column: Any, channel: Any, unit: Any) -> tuple[Any, ...]:
         """Return where a part of an element is in the packed weight."""
@@ -121,9 +123,7 @@ class TiledWeight:
         runs = weight.reshape(self.units, rows * columns, -1)
         whole = np.zeros((self.blocks * BLOCK, rows * columns, tiles * DEPTH), np.float32)
         whole[: self.units, :, : runs.shape[2]] = runs
-        high = _bfloat16(whole)
-        low = _bfloat16(whole - _float32(high))
-        tiled = np.stack([high, low]).reshape(2, self.blocks, 2, TILE, rows * columns, tiles, DEPTH // 2, 2)
+        tiled = _parts(whole).reshape(PARTS, self.blocks, 2, TILE, rows * columns, tiles, DEPTH // 2, 2)
         return np.ascontiguousarray(tiled.transpose(1, 5, 4, 0, 2, 6, 3, 7)).reshape(self.shape)
 
 
@@ -132,12 +132,13 @@ def _up(count: int) -> int:
     return -(-count // DEPTH) * DEPTH
 
 
-def _bfloat16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the bits of float32 numbers rounded to nearest, ties to even."""
-    bits = values.view(np.uint32)
-    rounded = bits + (0x7FFF + ((bits >> 16) & 1)).astype(np.uint32)
-    return np.where(np.isfinite(values), rounded >> 16, bits >> 16).astype(np.uint16)
-
-
-def _float32(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+def _parts(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the bits of float32 numbers' parts, the high ones first."""
+    parts = []
+    for _ in range(PARTS):
+        bits = values.view(np.uint32) & np.uint32(0xFFFF0000)
+        part = bits.view(np.float32)
+        parts.append((bits >> 16).astype(np.uint16))
+        # An infinity is its own high part, and nothing is left.
+        values = np.subtract(values, part, out=np.zeros_like(values), where=values != part)
+    return np.stack(parts)

@@ -29,7 +29,7 @@ from .tile_code import (
     zero_parts,
 )
 from .tile_plan import LANES, ROWS, Chunk, Plan, ceildiv, int64, least
-from .tiled_weight import BLOCK, DEPTH, TILE, TiledWeight
+from .tiled_weight import BLOCK, DEPTH, PARTS, TILE, TiledWeight
 
 __all__ = ["Row", "TiledProduct"]
 
@@ -86,7 +86,7 @@ class TiledProduct:
             granted == E.int64(0), "the operating system does not let this process use the matrix unit (AMX)"
         ):
             T.evaluate(E.int32(0))
-        parts = T.alloc_buffer((2 * plan.part + plan.slack,), "uint16", layout=None)
+        parts = T.alloc_buffer((PARTS * plan.part + plan.slack,), "uint16", layout=None)
         groups, chunks = ceildiv(plan.images, plan.images_at_once), ceildiv(plan.rows, plan.rows_at_once)
         with loop(groups) as group, loop(chunks) as chunk:
             here = Chunk.of(plan, group, chunk)

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
-from ....tophub.kernels.tiled_weight import MARK, TiledWeight
+from ....tophub.kernels.tiled_weight import MARK, PARTS, TiledWeight
 from ...ir import dims
 from ...ir.types import TensorType, Type
 from ..attrs import Attrs, Int, Ints, attrs_node
@@ -61,7 +61,7 @@ def tiled_weight(attrs: TiledProductAttrs) -> TiledWeight:
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
 )
 class TiledProduct:
-    """Convolution over channels-last data (NWC, NHWC), or product with a matrix, with a weight in two bfloat16 parts.
+    """Convolution over channels-last data (NWC, NHWC), or product with a matrix, with a weight in bfloat16 parts.
 
     The weight is that of :meth:`TiledWeight.pack`, which also says how exact the result is.
     """
@@ -123,8 +123,8 @@ def _product(attrs: TiledProductAttrs, data: te.Tensor, weight: te.Tensor) -> te
         if inside:
             x = tirx.if_then_else(tirx.all(*inside), x, tirx.const(0, "float32"))
         row, column = [0, 0, *window][-2:]
-        parts = [_float32(weight(*packed.index(part, row, column, channel, unit))) for part in (0, 1)]
-        return te.sum(x * (parts[0] + parts[1]), axis=[*window, channel])
+        parts = [_float32(weight(*packed.index(part, row, column, channel, unit))) for part in range(PARTS)]
+        return te.sum(x * sum(parts[1:], parts[0]), axis=[*window, channel])
 
     return te.compute(shape, element, name="T_tiled_product", attrs={MARK: packed.to_json()})
 
