@@ -90,7 +90,7 @@ class WinogradPlan:
 
     rows: int
     count: int
-    unrolled: int = 4
+    unrolled: int = 2
     is_parallel_over_tiles: bool = True
 
 
@@ -119,7 +119,7 @@ class _Writer:
             names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
             handles = {name: T.arg(name, T.handle()) for name in names}
             have = [
-                _int(size) if size is not None else T.var("int64", name)
+                _int(size) if size is not None else tirx.Var(name, "int64")
                 for name, size in (("batch", s.batch), ("height", s.height), ("width", s.width))
             ]
             top, left, bottom, right = s.padding
@@ -151,18 +151,18 @@ class _Writer:
                 self._transform_data(data, first + tile, tile)
             with shared(_int(0), _int(s.outer // s.block)) as block:
                 products = _scratch(s.points * self.product_pitch)
-                with T.serial(_int(0), _int(s.points)) as point:
-                    with T.serial(_int(0), tirx.floordiv(count + (p.rows - 1), p.rows)) as part:
-                        self._multiply(data, products, block, point, part)
+                parts = tirx.floordiv(count + (p.rows - 1), p.rows)
+                with T.serial(_int(0), _int(s.points)) as point, T.serial(_int(0), parts) as part:
+                    self._multiply(data, products, block, point, part)
                 with T.serial(_int(0), count) as tile:
                     self._transform_products(products, first + tile, tile, block)
 
     def _place(self, tile: Any) -> tuple[Any, Any, Any]:
         """Return the image of a tile, and where it begins in the result."""
         row = tirx.floordiv(tile, self.across)
-        image = T.Bind(tirx.floordiv(row, self.down))
-        top = T.Bind(tirx.floormod(row, self.down) * self.shape.tile)
-        return image, top, T.Bind(tirx.floormod(tile, self.across) * self.shape.tile)
+        image = _held(tirx.floordiv(row, self.down))
+        top = _held(tirx.floormod(row, self.down) * self.shape.tile)
+        return image, top, _held(tirx.floormod(tile, self.across) * self.shape.tile)
 
     def _transform_data(self, data: Any, tile: Any, at: Any) -> None:
         s = self.shape
@@ -171,23 +171,24 @@ class _Writer:
         across = [self._inside(left + (i - s.padding[1]), self.width) for i in range(s.reach)]
         source = self.buffers["data"]
         with T.serial(_int(0), _int(s.inner // s.lanes)) as part:
+            channel, begin = self._ramp(_held(part * s.lanes)), _held((part * self.plan.count + at) * s.lanes)
             columns = []
             for x, is_column in across:
                 elements = []
                 for y, is_row in down:
-                    value = source[image, y, x, self._ramp(part * s.lanes)]
+                    value = source[image, y, x, channel]
                     elements.append(self._keep(self._masked(value, is_row & is_column)))
                 columns.append([self._keep(v) for v in self._data(elements)])
             for i in range(s.reach):
                 for j, value in enumerate(self._data([column[i] for column in columns])):
-                    where = (i * s.reach + j) * self.data_pitch + (part * self.plan.count + at) * s.lanes
+                    where = begin + (i * s.reach + j) * self.data_pitch
                     T.buffer_store(data, value, [self._ramp(where)])
 
     def _inside(self, place: Any, size: Any) -> tuple[Any, Any]:
         """Return the nearest place on an axis, and all bits of an integer where it is the place itself, else none."""
         is_inside = tirx.all(place >= 0, place < size)
         mask = tirx.Select(is_inside, tirx.IntImm("int32", -1), tirx.IntImm("int32", 0))
-        return T.Bind(tirx.Max(_int(0), tirx.Min(place, size - 1))), T.Bind(mask)
+        return _held(tirx.Max(_int(0), tirx.Min(place, size - 1))), _held(mask)
 
     def _masked(self, value: Any, mask: Any) -> Any:
         lanes = self.shape.lanes
@@ -202,47 +203,47 @@ class _Writer:
             for each in row:
                 T.buffer_store(each, self._number(0.0), [_int(0)])
         weight = self.buffers["weight"]
-        base = T.Bind(point * self.data_pitch + part * (p.rows * s.lanes))
-        with T.serial(_int(0), _int(s.inner // s.lanes)) as outer:
-            with T.serial(_int(0), _int(s.lanes // p.unrolled)) as middle:
-                for step in range(p.unrolled):
-                    c = middle * p.unrolled + step
-                    columns = [
-                        self._keep(weight[block, point, outer * s.lanes + c, self._ramp(v * s.lanes)])
-                        for v in range(vectors)
-                    ]
-                    for r in range(p.rows):
-                        x = data[base + outer * (p.count * s.lanes) + (r * s.lanes) + c]
-                        x = self._keep(tirx.Broadcast(x, s.lanes))
-                        for v in range(vectors):
-                            T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [_int(0)])
+        base = _held(point * self.data_pitch + part * (p.rows * s.lanes))
+        steps = T.serial(_int(0), _int(s.lanes // p.unrolled))
+        with T.serial(_int(0), _int(s.inner // s.lanes)) as outer, steps as middle:
+            for step in range(p.unrolled):
+                c = middle * p.unrolled + step
+                begin = _held(base + outer * (p.count * s.lanes) + c)
+                columns = [
+                    self._keep(weight[block, point, outer * s.lanes + c, self._ramp(v * s.lanes)])
+                    for v in range(vectors)
+                ]
+                for r in range(p.rows):
+                    x = data[begin + r * s.lanes]
+                    x = self._keep(tirx.Broadcast(x, s.lanes))
+                    for v in range(vectors):
+                        T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [_int(0)])
+        begin = _held(point * self.product_pitch + part * (p.rows * s.block))
         for r in range(p.rows):
             for v in range(vectors):
-                where = point * self.product_pitch + (part * p.rows + r) * s.block + v * s.lanes
+                where = begin + (r * s.block + v * s.lanes)
                 T.buffer_store(products, total[r][v][0], [self._ramp(where)])
 
     def _transform_products(self, products: Any, tile: Any, at: Any, block: Any) -> None:
         s = self.shape
         image, top, left = self._place(tile)
         with T.serial(_int(0), _int(s.block // s.lanes)) as part:
+            begin = _held(at * s.block + part * s.lanes)
             columns = []
             for j in range(s.reach):
-                elements = [
-                    self._keep(
-                        products[
-                            self._ramp((i * s.reach + j) * self.product_pitch + at * s.block + part * s.lanes)
-                        ]
-                    )
-                    for i in range(s.reach)
-                ]
+                places = [begin + (i * s.reach + j) * self.product_pitch for i in range(s.reach)]
+                elements = [self._keep(products[self._ramp(place)]) for place in places]
                 columns.append([self._keep(v) for v in self._result(elements)])
             rows = [self._result([column[i] for column in columns]) for i in range(s.tile)]
             results = [[self._keep(v) for v in row] for row in rows]
-            channel = self._ramp(block * s.block + part * s.lanes)
+            channel = self._ramp(_held(block * s.block + part * s.lanes))
             bias = self._keep(self.buffers["bias"][channel]) if s.has_bias else None
             for i in range(s.tile):
                 self._if_inside(
-                    top + i, self.made[1], i, lambda i=i: self._store_row(results[i], bias, image, top + i, left, channel)
+                    top + i,
+                    self.made[1],
+                    i,
+                    lambda i=i: self._store_row(results[i], bias, image, top + i, left, channel),
                 )
 
     def _store_row(self, row: list[Any], bias: Any, image: Any, y: Any, left: Any, channel: Any) -> None:
@@ -296,6 +297,17 @@ def _int(value: int) -> Any:
 
 def _scratch(size: int) -> Any:
     return T.alloc_buffer((_int(size),), "float32", layout=None)
+
+
+def _held(value: Any) -> Any:
+    """Return an integer that has been put in memory, which LLVM makes a register.
+
+    A pass of TVM's works out which parts of buffers an index reaches, through all that variables stand for: for the
+    many indices here that takes seconds. What is loaded it takes for unknown.
+    """
+    place = T.alloc_buffer((_int(1),), str(value.ty.dtype), layout=None)
+    T.buffer_store(place, value, [_int(0)])
+    return place[0]
 
 
 def _register(lanes: int) -> Any:

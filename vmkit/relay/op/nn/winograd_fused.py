@@ -92,10 +92,12 @@ class Conv2DWinogradFused:
         wanted = [*[[blocks * block]] * attrs.has_bias, result]
         for tensor, shape in zip(added, wanted, strict=False):
             for a, b in zip(context.shape(tensor), shape, strict=True):
-                context.require_equal(a, b, f"{name}: a dimension of what is added is {{actual}}, expected {{expected}}")
+                context.require_equal(
+                    a, b, f"{name}: a dimension of what is added is {{actual}}, expected {{expected}}"
+                )
         batch, height, width = (d if isinstance(d, int) else None for d in have[:3])
         top, left, bottom, right = padding
-        shape = WinogradShape(
+        what = WinogradShape(
             tile=attrs.tile,
             batch=batch,
             height=height,
@@ -111,7 +113,7 @@ class Conv2DWinogradFused:
             high=attrs.a_max,
         )
         plan = WinogradPlan(attrs.rows, attrs.count, is_parallel_over_tiles=attrs.is_parallel_over_tiles)
-        kernel = winograd(shape, plan).with_attr("op_pattern", int(OpPattern.OPAQUE))
+        kernel = winograd(what, plan).with_attr("op_pattern", int(OpPattern.OPAQUE))
         function = context.builder.add_func(kernel, "conv2d_winograd")
         made = relax.TensorType([dims.as_expr(d) for d in result], "float32")
         return context.emit(relax.call_tir(function, [data, weight, *added], made))
