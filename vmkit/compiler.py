@@ -318,6 +318,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),
         (2, transform.FoldConstant()),
         (2, transform.UseWinograd(unit.lanes, unit.registers, int(target.attrs.get("num-cores", 1)))),
+        (2, transform.UsePanels(unit.lanes, unit.registers)),
         (2, transform.PackWeights(unit.lanes)),
         (2, transform.FoldConstant()),
     ]

@@ -115,7 +115,8 @@ class _Writer:
     def function(self) -> tirx.PrimFunc:
         s = self.shape
         with IRBuilder() as ib, T.prim_func(private=True):
-            T.func_attr({"tirx.is_scheduled": True})
+            # One function whose buffers may overlap makes LLVM take those of the whole module for such.
+            T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
             names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
             handles = {name: T.arg(name, T.handle()) for name in names}
             have = [

@@ -11,7 +11,7 @@ __all__ = ["Machine", "plan_winograd"]
 
 _USUAL = 28  # the height and width of an image of unknown size
 _NEAR = 640 << 10  # bytes that stay in the second cache
-_NEAR_RATE, _FAR_RATE = 32, 4  # bytes a cycle from the second cache and from farther away
+_NEAR_RATE, _FAR_RATE, _COLD_RATE = 32, 4, 3  # bytes a cycle: second cache, beyond it, and after other layers
 _TRANSFORMS = {2: (45, 40), 4: (160, 140)}  # cycles of a vector of channels of a tile: of data, of results
 
 
@@ -87,7 +87,7 @@ def _cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) -> float
     moved = 4 * shape.points * plan.count * shape.inner
     rounds = -(-tiles // plan.count)
     # The weight is fetched from afar once, and again for every group of tiles where it does not stay near.
-    fetch = weight / _FAR_RATE + (rounds - 1) * weight / _rate((weight + moved) / 2)
+    fetch = weight / _COLD_RATE + (rounds - 1) * weight / _rate((weight + moved) / 2)
     fetch += rounds * moved * (shape.outer // shape.block) / _rate(moved)
     return products + transforms + fetch
 
@@ -96,7 +96,7 @@ def _direct_cycles(shape: WinogradShape, machine: Machine) -> float:
     batch, height, width = _size(shape)
     products = batch * height * width * 9 * shape.inner * (shape.outer // machine.lanes) / 2
     weight = 36 * shape.inner * shape.outer
-    return 1.2 * products + weight / _FAR_RATE
+    return 1.2 * products + weight / _COLD_RATE
 
 
 def _rate(size: float) -> int:
