@@ -135,6 +135,9 @@ SAMPLES |= {
         lanes=8,
         has_bias=True,
     ),
+    "nn.contrib_panels_fused": lambda g: build(
+        "nn.contrib_panels_fused", g(2, 3, 4, known=(2,)), g(2, 4, 8, known=(0, 1, 2)), g(16), lanes=8, has_bias=True
+    ),
     "nn.contrib_lstm": lambda g: build(
         "nn.contrib_lstm", g(5, 2, 32, known=(2,)), g(2, 8, 4, 4, known=(0, 1, 2, 3)), g(2, 8), g(2, 8)
     ),

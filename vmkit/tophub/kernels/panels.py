@@ -16,9 +16,10 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-__all__ = ["PanelPlan", "PanelShape", "panels", "plan_panels"]
+__all__ = ["PanelPlan", "PanelShape", "fetch_ahead", "panels", "plan_panels"]
 
 _NEAR = 512 << 10  # bytes of a weight that stay in the second cache while rows go by
+_AHEAD = 256  # steps of the sum between the fetch of a part of the weight and its use
 _NEAREST = 24 << 10  # bytes of rows that stay in the first cache while blocks of the weight go by
 
 
@@ -81,11 +82,11 @@ def plan_panels(shape: PanelShape, registers: int) -> PanelPlan:
     """Return the order of work for a machine with so many vector registers."""
     # Some registers are for the weight and what it is multiplied with.
     most = max(1, (registers - 4) // (shape.block // shape.lanes))
-    if shape.rows is None:
-        rows = most
-    else:
-        fewest = max(1, min(shape.rows, most) // 2)
-        rows = min(range(fewest, min(shape.rows, most) + 1), key=lambda r: (-(-shape.rows // r) * (r + 1), -r))
+    rows, have = most, shape.rows
+    if have is not None:
+        # As few tiles as there can be, and little of the last one computed twice.
+        sizes = range(max(1, min(have, most) // 2), min(have, most) + 1)
+        rows = min(sizes, key=lambda r: (-(-have // r) * (r + 1), -r))
     unrolled = next(u for u in (4, 2, 1) if shape.inner % u == 0)
     if 4 * shape.inner * shape.outer <= _NEAR:
         parts = max(1, _NEAREST // (4 * rows * shape.inner))
@@ -98,8 +99,8 @@ def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
     """Return the kernel ``out = clip(data @ weight + bias + residual)``.
 
     Data is (*lead, inner), the weight (outer / block, inner, block); then come bias (outer,) and residual where there
-    are any, and the result (*lead, outer). All are float32. The last tile begins where it ends with the data, and computes
-    some rows again; data of fewer rows than a tile goes by one row at a time.
+    are any, and the result (*lead, outer). All are float32. The last tile begins where it ends with the data, and
+    computes some rows again; data of fewer rows than a tile goes by one row at a time.
     """
     s, p = shape, plan
     with IRBuilder() as ib, T.prim_func(private=True):
@@ -159,6 +160,8 @@ def _tile(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], first: Any, bloc
         for step in range(p.unrolled):
             k = _held(outer * p.unrolled + step)
             columns = [T.Bind(buffers["weight"][block, k, _ramp(_int(v * s.lanes), s.lanes)]) for v in vectors]
+            for v in vectors:
+                fetch_ahead(buffers["weight"][block, k + _AHEAD, v * s.lanes])
             for r in range(p.rows):
                 x = T.Bind(tirx.Broadcast(buffers["data"][first + r, k], s.lanes))
                 for v in vectors:
@@ -167,6 +170,15 @@ def _tile(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], first: Any, bloc
         for v in vectors:
             at = (first + r, channels[v])
             T.buffer_store(buffers["out"], _finished(s, total[r][v][0], buffers, at), list(at))
+
+
+def fetch_ahead(element: Any) -> None:
+    """Write a statement that has an element fetched to the second cache; beyond the end of a tensor that does nothing.
+
+    Weights that come from memory would be waited for at every page, where the machine's own fetching ahead ends.
+    """
+    address = tirx.address_of(element)
+    T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *(tirx.IntImm("int32", n) for n in (0, 2, 1))))
 
 
 def _finished(s: PanelShape, value: Any, buffers: dict[str, Any], at: Sequence[Any]) -> Any:

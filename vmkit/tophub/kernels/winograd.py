@@ -9,9 +9,13 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from .panels import fetch_ahead
 from .winograd_points import transform_data, transform_result
 
 __all__ = ["WinogradPlan", "WinogradShape", "winograd"]
+
+
+_AHEAD = 256  # steps of a product between the fetch of a part of the weight and its use
 
 
 @dataclass(frozen=True)
@@ -214,6 +218,8 @@ class _Writer:
                     self._keep(weight[block, point, outer * s.lanes + c, self._ramp(v * s.lanes)])
                     for v in range(vectors)
                 ]
+                for v in range(vectors):
+                    fetch_ahead(weight[block, point, outer * s.lanes + c + _AHEAD, v * s.lanes])
                 for r in range(p.rows):
                     x = data[begin + r * s.lanes]
                     x = self._keep(tirx.Broadcast(x, s.lanes))

@@ -11,7 +11,7 @@ __all__ = ["Machine", "plan_winograd"]
 
 _USUAL = 28  # the height and width of an image of unknown size
 _NEAR = 640 << 10  # bytes that stay in the second cache
-_NEAR_RATE, _FAR_RATE, _COLD_RATE = 32, 4, 3  # bytes a cycle: second cache, beyond it, and after other layers
+_NEAR_RATE, _FAR_RATE, _COLD_RATE = 32, 5, 4  # bytes a cycle: second cache, beyond it, and after other layers
 _TRANSFORMS = {2: (45, 40), 4: (160, 140)}  # cycles of a vector of channels of a tile: of data, of results
 
 

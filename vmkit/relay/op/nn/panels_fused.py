@@ -58,7 +58,9 @@ class PanelsFused:
         if not source.shape or dims.equal(source.shape[-1], inner) is False:
             raise TypeCheckError(f"the last axis of {source} does not fit the weight {filters}")
         if not all(isinstance(d, int) for d in (blocks, inner, block)) or block % attrs.lanes:
-            raise TypeCheckError(f"weight must have a known shape, its last axis a multiple of {attrs.lanes}: {filters}")
+            raise TypeCheckError(
+                f"weight must have a known shape, its last axis a multiple of {attrs.lanes}: {filters}"
+            )
         if len(others) not in (attrs.has_bias, attrs.has_bias + 1):
             raise TypeCheckError(f"there are {len(others)} inputs after the weight, has_bias is {attrs.has_bias}")
         result = [*source.shape[:-1], blocks * block]
@@ -80,7 +82,9 @@ class PanelsFused:
         result = [*have[:-1], blocks * block]
         for tensor, shape in zip(added, [*[[blocks * block]] * attrs.has_bias, result], strict=False):
             for a, b in zip(context.shape(tensor), shape, strict=True):
-                context.require_equal(a, b, f"{name}: a dimension of what is added is {{actual}}, expected {{expected}}")
+                context.require_equal(
+                    a, b, f"{name}: a dimension of what is added is {{actual}}, expected {{expected}}"
+                )
         what = PanelShape(
             lead=tuple(d if isinstance(d, int) else None for d in have[:-1]),
             inner=inner,
