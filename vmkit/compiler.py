@@ -317,19 +317,22 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
     ]
     if target.kind.name != "llvm":
         return [*passes, *scales]
+    unit = vector_unit(target)
     # Channels come last in memory, so that vectors run along them whatever the sizes of images; weights are packed
     # for that. Each step leaves constants to compute.
     return [
         *passes,
-        (2, transform.FuseRecurrence(vector_unit(target).lanes)),
-        (2, transform.FuseAttention(vector_unit(target).lanes)),
+        (2, transform.FuseRecurrence(unit.lanes)),
+        (2, transform.FuseAttention(unit.lanes)),
         (2, transform.FoldLookups()),
         (2, transform.FlattenRows()),
         *scales,
         (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),
         (2, transform.FoldConstant()),
+        (2, transform.UseWinograd(unit.lanes, unit.registers, int(target.attrs.get("num-cores", 1)))),
         *([(2, transform.PackTiles())] if has_matrix_unit(target) else []),
-        (2, transform.PackWeights(vector_unit(target).lanes)),
+        (2, transform.UsePanels(unit.lanes, unit.registers)),
+        (2, transform.PackWeights(unit.lanes)),
         (2, transform.FoldConstant()),
     ]
 

@@ -124,6 +124,20 @@ SAMPLES |= {
         heads=3,
         lanes=8,
     ),
+    "nn.contrib_conv2d_winograd_fused": lambda g: build(
+        "nn.contrib_conv2d_winograd_fused",
+        g(1, 5, 6, 8, known=(3,)),
+        g(2, 16, 8, 8, known=(0, 1, 2, 3)),
+        g(16),
+        tile=2,
+        rows=2,
+        count=4,
+        lanes=8,
+        has_bias=True,
+    ),
+    "nn.contrib_panels_fused": lambda g: build(
+        "nn.contrib_panels_fused", g(2, 3, 4, known=(2,)), g(2, 4, 8, known=(0, 1, 2)), g(16), lanes=8, has_bias=True
+    ),
     "nn.contrib_lstm": lambda g: build(
         "nn.contrib_lstm", g(5, 2, 32, known=(2,)), g(2, 8, 4, 4, known=(0, 1, 2, 3)), g(2, 8), g(2, 8)
     ),

@@ -1,0 +1,150 @@
+"""Winograd's tiles: which layers they get, and that the kernels compute the convolution and what follows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+import vmkit
+from vmkit import relay
+from vmkit.relay.ir.visit import post_order
+from vmkit.relay.transform import InferType, UseWinograd
+from vmkit.tophub.kernels.winograd import WinogradPlan, WinogradShape, winograd
+from vmkit.tophub.kernels.winograd_points import transform_data, transform_result, weight_matrix
+
+NAME = "nn.contrib_conv2d_winograd_fused"
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def convolved(data: np.ndarray, weight: np.ndarray, padding: tuple[int, int, int, int]) -> np.ndarray:
+    """Return a convolution of (n, h, w, i) by (3, 3, i, o) in float64."""
+    top, left, bottom, right = padding
+    padded = np.pad(data.astype("float64"), ((0, 0), (top, bottom), (left, right), (0, 0)))
+    height, width = padded.shape[1] - 2, padded.shape[2] - 2
+    return sum(padded[:, i : i + height, j : j + width] @ weight[i, j] for i in range(3) for j in range(3))
+
+
+def layer(shape: tuple[Any, ...], weight: np.ndarray, ending: str, padding: Any = (1, 1)) -> relay.Function:
+    x, channels = relay.var("x", shape=shape), weight.shape[3]
+    params = [x]
+    y = relay.nn.conv2d(
+        x, relay.const(weight), padding=padding, data_layout="NHWC", kernel_layout="HWIO", kernel_size=(3, 3)
+    )
+    if ending != "plain":
+        y = relay.add(relay.add(y, relay.const(numbers(1, 1, channels, seed=3))), relay.const(np.float32(0.25)))
+    match ending:
+        case "relu":
+            y = relay.nn.relu(y)
+        case "clip":
+            y = relay.clip(y, -0.5, 1.5)
+        case "residual":
+            other = relay.var("other", shape=(*shape[:3], channels))
+            params.append(other)
+            y = relay.minimum(
+                relay.maximum(relay.add(other, y), relay.const(np.float32(0))), relay.const(np.float32(6))
+            )
+        case "used twice":
+            y = relay.add(y, relay.nn.relu(y))
+    return relay.Function(params, y)
+
+
+def after(value: np.ndarray, ending: str, other: np.ndarray | None) -> np.ndarray:
+    if ending == "plain":
+        return value
+    value = value + numbers(1, 1, value.shape[3], seed=3) + 0.25
+    match ending:
+        case "relu":
+            return np.maximum(value, 0)
+        case "clip":
+            return np.clip(value, -0.5, 1.5)
+        case "residual":
+            return np.clip(value + other, 0, 6)
+    return value + np.maximum(value, 0)
+
+
+def operators(function: relay.Function, lanes: int = 16) -> list[str]:
+    mod = UseWinograd(lanes=lanes, registers=32)(InferType()(tvm.IRModule({"main": function})))
+    calls = (node for node in post_order(mod["main"]) if isinstance(node, relay.Call))
+    return [call.op.name for call in calls]
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+def test_transforms_of_an_axis_give_the_sum_of_three_products(tile: int) -> None:
+    data, kernel = numbers(tile + 2).astype("float64"), numbers(3, seed=1).astype("float64")
+    products = (weight_matrix(tile) @ kernel) * transform_data(tile, data, float, lambda value: value)
+    expected = np.convolve(data, kernel[::-1], "valid")
+    np.testing.assert_allclose(transform_result(tile, products, float, lambda value: value), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(
+    ("tile", "size", "padding", "plan"),
+    [
+        (2, (1, 7, 9), (1, 1, 1, 1), WinogradPlan(3, 6)),
+        (2, (2, 4, 4), (0, 0, 0, 0), WinogradPlan(2, 2, is_parallel_over_tiles=False)),
+        (4, (1, 9, 6), (1, 1, 1, 1), WinogradPlan(5, 5)),
+        (4, (3, 5, 11), (2, 0, 0, 1), WinogradPlan(4, 8, is_parallel_over_tiles=False)),
+        (4, (1, 1, 2), (1, 1, 1, 1), WinogradPlan(2, 4)),
+    ],
+)
+def test_a_kernel_computes_whole_tiles_and_parts_of_tiles(
+    tile: int, size: tuple[int, int, int], padding: tuple[int, int, int, int], plan: WinogradPlan, is_known: bool
+) -> None:
+    lanes, inner, outer = 8, 16, 24
+    sizes = size if is_known else (None, None, None)
+    shape = WinogradShape(tile, *sizes, inner, outer, padding, lanes, lanes, True, False, 0.0, None)
+    kernel = winograd(shape, plan).with_attr("global_symbol", "main")
+    data, weight, bias = numbers(*size, inner), numbers(3, 3, inner, outer, seed=1) / 8, numbers(outer, seed=2)
+    matrix = weight_matrix(tile)
+    moved = np.kron(matrix, matrix) @ weight.reshape(9, -1)
+    blocks = moved.reshape(-1, inner, outer // lanes, lanes).transpose(2, 0, 1, 3).astype("float32")
+    expected = np.maximum(convolved(data, weight, padding) + bias, 0)
+    result = tvm.runtime.tensor(np.full(expected.shape, np.nan, "float32"))
+    inputs = [tvm.runtime.tensor(np.ascontiguousarray(each)) for each in (data, blocks, bias)]
+    tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))["main"](*inputs, result)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("ending", ["plain", "relu", "clip", "residual", "used twice"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_compiled_layers_agree_with_numpy(ending: str, is_known: bool) -> None:
+    weight, data = numbers(3, 3, 32, 48, seed=1) / 16, numbers(2, 18, 13, 32)
+    shape = (2, 18, 13, 32) if is_known else (relay.Any(), relay.Any(), relay.Any(), 32)
+    function = layer(shape, weight, ending)
+    assert NAME in operators(function)
+    other = numbers(2, 18, 13, 48, seed=5) if ending == "residual" else None
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), "llvm"), "cpu")
+    result = machine.run(data, *([] if other is None else [other])).numpy()
+    expected = after(convolved(data, weight, (1, 1, 1, 1)), ending, other)
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_what_follows_is_taken_in_as_long_as_nothing_else_uses_what_is_between() -> None:
+    weight = numbers(3, 3, 32, 48)
+    for ending in ("plain", "relu", "clip", "residual"):
+        assert operators(layer((1, 28, 28, 32), weight, ending)) == [NAME]
+    assert operators(layer((1, 28, 28, 32), weight, "used twice")) == [NAME, "nn.relu", "add"]
+
+
+def test_a_convolution_that_tiles_do_not_make_faster_stays() -> None:
+    assert operators(layer((1, 2, 1, 512), numbers(3, 3, 512, 512), "plain")) == ["nn.conv2d"]
+    assert operators(layer((1, 28, 28, 30), numbers(3, 3, 30, 48), "plain")) == ["nn.conv2d"]
+    x, weight = relay.var("x", shape=(1, 28, 28, 32)), relay.const(numbers(3, 3, 32, 48))
+    strided = relay.nn.conv2d(x, weight, strides=(2, 2), data_layout="NHWC", kernel_layout="HWIO")
+    assert operators(relay.Function([x], strided)) == ["nn.conv2d"]
+
+
+def test_a_residual_of_another_size_is_refused_when_run() -> None:
+    function = layer((relay.Any(), 12, 12, 32), numbers(3, 3, 32, 32), "plain")
+    x = function.params[0]
+    other = relay.var("other", shape=(relay.Any(), 12, 12, 32))
+    both = relay.Function([x, other], relay.add(function.body, other))
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": both}), "llvm"), "cpu")
+    with pytest.raises(Exception, match=r"(?i)dimension|shape|broadcast"):
+        machine.run(numbers(2, 12, 12, 32), numbers(3, 12, 12, 32))

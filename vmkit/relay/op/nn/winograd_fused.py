@@ -1,0 +1,119 @@
+"""Winograd's convolution and what follows it as one operator: what UseWinograd makes of convolutions by 3x3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax
+
+from ....errors import TypeCheckError
+from ...ir import dims
+from ...ir.types import TensorType, Type
+from ..attrs import Attrs, Bool, Float, Int, Ints, attrs_node
+from ..elementwise import require_tensor
+from ..registry import OpPattern, operator
+from .layout import require_rank
+from .window import fitted, padding_of, require_fits
+
+__all__: list[str] = []
+
+
+@attrs_node("relay.attrs.Conv2DWinogradFusedAttrs")
+class Conv2DWinogradFusedAttrs(Attrs):
+    """Attributes of nn.contrib_conv2d_winograd_fused.
+
+    tile is how many results on an axis come from one tile (2 or 4), lanes how many float32 a vector has; a_min and
+    a_max are what results are raised and lowered to; the others are fields of tophub's WinogradPlan.
+    """
+
+    tile: Int
+    rows: Int
+    count: Int
+    lanes: Int
+    padding: Ints = (0, 0, 0, 0)
+    is_parallel_over_tiles: Bool = True
+    has_bias: Bool = False
+    a_min: Float | None = None
+    a_max: Float | None = None
+
+
+@operator(
+    "nn.contrib_conv2d_winograd_fused",
+    "data",
+    "weight",
+    "*added",
+    attrs=Conv2DWinogradFusedAttrs,
+    level=10,
+    pattern=OpPattern.OPAQUE,
+)
+class Conv2DWinogradFused:
+    """``clip(conv2d(data, weight) + bias + residual)`` by a kernel of 3x3 at every position, on a CPU in float32.
+
+    data is (batch, height, width, channels), weight the transformed one (blocks, products, channels, output channels of
+    a block); then comes the bias (output channels,) if has_bias, and the residual, like the result, if there is one.
+    """
+
+    @staticmethod
+    def relation(attrs: Conv2DWinogradFusedAttrs, data: Type, weight: Type, *added: Type) -> Type:
+        tensors = [require_tensor(ty, "an input") for ty in (data, weight, *added)]
+        source, filters, *others = tensors
+        require_rank(source, 4, "data")
+        require_rank(filters, 4, "weight")
+        if any(t.dtype != "float32" for t in tensors):
+            raise TypeCheckError(f"all inputs must be float32, not {', '.join(t.dtype for t in tensors)}")
+        blocks, points, inner, block = filters.shape
+        if attrs.tile not in (2, 4) or points != (attrs.tile + 2) ** 2 or dims.equal(source.shape[3], inner) is False:
+            raise TypeCheckError(f"tiles of {attrs.tile} and {filters} do not fit {source}")
+        if not (isinstance(inner, int) and isinstance(block, int)) or inner % attrs.lanes or block % attrs.lanes:
+            raise TypeCheckError(f"channels must be known multiples of {attrs.lanes}, not {inner} and {block}")
+        if not isinstance(blocks, int) or len(others) not in (attrs.has_bias, attrs.has_bias + 1):
+            raise TypeCheckError(f"there are {len(others)} inputs after the weight, has_bias is {attrs.has_bias}")
+        sizes = fitted(source.shape[1:3], padding_of(attrs.padding, 2), (3, 3), (1, 1))
+        result = [source.shape[0], *sizes, blocks * block]
+        wanted = [*[[blocks * block]] * attrs.has_bias, result]
+        for tensor, shape in zip(others, wanted, strict=False):
+            require_rank(tensor, len(shape), "what is added")
+            if any(dims.equal(a, b) is False for a, b in zip(tensor.shape, shape, strict=True)):
+                raise TypeCheckError(f"what is added must have shape {tuple(shape)}, not {tensor}")
+        return TensorType(result, "float32")
+
+    @staticmethod
+    def lower(
+        context: Any, attrs: Conv2DWinogradFusedAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
+    ) -> relax.Expr:
+        from ....tophub.kernels.winograd import WinogradPlan, WinogradShape, winograd
+
+        have, (blocks, _, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
+        padding = padding_of(attrs.padding, 2)
+        require_fits(context, have[1:3], padding, (3, 3))
+        name = "nn.contrib_conv2d_winograd_fused"
+        context.require_equal(have[3], inner, f"{name}: the data has {{actual}} channels, expected {{expected}}")
+        result = [have[0], *fitted(have[1:3], padding, (3, 3), (1, 1)), blocks * block]
+        wanted = [*[[blocks * block]] * attrs.has_bias, result]
+        for tensor, shape in zip(added, wanted, strict=False):
+            for a, b in zip(context.shape(tensor), shape, strict=True):
+                context.require_equal(
+                    a, b, f"{name}: a dimension of what is added is {{actual}}, expected {{expected}}"
+                )
+        batch, height, width = (d if isinstance(d, int) else None for d in have[:3])
+        top, left, bottom, right = padding
+        what = WinogradShape(
+            tile=attrs.tile,
+            batch=batch,
+            height=height,
+            width=width,
+            inner=inner,
+            outer=blocks * block,
+            padding=(top, left, bottom, right),
+            block=block,
+            lanes=attrs.lanes,
+            has_bias=attrs.has_bias,
+            has_residual=len(added) > attrs.has_bias,
+            low=attrs.a_min,
+            high=attrs.a_max,
+        )
+        plan = WinogradPlan(attrs.rows, attrs.count, is_parallel_over_tiles=attrs.is_parallel_over_tiles)
+        kernel = winograd(what, plan).with_attr("op_pattern", int(OpPattern.OPAQUE))
+        function = context.builder.add_func(kernel, "conv2d_winograd")
+        made = relax.TensorType([dims.as_expr(d) for d in result], "float32")
+        return context.emit(relax.call_tir(function, [data, weight, *added], made))

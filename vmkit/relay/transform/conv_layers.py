@@ -1,0 +1,169 @@
+"""Convolutions with constant weights, each with the calls after it that a kernel of its own can do at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..ir import Call, Constant, Op, children, const, dims, post_order, rewrite
+from ..op.nn.window import padding_of
+from .known_type import type_of
+
+__all__ = ["ConvLayer", "rewrite_layers"]
+
+
+@dataclass
+class ConvLayer:
+    """A convolution over channels-last float32 data, and what follows it up to the first call that is something else.
+
+    Attributes
+    ----------
+    conv : Call
+        The convolution.
+    sizes : dict of str to int
+        The shape of its weight by O, I, H and W.
+    padding : tuple of int
+        Zeros above, left, below and right.
+    bias : numpy.ndarray or None
+        The sum of what constants add to each channel.
+    low, high : float or None
+        What results are raised and lowered to at the end.
+    """
+
+    conv: Call
+    sizes: dict[str, int]
+    padding: tuple[int, int, int, int]
+    bias: np.ndarray | None = None
+    low: float | None = None
+    high: float | None = None
+    # From the end to the convolution: which argument of a call the one before is; and how deep a residual is added.
+    _path: list[int] = field(default_factory=list)
+    _residual: int | None = None
+
+    @classmethod
+    def of(cls, node: Any) -> ConvLayer | None:
+        """Return the layer that a node begins; None if it is no plain convolution, of strides and groups 1."""
+        if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "nn.conv2d"):
+            return None
+        attrs, (data, weight) = node.attrs, node.args
+        if not isinstance(weight, Constant) or attrs.data_layout != "NHWC" or attrs.out_layout not in ("", "NHWC"):
+            return None
+        dtypes = {data.checked_type.dtype, weight.checked_type.dtype, attrs.out_dtype or "float32"}
+        if sorted(attrs.kernel_layout) != sorted("OIHW") or dtypes != {"float32"}:
+            return None
+        if any(int(n) != 1 for n in (*attrs.strides, *attrs.dilation, attrs.groups)):
+            return None
+        shape = (int(d) for d in weight.checked_type.shape)
+        top, left, bottom, right = padding_of(attrs.padding, 2)
+        return cls(node, dict(zip(attrs.kernel_layout, shape, strict=True)), (top, left, bottom, right))
+
+    def weight(self, layout: str) -> np.ndarray:
+        """Return the weight with its axes in an order."""
+        have = self.conv.attrs.kernel_layout
+        array: np.ndarray = self.conv.args[1].data.numpy()
+        return array.transpose([have.index(axis) for axis in layout])
+
+    def parts(self, end: Any) -> tuple[Any, list[Any]]:
+        """Return the data, and the bias and the residual where there are any, from the last call, rewritten."""
+        residual = []
+        for depth, argument in enumerate(self._path):
+            if depth == self._residual:
+                residual.append(end.args[1 - argument])
+            end = end.args[argument]
+        bias = [] if self.bias is None else [const(self.bias.astype("float32"))]
+        return end.args[0], bias + residual
+
+    def extend(self, users: dict[Any, list[Any]]) -> Any:
+        """Take in the calls that follow, as long as nothing else uses what is between; return the last one."""
+        end: Any = self.conv
+        while len(users.get(end, ())) == 1:
+            (call,) = users[end]
+            if not (isinstance(call, Call) and isinstance(call.op, Op)) or not self._takes(call, end):
+                break
+            self._path.insert(0, next(i for i, arg in enumerate(call.args) if arg.same_as(end)))
+            if self._residual is not None:
+                self._residual += 1
+            end = call
+        return end
+
+    def _takes(self, call: Call, end: Any) -> bool:
+        name = call.op.name
+        if name == "add" and self.low is None and self.high is None:
+            return self._takes_added(_other(call, end), end)
+        if self.high is not None:
+            return False
+        if name == "nn.relu" and self.low is None:
+            self.low = 0.0
+            return True
+        if name == "clip" and self.low is None:
+            self.low, self.high = float(call.attrs.a_min), float(call.attrs.a_max)
+            return True
+        limit = _number(_other(call, end)) if name in ("maximum", "minimum") else None
+        if limit is None or (name == "maximum" and self.low is not None):
+            return False
+        if name == "maximum":
+            self.low = limit
+        else:
+            self.high = limit
+        return True
+
+    def _takes_added(self, other: Any, end: Any) -> bool:
+        if self._residual is not None or other.same_as(end):
+            return False
+        shape, channels = list(other.checked_type.shape), self.sizes["O"]
+        is_vector = len(shape) <= 4 and all(d == 1 for d in shape[:-1]) and (not shape or shape[-1] in (1, channels))
+        if isinstance(other, Constant) and is_vector:
+            bias = np.broadcast_to(other.data.numpy().reshape(-1), (channels,))
+            self.bias = bias if self.bias is None else self.bias + bias
+            return True
+        made = end.checked_type.shape
+        if len(shape) != 4 or not all(dims.equal(a, b) is True for a, b in zip(shape, made, strict=True)):
+            return False
+        self._residual = -1
+        return True
+
+
+def rewrite_layers(function: Any, choose: Callable[[ConvLayer], Callable[[Any, list[Any]], Any] | None]) -> Any:
+    """Return a typed function in which layers are other calls.
+
+    Parameters
+    ----------
+    choose : callable
+        Takes a layer, of which only the convolution is known yet, and returns None, or what makes the call: a callable
+        that takes the data and what is added, when the layer is whole.
+    """
+    users: dict[Any, list[Any]] = {}
+    chosen = []
+    for node in post_order(function):
+        for part in children(node):
+            users.setdefault(part, []).append(node)
+        layer = ConvLayer.of(node)
+        make = None if layer is None else choose(layer)
+        if layer is not None and make is not None:
+            chosen.append((layer, make))
+    ends = {layer.extend(users): (layer, make) for layer, make in chosen}
+
+    def replace(node: Any, original: Any) -> Any:
+        if isinstance(original, Call) and original in ends:
+            layer, make = ends[original]
+            node = make(*layer.parts(node))
+            type_of(node)
+        elif not node.same_as(original):
+            node.checked_type_ = original.checked_type_
+        return node
+
+    return rewrite(function, {}, replace) if ends else function
+
+
+def _other(call: Call, end: Any) -> Any:
+    return call.args[1] if call.args[0].same_as(end) else call.args[0]
+
+
+def _number(node: Any) -> float | None:
+    """Return the value of a constant of one element."""
+    if not isinstance(node, Constant) or any(d != 1 for d in node.checked_type.shape):
+        return None
+    return float(node.data.numpy().reshape(()))

@@ -1,0 +1,88 @@
+"""Convolutions by constant kernels of 3x3 become products of tiles, where that is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...tophub.kernels.winograd import WinogradShape
+from ...tophub.kernels.winograd_plan import Machine, plan_winograd
+from ...tophub.kernels.winograd_points import weight_matrix
+from ..ir import const
+from ..op.registry import build
+from .conv_layers import ConvLayer, rewrite_layers
+from .registry import ModuleTransform, per_function, relay_pass
+
+__all__ = ["UseWinograd"]
+
+
+@relay_pass(opt_level=2)
+def UseWinograd(lanes: int = 16, registers: int = 32, cores: int = 1) -> ModuleTransform:
+    """Return the pass that computes convolutions over channels-last data by Winograd's tiles, with what follows them.
+
+    Results differ from exact ones as :mod:`vmkit.tophub.kernels.winograd_points` says: by rounding, but of larger
+    terms than those of the plain sum. Weights are transformed in float64, once.
+
+    Parameters
+    ----------
+    lanes, registers : int
+        How many float32 a vector of the target has, and how many vectors.
+    cores : int
+        How many cores share the work.
+    """
+    machine = Machine(lanes, registers, cores)
+    return per_function(lambda function: rewrite_layers(function, lambda layer: _chosen(layer, machine)))
+
+
+def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], Any] | None:
+    """Return what makes the operator for a layer, or None where the sum itself is faster."""
+    sizes, lanes = layer.sizes, machine.lanes
+    if (sizes["H"], sizes["W"]) != (3, 3) or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
+        return None
+    have = layer.conv.args[0].checked_type.shape
+    batch, height, width = (d if isinstance(d, int) else None for d in have[:3])
+    shape = WinogradShape(
+        tile=4,
+        batch=batch,
+        height=height,
+        width=width,
+        inner=sizes["I"],
+        outer=sizes["O"],
+        padding=layer.padding,
+        block=lanes * 2 if sizes["O"] % (lanes * 2) == 0 else lanes,
+        lanes=lanes,
+    )
+    planned = plan_winograd(shape, machine)
+    if planned is None:
+        return None
+    shape, plan = planned
+
+    def make(data: Any, added: list[Any]) -> Any:
+        return build(
+            "nn.contrib_conv2d_winograd_fused",
+            data,
+            const(_packed(layer, shape)),
+            *added,
+            tile=shape.tile,
+            rows=plan.rows,
+            count=plan.count,
+            lanes=lanes,
+            padding=list(shape.padding),
+            is_parallel_over_tiles=plan.is_parallel_over_tiles,
+            has_bias=layer.bias is not None,
+            a_min=layer.low,
+            a_max=layer.high,
+        )
+
+    return make
+
+
+def _packed(layer: ConvLayer, shape: WinogradShape) -> np.ndarray:
+    """Return a weight transformed, (blocks, products, input channels, output channels of a block)."""
+    matrix = weight_matrix(shape.tile)
+    kernel = layer.weight("HWIO").reshape(9, -1).astype("float64")
+    moved = (np.kron(matrix, matrix) @ kernel).astype("float32")
+    blocks = moved.reshape(shape.points, shape.inner, shape.outer // shape.block, shape.block)
+    return np.ascontiguousarray(blocks.transpose(2, 0, 1, 3))

@@ -1,0 +1,103 @@
+"""Whether Winograd's convolution is worth it, with which tiles and in which order: a model of time on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .winograd import WinogradPlan, WinogradShape
+
+__all__ = ["Machine", "plan_winograd"]
+
+_USUAL = 28  # the height and width of an image of unknown size
+_NEAR = 640 << 10  # bytes that stay in the second cache
+_NEAR_RATE, _FAR_RATE, _COLD_RATE = 32, 5, 4  # bytes a cycle: second cache, beyond it, and after other layers
+_TRANSFORMS = {2: (45, 40), 4: (160, 140)}  # cycles of a vector of channels of a tile: of data, of results
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the choice depends on.
+
+    Attributes
+    ----------
+    lanes, registers : int
+        How many float32 a vector has, and how many vectors there are.
+    cores : int
+        How many cores share the work.
+    """
+
+    lanes: int
+    registers: int
+    cores: int = 1
+
+
+def plan_winograd(shape: WinogradShape, machine: Machine) -> tuple[WinogradShape, WinogradPlan] | None:
+    """Return the best size of tiles with the order of work, or None where the sum itself is faster.
+
+    Parameters
+    ----------
+    shape : WinogradShape
+        The convolution; its size of tiles is left open.
+    """
+    cycles, best = min(
+        ((_cycles(each, plan, machine), (each, plan)) for each, plan in _candidates(shape, machine)),
+        key=lambda pair: pair[0],
+    )
+    return best if cycles < _direct_cycles(shape, machine) else None
+
+
+def _candidates(shape: WinogradShape, machine: Machine) -> Iterator[tuple[WinogradShape, WinogradPlan]]:
+    # Some registers are for the weight and what it is multiplied with.
+    most = max(1, (machine.registers - 4) // (shape.block // machine.lanes))
+    for tile in (2, 4):
+        each = replace(shape, tile=tile)
+        tiles = _tiles(each)
+        for rows in range(max(1, most // 2), most + 1):
+            for parts in (1, 2, 3, 4, 6, 8):
+                if parts > 1 and rows * (parts - 1) >= tiles:
+                    break
+                is_shared = each.tiles is None or -(-tiles // (rows * parts)) >= machine.cores
+                yield each, WinogradPlan(rows, rows * parts, is_parallel_over_tiles=is_shared)
+
+
+def _size(shape: WinogradShape) -> tuple[int, int, int]:
+    """Return the batch, height and width of the result, as they are or as they may be."""
+    top, left, bottom, right = shape.padding
+    height = (shape.height or _USUAL) + top + bottom - 2
+    return shape.batch or 1, height, (shape.width or _USUAL) + left + right - 2
+
+
+def _tiles(shape: WinogradShape) -> int:
+    batch, height, width = _size(shape)
+    return batch * -(-height // shape.tile) * -(-width // shape.tile)
+
+
+def _cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) -> float:
+    tiles = _tiles(shape)
+    groups, left = divmod(tiles, plan.count)
+    parts = groups * (plan.count // plan.rows) + -(-left // plan.rows)
+    vectors = shape.outer // machine.lanes
+    # Multiplying begins and ends with as many registers as there are results.
+    latency = max(1.0, 8 / (plan.rows * (shape.block // machine.lanes)))
+    products = parts * plan.rows * shape.points * vectors * (shape.inner * latency + 4) / 2
+    of_data, of_result = _TRANSFORMS[shape.tile]
+    transforms = tiles * (shape.inner // machine.lanes * of_data + vectors * of_result)
+    weight = 4 * shape.points * shape.inner * shape.outer
+    moved = 4 * shape.points * plan.count * shape.inner
+    rounds = -(-tiles // plan.count)
+    # The weight is fetched from afar once, and again for every group of tiles where it does not stay near.
+    fetch = weight / _COLD_RATE + (rounds - 1) * weight / _rate((weight + moved) / 2)
+    fetch += rounds * moved * (shape.outer // shape.block) / _rate(moved)
+    return products + transforms + fetch
+
+
+def _direct_cycles(shape: WinogradShape, machine: Machine) -> float:
+    batch, height, width = _size(shape)
+    products = batch * height * width * 9 * shape.inner * (shape.outer // machine.lanes) / 2
+    weight = 36 * shape.inner * shape.outer
+    return 1.2 * products + weight / _COLD_RATE
+
+
+def _rate(size: float) -> int:
+    return _NEAR_RATE if size <= _NEAR else _FAR_RATE
