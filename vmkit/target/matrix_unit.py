@@ -30,11 +30,13 @@ def has_matrix_unit(target: Target) -> bool:
     return all(feature in features for feature in FEATURES)
 
 
-@functools.cache
 def is_permitted() -> bool:
     """Say whether this machine has a matrix unit that Linux lets this process use."""
+    return all(llvm.host_features().get(feature) for feature in FEATURES) and _is_granted()
+
+
+@functools.cache
+def _is_granted() -> bool:
     if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return False
-    if not all(llvm.host_features().get(feature) for feature in FEATURES):
         return False
     return int(ctypes.CDLL(None).syscall(*PERMISSION)) == 0

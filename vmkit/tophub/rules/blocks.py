@@ -27,6 +27,9 @@ __all__ = [
     "uses",
 ]
 
+# TVM writes a function out with its argument several times over: functions of functions would grow out of bounds.
+_CALLS = 6
+
 Block = Any  # s_tir.schedule.SBlockRV
 Loop = Any  # s_tir.schedule.LoopRV
 
@@ -88,9 +91,17 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
     )
     # One element may be read twice, as in x * sigmoid(x), where the compiler sees that it is the same; a sum or a
     # product also more often, as the biased value is in GELU by tanh.
-    calls: list[Any] = []
-    tvm_ffi.structural_walk(made.body, (tvm.ir.Call, calls.append))
+    calls = _calls(made.body)
+    if calls and calls + _calls(read.body) > _CALLS:
+        return True
     return len(loads) > (2 if calls else 8) or not Analyzer().can_prove(_elements(read) <= _elements(made))
+
+
+def _calls(body: Any) -> int:
+    """Return how many functions are called."""
+    calls: list[Any] = []
+    tvm_ffi.structural_walk(body, (tvm.ir.Call, calls.append))
+    return len(calls)
 
 
 def _elements(block: s_tir.SBlock) -> Any:
