@@ -16,6 +16,7 @@ from tvm.target import Target
 
 from . import bytecode
 from .dataflow import isolate_definitions
+from .kernel_registers import PIPELINE
 from .options import CompilerOptions
 from .storage import own_storage_of_branches
 from .tophub.rules import schedule_kernels
@@ -97,8 +98,10 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
 def link(code: Bytecode, target: Target) -> tvm.runtime.Module:
     """Return the executable module: the kernels built for a target, the bytecode with its self-calls made loops."""
     # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
-    kernels, shapes = _apart(code.kernels) if target.kind.name == "llvm" else (code.kernels, None)
-    built = _vmlink(code.builder, target, kernels if kernels is not None else shapes).mod
+    is_llvm = target.kind.name == "llvm"
+    kernels, shapes = _apart(code.kernels) if is_llvm else (code.kernels, None)
+    passes = PIPELINE if is_llvm else "default"
+    built = _vmlink(code.builder, target, kernels if kernels is not None else shapes, tir_pipeline=passes).mod
     if kernels is not None and shapes is not None:
         built.imports[0].import_module(tvm.tirx.build(shapes, target=target))
     text = bytecode.blob_of(built)

@@ -13,9 +13,10 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..vector_math import with_vector_math
-from . import contraction, dot, elementwise, filled, packed, rows, window
+from . import contraction, dense, dot, elementwise, filled, packed, rows, window
 from .blocks import inline_cheap_blocks, kernel_blocks
 from .overlap import with_overlaps
+from .prefetch import with_prefetches
 
 __all__ = ["RULES", "schedule_kernels"]
 
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 RULES = (
     filled.schedule,
+    dense.schedule,
     packed.schedule,
     window.schedule,
     contraction.schedule,
@@ -49,6 +51,9 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
     if not kernel_blocks(prepared):
         return function  # loops as they were written
     inline_cheap_blocks(prepared)
+    by_rows = dense.schedule_by_rows(prepared, target)
+    if by_rows is not None:
+        return with_vector_math(by_rows).with_attr("tirx.is_scheduled", True)
     for rule in RULES:
         schedule = prepared.copy()
         try:
@@ -58,6 +63,6 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
             logger.debug("kernel %s: %s does not apply: %s", name, rule.__module__, error)
             continue
         if applies:
-            scheduled = with_vector_math(with_overlaps(schedule.mod["main"]))
+            scheduled = with_vector_math(with_prefetches(with_overlaps(schedule.mod["main"])))
             return scheduled.with_attr("tirx.is_scheduled", True)
     return function
