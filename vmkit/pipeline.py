@@ -20,6 +20,7 @@ from .kernel_registers import PIPELINE
 from .options import CompilerOptions
 from .storage import own_storage_of_branches
 from .tophub.rules import schedule_kernels
+from .views import LEGALIZATIONS, views_of_computed_sizes
 
 __all__ = ["Bytecode", "generate_bytecode", "link", "optimize_relax"]
 
@@ -41,7 +42,7 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
         transform.ConvertToDataflow(1),
-        transform.LegalizeOps(),
+        transform.LegalizeOps(LEGALIZATIONS),
         transform.AnnotateTIROpPattern(),
         transform.DeadCodeElimination(),
         isolate_definitions(),
@@ -75,6 +76,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
     """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved."""
     passes = [
         transform.RewriteDataflowReshape(),
+        views_of_computed_sizes(),
         transform.ToNonDataflow(),
         transform.CallTIRRewrite(),
         # The planner takes a plain call of a packed function for a kernel, which does not keep what it is given. A
