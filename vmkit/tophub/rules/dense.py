@@ -20,7 +20,7 @@ from .blocks import SingleReduction, extent, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial
 from .overlap import overlap, with_overlaps
 from .packed import rows_of_tile
-from .prefetch import LINE, prefetch_next_block, with_prefetches
+from .prefetch import LINE, prefetch_ahead, prefetch_next_block, with_prefetches
 from .versions import by_size
 
 __all__ = ["DenseTile", "schedule", "schedule_by_rows"]
@@ -44,12 +44,15 @@ class DenseTile:
         How many steps of the reduction make one iteration.
     lines : int
         How many lines of the weight's next block an iteration prefetches.
+    is_ahead : bool
+        Whether an iteration prefetches what a later one reads.
     """
 
     rows: int
     blocks: int
     unrolled: int
     lines: int = 0
+    is_ahead: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,8 @@ def tile_of(rows: int, dense: _Dense, unit: VectorUnit) -> DenseTile:
     tile = rows_of_tile(rows, most)
     if tile * 2 <= most:
         side_by_side = range(min(_STREAMS, most // tile), 0, -1)
-        return DenseTile(tile, next(b for b in side_by_side if dense.count % b == 0), dense.unrolled)
+        blocks = next(b for b in side_by_side if dense.count % b == 0)
+        return DenseTile(tile, blocks, dense.unrolled, is_ahead=dense.is_from_memory and tile > 1)
     of_step = -(-dense.unrolled * dense.width * dense.bytes // LINE)
     tiles = max(2, -(-rows // tile))
     return DenseTile(tile, 1, dense.unrolled, -(-of_step // tiles) if dense.is_from_memory else 0)
@@ -207,6 +211,8 @@ def _apply(sch: s_tir.Schedule, dense: _Dense, tile: DenseTile) -> None:
         sch.unroll(written[dense.row_axis])
     if tile.lines and tiles is not None:
         prefetch_next_block(sch, (columns, tiles, steps), dense.weight, tile.lines)
+    elif tile.is_ahead:
+        prefetch_ahead(sch, (columns, steps), dense.weight, tile.blocks)
     if size >= PARALLEL_SIZE:
         sch.parallel(columns)
     sch.decompose_reduction(block, steps)

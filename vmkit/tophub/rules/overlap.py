@@ -16,7 +16,9 @@ __all__ = ["overlap", "with_overlaps"]
 _KEY = "vmkit.overlap"
 
 
-def overlap(sch: s_tir.Schedule, loop: s_tir.schedule.LoopRV, size: int | None, tile: int) -> list[s_tir.schedule.LoopRV]:
+def overlap(
+    sch: s_tir.Schedule, loop: s_tir.schedule.LoopRV, size: int | None, tile: int
+) -> list[s_tir.schedule.LoopRV]:
     """Split a loop of `size` iterations, at least as many as a tile has, into tiles of which the last may overlap.
 
     A size that is known at run time only is None here, and given to :func:`with_overlaps`.
