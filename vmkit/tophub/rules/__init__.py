@@ -15,6 +15,7 @@ from tvm.target import Target
 from ..vector_math import with_vector_math
 from . import contraction, dense, dot, elementwise, filled, packed, rows, window
 from .blocks import inline_cheap_blocks, kernel_blocks
+from .chunks import with_chunks
 from .overlap import with_overlaps
 from .prefetch import with_prefetches
 
@@ -63,6 +64,6 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target) -> tirx.PrimF
             logger.debug("kernel %s: %s does not apply: %s", name, rule.__module__, error)
             continue
         if applies:
-            scheduled = with_vector_math(with_prefetches(with_overlaps(schedule.mod["main"])))
+            scheduled = with_vector_math(with_prefetches(with_chunks(with_overlaps(schedule.mod["main"]))))
             return scheduled.with_attr("tirx.is_scheduled", True)
     return function

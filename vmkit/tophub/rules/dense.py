@@ -17,6 +17,7 @@ from tvm.target import Target
 
 from ...target.vectors import VectorUnit, vector_unit
 from .blocks import SingleReduction, extent, single_reduction, static_size
+from .chunks import in_chunks, with_chunks
 from .elementwise import PARALLEL_SIZE, schedule_spatial
 from .overlap import overlap, with_overlaps
 from .packed import rows_of_tile
@@ -27,6 +28,8 @@ __all__ = ["DenseTile", "schedule", "schedule_by_rows"]
 
 _UNROLLED = 4  # steps of the reduction in one iteration
 _STREAMS = 5  # the most blocks that are read side by side
+_CHUNK = 16  # tiles whose rows stay in the cache while all blocks of the weight go by
+_NEAR = 524_288  # bytes of rows that stay in the cache beside a block of the weight and the next one
 _FROM_MEMORY = 262_144  # bytes of a weight from which it is not taken to be in the cache
 
 
@@ -46,6 +49,8 @@ class DenseTile:
         How many lines of the weight's next block an iteration prefetches.
     is_ahead : bool
         Whether an iteration prefetches what a later one reads.
+    chunk : int
+        How many tiles of rows go by all blocks before the next ones do; 0 where all do at once.
     """
 
     rows: int
@@ -53,6 +58,7 @@ class DenseTile:
     unrolled: int
     lines: int = 0
     is_ahead: bool = False
+    chunk: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,12 +102,12 @@ def schedule_by_rows(sch: s_tir.Schedule, target: Target) -> tirx.PrimFunc | Non
     if dense is None or dense.known_rows is not None:
         return None
     unit, versions = vector_unit(target), []
-    for least in _sizes(dense, unit):
+    for least, rows in _sizes(dense, unit):
         version = sch.copy()
         again = _dense(version)
         assert again is not None
-        _apply(version, again, tile_of(least, dense, unit))
-        versions.append((least, with_prefetches(with_overlaps(version.mod["main"], dense.rows))))
+        _apply(version, again, tile_of(rows, dense, unit))
+        versions.append((least, with_prefetches(with_chunks(with_overlaps(version.mod["main"], dense.rows)))))
     return by_size(sch.mod["main"], dense.rows, versions)
 
 
@@ -155,18 +161,19 @@ def _most_rows(dense: _Dense, unit: VectorUnit) -> int:
     return max(1, unit.accumulators * unit.lanes // max(dense.width, unit.lanes))
 
 
-def _sizes(dense: _Dense, unit: VectorUnit) -> list[int]:
-    """Return the least numbers of rows that versions are for, falling."""
+def _sizes(dense: _Dense, unit: VectorUnit) -> list[tuple[int, int]]:
+    """Return the least numbers of rows that versions are for, falling, each with the number that it is made for."""
     most = _most_rows(dense, unit)
-    sizes = [most]
-    while sizes[-1] > 1:
-        sizes.append(sizes[-1] // 2)
+    sizes = [(most, 2 * most)]
+    while sizes[-1][0] > 1:
+        fewer = sizes[-1][0] // 2
+        sizes.append((fewer, fewer))
     # With more tiles each has less to prefetch.
-    return [7 * most + 1, 3 * most + 1, *sizes] if dense.is_from_memory else sizes
+    return [(7 * most + 1, 8 * most), (3 * most + 1, 4 * most), *sizes] if dense.is_from_memory else sizes
 
 
 def tile_of(rows: int, dense: _Dense, unit: VectorUnit) -> DenseTile:
-    """Return the tile for a number of rows, or for at least so many."""
+    """Return the tile for a number of rows."""
     most = _most_rows(dense, unit)
     tile = rows_of_tile(rows, most)
     if tile * 2 <= most:
@@ -175,7 +182,9 @@ def tile_of(rows: int, dense: _Dense, unit: VectorUnit) -> DenseTile:
         return DenseTile(tile, blocks, dense.unrolled, is_ahead=dense.is_from_memory and tile > 1)
     of_step = -(-dense.unrolled * dense.width * dense.bytes // LINE)
     tiles = max(2, -(-rows // tile))
-    return DenseTile(tile, 1, dense.unrolled, -(-of_step // tiles) if dense.is_from_memory else 0)
+    lines = -(-of_step // tiles) if dense.is_from_memory else 0
+    is_near = _CHUNK * tile * dense.inner * dense.bytes <= _NEAR
+    return DenseTile(tile, 1, dense.unrolled, lines, chunk=_CHUNK if is_near and tiles >= _CHUNK // 2 else 0)
 
 
 def _apply(sch: s_tir.Schedule, dense: _Dense, tile: DenseTile) -> None:
@@ -209,6 +218,8 @@ def _apply(sch: s_tir.Schedule, dense: _Dense, tile: DenseTile) -> None:
     sch.vectorize(lane)
     if dense.row_axis is not None:
         sch.unroll(written[dense.row_axis])
+    if tile.chunk and dense.row_axis == last - 1:
+        in_chunks(sch, columns, tile.chunk)
     if tile.lines and tiles is not None:
         prefetch_next_block(sch, (columns, tiles, steps), dense.weight, tile.lines)
     elif tile.is_ahead:

@@ -91,7 +91,7 @@ def _of_next_block(weight: tirx.Var, lines: int, loops: dict[str, tirx.For]) -> 
     block, tile, step = loops["block"], loops["tile"], loops["step"]
     count, inner, width = (int(d) for d in weight.ty.shape)
     line, const = _line(weight), _constants(block)
-    next_block = tirx.min(block.loop_var + const(1), const(count - 1))
+    next_block = tirx.floormod(block.loop_var + const(1), const(count))  # all blocks go by again for the next chunk
     steps = tile.loop_var * step.extent + step.loop_var
     elements = [(steps * const(lines) + const(at)) * const(line) for at in range(lines)]
     rows = [tirx.min(tirx.floordiv(e, const(width)), const(inner - 1)) for e in elements]
