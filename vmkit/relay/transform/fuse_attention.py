@@ -60,7 +60,8 @@ def _fused(node: Any, uses: dict[Any, int], lanes: int) -> Any:
     if scores is None or scores.product.attrs.transpose_a:
         return node
     query, key = scores.product.args
-    key = key if scores.product.attrs.transpose_b else _transposed(key)
+    # Where keys come transposed, twice is as they are, without the transpositions that undo each other.
+    key = _transposed(_transposed(key)) if scores.product.attrs.transpose_b else _transposed(key)
     value = _transposed(node.args[1]) if node.attrs.transpose_b else node.args[1]
     shape = list(weights.checked_type.shape)
     heads = shape[1] if rank == 4 else 1
