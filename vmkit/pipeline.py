@@ -17,12 +17,14 @@ from tvm.target import Target
 from . import bytecode
 from .alignment import expecting_elements
 from .dataflow import isolate_definitions
+from .kernel_registers import PIPELINE
 from .options import CompilerOptions
 from .sharing import merge_views, share_shapes
 from .storage import own_storage_of_branches
 from .tophub import gpu
 from .tophub.choosing import choose
 from .tophub.rules import CHOSEN, schedule_kernels
+from .views import LEGALIZATIONS, views_of_computed_sizes
 
 __all__ = ["Bytecode", "fuse_relax", "generate_bytecode", "link", "optimize_relax"]
 
@@ -51,7 +53,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
         transform.ConvertToDataflow(1),
-        transform.LegalizeOps(),
+        transform.LegalizeOps(LEGALIZATIONS),
         transform.AnnotateTIROpPattern(),
         transform.DeadCodeElimination(),
         isolate_definitions(),
@@ -93,6 +95,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
     """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved."""
     passes = [
         transform.RewriteDataflowReshape(),
+        views_of_computed_sizes(),
         merge_views(),
         transform.DeadCodeElimination(),
         transform.ToNonDataflow(),
@@ -119,8 +122,10 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
 def link(code: Bytecode, target: Target) -> tvm.runtime.Module:
     """Return the executable module: the kernels built for a target, the bytecode with its self-calls made loops."""
     # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
-    kernels, shapes = _apart(code.kernels) if target.kind.name == "llvm" else (code.kernels, None)
-    built = _vmlink(code.builder, target, kernels if kernels is not None else shapes).mod
+    is_llvm = target.kind.name == "llvm"
+    kernels, shapes = _apart(code.kernels) if is_llvm else (code.kernels, None)
+    passes = PIPELINE if is_llvm else "default"
+    built = _vmlink(code.builder, target, kernels if kernels is not None else shapes, tir_pipeline=passes).mod
     if kernels is not None and shapes is not None:
         built.imports[0].import_module(tvm.tirx.build(shapes, target=target))
     text = bytecode.blob_of(built)

@@ -44,6 +44,26 @@ def test_attention_leaves_out_what_the_mask_makes_least() -> None:
     np.testing.assert_allclose(result, np.broadcast_to(v[:, 7:8], result.shape), rtol=1e-6)
 
 
+@pytest.mark.parametrize("is_one_row", [False, True])
+def test_attention_to_nothing_is_zero(is_one_row: bool) -> None:
+    run = built(attention(AttentionShape(INNER, WIDTH, 1, 1.0, (False,) * 4, is_one_row, 8)))
+    rows = 1 if is_one_row else 9
+    (result,) = run(
+        [normal(2, rows, INNER), normal(2, 0, INNER), normal(2, 0, WIDTH), normal(1, 1, 1, 1)], [(2, rows, WIDTH)]
+    )
+    np.testing.assert_array_equal(result, np.zeros((2, rows, WIDTH)))
+
+
+@pytest.mark.parametrize("is_one_row", [False, True])
+def test_attention_is_uniform_where_the_mask_is_the_least_number_everywhere(is_one_row: bool) -> None:
+    run = built(attention(AttentionShape(INNER, WIDTH, 1, 1.0, (False, False, False, True), is_one_row, 8)))
+    rows = 1 if is_one_row else 3
+    q, k, v = normal(1, rows, INNER), normal(1, 5, INNER, seed=1), normal(1, 5, WIDTH, seed=2)
+    m = np.full((1, 1, 1, 5), np.finfo("float32").min)
+    (result,) = run([q, k, v, m], [(1, rows, WIDTH)])
+    np.testing.assert_allclose(result, np.broadcast_to(v.mean(1, keepdims=True), result.shape), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("is_reverse", [False, True])
 def test_lstm_goes_through_the_steps_in_order(is_reverse: bool) -> None:
     hidden, lanes = 8, 4

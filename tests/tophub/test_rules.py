@@ -12,7 +12,7 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dot, elementwise, packed, rows, window
+from vmkit.tophub.rules import contraction, dense, dot, elementwise, packed, rows, window
 
 TARGET = tvm.target.Target("llvm")
 WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
@@ -29,6 +29,16 @@ def packed_dense(x: te.Tensor, w: te.Tensor) -> te.Tensor:
     made = te.compute(
         (*x.shape[:-1], blocks * lanes),
         lambda *i: te.sum(x[(*i[:-1], k)] * w[i[-1] // lanes, k, i[-1] % lanes], axis=k),
+    )
+    return topi.nn.relu(made)
+
+
+def packed_conv(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    blocks, width, size, lanes = (int(d) for d in w.shape)
+    i, k = te.reduce_axis((0, width), name="i"), te.reduce_axis((0, size), name="k")
+    made = te.compute(
+        (x.shape[0], x.shape[1] - (width - 1), blocks * lanes),
+        lambda b, at, o: te.sum(x[b, at + i, k] * w[o // lanes, i, k, o % lanes], axis=[i, k]),
     )
     return topi.nn.relu(made)
 
@@ -61,8 +71,11 @@ KERNELS = {
         window,
     ),
     "column sums": (lambda x: topi.sum(x, axis=1), [(n, 70, 48)], window),
-    "packed": (packed_dense, [(n, 21, 24), (3, 24, 16)], packed),
-    "packed, one axis": (packed_dense, [(n, 24), (3, 24, 16)], packed),
+    "dense, packed": (packed_dense, [(n, 21, 24), (3, 24, 16)], dense),
+    "dense, packed, one axis": (packed_dense, [(n, 24), (3, 24, 16)], dense),
+    "dense, packed, from memory": (packed_dense, [(n, 260), (20, 260, 16)], dense),
+    "packed": (packed_conv, [(n, 23, 24), (3, 2, 24, 16)], packed),
+    "packed, rows of unknown length": (packed_conv, [(2, n, 24), (3, 1, 24, 16)], packed),
     "dense": (lambda x, w: topi.nn.relu(topi.nn.dense(x, w)), [(n, 64), (20, 64)], dot),
     "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
@@ -110,9 +123,7 @@ def test_every_decision_that_may_be_tried_keeps_the_values(name: str) -> None:
     variants = {}
     for at, decisions in enumerate(tried):
         assert rule.from_json(json.loads(json.dumps(rule.to_json(decisions)))) == decisions
-        changed = schedule.copy()
-        rule.apply(changed, WIDE, decisions)
-        variants[f"try{at}"] = rules.finished(changed, WIDE).with_attr("global_symbol", f"try{at}")
+        variants[f"try{at}"] = rules.scheduled(schedule, rule, WIDE, decisions).with_attr("global_symbol", f"try{at}")
     built = tvm.compile(tvm.IRModule(variants), TARGET)
     for batch in (1, 3):
         expected = run(plain, shapes, whole, batch)

@@ -1,26 +1,32 @@
-"""Kernels over an axis of unknown size have copies for small sizes, and the values of the plain ones at every size."""
+"""Kernels over an axis of unknown size have versions for small sizes, and the right values at every size."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import tvm
 from tvm import te, tirx
 
+import vmkit
+from vmkit import relay
+from vmkit.target import canonical_target
 from vmkit.tophub import rules
+from vmkit.tophub.rules import packed
 
 n = tirx.Var("n", "int64")
-SIZES = (0, 1, 2, 3, 4, 7, 8, 9, 16, 29, 40)
+SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 29, 40, 100)
 TARGETS = ("llvm", "llvm -mcpu=znver3", "llvm -mcpu=rocketlake")
 
 
-def dense(block: int) -> tirx.PrimFunc:
+def dense(block: int, inner: int = 12) -> tirx.PrimFunc:
     """Return a product with a packed weight, and what follows it."""
-    data = te.placeholder((n, 12), name="data")
-    weight = te.placeholder((2, 12, block), name="weight")
-    k = te.reduce_axis((0, 12), "k")
+    data = te.placeholder((n, inner), name="data")
+    weight = te.placeholder((2, inner, block), name="weight")
+    k = te.reduce_axis((0, inner), "k")
     total = te.compute(
         (n, 2 * block), lambda i, j: te.sum(data[i, k] * weight[j // block, k, j % block], k), name="total"
     )
@@ -42,15 +48,16 @@ def convolution(block: int) -> tirx.PrimFunc:
     return te.create_prim_func([data, weight, result])
 
 
+# A small weight, and one that is prefetched from memory.
+@pytest.mark.parametrize(("block", "inner"), [(16, 12), (32, 1030)])
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_product_has_its_values_at_every_size(target: str) -> None:
-    block = 16
-    run = built(dense(block), target)
-    weight = normal(2, 12, block)
-    matrix = weight.transpose(1, 0, 2).reshape(12, 2 * block)
+def test_a_product_has_its_values_at_every_size(target: str, block: int, inner: int) -> None:
+    run = built(dense(block, inner), target)
+    weight = normal(2, inner, block)
+    matrix = weight.transpose(1, 0, 2).reshape(inner, 2 * block)
     for size in SIZES:
-        data = normal(size, 12, seed=1)
-        np.testing.assert_allclose(run(data, weight, (size, 2 * block)), np.maximum(data @ matrix, 0), 1e-5, 1e-5)
+        data = normal(size, inner, seed=1)
+        np.testing.assert_allclose(run(data, weight, (size, 2 * block)), np.maximum(data @ matrix, 0), 1e-4, 1e-4)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -65,17 +72,45 @@ def test_a_convolution_has_its_values_at_every_size(target: str) -> None:
         np.testing.assert_allclose(run(data, weight, (2, size, 2 * block)), windows @ matrix, 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("target", ["native", "llvm"])
+@pytest.mark.parametrize(("channels", "groups"), [(32, 1), (38, 1), (40, 4), (32, 32)])
+def test_a_layer_has_its_values_at_every_width(channels: int, groups: int, target: str) -> None:
+    """Of blocks that are whole, blocks that are filled up, and windows along all channels."""
+    inputs = max(groups, 4)
+    weight, rng = normal(2, 3, inputs // groups, channels), np.random.default_rng(2)
+    x = relay.var("x", shape=(1, 3, n, inputs))
+    layer = relay.nn.conv2d(
+        x, relay.const(weight), data_layout="NHWC", kernel_layout="HWIO", padding=(0, 1), groups=groups
+    )
+    function = relay.Function([x], relay.nn.relu(relay.add(layer, relay.const(normal(channels)))))
+    machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
+    with vmkit.PassContext(opt_level=0):
+        plain = vmkit.VirtualMachine(vmkit.compile(function, target="llvm"))
+    for size in SIZES[1:]:
+        data = rng.standard_normal((1, 3, size, inputs)).astype("float32")
+        np.testing.assert_allclose(machine.run(data).numpy(), plain.run(data).numpy(), 1e-4, 1e-5)
+
+
 @pytest.mark.parametrize("kernel", [dense, convolution])
-def test_no_position_is_tested_in_a_tile(kernel: object) -> None:
-    text = scheduled(kernel(16), "llvm -mcpu=rocketlake").script()  # type: ignore[operator]
-    assert len(re.findall(r"for tile in", text)) == len((16, 8, 4, 2, 1))
+def test_no_position_is_tested_in_a_tile(kernel: Callable[[int], tirx.PrimFunc]) -> None:
+    text = scheduled(kernel(16), "llvm -mcpu=rocketlake").script()
+    assert [int(least) for least in re.findall(r"if .* >= T.int64\((\d+)\):", text)] == [16, 4, 1]
+    assert len(re.findall(r"\bif\b", text)) == 3
     assert "T.where" not in text
-    assert len(re.findall(r"\bif\b", text)) == 4
+
+
+def test_the_decisions_given_are_those_of_the_largest_version() -> None:
+    target = canonical_target("llvm -mcpu=rocketlake").primary
+    plain = rules.prepared(convolution(16))
+    assert plain is not None
+    given = packed.Decisions(rows=6, unrolled=3, weight_first=False, parallel=False)
+    versions = packed.versions(plain, target, given)
+    assert versions is not None
+    assert versions[1] == [(6, given), (4, replace(given, rows=4)), (1, replace(given, rows=1))]
+    assert "T.unroll(T.int64(6))" in rules.scheduled(plain, packed.RULE, target, given).script()
 
 
 def scheduled(kernel: tirx.PrimFunc, target: str) -> tvm.IRModule:
-    from vmkit.target import canonical_target
-
     return rules.schedule_kernels(tvm.IRModule({"main": kernel}), canonical_target(target).primary)
 
 

@@ -112,11 +112,11 @@ def test_values_are_compared_with_those_of_the_default_schedule(monkeypatch: pyt
     subjects: dict[str, Any] = {}
     assert worker.answer(request, subjects)["seconds"] > 0
 
-    def broken(schedule: Any, target: Any) -> tirx.PrimFunc:
-        function = rules.finished(schedule, target)
+    def broken(*kernel: Any) -> tirx.PrimFunc:
+        function = rules.scheduled(*kernel)
         return function.with_body(tvm_ffi.structural_map(function.body, (tirx.Max, lambda e: e.a + e.b + 1)))
 
-    monkeypatch.setattr(worker, "finished", broken)
+    monkeypatch.setattr(worker, "scheduled", broken)
     assert worker.answer(request, subjects) == {"error": "it computes other values than the default schedule"}
     assert "no decisions of the rule dot" in worker.answer({**request, "decisions": {}}, subjects)["error"]
 

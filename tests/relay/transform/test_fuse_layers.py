@@ -38,6 +38,25 @@ def attention(mask: Any = None, scale: Any = None, *, swapped: bool = False, axi
     return relay.Function([q, k, v, *free], nn.batch_matmul(weights, values, transpose_b=False))
 
 
+def step() -> relay.Function:
+    """Return attention to keys that grow by one, which an importer transposes twice."""
+    q, k, v = (relay.var(name, shape=(b, HEADS, size, INNER)) for name, size in (("q", 1), ("k", n), ("v", n)))
+    keys, values = (relay.concatenate([each, q], axis=2) for each in (k, v))
+    columns = relay.reshape(relay.transpose(keys, [0, 1, 3, 2]), [b * HEADS, INNER, n + 1], allowzero=True)
+    row = relay.reshape(q, [b * HEADS, 1, INNER], allowzero=True)
+    products = nn.batch_matmul(row, relay.transpose(columns, [0, 2, 1]), transpose_b=True)
+    weights = nn.softmax(relay.reshape(products, [b, HEADS, 1, n + 1], allowzero=True))
+    weights = relay.reshape(weights, [b * HEADS, 1, n + 1], allowzero=True)
+    rows = relay.reshape(values, [b * HEADS, n + 1, INNER], allowzero=True)
+    return relay.Function([q, k, v], nn.batch_matmul(weights, rows, transpose_b=False))
+
+
+def test_keys_that_are_transposed_twice_are_read_as_they_are() -> None:
+    names = operators(fused(step()))
+    assert "nn.contrib_attention" in names
+    assert "transpose" not in names
+
+
 PROGRAMS = {
     "plain": lambda: attention(),
     "divided": lambda: attention(scale=lambda x: x / relay.const(4.0)),

@@ -60,7 +60,7 @@ def _fused(node: Any, uses: dict[Any, int], lanes: int) -> Any:
     if scores is None or scores.product.attrs.transpose_a:
         return node
     query, key = scores.product.args
-    key = key if scores.product.attrs.transpose_b else _transposed(key)
+    key = _untransposed(key) if scores.product.attrs.transpose_b else _transposed(key)
     value = _transposed(node.args[1]) if node.attrs.transpose_b else node.args[1]
     shape = list(weights.checked_type.shape)
     heads = shape[1] if rank == 4 else 1
@@ -129,6 +129,12 @@ def _rank_four(mask: Any, scores: list[Any]) -> Any:
     if len(scores) == 3:
         full.insert(1, 1)
     return mask if len(full) == len(have) else build("reshape", mask, newshape=full, allowzero=True)
+
+
+def _untransposed(matrices: Any) -> Any:
+    """Return matrices without two transpositions that undo each other, where they were made by those."""
+    is_swapped = _is_call(matrices, "transpose") and _transposed(matrices).same_as(matrices.args[0])
+    return _transposed(matrices.args[0]) if is_swapped else matrices
 
 
 def _transposed(matrices: Any) -> Any:

@@ -15,20 +15,23 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..vector_math import with_vector_math
-from . import contraction, dot, elementwise, filled, packed, rows, window
+from . import contraction, dense, dot, elementwise, filled, packed, rows, window
 from .blocks import inline_cheap_blocks, kernel_blocks
+from .chunks import with_chunks
 from .overlap import with_overlaps
+from .prefetch import with_prefetches
 from .rule import Rule
-from .sizes import with_sizes
 from .tiles import with_tiles
+from .versions import by_size
 
-__all__ = ["CHOSEN", "RULES", "Choice", "Rule", "defaults", "finished", "prepared", "schedule_kernels"]
+__all__ = ["CHOSEN", "RULES", "Choice", "Rule", "defaults", "prepared", "schedule_kernels", "scheduled"]
 
 logger = logging.getLogger(__name__)
 
 # The most special first.
 RULES: tuple[Rule[Any], ...] = (
     filled.RULE,
+    dense.RULE,
     packed.RULE,
     window.RULE,
     contraction.RULE,
@@ -54,13 +57,13 @@ def defaults(sch: s_tir.Schedule, rule: Rule[Any], target: Target, default: Any)
 
 def schedule_kernels(mod: tvm.IRModule, target: Target, choose: Choose = defaults) -> tvm.IRModule:
     """Return a module in which every kernel that is not scheduled yet is scheduled for a CPU."""
-    scheduled = {
+    made = {
         gvar: _scheduled(gvar.name_hint, function, target, choose)
         for gvar, function in mod.functions.items()
         if isinstance(function, tirx.PrimFunc) and not function.attrs.get("tirx.is_scheduled", False)
     }
     result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
-    result.update(tvm.IRModule(scheduled))
+    result.update(tvm.IRModule(made))
     return result
 
 
@@ -73,10 +76,28 @@ def prepared(function: tirx.PrimFunc) -> s_tir.Schedule | None:
     return schedule
 
 
-def finished(schedule: s_tir.Schedule, target: Target) -> tirx.PrimFunc:
-    """Return the kernel that a rule has scheduled."""
-    function = with_vector_math(with_sizes(with_overlaps(schedule.mod["main"]), target))
-    return function.with_attr("tirx.is_scheduled", True)
+def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any) -> tirx.PrimFunc:
+    """Return a prepared kernel as a rule schedules it with some decisions.
+
+    Raises
+    ------
+    ScheduleError
+        If a primitive refuses the kernel's shape.
+    """
+    versions = rule.versions(plain, target, decisions) if rule.versions is not None else None
+    if versions is None:
+        function = _applied(plain, rule, target, decisions)
+    else:
+        size, of_sizes = versions
+        made = [(least, _applied(plain, rule, target, each, size)) for least, each in of_sizes]
+        function = by_size(plain.mod["main"], size, made)
+    return with_vector_math(function).with_attr("tirx.is_scheduled", True)
+
+
+def _applied(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any, size: Any = None) -> tirx.PrimFunc:
+    schedule = plain.copy()
+    rule.apply(schedule, target, decisions)
+    return with_prefetches(with_chunks(with_overlaps(schedule.mod["main"], size)))
 
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:
@@ -89,12 +110,9 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choos
     for rule in RULES:
         default = rule.decide(plain, target)
         for how, decisions in choose(plain, rule, target, default) if default is not None else ():
-            schedule = plain.copy()
             try:
-                rule.apply(schedule, target, decisions)
+                return scheduled(plain, rule, target, decisions).with_attr(CHOSEN, how)
             except s_tir.ScheduleError as error:
                 # A primitive refused this kernel's shape; the loops as they are stay right, only slower.
                 logger.debug("kernel %s: %s does not apply with %s: %s", name, rule.name, decisions, error)
-                continue
-            return finished(schedule, target).with_attr(CHOSEN, how)
     return function

@@ -22,7 +22,8 @@ from .blocks import SingleReduction, extent, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
-from .rule import Options, Rule, choices
+from .rule import Options, Rule, Versions, choices
+from .versions import for_fewer_rows
 
 __all__ = ["RULE", "Decisions"]
 
@@ -99,6 +100,13 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     _tile(sch, kernel, decisions)
 
 
+def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
+    """Return versions of a convolution with filled blocks for numbers of positions that are known at run time only."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    return for_fewer_rows(sch, sch.get_loops(kernel.after)[-2], decisions)
+
+
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     found = single_reduction(sch)
     if found is None or found.after is None or found.spatial < 4:
@@ -167,4 +175,4 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     sch.decompose_reduction(block, reduction[0])
 
 
-RULE = Rule("filled", Decisions, decide, candidates, apply)
+RULE = Rule("filled", Decisions, decide, candidates, apply, versions)

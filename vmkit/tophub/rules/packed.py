@@ -18,7 +18,8 @@ from ...target.vectors import vector_unit
 from .blocks import Loop, SingleReduction, extent, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
-from .rule import Options, Rule, choices
+from .rule import Options, Rule, Versions, choices
+from .versions import for_fewer_rows
 
 __all__ = ["RULE", "Decisions", "rows_of_tile", "rows_to_try"]
 
@@ -94,6 +95,13 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     for other in kernel.found.others:
         schedule_spatial(sch, other)
     _tile(sch, kernel, decisions)
+
+
+def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
+    """Return versions of a kernel with packed weights for numbers of positions that are known at run time only."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    return for_fewer_rows(sch, None if kernel.row_axis is None else kernel.loops[kernel.row_axis], decisions)
 
 
 def rows_of_tile(size: int | None, most: int) -> int:
@@ -179,4 +187,4 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     sch.decompose_reduction(block, reduction[0])
 
 
-RULE = Rule("packed", Decisions, decide, candidates, apply)
+RULE = Rule("packed", Decisions, decide, candidates, apply, versions)

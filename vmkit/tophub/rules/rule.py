@@ -14,9 +14,12 @@ from typing import Any, Generic, TypeVar
 from tvm import s_tir
 from tvm.target import Target
 
-__all__ = ["Options", "Rule", "choices"]
+__all__ = ["Options", "Rule", "Versions", "choices"]
 
 D = TypeVar("D")
+Versions = tuple[Any, Sequence[tuple[int, D]]]
+"""A size, an expression over a kernel's parameters, and the least ones that decisions are for, in falling order."""
+
 Options = Mapping[str, Sequence[Any]]  # by the field of decisions
 
 
@@ -38,6 +41,10 @@ class Rule(Generic[D]):
         the default ones among them.
     apply : callable
         Takes the same and decisions that are among the candidates, and schedules the kernel.
+    versions : callable, optional
+        Takes the same; for a kernel that is scheduled several times, because a size that is known at run time only
+        chooses among decisions, returns the :data:`Versions`, of which the first has the decisions given. None for
+        other kernels.
     """
 
     name: str
@@ -45,6 +52,7 @@ class Rule(Generic[D]):
     decide: Callable[[s_tir.Schedule, Target], D | None]
     candidates: Callable[[s_tir.Schedule, Target], Iterable[D]]
     apply: Callable[[s_tir.Schedule, Target, D], None]
+    versions: Callable[[s_tir.Schedule, Target, D], Versions[D] | None] | None = None
 
     def to_json(self, decisions: D) -> dict[str, Any]:
         """Return decisions as a JSON object."""

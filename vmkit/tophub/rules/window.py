@@ -20,7 +20,8 @@ from .blocks import Loop, SingleReduction, extent, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
-from .rule import Options, Rule, choices
+from .rule import Options, Rule, Versions, choices
+from .versions import for_fewer_rows
 
 __all__ = ["RULE", "Decisions"]
 
@@ -110,6 +111,13 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     kernel = _kernel(sch)
     assert kernel is not None
     _tile(sch, kernel, decisions)
+
+
+def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
+    """Return versions of a kernel of windows for numbers of positions that are known at run time only."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    return for_fewer_rows(sch, None if kernel.row_axis is None else kernel.loops[kernel.row_axis], decisions)
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
@@ -213,4 +221,4 @@ def _lines(sch: s_tir.Schedule, kernel: _Kernel, lanes: int) -> list[int]:
     return [n for n in fitting if n * step >= window]
 
 
-RULE = Rule("window", Decisions, decide, candidates, apply)
+RULE = Rule("window", Decisions, decide, candidates, apply, versions)

@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.target import Target
 
-from vmkit.tophub.rules import RULES, finished, prepared
+from vmkit.tophub.rules import RULES, prepared, scheduled
 
 __all__ = ["answer", "serve"]
 
@@ -43,9 +43,7 @@ class _Subject:
         self.expected = self.results(self.built(default))
 
     def built(self, decisions: Any) -> Callable[[], None]:
-        schedule = self.schedule.copy()
-        self.rule.apply(schedule, self.target, decisions)
-        function = finished(schedule, self.target).with_attr("global_symbol", "kernel")
+        function = scheduled(self.schedule, self.rule, self.target, decisions).with_attr("global_symbol", "kernel")
         run = tvm.compile(tvm.IRModule({"kernel": function}), self.target)["kernel"]
         return lambda: run(*self.operands)
 

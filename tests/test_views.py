@@ -1,0 +1,50 @@
+"""Reshapes copy nothing, whatever their sizes are computed from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+
+import vmkit
+from vmkit import relay
+
+n = tirx.Var("n", "int64")
+
+
+def kernels_run(machine: vmkit.VirtualMachine, *inputs: np.ndarray) -> list[str]:
+    names: list[str] = []
+
+    def note(_function: Any, name: str, is_before: bool, _result: Any, *_args: Any) -> int:
+        names.extend([name] if is_before else [])
+        return 0
+
+    machine.module["set_instrument"](note)
+    machine.run(*inputs)
+    return names
+
+
+def test_a_reshape_to_one_more_than_a_size_is_a_view() -> None:
+    x, y = relay.var("x", shape=(2, n, 4)), relay.var("y", shape=(2, 1, 4))
+    whole = relay.concatenate([x, y], axis=1)
+    rows = relay.reshape(whole, newshape=(2 * (n + 1), 4), allowzero=True)
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x, y], relay.nn.softmax(rows)), target="llvm"))
+    for size in (0, 1, 5):
+        a, b = np.random.default_rng(0).standard_normal((2, size, 4)).astype("float32"), np.ones((2, 1, 4), "float32")
+        e = np.exp(np.concatenate([a, b], 1).reshape(2 * (size + 1), 4))
+        np.testing.assert_allclose(machine.run(a, b).numpy(), e / e.sum(1, keepdims=True), rtol=1e-5)
+        names = kernels_run(machine, a, b)
+        assert "vm.builtin.reshape" in names
+        assert not [name for name in names if name.startswith("reshape")]
+
+
+def test_a_reshape_that_is_returned_is_no_view_of_an_input() -> None:
+    x = relay.var("x", shape=(n, 4))
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], relay.reshape(x, newshape=(-1, 2)))))
+    tensor = machine.run(np.zeros((3, 4), "float32"))
+    source = np.zeros((3, 4), "float32")
+    result = machine.run(source)
+    source[...] = 1
+    np.testing.assert_array_equal(result.numpy(), np.zeros((6, 2)))
+    np.testing.assert_array_equal(tensor.numpy(), np.zeros((6, 2)))

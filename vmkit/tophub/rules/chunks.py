@@ -1,0 +1,41 @@
+"""Rows in chunks that stay in the cache while all blocks of a weight go by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import s_tir, tirx
+
+__all__ = ["in_chunks", "with_chunks"]
+
+_KEY = "vmkit.chunk"
+
+
+def in_chunks(sch: s_tir.Schedule, block: Any, tiles: int) -> None:
+    """Mark a loop over blocks of a weight, right within which tiles of rows go by, to do so many tiles at a time."""
+    sch.annotate(block, _KEY, tiles)
+
+
+def with_chunks(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a scheduled kernel in which marked loops are within loops over chunks of their tiles.
+
+    The number of tiles may be known at run time only; the last chunk has what is left of them.
+    """
+
+    def chunked(block: tirx.For) -> tirx.For:
+        mark, tile = block.annotations.get(_KEY), block.body
+        if mark is None:
+            return block
+        dtype = str(tile.loop_var.ty.dtype)
+        size, zero = tirx.IntImm(dtype, int(mark)), tirx.IntImm(dtype, 0)
+        chunk, part = (tirx.Var(f"{tile.loop_var.name}_{role}", dtype) for role in ("chunk", "part"))
+        here = chunk * size + part
+        body = tvm_ffi.structural_map(tile.body, (tirx.Var, lambda v: here if v.same_as(tile.loop_var) else v))
+        count = tirx.min(size, tile.extent - chunk * size)
+        parts = tirx.For(part, zero, count, tile.kind, body, tile.thread_binding, tile.annotations)
+        annotations = {k: v for k, v in block.annotations.items() if k != _KEY}
+        within = tirx.For(block.loop_var, block.min, block.extent, block.kind, parts, block.thread_binding, annotations)
+        return tirx.For(chunk, zero, tirx.ceildiv(tile.extent, size), tirx.ForKind.SERIAL, within)
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, chunked)))

@@ -1,0 +1,142 @@
+"""Weights on their way to the cache before they are needed.
+
+While many rows go by one block of a weight, which lies in the cache by then, memory has nothing to do: prefetching the
+next block meanwhile hides the time that it takes to come. Where few rows stream the weight, its lines are asked for
+some steps ahead, since the work of several rows between two loads leaves too few of them under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+__all__ = ["LINE", "prefetch_ahead", "prefetch_next_block", "with_prefetches"]
+
+LINE = 64  # bytes that come at once
+
+_KEY = "vmkit.prefetch"
+_FIRST_LEVEL, _SECOND_LEVEL = 3, 2  # as LLVM counts localities: the nearest cache, and the one that holds a block
+_ROWS_AHEAD = 16
+
+
+def prefetch_next_block(sch: s_tir.Schedule, loops: tuple[Any, Any, Any], weight: int, lines: int) -> None:
+    """Mark loops of which the innermost is to prefetch the next block of a weight.
+
+    Parameters
+    ----------
+    sch : Schedule
+        The schedule of the kernel.
+    loops : tuple of LoopRV
+        The loop over the weight's first axis, whose positions are the blocks; the one over tiles of rows within it; and
+        the one over steps of the reduction within that.
+    weight : int
+        Which parameter of the kernel the weight is; it has three dimensions.
+    lines : int
+        How many lines of the cache each step asks for. The steps of all tiles go on where the last one stopped, up to
+        the end of the block.
+    """
+    for loop, role in zip(loops, ("block", "tile", "step"), strict=True):
+        sch.annotate(loop, _KEY, [role, weight, lines])
+
+
+def prefetch_ahead(sch: s_tir.Schedule, loops: tuple[Any, Any], weight: int, blocks: int) -> None:
+    """Mark loops of which the inner one is to prefetch the lines of a weight that some later step reads.
+
+    Parameters
+    ----------
+    sch : Schedule
+        The schedule of the kernel.
+    loops : tuple of LoopRV
+        The loop over groups of blocks of the weight, and the one over steps of the reduction within it.
+    weight : int
+        Which parameter of the kernel the weight is; it has three dimensions.
+    blocks : int
+        How many blocks one group has.
+    """
+    for loop, role in zip(loops, ("block", "stream"), strict=True):
+        sch.annotate(loop, _KEY, [role, weight, blocks])
+
+
+def with_prefetches(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a scheduled kernel in which the marked loops prefetch."""
+    marked: dict[str, tirx.For] = {}
+
+    def note(loop: tirx.For) -> None:
+        if _KEY in loop.annotations:
+            marked[str(loop.annotations[_KEY][0])] = loop
+
+    tvm_ffi.structural_walk(function.body, (tirx.For, note))
+    if not marked:
+        return function
+
+    def replaced(loop: tirx.For) -> tirx.For:
+        mark = loop.annotations.get(_KEY)
+        if mark is None:
+            return loop
+        role, at, number = str(mark[0]), int(mark[1]), int(mark[2])
+        made = _PREFETCHES[role](function.params[at], number, marked) if role in _PREFETCHES else []
+        annotations = {k: v for k, v in loop.annotations.items() if k != _KEY}
+        body = tirx.SeqStmt([*made, loop.body]) if made else loop.body
+        return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, annotations)
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, replaced)))
+
+
+def _of_next_block(weight: tirx.Var, lines: int, loops: dict[str, tirx.For]) -> list[tirx.Stmt]:
+    """Return what a step does beside its work: ask for some lines of the block after this one."""
+    block, tile, step = loops["block"], loops["tile"], loops["step"]
+    count, inner, width = (int(d) for d in weight.ty.shape)
+    line, const = _line(weight), _constants(block)
+    next_block = tirx.floormod(block.loop_var + const(1), const(count))  # all blocks go by again for the next chunk
+    steps = tile.loop_var * step.extent + step.loop_var
+    elements = [(steps * const(lines) + const(at)) * const(line) for at in range(lines)]
+    rows = [tirx.min(tirx.floordiv(e, const(width)), const(inner - 1)) for e in elements]
+    return [
+        _prefetch(weight, [next_block, row, tirx.floormod(element, const(width))], _SECOND_LEVEL)
+        for row, element in zip(rows, elements, strict=True)
+    ]
+
+
+def _ahead(weight: tirx.Var, blocks: int, loops: dict[str, tirx.For]) -> list[tirx.Stmt]:
+    """Return what a step does beside its work: ask for the lines of a later one, in all blocks of the group."""
+    block, step = loops["block"], loops["stream"]
+    _, inner, width = (int(d) for d in weight.ty.shape)
+    line, const = _line(weight), _constants(block)
+    rows = inner // int(step.extent)
+    return [
+        _prefetch(
+            weight,
+            [
+                block.loop_var * const(blocks) + const(side),
+                tirx.min(step.loop_var * const(rows) + const(_ROWS_AHEAD + at // width), const(inner - 1)),
+                const(at % width),
+            ],
+            _FIRST_LEVEL,
+        )
+        for side in range(blocks)
+        for at in range(0, rows * width, line)
+    ]
+
+
+def _line(weight: tirx.Var) -> int:
+    """Return how many elements of a weight come at once."""
+    return LINE // (tvm.DataType(str(weight.ty.dtype)).bits // 8)
+
+
+def _constants(loop: tirx.For) -> Callable[[int], tirx.IntImm]:
+    """Return how constants beside a loop's variable are made."""
+    dtype = str(loop.loop_var.ty.dtype)
+    return lambda value: tirx.IntImm(dtype, value)
+
+
+def _prefetch(weight: tirx.Var, where: list[Any], locality: int) -> tirx.Stmt:
+    arguments = [tirx.address_of(tirx.BufferLoad(weight, where))]
+    arguments += [tirx.IntImm("int32", value) for value in (0, locality, 1)]
+    return tirx.Evaluate(tvm.ir.Call("tirx.prefetch", arguments, ret_ty=tvm.ir.PrimType("void")))
+
+
+_PREFETCHES = {"step": _of_next_block, "stream": _ahead}
