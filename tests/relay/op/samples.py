@@ -12,6 +12,7 @@ import numpy as np
 
 from vmkit import relay
 from vmkit.relay.op import build
+from vmkit.tophub.kernels.tiled_weight import TiledWeight
 
 __all__ = ["SAMPLES", "Given"]
 
@@ -103,6 +104,10 @@ def _winograd(g: Given, rank: int) -> Any:
     return build(f"nn.contrib_conv{rank}d_winograd_without_weight_transform", g(1, 4, *[6] * rank), products, **options)
 
 
+def _tiled() -> np.ndarray:
+    return TiledWeight(4, 5).pack(np.linspace(-1, 1, 20, dtype="float32").reshape(5, 1, 1, 4))
+
+
 SAMPLES |= {
     "acosh": lambda g: build("acosh", g(2, 3, values=[[1, 2, 3]] * 2)),
     "nn.conv2d_backward_weight": lambda g: build(
@@ -137,6 +142,13 @@ SAMPLES |= {
     ),
     "nn.contrib_panels_fused": lambda g: build(
         "nn.contrib_panels_fused", g(2, 3, 4, known=(2,)), g(2, 4, 8, known=(0, 1, 2)), g(16), lanes=8, has_bias=True
+    ),
+    "nn.contrib_tiled_product": lambda g: build(
+        "nn.contrib_tiled_product",
+        g(2, 3, 4, known=(2,)),
+        g(1, 1, 3, 2, 16, 16, 2, dtype="uint16", values=_tiled(), known=(0, 1, 2, 3, 4, 5, 6)),
+        channels=4,
+        units=5,
     ),
     "nn.contrib_lstm": lambda g: build(
         "nn.contrib_lstm", g(5, 2, 32, known=(2,)), g(2, 8, 4, 4, known=(0, 1, 2, 3)), g(2, 8), g(2, 8)
