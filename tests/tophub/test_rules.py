@@ -12,7 +12,7 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dot, elementwise, packed, rows, window
+from vmkit.tophub.rules import contraction, dot, elementwise, packed, rows, transpose, window
 
 TARGET = tvm.target.Target("llvm")
 WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
@@ -67,11 +67,29 @@ KERNELS = {
     "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
     "sum of all": (lambda x: topi.sum(x), [(n, 5)], elementwise),
-    "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], elementwise),
+    "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], rows),
+    "softmax of few": (lambda x: topi.nn.softmax(x), [(n, 1)], elementwise),
+    "softmax of rows of unknown length": (lambda x: topi.nn.softmax(x), [(37, n)], rows),
+    "softmax, shared": (lambda x: topi.nn.softmax(x), [(n, 300, 117)], rows),
+    "normal over two axes": (
+        lambda x, a, b: topi.nn.layer_norm(x, a, b, [1, 2], 1e-5),
+        [(n, 9, 21), (9, 21), (9, 21)],
+        rows,
+    ),
     "softmax of whole vectors": (lambda x: topi.nn.softmax(x), [(n, 2, 48)], rows),
     "layer norm": (lambda x, a, b: layer_norm(x, a, b), [(n, 5, 32), (32,), (32,)], rows),
     "chain": (lambda x: topi.tanh(topi.nn.relu(topi.add(x, x))), [(n, 33)], elementwise),
-    "transpose": (lambda x: topi.transpose(x, (1, 0)), [(n, 300)], elementwise),
+    "transpose": (lambda x: topi.transpose(x, (1, 0)), [(n, 300)], transpose),
+    "transpose of odd sizes": (lambda x: topi.transpose(x, (1, 0)), [(131, 129)], transpose),
+    "transpose and add": (
+        lambda x, y: topi.add(topi.nn.relu(topi.transpose(x, (0, 2, 1))), y),
+        [(n, 19, 70), (n, 70, 19)],
+        transpose,
+    ),
+    "to channels last": (lambda x: topi.transpose(x, (0, 2, 3, 1)), [(n, 24, 9, 56)], transpose),
+    "to channels first": (lambda x: topi.transpose(x, (0, 3, 1, 2)), [(2, n, 9, 24)], transpose),
+    "to channels last, few channels": (lambda x: topi.transpose(x, (0, 2, 3, 1)), [(n, 3, 9, 56)], elementwise),
+    "transpose of heads": (lambda x: topi.transpose(x, (0, 2, 1, 3)), [(1, n, 9, 24)], elementwise),
     "scalar": (lambda x: topi.exp(x), [()], elementwise),
 }
 
