@@ -33,6 +33,14 @@ def packed_dense(x: te.Tensor, w: te.Tensor) -> te.Tensor:
     return topi.nn.relu(made)
 
 
+def largest(x: te.Tensor) -> te.Tensor:
+    lowest = tirx.const(-np.inf, "float32")
+    pick = te.comm_reducer(lambda a, b: tirx.Max(a, b), lambda dtype: lowest)
+    k = te.reduce_axis((0, x.shape[1]), name="k")
+    # The first row has nothing but what it starts from.
+    return te.compute((x.shape[0],), lambda i: pick(tirx.Select(i == 0, lowest, x[i, k]), axis=k))
+
+
 KERNELS = {
     "conv 3x3": (conv(1, 1), [(n, 8, 14, 14), (12, 8, 3, 3)], contraction),
     "conv 1x1, odd width": (conv(1, 0), [(2, 5, 7, 13), (6, 5, 1, 1)], contraction),
@@ -69,6 +77,10 @@ KERNELS = {
     "sum of all": (lambda x: topi.sum(x), [(n, 5)], elementwise),
     "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], rows),
     "softmax of few": (lambda x: topi.nn.softmax(x), [(n, 1)], elementwise),
+    "softmax of three": (lambda x: topi.nn.softmax(x), [(n, 3)], rows),
+    "softmax in steps": (lambda x: topi.nn.fast_softmax(x), [(7, n)], rows),
+    "softmax of odd length in steps": (lambda x: topi.nn.fast_softmax(x), [(n, 37)], rows),
+    "largest of rows": (largest, [(n, 48)], dot),
     "softmax of rows of unknown length": (lambda x: topi.nn.softmax(x), [(37, n)], rows),
     "softmax, shared": (lambda x: topi.nn.softmax(x), [(n, 300, 117)], rows),
     "normal over two axes": (

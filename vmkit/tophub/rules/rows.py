@@ -6,16 +6,18 @@ combined at the end of the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
 from ...target.vectors import vector_unit
-from .blocks import Block, extent, is_reduction, kernel_blocks, static_size
+from .blocks import Block, Loop, extent, is_reduction, kernel_blocks, partial_results, static_size
 from .elementwise import PARALLEL_SIZE, sharing
 from .overlap import tiles
 from .rule import Options, Rule, choices
@@ -54,13 +56,15 @@ class _Kernel:
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for stages over rows, of which some reduce the last axes and the last does not."""
     kernel, lanes = _kernel(sch), vector_unit(target).lanes
-    if kernel is None or (kernel.width is not None and kernel.width < lanes // 2):
+    if kernel is None:
         return None
-    size = static_size(sch, sch.get_loops(kernel.blocks[-1]))
-    whole = _dividing(kernel, [lanes, lanes // 2])
+    whole = _fitting(kernel, [lanes, lanes // 2])
+    if not whole:
+        return None
     # More partial sums hide the latency of additions, but are added one by one at the end of each row.
-    several = _dividing(kernel, [4 * lanes]) if (kernel.width or 0) >= _LONG else []
-    return Decisions((several or whole or [lanes])[0], (whole or [lanes])[0], size >= PARALLEL_SIZE)
+    several = _fitting(kernel, [4 * lanes]) if (kernel.width or 0) >= _LONG else []
+    size = static_size(sch, sch.get_loops(kernel.blocks[-1]))
+    return Decisions((several or whole)[0], whole[0], size >= PARALLEL_SIZE)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
@@ -70,8 +74,8 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         return ()
     lanes, size = vector_unit(target).lanes, static_size(sch, sch.get_loops(kernel.blocks[-1]))
     options: Options = {
-        "sums": _dividing(kernel, [t * lanes for t in (1, 2, 3, 4)]) or [lanes, lanes * 2],
-        "lanes": _dividing(kernel, [lanes // 2, lanes, lanes * 2]) or [lanes],
+        "sums": _fitting(kernel, [t * lanes for t in (1, 2, 3, 4)]) or [default.sums],
+        "lanes": _fitting(kernel, [lanes // 2, lanes, lanes * 2]),
         "parallel": sharing(size, target),
     }
     return choices(Decisions, default, options)
@@ -94,13 +98,25 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     if decisions.parallel:
         # While the reductions are whole: what is left of them once their start is apart no longer looks like ones.
         sch.parallel(next((loop for loop in outer if extent(sch, loop) != 1), outer[0]))
+    is_cut = kernel.width is None or kernel.width % decisions.sums != 0
     for partial in partials:
-        _schedule_partial(sch, partial, len(outer))
-        if kernel.width is None or kernel.width % decisions.sums:
-            _stop_at(sch, partial, decisions.sums, width)
+        steps = _schedule_partial(sch, partial, len(outer))
+        if is_cut:
+            _stop_at(sch, steps, decisions.sums, width)
     for block in maps:
+        if is_cut:
+            _run_to(sch, block, width)
+            if any(_same(sch, producer, maps) for producer in sch.get_producers(block)) and not _same(
+                sch, block, [last]
+            ):
+                # May be computed in the place of what it reads, so nothing of it twice. LLVM makes vectors here.
+                continue
         _, lane = tiles(sch, sch.get_loops(block)[-1], decisions.lanes)
         sch.vectorize(lane)
+
+
+def _same(sch: s_tir.Schedule, block: Block, among: list[Block]) -> bool:
+    return any(sch.get(block).same_as(sch.get(each)) for each in among)
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
@@ -140,37 +156,77 @@ def _is_map(sch: s_tir.Schedule, block: Block, kernel: _Kernel) -> bool:
     return len(sch.get_loops(block)) > kernel.outer and not is_reduction(sch, block)
 
 
-def _dividing(kernel: _Kernel, sizes: list[int]) -> list[int]:
-    """Return the sizes that divide rows."""
-    return [size for size in sizes if kernel.width is not None and kernel.width % size == 0]
+def _fitting(kernel: _Kernel, sizes: list[int]) -> list[int]:
+    """Return the sizes that divide rows; where none does, those that are no larger."""
+    width = kernel.width
+    if width is None:
+        return sizes
+    return [size for size in sizes if width % size == 0] or [size for size in sizes if size <= width]
 
 
 def _in_vectors(sch: s_tir.Schedule, block: Block, kernel: _Kernel, sums: int) -> Block:
     """Cut a reduction in two: of every so many elements first, and of what that leaves."""
     _, lane = sch.split(sch.get_loops(block)[-1], [None, sums])
-    return sch.rfactor(lane, kernel.outer)
+    return partial_results(sch, block, lane, kernel.outer)
 
 
-def _schedule_partial(sch: s_tir.Schedule, partial: Block, depth: int) -> None:
-    """Order the loops of partial sums, which come as the iteration variables do: the sums, and the steps last."""
+def _schedule_partial(sch: s_tir.Schedule, partial: Block, depth: int) -> Loop:
+    """Order the loops of partial sums and return that of the steps along the row.
+
+    They come as the iteration variables do: the sums first, and the steps last.
+    """
     loops = sch.get_loops(partial)[depth:]
     steps = [v for v in sch.get(partial).iter_vars if v.iter_type == tirx.IterVar.CommReduce]
     lane, along = loops[0], loops[-len(steps) :]
-    sch.reorder(*along, lane)
+    sch.reorder(*loops[1:], lane)
     sch.vectorize(lane)
     sch.decompose_reduction(partial, along[0])
+    return along[-1]
 
 
-def _stop_at(sch: s_tir.Schedule, partial: Block, sums: int, width: Any) -> None:
-    """Let partial sums end where the row does, which a block forgets when it is computed at another's loop."""
-    node = sch.get(partial)
-    lane, step = node.iter_vars[0].var, node.iter_vars[-1].var
-    is_inside = step * tirx.IntImm(str(step.ty.dtype), sums) + lane < width
-    fields = {name: getattr(node, name) for name in ("iter_vars", "reads", "writes", "name_hint", "init")}
-    body = tirx.IfThenElse(is_inside, node.body, None)
-    guarded = s_tir.SBlock(body=body, **fields, annotations=dict(node.annotations.items()))
-    sch.state.replace(sch.get_sref(partial), guarded, {node: guarded})
-    sch.annotate(sch.get_loops(partial)[-2], "pragma_loop_partition_hint", True)
+def _stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: Any) -> None:
+    """Let partial sums end where the row does, which a block forgets when it is computed at another's loop.
+
+    What whole vectors leave over is a loop of its own.
+    """
+    loop = sch.get(steps)
+    lanes, dtype = loop.body, str(loop.loop_var.ty.dtype)
+    zero, count = tirx.IntImm(dtype, 0), Analyzer().simplify(width // sums)
+    rest = Analyzer().simplify(width - count * sums)
+    kind = lanes.kind if isinstance(rest, tirx.IntImm) else tirx.ForKind.SERIAL
+    lane = tirx.Var("lane", str(lanes.loop_var.ty.dtype))
+    realize = lanes.body
+    at = {loop.loop_var: count, lanes.loop_var: lane}
+    values = [_substituted(value, at) for value in realize.iter_values]
+    left = tirx.For(lane, zero, rest, kind, s_tir.SBlockRealize(values, True, _copied(realize.block)))
+    whole = tirx.For(loop.loop_var, zero, count, loop.kind, lanes)
+    once = tirx.For(
+        tirx.Var("once", dtype), zero, tirx.IntImm(dtype, 1), tirx.ForKind.SERIAL, tirx.SeqStmt([whole, left])
+    )
+    sch.state.replace(sch.get_sref(steps), once, {realize.block: realize.block})
+
+
+def _copied(block: s_tir.SBlock) -> s_tir.SBlock:
+    """Return a block with variables of its own."""
+    fresh = {v.var: tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in block.iter_vars}
+    variables = [tirx.IterVar(v.dom, fresh[v.var], v.iter_type) for v in block.iter_vars]
+    regions = [_substituted(list(regions), fresh) for regions in (block.reads, block.writes)]
+    return s_tir.SBlock(variables, *regions, f"{block.name_hint}_rest", _substituted(block.body, fresh))
+
+
+def _substituted(node: Any, values: Mapping[Any, Any]) -> Any:
+    return tvm_ffi.structural_map(node, (tvm.ir.Var, lambda v: next((n for o, n in values.items() if v.same_as(o)), v)))
+
+
+def _run_to(sch: s_tir.Schedule, block: Block, width: Any) -> None:
+    """Let a map run along the row, not along what partial sums seem to read of it."""
+    loop = sch.get_loops(block)[-1]
+    node = sch.get(loop)
+    realize = node.body
+    values = [*list(realize.iter_values)[:-1], node.loop_var]
+    body = s_tir.SBlockRealize(values, True, realize.block)
+    whole = tirx.For(node.loop_var, tirx.IntImm(str(node.loop_var.ty.dtype), 0), width, node.kind, body)
+    sch.state.replace(sch.get_sref(loop), whole, {realize.block: realize.block})
 
 
 RULE = Rule("rows", Decisions, decide, candidates, apply)
