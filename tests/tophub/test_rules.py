@@ -12,7 +12,7 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dot, elementwise, packed, rows, transpose, window
+from vmkit.tophub.rules import contraction, dot, elementwise, packed, rows, total, transpose, window
 
 TARGET = tvm.target.Target("llvm")
 WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
@@ -75,6 +75,9 @@ KERNELS = {
     "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
     "sum of all": (lambda x: topi.sum(x), [(n, 5)], elementwise),
+    "sum of all, whole vectors": (lambda x: topi.sum(x), [(n, 48)], total),
+    "mean square": (lambda x: topi.sqrt(topi.sum(x * x) / 9.0), [(31, n, 80)], total),
+    "largest of all": (lambda x: topi.max(x, axis=None), [(131, 9, 128)], total),
     "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], rows),
     "softmax of few": (lambda x: topi.nn.softmax(x), [(n, 1)], elementwise),
     "softmax of three": (lambda x: topi.nn.softmax(x), [(n, 3)], rows),

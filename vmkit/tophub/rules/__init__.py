@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..vector_math import with_vector_math
-from . import contraction, dot, elementwise, filled, packed, rows, transpose, window
+from . import contraction, dot, elementwise, filled, packed, rows, total, transpose, window
 from .blocks import inline_cheap_blocks, kernel_blocks
 from .overlap import with_overlaps
 from .rule import Rule
@@ -34,6 +34,7 @@ RULES: tuple[Rule[Any], ...] = (
     contraction.RULE,
     dot.RULE,
     rows.RULE,
+    total.RULE,
     transpose.RULE,
     elementwise.RULE,
 )
