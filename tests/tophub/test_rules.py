@@ -154,6 +154,20 @@ def test_every_decision_that_may_be_tried_keeps_the_values(name: str) -> None:
             np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6, err_msg=str(decisions))
 
 
+@pytest.mark.parametrize(
+    "name", ["softmax of rows of unknown length", "transpose", "to channels first", "softmax in steps"]
+)
+def test_an_unknown_axis_of_several_tiles_keeps_its_values(name: str) -> None:
+    function, shapes, _ = KERNELS[name]
+    plain = kernel(function, shapes)
+    whole = function(*placeholders(shapes)).shape
+    built, expected = (tvm.compile(mod, TARGET)["main"] for mod in (rules.schedule_kernels(plain, WIDE), plain))
+    for size in (7, 8, 45, 64):
+        np.testing.assert_allclose(
+            call(built, shapes, whole, size), call(expected, shapes, whole, size), rtol=2e-5, atol=1e-6
+        )
+
+
 def spread(candidates: list[Any], count: int = 6) -> list[Any]:
     """Return the first of some candidates and a few of the others, evenly."""
     return candidates[:1] + candidates[1 :: max(1, len(candidates) // count)]
