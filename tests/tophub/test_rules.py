@@ -12,7 +12,7 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dense, dot, elementwise, packed, rows, window
+from vmkit.tophub.rules import contraction, dense, dot, elementwise, packed, rows, total, transpose, window
 
 TARGET = tvm.target.Target("llvm")
 WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
@@ -41,6 +41,14 @@ def packed_conv(x: te.Tensor, w: te.Tensor) -> te.Tensor:
         lambda b, at, o: te.sum(x[b, at + i, k] * w[o // lanes, i, k, o % lanes], axis=[i, k]),
     )
     return topi.nn.relu(made)
+
+
+def largest(x: te.Tensor) -> te.Tensor:
+    lowest = tirx.const(-np.inf, "float32")
+    pick = te.comm_reducer(lambda a, b: tirx.Max(a, b), lambda dtype: lowest)
+    k = te.reduce_axis((0, x.shape[1]), name="k")
+    # The first row has nothing but what it starts from.
+    return te.compute((x.shape[0],), lambda i: pick(tirx.Select(i == 0, lowest, x[i, k]), axis=k))
 
 
 KERNELS = {
@@ -80,11 +88,36 @@ KERNELS = {
     "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
     "sum of all": (lambda x: topi.sum(x), [(n, 5)], elementwise),
-    "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], elementwise),
+    "sum of all, whole vectors": (lambda x: topi.sum(x), [(n, 48)], total),
+    "mean square": (lambda x: topi.sqrt(topi.sum(x * x) / 9.0), [(31, n, 80)], total),
+    "largest of all": (lambda x: topi.max(x, axis=None), [(131, 9, 128)], total),
+    "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], rows),
+    "softmax of few": (lambda x: topi.nn.softmax(x), [(n, 1)], elementwise),
+    "softmax of three": (lambda x: topi.nn.softmax(x), [(n, 3)], rows),
+    "softmax in steps": (lambda x: topi.nn.fast_softmax(x), [(7, n)], rows),
+    "softmax of odd length in steps": (lambda x: topi.nn.fast_softmax(x), [(n, 37)], rows),
+    "largest of rows": (largest, [(n, 48)], dot),
+    "softmax of rows of unknown length": (lambda x: topi.nn.softmax(x), [(37, n)], rows),
+    "softmax, shared": (lambda x: topi.nn.softmax(x), [(n, 300, 117)], rows),
+    "normal over two axes": (
+        lambda x, a, b: topi.nn.layer_norm(x, a, b, [1, 2], 1e-5),
+        [(n, 9, 21), (9, 21), (9, 21)],
+        rows,
+    ),
     "softmax of whole vectors": (lambda x: topi.nn.softmax(x), [(n, 2, 48)], rows),
     "layer norm": (lambda x, a, b: layer_norm(x, a, b), [(n, 5, 32), (32,), (32,)], rows),
     "chain": (lambda x: topi.tanh(topi.nn.relu(topi.add(x, x))), [(n, 33)], elementwise),
-    "transpose": (lambda x: topi.transpose(x, (1, 0)), [(n, 300)], elementwise),
+    "transpose": (lambda x: topi.transpose(x, (1, 0)), [(n, 300)], transpose),
+    "transpose of odd sizes": (lambda x: topi.transpose(x, (1, 0)), [(131, 129)], transpose),
+    "transpose and add": (
+        lambda x, y: topi.add(topi.nn.relu(topi.transpose(x, (0, 2, 1))), y),
+        [(n, 19, 70), (n, 70, 19)],
+        transpose,
+    ),
+    "to channels last": (lambda x: topi.transpose(x, (0, 2, 3, 1)), [(n, 24, 9, 56)], transpose),
+    "to channels first": (lambda x: topi.transpose(x, (0, 3, 1, 2)), [(2, n, 9, 24)], transpose),
+    "to channels last, few channels": (lambda x: topi.transpose(x, (0, 2, 3, 1)), [(n, 3, 9, 56)], elementwise),
+    "transpose of heads": (lambda x: topi.transpose(x, (0, 2, 1, 3)), [(1, n, 9, 24)], elementwise),
     "scalar": (lambda x: topi.exp(x), [()], elementwise),
 }
 
@@ -130,6 +163,20 @@ def test_every_decision_that_may_be_tried_keeps_the_values(name: str) -> None:
         for at, decisions in enumerate(tried):
             result = call(built[f"try{at}"], shapes, whole, batch)
             np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6, err_msg=str(decisions))
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax of rows of unknown length", "transpose", "to channels first", "softmax in steps"]
+)
+def test_an_unknown_axis_of_several_tiles_keeps_its_values(name: str) -> None:
+    function, shapes, _ = KERNELS[name]
+    plain = kernel(function, shapes)
+    whole = function(*placeholders(shapes)).shape
+    built, expected = (tvm.compile(mod, TARGET)["main"] for mod in (rules.schedule_kernels(plain, WIDE), plain))
+    for size in (7, 8, 45, 64):
+        np.testing.assert_allclose(
+            call(built, shapes, whole, size), call(expected, shapes, whole, size), rtol=2e-5, atol=1e-6
+        )
 
 
 def spread(candidates: list[Any], count: int = 6) -> list[Any]:

@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..vector_math import with_vector_math
-from . import contraction, dense, dot, elementwise, filled, packed, rows, window
+from . import contraction, dense, dot, elementwise, filled, packed, rows, total, transpose, window
 from .blocks import inline_cheap_blocks, kernel_blocks
 from .chunks import with_chunks
 from .overlap import with_overlaps
@@ -37,6 +37,8 @@ RULES: tuple[Rule[Any], ...] = (
     contraction.RULE,
     dot.RULE,
     rows.RULE,
+    total.RULE,
+    transpose.RULE,
     elementwise.RULE,
 )
 

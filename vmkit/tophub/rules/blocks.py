@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from math import isinf
 from operator import mul
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "inline_cheap_blocks",
     "is_reduction",
     "kernel_blocks",
+    "partial_results",
     "single_reduction",
     "static_size",
     "stride",
@@ -150,6 +152,31 @@ def single_reduction(schedule: s_tir.Schedule) -> SingleReduction | None:
     used = [block, *after]
     others = [b for b in blocks if not any(schedule.get(b).same_as(schedule.get(u)) for u in used)]
     return SingleReduction(block, spatial, after[0] if after else None, others)
+
+
+def partial_results(schedule: s_tir.Schedule, block: Block, loop: Loop, axis: int) -> Block:
+    """Cut a reduction in two, as ``rfactor`` does, also one to an extreme that starts from infinity.
+
+    TVM knows the ones that start from the largest finite number only; meanwhile it sees that.
+    """
+    start = getattr(schedule.get(block).init, "value", None)
+    if not isinstance(start, tirx.FloatImm) or not isinf(start.value):
+        return schedule.rfactor(loop, axis)
+    dtype = str(start.ty.dtype)
+    _start_from(schedule, block, tirx.max_value(dtype) if start.value > 0 else tirx.min_value(dtype))
+    partial = schedule.rfactor(loop, axis)
+    for each in (partial, block):
+        _start_from(schedule, each, start)
+    return partial
+
+
+def _start_from(schedule: s_tir.Schedule, block: Block, value: Any) -> None:
+    """Let a reduction start from a value."""
+    node = schedule.get(block)
+    fields = {n: getattr(node, n) for n in ("iter_vars", "reads", "writes", "name_hint", "body", "alloc_buffers")}
+    init = tirx.BufferStore(node.init.buffer, value, node.init.indices)
+    made = s_tir.SBlock(**fields, init=init, annotations=dict(node.annotations.items()))
+    schedule.state.replace(schedule.get_sref(block), made, {node: made})
 
 
 def uses(expr: Any, var: Any) -> bool:

@@ -14,7 +14,7 @@ from tvm import s_tir
 from tvm.target import Target
 
 from ...target.vectors import vector_unit
-from .blocks import SingleReduction, extent, single_reduction, static_size, stride, uses
+from .blocks import SingleReduction, extent, partial_results, single_reduction, static_size, stride, uses
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .rule import Options, Rule, choices
 
@@ -83,7 +83,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     for other in found.others:
         schedule_spatial(sch, other)
     _, lane = sch.split(sch.get_loops(found.block)[-1], [None, decisions.lanes])
-    partial = sch.rfactor(lane, found.spatial)
+    partial = partial_results(sch, found.block, lane, found.spatial)
     sch.set_scope(partial, 0, "local")
     outer = sch.get_loops(found.block)[: found.spatial]
     outer[-1], _ = sch.split(outer[-1], [None, decisions.outputs])

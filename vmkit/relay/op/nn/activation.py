@@ -1,4 +1,4 @@
-"""Activations: the relu family, softmax and its kin, bias_add, dropout, and fast approximations."""
+"""Activations: the relu family, bias_add, dropout, and fast approximations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..axis import resolve_axis
 from ..broadcast import broadcast_index
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
-from .precision import accumulator, as_dtype
+from .precision import as_dtype
 
 __all__ = ["along_axis", "dropout_raw", "lower_along_axis", "vector_of"]
 
@@ -169,36 +169,6 @@ class BiasAdd:
             return te.compute(x.shape, element, name="bias_add")
 
         return context.te(compute, data, bias, [size], [whole])
-
-
-@attrs_node("relay.attrs.SoftmaxAttrs")
-class SoftmaxAttrs(Attrs):
-    """Attributes of the softmax family."""
-
-    axis: Int = -1
-
-
-def _axis_relation(attrs: SoftmaxAttrs, data: Type) -> Type:
-    source = require_tensor(data, "data")
-    resolve_axis(attrs.axis, len(source.shape))
-    if not source.dtype.startswith(("float", "bfloat")):
-        raise TypeCheckError(f"the input must be a float tensor, not {source}")
-    return source
-
-
-def _softmax(name: str, function: Callable[..., te.Tensor], doc: str) -> None:
-    def compute(attrs: SoftmaxAttrs, data: te.Tensor) -> te.Tensor:
-        wide = as_dtype(data, accumulator(str(data.dtype)), "wide")
-        return as_dtype(function(wide, resolve_axis(attrs.axis, len(data.shape))), str(data.dtype))
-
-    body = {"__doc__": doc, "relation": staticmethod(_axis_relation), "compute": staticmethod(compute)}
-    register = operator(name, "data", attrs=SoftmaxAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
-    register(type(name, (), body))
-
-
-_softmax("nn.softmax", topi.nn.softmax, "Exponentials divided by their sum along an axis.")
-_softmax("nn.fast_softmax", topi.nn.fast_softmax, "softmax with an approximate exponential.")
-_softmax("nn.log_softmax", topi.nn.log_softmax, "Logarithm of softmax.")
 
 
 @attrs_node("relay.attrs.DropoutAttrs")

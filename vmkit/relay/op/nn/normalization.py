@@ -166,7 +166,7 @@ def _normalized_type(attrs: Any, data: Type, gamma: Type, beta: Type) -> Type:
 class _Moments:
     """Mean and variance of a tensor over some of its axes, in two passes and a wide data type."""
 
-    def __init__(self, data: te.Tensor, axes: Sequence[int]) -> None:
+    def __init__(self, data: te.Tensor, axes: Sequence[int], epsilon: float) -> None:
         self.wide = accumulator(str(data.dtype))
         self.axes = list(axes)
         self.kept = [i for i in range(len(data.shape)) if i not in self.axes]
@@ -178,6 +178,10 @@ class _Moments:
         # A sum of no elements is asked for nowhere: where an axis is empty, so is the result.
         self.mean = self._average("mean", lambda x, index: x)
         self.var = self._average("variance", lambda x, index: (x - self.mean(*index)) * (x - self.mean(*index)))
+        # The inverse standard deviation, so that there is one division for all elements that share it.
+        shape = [data.shape[i] for i in self.kept]
+        one, added = tirx.const(1.0, self.wide), tirx.const(epsilon, self.wide)
+        self.scale = te.compute(shape, lambda *i: one / tirx.sqrt(self.var(*i) + added), name="deviation_inverse")
 
     def _average(self, name: str, term: Any) -> te.Tensor:
         over = {a: te.reduce_axis((0, self.data.shape[a]), name=f"k{a}") for a in self.axes}
@@ -191,11 +195,10 @@ class _Moments:
         summed = te.compute(shape, total, name=f"{name}_sum")
         return te.compute(shape, lambda *i: summed(*i) / self.count, name=name)
 
-    def normalized(self, index: Sequence[Any], epsilon: float) -> Any:
+    def normalized(self, index: Sequence[Any]) -> Any:
         """Return the element at an index with its mean taken off, divided by the standard deviation."""
         kept = [index[i] for i in self.kept]
-        deviation = tirx.sqrt(self.var(*kept) + tirx.const(epsilon, self.wide))
-        return (self.data(*index).astype(self.wide) - self.mean(*kept)) / deviation
+        return (self.data(*index).astype(self.wide) - self.mean(*kept)) * self.scale(*kept)
 
 
 def _affine(attrs: Any, value: Any, gamma: Any, beta: Any) -> Any:
@@ -209,10 +212,10 @@ def _affine(attrs: Any, value: Any, gamma: Any, beta: Any) -> Any:
 def _normalize_over(
     attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor
 ) -> te.Tensor:
-    moments = _Moments(data, axes)
+    moments = _Moments(data, axes, attrs.epsilon)
 
     def element(*index: Any) -> Any:
-        value = _affine(attrs, moments.normalized(index, attrs.epsilon), gamma(index[at]), beta(index[at]))
+        value = _affine(attrs, moments.normalized(index), gamma(index[at]), beta(index[at]))
         return value.astype(str(data.dtype))
 
     return te.compute(data.shape, element, name="normalized")
@@ -291,12 +294,12 @@ def _group_norm(attrs: GroupNormAttrs, at: int, data: te.Tensor, gamma: te.Tenso
         lambda *i: data(*i[:at], i[at] * size + i[at + 1], *i[at + 2 :]),
         name="groups",
     )
-    moments = _Moments(split, [i for i in range(len(shape) + 1) if i not in (0, at)])
+    moments = _Moments(split, [i for i in range(len(shape) + 1) if i not in (0, at)], attrs.epsilon)
 
     def element(*index: Any) -> Any:
         channel = index[at]
         grouped = [*index[:at], tirx.floordiv(channel, size), tirx.floormod(channel, size), *index[at + 1 :]]
-        value = _affine(attrs, moments.normalized(grouped, attrs.epsilon), gamma(channel), beta(channel))
+        value = _affine(attrs, moments.normalized(grouped), gamma(channel), beta(channel))
         return value.astype(str(data.dtype))
 
     return te.compute(shape, element, name="normalized")

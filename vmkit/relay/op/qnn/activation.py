@@ -9,7 +9,8 @@ import numpy as np
 from ...ir.expr import Expr, const
 from ...ir.types import TensorType, Type
 from ..axis import resolve_axis
-from ..nn.activation import LeakyReluAttrs, SoftmaxAttrs
+from ..nn.activation import LeakyReluAttrs
+from ..nn.softmax import SoftmaxAttrs
 from ..registry import OpPattern, build, entry, operator
 from .parameters import Parameter, Quantization, saturated, shifted
 from .requantize import requantized, requantized_unless_equal
