@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from ...tophub.kernels.tiled_weight import TiledWeight
+from ...tophub.kernels.tiled_weight import TILE, TiledWeight
 from ..ir import Call, Constant, Op
 from ..op.nn.tiled import TiledProductAttrs, tiled_weight
 from ..op.registry import entry
@@ -47,7 +47,10 @@ def _packed(node: Any) -> Any:
     if node.checked_type.dtype != "float32" or data.checked_type.dtype != "float32":
         return node
     if node.op.name == "nn.dense":
-        return _product(node, weight.data.numpy()[:, None, :], {})
+        rows = node.checked_type.shape[:-1]
+        is_few = all(isinstance(size, int) for size in rows) and prod(rows) < TILE
+        # The weight's parts are half as large again as the weight, and few rows only wait for it.
+        return node if is_few else _product(node, weight.data.numpy()[:, None, :], {})
     layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
     if layout is None or node.attrs.groups != 1 or node.attrs.out_layout not in ("", node.attrs.data_layout):
         return node

@@ -154,9 +154,10 @@ class _Writer:
             shared = T.serial if p.is_parallel_over_tiles else T.parallel
             with shared(_int(0), count) as tile:
                 self._transform_data(data, first + tile, tile)
+            parts = tirx.floordiv(count + (p.rows - 1), p.rows)
+            self._clear(data, count, parts * p.rows)
             with shared(_int(0), _int(s.outer // s.block)) as block:
                 products = _scratch(s.points * self.product_pitch)
-                parts = tirx.floordiv(count + (p.rows - 1), p.rows)
                 with T.serial(_int(0), _int(s.points)) as point, T.serial(_int(0), parts) as part:
                     self._multiply(data, products, block, point, part)
                 with T.serial(_int(0), count) as tile:
@@ -188,6 +189,17 @@ class _Writer:
                 for j, value in enumerate(self._data([column[i] for column in columns])):
                     where = begin + (i * s.reach + j) * self.data_pitch
                     T.buffer_store(data, value, [self._ramp(where)])
+
+    def _clear(self, data: Any, first: Any, end: Any) -> None:
+        """Write zeros for tiles that fill up the last part.
+
+        What memory holds by chance may be numbers so small that processors take a hundred times as long over them.
+        """
+        s = self.shape
+        points, parts = T.serial(_int(0), _int(s.points)), T.serial(_int(0), _int(s.inner // s.lanes))
+        with T.serial(first, end) as at, points as point, parts as part:
+            where = (part * self.plan.count + at) * s.lanes + point * self.data_pitch
+            T.buffer_store(data, self._number(0.0), [self._ramp(where)])
 
     def _inside(self, place: Any, size: Any) -> tuple[Any, Any]:
         """Return the nearest place on an axis, and all bits of an integer where it is the place itself, else none."""

@@ -15,7 +15,7 @@ from tvm.sym import Analyzer
 
 from .blocks import Loop, extent, uses
 
-__all__ = ["tiles", "with_overlaps"]
+__all__ = ["tiles", "tiles_of_any", "with_overlaps"]
 
 _KEY = "vmkit.overlap"
 
@@ -33,6 +33,18 @@ def tiles(sch: s_tir.Schedule, loop: Loop, tile: int) -> list[Loop]:
     parts = sch.split(loop, [None, tile], disable_predication=True)
     if tile > 1 and (size is None or size % tile):
         sch.annotate(parts[0], _KEY, [size or 0, tile])
+    return list(parts)
+
+
+def tiles_of_any(sch: s_tir.Schedule, loop: Loop, tile: int) -> list[Loop]:
+    """Split a loop into tiles as :func:`tiles` does, or, of a size that is known at run time only, of any size.
+
+    There the part of a tile at the end becomes a loop of its own, so that no other tests its bounds.
+    """
+    if extent(sch, loop) is not None:
+        return tiles(sch, loop, tile)
+    parts = sch.split(loop, [None, tile])
+    sch.annotate(parts[0], "pragma_loop_partition_hint", True)
     return list(parts)
 
 

@@ -19,7 +19,7 @@ from tvm.target import Target
 from ...target.vectors import vector_unit
 from .blocks import Block, Loop, extent, is_reduction, kernel_blocks, partial_results, static_size
 from .elementwise import PARALLEL_SIZE, sharing
-from .overlap import tiles
+from .overlap import tiles_of_any
 from .rule import Options, Rule, choices
 
 __all__ = ["RULE", "Decisions"]
@@ -111,7 +111,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
             ):
                 # May be computed in the place of what it reads, so nothing of it twice. LLVM makes vectors here.
                 continue
-        _, lane = tiles(sch, sch.get_loops(block)[-1], decisions.lanes)
+        _, lane = tiles_of_any(sch, sch.get_loops(block)[-1], decisions.lanes)
         sch.vectorize(lane)
 
 

@@ -18,7 +18,7 @@ from tvm.target import Target
 from ...target.vectors import vector_unit
 from .blocks import Loop, extent, is_reduction, kernel_blocks, static_size, stride, uses
 from .elementwise import PARALLEL_SIZE, sharing
-from .overlap import tiles
+from .overlap import tiles_of_any
 from .rule import Options, Rule, choices
 
 __all__ = ["RULE", "Decisions"]
@@ -96,8 +96,8 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     near, last = kernel.loops[kernel.near], kernel.loops[-1]
     others = [loop for at, loop in enumerate(kernel.loops[:-1]) if at != kernel.near]
     sizes = {"rows": (extent(sch, near), decisions.rows), "columns": (extent(sch, last), decisions.columns)}
-    rows, row = tiles(sch, near, decisions.rows)
-    columns, column = tiles(sch, last, decisions.columns)
+    rows, row = tiles_of_any(sch, near, decisions.rows)
+    columns, column = tiles_of_any(sch, last, decisions.columns)
     parts = {"rows": rows, "columns": columns}
     names = ["rows", "columns"] if decisions.is_along else ["columns", "rows"]
     vector, lane = sch.split(column, [None, decisions.lanes])
