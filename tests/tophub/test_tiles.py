@@ -136,6 +136,20 @@ def test_dense_of_any_rows_keeps_the_bound(rows: int) -> None:
 
 
 @needs_unit
+@pytest.mark.parametrize("inner", [640, 650])
+def test_dense_of_unknown_rows_takes_the_unit_for_many(inner: int) -> None:
+    data, w, bias = relay.var("x", shape=(relay.Any(), inner)), random(512, inner), random(512)
+    out = relay.nn.relu(relay.nn.bias_add(relay.nn.dense(data, relay.const(w)), relay.const(bias)))
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([data], out), target="native"))
+    for rows in (0, 1, 3, 31, 32, 33, 47, 300):
+        x = random(rows, inner)
+        want = np.maximum(x.astype("float64") @ w.T.astype("float64") + bias, 0)
+        got = machine.run(x).numpy()
+        assert got.shape == want.shape
+        assert np.all(np.abs(got - want) <= BOUND * (np.abs(x) @ np.abs(w).T + np.abs(bias)))
+
+
+@needs_unit
 def test_residual_and_two_readers_are_computed_on_sums() -> None:
     data, other = relay.var("x", shape=(2, 3, 64)), relay.var("y", shape=(2, 3, 64))
     x, y, w = random(2, 3, 64), random(3, 2, 64).reshape(2, 3, 64), random(64, 64)

@@ -48,9 +48,11 @@ def _packed(node: Any) -> Any:
         return node
     if node.op.name == "nn.dense":
         rows = node.checked_type.shape[:-1]
-        is_few = all(isinstance(size, int) for size in rows) and prod(rows) < TILE
-        # The weight's parts are half as large again as the weight, and few rows only wait for it.
-        return node if is_few else _product(node, weight.data.numpy()[:, None, :], {})
+        # The weight's parts are half as large again as the weight, and few rows only wait for it. A number of rows
+        # that is known at run time only may be few; where it is not, the kernel cuts the weight itself.
+        if not all(isinstance(size, int) for size in rows) or prod(rows) < 2 * TILE:
+            return node
+        return _product(node, weight.data.numpy()[:, None, :], {})
     layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
     if layout is None or node.attrs.groups != 1 or node.attrs.out_layout not in ("", node.attrs.data_layout):
         return node

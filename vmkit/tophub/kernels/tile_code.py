@@ -10,11 +10,12 @@ from tvm.script import tirx as E
 from tvm.script.ir_builder import tirx as T
 
 from .tile_plan import LANES, int64
-from .tiled_weight import BLOCK, PARTS, PRODUCTS, TILE
+from .tiled_weight import BLOCK, DEPTH, PARTS, PRODUCTS, TILE
 
 __all__ = [
     "Operands",
     "configure",
+    "cut_panel",
     "emit_tiles",
     "evaluate",
     "lanes",
@@ -96,13 +97,47 @@ def store_parts(parts: Any, at: Any, apart: Any, spare: Any, values: Any) -> Non
     """Cut a vector of float32 in its parts, which lie `apart`; `spare`, a register, holds what is left meanwhile."""
     T.buffer_store(spare, values, [lanes(0)])
     for part in range(PARTS):
-        x = spare[lanes(0)]
-        bits = E.reinterpret(f"uint32x{LANES}", x)
+        bits = E.reinterpret(f"uint32x{LANES}", spare[lanes(0)])
         T.buffer_store(parts, E.Cast(f"uint16x{LANES}", bits >> _all("uint32", 16)), [lanes(at + part * apart)])
         if part + 1 < PARTS:
-            cut = E.reinterpret(f"float32x{LANES}", bits & _all("uint32", 0xFFFF0000))
-            # An infinity is its own high part, and nothing is left.
-            T.buffer_store(spare, E.Select(cut == x, _all("float32", 0), x - cut), [lanes(0)])
+            _take_part(spare)
+
+
+def cut_panel(panel: Any, weight: Any, block: Any, inner: int) -> None:
+    """Cut a block of a float32 weight (blocks, inner, BLOCK), `inner` even, in parts, in the order of a packed weight.
+
+    A number of the panel, a uint32, holds the part of two inputs that follow each other.
+    """
+    steps = -(-inner // DEPTH)
+    left = [spare_vector(), spare_vector()]
+
+    def place(pair: Any, part: int, half: int) -> Any:
+        tile = (pair // (DEPTH // 2) * PARTS + part) * 2 + half
+        return [lanes((tile * TILE + pair % (DEPTH // 2)) * TILE)]
+
+    with loop(inner // 2) as pair:
+        for half in range(2):
+            for which, spare in enumerate(left):
+                T.buffer_store(spare, weight[block, pair * 2 + which, lanes(half * TILE)], [lanes(0)])
+            for part in range(PARTS):
+                bits = [E.reinterpret(f"uint32x{LANES}", spare[lanes(0)]) for spare in left]
+                both = (bits[0] >> _all("uint32", 16)) | (bits[1] & _all("uint32", 0xFFFF0000))
+                T.buffer_store(panel, both, place(pair, part, half))
+                for spare in left if part + 1 < PARTS else ():
+                    _take_part(spare)
+    if inner % DEPTH:
+        with loop(steps * DEPTH // 2 - inner // 2) as extra:
+            for half in range(2):
+                for part in range(PARTS):
+                    T.buffer_store(panel, _all("uint32", 0), place(extra + inner // 2, part, half))
+
+
+def _take_part(spare: Any) -> None:
+    """Take the high part from a vector of float32."""
+    x = spare[lanes(0)]
+    cut = E.reinterpret(f"float32x{LANES}", E.reinterpret(f"uint32x{LANES}", x) & _all("uint32", 0xFFFF0000))
+    # An infinity is its own high part, and nothing is left.
+    T.buffer_store(spare, E.Select(cut == x, _all("float32", 0), x - cut), [lanes(0)])
 
 
 def spare_vector() -> Any:

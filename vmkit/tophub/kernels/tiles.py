@@ -19,6 +19,7 @@ from ...target.matrix_unit import PERMISSION
 from .tile_code import (
     Operands,
     configure,
+    cut_panel,
     emit_tiles,
     evaluate,
     lanes,
@@ -68,7 +69,8 @@ class TiledProduct:
         The weight's sizes and order.
     data, weight : buffer
         The operands: images (batch, rows, columns, channels) or (batch, columns, channels), or for a dense layer any
-        axes and the inputs; the packed weight.
+        axes and the inputs; the packed weight, or for a dense layer one of float32 (blocks, inputs, BLOCK), which is
+        cut in parts block by block.
     shape : list of dimension
         The result's.
     """
@@ -187,20 +189,23 @@ class TiledProduct:
             config = T.alloc_buffer((8,), "int64", scope="local", layout=None)
             sums = T.alloc_buffer((ROWS * BLOCK,), "float32", scope="local", layout=None)
             configure(config)
+            panel = self._panel()
             block, first = T.Bind(task // tasks), T.Bind(task % tasks * _BLOCKS_OF_TASK)
+            if panel is not None:
+                cut_panel(panel, self.weight, block, self.window.channels)
             with loop(least(E.int64(_BLOCKS_OF_TASK), total - first)) as offset:
                 group, begin = T.Bind((first + offset) // tiles), T.Bind((first + offset) % tiles * ROWS)
                 rows = T.Bind(int64(least(E.int64(ROWS), here.positions - begin)))
                 start = T.Bind(plan.start(here, group) + begin * plan.step)
                 with T.If(rows > TILE):
                     with T.Then():
-                        self._tiles(plan, parts, start, block, sums)
+                        self._tiles(plan, (parts, panel), start, block, sums)
                     with T.Else():
-                        emit_tiles(self._operands(plan, parts, start, block), self.window.runs, sums, 1, 2)
+                        emit_tiles(self._operands(plan, (parts, panel), start, block), self.window.runs, sums, 1, 2)
                 self._finish(plan, here, (group, begin, rows, block), sums, finish)
             evaluate("tilerelease")
 
-    def _tiles(self, plan: Plan, parts: Any, start: Any, block: Any, sums: Any) -> None:
+    def _tiles(self, plan: Plan, parts: tuple[Any, Any], start: Any, block: Any, sums: Any) -> None:
         """Write the sums of two tiles of positions, by one tile of outputs where the last block has no more."""
         operands, runs = self._operands(plan, parts, start, block), self.window.runs
         last = 1 if 0 < self.window.units % BLOCK <= TILE else 2
@@ -213,8 +218,15 @@ class TiledProduct:
             with T.Else():
                 emit_tiles(operands, runs, sums, 2, 2)
 
-    def _operands(self, plan: Plan, parts: Any, start: Any, block: Any) -> Operands:
+    def _panel(self) -> Any:
+        """Return memory for the parts of a block of a weight that is not cut yet; None for one that is."""
+        if str(self.weight.dtype) != "float32":
+            return None
+        return T.alloc_buffer((self.window.steps * PARTS * 2 * TILE * TILE,), "uint32", layout=None)
+
+    def _operands(self, plan: Plan, parts: tuple[Any, Any], start: Any, block: Any) -> Operands:
         """Return the function that loads a tile of a step of the sum: of the data's parts or of the weight's."""
+        of_data, panel = parts
 
         def step_at(run: Any, row: Any, column: Any) -> Callable[[int, str, int, int], None]:
             rows, columns, _ = self.window.runs
@@ -224,9 +236,11 @@ class TiledProduct:
             def load(tile: int, operand: str, part: int, number: int) -> None:
                 if operand == "data":
                     at = data + (part * plan.part + number * TILE * plan.step)
-                    load_tile(tile, parts[at], plan.step * 2)
-                else:
+                    load_tile(tile, of_data[at], plan.step * 2)
+                elif panel is None:
                     load_tile(tile, self.weight[block, step, part, number, 0, 0, 0], 2 * DEPTH)
+                else:
+                    load_tile(tile, panel[((step * PARTS + part) * 2 + number) * (TILE * TILE)], 2 * DEPTH)
 
             return load
 

@@ -92,6 +92,9 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions:
     else:
         size, of_sizes = versions
         made = [(least, _applied(plain, rule, target, each, size)) for least, each in of_sizes]
+        many = dense.version_of_many_rows(plain, target) if rule is dense.RULE else None
+        if many is not None:
+            made = [many, *((least, version) for least, version in made if least < many[0])]
         function = by_size(plain.mod["main"], size, made)
     return with_vector_math(function).with_attr("tirx.is_scheduled", True)
 

@@ -16,6 +16,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ...target.vectors import VectorUnit, vector_unit
+from ..kernels.tiled_weight import BLOCK
 from .blocks import Loop, SingleReduction, extent, single_reduction, static_size
 from .chunks import in_chunks
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -23,15 +24,17 @@ from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
 from .prefetch import LINE, prefetch_ahead, prefetch_next_block
 from .rule import Options, Rule, Versions, choices
+from .tiles import for_many_rows
 from .versions import fewer_rows
 
-__all__ = ["RULE", "Decisions"]
+__all__ = ["RULE", "Decisions", "version_of_many_rows"]
 
 _UNROLLED = 4  # steps of the reduction in one iteration
 _STREAMS = 5  # the most blocks that are read side by side
 _CHUNK = 16  # tiles whose rows stay in the cache while all blocks of the weight go by
 _NEAR = 524_288  # bytes of rows that stay in the cache beside a block of the weight and the next one
 _FROM_MEMORY = 262_144  # bytes of a weight from which it is not taken to be in the cache
+_MANY_FOR_UNIT = 32  # rows that repay cutting the weight in parts for a matrix unit
 _MANY = 4  # tiles to expect where the number of rows is known at run time only
 
 
@@ -149,6 +152,16 @@ def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versi
     # With more tiles each has less to prefetch.
     few = replace(decisions, lines=_lines(kernel, decisions.unrolled, 2), chunk=0)
     return size, [((_MANY - 1) * rows + 1, decisions), (rows, few), *fewer]
+
+
+def version_of_many_rows(sch: s_tir.Schedule, target: Target) -> tuple[int, tirx.PrimFunc] | None:
+    """Return the least number of rows, and the kernel for those, that are computed on a matrix unit; None without."""
+    kernel = _kernel(sch)
+    if kernel is None or kernel.width != BLOCK:
+        return None
+    function = sch.mod["main"]
+    made = for_many_rows(function, target, function.params[kernel.weight], kernel.inner)
+    return None if made is None else (_MANY_FOR_UNIT, made)
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:

@@ -21,7 +21,9 @@ from ...target.matrix_unit import has_matrix_unit
 from ..kernels.tiled_weight import BLOCK, MARK, TiledWeight
 from ..kernels.tiles import Row, TiledProduct
 
-__all__ = ["with_tiles"]
+__all__ = ["for_many_rows", "with_tiles"]
+
+_MANY_PRODUCTS = 1 << 18  # of a row with a weight, for which a version of a kernel is worth its compilation
 
 
 def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
@@ -31,16 +33,40 @@ def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
     """
     if not has_matrix_unit(target) or not _is_marked(function):
         return None
-    root = function.body.block
-    nests = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
-    blocks = [_block_of(nest) for nest in nests]
+    blocks = [_block_of(nest) for nest in _nests(function)]
     at = next(i for i, block in enumerate(blocks) if MARK in block.annotations)
-    product = blocks[at]
-    followers = blocks[at + 1 :]
+    data, weight = (region.source for region in blocks[at].reads[:2])
+    return _with_loops(function, at, data, weight, TiledWeight.from_json(str(blocks[at].annotations[MARK])))
+
+
+def for_many_rows(function: tirx.PrimFunc, target: Target, weight: Any, inner: int) -> tirx.PrimFunc | None:
+    """Return a dense kernel with a packed weight (blocks, inner, BLOCK) of float32, for rows that repay its cutting.
+
+    None where that cannot be done, or would not be faster.
+    """
+    nests = _nests(function)
+    sums = [at for at, nest in enumerate(nests) if _is_sum(_block_of(nest))]
+    if not has_matrix_unit(target) or len(sums) != 1 or inner % 2:
+        return None
+    product = _block_of(nests[sums[0]])
+    units = product.writes[0].source.shape[-1]
+    sources = [region.source for region in product.reads if not region.source.same_as(weight)]
+    if len(sources) != 1 or not isinstance(units, tirx.IntImm) or int(units) * inner < _MANY_PRODUCTS:
+        return None
+    if any(str(buffer.dtype) != "float32" for buffer in (weight, sources[0], product.writes[0].source)):
+        return None
+    return _with_loops(function, sums[0], sources[0], weight, TiledWeight(inner, int(units)))
+
+
+def _with_loops(function: tirx.PrimFunc, at: int, data: Any, weight: Any, tiled: TiledWeight) -> tirx.PrimFunc:
+    """Return a kernel with loops for the unit in the place of a sum, and of the elementwise blocks behind it."""
+    root, nests = function.body.block, _nests(function)
+    product, *followers = (_block_of(nest) for nest in nests[at:])
     is_fused = _is_chain(product, followers)
     stages = followers if is_fused else []
     inner = list(root.alloc_buffers) if is_fused else []
-    body = [*nests[:at], _loops(product, stages, inner), *([] if is_fused else nests[at + 1 :])]
+    loops = _loops(tiled, (data, weight), [product, *stages], inner)
+    body = [*nests[:at], loops, *([] if is_fused else nests[at + 1 :])]
     written = [block.writes[0].source for block in [product, *stages]]
     kept = [buffer for buffer in root.alloc_buffers if not (is_fused and _is_in(buffer, written))]
     block = s_tir.SBlock(
@@ -55,6 +81,16 @@ def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
         root.annotations,
     )
     return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, block))
+
+
+def _nests(function: tirx.PrimFunc) -> list[Any]:
+    """Return the loop nests of a kernel."""
+    body = function.body.block.body
+    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+
+
+def _is_sum(block: Any) -> bool:
+    return any(v.iter_type == tirx.IterVar.CommReduce for v in block.iter_vars)
 
 
 def _is_marked(function: tirx.PrimFunc) -> bool:
@@ -91,10 +127,9 @@ def _is_chain(product: Any, followers: Sequence[Any]) -> bool:
     return True
 
 
-def _loops(product: Any, stages: Sequence[Any], inner: Sequence[Any]) -> tirx.Stmt:
+def _loops(tiled: TiledWeight, operands: tuple[Any, Any], blocks: Sequence[Any], inner: Sequence[Any]) -> tirx.Stmt:
     """Return the loops of a product and the stages that follow it; the buffers `inner` need not be written."""
-    weight = TiledWeight.from_json(str(product.annotations[MARK]))
-    data, packed = (region.source for region in product.reads[:2])
+    product, *stages = blocks
     shape = list(product.writes[0].source.shape)
     made = [product.writes[0].source, *(stage.body.buffer for stage in stages)]
 
@@ -115,7 +150,7 @@ def _loops(product: Any, stages: Sequence[Any], inner: Sequence[Any]) -> tirx.St
                     T.buffer_store(buffer, value, at)
 
     with IRBuilder() as builder, T.prim_func():
-        TiledProduct(weight, data, packed, shape).emit(finish)
+        TiledProduct(tiled, *operands, shape).emit(finish)
     return builder.get().body
 
 
