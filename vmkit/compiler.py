@@ -317,7 +317,8 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
     ]
     if target.kind.name != "llvm":
         return [*passes, *scales]
-    unit = vector_unit(target)
+    unit, has_tiles = vector_unit(target), has_matrix_unit(target)
+    cores = int(target.attrs.get("num-cores", 1))
     # Channels come last in memory, so that vectors run along them whatever the sizes of images; weights are packed
     # for that. Each step leaves constants to compute.
     return [
@@ -329,8 +330,8 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         *scales,
         (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),
         (2, transform.FoldConstant()),
-        (2, transform.UseWinograd(unit.lanes, unit.registers, int(target.attrs.get("num-cores", 1)))),
-        *([(2, transform.PackTiles())] if has_matrix_unit(target) else []),
+        (2, transform.UseWinograd(unit.lanes, unit.registers, cores, has_tiles)),
+        *([(2, transform.PackTiles())] if has_tiles else []),
         (2, transform.UsePanels(unit.lanes, unit.registers)),
         (2, transform.PackWeights(unit.lanes)),
         (2, transform.FoldConstant()),

@@ -19,7 +19,7 @@ __all__ = ["UseWinograd"]
 
 
 @relay_pass(opt_level=2)
-def UseWinograd(lanes: int = 16, registers: int = 32, cores: int = 1) -> ModuleTransform:
+def UseWinograd(lanes: int = 16, registers: int = 32, cores: int = 1, has_matrix_unit: bool = False) -> ModuleTransform:
     """Return the pass that computes convolutions over channels-last data by Winograd's tiles, with what follows them.
 
     Results differ from exact ones as :mod:`vmkit.tophub.kernels.winograd_points` says: by rounding, but of larger
@@ -31,8 +31,10 @@ def UseWinograd(lanes: int = 16, registers: int = 32, cores: int = 1) -> ModuleT
         How many float32 a vector of the target has, and how many vectors.
     cores : int
         How many cores share the work.
+    has_matrix_unit : bool
+        Whether the sum itself would be computed on a matrix unit.
     """
-    machine = Machine(lanes, registers, cores)
+    machine = Machine(lanes, registers, cores, has_matrix_unit)
     return per_function(lambda function: rewrite_layers(function, lambda layer: _chosen(layer, machine)))
 
 
