@@ -66,7 +66,7 @@ def attention(shape: AttentionShape) -> tirx.PrimFunc:
     the last have no weight, so that no vector is cut. Of no columns the sum is 0.
     """
     function = _one_row(shape) if shape.is_one_row else _rows(shape)
-    return with_vector_math(function).with_attr("tirx.is_scheduled", True)
+    return with_vector_math(function).with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})
 
 
 @T.inline

@@ -111,4 +111,4 @@ def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) ->
                 for row in T.serial(batch - tile * most):
                     run_rows(tile * most + row, 1)
 
-    return with_vector_math(kernel).with_attr("tirx.is_scheduled", True)
+    return with_vector_math(kernel).with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})

@@ -78,4 +78,4 @@ def lstm(hidden: int, lanes: int, is_reverse: bool) -> tirx.PrimFunc:
                 for row in T.serial(batch - tile * most):
                     run_rows(tile * most + row, 1)
 
-    return with_vector_math(kernel).with_attr("tirx.is_scheduled", True)
+    return with_vector_math(kernel).with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})

@@ -72,7 +72,7 @@ class Plan:
             of_row, extra = phases[0] * phases[1] * pitch * depth, reach[0] // w.strides[0]
         fit = most(1, _cache_bytes(w) // (2 * PARTS) // most(1, of_row) - extra)
         if w.is_pointwise and isinstance(fit, int):
-            fit = max(ROWS, fit // ROWS * ROWS)
+            fit = max(2 * ROWS, fit // ROWS * ROWS)
         rows_at_once = most(1, least(rows, fit))
         return cls(
             window=w,
