@@ -162,6 +162,18 @@ def test_residual_and_two_readers_are_computed_on_sums() -> None:
     np.testing.assert_allclose(got[1], np.exp(-np.abs(sums)), atol=1e-4)
 
 
+@needs_unit
+def test_stages_of_another_type_are_kept_in_it() -> None:
+    data, x, w = relay.var("x", shape=(20, 64)), random(20, 64), random(64, 64) * np.float32(0.1)
+    wide = relay.exp(relay.cast(tiled(data, w), "float64"))
+    # Read more often than is worth computing it again, so it is a stage of its own.
+    out = relay.add(relay.multiply(wide, wide), relay.sqrt(relay.add(wide, relay.multiply(wide, wide))))
+    got = vmkit.VirtualMachine(vmkit.compile(relay.Function([data], out), target="native")).run(x).numpy()
+    values = np.exp(x.astype("float64") @ w.T.astype("float64"))
+    assert got.dtype == "float64"
+    np.testing.assert_allclose(got, values**2 + np.sqrt(values + values**2), rtol=1e-4)
+
+
 def test_operator_needs_no_unit() -> None:
     data, x, w = relay.var("x", shape=(1, 4, 5, 3)), random(1, 4, 5, 3), random(4, 3, 3, 3)
     attrs: dict[str, Any] = {"kernel_size": (3, 3), "strides": (2, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1)}

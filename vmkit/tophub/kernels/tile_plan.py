@@ -199,8 +199,8 @@ class Chunk:
 
 def _cache_bytes(weight: TiledWeight) -> int:
     """Return how much split data to have at once: as much as there is of the weight, so that both are read as often."""
-    least, most = _CACHE_BYTES
-    return min(most, max(least, weight.blocks * BLOCK * weight.steps * DEPTH * 2 * PARTS))
+    fewest, limit = _CACHE_BYTES
+    return min(limit, max(fewest, weight.blocks * BLOCK * weight.steps * DEPTH * 2 * PARTS))
 
 
 def int64(value: Any) -> Any:

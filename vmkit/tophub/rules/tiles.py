@@ -134,7 +134,8 @@ def _loops(tiled: TiledWeight, operands: tuple[Any, Any], blocks: Sequence[Any],
     made = [product.writes[0].source, *(stage.body.buffer for stage in stages)]
 
     def finish(row: Row) -> None:
-        kept = [T.alloc_buffer((BLOCK,), "float32", scope="local", layout=None) for _ in stages[:-1]]
+        dtypes = [str(stage.body.buffer.dtype) for stage in stages[:-1]]
+        kept = [T.alloc_buffer((BLOCK,), dtype, scope="local", layout=None) for dtype in dtypes]
         sources = [row.sums, *(_reader(buffer) for buffer in kept)]
         for number, buffer in enumerate(made):
             is_last = number == len(made) - 1
