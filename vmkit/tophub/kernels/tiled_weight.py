@@ -9,8 +9,9 @@ two such numbers' parts the six largest are summed up in float32; what is left o
 beside the rounding of a float32 sum in another order. Most errors are a fraction of that, and their signs differ.
 Parts below 2**-126 count as zero, and an infinity in the data may make NaN of a result that is infinite in float32.
 Where a tile takes a row of the window as one run, an infinity or NaN also reaches results up to a tile's depth to its
-left, since what fills up the run is multiplied with zeros. The method is BF16x3 with six products of Henry, Tang and Heinecke, "Leveraging the bfloat16 Artificial Intelligence
-Datatype For Higher-Precision Computations", ARITH 2019, with parts that are cut and not rounded.
+left, since what fills up the run is multiplied with zeros. The method is BF16x3 with six products of Henry, Tang and
+Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", ARITH 2019, with
+parts that are cut and not rounded.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from ...ir.types import TensorType, Type
 from ..attrs import Attrs, Bool, Float, Int, attrs_node
 from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
+from .added import call_kernel, require_added, require_added_at_run_time
 from .layout import require_rank
 
 __all__: list[str] = []
@@ -61,13 +62,8 @@ class PanelsFused:
             raise TypeCheckError(
                 f"weight must have a known shape, its last axis a multiple of {attrs.lanes}: {filters}"
             )
-        if len(others) not in (attrs.has_bias, attrs.has_bias + 1):
-            raise TypeCheckError(f"there are {len(others)} inputs after the weight, has_bias is {attrs.has_bias}")
         result = [*source.shape[:-1], blocks * block]
-        for tensor, shape in zip(others, [*[[blocks * block]] * attrs.has_bias, result], strict=False):
-            require_rank(tensor, len(shape), "what is added")
-            if any(dims.equal(a, b) is False for a, b in zip(tensor.shape, shape, strict=True)):
-                raise TypeCheckError(f"what is added must have shape {tuple(shape)}, not {tensor}")
+        require_added(others, attrs.has_bias, result)
         return TensorType(result, "float32")
 
     @staticmethod
@@ -80,11 +76,7 @@ class PanelsFused:
         name = "nn.contrib_panels_fused"
         context.require_equal(have[-1], inner, f"{name}: the data has {{actual}} channels, expected {{expected}}")
         result = [*have[:-1], blocks * block]
-        for tensor, shape in zip(added, [*[[blocks * block]] * attrs.has_bias, result], strict=False):
-            for a, b in zip(context.shape(tensor), shape, strict=True):
-                context.require_equal(
-                    a, b, f"{name}: a dimension of what is added is {{actual}}, expected {{expected}}"
-                )
+        require_added_at_run_time(context, name, added, attrs.has_bias, result)
         what = PanelShape(
             lead=tuple(d if isinstance(d, int) else None for d in have[:-1]),
             inner=inner,
@@ -96,7 +88,6 @@ class PanelsFused:
             low=attrs.a_min,
             high=attrs.a_max,
         )
-        kernel = panels(what, plan_panels(what, attrs.registers)).with_attr("op_pattern", int(OpPattern.OPAQUE))
-        function = context.builder.add_func(kernel, "panels")
-        made = relax.TensorType([dims.as_expr(d) for d in result], "float32")
-        return context.emit(relax.call_tir(function, [data, weight, *added], made))
+        return call_kernel(
+            context, panels(what, plan_panels(what, attrs.registers)), "panels", [data, weight, *added], result
+        )

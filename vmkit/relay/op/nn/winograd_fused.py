@@ -12,6 +12,7 @@ from ...ir.types import TensorType, Type
 from ..attrs import Attrs, Bool, Float, Int, Ints, attrs_node
 from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
+from .added import call_kernel, require_added, require_added_at_run_time
 from .layout import require_rank
 from .window import fitted, padding_of, require_fits
 
@@ -66,15 +67,11 @@ class Conv2DWinogradFused:
             raise TypeCheckError(f"tiles of {attrs.tile} and {filters} do not fit {source}")
         if not (isinstance(inner, int) and isinstance(block, int)) or inner % attrs.lanes or block % attrs.lanes:
             raise TypeCheckError(f"channels must be known multiples of {attrs.lanes}, not {inner} and {block}")
-        if not isinstance(blocks, int) or len(others) not in (attrs.has_bias, attrs.has_bias + 1):
-            raise TypeCheckError(f"there are {len(others)} inputs after the weight, has_bias is {attrs.has_bias}")
+        if not isinstance(blocks, int):
+            raise TypeCheckError(f"how many blocks the weight has must be known: {filters}")
         sizes = fitted(source.shape[1:3], padding_of(attrs.padding, 2), (3, 3), (1, 1))
         result = [source.shape[0], *sizes, blocks * block]
-        wanted = [*[[blocks * block]] * attrs.has_bias, result]
-        for tensor, shape in zip(others, wanted, strict=False):
-            require_rank(tensor, len(shape), "what is added")
-            if any(dims.equal(a, b) is False for a, b in zip(tensor.shape, shape, strict=True)):
-                raise TypeCheckError(f"what is added must have shape {tuple(shape)}, not {tensor}")
+        require_added(others, attrs.has_bias, result)
         return TensorType(result, "float32")
 
     @staticmethod
@@ -89,12 +86,7 @@ class Conv2DWinogradFused:
         name = "nn.contrib_conv2d_winograd_fused"
         context.require_equal(have[3], inner, f"{name}: the data has {{actual}} channels, expected {{expected}}")
         result = [have[0], *fitted(have[1:3], padding, (3, 3), (1, 1)), blocks * block]
-        wanted = [*[[blocks * block]] * attrs.has_bias, result]
-        for tensor, shape in zip(added, wanted, strict=False):
-            for a, b in zip(context.shape(tensor), shape, strict=True):
-                context.require_equal(
-                    a, b, f"{name}: a dimension of what is added is {{actual}}, expected {{expected}}"
-                )
+        require_added_at_run_time(context, name, added, attrs.has_bias, result)
         batch, height, width = (d if isinstance(d, int) else None for d in have[:3])
         top, left, bottom, right = padding
         what = WinogradShape(
@@ -113,7 +105,4 @@ class Conv2DWinogradFused:
             high=attrs.a_max,
         )
         plan = WinogradPlan(attrs.rows, attrs.count, is_parallel_over_tiles=attrs.is_parallel_over_tiles)
-        kernel = winograd(what, plan).with_attr("op_pattern", int(OpPattern.OPAQUE))
-        function = context.builder.add_func(kernel, "conv2d_winograd")
-        made = relax.TensorType([dims.as_expr(d) for d in result], "float32")
-        return context.emit(relax.call_tir(function, [data, weight, *added], made))
+        return call_kernel(context, winograd(what, plan), "conv2d_winograd", [data, weight, *added], result)
