@@ -6,13 +6,10 @@ from typing import Any
 
 from tvm import relax
 
-from ....errors import TypeCheckError
-from ...ir import dims
-from ...ir.types import TensorType, TupleType, Type
+from ...ir.types import Type
 from ..attrs import Attrs, Bool, attrs_node
-from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
-from .layout import require_rank
+from .recurrence import call_layer, layer_type
 
 __all__: list[str] = []
 
@@ -36,25 +33,7 @@ class GRU:
 
     @staticmethod
     def relation(attrs: GRUAttrs, data: Type, weight: Type, bias: Type, state: Type) -> Type:
-        named = {"data": (data, 3), "weight": (weight, 4), "bias": (bias, 1), "state": (state, 2)}
-        tensors = {name: require_tensor(ty, name) for name, (ty, _) in named.items()}
-        for name, tensor in tensors.items():
-            require_rank(tensor, named[name][1], name)
-            if tensor.dtype != "float32":
-                raise TypeCheckError(f"{name} must be float32, not {tensor.dtype}")
-        blocks, hidden, gates, lanes = tensors["weight"].shape
-        if not all(isinstance(d, int) for d in (blocks, hidden, lanes)) or gates != 3 or blocks * lanes != hidden:
-            raise TypeCheckError(f"weight must be (hidden / lanes, hidden, 3, lanes), not {tensors['weight']}")
-        steps, batch, width = tensors["data"].shape
-        for name, size, want in (
-            ("data", width, 3 * hidden),
-            ("bias", tensors["bias"].shape[0], hidden),
-            ("state", tensors["state"].shape[1], hidden),
-            ("state", tensors["state"].shape[0], batch),
-        ):
-            if dims.equal(size, want) is False:
-                raise TypeCheckError(f"a dimension of {name} is {size} where {want} is expected")
-        return TupleType([TensorType([steps, batch, hidden], "float32"), TensorType([batch, hidden], "float32")])
+        return layer_type(3, {"data": data, "weight": weight, "bias": bias, "state": state}, ["state"])
 
     @staticmethod
     def lower(
@@ -62,17 +41,6 @@ class GRU:
     ) -> Any:
         from ....tophub.kernels.gru import gru
 
-        steps, batch, width = context.shape(data)
         _, hidden, _, lanes = context.shape(weight)
-        checks = [(width, 3 * hidden), (context.shape(bias)[0], hidden)]
-        checks += list(zip(context.shape(state), (batch, hidden), strict=True))
-        for have, want in checks:
-            context.require_equal(have, want, "nn.contrib_gru: a dimension is {actual} where {expected} is expected")
         kernel = gru(hidden, lanes, attrs.is_reverse, attrs.linear_before_reset)
-        name = context.builder.add_func(kernel.with_attr("op_pattern", int(OpPattern.OPAQUE)), "gru")
-        types = [
-            relax.TensorType([dims.as_expr(d) for d in shape], "float32")
-            for shape in ([steps, batch, hidden], [batch, hidden])
-        ]
-        value = context.emit(relax.call_tir(name, [data, weight, bias, state], types))
-        return tuple(context.emit(relax.TupleGetItem(value, i)) for i in range(2))
+        return call_layer(context, kernel, "gru", [data, weight, bias, state], 3, 1)

@@ -6,13 +6,10 @@ from typing import Any
 
 from tvm import relax
 
-from ....errors import TypeCheckError
-from ...ir import dims
-from ...ir.types import TensorType, TupleType, Type
+from ...ir.types import Type
 from ..attrs import Attrs, Bool, attrs_node
-from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
-from .layout import require_rank
+from .recurrence import call_layer, layer_type
 
 __all__: list[str] = []
 
@@ -35,28 +32,7 @@ class LSTM:
 
     @staticmethod
     def relation(attrs: LSTMAttrs, data: Type, weight: Type, state: Type, cell: Type) -> Type:
-        named = {"data": data, "weight": weight, "state": state, "cell": cell}
-        ranks = {"data": 3, "weight": 4, "state": 2, "cell": 2}
-        tensors = {name: require_tensor(ty, name) for name, ty in named.items()}
-        for name, tensor in tensors.items():
-            require_rank(tensor, ranks[name], name)
-            if tensor.dtype != "float32":
-                raise TypeCheckError(f"{name} must be float32, not {tensor.dtype}")
-        blocks, hidden, gates, lanes = tensors["weight"].shape
-        if not all(isinstance(d, int) for d in (blocks, hidden, lanes)) or gates != 4 or blocks * lanes != hidden:
-            raise TypeCheckError(f"weight must be (hidden / lanes, hidden, 4, lanes), not {tensors['weight']}")
-        steps, batch, width = tensors["data"].shape
-        for name, size, want in (
-            ("data", width, 4 * hidden),
-            ("state", tensors["state"].shape[1], hidden),
-            ("cell", tensors["cell"].shape[1], hidden),
-            ("state", tensors["state"].shape[0], batch),
-            ("cell", tensors["cell"].shape[0], batch),
-        ):
-            if dims.equal(size, want) is False:
-                raise TypeCheckError(f"a dimension of {name} is {size} where {want} is expected")
-        last = TensorType([batch, hidden], "float32")
-        return TupleType([TensorType([steps, batch, hidden], "float32"), last, last])
+        return layer_type(4, {"data": data, "weight": weight, "state": state, "cell": cell}, ["state", "cell"])
 
     @staticmethod
     def lower(
@@ -64,16 +40,6 @@ class LSTM:
     ) -> Any:
         from ....tophub.kernels.lstm import lstm
 
-        steps, batch, width = context.shape(data)
         _, hidden, _, lanes = context.shape(weight)
-        checks = [(width, 4 * hidden)]
-        for each in (state, cell):
-            checks += list(zip(context.shape(each), (batch, hidden), strict=True))
-        for have, want in checks:
-            context.require_equal(have, want, "nn.contrib_lstm: a dimension is {actual} where {expected} is expected")
         kernel = lstm(hidden, lanes, attrs.is_reverse)
-        name = context.builder.add_func(kernel.with_attr("op_pattern", int(OpPattern.OPAQUE)), "lstm")
-        shapes = [[steps, batch, hidden], [batch, hidden], [batch, hidden]]
-        types = [relax.TensorType([dims.as_expr(d) for d in shape], "float32") for shape in shapes]
-        value = context.emit(relax.call_tir(name, [data, weight, state, cell], types))
-        return tuple(context.emit(relax.TupleGetItem(value, i)) for i in range(3))
+        return call_layer(context, kernel, "lstm", [data, weight, state, cell], 4, 2)
