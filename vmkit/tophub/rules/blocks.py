@@ -22,6 +22,7 @@ __all__ = [
     "inline_cheap_blocks",
     "is_reduction",
     "kernel_blocks",
+    "loops_of_results",
     "partial_results",
     "single_reduction",
     "static_size",
@@ -177,6 +178,20 @@ def _start_from(schedule: s_tir.Schedule, block: Block, value: Any) -> None:
     init = tirx.BufferStore(node.init.buffer, value, node.init.indices)
     made = s_tir.SBlock(**fields, init=init, annotations=dict(node.annotations.items()))
     schedule.state.replace(schedule.get_sref(block), made, {node: made})
+
+
+def loops_of_results(schedule: s_tir.Schedule, found: SingleReduction, outer: list[Loop]) -> list[Loop]:
+    """Keep the results of a reduction's tile in registers, and return the loops that write them or what follows them.
+
+    They run at the end of the innermost of the loops `outer`, which are over the tiles.
+    """
+    if found.after is None:
+        after = schedule.cache_write(found.block, 0, "local")
+    else:
+        after = found.after
+        schedule.set_scope(found.block, 0, "local")
+    schedule.reverse_compute_at(after, outer[-1], preserve_unit_loops=True)
+    return list(schedule.get_loops(after))[len(outer) :]
 
 
 def uses(expr: Any, var: Any) -> bool:

@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ...target.vectors import vector_unit
-from .blocks import SingleReduction, extent, single_reduction, static_size, stride, uses
+from .blocks import SingleReduction, extent, loops_of_results, single_reduction, static_size, stride, uses
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .rule import Options, Rule, choices
 
@@ -178,13 +178,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     outer[lane_axis], lane = sch.split(outer[lane_axis], [None, decisions.lanes])
     sch.reorder(*outer, *reduce_loops, *inner, lane)
     sch.vectorize(lane)
-    if found.after is None:
-        after = sch.cache_write(block, 0, "local")
-    else:
-        after = found.after
-        sch.set_scope(block, 0, "local")
-    sch.reverse_compute_at(after, outer[-1], preserve_unit_loops=True)
-    written = sch.get_loops(after)[len(outer) :]
+    written = loops_of_results(sch, found, outer)
     sch.vectorize(written[lane_axis])
     if row_axis is not None:
         # An accumulator that a loop reads by a running index would live in memory, not in a register.

@@ -17,7 +17,7 @@ from tvm.target import Target
 
 from ...target.vectors import VectorUnit, vector_unit
 from ..kernels.tiled_weight import BLOCK
-from .blocks import Loop, SingleReduction, extent, single_reduction, static_size
+from .blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
 from .chunks import in_chunks
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
@@ -244,13 +244,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     for loop in (step, *inner):
         sch.unroll(loop)
     sch.vectorize(lane)
-    if found.after is None:
-        after = sch.cache_write(block, 0, "local")
-    else:
-        after = found.after
-        sch.set_scope(block, 0, "local")
-    sch.reverse_compute_at(after, order[-1], preserve_unit_loops=True)
-    written = sch.get_loops(after)[len(order) :]
+    written = loops_of_results(sch, found, order)
     side, lane = sch.split(written[last], [decisions.blocks, kernel.width])
     sch.unroll(side)
     sch.vectorize(lane)

@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ...target.vectors import vector_unit
-from .blocks import Loop, SingleReduction, extent, single_reduction, static_size
+from .blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
 from .rule import Options, Rule, Versions, choices
@@ -171,13 +171,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     sch.unroll(step)
     for loop in inner:
         sch.unroll(loop)
-    if found.after is None:
-        after = sch.cache_write(block, 0, "local")
-    else:
-        after = found.after
-        sch.set_scope(block, 0, "local")
-    sch.reverse_compute_at(after, order[-1], preserve_unit_loops=True)
-    written = sch.get_loops(after)[len(order) :]
+    written = loops_of_results(sch, found, order)
     sch.vectorize(written[last])
     if row_axis is not None:
         sch.unroll(written[row_axis])

@@ -16,7 +16,7 @@ from tvm import s_tir
 from tvm.target import Target
 
 from ...target.vectors import VectorUnit, vector_unit
-from .blocks import Loop, SingleReduction, extent, single_reduction, static_size, stride, uses
+from .blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size, stride, uses
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
@@ -177,13 +177,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
         sch.unroll(loop)
     if decisions.unrolled:
         sch.unroll(kernel.steps[-1])
-    if found.after is None:
-        after = sch.cache_write(block, 0, "local")
-    else:
-        after = found.after
-        sch.set_scope(block, 0, "local")
-    sch.reverse_compute_at(after, order[-1], preserve_unit_loops=True)
-    written = sch.get_loops(after)[len(order) :]
+    written = loops_of_results(sch, found, order)
     sch.vectorize(written[last])
     if row_axis is not None:
         sch.unroll(written[row_axis])
