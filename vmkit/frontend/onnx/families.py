@@ -1,15 +1,15 @@
-"""The families of converters; loading them fills the registry."""
+"""The families of converters: every module of the packages that hold them; loading them fills the registry."""
 
 from __future__ import annotations
 
+import pkgutil
+from functools import cache
 from importlib import import_module
 
 __all__ = ["NOT_FOLDED", "load"]
 
-_FAMILIES = (
-    "activation", "control_flow", "convolution", "elementwise", "indexing", "joining", "layout", "normalization",
-    "padding", "pooling", "product", "recurrent", "reduction", "resize", "shape",
-)  # fmt: skip
+# A package for each domain: ONNX's own, ai.onnx.ml, com.microsoft.
+_PACKAGES = ("operators",)
 
 # Not computed at import although the inputs are constants: what is random, and what costs much.
 NOT_FOLDED = frozenset(
@@ -20,7 +20,10 @@ NOT_FOLDED = frozenset(
 )  # fmt: skip
 
 
+@cache
 def load() -> None:
     """Import every family."""
-    for family in _FAMILIES:
-        import_module(f".{family}", __package__)
+    for name in _PACKAGES:
+        package = import_module(f".{name}", __package__)
+        for module in pkgutil.iter_modules(package.__path__):
+            import_module(f".{module.name}", package.__name__)

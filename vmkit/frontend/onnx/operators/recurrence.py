@@ -12,14 +12,14 @@ from typing import Any
 
 from tvm import tirx
 
-from ... import relay
-from ...relay.ir import Any as AnyDim
-from ...relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
-from ...relay.transform.fuse_recurrence import GRU_LOOP, LSTM_LOOP
-from .context import Context
+from .... import relay
+from ....relay.ir import Any as AnyDim
+from ....relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
+from ....relay.transform.fuse_recurrence import GRU_LOOP, LSTM_LOOP
+from ..context import Context
+from ..typing import typed
 from .elementwise import binary
 from .layout import to_shape
-from .typing import typed
 
 __all__ = ["Cell", "Layer", "gru_cell", "lstm_cell", "rnn_cell", "run"]
 

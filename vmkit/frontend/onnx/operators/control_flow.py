@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...relay.ir import Expr
-from .context import Context
-from .known import sizes
+from ....relay.ir import Expr
+from ..context import Context
+from ..known import sizes
+from ..outcome import Condition, attempt, join
+from ..registry import converter
+from ..typing import typed
 from .layout import to_shape
-from .outcome import Condition, attempt, join
-from .registry import converter
-from .typing import typed
 
 
 @converter("If")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import relay
-from ...relay.ir import Dim, Expr, dims
-from ...relay.op import build
-from .context import Context
-from .registry import converter
+from .... import relay
+from ....relay.ir import Dim, Expr, dims
+from ....relay.op import build
+from ..context import Context
+from ..registry import converter
 
 __all__ = ["spatial_rank", "window_padding"]
 

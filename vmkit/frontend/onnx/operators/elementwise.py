@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from ... import relay
-from ...relay.ir import Expr
-from ...relay.op import build
-from .context import Context
-from .dtype import dtype_name
-from .registry import converter
+from .... import relay
+from ....relay.ir import Expr
+from ....relay.op import build
+from ..context import Context
+from ..dtype import dtype_name
+from ..registry import converter
 
 __all__ = ["aligned", "binary", "casted"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ... import relay
-from ...relay.ir import Constant, Dim, Expr, dims
+from .... import relay
+from ....relay.ir import Constant, Dim, Expr, dims
+from ..context import Context
+from ..known import constant, value_of
+from ..registry import converter
+from ..typing import typed
 from .activation import elu, hard_sigmoid, softplus, softsign, thresholded_relu
-from .context import Context
 from .elementwise import binary
-from .known import constant, value_of
 from .layout import to_shape
 from .recurrence import Cell, Layer, gru_cell, lstm_cell, rnn_cell, run
-from .registry import converter
-from .typing import typed
 
 _ACTIVATIONS: dict[str, Callable[..., Callable[[Expr], Expr]]] = {
     "relu": lambda ctx, a, b: relay.nn.relu,

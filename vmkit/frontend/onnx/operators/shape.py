@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from ... import relay
-from ...relay.ir import Expr, dims
-from .context import Context
-from .dtype import dtype_name, numpy_tensor
-from .known import constant, sizes
-from .registry import converter
+from .... import relay
+from ....relay.ir import Expr, dims
+from ..context import Context
+from ..dtype import dtype_name, numpy_tensor
+from ..known import constant, sizes
+from ..registry import converter
 
 _CONSTANT_ELEMENTS = 1 << 28  # a larger constant is filled at run time
 

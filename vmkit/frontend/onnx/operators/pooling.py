@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ... import relay
-from ...relay.ir import Expr, dims
-from ...relay.op import build
-from .context import Context
+from .... import relay
+from ....relay.ir import Expr, dims
+from ....relay.op import build
+from ..context import Context
+from ..registry import converter
 from .convolution import spatial_rank, window_padding
-from .registry import converter
 
 
 def _pool(

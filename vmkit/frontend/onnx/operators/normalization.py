@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import relay
-from ...relay.ir import Expr, TupleGetItem, dims
-from .context import Context
+from .... import relay
+from ....relay.ir import Expr, TupleGetItem, dims
+from ..context import Context
+from ..registry import converter
 from .elementwise import binary, casted
 from .layout import to_shape
-from .registry import converter
 
 
 @converter("BatchNormalization")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ... import relay
-from ...relay.ir import Dim, Expr, TupleGetItem, dims
-from .context import Context
-from .known import sizes
-from .registry import converter
+from .... import relay
+from ....relay.ir import Dim, Expr, TupleGetItem, dims
+from ..context import Context
+from ..known import sizes
+from ..registry import converter
 
 _END = 10**9  # a position from here on means the end: exporters write 10**9, the largest int32 and the largest int64
 _FAR = np.iinfo(np.int32).max

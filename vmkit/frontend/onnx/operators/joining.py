@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import relay
-from ...relay.ir import Dim, Expr, dims
-from .context import Context
-from .registry import converter
+from .... import relay
+from ....relay.ir import Dim, Expr, dims
+from ..context import Context
+from ..registry import converter
 
 
 @converter("Concat")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ... import relay
-from ...relay.ir import Expr
-from .context import Context
+from .... import relay
+from ....relay.ir import Expr
+from ..context import Context
+from ..registry import converter
 from .elementwise import binary
 from .layout import as_matrix
-from .registry import converter
 
 
 @converter("Relu")

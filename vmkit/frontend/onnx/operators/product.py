@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import relay
-from ...relay.ir import Constant, Expr, dims
-from .context import Context
+from .... import relay
+from ....relay.ir import Constant, Expr, dims
+from ..context import Context
+from ..known import constant, value_of
+from ..registry import converter
 from .elementwise import binary
-from .known import constant, value_of
 from .layout import to_shape
-from .registry import converter
 
 __all__ = ["matmul"]
 

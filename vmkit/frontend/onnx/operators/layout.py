@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import relay
-from ...relay.ir import Dim, Expr, dims
-from .context import Context
-from .registry import converter
+from .... import relay
+from ....relay.ir import Dim, Expr, dims
+from ..context import Context
+from ..registry import converter
 
 __all__ = ["as_matrix", "to_shape"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ... import relay
-from ...relay.ir import Expr
-from .context import Context
+from .... import relay
+from ....relay.ir import Expr
+from ..context import Context
+from ..registry import converter
 from .elementwise import binary
-from .registry import converter
 
 Reduction = Callable[[Context, Expr, list[int], bool], Expr]
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ... import relay
-from ...relay.ir import Dim, Expr
-from .context import Context
+from .... import relay
+from ....relay.ir import Dim, Expr
+from ..context import Context
+from ..registry import converter
 from .layout import to_shape
-from .registry import converter
 
 
 @converter("Pad")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...relay.ir import Dim, Expr, dims
-from ...relay.op import build
-from .context import Context
-from .registry import converter
+from ....relay.ir import Dim, Expr, dims
+from ....relay.op import build
+from ..context import Context
+from ..registry import converter
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _ROUNDING = {
