@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,13 +18,16 @@ from . import families
 from .check import check_model, node_name, opset_versions, sorted_nodes
 from .context import Context
 from .dtype import numpy_tensor
+from .external import is_external, mapped
 from .fold import fold_symbolic
 from .inputs import InputTypes
 from .known import constant, is_symbolic, known_value
+from .load import Loaded
 from .outcome import Failure, Fork, Outcome, then
 from .reference import Attributes, evaluate
 from .registry import default_domain, find
 from .scope import Scope
+from .sparse import dense_array
 from .typing import typed
 
 __all__ = ["ModelImporter"]
@@ -40,7 +43,7 @@ class ModelImporter:
 
     def __init__(
         self,
-        model: onnx.ModelProto,
+        loaded: Loaded,
         shape: Mapping[str, Any] | None,
         dtype: str | Mapping[str, str],
         opset: int | None,
@@ -48,6 +51,8 @@ class ModelImporter:
         settings: Mapping[str, Any],
     ) -> None:
         families.load()
+        model = loaded.model
+        self.folder = loaded.folder
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
         self.model = model
@@ -65,7 +70,7 @@ class ModelImporter:
         """Return the module and the parameters."""
         graph = self.model.graph
         check_model(graph, self.versions)
-        initializers = {i.name for i in graph.initializer}
+        initializers = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
         free = [i for i in graph.input if i.name not in initializers]
         types = self.inputs.types(free, sorted(initializers))
         self.widened = self.inputs.widened
@@ -109,17 +114,23 @@ class ModelImporter:
     # -- graphs
 
     def add_initializers(self, graph: onnx.GraphProto, scope: Scope, frozen: bool | None = None) -> None:
-        if graph.sparse_initializer:
-            names = ", ".join(repr(i.values.name) for i in graph.sparse_initializer)
-            raise UnsupportedOperatorError(f"sparse initializers are not supported: {names}")
-        for tensor in graph.initializer:
-            array = numpy_tensor(tensor, f"initializer {tensor.name!r}")
+        for name, array in self.initializers(graph):
             if self.freeze_params if frozen is None else frozen:
-                scope.values[tensor.name] = constant(array)
+                scope.values[name] = constant(array)
             else:
-                variable = self.parameter(tensor.name, TensorType(array.shape, str(array.dtype)))
+                variable = self.parameter(name, TensorType(array.shape, str(array.dtype)))
                 self.param_values[variable] = array
-                scope.values[tensor.name] = variable
+                scope.values[name] = variable
+
+    def initializers(self, graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield the initializers of a graph as arrays."""
+        for tensor in graph.initializer:
+            if is_external(tensor):
+                yield tensor.name, mapped(tensor, self.folder)
+            else:
+                yield tensor.name, numpy_tensor(tensor, f"initializer {tensor.name!r}")
+        for sparse in graph.sparse_initializer:
+            yield sparse.values.name, dense_array(sparse, f"the sparse initializer {sparse.values.name!r}")
 
     def subgraph(self, graph: onnx.GraphProto, outer: Scope, inputs: Mapping[str, Expr]) -> Outcome:
         """Return the outcome of a graph in an attribute of a node."""
