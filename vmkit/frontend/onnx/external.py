@@ -132,7 +132,7 @@ def _bytes(tensor: TensorProto) -> int:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     except (KeyError, TypeError, ValueError):
         dtype = np.dtype(object)
-    if dtype == object:
+    if dtype.kind == "O":
         raise ModelError(f"elements of the type {tensor.data_type} cannot be in another file")
     return int(count * dtype.itemsize)
 
