@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -30,7 +30,7 @@ from .scope import Scope
 from .sparse import dense_array
 from .typing import typed
 
-__all__ = ["ModelImporter"]
+__all__ = ["Conversion", "ModelImporter"]
 
 _MAX_CONTINUATIONS = 64
 # Constants are computed at import as long as that makes the program no larger than this, or than it was.
@@ -38,8 +38,22 @@ _FOLD_ELEMENTS = 1 << 16
 _FOLD_INPUT_ELEMENTS = 1 << 26
 
 
+class Conversion(NamedTuple):
+    """A node that was imported: what it was given and what it became."""
+
+    node: onnx.NodeProto
+    inputs: Sequence[Expr | None]
+    results: Sequence[Expr | None]
+
+
 class ModelImporter:
-    """One import: the state that graphs and converters share."""
+    """One import: the state that graphs and converters share.
+
+    Attributes
+    ----------
+    conversions : list of Conversion
+        Every node that was imported, in the order of their execution.
+    """
 
     def __init__(
         self,
@@ -63,6 +77,7 @@ class ModelImporter:
         self.functions: dict[GlobalVar, Function] = {}
         self.widened: dict[Any, int] = {}
         self.inputs = InputTypes(shape, dtype)
+        self.conversions: list[Conversion] = []
         self.continuations = 0
         self.function_count = 0
 
@@ -186,6 +201,8 @@ class ModelImporter:
                 results = self.folded(node, version, inputs, results)
         except Exception as error:
             raise self.explained(error, node, version, inputs) from error
+        if not isinstance(results, Fork):
+            self.conversions.append(Conversion(node, inputs, results))
         return results
 
     def converted(
