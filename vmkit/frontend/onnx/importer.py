@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
@@ -38,7 +39,8 @@ _FOLD_ELEMENTS = 1 << 16
 _FOLD_INPUT_ELEMENTS = 1 << 26
 
 
-class Conversion(NamedTuple):
+@dataclass(frozen=True)
+class Conversion:
     """A node that was imported: what it was given and what it became."""
 
     node: onnx.NodeProto

@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import ModelError, UnsupportedOperatorError
 from ...relay.ir import TensorType, dims, type_text
 from ...relay.signature import relay_signatures
-from ...relay.transform import InferType
+from ...relay.transform.infer_pass import InferType
 from ...signature import Signature, TensorSpec
 from .check import all_nodes, node_name
 from .importer import Conversion, ModelImporter
