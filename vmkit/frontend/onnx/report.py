@@ -152,7 +152,9 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
     operators = Counter(_operator(n) for g in (loaded.model.graph, *loaded.model.functions) for n in all_nodes(g))
     opsets = {default_domain(o.domain): int(o.version) for o in loaded.model.opset_import}
     importer = ModelImporter(loaded, shapes, "float32", None, True, {})
-    signature, unsupported, problem = None, (), None
+    signature: Signature | None = None
+    unsupported: tuple[str, ...] = ()
+    problem: str | None = None
     try:
         module, _ = importer.run()
         signature = relay_signatures(InferType()(module))["main"]
@@ -167,7 +169,7 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
         signature,
         {} if signature is None else _bound_by(signature),
         tuple(_data_dependent(importer.conversions)),
-        tuple(unsupported),
+        unsupported,
         problem,
     )
 
