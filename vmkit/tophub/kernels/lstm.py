@@ -5,7 +5,16 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script import tirx as T
 
-from .recurrent_code import add_products, for_blocks, for_rows, set_rows, sigmoid, sigmoid_times_tanh, start_sums
+from .recurrent_code import (
+    add_products,
+    for_blocks,
+    for_rows,
+    keep_sums,
+    set_rows,
+    sigmoid,
+    sigmoid_times_tanh,
+    start_sums,
+)
 from .recurrent_tiles import RecurrentTiles
 
 __all__ = ["lstm"]
@@ -34,36 +43,38 @@ def lstm(hidden: int, lanes: int, is_reverse: bool) -> tirx.PrimFunc:
 
         @T.inline
         def run_rows(first, rows, at_once):  # type: ignore[no-untyped-def]
+            sums = T.alloc_buffer((rows, count, 4, lanes), "float32", scope="local", layout=None)
             set_rows(state, first, rows, first_state, first)
             set_rows(cell, first, rows, first_cell, first)
             for step in T.serial(steps):
-                run_step(steps - 1 - step if is_reverse else step, first, rows, at_once)
+                run_step(steps - 1 - step if is_reverse else step, first, rows, at_once, sums)
 
         @T.inline
-        def run_step(t, first, rows, at_once):  # type: ignore[no-untyped-def]
+        def run_step(t, first, rows, at_once, sums):  # type: ignore[no-untyped-def]
             @T.inline
             def run_blocks(block, blocks):  # type: ignore[no-untyped-def]
                 total = T.alloc_buffer((rows, blocks, 4, lanes), "float32", scope="local", layout=None)
                 start_sums(total, data, t, first, block, 4)
                 add_products(total, 0, 4, state, first, weight, block, t % 2 == 1)
-                for r in T.unroll(rows):
-                    for b in T.unroll(blocks):
-                        run_gates(total, r, b, first + r, (block + b) * lanes)
+                keep_sums(sums, total, block, 4)
 
             @T.inline
-            def run_gates(total, r, b, row, unit):  # type: ignore[no-untyped-def]
+            def run_gates(r, block, row, unit):  # type: ignore[no-untyped-def]
                 for i in T.vectorized(lanes):
-                    cell[row, unit + i] = sigmoid(total[r, b, 2, i]) * cell[row, unit + i] + sigmoid_times_tanh(
-                        total[r, b, 0, i], total[r, b, 3, i]
+                    cell[row, unit + i] = sigmoid(sums[r, block, 2, i]) * cell[row, unit + i] + sigmoid_times_tanh(
+                        sums[r, block, 0, i], sums[r, block, 3, i]
                     )
                 for i in T.vectorized(lanes):
-                    out[t, row, unit + i] = sigmoid_times_tanh(total[r, b, 1, i], cell[row, unit + i])
+                    state[row, unit + i] = sigmoid_times_tanh(sums[r, block, 1, i], cell[row, unit + i])
+                for i in T.vectorized(lanes):
+                    out[t, row, unit + i] = state[row, unit + i]
 
+            # The whole state is read by the products of every block, so it changes after the last ones. Gates wait long
+            # for what they are made of, and less so where those of the next block do not wait for products.
             for_blocks(count, at_once, t % 2 == 1, run_blocks)
-            # The whole state is read by every block of the step, so it changes after the last one.
             for r in T.serial(rows):
-                for j in T.serial(hidden):
-                    state[first + r, j] = out[t, first + r, j]
+                for block in T.serial(count):
+                    run_gates(r, block, first + r, block * lanes)
 
         for_rows(batch, tiles, run_rows)
 

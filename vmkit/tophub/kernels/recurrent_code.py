@@ -14,7 +14,17 @@ from tvm.script import tirx as T
 
 from ..vector_math import sigmoid_quotient, tanh_quotient
 
-__all__ = ["add_products", "for_blocks", "for_rows", "set_rows", "sigmoid", "sigmoid_times_tanh", "start_sums", "tanh"]
+__all__ = [
+    "add_products",
+    "for_blocks",
+    "for_rows",
+    "keep_sums",
+    "set_rows",
+    "sigmoid",
+    "sigmoid_times_tanh",
+    "start_sums",
+    "tanh",
+]
 
 
 @T.inline
@@ -66,6 +76,16 @@ def add_products(total, first_gate, gates, state, row, weight, block, is_backwar
                         total[r, b, first_gate + g, i] = (
                             total[r, b, first_gate + g, i] + state[row + r, k] * weight[block + b, k, first_gate + g, i]
                         )
+
+
+@T.inline
+def keep_sums(sums, total, block, gates):  # type: ignore[no-untyped-def]
+    """Keep the sums of some blocks among those of all."""
+    for r in T.unroll(total.shape[0]):
+        for b in T.unroll(total.shape[1]):
+            for g in T.unroll(gates):
+                for i in T.vectorized(total.shape[3]):
+                    sums[r, block + b, g, i] = total[r, b, g, i]
 
 
 @T.inline
