@@ -41,7 +41,7 @@ def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) ->
         def run_rows(first, rows, at_once):  # type: ignore[no-untyped-def]
             update = T.alloc_buffer((rows, hidden), "float32", scope="local", layout=None)
             scaled = T.alloc_buffer((rows, hidden), "float32", scope="local", layout=None)
-            set_rows(state, first, rows, first_state, first)
+            set_rows(state, first, rows, first_state)
             for step in T.serial(steps):
                 run_step(steps - 1 - step if is_reverse else step, first, rows, at_once, update, scaled)
 
@@ -52,7 +52,7 @@ def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) ->
                 total = T.alloc_buffer((rows, blocks, 3, lanes), "float32", scope="local", layout=None)
                 start_sums(total, data, t, first, block, 2)
                 start_hidden(total, block, blocks)
-                add_products(total, 0, 3, state, first, weight, block, t % 2 == 1)
+                add_products(total, range(3), state, first, weight, block, t % 2 == 1)
                 for r in T.unroll(rows):
                     for b in T.unroll(blocks):
                         for i in T.vectorized(lanes):
@@ -70,7 +70,7 @@ def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) ->
             def update_and_reset(block, blocks):  # type: ignore[no-untyped-def]
                 total = T.alloc_buffer((rows, blocks, 3, lanes), "float32", scope="local", layout=None)
                 start_sums(total, data, t, first, block, 2)
-                add_products(total, 0, 2, state, first, weight, block, t % 2 == 1)
+                add_products(total, range(2), state, first, weight, block, t % 2 == 1)
                 for r in T.unroll(rows):
                     for b in T.unroll(blocks):
                         for i in T.vectorized(lanes):
@@ -84,7 +84,7 @@ def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) ->
             def hidden_gate(block, blocks):  # type: ignore[no-untyped-def]
                 total = T.alloc_buffer((rows, blocks, 3, lanes), "float32", scope="local", layout=None)
                 start_hidden(total, block, blocks)
-                add_products(total, 2, 1, scaled, 0, weight, block, t % 2 == 1)
+                add_products(total, range(2, 3), scaled, 0, weight, block, t % 2 == 1)
                 for r in T.unroll(rows):
                     for b in T.unroll(blocks):
                         for i in T.vectorized(lanes):

@@ -44,8 +44,8 @@ def lstm(hidden: int, lanes: int, is_reverse: bool) -> tirx.PrimFunc:
         @T.inline
         def run_rows(first, rows, at_once):  # type: ignore[no-untyped-def]
             sums = T.alloc_buffer((rows, count, 4, lanes), "float32", scope="local", layout=None)
-            set_rows(state, first, rows, first_state, first)
-            set_rows(cell, first, rows, first_cell, first)
+            set_rows(state, first, rows, first_state)
+            set_rows(cell, first, rows, first_cell)
             for step in T.serial(steps):
                 run_step(steps - 1 - step if is_reverse else step, first, rows, at_once, sums)
 
@@ -55,8 +55,8 @@ def lstm(hidden: int, lanes: int, is_reverse: bool) -> tirx.PrimFunc:
             def run_blocks(block, blocks):  # type: ignore[no-untyped-def]
                 total = T.alloc_buffer((rows, blocks, 4, lanes), "float32", scope="local", layout=None)
                 start_sums(total, data, t, first, block, 4)
-                add_products(total, 0, 4, state, first, weight, block, t % 2 == 1)
-                keep_sums(sums, total, block, 4)
+                add_products(total, range(4), state, first, weight, block, t % 2 == 1)
+                keep_sums(sums, total, block)
 
             @T.inline
             def run_gates(r, block, row, unit):  # type: ignore[no-untyped-def]

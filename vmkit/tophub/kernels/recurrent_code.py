@@ -1,18 +1,21 @@
-"""What kernels of recurrent layers have in common, written out where they name it.
+"""What kernels of recurrent layers have in common, written into TIR's builder.
 
 A vector of sums for every row of a tile, block of hidden units and gate is ``total``: (rows, blocks, gates, lanes). A
-weight is (hidden / lanes, hidden, gates, lanes), a state (batch, hidden). What is named `rows`, `blocks`, `gates` and
-`tiles` is known when a kernel is written, and so are the functions `run`.
+weight is (hidden / lanes, hidden, gates, lanes), a state (batch, hidden).
 """
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from tvm.script import tirx as T
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
 
 from ..vector_math import sigmoid_quotient, tanh_quotient
+from .recurrent_tiles import RecurrentTiles
 
 __all__ = [
     "add_products",
@@ -27,73 +30,71 @@ __all__ = [
 ]
 
 
-@T.inline
-def for_rows(batch, tiles, run):  # type: ignore[no-untyped-def]
+def for_rows(batch: Any, tiles: RecurrentTiles, run: Callable[[Any, int, int], None]) -> None:
     """Run ``run(first, rows, blocks)`` for tiles of the most rows of a batch and, for those that are left, of fewer."""
-    for tile in T.parallel(T.ceildiv(batch, T.int64(tiles.rows[0]))):
-        if (tile + 1) * tiles.rows[0] <= batch:
-            run(tile * tiles.rows[0], tiles.rows[0], tiles.blocks[0])
-        else:
-            if tiles.rows[0] == 4 and batch % 4 >= 2:
-                run(tile * 4, 2, tiles.blocks[1])
-            if batch % 2 == 1:
-                run(batch - 1, 1, tiles.blocks[-1])
+    most = tiles.rows[0]
+    with T.parallel((batch + (most - 1)) // most) as tile, T.If((tile + 1) * most <= batch):
+        with T.Then():
+            run(tile * most, most, tiles.blocks[0])
+        with T.Else():
+            first = tile * most
+            for rows, blocks in zip(tiles.rows[1:], tiles.blocks[1:], strict=True):
+                with T.If(batch % (2 * rows) >= rows), T.Then():
+                    run(first, rows, blocks)
+                first = batch - batch % rows
 
 
-@T.inline
-def for_blocks(count, blocks, is_backward, run):  # type: ignore[no-untyped-def]
+def for_blocks(count: int, blocks: int, is_backward: Any, run: Callable[[Any, int], None]) -> None:
     """Run ``run(first, blocks)`` for `count` blocks of hidden units, from the last one on where `is_backward`.
 
     Steps that go there and back find the weights that the step before them used last in the nearest cache.
     """
-    for group in T.serial(count // blocks):
-        run(T.Select(is_backward, count // blocks - 1 - group, group) * blocks, blocks)
-    if count % blocks > 0:
-        run(count - count % blocks, count % blocks)
+    groups = count // blocks
+    with T.serial(tirx.IntImm("int64", groups)) as group:
+        run(tirx.Select(is_backward, groups - 1 - group, group) * blocks, blocks)
+    if count % blocks:
+        run(tirx.IntImm("int64", count - count % blocks), count % blocks)
 
 
-@T.inline
-def start_sums(total, data, t, row, block, gates):  # type: ignore[no-untyped-def]
+def start_sums(total: Any, data: Any, t: Any, row: Any, block: Any, gates: int) -> None:
     """Start the sums of the first gates with what the inputs of a step give."""
-    for r in T.unroll(total.shape[0]):
-        for b in T.unroll(total.shape[1]):
-            for g in T.unroll(gates):
-                for i in T.vectorized(total.shape[3]):
-                    total[r, b, g, i] = data[
-                        t, row + r, g * (data.shape[2] // total.shape[2]) + (block + b) * total.shape[3] + i
-                    ]
+    hidden, lanes = int(data.shape[2]) // int(total.shape[2]), int(total.shape[3])
+    with _sums(total, gates) as (r, b, g, i):
+        T.buffer_store(total, data[t, row + r, g * hidden + (block + b) * lanes + i], [r, b, g, i])
 
 
-@T.inline
-def add_products(total, first_gate, gates, state, row, weight, block, is_backward):  # type: ignore[no-untyped-def]
+def add_products(total: Any, gates: range, state: Any, row: Any, weight: Any, block: Any, is_backward: Any) -> None:
     """Add the products of some rows of a state with some blocks of a weight to the sums of some gates."""
-    for step in T.serial(weight.shape[1]):
-        k: T.let = T.Select(is_backward, weight.shape[1] - 1 - step, step)
-        for r in T.unroll(total.shape[0]):
-            for b in T.unroll(total.shape[1]):
-                for g in T.unroll(gates):
-                    for i in T.vectorized(total.shape[3]):
-                        total[r, b, first_gate + g, i] = (
-                            total[r, b, first_gate + g, i] + state[row + r, k] * weight[block + b, k, first_gate + g, i]
-                        )
+    hidden = int(weight.shape[1])
+    with T.serial(tirx.IntImm("int64", hidden)) as step:
+        k = tirx.Select(is_backward, hidden - 1 - step, step)
+        with _sums(total, len(gates)) as (r, b, gate, i):
+            g = gates.start + gate
+            product = state[row + r, k] * weight[block + b, k, g, i]
+            T.buffer_store(total, total[r, b, g, i] + product, [r, b, g, i])
 
 
-@T.inline
-def keep_sums(sums, total, block, gates):  # type: ignore[no-untyped-def]
+def keep_sums(sums: Any, total: Any, block: Any) -> None:
     """Keep the sums of some blocks among those of all."""
-    for r in T.unroll(total.shape[0]):
-        for b in T.unroll(total.shape[1]):
-            for g in T.unroll(gates):
-                for i in T.vectorized(total.shape[3]):
-                    sums[r, block + b, g, i] = total[r, b, g, i]
+    with _sums(total, int(total.shape[2])) as (r, b, g, i):
+        T.buffer_store(sums, total[r, b, g, i], [r, block + b, g, i])
 
 
-@T.inline
-def set_rows(state, first, rows, values, row):  # type: ignore[no-untyped-def]
-    """Set some rows of a state to others."""
-    for r in T.serial(rows):
-        for j in T.serial(state.shape[1]):
-            state[first + r, j] = values[row + r, j]
+def set_rows(state: Any, first: Any, rows: int, values: Any) -> None:
+    """Set some rows of a state to those of another."""
+    with T.serial(rows) as r, T.serial(state.shape[1]) as j:
+        T.buffer_store(state, values[first + r, j], [first + r, j])
+
+
+@contextmanager
+def _sums(total: Any, gates: int) -> Iterator[list[Any]]:
+    """Yield the indices of the sums of some gates, each vector written out."""
+    rows, blocks, _, lanes = (int(size) for size in total.shape)
+    with ExitStack() as loops:
+        yield [
+            *(loops.enter_context(T.unroll(size)) for size in (rows, blocks, gates)),
+            loops.enter_context(T.vectorized(lanes)),
+        ]
 
 
 def tanh(x: Any) -> Any:
