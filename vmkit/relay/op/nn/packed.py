@@ -111,8 +111,8 @@ class DensePack:
         units, inner = layout.sizes(shape, "NC")
         name = context.current.name
         context.require_equal(have, inner, f"{name}: the inner dimensions differ: {{actual}} and {{expected}}")
-        if _is_filled(layout, units, attrs.units):
-            wanted = attrs.units
+        wanted = attrs.units
+        if isinstance(wanted, int) and _is_filled(layout, units, wanted):
             return context.te(lambda x, w: _filled(layout, x, w, wanted, attrs.out_dtype or str(x.dtype)), data, weight)
         if isinstance(attrs.units, int):
             context.require_equal(units, attrs.units, f"{name}: units is {{expected}}, but the weight has {{actual}}")
