@@ -1,8 +1,8 @@
 """Windows that stop at the edges of their data, in place of data that is padded with what adds nothing.
 
 Once the padding is inlined, every element that a window reads is tested. Across the lines, a loop over the window runs
-only where there is data. Along a line, the loop over tiles becomes three: the first tiles and the last ones test each
-element, with constants where sizes are known, and those between do not reach an edge.
+only where there is data. Along a line, the loop over tiles is cut: the first tiles and the last ones test each element,
+with constants where sizes are known, and those between do not reach an edge.
 """
 
 from __future__ import annotations
@@ -93,25 +93,28 @@ def borders_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) -> Bo
     return Borders(over[1], over[-1], step, tuple(dict.fromkeys(steps)))
 
 
-def mark_borders(sch: s_tir.Schedule, tile: Loop, across: list[Loop], row_axis: int, counts: tuple[int, int]) -> None:
+def mark_borders(
+    sch: s_tir.Schedule, across: list[Loop], tile: Loop | None, row_axis: int, counts: tuple[int, int]
+) -> None:
     """Mark the loops that :func:`with_borders` changes.
 
     Parameters
     ----------
     sch : Schedule
         The schedule of the kernel, in which the padding is inlined.
-    tile : LoopRV
-        The loop over the tiles of a line.
     across : list of LoopRV
         The loops over the window across lines.
+    tile : LoopRV or None
+        The loop over the tiles of a line; None where all of them test what they read.
     row_axis : int
         Which iteration variable of the reduction goes along a line.
     counts : tuple of int
         How many tiles at the beginning and at the end test what they read.
     """
-    sch.annotate(tile, _TILES, [row_axis, *counts])
     for loop in across:
         sch.annotate(loop, _ACROSS, 1)
+    if tile is not None:
+        sch.annotate(tile, _TILES, [row_axis, *counts])
 
 
 def with_borders(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -120,11 +123,11 @@ def with_borders(function: tirx.PrimFunc) -> tirx.PrimFunc:
     def bounded(loop: tirx.For) -> tirx.Stmt:
         return _bounded(loop) if _ACROSS in loop.annotations else loop
 
-    def in_three(loop: tirx.For) -> tirx.Stmt:
-        return _in_three(loop, *map(int, loop.annotations[_TILES])) if _TILES in loop.annotations else loop
+    def cut(loop: tirx.For) -> tirx.Stmt:
+        return _cut(loop, *map(int, loop.annotations[_TILES])) if _TILES in loop.annotations else loop
 
     body = tvm_ffi.structural_map(function.body, (tirx.For, bounded))
-    return function.with_body(tvm_ffi.structural_map(body, (tirx.For, in_three)))
+    return function.with_body(tvm_ffi.structural_map(body, (tirx.For, cut)))
 
 
 def _bounded(loop: tirx.For) -> tirx.For:
@@ -150,11 +153,12 @@ def _bounded(loop: tirx.For) -> tirx.For:
             high = tirx.min(high, tirx.floordiv(at_first, tirx.IntImm(dtype, -step)) + 1)
     # What is read may be indexed by larger integers than the loop has.
     low, count = (each.astype(dtype) for each in (simplify(low), simplify(high - low)))
-    return _part(loop, _ACROSS, low, count, body)
+    here = tirx.Var(loop.loop_var.name, dtype)
+    return _part(loop, _ACROSS, here, low + here, count, body)
 
 
-def _in_three(loop: tirx.For, row_axis: int, first: int, last: int) -> tirx.Stmt:
-    """Return a loop over tiles as one of those at the beginning, one of those between and one of those at the end."""
+def _cut(loop: tirx.For, row_axis: int, first: int, last: int) -> tirx.Stmt:
+    """Return a loop over tiles as loops over those at the ends and over those between, which test nothing."""
 
     def is_kept(test: Any, values: Values) -> bool:
         return not any(uses(test, var) for at, var in enumerate(values) if at == row_axis)
@@ -162,18 +166,25 @@ def _in_three(loop: tirx.For, row_axis: int, first: int, last: int) -> tirx.Stmt
     dtype, most, simplify = str(loop.loop_var.ty.dtype), loop.extent, Analyzer().simplify
     begin = simplify(tirx.min(tirx.IntImm(dtype, first), most))
     end = simplify(tirx.max(begin, most - tirx.IntImm(dtype, last)))
-    free = _with_tests(loop.body, is_kept)
-    parts = [(tirx.IntImm(dtype, 0), begin, loop.body), (begin, end, free), (end, most, loop.body)]
-    made = [_part(loop, _TILES, at, simplify(to - at), body) for at, to, body in parts]
+    free, zero, between = _with_tests(loop.body, is_kept), tirx.IntImm(dtype, 0), simplify(end - begin)
+    is_known = isinstance(most, tirx.IntImm)
+    parts = [(zero, begin, loop.body), (begin, between, free), (end, simplify(most - end), loop.body)]
+    if not is_known:
+        # Nothing is known of where tiles with tests are, so one copy of them is enough.
+        parts = [(zero, simplify(most - between), loop.body), (begin, between, free)]
+    made = []
+    for origin, count, body in parts:
+        here = tirx.Var(loop.loop_var.name, dtype)
+        place = origin + here if is_known or body is free else here + tirx.Select(here < begin, zero, between)
+        made.append(_part(loop, _TILES, here, place, count, body))
     kept = [each for each in made if not (isinstance(each.extent, tirx.IntImm) and int(each.extent) == 0)]
     return tirx.SeqStmt(kept) if len(kept) > 1 else kept[0]
 
 
-def _part(loop: tirx.For, key: str, begin: Any, count: Any, body: tirx.Stmt) -> tirx.For:
-    """Return some iterations of a marked loop over a body, with definitions of their own."""
+def _part(loop: tirx.For, key: str, var: tirx.Var, place: Any, count: Any, body: tirx.Stmt) -> tirx.For:
+    """Return a loop by a variable over some places of a marked loop, with definitions of its own."""
     dtype = str(loop.loop_var.ty.dtype)
-    var = tirx.Var(loop.loop_var.name, dtype)
-    moved = tvm_ffi.structural_map(body, (tirx.Var, lambda v: begin + var if v.same_as(loop.loop_var) else v))
+    moved = tvm_ffi.structural_map(body, (tirx.Var, lambda v: place if v.same_as(loop.loop_var) else v))
     annotations = {k: v for k, v in loop.annotations.items() if k != key}
     return tirx.For(var, tirx.IntImm(dtype, 0), count, loop.kind, _copied(moved), loop.thread_binding, annotations)
 

@@ -105,7 +105,9 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     written = loops_of_results(sch, found, order)
     sch.vectorize(written[last])
     sch.unroll(written[row_axis])
-    mark_borders(sch, tile, across, row_axis, kernel.borders.tiles(decisions.rows))
+    # A line of a few positions has hardly any that reach over no edge, and each copy costs time to compile.
+    is_cut = kernel.windows.positions is not None or decisions.rows > 1
+    mark_borders(sch, across, tile if is_cut else None, row_axis, kernel.borders.tiles(decisions.rows))
     if decisions.parallel:
         shared = order[:-2]
         sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])

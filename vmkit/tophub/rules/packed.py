@@ -189,7 +189,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     if row_axis is not None:
         sch.unroll(written[row_axis])
     if kernel.borders is not None and row_axis is not None:
-        mark_borders(sch, outer[row_axis], across, row_axis, kernel.borders.tiles(decisions.rows))
+        mark_borders(sch, across, outer[row_axis], row_axis, kernel.borders.tiles(decisions.rows))
     if decisions.parallel:
         shared = order[:-1] if decisions.weight_first else outer[: last if row_axis is None else row_axis]
         sch.parallel(sch.fuse(*shared) if len(order) > 2 else order[0])
