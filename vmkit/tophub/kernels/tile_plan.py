@@ -177,7 +177,9 @@ class Chunk:
     def of(cls, plan: Plan, group: Any, chunk: Any) -> Chunk:
         """Bind the sizes of a chunk of a group of images in the builder at hand."""
         image, row = T.Bind(group * plan.images_at_once), T.Bind(chunk * plan.rows_at_once)
-        images = 1 if is_same(plan.images_at_once, 1) else T.Bind(int64(least(plan.images_at_once, plan.images - image)))
+        images: Any = 1
+        if not is_same(plan.images_at_once, 1):
+            images = T.Bind(int64(least(plan.images_at_once, plan.images - image)))
         rows = T.Bind(int64(least(plan.rows_at_once, plan.rows - row)))
         if plan.window.takes_rows:
             groups, positions = images * rows, plan.columns
