@@ -109,6 +109,7 @@ def _tiled() -> np.ndarray:
 
 
 SAMPLES |= {
+    "contrib_convert": lambda g: build("contrib_to_stored", build("contrib_convert", g(2, 3), "float8_e4m3fn")),
     "contrib_from_stored": lambda g: build(
         "contrib_to_stored", build("contrib_from_stored", g(2, 3, dtype="int8"), "int4")
     ),
