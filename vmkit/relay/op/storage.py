@@ -37,6 +37,7 @@ _MOVING = frozenset(
         "vm.reshape_tensor", "vm.shape_of", "where",
         # These say what they do to the elements themselves.
         "cast", "cast_like", "contrib_from_stored", "contrib_to_stored", "contrib_convert",
+        "contrib_quantized",
     }
 )  # fmt: skip
 # Operators that take strings as well: equal texts have equal digests.

@@ -123,7 +123,18 @@ def mod(ctx: Context, a: Expr, b: Expr, *, fmod: int = 0) -> Expr:
 
 @converter("BitShift")
 def bit_shift(ctx: Context, x: Expr, y: Expr, *, direction: str) -> Expr:
-    return relay.left_shift(x, y) if direction == "LEFT" else relay.right_shift(x, y)
+    dtype = ctx.dtype(x)
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    zero, most = ctx.constant(0, dtype), ctx.constant(bits - 1, dtype)
+    # A shift by less than 0, or by all bits and more, shifts every bit out; no processor does it by itself.
+    inside = relay.less_equal(y, most)
+    if not dtype.startswith("u"):
+        inside = relay.logical_and(inside, relay.greater_equal(y, zero))
+    by = relay.where(inside, y, most)
+    if direction == "LEFT":
+        return relay.where(inside, relay.left_shift(x, by), zero)
+    shifted = relay.right_shift(x, by)
+    return relay.where(inside, shifted, zero) if dtype.startswith("u") else shifted
 
 
 def _variadic(op_type: str, combine: Callable[[Expr, Expr], Expr]) -> None:
