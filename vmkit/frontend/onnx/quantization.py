@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from ...relay.ir import Constant, Expr, dims
 from ...relay.op import build
 from ...relay.op.saturation import QUANTIZED, integer_range
 from .context import Context
-from .known import constant
+from .known import constant, value_of
 from .operators.conversion import casted
 
 __all__ = ["along_axis", "centred", "dequantized", "exact_product", "multiplied", "quantized", "zero_of"]
 
 # Integers up to this are exact in float32, and so is each partial sum of a product that stays below.
 _EXACT = 1 << 24
+_MOST_PARTS = 16
 
 
 def zero_of(ctx: Context, dtype: str) -> Expr:
@@ -36,7 +38,10 @@ def along_axis(ctx: Context, value: Expr, x: Expr, axis: int, block_size: int = 
     if all(dims.equal(d, 1) for d in own):
         return value if not own else relay.reshape(value, [])
     if len(own) == 1 and not (block_size and rank == 1):
-        return relay.expand_dims(value, 1, rank - 1 - ctx.axis(axis, rank))
+        behind = rank - 1 - ctx.axis(axis, rank)
+        known = value_of(value) if isinstance(value, Constant) else None
+        # What is known stays so: products look at it.
+        return relay.expand_dims(value, 1, behind) if known is None else constant(known.reshape(-1, *[1] * behind))
     if len(own) != rank:
         ctx.fail(f"the scale or zero point {ctx.type(value)} is neither a number, nor a vector, nor of the rank {rank}")
     return _repeated(ctx, value, x, ctx.axis(axis, rank), block_size)
@@ -127,11 +132,13 @@ def exact_product(
     b: tuple[Expr, Expr | None],
     terms: Any,
     weight_axes: tuple[int, ...],
+    cut: tuple[int, int] | None = None,
 ) -> Expr:
     """Return a product of quantised tensors, each with its zero point, as int32.
 
     It is computed in float32, whose kernels are the fastest, where no partial sum can leave the integers that float32
-    holds: as known from the numbers of `b` where that is a constant, and from the count of terms otherwise.
+    holds: as known from the numbers of `b` where that is a constant, and from the count of terms otherwise. A sum of
+    too many terms is cut in parts.
 
     Parameters
     ----------
@@ -143,17 +150,40 @@ def exact_product(
         How many products are summed; an unknown size gives int32.
     weight_axes
         The axes of `b` that are summed over.
+    cut
+        The axes of `a` and of `b` along which a sum can be cut.
     """
     most = _largest(ctx, *a)
     weights = centred(ctx, *b, "int32")
-    known = ctx.static(weights) if isinstance(weights, Constant) else None
-    if known is not None:
-        bound = most * int(np.abs(known.astype("int64")).sum(axis=weight_axes).max(initial=0))
-    else:
-        bound = most * _largest(ctx, *b) * terms if isinstance(terms, int) else _EXACT + 1
-    dtype = "float32" if bound <= _EXACT else "int32"
-    result = product(centred(ctx, *a, dtype), centred(ctx, *b, dtype))
-    return result if dtype == "int32" else relay.cast(result, "int32")
+    known = np.abs(value_of(weights).astype("int64")) if isinstance(weights, Constant) else None
+
+    def is_exact(count: int) -> bool:
+        """Say whether every part of a sum cut in `count` is."""
+        if known is None:
+            return most * _largest(ctx, *b) * -(-terms // count) <= _EXACT
+        parts = np.array_split(known, count, axis=cut[1]) if cut is not None else [known]
+        return all(most * int(p.sum(axis=weight_axes).max(initial=0)) <= _EXACT for p in parts)
+
+    length = ctx.shape(b[0])[cut[1]] if cut is not None else 1
+    most_parts = min(length, _MOST_PARTS) if isinstance(length, int) else 1
+    counts = range(1, most_parts + 1) if isinstance(terms, int) or known is not None else ()
+    count = next((n for n in counts if is_exact(n)), None)
+    if count is None:
+        return product(centred(ctx, *a, "int32"), weights)
+    left, right = centred(ctx, *a, "float32"), centred(ctx, *b, "float32")
+    if count == 1 or cut is None:
+        return relay.cast(product(left, right), "int32")
+    pairs = zip(_parts(left, count, length, cut[0]), _parts(right, count, length, cut[1]), strict=True)
+    sums = [relay.cast(product(p, q), "int32") for p, q in pairs]
+    return reduce(lambda total, more: relay.add(total, more), sums)
+
+
+def _parts(x: Expr, count: int, length: int, axis: int) -> list[Expr]:
+    """Return a tensor cut along an axis into parts of nearly one size."""
+    if isinstance(x, Constant):
+        return [constant(np.ascontiguousarray(p)) for p in np.array_split(value_of(x), count, axis=axis)]
+    ends = np.cumsum([len(p) for p in np.array_split(np.arange(length), count)])
+    return list(relay.split(x, [int(e) for e in ends[:-1]], axis))
 
 
 def _largest(ctx: Context, x: Expr, zero_point: Expr | None) -> int:

@@ -188,6 +188,7 @@ def qgemm(
         (b, zero),
         terms,
         (1 if transB else 0,),
+        (0 if transA else 1, 1 if transB else 0),
     )
     if c is not None:
         total = relay.add(total, c)

@@ -94,7 +94,9 @@ def factor_products(ctx: Context, a: Expr, b: Expr, a_zero: Expr | None, b_zero:
             ctx.fail(f"the factors must be int8 or uint8, not {ctx.type(value)}")
     terms = ctx.shape(a)[-1]
     axis = max(ctx.rank(b) - 2, 0)
-    return exact_product(ctx, lambda p, q: matmul(ctx, p, q), (a, _by_row(ctx, a_zero)), (b, b_zero), terms, (axis,))
+    operands = (a, _by_row(ctx, a_zero)), (b, b_zero)
+    cut = (ctx.rank(a) - 1, axis)
+    return exact_product(ctx, lambda p, q: matmul(ctx, p, q), *operands, terms, (axis,), cut)
 
 
 @converter("MatMulInteger", since=10)
@@ -132,7 +134,8 @@ def convolved(ctx: Context, x: Expr, w: Expr, x_zero: Expr | None, w_zero: Expr 
         w_zero = along_axis(ctx, w_zero, w, 0)
     x_zero = None if x_zero is None else along_axis(ctx, x_zero, x, 1)
     axes = tuple(range(1, ctx.rank(w)))
-    return exact_product(ctx, lambda p, q: conv(ctx, p, q, **attributes), (x, x_zero), (w, w_zero), terms, axes)
+    cut = (1, 1) if attributes["group"] == 1 else None
+    return exact_product(ctx, lambda p, q: conv(ctx, p, q, **attributes), (x, x_zero), (w, w_zero), terms, axes, cut)
 
 
 @converter("ConvInteger", since=10)
