@@ -13,6 +13,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
+from .element_types import stored_type
+
 __all__ = ["ELEMENTS", "element_bytes", "expecting_elements"]
 
 ELEMENTS = "elements"
@@ -20,8 +22,8 @@ ELEMENTS = "elements"
 
 
 def element_bytes(dtype: str) -> int:
-    """Return the bytes of an element, which its address is a multiple of; types of less than a byte are packed."""
-    return max(1, tvm.DataType(dtype).bits // 8)
+    """Return the bytes of an element as it is stored, which its address is a multiple of."""
+    return max(1, tvm.DataType(stored_type(dtype)).bits // 8)
 
 
 def expecting_elements(mod: tvm.IRModule) -> tvm.IRModule:

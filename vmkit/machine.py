@@ -20,7 +20,7 @@ from .devices import devices as all_devices
 from .errors import InputError, VMError, suggest
 from .executable import Executable
 from .failures import explain_failure, useful_line
-from .signature import AnySpec, Signature, Spec, TensorSpec
+from .signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
 from .stack import MACHINE_STACK_BYTES, DeepThread
 from .stackguard import guard_this_thread
 from .start import started
@@ -33,6 +33,8 @@ from .values import (
     from_runtime,
     holds_adt,
     readable,
+    restored,
+    restores,
     stage,
     to_numpy,
     to_runtime,
@@ -57,6 +59,8 @@ class _Entry:
     runtime: list[Any] = field(default_factory=list)
     alignments: tuple[int, ...] = ()
     """What its kernels expect of the addresses of its inputs, in bytes."""
+    restored: Spec | None = None
+    """What it returns, if a tensor in that is of a type that is stored as another."""
     scratch: tuple[Scratch, ...] = ()
     """Memory for copies of arrays that are not aligned, by input."""
 
@@ -134,10 +138,17 @@ class VirtualMachine:
     def _entry(self, name: str) -> _Entry:
         signature = self.executable.signatures[name]
         scratch = tuple(Scratch() for _ in signature.inputs)
-        direct = self._on_cpu and signature.is_flat and (not self.check_inputs or self._is_checked(name, signature))
+        direct = self._on_cpu and signature.is_flat and not any(restores(spec) for spec in signature.inputs)
+        direct = direct and (not self.check_inputs or self._is_checked(name, signature))
         alignments = tuple(self._alignment(spec) for spec in signature.inputs)
         return _Entry(
-            self.module[name], signature, len(signature.inputs), direct, alignments=alignments, scratch=scratch
+            self.module[name],
+            signature,
+            len(signature.inputs),
+            direct,
+            alignments=alignments,
+            restored=_restored_result(signature),
+            scratch=scratch,
         )
 
     def _alignment(self, spec: Spec) -> int:
@@ -358,6 +369,8 @@ class VirtualMachine:
             if unchecked is not None and self.check_inputs:
                 entry.signature.check(unchecked)
             raise self._explained(entry, error) from error
+        if entry.restored is not None:
+            return restored(from_runtime(result, self._release), entry.restored)
         if type(result) is Tensor:
             return result
         return from_runtime(result, self._release)
@@ -386,6 +399,12 @@ class VirtualMachine:
         finally:
             # Long lists are dropped here, where the stack is deep enough to drop them.
             values.clear()
+
+
+def _restored_result(signature: Signature) -> Spec | None:
+    """Return what a function returns if a tensor in it is of a type that is stored as another."""
+    result = TupleSpec("", signature.outputs) if signature.result_is_tuple else (*signature.outputs, AnySpec(""))[0]
+    return result if restores(result) else None
 
 
 def _deep_thread(executable: Executable) -> DeepThread:

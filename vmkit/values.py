@@ -19,6 +19,7 @@ import tvm
 import tvm_ffi
 from tvm.runtime import Device, Tensor
 
+from .element_types import STORED, from_stored, is_stored_type, numpy_dtype, stored_type, to_stored
 from .signature import AnySpec, DataSpec, Spec, TensorSpec, TupleSpec, describe
 
 __all__ = [
@@ -27,10 +28,13 @@ __all__ = [
     "RefValue",
     "Release",
     "Scratch",
+    "StoredTensor",
     "from_runtime",
     "holds_adt",
     "over_memory",
     "readable",
+    "restored",
+    "restores",
     "stage",
     "to_cpu_tensor",
     "to_numpy",
@@ -162,6 +166,68 @@ class RefValue:
         return f"RefValue({self.value!r})"
 
 
+class StoredTensor:
+    """A tensor of an element type that is stored as another, such as ``int4``: what a program returned.
+
+    It reads like a tensor: :meth:`numpy` gives its values, and a program takes it as an input.
+
+    Parameters
+    ----------
+    stored
+        The tensor that holds it.
+    dtype
+        Its element type.
+
+    Examples
+    --------
+    >>> StoredTensor(tvm.runtime.tensor(np.array([-8, 7], "int8")), "int4").numpy()
+    array([-8, 7], dtype=int4)
+    """
+
+    __slots__ = ("dtype", "stored")
+
+    def __init__(self, stored: Tensor, dtype: str) -> None:
+        self.stored = stored
+        self.dtype = dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dims."""
+        return tuple(self.stored.shape)
+
+    @property
+    def device(self) -> Device:
+        """Where the tensor is."""
+        return self.stored.device
+
+    def numpy(self) -> np.ndarray:
+        """Return the values as an array of the type that ``ml_dtypes`` has for them."""
+        return from_stored(self.stored.numpy(), self.dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __repr__(self) -> str:
+        return f"StoredTensor({self.dtype}{list(self.shape)})"
+
+
+def restores(spec: Spec) -> bool:
+    """Tell whether a value that `spec` describes has a tensor of a type in it that is stored as another."""
+    if isinstance(spec, TupleSpec):
+        return any(restores(field) for field in spec.fields)
+    return isinstance(spec, TensorSpec) and is_stored_type(spec.dtype)
+
+
+def restored(value: Any, spec: Spec) -> Any:
+    """Return a result with every tensor in it as one of the element type that `spec` declares."""
+    if isinstance(spec, TupleSpec) and isinstance(value, tuple):
+        return tuple(restored(item, field) for item, field in zip(value, spec.fields, strict=True))
+    if isinstance(spec, TensorSpec) and is_stored_type(spec.dtype) and isinstance(value, Tensor):
+        return StoredTensor(value, spec.dtype)
+    return value
+
+
 def stage(value: Any, spec: Spec, path: str, refused: dict[str, str]) -> Any:
     """Return `value` as something a signature can check: arrays, and tuples of them.
 
@@ -191,7 +257,7 @@ def holds_adt(value: Any) -> bool:
 
 
 def _stage_tensor(value: Any, spec: TensorSpec, path: str, refused: dict[str, str]) -> Any:
-    if isinstance(value, np.ndarray | Tensor):
+    if isinstance(value, np.ndarray | Tensor | StoredTensor):
         return value
     if isinstance(value, _Scalar | list | tuple) and not isinstance(value, str | bytes):
         return _cast(value, spec.dtype, path, refused, str(spec))
@@ -204,7 +270,7 @@ def _stage_tensor(value: Any, spec: TensorSpec, path: str, refused: dict[str, st
 def _stage_any(value: Any, path: str, refused: dict[str, str]) -> Any:
     if isinstance(value, tvm_ffi.Array) and len(value) and type(value[0]) is int:
         return ADT.from_runtime(value)
-    if isinstance(value, np.ndarray | Tensor | str | ADT | RefValue | tvm_ffi.Object) or value is None:
+    if isinstance(value, np.ndarray | Tensor | StoredTensor | str | ADT | RefValue | tvm_ffi.Object) or value is None:
         return value
     if isinstance(value, tuple | list):
         return tuple(_stage_any(item, f"{path}[{index}]", refused) for index, item in enumerate(value))
@@ -236,11 +302,11 @@ def _cast(value: Any, dtype: str, path: str, refused: dict[str, str], expected: 
         said = said if len(said) <= 60 else f"{said[:57]}..."
         refused[path] = f"{said} does not fit {dtype}, expected {expected}"
         return value
-    return given.astype(_numpy_dtype(dtype))
+    return given.astype(numpy_dtype(dtype))
 
 
 def _fits(given: np.ndarray, dtype: str) -> bool:
-    target = _numpy_dtype(dtype)
+    target = numpy_dtype(dtype)
     if given.dtype.kind == "c" and target.kind != "c":
         return False
     with np.errstate(all="ignore"):
@@ -250,15 +316,6 @@ def _fits(given: np.ndarray, dtype: str) -> bool:
         back = cast.astype(given.dtype)
         # An int that wraps twice can come back as itself: its sign tells.
         return bool(np.array_equal(back, given)) and bool(np.array_equal(cast < 0, given < 0))
-
-
-def _numpy_dtype(dtype: str) -> np.dtype:
-    try:
-        return np.dtype(dtype)
-    except TypeError:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, dtype))
 
 
 def _import(value: Any, path: str, refused: dict[str, str]) -> Any:
@@ -278,9 +335,12 @@ def to_runtime(value: Any, device: Device, *, share: bool = True) -> Any:
         Whether the tensor of a numpy array may share the array's memory.
     """
     if isinstance(value, np.ndarray):
+        value = to_stored(value)
         return to_tensor(value if share else _copied(value), device)
+    if isinstance(value, StoredTensor):
+        return to_tensor(value.stored, device)
     if isinstance(value, Tensor):
-        return to_tensor(value, device)
+        return to_tensor(_as_stored(value), device)
     if isinstance(value, ADT):
         return _adt_to_runtime(value, device)
     if isinstance(value, RefValue):
@@ -290,6 +350,16 @@ def to_runtime(value: Any, device: Device, *, share: bool = True) -> Any:
     if value is None:
         return to_tensor(np.empty((0,), "float32"), device)
     return value
+
+
+def _as_stored(tensor: Any) -> Tensor:
+    """Return a tensor as programs store its element type; TVM packs what has less than 8 bits, programs do not."""
+    dtype = str(tensor.dtype)
+    if dtype not in STORED:
+        return tensor
+    if tvm.DataType(dtype).bits == 8:
+        return tensor._create_view(tuple(tensor.shape), stored_type(dtype))
+    return tvm.runtime.tensor(to_stored(tensor.numpy()))
 
 
 def _adt_to_runtime(value: ADT, device: Device) -> tvm_ffi.Array:
@@ -461,6 +531,8 @@ def to_numpy(value: Any) -> Any:
             return np.from_dlpack(value)
         except (RuntimeError, BufferError):
             return value.numpy()
+    if isinstance(value, StoredTensor):
+        return value.numpy()
     if isinstance(value, ADT):
         return ADT(value.tag, [to_numpy(field) for field in value])
     if isinstance(value, tuple | list | tvm_ffi.Array):

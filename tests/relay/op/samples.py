@@ -109,6 +109,12 @@ def _tiled() -> np.ndarray:
 
 
 SAMPLES |= {
+    "contrib_convert": lambda g: build("contrib_to_stored", build("contrib_convert", g(2, 3), "float8_e4m3fn")),
+    "contrib_from_stored": lambda g: build(
+        "contrib_to_stored", build("contrib_from_stored", g(2, 3, dtype="int8"), "int4")
+    ),
+    "contrib_quantized": lambda g: build("contrib_quantized", g(2, 3), g(1, 3, dtype="int8"), "int8"),
+    "contrib_to_stored": lambda g: build("contrib_to_stored", g(2, 3, dtype="int8")),
     "acosh": lambda g: build("acosh", g(2, 3, values=[[1, 2, 3]] * 2)),
     "nn.conv2d_backward_weight": lambda g: build(
         "nn.conv2d_backward_weight", g(1, 3, 4, 4), g(1, 4, 6, 6), kernel_size=(3, 3)

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from ... import relay
+from ...element_types import numpy_dtype
 from ...errors import ModelError
 from ...relay.ir import Dim, Expr, TensorType
 from .known import constant, sizes
@@ -100,7 +101,7 @@ class Context:
 
     def constant(self, value: Any, dtype: str) -> Expr:
         """Return a constant of a data type."""
-        return constant(np.asarray(value, dtype=dtype))
+        return constant(np.asarray(value, dtype=numpy_dtype(dtype)))
 
     def positions(self, extent: Dim, dtype: str) -> Expr:
         """Return the vector 0, 1, ... extent - 1 of an integer type."""

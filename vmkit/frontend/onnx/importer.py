@@ -13,8 +13,10 @@ import onnx.inliner
 import tvm
 from tvm.ir import GlobalVar
 
+from ...element_types import to_stored
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
 from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
+from ...relay.op import build
 from ...relay.signature import OUTPUT_NAMES
 from . import families
 from .check import check_model, node_name, opset_versions, sorted_nodes
@@ -129,6 +131,13 @@ class ModelImporter:
         variable.checked_type_ = ty
         return variable
 
+    @classmethod
+    def stored_parameter(cls, name: str, array: np.ndarray) -> tuple[Var, Expr]:
+        """Return a variable for an array as it is stored, and the array's value."""
+        stored = to_stored(array)
+        variable = cls.parameter(name, TensorType(array.shape, str(stored.dtype)))
+        return variable, variable if stored is array else build("contrib_from_stored", variable, str(array.dtype))
+
     def new_function(self, name: str) -> GlobalVar:
         """Return the variable of a new global function, whose definition the caller puts into `functions`."""
         self.function_count += 1
@@ -141,9 +150,8 @@ class ModelImporter:
             if self.freeze_params if frozen is None else frozen:
                 scope.values[name] = constant(array)
             else:
-                variable = self.parameter(name, TensorType(array.shape, str(array.dtype)))
-                self.param_values[variable] = array
-                scope.values[name] = variable
+                variable, scope.values[name] = self.stored_parameter(name, array)
+                self.param_values[variable] = to_stored(array)
 
     def initializers(self, graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the initializers of a graph as arrays."""

@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import ir
 
 from ...relay.ir import Call, Constant, Expr, TensorType, dims
 from ...relay.op import build
+from ...relay.op.storage import array_constant, array_value
 
 __all__ = ["constant", "is_symbolic", "known_value", "sizes", "value_of"]
 
 
-def constant(array: np.ndarray) -> Constant:
-    """Return a Relay constant that holds an array."""
-    return Constant(tvm.runtime.tensor(np.ascontiguousarray(array).reshape(array.shape)))
+def constant(array: np.ndarray) -> Expr:
+    """Return the Relay expression of an array."""
+    return array_constant(array)
 
 
 def sizes(values: Any, dtype: str = "int64") -> Expr:
@@ -35,7 +35,9 @@ def sizes(values: Any, dtype: str = "int64") -> Expr:
 
 def value_of(constant: Constant) -> np.ndarray:
     """Return the array that a constant holds, without a copy where numpy can share the memory."""
-    return constant.data.numpy() if str(constant.data.dtype) == "bfloat16" else np.from_dlpack(constant.data)
+    value = array_value(constant)
+    assert value is not None
+    return value
 
 
 def is_symbolic(expr: Any) -> bool:
@@ -45,8 +47,9 @@ def is_symbolic(expr: Any) -> bool:
 
 def known_value(expr: Any) -> np.ndarray | None:
     """Return the value of an expression, as an object array if symbolic integers are in it; None if it is not known."""
-    if isinstance(expr, Constant):
-        return value_of(expr)
+    value = array_value(expr)
+    if value is not None:
+        return value
     if is_symbolic(expr):
         shape = [int(d) for d in expr.attrs.shape]
         array = np.empty(len(expr.attrs.values), dtype=object)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm import relax, te, tirx
 
+from ...element_types import stored_type
 from ...errors import CompileError
 from ..ir import dims
 from ..ir.types import Dim, TensorType, TupleType, Type
@@ -32,6 +33,10 @@ class LowerContext:
         The symbolic dimensions of the Relay function, each with the Relax symbol that stands for it here.
     device : int or None
         DLPack's number for the type of device that the program is compiled for, where it is known.
+    current : OpEntry or None
+        The operator that is being lowered.
+    types : list of Type
+        The Relay types of its arguments, whose element types may be stored as others.
     """
 
     def __init__(self, builder: relax.BlockBuilder, checks: RuntimeChecks, device: int | None = None) -> None:
@@ -40,6 +45,7 @@ class LowerContext:
         self.device = device
         self.symbols: dict[Any, tirx.Var] = {}
         self.current: OpEntry | None = None
+        self.types: list[Type] = []
         self._fresh = 0
 
     # -- emitting
@@ -148,7 +154,8 @@ class LowerContext:
             fields = self.fields(value, len(ty.fields))
             return tuple(self.pin_as(v, t) for v, t in zip(fields, ty.fields, strict=True))
         if isinstance(ty, TensorType) and (isinstance(value.ty, relax.AnyType) or value.ty.shape is None):
-            return self.pin(value, [d if self.is_expressible(d) else dims.Any() for d in ty.shape], ty.dtype)
+            shape = [d if self.is_expressible(d) else dims.Any() for d in ty.shape]
+            return self.pin(value, shape, stored_type(ty.dtype))
         return value
 
     def is_expressible(self, dim: Dim) -> bool:
@@ -216,12 +223,12 @@ def relax_type(ty: Type, symbols: dict[Any, tirx.Var] | None = None) -> relax.Ty
         return relax.TupleType([relax_type(f, symbols) for f in ty.fields])
     if not isinstance(ty, TensorType):
         return relax.AnyType()
-    shape = list(ty.shape)
+    shape, dtype = list(ty.shape), stored_type(ty.dtype)
     if symbols is None:
         if all(isinstance(d, int) for d in shape):
-            return relax.TensorType([dims.as_expr(d) for d in shape], ty.dtype)
-        return relax.TensorType(ndim=len(shape), dtype=ty.dtype)
+            return relax.TensorType([dims.as_expr(d) for d in shape], dtype)
+        return relax.TensorType(ndim=len(shape), dtype=dtype)
     for symbol in dims.symbols(shape):
         symbols.setdefault(symbol, tirx.Var(symbol.name, "int64"))
     named = [tirx.Var("any", "int64") if dims.is_any(d) else dims.substitute(d, symbols) for d in shape]
-    return relax.TensorType([dims.as_expr(d) for d in named], ty.dtype)
+    return relax.TensorType([dims.as_expr(d) for d in named], dtype)

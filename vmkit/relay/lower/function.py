@@ -265,6 +265,7 @@ class FunctionLowering:
         """Call an operator: its kernel, or what its lowering says."""
         context = self.context
         context.current = made
+        context.types = [a.checked_type for a in call.args]
         try:
             if made.lower is not None:
                 return made.lower(context, call.attrs, *args)

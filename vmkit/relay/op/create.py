@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import relax, te, tirx
 
+from ...element_types import is_stored_type, stored_type
 from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.expr import Constant, Expr
@@ -86,11 +87,24 @@ class Full:
 
     @staticmethod
     def relation(attrs: InitOpAttrs, fill_value: Type) -> Type:
-        return TensorType(_given(attrs), attrs.dtype or require_scalar(fill_value, "fill_value").dtype)
+        return TensorType(_given(attrs), _full_dtype(attrs, fill_value))
 
     @staticmethod
     def lower(context: Any, attrs: InitOpAttrs, fill_value: relax.Expr) -> Any:
-        return fill(context, context.dims(attrs.shape), fill_value, attrs.dtype or str(fill_value.ty.dtype))
+        return fill(context, context.dims(attrs.shape), fill_value, _filled_dtype(attrs, fill_value))
+
+
+def _full_dtype(attrs: InitOpAttrs, fill_value: Type) -> str:
+    """Return the element type of a tensor filled with a value."""
+    own = require_scalar(fill_value, "fill_value").dtype
+    dtype = attrs.dtype or own
+    if dtype != own and (is_stored_type(dtype) or is_stored_type(own)):
+        raise TypeCheckError(f"a tensor of {dtype} cannot be filled with a value of {own}; cast it first")
+    return dtype
+
+
+def _filled_dtype(attrs: InitOpAttrs, fill_value: relax.Expr) -> str:
+    return stored_type(attrs.dtype) or str(fill_value.ty.dtype)
 
 
 def _given(attrs: InitOpAttrs) -> list[Dim]:
@@ -108,12 +122,11 @@ class DynFull:
 
     @staticmethod
     def relation(attrs: InitOpAttrs, fill_value: Type, shape: Type) -> Type:
-        dtype = attrs.dtype or require_scalar(fill_value, "fill_value").dtype
-        return TensorType([AnyDim()] * shape_vector(shape), dtype)
+        return TensorType([AnyDim()] * shape_vector(shape), _full_dtype(attrs, fill_value))
 
     @staticmethod
     def lower(context: Any, attrs: InitOpAttrs, fill_value: relax.Expr, shape: relax.Expr) -> Any:
-        return fill(context, read_shape(context, shape), fill_value, attrs.dtype or str(fill_value.ty.dtype))
+        return fill(context, read_shape(context, shape), fill_value, _filled_dtype(attrs, fill_value))
 
 
 def _filled(name: str, value: int) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tvm
-from tvm import te, tirx, topi
+from tvm import relax, te, tirx, topi
 
+from ...element_types import is_stored_type, numpy_dtype
 from ...errors import TypeCheckError
 from ..ir.types import TensorType, Type, type_text
 from .attrs import Attrs, DType, Float, attrs_node
+from .conversion import converted
 from .registry import OpPattern, operator
 
-__all__ = ["require_tensor", "round_half_away"]
+__all__ = ["check_dtype", "require_tensor", "round_half_away"]
 
 
 def require_tensor(ty: Type, name: str = "the input") -> TensorType:
@@ -121,16 +122,33 @@ class Cast:
 
     @staticmethod
     def relation(attrs: CastAttrs, data: Type) -> Type:
-        try:
-            np.dtype(attrs.dtype)
-        except TypeError:
-            if not attrs.dtype.startswith(("bfloat", "float8", "float4", "int4", "uint4")):
-                raise TypeCheckError(f"{attrs.dtype!r} is no data type") from None
+        check_dtype(attrs.dtype, require_tensor(data).dtype)
         return TensorType(list(require_tensor(data).shape), attrs.dtype)
 
     @staticmethod
-    def compute(attrs: CastAttrs, data: te.Tensor) -> te.Tensor:
-        return topi.cast(data, attrs.dtype)
+    def lower(context: Any, attrs: CastAttrs, data: relax.Expr) -> Any:
+        return _cast(context, data, context.types[0].dtype, attrs.dtype)
+
+
+def check_dtype(dtype: str, source: str) -> None:
+    """Raise TypeCheckError unless there is a data type that numbers of another one can be converted to."""
+    try:
+        numpy_dtype(dtype)
+    except TypeError:
+        raise TypeCheckError(f"{dtype!r} is no data type") from None
+    if dtype != source and "string" in (dtype, source):
+        raise TypeCheckError(f"a cast does not convert {source} to {dtype}")
+
+
+def _cast(context: Any, data: relax.Expr, source: str, target: str) -> Any:
+    """Return a lowered tensor of an element type as one of another."""
+    if not (is_stored_type(source) or is_stored_type(target)):
+        return context.te(lambda tensor: topi.cast(tensor, target), data)
+
+    def compute(tensor: te.Tensor) -> te.Tensor:
+        return te.compute(tensor.shape, lambda *i: converted(tensor(*i), source, target), name="cast")
+
+    return context.te(compute, data)
 
 
 @operator("reinterpret", "data", attrs=CastAttrs, level=3, pattern=OpPattern.ELEMWISE)
@@ -139,7 +157,8 @@ class Reinterpret:
 
     @staticmethod
     def relation(attrs: CastAttrs, data: Type) -> Type:
-        result = Cast.relation(attrs, data)
+        check_dtype(attrs.dtype, require_tensor(data).dtype)
+        result = TensorType(list(require_tensor(data).shape), attrs.dtype)
         if _bits(require_tensor(data).dtype) != _bits(attrs.dtype):
             raise TypeCheckError(
                 f"{data.dtype} and {attrs.dtype} differ in width; reinterpret keeps the bits as they are"
@@ -161,11 +180,13 @@ class CastLike:
 
     @staticmethod
     def relation(attrs: None, data: Type, dtype_like: Type) -> Type:
-        return TensorType(list(require_tensor(data).shape), require_tensor(dtype_like, "dtype_like").dtype)
+        dtype = require_tensor(dtype_like, "dtype_like").dtype
+        check_dtype(dtype, require_tensor(data).dtype)
+        return TensorType(list(require_tensor(data).shape), dtype)
 
     @staticmethod
-    def compute(attrs: None, data: te.Tensor, dtype_like: te.Tensor) -> te.Tensor:
-        return topi.cast(data, str(dtype_like.dtype))
+    def lower(context: Any, attrs: None, data: relax.Expr, dtype_like: relax.Expr) -> Any:
+        return _cast(context, data, *(t.dtype for t in context.types))
 
 
 @attrs_node("relay.attrs.ClipAttrs")

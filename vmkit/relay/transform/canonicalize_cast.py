@@ -6,6 +6,7 @@ from typing import Any
 
 import tvm
 
+from ...element_types import stored_type
 from ..ir import Call, Op, rewrite
 from ..op.registry import OpPattern, entry
 from .registry import ModuleTransform, per_function, relay_pass
@@ -47,4 +48,8 @@ def _is_widening(expr: Any) -> bool:
     if not (isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "cast"):
         return False
     source = getattr(expr.args[0].checked_type_, "dtype", None)
-    return source is not None and tvm.DataType(source).bits < tvm.DataType(expr.attrs.dtype).bits
+    return source is not None and _bits(source) < _bits(expr.attrs.dtype)
+
+
+def _bits(dtype: str) -> int:
+    return tvm.DataType(stored_type(dtype)).bits

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from ...element_types import stored_type
 from ..ir import (
     Call,
     Constant,
@@ -21,13 +22,13 @@ from ..ir import (
     TupleType,
     Type,
     children,
-    const,
     free_vars,
     post_order,
     rewrite,
     with_functions,
 )
 from ..op.registry import entry
+from ..op.storage import array_constant, is_stored_constant
 from .infer_type import infer_module, typed
 from .known_values import decided, without_lets
 from .registry import ModuleTransform, relay_pass
@@ -88,7 +89,7 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
     if not wanted:
         return mod
     values = evaluate(infer_module(tvm.IRModule({"main": Function([], Tuple(wanted))})))
-    folded = {expr: const(np.asarray(value)) for expr, value in zip(wanted, values, strict=True)}
+    folded = {expr: array_constant(np.asarray(value)) for expr, value in zip(wanted, values, strict=True)}
     return _on_functions(_on_functions(mod, lambda function: rewrite(function, folded)), decided)
 
 
@@ -170,7 +171,9 @@ def _has_symbols(attrs: Any) -> bool:
 
 
 def _is_computed(node: Any) -> bool:
-    return not isinstance(node, Constant) and isinstance(node.checked_type, TensorType)
+    if isinstance(node, Constant) or is_stored_constant(node):
+        return False
+    return isinstance(node.checked_type, TensorType)
 
 
 def _bytes_of(ty: Type) -> int | None:
@@ -180,4 +183,4 @@ def _bytes_of(ty: Type) -> int | None:
         return None if None in sizes else sum(s for s in sizes if s is not None)
     if not isinstance(ty, TensorType) or not all(isinstance(d, int) for d in ty.shape):
         return None
-    return prod(ty.shape) * max(1, tvm.DataType(ty.dtype).bits // 8)
+    return prod(ty.shape) * max(1, tvm.DataType(stored_type(ty.dtype)).bits // 8)

@@ -11,6 +11,7 @@ from ...errors import TypeCheckError
 from ..ir.expr import Call, TupleGetItem
 from ..ir.types import IncompleteType, TupleType, Type, type_text
 from ..op.registry import OpEntry, entry
+from ..op.storage import check_element_types
 from .type_solver import TypeSolver
 
 __all__ = ["Pending", "Projection", "Relation", "apply_relation", "described"]
@@ -102,7 +103,9 @@ def apply_relation(made: OpEntry, attrs: Any, types: Sequence[Type]) -> Type:
     if not made.is_variadic and len(types) != len(made.inputs):
         expected = f"{len(made.inputs)} arguments ({', '.join(made.inputs)})"
         raise TypeCheckError(f"it takes {expected}, got {len(types)}")
-    return made.relation(attrs, *types)
+    result = made.relation(attrs, *types)
+    check_element_types(made.name, attrs, types, result)
+    return result
 
 
 def described(name: str, types: Sequence[Type], error: TypeCheckError) -> str:

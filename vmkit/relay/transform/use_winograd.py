@@ -43,6 +43,8 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], An
     sizes, lanes = layer.sizes, machine.lanes
     if (sizes["H"], sizes["W"]) != (3, 3) or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
         return None
+    if _is_whole(layer.conv.args[1].data.numpy()):
+        return None
     have = layer.conv.args[0].checked_type.shape
     batch, height, width = (d if isinstance(d, int) else None for d in have[:3])
     shape = WinogradShape(
@@ -79,6 +81,11 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], An
         )
 
     return make
+
+
+def _is_whole(weight: np.ndarray) -> bool:
+    """Say whether a weight holds integers alone: those of quantised models, whose sums are to be exact."""
+    return bool(np.array_equal(weight, np.rint(weight)))
 
 
 def _packed(layer: ConvLayer, shape: WinogradShape) -> np.ndarray:

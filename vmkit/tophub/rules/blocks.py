@@ -160,6 +160,10 @@ def partial_results(schedule: s_tir.Schedule, block: Block, loop: Loop, axis: in
 
     TVM knows the ones that start from the largest finite number only; meanwhile it sees that.
     """
+    for other in kernel_blocks(schedule):
+        if not schedule.get_loops(other):
+            # A single number beside it that no loop computes would be an internal error of rfactor.
+            schedule.add_unit_loop(other)
     start = getattr(schedule.get(block).init, "value", None)
     if not isinstance(start, tirx.FloatImm) or not isinf(start.value):
         return schedule.rfactor(loop, axis)

@@ -69,8 +69,18 @@ def thresholded_relu(ctx: Context, x: Expr, *, alpha: float = 1.0) -> Expr:
 @converter("Softplus")
 def softplus(ctx: Context, x: Expr) -> Expr:
     """log(1 + exp(x)), written so that a large x does not overflow."""
-    rest = relay.log(binary(ctx, "add", relay.exp(relay.negative(relay.abs(x))), 1))
-    return relay.add(relay.nn.relu(x), rest)
+    return relay.add(relay.nn.relu(x), _log_of_one_more(ctx, relay.exp(relay.negative(relay.abs(x)))))
+
+
+def _log_of_one_more(ctx: Context, x: Expr) -> Expr:
+    """Return log(1 + x) for x from 0 to 1; for small x, of which 1 + x holds few digits, by its series."""
+    dtype = ctx.dtype(x)
+    terms = 9 if dtype == "float64" else 4
+    series = ctx.constant((-1) ** (terms + 1) / terms, dtype)
+    for n in range(terms - 1, 0, -1):
+        series = relay.add(relay.multiply(series, x), ctx.constant((-1) ** (n + 1) / n, dtype))
+    is_small = relay.less(x, ctx.constant(1 / 64, dtype))
+    return relay.where(is_small, relay.multiply(series, x), relay.log(binary(ctx, "add", x, 1)))
 
 
 @converter("Softsign")
@@ -91,7 +101,12 @@ def hard_swish(ctx: Context, x: Expr) -> Expr:
 
 @converter("Mish", since=18)
 def mish(ctx: Context, x: Expr) -> Expr:
-    return relay.multiply(x, relay.tanh(softplus(ctx, x)))
+    """x tanh(log(1 + exp(x))), which is x n / (n + 2) for n = exp(x) (exp(x) + 2), without the digits lost between."""
+    # Beyond the limit the quotient is 1; in float16 n would overflow soon after.
+    limit = 5 if ctx.dtype(x) == "float16" else 30
+    power = relay.exp(binary(ctx, "minimum", x, limit))
+    n = relay.multiply(power, binary(ctx, "add", power, 2))
+    return relay.multiply(x, relay.divide(n, binary(ctx, "add", n, 2)))
 
 
 @converter("Swish", since=24)

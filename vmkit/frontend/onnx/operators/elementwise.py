@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, logic and casts, element by element."""
+"""Arithmetic, comparison and logic, element by element."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from .... import relay
 from ....relay.ir import Expr
 from ....relay.op import build
 from ..context import Context
-from ..dtype import dtype_name
 from ..registry import converter
 
-__all__ = ["aligned", "binary", "casted"]
+__all__ = ["aligned", "binary"]
 
 _UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
@@ -124,7 +123,18 @@ def mod(ctx: Context, a: Expr, b: Expr, *, fmod: int = 0) -> Expr:
 
 @converter("BitShift")
 def bit_shift(ctx: Context, x: Expr, y: Expr, *, direction: str) -> Expr:
-    return relay.left_shift(x, y) if direction == "LEFT" else relay.right_shift(x, y)
+    dtype = ctx.dtype(x)
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    zero, most = ctx.constant(0, dtype), ctx.constant(bits - 1, dtype)
+    # A shift by less than 0, or by all bits and more, shifts every bit out; no processor does it by itself.
+    inside = relay.less_equal(y, most)
+    if not dtype.startswith("u"):
+        inside = relay.logical_and(inside, relay.greater_equal(y, zero))
+    by = relay.where(inside, y, most)
+    if direction == "LEFT":
+        return relay.where(inside, relay.left_shift(x, by), zero)
+    shifted = relay.right_shift(x, by)
+    return relay.where(inside, shifted, zero) if dtype.startswith("u") else shifted
 
 
 def _variadic(op_type: str, combine: Callable[[Expr, Expr], Expr]) -> None:
@@ -165,30 +175,3 @@ def _clipped(ctx: Context, x: Expr, low: Any, high: Any) -> Expr:
     if low is not None:
         x = binary(ctx, "maximum", x, low)
     return x if high is None else binary(ctx, "minimum", x, high)
-
-
-@converter("Cast")
-def cast_by_name(ctx: Context, x: Expr, *, to: str) -> Expr:
-    from onnx import TensorProto
-
-    return casted(ctx, x, dtype_name(TensorProto.DataType.Value(to), "Cast"))
-
-
-@converter("Cast", since=6)
-def cast(ctx: Context, x: Expr, *, to: int, saturate: int = 1, round_mode: str = "up") -> Expr:
-    return casted(ctx, x, dtype_name(to, "Cast"))
-
-
-@converter("CastLike", since=15)
-def cast_like(ctx: Context, x: Expr, target: Expr, *, saturate: int = 1, round_mode: str = "up") -> Expr:
-    return casted(ctx, x, ctx.dtype(target))
-
-
-def casted(ctx: Context, x: Expr, dtype: str) -> Expr:
-    """Return `x` converted; a number is true when it is not 0."""
-    own = ctx.dtype(x)
-    if own == dtype:
-        return x
-    if dtype == "bool":
-        return relay.not_equal(x, ctx.constant(0, own))
-    return relay.cast(x, dtype)

@@ -185,6 +185,8 @@ def one_hot(ctx: Context, indices: Expr, depth: Expr, values: Expr, *, axis: int
     at = ctx.axis(axis, rank)
     known = ctx.dims(depth)
     count = known[0] if known is not None else None
+    if isinstance(count, float):
+        count = int(count)
     if count is not None:
         classes = ctx.positions(count, "int64")
         size = sizes(np.array(count, dtype=object))
@@ -228,9 +230,21 @@ def top_k(ctx: Context, x: Expr, k: Expr, *, axis: int = -1, largest: int = 1, s
 
 
 def _top_k(ctx: Context, x: Expr, k: Expr | int, axis: int, largest: bool) -> list[Expr]:
+    if ctx.dtype(x) == "uint64":
+        # The runtime sorts no uint64: with the first bit turned, int64 has the same order.
+        values, at = _top_k(ctx, _with_first_bit_turned(ctx, x, "int64"), k, axis, largest)
+        return [_with_first_bit_turned(ctx, values, "uint64"), at]
     both = relay.topk(x, k, ctx.axis(axis, ctx.rank(x)), "both", not largest, "int64")
     pair = both.astuple() if hasattr(both, "astuple") else both
     return [TupleGetItem(pair, 0), TupleGetItem(pair, 1)]
+
+
+def _with_first_bit_turned(ctx: Context, x: Expr, dtype: str) -> Expr:
+    """Return integers of 64 bits as those of the other sign, in the same order."""
+    first = ctx.constant(-(1 << 63), "int64")
+    if dtype == "int64":
+        return relay.bitwise_xor(relay.reinterpret(x, "int64"), first)
+    return relay.reinterpret(relay.bitwise_xor(x, first), "uint64")
 
 
 @converter("ReverseSequence", since=10)

@@ -8,7 +8,8 @@ from .... import relay
 from ....relay.ir import Expr, TupleGetItem, dims
 from ..context import Context
 from ..registry import converter
-from .elementwise import binary, casted
+from .conversion import casted
+from .elementwise import binary
 from .layout import to_shape
 
 

@@ -51,10 +51,18 @@ _reduction("ReduceMax", lambda ctx, x, axes, keep: relay.max(x, axes, keep) if a
 _reduction("ReduceMin", lambda ctx, x, axes, keep: relay.min(x, axes, keep) if axes else x)
 _reduction("ReduceProd", lambda ctx, x, axes, keep: relay.prod(x, axes, keep) if axes else x)
 _reduction("ReduceL1", lambda ctx, x, axes, keep: _sum(relay.abs(x), axes, keep))
-_reduction("ReduceL2", lambda ctx, x, axes, keep: relay.sqrt(_sum(relay.multiply(x, x), axes, keep)))
+_reduction("ReduceL2", lambda ctx, x, axes, keep: _root(ctx, _sum(relay.multiply(x, x), axes, keep)))
 _reduction("ReduceSumSquare", lambda ctx, x, axes, keep: _sum(relay.multiply(x, x), axes, keep))
 _reduction("ReduceLogSum", lambda ctx, x, axes, keep: relay.log(_sum(x, axes, keep)))
 _reduction("ReduceLogSumExp", _log_sum_exp)
+
+
+def _root(ctx: Context, x: Expr) -> Expr:
+    """Return the square root; of integers, without its fraction."""
+    dtype = ctx.dtype(x)
+    if dtype.startswith(("float", "bfloat")):
+        return relay.sqrt(x)
+    return relay.cast(relay.sqrt(relay.cast(x, "float64")), dtype)
 
 
 def _sum(x: Expr, axes: list[int], keepdims: bool) -> Expr:

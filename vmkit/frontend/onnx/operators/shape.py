@@ -68,10 +68,10 @@ def constant_of_shape(ctx: Context, shape: Expr, *, value: onnx.TensorProto | No
         ctx.fail(f"the value must be one number, not {fill.size}")
     target, dtype = ctx.dims(shape), str(fill.dtype)
     if target is None:
-        return relay.full(ctx.constant(fill.item(), dtype), shape, dtype)
+        return relay.full(constant(fill.reshape(())), shape, dtype)
     if all(isinstance(d, int) for d in target) and dims.product(target) <= _CONSTANT_ELEMENTS:
-        return constant(np.full(target, fill.item(), dtype))
-    return relay.full(ctx.constant(fill.item(), dtype), target, dtype)
+        return constant(np.full(target, fill.ravel()[0], fill.dtype))
+    return relay.full(constant(fill.reshape(())), target, dtype)
 
 
 @converter("Range", since=11)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ....element_types import is_stored_type
 from ...ir import Call
 from ...op.registry import build
 from ..known_type import type_of
@@ -37,9 +38,9 @@ def consecutive_casts(call: Call) -> Any:
 
 def _holds_all(source: str, target: str) -> bool:
     """Say whether every value of one data type is one of another, exactly."""
-    if source == target or source == "bool":
+    if source == target or (source == "bool" and not is_stored_type(target)):
         return True
-    if target == "bool":
+    if target == "bool" or is_stored_type(target):
         return False
     if source in _MANTISSA_BITS:
         if {source, target} == {"float16", "bfloat16"} or target not in _MANTISSA_BITS:

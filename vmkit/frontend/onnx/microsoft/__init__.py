@@ -1,0 +1,1 @@
+"""The operators of onnxruntime's own domain, by family."""

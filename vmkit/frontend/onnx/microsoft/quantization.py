@@ -1,0 +1,224 @@
+"""onnxruntime's operators on quantised tensors, which are real operators between two steps of quantisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .... import relay
+from ....relay.ir import Expr
+from ..context import Context
+from ..operators.activation import softmax, softmax_of_matrix
+from ..operators.conversion import casted
+from ..operators.pooling import average_pool
+from ..operators.product import gemm
+from ..operators.quantization import dynamic_quantize_linear, factor_products
+from ..quantization import along_axis, dequantized, exact_product, multiplied, quantized
+from ..registry import converter
+
+_MICROSOFT = "com.microsoft"
+
+
+def _binary(op_type: str, name: str) -> None:
+    @converter(op_type, domain=_MICROSOFT)
+    def convert(
+        ctx: Context,
+        a: Expr,
+        a_scale: Expr,
+        a_zero: Expr | None,
+        b: Expr,
+        b_scale: Expr,
+        b_zero: Expr | None,
+        y_scale: Expr,
+        y_zero: Expr | None = None,
+    ) -> Expr:
+        operands = dequantized(ctx, a, a_scale, a_zero), dequantized(ctx, b, b_scale, b_zero)
+        result = relay.add(*operands) if name == "add" else relay.multiply(*operands)
+        return quantized(ctx, result, y_scale, y_zero, ctx.dtype(a))
+
+
+_binary("QLinearAdd", "add")
+_binary("QLinearMul", "multiply")
+
+
+def _between(
+    ctx: Context,
+    compute: Callable[[Expr], Expr],
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    y_scale: Expr,
+    y_zero: Expr | None,
+) -> Expr:
+    """Return a function of a quantised tensor, quantised again."""
+    return quantized(ctx, compute(dequantized(ctx, x, x_scale, x_zero)), y_scale, y_zero, ctx.dtype(x))
+
+
+@converter("QLinearSigmoid", domain=_MICROSOFT)
+def qlinear_sigmoid(
+    ctx: Context, x: Expr, x_scale: Expr, x_zero: Expr | None, y_scale: Expr, y_zero: Expr | None = None
+) -> Expr:
+    return _between(ctx, lambda v: relay.sigmoid(v), x, x_scale, x_zero, y_scale, y_zero)
+
+
+@converter("QLinearLeakyRelu", domain=_MICROSOFT)
+def qlinear_leaky_relu(
+    ctx: Context,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    y_scale: Expr,
+    y_zero: Expr | None = None,
+    *,
+    alpha: float = 0.01,
+) -> Expr:
+    return _between(ctx, lambda v: relay.nn.leaky_relu(v, alpha), x, x_scale, x_zero, y_scale, y_zero)
+
+
+def _channels_last(ctx: Context, compute: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
+    """Return a function of a tensor of batch, channels, spatial as one of a tensor whose channels come last."""
+
+    def moved(x: Expr) -> Expr:
+        rank = ctx.rank(x)
+        result = compute(relay.transpose(x, [0, rank - 1, *range(1, rank - 1)]))
+        return relay.transpose(result, [0, *range(2, rank), 1])
+
+    return moved
+
+
+@converter("QLinearGlobalAveragePool", domain=_MICROSOFT)
+def qlinear_global_average_pool(
+    ctx: Context,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    y_scale: Expr,
+    y_zero: Expr | None = None,
+    *,
+    channels_last: int = 0,
+) -> Expr:
+    rank = ctx.rank(x)
+    axes = list(range(1, rank - 1)) if channels_last else list(range(2, rank))
+    return _between(ctx, lambda v: relay.mean(v, axis=axes, keepdims=True), x, x_scale, x_zero, y_scale, y_zero)
+
+
+@converter("QLinearAveragePool", domain=_MICROSOFT)
+def qlinear_average_pool(
+    ctx: Context,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    y_scale: Expr,
+    y_zero: Expr | None = None,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    channels_last: int = 0,
+) -> Expr:
+    def pooled(value: Expr) -> Expr:
+        return average_pool(
+            ctx,
+            value,
+            kernel_shape=kernel_shape,
+            strides=strides,
+            pads=pads,
+            auto_pad=auto_pad,
+            ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
+        )
+
+    compute = _channels_last(ctx, pooled) if channels_last else pooled
+    return _between(ctx, compute, x, x_scale, x_zero, y_scale, y_zero)
+
+
+@converter("QLinearConcat", domain=_MICROSOFT)
+def qlinear_concat(ctx: Context, y_scale: Expr, y_zero: Expr, *inputs: Expr, axis: int) -> Expr:
+    if len(inputs) % 3:
+        ctx.fail(
+            f"{len(inputs)} inputs follow the result's scale and zero point; each tensor needs a scale and zero point"
+        )
+    parts = [dequantized(ctx, *inputs[i : i + 3]) for i in range(0, len(inputs), 3)]
+    at = ctx.axis(axis, ctx.rank(parts[0]))
+    return quantized(ctx, relay.concatenate(parts, at), y_scale, y_zero, ctx.dtype(y_zero))
+
+
+@converter("QLinearSoftmax", domain=_MICROSOFT)
+def qlinear_softmax(
+    ctx: Context,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    y_scale: Expr,
+    y_zero: Expr,
+    *,
+    axis: int = -1,
+    opset: int,
+) -> Expr:
+    compute = softmax if opset >= 13 else softmax_of_matrix
+    return _between(ctx, lambda v: compute(ctx, v, axis=axis), x, x_scale, x_zero, y_scale, y_zero)
+
+
+@converter("QGemm", domain=_MICROSOFT)
+def qgemm(
+    ctx: Context,
+    a: Expr,
+    a_scale: Expr,
+    a_zero: Expr,
+    b: Expr,
+    b_scale: Expr,
+    b_zero: Expr,
+    c: Expr | None = None,
+    y_scale: Expr | None = None,
+    y_zero: Expr | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Expr:
+    """A bias is an int32 in steps of ``alpha * a_scale * b_scale``; without y_scale the result is a float32."""
+    terms = ctx.shape(a)[0 if transA else 1]
+    zero = along_axis(ctx, b_zero, b, 0 if transB else 1)
+    total = exact_product(
+        ctx,
+        lambda p, q: gemm(ctx, p, q, transA=transA, transB=transB),
+        (a, a_zero),
+        (b, zero),
+        terms,
+        (1 if transB else 0,),
+        (0 if transA else 1, 1 if transB else 0),
+    )
+    if c is not None:
+        total = relay.add(total, c)
+    scales = [(ctx.constant(alpha, "float32"), None), (a_scale, None), (along_axis(ctx, b_scale, total, 1), y_scale)]
+    scaled = multiplied(ctx, total, *scales)
+    if y_scale is None:
+        return scaled
+    return quantized(ctx, scaled, None, y_zero, ctx.dtype(a if y_zero is None else y_zero))
+
+
+@converter("MatMulIntegerToFloat", domain=_MICROSOFT)
+def matmul_integer_to_float(
+    ctx: Context,
+    a: Expr,
+    b: Expr,
+    a_scale: Expr,
+    b_scale: Expr,
+    a_zero: Expr | None = None,
+    b_zero: Expr | None = None,
+    bias: Expr | None = None,
+) -> Expr:
+    total = factor_products(ctx, a, b, a_zero, b_zero)
+    scaled = multiplied(ctx, total, (a_scale, None), (b_scale, None))
+    real = casted(ctx, scaled, ctx.dtype(a_scale))
+    return real if bias is None else relay.add(real, bias)
+
+
+@converter("DynamicQuantizeMatMul", domain=_MICROSOFT)
+def dynamic_quantize_matmul(
+    ctx: Context, a: Expr, b: Expr, b_scale: Expr, b_zero: Expr | None = None, bias: Expr | None = None
+) -> Expr:
+    quantum, scale, zero = dynamic_quantize_linear(ctx, a)
+    return matmul_integer_to_float(ctx, quantum, b, scale, b_scale, zero, b_zero, bias)

@@ -1,0 +1,72 @@
+"""The last step of quantisation: numbers to the nearest of a narrow type, limited to its range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, tirx
+
+from ...element_types import small_integer_bits
+from ...errors import TypeCheckError
+from ..ir.types import TensorType, Type
+from .attrs import Attrs, Bool, DType, attrs_node
+from .broadcast import broadcast_lowering, broadcast_shapes
+from .elementwise import require_tensor
+from .registry import OpPattern, operator
+from .small_float import SMALL_FLOATS
+
+__all__ = ["QUANTIZED", "integer_range"]
+
+_INTEGERS = ("int2", "int4", "int8", "int16", "uint2", "uint4", "uint8", "uint16")
+QUANTIZED = (*_INTEGERS, *SMALL_FLOATS)
+"""The element types of quantised tensors."""
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Return the least and the largest number of an integer type of quantised tensors."""
+    bits = small_integer_bits(dtype) or int(dtype.removeprefix("u").removeprefix("int"))
+    return (0, (1 << bits) - 1) if dtype.startswith("u") else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+@attrs_node("relay.attrs.QuantizedAttrs")
+class QuantizedAttrs(Attrs):
+    """Attributes of contrib_quantized."""
+
+    dtype: DType
+    saturate: Bool = True
+
+
+@operator("contrib_quantized", "data", "zero_point", attrs=QuantizedAttrs, level=10, pattern=OpPattern.BROADCAST)
+class Quantized:
+    """A float32 rounded to the nearest integer, halves to even, plus a zero point, within the range of a data type.
+
+    The zero point is of that type. Of a float of 8 bits or fewer there is one rounding, of the sum; what is too large
+    then becomes the largest number with saturate, else infinity or what is no number.
+    """
+
+    @staticmethod
+    def relation(attrs: QuantizedAttrs, data: Type, zero_point: Type) -> Type:
+        number, zero = require_tensor(data), require_tensor(zero_point, "zero_point")
+        if attrs.dtype not in QUANTIZED:
+            raise TypeCheckError(f"numbers are quantised to {', '.join(QUANTIZED)}, not to {attrs.dtype}")
+        if number.dtype != "float32" or zero.dtype != attrs.dtype:
+            raise TypeCheckError(f"the input must be float32 and the zero point {attrs.dtype}, not {number} and {zero}")
+        return TensorType(broadcast_shapes(list(number.shape), list(zero.shape)), attrs.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: QuantizedAttrs, data: relax.Expr, zero_point: relax.Expr) -> Any:
+        def combine(number: Any, zero: Any) -> Any:
+            if attrs.dtype in SMALL_FLOATS:
+                form = SMALL_FLOATS[attrs.dtype]
+                return form.write(number + form.read(zero), saturate=attrs.saturate)
+            return _limited(number, zero, *integer_range(attrs.dtype))
+
+        return broadcast_lowering(context, combine, data, zero_point)
+
+
+def _limited(number: Any, zero: Any, low: int, high: int) -> Any:
+    """Return a number rounded, plus a zero point: limited before, so that what is too large is an integer as well."""
+    offset = zero.astype("float32")
+    least, most = (tirx.const(float(bound), "float32") - offset for bound in (low, high))
+    rounded = tirx.max(tirx.min(tirx.round(number), most), least)
+    return (rounded.astype("int32") + zero.astype("int32")).astype(zero.ty.dtype)
