@@ -15,12 +15,15 @@ from ..ir.types import (
     FuncType,
     GlobalTypeVar,
     IncompleteType,
+    OptionalType,
     RefType,
+    SequenceType,
     TensorType,
     TupleType,
     Type,
     TypeCall,
     TypeVar,
+    UnrankedType,
     composite_of,
     type_parts,
     type_text,
@@ -129,9 +132,26 @@ class TypeSolver:
             return RefType(self.unify(a.value, b.value))
         if isinstance(a, GlobalTypeVar) and _is_same_name(a, b):
             return a
+        if isinstance(a, SequenceType) and isinstance(b, SequenceType):
+            return SequenceType(self._unify_elements(a.element, b.element, join))
+        if isinstance(a, OptionalType) and isinstance(b, OptionalType):
+            return OptionalType(self._unify_elements(a.element, b.element, join))
         if type(a) is type(b) and not isinstance(a, TypeVar | GlobalTypeVar) and not type_parts(a) and a == b:
             return a
         raise TypeCheckError(f"{type_text(self.apply(a))} does not agree with {type_text(self.apply(b))}")
+
+    def _unify_elements(self, a: Type, b: Type, join: bool) -> Type:
+        """Make the elements of two sequences agree; with `join`, in ranks that differ too."""
+        x, y = self.resolve(a), self.resolve(b)
+        for one, other in ((x, y), (y, x)):
+            if isinstance(one, UnrankedType) and isinstance(other, UnrankedType | TensorType):
+                if one.dtype != other.dtype:
+                    break
+                return other if one.is_empty else one
+        ranks = [len(t.shape) for t in (x, y) if isinstance(t, TensorType)]
+        if join and len(set(ranks)) == 2 and x.dtype == y.dtype:
+            return UnrankedType(x.dtype)
+        return self.unify(a, b, join=join)
 
     def instantiate(self, ty: FuncType, type_args: Sequence[Type] = ()) -> FuncType:
         """Return a function type with its type parameters replaced by `type_args`, or by new holes."""
