@@ -12,7 +12,7 @@ import tvm
 from tvm.ir import GlobalVar
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
-from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Var, dims, post_order, type_text
+from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
 from ...relay.signature import OUTPUT_NAMES
 from . import families
 from .check import check_model, node_name, opset_versions, sorted_nodes
@@ -95,7 +95,7 @@ class ModelImporter:
         return tvm.IRModule({**self.functions, GlobalVar("main"): main}), values
 
     @staticmethod
-    def parameter(name: str, ty: TensorType) -> Var:
+    def parameter(name: str, ty: Type) -> Var:
         """Return a variable that has a type already."""
         variable = Var(name, ty)
         variable.checked_type_ = ty
@@ -231,6 +231,8 @@ class ModelImporter:
         if node.op_type in families.NOT_FOLDED or all(r is None or known_value(r) is not None for r in results):
             return results
         types = [None if r is None else r.checked_type_ for r in results]
+        if not all(t is None or isinstance(t, TensorType) for t in types):
+            return results
         size = sum(v.size for v in values if v is not None)
         wanted = [dims.product(t.shape) for t in types if t is not None]
         if size > _FOLD_INPUT_ELEMENTS or not all(
