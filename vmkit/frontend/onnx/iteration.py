@@ -25,6 +25,7 @@ from ...relay.ir import (
     Function,
     FuncType,
     If,
+    OptionalType,
     TensorType,
     Tuple,
     TupleGetItem,
@@ -88,7 +89,7 @@ class Loop:
         ``body(scope, position, states)`` imports one iteration in a scope and returns its Step. A value from around
         the loop is seen from inside through ``scope.take``.
     row_axes : sequence of int
-        The axis along which each of the tensors is stacked; all but 0 need a count that is exact.
+        The axis along which each of the tensors is stacked; 0 if not given.
     is_reversed : sequence of bool
         Whether each is stacked from the end.
     """
@@ -103,9 +104,17 @@ class Loop:
     row_axes: Sequence[int] = ()
     is_reversed: Sequence[bool] = ()
 
-    def axis(self, row: int) -> int:
+    def axis(self, index: int, row: Expr) -> int:
         """Return the axis along which a row is stacked."""
-        return self.row_axes[row] if self.row_axes else 0
+        axis = self.row_axes[index] if self.row_axes else 0
+        rank = len(typed(row).checked_type_.shape) + 1
+        if not -rank <= axis < rank:
+            raise ModelError(f"{self.row_names[index]!r} is stacked along axis {axis} of {rank} dimensions")
+        return axis % rank
+
+    def reverses(self, row: int) -> bool:
+        """Say whether a row is stacked from the end."""
+        return bool(self.is_reversed) and self.is_reversed[row]
 
 
 def unroll(loop: Loop, scope: Scope, count: int) -> tuple[list[Expr], list[Expr]]:
@@ -120,8 +129,8 @@ def unroll(loop: Loop, scope: Scope, count: int) -> tuple[list[Expr], list[Expr]
             collected.append(row)
     stacked = []
     for index, parts in enumerate(rows):
-        axis = loop.axis(index)
-        if loop.is_reversed and loop.is_reversed[index]:
+        axis = loop.axis(index, parts[0])
+        if loop.reverses(index):
             parts.reverse()
         parts = [relay.expand_dims(p, axis) for p in parts]
         stacked.append(typed(relay.concatenate(parts, axis) if len(parts) > 1 else parts[0]))
@@ -145,13 +154,23 @@ class _Iteration:
             self.position = parameter("position", _INT64)
             named = zip(self.loop.state_names, self.types, strict=True)
             self.formals = [parameter(n, with_symbols(t, n)) for n, t in named]
-            self.step = self.loop.body(self.capture, self.position, list(self.formals))
+            self.step = self.wrapped(self.loop.body(self.capture, self.position, list(self.formals)))
             self.local = self.own_symbols()
             wider = [self.widened(i, typed(s).checked_type_) for i, s in enumerate(self.step.states)]
             if all(tvm_ffi.structural_equal(a, b) for a, b in zip(self.types, wider, strict=True)):
                 return self.built()
             self.types = wider
         raise ModelError(f"the types of the values that {self.loop.name} carries grow with every iteration")
+
+    def wrapped(self, step: Step) -> Step:
+        """Return a step whose values are optional where the carried ones were at the start."""
+        states = [
+            typed(build("optional.some", s))
+            if isinstance(t, OptionalType) and not isinstance(typed(s).checked_type_, OptionalType)
+            else s
+            for s, t in zip(step.states, self.types, strict=True)
+        ]
+        return Step(states, step.rows, step.go)
 
     # -- types
 
@@ -240,11 +259,9 @@ class _Iteration:
             raise ModelError(f"{self.loop.row_names[index]!r} is {ty}; only tensors can be stacked")
         known = is_exact and self.loop.count is not None and not any(dims.is_any(d) for d in ty.shape)
         length = _exact_length(self.ctx, self.loop.count) if known else None
-        if self.loop.axis(index) != 0 and not known:
-            raise ModelError(f"the shape of {self.loop.row_names[index]!r} is not known before the iterations")
-        is_reversed = bool(self.loop.is_reversed) and self.loop.is_reversed[index]
+        is_reversed = self.loop.reverses(index)
         name = f"{self.loop.row_names[index]}_of_{self.loop.name}"
-        return _Stack(name, row, ty, self.loop.axis(index), self.loop.count if known else None, length, is_reversed)
+        return _Stack(name, row, ty, self.loop.axis(index, row), self.loop.count if known else None, length, is_reversed)
 
 
 def _stays(old: Dim, new: Dim) -> bool:
@@ -267,8 +284,9 @@ class _Stack:
         self.name, self.row, self.axis, self.count, self.length = name, row, axis, count, length
         self.is_reversed = is_reversed
         self.inner = ty
-        rows: Dim = AnyDim() if length is None else length
-        self.type = TensorType([*ty.shape[:axis], rows, *ty.shape[axis:]], ty.dtype)
+        # A buffer that grows does so along its first axis.
+        at, rows = (0, AnyDim()) if length is None else (axis, length)
+        self.type = TensorType([*ty.shape[:at], rows, *ty.shape[at:]], ty.dtype)
         self.formal = parameter("stacked", with_symbols(self.type, "stacked"))
 
     def start(self) -> Expr:
@@ -298,4 +316,12 @@ class _Stack:
 
     def stacked(self, buffer: Expr, count: Expr) -> Expr:
         """Return the rows of the iterations that there were."""
-        return typed(build("buffer.rows", buffer, count)) if self.length is None else buffer
+        if self.length is not None:
+            return buffer
+        rows = build("buffer.rows", buffer, count)
+        if self.is_reversed:
+            rows = relay.reverse(rows, 0)
+        if self.axis:
+            order = list(range(1, len(self.type.shape)))
+            rows = relay.transpose(rows, [*order[: self.axis], 0, *order[self.axis :]])
+        return typed(rows)

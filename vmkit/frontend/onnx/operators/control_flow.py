@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 
-from .... import relay
 from ....errors import ModelError
 from ....relay.ir import Expr
 from ..context import Context
@@ -20,7 +18,7 @@ from ..scope import Scope
 from ..typing import typed
 from .layout import to_shape
 
-__all__ = ["one_outcome", "scalar"]
+__all__ = ["one_outcome", "run", "scalar"]
 
 _UNROLLED = 16  # iterations of which the types differ are written out, if they are no more than these
 
@@ -76,10 +74,10 @@ def loop(ctx: Context, count: Expr | None = None, go: Expr | None = None, *state
         [o.name for o in body.output[1 + len(states) :]],
         step,
     )
-    return _run(ctx, made)
+    return run(ctx, made)
 
 
-def _run(ctx: Context, made: Loop) -> list[Expr]:
+def run(ctx: Context, made: Loop) -> list[Expr]:
     """Return the results of a loop; a few iterations that no one function can be for are written out."""
     times = ctx.scalar(made.count) if made.count is not None and made.go is None else None
     try:
