@@ -26,11 +26,11 @@ from .stackguard import guard_this_thread
 from .start import started
 from .threads import PoolTooSmall, call_with_threads, checked_threads, default_threads
 from .values import (
-    as_declared,
     ADT,
     ALIGNMENT,
     Release,
     Scratch,
+    as_declared,
     from_runtime,
     holds_adt,
     readable,

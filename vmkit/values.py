@@ -19,7 +19,17 @@ import tvm
 import tvm_ffi
 from tvm.runtime import Device, Tensor
 
-from .signature import AnySpec, DataSpec, OptionalSpec, SequenceSpec, Spec, TensorSpec, TupleSpec, UnrankedSpec, describe
+from .signature import (
+    AnySpec,
+    DataSpec,
+    OptionalSpec,
+    SequenceSpec,
+    Spec,
+    TensorSpec,
+    TupleSpec,
+    UnrankedSpec,
+    describe,
+)
 
 __all__ = [
     "ADT",

@@ -7,14 +7,15 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from ...relay.ir import Call, Constant, Expr, TensorType, Type, Var, dims, post_order, type_parts
+from ...relay.ir import Call, Constant, Expr, TensorType, Type, Var, dims, post_order
 from ...relay.op import build
+from ...relay.transform.type_solver import type_symbols
 from .elements import known_elements, sequence_of
 from .known import is_symbolic
 from .scope import Scope
 from .typing import typed
 
-__all__ = ["Capture", "parameter", "sizes_carrier", "symbols_of", "type_symbols", "with_symbols"]
+__all__ = ["Capture", "parameter", "sizes_carrier", "symbols_of", "with_symbols"]
 
 
 def parameter(name: str, ty: Type) -> Var:
@@ -86,14 +87,9 @@ def symbols_of(body: Expr, params: Iterable[Var]) -> list[Any]:
 
 
 def _is_told(symbol: Any, ty: Type) -> bool:
-    return isinstance(ty, TensorType) and any(d is symbol or symbol.same_as(d) for d in ty.shape if not isinstance(d, int))
-
-
-def type_symbols(ty: Any) -> list[Any]:
-    """Return the symbols in a type."""
-    if isinstance(ty, TensorType):
-        return dims.symbols(list(ty.shape)) if not all(isinstance(d, int) for d in ty.shape) else []
-    return [s for part in type_parts(ty) for s in type_symbols(part)]
+    return isinstance(ty, TensorType) and any(
+        d is symbol or symbol.same_as(d) for d in ty.shape if not isinstance(d, int)
+    )
 
 
 def _attribute_symbols(attrs: Any) -> list[Any]:

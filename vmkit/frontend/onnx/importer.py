@@ -60,6 +60,8 @@ class ModelImporter:
         self.inputs = InputTypes(shape, dtype)
         self.continuations = 0
         self.function_count = 0
+        # Run-time sequences that nothing but the operator which is given them holds.
+        self.own_sequences: set[Expr] = set()
 
     def run(self) -> tuple[tvm.IRModule, dict[str, Any]]:
         """Return the module and the parameters."""

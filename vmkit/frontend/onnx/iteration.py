@@ -37,8 +37,8 @@ from ...relay.ir import (
     type_parts,
 )
 from ...relay.op import build
-from ...relay.transform.type_solver import TypeSolver
-from .capture import Capture, parameter, sizes_carrier, symbols_of, type_symbols, with_symbols
+from ...relay.transform.type_solver import TypeSolver, type_symbols
+from .capture import Capture, parameter, sizes_carrier, symbols_of, with_symbols
 from .context import Context
 from .known import constant, sizes
 from .scope import Scope
@@ -214,7 +214,7 @@ class _Iteration:
             raise ModelError(f"{loop.name} never ends: it has neither a number of iterations nor a condition")
         is_exact = step.go is None and loop.go is None
         stacks = [self.stack(i, row, is_exact) for i, row in enumerate(step.rows)]
-        true = constant(np.bool_(True))
+        true = constant(np.array(True))
 
         used = Tuple([*step.states, *step.rows, *([step.go] if step.go is not None else [])])
         own: list[Var] = [self.position, *self.formals, *(s.formal for s in stacks), *self.capture.formals]
@@ -227,8 +227,9 @@ class _Iteration:
         gvar = self.ctx.importer.new_function(loop.name.lower())
         next_go = step.go if step.go is not None else true
         again = Call(gvar, [
-            relay.add(self.position, one), *([next_go] if go is not None else []), *([limit] if limit is not None else []),
-            *step.states, *(s.written(self.position) for s in stacks), *self.capture.formals, *carrier,
+            relay.add(self.position, one), *([next_go] if go is not None else []),
+            *([limit] if limit is not None else []), *step.states, *(s.written(self.position) for s in stacks),
+            *self.capture.formals, *carrier,
         ])  # fmt: skip
         again.checked_type_ = result
         conditions = [go] if go is not None else []
@@ -261,7 +262,9 @@ class _Iteration:
         length = _exact_length(self.ctx, self.loop.count) if known else None
         is_reversed = self.loop.reverses(index)
         name = f"{self.loop.row_names[index]}_of_{self.loop.name}"
-        return _Stack(name, row, ty, self.loop.axis(index, row), self.loop.count if known else None, length, is_reversed)
+        return _Stack(
+            name, row, ty, self.loop.axis(index, row), self.loop.count if known else None, length, is_reversed
+        )
 
 
 def _stays(old: Dim, new: Dim) -> bool:

@@ -120,7 +120,9 @@ class _ModuleLowering(ModuleLowering):
 
 
 def _has_effects(function: Any) -> bool:
-    return any(isinstance(node, RefCreate | RefRead | RefWrite) or _changes_values(node) for node in post_order(function))
+    return any(
+        isinstance(node, RefCreate | RefRead | RefWrite) or _changes_values(node) for node in post_order(function)
+    )
 
 
 def _changes_values(node: Any) -> bool:

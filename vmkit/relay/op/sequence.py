@@ -160,9 +160,7 @@ class SequenceAt:
     def lower(context: Any, attrs: None, sequence: relax.Expr, index: relax.Expr) -> Any:
         length = length_of(context, sequence)
         at = _position(context, index, length, length, "SequenceAt")
-        return context.emit(
-            relax.op.call_pure_packed("ffi.ListGetItem", sequence, at, ty_args=[relax.AnyType()])
-        )
+        return context.emit(relax.op.call_pure_packed("ffi.ListGetItem", sequence, at, ty_args=[relax.AnyType()]))
 
 
 @attrs_node("relay.attrs.SequenceInsertAttrs")

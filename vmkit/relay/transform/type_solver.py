@@ -29,7 +29,7 @@ from ..ir.types import (
     type_text,
 )
 
-__all__ = ["TypeSolver", "bind_symbols", "replace", "substitute_symbols"]
+__all__ = ["TypeSolver", "bind_symbols", "replace", "substitute_symbols", "type_symbols"]
 
 
 def _address(ty: Type) -> int:
@@ -236,6 +236,13 @@ def bind_symbols(formal: Type, actual: Type, bound: dict[tvm.ir.Expr, Dim]) -> N
         for f, a in zip(formal.shape, actual.shape, strict=False):
             if isinstance(f, tvm.ir.Var):
                 bound.setdefault(f, a)
+
+
+def type_symbols(ty: Type) -> list[tvm.ir.Expr]:
+    """Return the symbolic dimensions in a type."""
+    if isinstance(ty, TensorType):
+        return dims.symbols(list(ty.shape)) if not all(isinstance(d, int) for d in ty.shape) else []
+    return [s for part in type_parts(ty) for s in type_symbols(part)]
 
 
 def substitute_symbols(ty: Type, bound: dict[tvm.ir.Expr, Dim]) -> Type:

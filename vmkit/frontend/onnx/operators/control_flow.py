@@ -9,6 +9,8 @@ import onnx
 
 from ....errors import ModelError
 from ....relay.ir import Expr
+from ....relay.op import build
+from ..check import reads
 from ..context import Context
 from ..iteration import Loop, Step, iterate, unroll
 from ..known import constant, sizes
@@ -20,6 +22,8 @@ from .layout import to_shape
 
 __all__ = ["one_outcome", "run", "scalar"]
 
+# What looks at a sequence, or at its elements, and keeps no sequence.
+_READERS = frozenset({"ConcatFromSequence", "SequenceAt", "SequenceLength"})
 _UNROLLED = 16  # iterations of which the types differ are written out, if they are no more than these
 
 
@@ -53,14 +57,21 @@ def loop(ctx: Context, count: Expr | None = None, go: Expr | None = None, *state
     if begins is False:
         count = constant(np.int64(0))
     names = [i.name for i in body.input]
+    grown = _only_appended(body, len(states))
+    starts = [typed(build("sequence.copy", s)) if i in grown else s for i, s in enumerate(states)]
 
     def step(scope: Scope, position: Expr, carried: list[Expr]) -> Step:
+        ctx.importer.own_sequences.update(carried[i] for i in grown)
         # Where the body runs, its condition holds.
-        inputs = [_as_declared(position, body.input[0]), _as_declared(constant(np.bool_(True)), body.input[1]), *carried]
+        inputs = [
+            _as_declared(position, body.input[0]),
+            _as_declared(constant(np.array(True)), body.input[1]),
+            *carried,
+        ]
         results = one_outcome(ctx.importer.subgraph(body, scope, dict(zip(names, inputs, strict=True))), "Loop")
         goes_on = ctx.scalar(results[0])
         if goes_on is False:
-            further: Expr | None = constant(np.bool_(False))
+            further: Expr | None = constant(np.array(False))
         else:
             further = None if goes_on else scalar(ctx, results[0])
         return Step(results[1 : 1 + len(carried)], results[1 + len(carried) :], further)
@@ -69,12 +80,34 @@ def loop(ctx: Context, count: Expr | None = None, go: Expr | None = None, *state
         "Loop",
         count,
         None if go is None else scalar(ctx, go),
-        list(states),
+        starts,
         names[2:],
         [o.name for o in body.output[1 + len(states) :]],
         step,
     )
     return run(ctx, made)
+
+
+def _only_appended(body: onnx.GraphProto, carried: int) -> set[int]:
+    """Return which carried values are sequences that an iteration only appends to, so that it may do so in place.
+
+    Nothing but one SequenceInsert reads such a sequence, and nothing keeps the longer one but the next iteration.
+    """
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in body.node:
+        for name in reads(node):
+            readers.setdefault(name, []).append(node)
+    results = [o.name for o in body.output]
+    found = set()
+    for index in range(carried):
+        name, result = body.input[index + 2].name, results[index + 1]
+        by = readers.get(name, [])
+        appends = len(by) == 1 and by[0].op_type == "SequenceInsert" and [*by[0].input][2:] in ([], [""])
+        if not appends or by[0].input[0] != name or by[0].output[0] != result or results.count(result) > 1:
+            continue
+        if name not in results and all(r.op_type in _READERS for r in readers.get(result, [])):
+            found.add(index)
+    return found
 
 
 def run(ctx: Context, made: Loop) -> list[Expr]:
@@ -106,7 +139,9 @@ def one_outcome(outcome: Outcome, operator: str) -> list[Expr]:
     if isinstance(outcome, Failure):
         raise outcome.error
     if isinstance(outcome, Fork):
-        raise ModelError(f"a value that the body of {operator} gives has a rank that depends on {outcome.condition.text}")
+        raise ModelError(
+            f"a value that the body of {operator} gives has a rank that depends on {outcome.condition.text}"
+        )
     missing = [i for i, value in enumerate(outcome) if value is None]
     if missing:
         raise ModelError(f"the body of {operator} gives no value for its outputs {missing}")

@@ -85,10 +85,10 @@ def batched_scan(
         if lengths is not None:
             length = typed(relay.cast(_slice(scope, lengths, "sequence_lens", 0, index, None), "int64"))
         steps = scope.take(count, "count")
+        end = steps if length is None else length
         inner_ctx = Context(ctx.importer, ctx.node, ctx.version, scope)
 
         def step(inner: Scope, position: Expr, carried: list[Expr]) -> Step:
-            end = inner.take(length if length is not None else steps, "end")
             slices = [
                 _slice(inner, x, n, 0, position, end if back else None)
                 for x, n, back in zip(rows, names[len(carried) :], reads_back, strict=True)
@@ -96,7 +96,7 @@ def batched_scan(
             made = _step(ctx, inner, body, [*carried, *slices], len(carried))
             if length is None:
                 return made
-            goes_on = relay.less(position, end)
+            goes_on = relay.less(position, inner.take(end, "end"))
             kept = [typed(relay.where(goes_on, a, b)) for a, b in zip(made.states, carried, strict=True)]
             nothing = [typed(relay.where(goes_on, r, relay.zeros_like(r))) for r in made.rows]
             return Step(kept, nothing)
@@ -134,11 +134,11 @@ def _steps(ctx: Context, data: list[Expr], axes: Sequence[int]) -> tuple[Expr, l
     best = next((i for i, e in enumerate(extents) if isinstance(e, int)), 0)
     checked: list[Expr] = []
     for index, (x, extent) in enumerate(zip(data, extents, strict=True)):
-        same = index == best or (not dims.is_any(extent) and dims.equal(extent, extents[best]))
-        if same is False and not dims.is_any(extent) and not dims.is_any(extents[best]):
-            if isinstance(extent, int) and isinstance(extents[best], int):
-                ctx.fail(f"the inputs to scan have {extents[best]} and {extent} slices")
-        if same is not True:
+        is_known = not dims.is_any(extent) and not dims.is_any(extents[best])
+        same = index == best or (dims.equal(extent, extents[best]) if is_known else None)
+        if same is False:
+            ctx.fail(f"the inputs to scan have {extents[best]} and {extent} slices")
+        if same is None:
             agrees = Condition.of(typed(relay.equal(counts[index], counts[best])), "the inputs agree")
             x = agrees.guard(x, "Scan: the inputs have different numbers of slices")
         checked.append(x)

@@ -35,12 +35,11 @@ def _require_sequence(ctx: Context, value: Expr, name: str) -> SequenceType:
     return ty
 
 
-def _place(ctx: Context, position: Expr | None, slots: int, default: int) -> int | None:
-    """Return a position counted from the front, None if it is not known."""
+def _place(ctx: Context, position: Expr | None, length: int, default: int) -> int | None:
+    """Return the position of an element counted from the front, None if it is not known."""
     at = default if position is None else ctx.scalar(position)
     if at is None:
         return None
-    length = slots if position is None else slots
     if not -length <= at < length:
         ctx.fail(f"position {at} lies outside the sequence")
     return int(at) % length
@@ -113,7 +112,7 @@ def sequence_insert(ctx: Context, sequence: Expr, tensor: Expr, position: Expr |
             return sequence_of([*elements[:place], tensor, *elements[place:]], sequence)
     _require_dtype(ctx, sequence, tensor)
     if position is None:
-        return build("sequence.append", sequence, tensor)
+        return build("sequence.append", sequence, tensor, in_place=sequence in ctx.importer.own_sequences)
     return build("sequence.insert", sequence, tensor, scalar(ctx, position))
 
 
@@ -163,7 +162,9 @@ def _without(ctx: Context, part: Expr, axis: int, drops: bool) -> Expr:
     if not drops:
         return part
     shape = ctx.shape(part)
-    return typed(relay.squeeze(part, [axis]) if shape[axis] == 1 else to_shape(part, [*shape[:axis], *shape[axis + 1 :]]))
+    return typed(
+        relay.squeeze(part, [axis]) if shape[axis] == 1 else to_shape(part, [*shape[:axis], *shape[axis + 1 :]])
+    )
 
 
 def _extent(ctx: Context, x: Expr, axis: int) -> Expr:
@@ -216,8 +217,8 @@ def _parts(ctx: Context, x: Expr, axis: int, count: Expr, part: Any, drops: bool
     def step(scope: Scope, position: Expr, carried: list[Expr]) -> Step:
         start, sequence = carried
         begin, end = part(scope, position, start)
-        ends = [typed(to_shape(v, [1])) for v in (begin, end)]
-        piece = typed(slice_by_inputs(ctx, scope.take(x, "data"), *ends, axes))
+        first, last = (typed(to_shape(v, [1])) for v in (begin, end))
+        piece = typed(slice_by_inputs(ctx, scope.take(x, "data"), first, last, axes))
         row = _without_any(ctx, piece, axis) if drops else piece
         return Step([end, typed(build("sequence.append", sequence, row, in_place=True))])
 
