@@ -191,6 +191,17 @@ def test_many_iterations_use_neither_stack_nor_memory() -> None:
     np.testing.assert_array_equal(rows, np.arange(5, 200_005))
 
 
+def test_the_results_of_a_run_stay_when_the_loop_runs_again() -> None:
+    """Two buffers of one known shape are two, and new ones in every run."""
+    body = graph([node("Add", "s s", "t")], {**ITERATION, "s": ([2], "float32")}, "go t s t")
+    proto = model([node("Loop", "n _ p", "y a b", body=body)], {"p": ([2], "float32")}, "y a b", {"n": np.array(3)})
+    compiled, p = Compiled(proto), array(2)
+    first, second = compiled(p=p), compiled(p=-p)
+    for (_, a, b), x in ((first, p), (second, -p)):
+        np.testing.assert_array_equal(a, [x, x * 2, x * 4])
+        np.testing.assert_array_equal(b, [x * 2, x * 4, x * 8])
+
+
 def greedy_decoder(vocabulary: int) -> onnx.ModelProto:
     """A decoder that takes the most likely token until one says that the text ends, and keeps all of them."""
     body = graph(

@@ -294,17 +294,16 @@ class _Stack:
 
     def start(self) -> Expr:
         """Return the buffer before the first iteration."""
-        shape = [0 if dims.is_any(d) else d for d in self.inner.shape]
-        if self.length is None:
-            return build("zeros", [0, *shape], self.type.dtype)
-        whole = [*shape[: self.axis], self.length, *shape[self.axis :]]
-        if not dims.is_any(self.length):
-            return build("zeros", whole, self.type.dtype)
+        inner = [0 if dims.is_any(d) else d for d in self.inner.shape]
+        length = 0 if self.length is None else self.length
+        at = 0 if self.length is None else self.axis
+        whole = [*inner[:at], length, *inner[at:]]
+        if not dims.is_any(length):
+            return build("buffer.create", shape=whole, dtype=self.type.dtype)
         rows = relay.reshape(relay.maximum(self.count, constant(np.int64(0))), [1])
-        around = [sizes(np.array(p, dtype=object)) for p in (shape[: self.axis], shape[self.axis :]) if p]
-        parts = [*around[:1], rows, *around[1:]] if self.axis else [rows, *around]
-        vector = relay.concatenate(parts, 0) if len(parts) > 1 else parts[0]
-        return relay.full(constant(np.zeros((), self.type.dtype)), vector, self.type.dtype)
+        before, after = (sizes(np.array(p, dtype=object)) for p in (inner[:at], inner[at:]))
+        vector = relay.concatenate([before, rows, after], 0)
+        return build("buffer.create", vector, shape=whole, dtype=self.type.dtype)
 
     def written(self, position: Expr) -> Expr:
         """Return the buffer after an iteration."""

@@ -16,7 +16,8 @@ from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, Bool, Int, Str, attrs_node
+from .attrs import Attrs, Bool, Dims, DType, Int, Str, attrs_node
+from .create import fill, read_shape, shape_vector
 from .elementwise import require_tensor
 from .kernel import as_index, const, grid, loops, statement_of
 from .registry import OpPattern, operator
@@ -59,6 +60,35 @@ def write_in_place(
     return context.emit(call)
 
 
+@attrs_node("relay.attrs.BufferCreateAttrs")
+class BufferCreateAttrs(Attrs):
+    """Attributes of buffer.create: what is known of the shape, and the data type."""
+
+    shape: Dims
+    dtype: DType
+
+
+# Never a constant, and never one for two: each buffer is written to.
+@operator("buffer.create", "*sizes", attrs=BufferCreateAttrs, level=10, pure=False)
+class BufferCreate:
+    """A new buffer of zeros. Sizes that the attribute leaves open are read from the one input, the whole shape."""
+
+    @staticmethod
+    def relation(attrs: BufferCreateAttrs, *shape: Type) -> Type:
+        unknown = any(dims.is_any(d) for d in attrs.shape)
+        if len(shape) != int(unknown) or any(shape_vector(s) != len(attrs.shape) for s in shape):
+            raise TypeCheckError("a shape of as many sizes is needed, and only where the attribute leaves one open")
+        return TensorType(list(attrs.shape), attrs.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: BufferCreateAttrs, *shape: relax.Expr) -> relax.Expr:
+        sizes = context.dims(list(attrs.shape))
+        if shape:
+            read = read_shape(context, shape[0])
+            sizes = [r if dims.is_any(d) else d for d, r in zip(sizes, read, strict=True)]
+        return fill(context, sizes, 0, attrs.dtype)
+
+
 @attrs_node("relay.attrs.BufferWriteAttrs")
 class BufferWriteAttrs(Attrs):
     """Attributes of buffer.write: where a part goes.
@@ -72,7 +102,7 @@ class BufferWriteAttrs(Attrs):
     message: Str = "the part does not fit into the buffer"
 
 
-@operator("buffer.write", "buffer", "part", "index", attrs=BufferWriteAttrs, level=10)
+@operator("buffer.write", "buffer", "part", "index", attrs=BufferWriteAttrs, level=10, pure=False)
 class BufferWrite:
     """The buffer, which has got a part at an index. A part that lies outside is not written."""
 
@@ -111,7 +141,7 @@ class BufferWrite:
         return write_in_place(context, buffer, body, [part, index], "buffer_write")
 
 
-@operator("buffer.grow", "buffer", "part", level=10)
+@operator("buffer.grow", "buffer", "part", level=10, pure=False)
 class BufferGrow:
     """A buffer of twice as many rows, the rows there are copied; `part` is a row to come, which gives the shape."""
 
@@ -129,7 +159,7 @@ class BufferGrow:
         return _with_rows(context, buffer, shape)
 
 
-@operator("buffer.rows", "buffer", "count", level=10)
+@operator("buffer.rows", "buffer", "count", level=10, pure=False)
 class BufferRows:
     """The first rows of a buffer, as a tensor."""
 

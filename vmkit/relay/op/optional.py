@@ -19,7 +19,7 @@ def _require_optional(ty: Type) -> OptionalType:
     return ty
 
 
-@operator("optional.some", "value", level=10, effect=True)
+@operator("optional.some", "value", level=10, pure=False, effect=True)
 class OptionalSome:
     """The optional value that holds the input."""
 
@@ -40,7 +40,7 @@ class OptionalNoneAttrs(Attrs):
     is_sequence: Bool = False
 
 
-@operator("optional.none", attrs=OptionalNoneAttrs, level=10, effect=True)
+@operator("optional.none", attrs=OptionalNoneAttrs, level=10, pure=False, effect=True)
 class OptionalNone:
     """The optional value that holds nothing."""
 

@@ -115,7 +115,7 @@ class SequenceConstructAttrs(Attrs):
     dtype: DType = "float32"
 
 
-@operator("sequence.construct", "*elements", attrs=SequenceConstructAttrs, level=10, effect=True)
+@operator("sequence.construct", "*elements", attrs=SequenceConstructAttrs, level=10, pure=False, effect=True)
 class SequenceConstruct:
     """The sequence of the inputs."""
 
@@ -170,7 +170,7 @@ class SequenceInsertAttrs(Attrs):
     in_place: Bool = False
 
 
-@operator("sequence.append", "sequence", "element", attrs=SequenceInsertAttrs, level=10, effect=True)
+@operator("sequence.append", "sequence", "element", attrs=SequenceInsertAttrs, level=10, pure=False, effect=True)
 class SequenceAppend:
     """The sequence with one more element at its end."""
 
@@ -185,7 +185,7 @@ class SequenceAppend:
         return made
 
 
-@operator("sequence.insert", "sequence", "element", "index", level=10, effect=True)
+@operator("sequence.insert", "sequence", "element", "index", level=10, pure=False, effect=True)
 class SequenceInsert:
     """The sequence with one more element before the one at an index; the length is an index too."""
 
@@ -203,7 +203,7 @@ class SequenceInsert:
         return made
 
 
-@operator("sequence.erase", "sequence", "index", level=10, effect=True)
+@operator("sequence.erase", "sequence", "index", level=10, pure=False, effect=True)
 class SequenceErase:
     """The sequence without the element at an index."""
 
@@ -221,7 +221,7 @@ class SequenceErase:
         return made
 
 
-@operator("sequence.copy", "sequence", level=10, effect=True)
+@operator("sequence.copy", "sequence", level=10, pure=False, effect=True)
 class SequenceCopy:
     """A sequence of the same elements that nobody else holds."""
 

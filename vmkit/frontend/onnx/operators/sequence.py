@@ -10,13 +10,12 @@ import onnx
 
 from .... import relay
 from ....relay.ir import Any as AnyDim
-from ....relay.ir import Dim, Expr, SequenceType, TensorType, UnrankedType, dims
+from ....relay.ir import Dim, Expr, SequenceType, TensorType, UnrankedType
 from ....relay.op import build
 from ..context import Context
 from ..dtype import dtype_name
 from ..elements import known_elements, sequence_of, tensor_dtype
 from ..iteration import Loop, Step, iterate
-from ..known import constant
 from ..outcome import Condition, Fork
 from ..registry import converter
 from ..scope import Scope
@@ -264,7 +263,9 @@ def _concatenated(ctx: Context, sequence: Expr, element: TensorType, axis: int, 
     if axis + (not new_axis) < rank:
         parts.append(relay.strided_slice(shape, [axis + (not new_axis)], [rank], [1]))
     vector = relay.concatenate(parts, 0) if len(parts) > 1 else parts[0]
-    buffer = typed(relay.full(constant(np.zeros((), element.dtype)), vector, element.dtype))
+    inner: list[Dim] = [d if isinstance(d, int) else AnyDim() for d in element.shape]
+    known = [*inner[:axis], AnyDim(), *inner[axis + (not new_axis) :]]
+    buffer = typed(build("buffer.create", vector, shape=known, dtype=element.dtype))
     message = "ConcatFromSequence: the shapes of the elements do not agree"
 
     def step(scope: Scope, position: Expr, carried: list[Expr]) -> Step:
@@ -275,18 +276,7 @@ def _concatenated(ctx: Context, sequence: Expr, element: TensorType, axis: int, 
         return Step([typed(relay.add(start, extent)), typed(wrote)])
 
     loop = Loop("ConcatFromSequence", count, None, [zero, buffer], ["start", "whole"], [], step)
-    result = iterate(ctx, loop)[0][1]
-    fixed: list[Dim] = [d if isinstance(d, int) else AnyDim() for d in element.shape]
-    known = [*fixed[:axis], AnyDim(), *fixed[axis + (not new_axis) :]]
-    return result if all(dims.is_any(d) for d in known) else _with_sizes(ctx, result, known)
-
-
-def _with_sizes(ctx: Context, x: Expr, shape: Sequence[Dim]) -> Expr:
-    """Return a tensor with what is known of its shape written into its type."""
-    unknown = [i for i, d in enumerate(shape) if dims.is_any(d)]
-    if len(unknown) > 1 or any(d == 0 for d in shape):
-        return x
-    return typed(relay.reshape(x, [-1 if dims.is_any(d) else d for d in shape]))
+    return iterate(ctx, loop)[0][1]
 
 
 def _total(ctx: Context, sequence: Expr, count: Expr, axis: int) -> Expr:
