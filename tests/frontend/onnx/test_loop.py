@@ -305,3 +305,19 @@ def test_a_body_with_the_wrong_number_of_values_is_refused() -> None:
     proto = model([node("Loop", "n _ p p", "y z", body=body)], {**COUNT, "p": ([2], "float32")}, "y z")
     with pytest.raises(vmkit.errors.ModelError, match="for 2 carried values it needs 4 inputs"):
         Compiled(proto)
+
+
+def test_an_iteration_neither_checks_types_nor_allocates_what_only_kernels_see() -> None:
+    body = graph([node("Add", "s one", "t")], {**ITERATION, "s": ([3], "float32")}, "go t")
+    proto = model(
+        [node("Loop", "n _ p", "y", body=body)], {**COUNT, "p": ([3], "float32")}, "y", {"one": np.float32(1)}
+    )
+    listing = Compiled(proto).executable.bytecode.splitlines()
+    start = next(i for i, line in enumerate(listing) if line.startswith("VM Function") and "loop_1" in line)
+    code = [line.split(": ", 1)[1] for line in listing[start:] if line.strip()[:1].isdigit()]
+    back = next(i for i, line in enumerate(code) if line.startswith("goto") and int(line.split()[1]) < i)
+    again = code[int(code[back].split()[1]) : back]
+    assert any("check_tensor_info" in line for line in code)
+    assert not any("check_tensor_info" in line for line in again)
+    # One for the position, one for the sum; the truth value that ends the loop has its place.
+    assert sum("alloc_storage" in line for line in again) == 2

@@ -22,7 +22,7 @@ from ..ir import (
     UnrankedType,
 )
 from .record import CONSTRUCTOR, TYPE, TYPE_NAME, TYPE_VAR, Record
-from .slots import DTYPE, INT, STRING, Ref, many
+from .slots import BOOL, DTYPE, INT, STRING, Ref, many
 
 if TYPE_CHECKING:
     from .writer import NodeWriter
@@ -66,7 +66,7 @@ TYPE_RECORDS: dict[str, Record] = {
     "relay.RefType": Record(RefType, {"value": TYPE}, also_written=_NO_SPAN),
     "relay.SequenceType": Record(SequenceType, {"element": TYPE}),
     "relay.OptionalType": Record(OptionalType, {"element": TYPE}),
-    "relay.UnrankedType": Record(UnrankedType, {"dtype": STRING, "is_empty": INT}),
+    "relay.UnrankedType": Record(UnrankedType, {"dtype": DTYPE, "is_empty": BOOL}),
     "IncompleteType": Record(IncompleteType, {"kind": INT}, also_written=_NO_SPAN),
     "relay.TypeData": Record(
         TypeData,
