@@ -223,8 +223,6 @@ def test_a_graph_for_every_element() -> None:
         {"a": ([None, 2], "float32"), "c": ([2], "float32")},
         "s shape",
     )
-    for output, dtype in zip(body.output, (FLOAT, TensorProto.INT64), strict=True):
-        output.CopyFrom(helper.make_tensor_value_info(output.name, dtype, None))
     nodes = [
         node("SequenceConstruct", "c c", "cs"),
         node("SequenceMap", "xs c", "sums shapes", body=body),

@@ -12,6 +12,7 @@ from .... import relay
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, SequenceType, TensorType, UnrankedType
 from ....relay.op import build
+from ..capture import Capture
 from ..context import Context
 from ..dtype import dtype_name
 from ..elements import known_elements, sequence_of, tensor_dtype
@@ -308,21 +309,23 @@ def sequence_map(ctx: Context, sequence: Expr, *others: Expr, body: onnx.GraphPr
         _of_length(ctx, v, count) if is_one else v for v, is_one in zip(others, is_sequence[1:], strict=True)
     )]  # fmt: skip
 
-    def step(scope: Scope, position: Expr, carried: list[Expr]) -> Step:
+    def results(scope: Scope, position: Expr) -> list[Expr]:
         inside = [scope.take(v, n) for v, n in zip(checked, names, strict=True)]
         values = [
             typed(build("sequence.at", v, position)) if is_one else v
             for v, is_one in zip(inside, is_sequence, strict=True)
         ]
         outcome = ctx.importer.subgraph(body, scope, dict(zip(names, values, strict=True)))
-        results = one_outcome(outcome, "SequenceMap")
-        appended = zip(carried, results, strict=True)
+        return one_outcome(outcome, "SequenceMap")
+
+    def step(scope: Scope, position: Expr, carried: list[Expr]) -> Step:
+        appended = zip(carried, results(scope, position), strict=True)
         return Step([typed(build("sequence.append", s, r, in_place=True)) for s, r in appended])
 
-    outputs = [o.name for o in body.output]
-    dtypes = [dtype_name(o.type.tensor_type.elem_type, f"the output {o.name!r} of the body") for o in body.output]
-    empty = [typed(build("sequence.copy", sequence_of([], d))) for d in dtypes]
-    return iterate(ctx, Loop("SequenceMap", count, None, empty, outputs, [], step))[0]
+    # A first look at the body tells the data types, which a file need not.
+    first = results(Capture(ctx.scope, ctx.importer.param_values), ctx.constant(0, "int64"))
+    empty = [typed(build("sequence.copy", sequence_of([], r))) for r in first]
+    return iterate(ctx, Loop("SequenceMap", count, None, empty, [o.name for o in body.output], [], step))[0]
 
 
 def _of_length(ctx: Context, sequence: Expr, count: Expr) -> Expr:
@@ -342,5 +345,11 @@ def _mapped_elements(
         inputs = {i.name: v for i, v in zip(body.input, values, strict=True)}
         for into, result in zip(collected, one_outcome(ctx.subgraph(body, inputs), "SequenceMap"), strict=True):
             into.append(result)
-    dtypes = [dtype_name(o.type.tensor_type.elem_type, f"the output {o.name!r} of the body") for o in body.output]
-    return [sequence_of(parts, dtype) for parts, dtype in zip(collected, dtypes, strict=True)]
+    return [sequence_of(parts, _dtype_of(parts, o)) for parts, o in zip(collected, body.output, strict=True)]
+
+
+def _dtype_of(parts: Sequence[Expr], output: onnx.ValueInfoProto) -> Expr | str:
+    """Return what tells the data type of the results: the first of them, or what the file says."""
+    if parts:
+        return parts[0]
+    return dtype_name(output.type.tensor_type.elem_type, f"the output {output.name!r} of the body")
