@@ -20,7 +20,17 @@ import tvm_ffi
 from tvm.runtime import Device, Tensor
 
 from .element_types import STORED, from_stored, is_stored_type, numpy_dtype, stored_type, to_stored
-from .signature import AnySpec, DataSpec, Spec, TensorSpec, TupleSpec, describe
+from .signature import (
+    AnySpec,
+    DataSpec,
+    OptionalSpec,
+    SequenceSpec,
+    Spec,
+    TensorSpec,
+    TupleSpec,
+    UnrankedSpec,
+    describe,
+)
 
 __all__ = [
     "ADT",
@@ -156,6 +166,11 @@ class RefValue:
         """What the cell holds now."""
         return self._value if self._cell is None else from_runtime(self._cell[0], self._release)
 
+    def items(self) -> list[Any]:
+        """Return all that a list of a running program holds; a reference is one of a single element."""
+        cell = self._cell if self._cell is not None else [self._value]
+        return [from_runtime(item, self._release) for item in cell]
+
     def runtime(self, device: Device) -> tvm_ffi.List:
         """Return the cell; it is the same one each time, so that a program's writes are seen."""
         if self._cell is None:
@@ -213,18 +228,30 @@ class StoredTensor:
 
 
 def restores(spec: Spec) -> bool:
-    """Tell whether a value that `spec` describes has a tensor of a type in it that is stored as another."""
+    """Tell whether the runtime's form of a value that `spec` describes is not what a caller is given."""
     if isinstance(spec, TupleSpec):
         return any(restores(field) for field in spec.fields)
+    if isinstance(spec, SequenceSpec | OptionalSpec):
+        return True
     return isinstance(spec, TensorSpec) and is_stored_type(spec.dtype)
 
 
 def restored(value: Any, spec: Spec) -> Any:
-    """Return a result with every tensor in it as one of the element type that `spec` declares."""
-    if isinstance(spec, TupleSpec) and isinstance(value, tuple):
-        return tuple(restored(item, field) for item, field in zip(value, spec.fields, strict=True))
-    if isinstance(spec, TensorSpec) and is_stored_type(spec.dtype) and isinstance(value, Tensor):
-        return StoredTensor(value, spec.dtype)
+    """Return a result of :func:`from_runtime` as `spec` declares it.
+
+    Tensors whose element type is stored as another are :class:`StoredTensor`, sequences lists, and optional values
+    what they hold, or None.
+    """
+    match spec:
+        case TupleSpec() if isinstance(value, tuple):
+            return tuple(restored(item, field) for item, field in zip(value, spec.fields, strict=True))
+        case SequenceSpec():
+            return [restored(item, spec.element) for item in value.items()]
+        case OptionalSpec():
+            held = value.items()
+            return restored(held[0], spec.element) if held else None
+        case TensorSpec() if is_stored_type(spec.dtype) and isinstance(value, Tensor):
+            return StoredTensor(value, spec.dtype)
     return value
 
 
@@ -243,10 +270,23 @@ def stage(value: Any, spec: Spec, path: str, refused: dict[str, str]) -> Any:
                 return tuple(value)
             pairs = enumerate(zip(value, spec.fields, strict=True))
             return tuple(stage(item, field, f"{path}[{index}]", refused) for index, (item, field) in pairs)
+        case SequenceSpec():
+            if isinstance(value, ADT) or not isinstance(value, tuple | list | tvm_ffi.Array | tvm_ffi.List):
+                return value
+            below = (stage(item, spec.element, f"{path}[{index}]", refused) for index, item in enumerate(value))
+            return _Elements(below)
+        case OptionalSpec():
+            return _Elements(() if value is None else (stage(value, spec.element, path, refused),))
+        case UnrankedSpec():
+            return _stage_tensor(value, TensorSpec("", spec.dtype, ()), path, refused)
         case TensorSpec():
             return _stage_tensor(value, spec, path, refused)
         case AnySpec() | DataSpec():
             return _stage_any(value, path, refused)
+
+
+class _Elements(tuple[Any, ...]):
+    """A staged sequence, or an optional value: to a program, a list."""
 
 
 def holds_adt(value: Any) -> bool:
@@ -345,6 +385,8 @@ def to_runtime(value: Any, device: Device, *, share: bool = True) -> Any:
         return _adt_to_runtime(value, device)
     if isinstance(value, RefValue):
         return value.runtime(device)
+    if isinstance(value, _Elements):
+        return tvm_ffi.List([to_runtime(item, device, share=share) for item in value])
     if isinstance(value, tuple | tvm_ffi.Array):
         return tvm_ffi.Array([to_runtime(item, device, share=share) for item in value])
     if value is None:
@@ -535,6 +577,8 @@ def to_numpy(value: Any) -> Any:
         return value.numpy()
     if isinstance(value, ADT):
         return ADT(value.tag, [to_numpy(field) for field in value])
-    if isinstance(value, tuple | list | tvm_ffi.Array):
+    if isinstance(value, list):
+        return [to_numpy(item) for item in value]
+    if isinstance(value, tuple | tvm_ffi.Array):
         return tuple(to_numpy(item) for item in value)
     return value
