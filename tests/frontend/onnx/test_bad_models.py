@@ -148,5 +148,5 @@ def test_an_initializer_that_is_too_short() -> None:
 
 
 def test_a_data_type_that_is_not_supported() -> None:
-    proto = model([node("Cast", "x", "y", to=8)], X, "y")
-    assert "Cast has the element type 8 (STRING)" in refused(proto)
+    proto = model([node("Cast", "x", "y", to=14)], X, "y")
+    assert "Cast has the element type 14 (COMPLEX64)" in refused(proto)
