@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from .... import relay
+from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, TupleGetItem, dims
 from ..context import Context
 from ..known import sizes
 from ..registry import converter
+from ..run_time_axes import as_vector, counted, pinned, shape_vector
+from ..typing import typed
 
 _END = 10**9  # a position from here on means the end: exporters write 10**9, the largest int32 and the largest int64
 _FAR = np.iinfo(np.int32).max
@@ -102,11 +105,14 @@ def slice_by_inputs(
     ctx: Context, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
 ) -> Expr:
     first, last = ctx.dims(starts), ctx.dims(ends)
-    chosen = None if axes is None else ctx.ints(axes, "axes")
-    strides = None if steps is None else ctx.ints(steps, "steps")
-    if first is not None and last is not None:
-        return _sliced(ctx, x, first, last, chosen, strides)
-    return _sliced_at_run_time(ctx, x, starts, ends, chosen, strides)
+    chosen = None if axes is None else ctx.static(axes)
+    strides = None if steps is None else ctx.static(steps)
+    is_fixed = (axes is None or chosen is not None) and (steps is None or strides is not None)
+    if first is None or last is None or not is_fixed:
+        return _sliced_at_run_time(ctx, x, starts, ends, axes, steps)
+    return _sliced(
+        ctx, x, first, last, *(None if v is None else [int(i) for i in v.ravel()] for v in (chosen, strides))
+    )
 
 
 def _sliced(
@@ -149,33 +155,34 @@ def _reaches_end(stop: Dim, extent: Dim) -> bool:
     return bool(dims.equal(stop, extent))
 
 
-def _sliced_at_run_time(
-    ctx: Context, x: Expr, starts: Expr, ends: Expr, axes: Sequence[int] | None, steps: Sequence[int] | None
-) -> Expr:
+def _sliced_at_run_time(ctx: Context, x: Expr, starts: Expr, ends: Expr, axes: Expr | None, steps: Expr | None) -> Expr:
     """Return a slice whose limits are read at run time: vectors for all axes are put together first."""
-    rank = ctx.rank(x)
-    (count,) = ctx.shape(starts)
-    if not isinstance(count, int):
-        ctx.fail("the number of starts is not known at import")
-    chosen = [ctx.axis(a, rank) for a in (axes if axes is not None else range(count))]
-    begin = _spread(ctx, starts, chosen, [0] * rank)
-    end = _spread(ctx, ends, chosen, [np.iinfo(ctx.dtype(ends)).max] * rank)
-    strides = [1] * rank
-    for axis, step in zip(chosen, steps or (), strict=False):
-        strides[axis] = step
-    return relay.strided_slice(x, begin, end, ctx.constant(strides, "int64"))
-
-
-def _spread(ctx: Context, values: Expr, axes: Sequence[int], default: list[int]) -> Expr:
-    """Return a vector with the elements of `values` at the positions `axes`, the default elsewhere."""
-    vector = relay.cast(values, "int64") if ctx.dtype(values) != "int64" else values
-    parts = [
-        relay.strided_slice(vector, [axes.index(i)], [axes.index(i) + 1], [1])
-        if i in axes
-        else ctx.constant([default[i]], "int64")
-        for i in range(len(default))
-    ]
-    return relay.concatenate(parts, 0) if len(parts) > 1 else parts[0]
+    rank, (count,) = ctx.rank(x), ctx.shape(starts)
+    known = ctx.static(axes)
+    if axes is None and isinstance(count, int):
+        known = np.arange(count)
+    chosen = None if known is None else [ctx.axis(int(a), rank) for a in known.ravel()]
+    if chosen is not None:
+        places = ctx.constant(chosen, "int64")
+    elif axes is None:
+        size = relay.reshape(shape_vector(ctx, starts), [])
+        places = relay.arange(ctx.constant(0, "int64"), size, ctx.constant(1, "int64"), "int64")
+    else:
+        places = counted(ctx, axes, rank)
+    if chosen == []:
+        return x
+    # The dimensions behind the last one that is sliced stay as they are.
+    touched = rank if chosen is None else max(chosen) + 1
+    begin, end, by = (
+        default if values is None else relay.scatter_elements(default, places, as_vector(ctx, values), 0, "update")
+        for values, default in (
+            (starts, ctx.constant([0] * touched, "int64")),
+            (ends, ctx.constant([np.iinfo("int64").max] * touched, "int64")),
+            (steps, ctx.constant([1] * touched, "int64")),
+        )
+    )
+    shape = [AnyDim() if chosen is None or i in chosen else d for i, d in enumerate(ctx.shape(x))]
+    return pinned(ctx, typed(relay.strided_slice(x, begin, end, by)), shape)
 
 
 @converter("OneHot", since=9)
