@@ -15,7 +15,7 @@ from .context import Context
 from .known import sizes
 from .typing import typed
 
-__all__ = ["along_last", "as_vector", "counted", "marked", "over_last", "pinned", "shape_vector"]
+__all__ = ["along_last", "as_vector", "counted", "marked", "over_last", "pinned", "positions_along", "shape_vector"]
 
 
 def as_vector(ctx: Context, values: Expr) -> Expr:
@@ -30,6 +30,15 @@ def shape_vector(ctx: Context, x: Expr) -> Expr:
     if any(dims.is_any(d) for d in shape):
         return relay.shape_of(x, dtype="int64")
     return sizes(shape)
+
+
+def positions_along(ctx: Context, x: Expr, axis: int, dtype: str = "int64") -> Expr:
+    """Return the positions along an axis of a tensor."""
+    extent = ctx.shape(x)[axis]
+    if not dims.is_any(extent):
+        return ctx.positions(extent, dtype)
+    length = relay.take(relay.shape_of(x, dtype=dtype), ctx.constant(axis % ctx.rank(x), "int64"), axis=0)
+    return relay.arange(ctx.constant(0, dtype), length, ctx.constant(1, dtype), dtype)
 
 
 def pinned(ctx: Context, x: Expr, shape: Sequence[Dim]) -> Expr:

@@ -74,9 +74,21 @@ def _compare(state: Any, x: Any, a: Any, b: Any) -> None:
     """Write whether a row comes before (-1), equals (0) or comes behind (1) another one."""
     T.buffer_store(state, const(0), [0])
     with grid([x.shape[1]]) as (c,), T.If(state[0] == 0), T.Then():
-        left, right = x[a, c], x[b, c]
-        sign = tirx.Select(left < right, const(-1), tirx.Select(right < left, const(1), const(0)))
+        left, right = _comparable(x[a, c]), _comparable(x[b, c])
+        sign = tirx.Select(_less(left, right), const(-1), tirx.Select(_less(right, left), const(1), const(0)))
         T.buffer_store(state, sign, [0])
+
+
+def _comparable(value: Any) -> Any:
+    dtype = str(value.ty.dtype)
+    return value.astype({"bool": "int8", "float16": "float32", "bfloat16": "float32"}.get(dtype, dtype))
+
+
+def _less(a: Any, b: Any) -> Any:
+    """Say whether a number comes before another one; NaN comes last, and all of them are one."""
+    if not str(a.ty.dtype).startswith("float"):
+        return a < b
+    return tirx.all(tirx.Not(tirx.isnan(a)), tirx.any(tirx.isnan(b), a < b))
 
 
 def _sort(outputs: list[Any], x: Any) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from tvm import tirx
 
 from .... import relay
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, TupleGetItem, dims
+from ....relay.op import build
 from ..context import Context
 from ..known import sizes
 from ..registry import converter
@@ -192,7 +194,7 @@ def one_hot(ctx: Context, indices: Expr, depth: Expr, values: Expr, *, axis: int
     at = ctx.axis(axis, rank)
     known = ctx.dims(depth)
     count = known[0] if known is not None else None
-    if count is not None:
+    if count is not None and not (isinstance(count, int) and count < 0):
         classes = ctx.positions(count, "int64")
         size = sizes(np.array(count, dtype=object))
     else:
@@ -223,20 +225,42 @@ def compress(ctx: Context, x: Expr, condition: Expr, *, axis: int | None = None)
 
 @converter("TopK")
 def top_k_of_attribute(ctx: Context, x: Expr, *, k: int, axis: int = -1) -> list[Expr]:
-    return _top_k(ctx, x, k, axis, True)
+    return _top_k(ctx, x, k, ctx.axis(axis, ctx.rank(x)), True)
 
 
 @converter("TopK", since=10)
 def top_k(ctx: Context, x: Expr, k: Expr, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> list[Expr]:
-    count = ctx.scalar(k)
-    if count is None:
-        return _top_k(ctx, x, relay.reshape(k, []) if ctx.rank(k) else k, axis, bool(largest))
-    return _top_k(ctx, x, int(count), axis, bool(largest))
+    known, at = ctx.dims(k), ctx.axis(axis, ctx.rank(x))
+    if known is not None:
+        return _top_k(ctx, x, known[0], at, bool(largest))
+    count, zero = as_vector(ctx, k), ctx.constant(0, "int64")
+    extent = relay.take(shape_vector(ctx, x), ctx.constant(at, "int64"), axis=0)
+    fits = relay.all(relay.logical_and(relay.greater_equal(count, zero), relay.less_equal(count, extent)))
+    message = f"TopK: k is negative, or axis {axis} has fewer elements"
+    ends = ctx.constant([np.iinfo("int64").max] * at, "int64")
+    end = relay.concatenate([ends, build("dyn.require", count, fits, message=message)], 0)
+    first = ctx.constant([0] * (at + 1), "int64")
+    found = relay.strided_slice(_order(ctx, x, at, bool(largest)), first, end, ctx.constant([1] * (at + 1), "int64"))
+    found = pinned(ctx, typed(found), [AnyDim() if i == at else d for i, d in enumerate(ctx.shape(x))])
+    return [relay.gather(x, at, found), found]
 
 
-def _top_k(ctx: Context, x: Expr, k: Expr | int, axis: int, largest: bool) -> list[Expr]:
-    both = relay.topk(x, k, ctx.axis(axis, ctx.rank(x)), "both", not largest, "int64")
-    pair = both.astuple() if hasattr(both, "astuple") else both
+def _order(ctx: Context, x: Expr, axis: int, largest: bool) -> Expr:
+    return relay.argsort(x, axis=axis, is_ascend=not largest, dtype="int64")
+
+
+def _top_k(ctx: Context, x: Expr, k: Dim, axis: int, largest: bool) -> list[Expr]:
+    extent = ctx.shape(x)[axis]
+    if dims.at_least(k, 0) is False or dims.at_least(extent, k) is False:
+        ctx.fail(f"k is {k}, axis {axis} has {extent} elements")
+    if not isinstance(k, int) or k < 1:
+        fits = dims.select(tirx.all(dims.as_expr(k) >= 0, dims.as_expr(extent) >= dims.as_expr(k)), 1, 0)
+        if not dims.equal(fits, 1):
+            message = f"TopK: k is negative, or axis {axis} has fewer elements"
+            x = build("require", x, condition=fits, message=message)
+        found = relay.strided_slice(_order(ctx, x, axis, largest), [0], [k], [1], axes=[axis])
+        return [relay.gather(x, axis, found), found]
+    pair = relay.topk(x, k, axis, "both", not largest, "int64").astuple()
     return [TupleGetItem(pair, 0), TupleGetItem(pair, 1)]
 
 

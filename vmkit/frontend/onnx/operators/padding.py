@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from .... import relay
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, dims
+from ..arithmetic import minimum
 from ..context import Context
 from ..known import sizes
 from ..registry import converter
 from ..run_time_axes import as_vector, counted, pinned, shape_vector
+from ..typing import typed
 from .layout import to_shape
 
 
@@ -121,3 +123,40 @@ def _taken_around(ctx: Context, x: Expr, axis: int, before: Expr, length: Expr, 
 def _around(ctx: Context, x: Expr, axis: int, positions: Expr, before: Expr, length: Expr) -> Expr:
     some = relay.maximum(length, ctx.constant(1, "int64"))
     return relay.take(x, relay.floor_mod(relay.subtract(positions, before), some), axis=axis)
+
+
+@converter("CenterCropPad", since=18)
+def center_crop_pad(ctx: Context, x: Expr, shape: Expr, *, axes: Sequence[int] | None = None) -> Expr:
+    """An odd element more is cut off, or put, behind."""
+    rank = ctx.rank(x)
+    chosen = [ctx.axis(a, rank) for a in axes] if axes is not None else list(range(rank))
+    wanted, have = ctx.dims(shape), [ctx.shape(x)[a] for a in chosen]
+    zero = ctx.constant(0, ctx.dtype(x))
+    if wanted is None or any(dims.is_any(d) for d in have):
+        return _centred_at_run_time(ctx, x, shape, chosen, zero)
+    begin, end = [], []
+    widths: list[Dim] = [0] * (2 * rank)
+    for axis, old, new in zip(chosen, have, wanted, strict=True):
+        kept = minimum(old, new)
+        cut, added = dims.floordiv(dims.sub(old, kept), 2), dims.sub(new, kept)
+        begin.append(cut)
+        end.append(dims.add(cut, kept))
+        widths[axis] = dims.floordiv(added, 2)
+        widths[rank + axis] = dims.sub(added, widths[axis])
+    if any(not (isinstance(b, int) and b == 0 and dims.equal(e, d)) for b, e, d in zip(begin, end, have, strict=True)):
+        x = relay.strided_slice(x, begin, end, [1] * len(begin), axes=chosen)
+    return _padded(ctx, x, widths, zero, "constant")
+
+
+def _centred_at_run_time(ctx: Context, x: Expr, shape: Expr, axes: list[int], zero: Expr) -> Expr:
+    rank, two, nothing = ctx.rank(x), ctx.constant(2, "int64"), ctx.constant([0] * ctx.rank(x), "int64")
+    old = shape_vector(ctx, x)
+    new = relay.scatter_elements(old, ctx.constant(axes, "int64"), as_vector(ctx, shape), 0, "update")
+    kept = relay.minimum(old, new)
+    begin = relay.floor_divide(relay.subtract(old, kept), two)
+    cropped = relay.strided_slice(x, begin, relay.add(begin, kept), ctx.constant([1] * rank, "int64"))
+    added = relay.maximum(relay.subtract(new, kept), nothing)
+    before = relay.floor_divide(added, two)
+    pairs = relay.stack([before, relay.subtract(added, before)], 1)
+    rest = [AnyDim() if k in axes else d for k, d in enumerate(ctx.shape(x))]
+    return pinned(ctx, typed(relay.nn.pad(cropped, pairs, zero)), rest)
