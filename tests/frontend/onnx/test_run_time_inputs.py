@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
-from onnx_programs import Compiled, array, assert_agrees, check, graph, model, node
+from onnx_programs import Compiled, array, assert_agrees, check, graph, model, node, operators
 
 from vmkit.errors import ModelError, VMError
 
@@ -89,16 +89,19 @@ def test_slices_whose_parameters_are_all_read() -> None:
             "x": array(5, 3, 4), "starts": vector(-1, 2**62), "ends": vector(-(2**62), 0), "axes": vector(-1, 0),
             "steps": vector(-2, -1),
         },
-        {"x": array(2, 3, 4), "starts": vector(9, 0), "ends": vector(9, -1), "axes": vector(0, 2), "steps": vector(1, 3)},
+        {
+            "x": array(2, 3, 4), "starts": vector(9, 0), "ends": vector(9, -1), "axes": vector(0, 2),
+            "steps": vector(1, 3),
+        },
     )  # fmt: skip
 
 
 def test_slices_of_any_number_of_axes() -> None:
     inputs = X | {n: (["k"], "int64") for n in ("starts", "ends", "axes")}
     proto = model([node("Slice", "x starts ends axes", "a"), node("Slice", "x starts ends", "b")], inputs, "a b")
-    feeds = [((), (), ()), ((1,), (3,), (2,)), ((0, 1, 1), (1, 2, 3), (1, 0, 2))]
-    check(proto, *[{"x": array(3, 3, 4)} | dict(zip(("starts", "ends", "axes"), map(lambda v: vector(*v), f), strict=True))
-                   for f in feeds])  # fmt: skip
+    names = ("starts", "ends", "axes")
+    ways = [((), (), ()), ((1,), (3,), (2,)), ((0, 1, 1), (1, 2, 3), (1, 0, 2))]
+    check(proto, *[{"x": array(3, 3, 4)} | {n: vector(*v) for n, v in zip(names, way, strict=True)} for way in ways])
 
 
 def test_parts_of_sizes_that_are_read() -> None:
@@ -148,14 +151,14 @@ def test_without_axes_all_dimensions_of_1_go_even_where_sizes_have_names() -> No
 
 
 def test_the_largest_elements_by_a_number_that_is_read() -> None:
-    inputs = X | {"k": ([1], "int64"), "u": ([2, 5], "uint64")}
+    inputs = X | {"k": ([1], "int64")}
     nodes = [node("TopK", "x k", "a b", axis=1), node("TopK", "x k", "c d", largest=0), node("TopK", "x none", "e f")]
     compiled = check(
         model(nodes, inputs, named(nodes), {"none": vector(0)}),
-        *[{"x": array(2, 3, 4), "k": vector(k), "u": array(2, 5, dtype="uint64")} for k in (0, 1, 3)],
+        *[{"x": array(2, 3, 4), "k": vector(k)} for k in (0, 1, 3)],
     )
     with pytest.raises(VMError, match="TopK: k is negative, or axis 1 has fewer elements"):
-        compiled(x=array(2, 3, 4), k=vector(4), u=array(2, 5, dtype="uint64"))
+        compiled(x=array(2, 3, 4), k=vector(4))
 
 
 def test_wide_unsigned_numbers_are_ordered() -> None:
@@ -180,7 +183,7 @@ def test_limits_and_diagonals_that_are_read() -> None:
     nodes = [node("Clip", "x low high", "a"), node("Clip", "x _ high", "b"), node("Trilu", "x k", "c")]
     feeds = [(-1.0, 1.0, 0), (1.0, -1.0, -2), (0.5, 0.5, 3)]
     check(model(nodes, inputs, "a b c"), *[
-        {"x": array(2, 3, 4), "low": np.float32(a), "high": np.float32(b), "k": np.int64(k)} for a, b, k in feeds
+        {"x": array(2, 3, 4), "low": np.array(a, "float32"), "high": np.array(b, "float32"), "k": np.array(k)} for a, b, k in feeds
     ])  # fmt: skip
 
 
@@ -191,7 +194,7 @@ def test_what_is_dropped_in_training_is_known_by_the_seed() -> None:
     for ratio, trains in ((0.5, False), (0.0, True), (0.25, True)):
         kept = np.random.RandomState(3).uniform(0, 1, (2, 8)) >= (ratio if trains else 0)
         expected = np.where(kept, x / (1 - ratio if trains else 1), 0).astype("float32")
-        made = compiled(x=x, ratio=np.float32(ratio), trains=np.bool_(trains))
+        made = compiled(x=x, ratio=np.array(ratio, "float32"), trains=np.array(trains))
         assert_agrees(made, [expected, kept], ["y", "mask"])
 
 
@@ -199,16 +202,14 @@ def test_a_tensor_of_any_size_is_not_dropped_from() -> None:
     inputs = {"x": (["n"], "float32"), "ratio": ([], "float32"), "trains": ([], "bool")}
     compiled = check(
         model([node("Dropout", "x ratio trains", "y mask")], inputs, "y mask"),
-        {"x": array(3), "ratio": np.float32(0.5), "trains": np.bool_(False)},
-        {"x": array(3), "ratio": np.float32(0), "trains": np.bool_(True)},
+        {"x": array(3), "ratio": np.array(0.5, "float32"), "trains": np.array(False)},
+        {"x": array(3), "ratio": np.array(0, "float32"), "trains": np.array(True)},
     )
     with pytest.raises(VMError, match="in training mode elements are dropped only from a tensor whose sizes are known"):
-        compiled(x=array(3), ratio=np.float32(0.5), trains=np.bool_(True))
+        compiled(x=array(3), ratio=np.array(0.5, "float32"), trains=np.array(True))
 
 
 def test_parameters_computed_from_shapes_stay_symbolic() -> None:
-    from onnx_programs import operators
-
     nodes = [
         node("Shape", "x", "shape"),
         node("Gather", "shape zero", "n"),

@@ -15,7 +15,7 @@ from .elementwise import require_tensor
 from .index import require_integers
 from .kernel import as_index, chosen, const, indexed
 from .registry import OpPattern, operator
-from .shape import shape_text
+from .shape import reshape_value, shape_text
 
 __all__: list[str] = []
 
@@ -73,7 +73,7 @@ class PinShapeAttrs(Attrs):
     shape: Dims
 
 
-@operator("contrib.pin_shape", "data", attrs=PinShapeAttrs, level=10)
+@operator("contrib.pin_shape", "data", attrs=PinShapeAttrs, level=10, pattern=OpPattern.INJECTIVE)
 class PinShape:
     """The input itself, under a shape of which more is known than its type says; checked at run time."""
 
@@ -96,4 +96,5 @@ class PinShape:
             (expected,) = context.dims([wanted])
             context.require_equal(actual, expected, f"dimension {k} is {{actual}}, expected {{expected}}")
             pinned.append(expected)
-        return context.builder.match_cast(data, relax.TensorType([dims.as_expr(d) for d in pinned], data.ty.dtype))
+        # A cast would make one symbol of two, which fused kernels do not bear; a reshape only looks at the same memory.
+        return reshape_value(context, data, pinned)

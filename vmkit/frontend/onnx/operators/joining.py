@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -37,11 +36,11 @@ def concat(ctx: Context, *inputs: Expr, axis: int) -> Expr:
 
 @converter("Split")
 def split_of_first_version(
-    ctx: Context, x: Expr, split: Expr | None = None, *, axis: int = 0, **attributes: Any
+    ctx: Context, x: Expr, parts: Expr | None = None, *, axis: int = 0, split: Sequence[int] | None = None
 ) -> list[Expr]:
-    if split is None:
-        return _split(ctx, x, axis, attributes.get("split"))
-    return split_of_input(ctx, x, split, axis=axis)
+    if parts is None:
+        return _split(ctx, x, axis, split)
+    return split_of_input(ctx, x, parts, axis=axis)
 
 
 @converter("Split", since=2)
