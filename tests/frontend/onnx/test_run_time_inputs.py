@@ -84,7 +84,10 @@ def test_slices_whose_parameters_are_all_read() -> None:
     proto = model(nodes, X | pair, "a b c", {"fixed": vector(-2, 0)})
     check(
         proto,
-        {"x": array(4, 3, 4), "starts": vector(0, 1), "ends": vector(2, 3), "axes": vector(2, 1), "steps": vector(1, 1)},
+        {
+            "x": array(4, 3, 4), "starts": vector(0, 1), "ends": vector(2, 3), "axes": vector(2, 1),
+            "steps": vector(1, 1),
+        },
         {
             "x": array(5, 3, 4), "starts": vector(-1, 2**62), "ends": vector(-(2**62), 0), "axes": vector(-1, 0),
             "steps": vector(-2, -1),
@@ -181,10 +184,11 @@ def test_copies_made_as_often_as_is_read() -> None:
 def test_limits_and_diagonals_that_are_read() -> None:
     inputs = X | {"low": ([], "float32"), "high": ([], "float32"), "k": ([], "int64")}
     nodes = [node("Clip", "x low high", "a"), node("Clip", "x _ high", "b"), node("Trilu", "x k", "c")]
-    feeds = [(-1.0, 1.0, 0), (1.0, -1.0, -2), (0.5, 0.5, 3)]
-    check(model(nodes, inputs, "a b c"), *[
-        {"x": array(2, 3, 4), "low": np.array(a, "float32"), "high": np.array(b, "float32"), "k": np.array(k)} for a, b, k in feeds
-    ])  # fmt: skip
+    names = ("low", "high", "k")
+    ways = [(-1.0, 1.0, 0), (1.0, -1.0, -2), (0.5, 0.5, 3)]
+    kinds = ("float32", "float32", "int64")
+    feeds = [{n: np.array(v, d) for n, v, d in zip(names, way, kinds, strict=True)} for way in ways]
+    check(model(nodes, inputs, "a b c"), *[{"x": array(2, 3, 4)} | feed for feed in feeds])
 
 
 def test_what_is_dropped_in_training_is_known_by_the_seed() -> None:

@@ -134,6 +134,8 @@ def _whole_images(ctx: Context, x: Expr, axes: Sequence[Axis], way: Way) -> Expr
         return None
     if way.coordinates not in _PLAIN_MODES or (way.antialias and way.mode != "nearest"):
         return None
+    if way.mode == "cubic" and not ctx.dtype(x).startswith(("float", "bfloat")):
+        return None  # the curve may pass the largest number, at which the other way stops
     size = ctx.shape(x)[2:]
     for axis in axes:
         size[axis.axis - 2] = axis.size
