@@ -261,3 +261,69 @@ def test_a_graph_of_the_first_opset() -> None:
         np.take_along_axis(x, order, 1), order, x, x.reshape(2, -1), image.repeat(2, 2).repeat(3, 3),
     ]  # fmt: skip
     assert_agrees(compiled(x=x, image=image), expected, list("abcdefghi"))
+
+
+def test_an_index_outside_is_an_error_and_a_negative_one_counts_from_the_end() -> None:
+    inputs = X | {"i": (["k"], "int64"), "e": (["n", 1, 4], "int32"), "t": ([1, 2], "int64"), "u": ([1, 4], "float32")}
+    nodes = [
+        node("Gather", "x i", "a", axis=1),
+        node("GatherElements", "x e", "b", axis=1),
+        node("GatherND", "x t", "c"),
+        node("ScatterND", "x t u", "d", reduction="max"),
+    ]
+    proto = model(nodes, inputs, "a b c d", opset=18)
+    feed = {
+        "x": array(2, 3, 4), "i": vector(0, -3, 2), "e": np.full((2, 1, 4), -1, "int32"), "t": np.array([[-1, 2]]),
+        "u": array(1, 4, seed=2),
+    }  # fmt: skip
+    compiled = check(proto, feed)
+    for name, value, operator in (
+        ("i", vector(0, 3), "Gather: an index lies outside of axis 1"),
+        ("e", np.full((2, 1, 4), -4, "int32"), "GatherElements: an index lies outside of axis 1"),
+        ("t", np.array([[0, 3]]), "(Gather|Scatter)ND: an index lies outside of the tensor"),
+    ):
+        with pytest.raises(VMError, match=operator):
+            compiled(**feed | {name: value})
+    with pytest.raises(ModelError, match="the index 3 lies outside of axis 1, which has 3 elements"):
+        Compiled(model([node("Gather", "x i", "y", axis=1)], X, "y", {"i": vector(3)}))
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "min", "max"])
+def test_elements_are_joined_with_what_is_there(reduction: str) -> None:
+    inputs = X | {"i": (["n", 2, 4], "int64"), "u": (["n", 2, 4], "float32")}
+    proto = model([node("ScatterElements", "x i u", "y", axis=1, reduction=reduction)], inputs, "y", opset=18)
+    indices = np.array([[[0, 1, 2, -1], [1, -1, 0, 0]]])
+    check(proto, {"x": array(1, 3, 4), "i": indices, "u": array(1, 2, 4, seed=1)})
+
+
+def test_sums_of_products_in_all_their_forms() -> None:
+    inputs = {"s": (["n", "n"], "float32"), "a": (["b", 2, "n"], "float32"), "c": (["b", "n", 3], "float32")}
+    forms = ["ii", "ii->i", "ij->ji", "ij->", "i j -> j", "I j->jI", "ij,jk", "...i->...", "i...->...i"]
+    nodes = [node("Einsum", "s s" if "," in f else "s", f"y{k}", equation=f) for k, f in enumerate(forms)]
+    pairs = ["bij,bjk->bik", "...ij,...jk->...ik", "...ij,...jk", "bij,bjk", "bij,cjk->bc", "bij,bjk->k"]
+    nodes += [node("Einsum", "a c", f"z{k}", equation=f) for k, f in enumerate(pairs)]
+    nodes += [node("Einsum", "s a s", "w", equation="ij,bki,jl->bkl")]
+    proto = model(nodes, inputs, named(nodes), opset=12)
+    check(proto, {"s": array(4, 4), "a": array(5, 2, 4), "c": array(5, 4, 3)})
+
+
+def test_statistics_are_moved_in_training() -> None:
+    inputs = {"x": (["n", 3, "w"], "float32")} | {p: ([3], "float32") for p in ("scale", "bias", "mean", "var")}
+    nodes = [node("BatchNormalization", "x scale bias mean var", "y m v", training_mode=1, momentum=0.8)]
+    compiled = Compiled(model(nodes, inputs, "y m v", opset=15))
+    x, scale, bias, mean = array(4, 3, 5), array(3, seed=1), array(3, seed=2), array(3, seed=3)
+    var = np.abs(array(3, seed=4))
+    own, spread = x.mean((0, 2)), x.var((0, 2))
+    centred = (x - own[:, None]) / np.sqrt(spread + 1e-5)[:, None]
+    expected = [centred * scale[:, None] + bias[:, None], mean * 0.8 + own * 0.2, var * 0.8 + spread * 0.2]
+    made = compiled(x=x, scale=scale, bias=bias, mean=mean, var=var)
+    assert_agrees(made, [e.astype("float32") for e in expected], ["y", "m", "v"])
+
+
+def test_bits_shifted_out_are_gone() -> None:
+    inputs = {"x": ([4], "uint8"), "by": ([4], "uint8")}
+    nodes = [node("BitShift", "x by", "a", direction="LEFT"), node("BitShift", "x by", "b", direction="RIGHT")]
+    compiled = Compiled(model(nodes, inputs, "a b", opset=11))
+    x, by = np.array([255, 1, 128, 7], "uint8"), np.array([8, 7, 200, 1], "uint8")
+    expected = [np.array([0, 128, 0, 14], "uint8"), np.array([0, 0, 0, 3], "uint8")]
+    assert_agrees(compiled(x=x, by=by), expected, ["a", "b"])

@@ -21,34 +21,45 @@ _END = 10**9  # a position from here on means the end: exporters write 10**9, th
 _FAR = np.iinfo(np.int32).max
 
 
-def _from_front(ctx: Context, indices: Expr, extent: Dim, source: Expr, axis: int) -> Expr:
-    """Return indices of which negative ones, which count from the end, are counted from the front."""
-    dtype = ctx.dtype(indices)
-    if dtype.startswith("uint"):
-        return indices
-    value = ctx.static(indices)
-    if value is not None and value.dtype.kind == "i":
-        if (value >= 0).all():
-            return indices
-        if isinstance(extent, int):
-            return ctx.constant(np.where(value < 0, value + extent, value), dtype)
-    if dims.is_any(extent):
-        size = relay.take(relay.shape_of(source, dtype=dtype), ctx.constant(axis, "int64"), axis=0)
-    else:
-        size = sizes(np.array(extent, dtype=object), dtype)
-    return relay.where(relay.less(indices, ctx.constant(0, dtype)), relay.add(indices, size), indices)
+def _from_front(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
+    """Return indices of which negative ones, which count from the end, are counted from the front.
+
+    The run fails on an index that lies outside of the axis, and the import if it is known.
+    """
+    dtype, extent = ctx.dtype(indices), ctx.shape(source)[axis]
+    zero, value = ctx.constant(0, dtype), ctx.static(indices)
+    if value is not None and isinstance(extent, int):
+        if value.size and not -extent <= int(value.min()) <= int(value.max()) < extent:
+            wrong = value[(value < -extent) | (value >= extent)].ravel()[0]
+            ctx.fail(f"the index {wrong} lies outside of axis {axis}, which has {extent} elements")
+        return ctx.constant(np.where(value < 0, value + extent, value), dtype) if (value < 0).any() else indices
+    size = relay.take(shape_vector(ctx, source), ctx.constant(axis, "int64"), axis=0)
+    if dtype != "int64":
+        size = relay.cast(size, dtype)
+    message = f"{ctx.node.op_type}: an index lies outside of axis {axis}"
+    checked = _within(ctx, indices, size, message)
+    if value is not None and (value >= 0).all():
+        return checked
+    return relay.where(relay.less(checked, zero), relay.add(checked, size), checked)
+
+
+def _within(ctx: Context, indices: Expr, extents: Expr, message: str) -> Expr:
+    """Return indices after it has been checked that each lies from -extent to extent - 1."""
+    reaches = relay.greater_equal(indices, relay.negative(extents))
+    fits = relay.all(relay.logical_and(reaches, relay.less(indices, extents)))
+    return build("dyn.require", indices, fits, message=message)
 
 
 @converter("Gather")
 def gather(ctx: Context, x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
     at = ctx.axis(axis, ctx.rank(x))
-    return relay.take(x, _from_front(ctx, indices, ctx.shape(x)[at], x, at), axis=at)
+    return relay.take(x, _from_front(ctx, indices, x, at), axis=at)
 
 
 @converter("GatherElements", since=11)
 def gather_elements(ctx: Context, x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
     at = ctx.axis(axis, ctx.rank(x))
-    return relay.gather(x, at, _from_front(ctx, indices, ctx.shape(x)[at], x, at))
+    return relay.gather(x, at, _from_front(ctx, indices, x, at))
 
 
 @converter("GatherND", since=11)
@@ -68,7 +79,13 @@ def _columns(ctx: Context, x: Expr, indices: Expr, batch_dims: int = 0) -> Expr:
         if any(dims.is_any(d) for d in shape)
         else sizes(np.array(shape, dtype=object))
     )
+    known = ctx.static(indices)
     indices = relay.cast(indices, "int64") if ctx.dtype(indices) != "int64" else indices
+    if known is not None and all(isinstance(d, int) for d in shape):
+        if ((known < -np.array(shape)) | (known >= np.array(shape))).any():
+            ctx.fail(f"an index lies outside of {ctx.type(x)}")
+    else:
+        indices = _within(ctx, indices, extents, f"{ctx.node.op_type}: an index lies outside of the tensor")
     counted = relay.where(relay.less(indices, ctx.constant(0, "int64")), relay.add(indices, extents), indices)
     return relay.transpose(counted, [rank - 1, *range(rank - 1)])
 
@@ -78,7 +95,7 @@ def scatter_elements(
     ctx: Context, x: Expr, indices: Expr, updates: Expr, *, axis: int = 0, reduction: str = "none"
 ) -> Expr:
     at = ctx.axis(axis, ctx.rank(x))
-    found = _from_front(ctx, indices, ctx.shape(x)[at], x, at)
+    found = _from_front(ctx, indices, x, at)
     return relay.scatter_elements(x, found, updates, at, _REDUCTIONS[reduction])
 
 
