@@ -178,6 +178,16 @@ def test_roots_of_sums_over_windows(ceil: int) -> None:
     check(proto, {"x": array(2, 2, 6, 6)}, {"x": array(1, 2, 5, 6)})
 
 
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_windows_that_cover_inputs_of_any_size(auto_pad: str) -> None:
+    window = {"kernel_shape": [3, 2], "strides": [2, 3], "auto_pad": auto_pad}
+    nodes = [node("MaxPool", "x", "a", **window), node("AveragePool", "x", "b", **window)]
+    nodes += [node("AveragePool", "x", "c", count_include_pad=1, **window), node("LpPool", "x", "d", **window)]
+    nodes += [node("LpPool", "x", "e", ceil_mode=1, **window)]
+    proto = model(nodes, IMAGE, "a b c d e", opset=18)
+    check(proto, {"x": array(2, 2, 6, 7)}, {"x": array(1, 2, 5, 4)})
+
+
 def test_regions_of_maps() -> None:
     nodes = [
         node("RoiAlign", "x rois at", f"y{k}", mode="avg", output_height=2, output_width=3, spatial_scale=0.5,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ def _pool(
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
     padding = window_padding(ctx, x, kernel, steps, spread, pads, auto_pad)
     if not all(isinstance(p, int) for p in padding):
-        ctx.fail(f"auto_pad {auto_pad} of a pool whose input has sizes that are not known at import: {ctx.type(x)}")
+        return _pool_of_padded(ctx, kind, x, kernel, steps, spread, padding, attributes)
     pooled = build(
         f"nn.{kind}_pool{rank}d",
         x,
@@ -46,6 +46,33 @@ def _pool(
         **attributes,
     )
     return _without_idle_windows(ctx, x, pooled, steps, padding) if attributes.get("ceil_mode") else pooled
+
+
+def _pool_of_padded(
+    ctx: Context,
+    kind: str,
+    x: Expr,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: Sequence[Any],
+    attributes: Mapping[str, Any],
+) -> Expr:
+    """Return a pool whose padding depends on sizes that are not known now: the input is padded first."""
+    dtype, rank = ctx.dtype(x), len(kernel)
+    widths = [[0, 0], [0, 0], *([padding[k], padding[rank + k]] for k in range(rank))]
+
+    def pooled(values: Expr, outside: float, **more: Any) -> Expr:
+        around = relay.nn.pad(values, widths, ctx.constant(outside, dtype))
+        return _pool(ctx, kind, around, kernel, strides, dilations, None, "NOTSET", **{**attributes, **more})
+
+    if kind == "max":
+        return pooled(x, -np.inf if dtype.startswith(("float", "bfloat")) else np.iinfo(dtype).min)
+    mean = pooled(x, 0, count_include_pad=True)
+    if attributes.get("count_include_pad"):
+        return mean
+    # The mean over all of a window by the share of it that lies on the input.
+    return relay.divide(mean, pooled(relay.ones_like(x), 0, count_include_pad=True))
 
 
 def _without_idle_windows(ctx: Context, x: Expr, pooled: Expr, strides: Sequence[int], padding: Sequence[Any]) -> Expr:
@@ -188,9 +215,7 @@ def lp_pool(
         rank = spatial_rank(ctx, x)
         steps = list(strides or [1] * rank)
         own = window_padding(ctx, x, kernel_shape, steps, list(dilations or [1] * rank), pads, auto_pad)
-        if not all(isinstance(o, int) for o in own):
-            ctx.fail(f"auto_pad {auto_pad} of a pool whose input has sizes that are not known at import: {ctx.type(x)}")
-        more = [[o, e + s - 1] for o, e, s in zip(own[:rank], own[rank:], steps, strict=True)]
+        more = [[o, dims.add(e, s - 1)] for o, e, s in zip(own[:rank], own[rank:], steps, strict=True)]
         padded = relay.nn.pad(powers, [[0, 0], [0, 0], *more], ctx.constant(0, dtype))
         mean = _pool(ctx, "avg", padded, kernel_shape, steps, dilations, None, "NOTSET", count_include_pad=True)
         mean = _without_idle_windows(ctx, x, mean, steps, own)
