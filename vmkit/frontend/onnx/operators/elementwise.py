@@ -123,18 +123,21 @@ def mod(ctx: Context, a: Expr, b: Expr, *, fmod: int = 0) -> Expr:
 
 @converter("BitShift")
 def bit_shift(ctx: Context, x: Expr, y: Expr, *, direction: str) -> Expr:
-    dtype = ctx.dtype(x)
-    bits = int(dtype.removeprefix("u").removeprefix("int"))
-    zero, most = ctx.constant(0, dtype), ctx.constant(bits - 1, dtype)
-    # A shift by less than 0, or by all bits and more, shifts every bit out; no processor does it by itself.
-    inside = relay.less_equal(y, most)
-    if not dtype.startswith("u"):
-        inside = relay.logical_and(inside, relay.greater_equal(y, zero))
-    by = relay.where(inside, y, most)
-    if direction == "LEFT":
-        return relay.where(inside, relay.left_shift(x, by), zero)
-    shifted = relay.right_shift(x, by)
-    return relay.where(inside, shifted, zero) if dtype.startswith("u") else shifted
+    """By the width of the type or more, or by less than nothing, all bits are shifted out."""
+    if direction not in ("LEFT", "RIGHT"):
+        ctx.fail(f"direction is {direction!r}; it is LEFT or RIGHT")
+    dtype, known = ctx.dtype(x), ctx.static(y)
+    width = int(dtype.lstrip("uint"))
+    shift = relay.left_shift if direction == "LEFT" else relay.right_shift
+    if known is not None and (known >= 0).all() and (known < width).all():
+        return shift(x, y)
+    zero, last = ctx.constant(0, dtype), ctx.constant(width - 1, dtype)
+    outside = relay.logical_or(relay.less(y, zero), relay.greater(y, last))
+    some = relay.where(outside, zero, y)
+    if direction == "RIGHT" and not dtype.startswith("u"):
+        # The sign is all that stays.
+        return relay.where(outside, shift(x, last), shift(x, some))
+    return relay.where(outside, zero, shift(x, some))
 
 
 def _variadic(op_type: str, combine: Callable[[Expr, Expr], Expr]) -> None:
