@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .... import relay
-from ....relay.ir import Expr
+from ....relay.ir import Expr, dims
 from ..context import Context
 from ..registry import converter
 from .elementwise import binary
@@ -97,6 +97,14 @@ def mish(ctx: Context, x: Expr) -> Expr:
 @converter("Swish", since=24)
 def swish(ctx: Context, x: Expr, *, alpha: float = 1.0) -> Expr:
     return relay.multiply(x, relay.sigmoid(binary(ctx, "multiply", x, alpha)))
+
+
+@converter("SwiGLU", since=28)
+def swiglu(ctx: Context, a: Expr, b: Expr, *, alpha: float = 1.0) -> Expr:
+    shapes = [ctx.shape(a), ctx.shape(b)]
+    if len(shapes[0]) != len(shapes[1]) or any(dims.equal(x, y) is False for x, y in zip(*shapes, strict=True)):
+        ctx.fail(f"A and B must be of one shape, not {shapes[0]} and {shapes[1]}")
+    return relay.multiply(swish(ctx, a, alpha=alpha), b)
 
 
 @converter("Gelu", since=20)
