@@ -267,6 +267,7 @@ SAMPLES |= {
         "dyn.sparse_to_dense", g(3, dtype=i32, values=[0, 2, 4]), g.sizes(5), g(3), g()
     ),
     "size_tensor": lambda g: build("size_tensor", (2, 3), (2,)),
+    "size_range": lambda g: build("size_range", 3),
     "require": lambda g: build("require", g(2, 3), True, "never"),
     "dyn.require": lambda g: build("dyn.require", g(2, 3), g(dtype="bool", values=True), "never"),
     "strided_slice": lambda g: build("strided_slice", g(4, 3), (1, 0), (3, 2)),

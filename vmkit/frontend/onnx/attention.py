@@ -20,12 +20,15 @@ from .operators.elementwise import binary, casted
 from .operators.layout import to_shape
 from .operators.product import matmul
 
-__all__ = ["Bias", "Heads", "Softmax", "attend", "length", "merged_heads", "padded_mask", "split_heads"]
+__all__ = [
+    "Bias", "Heads", "Softmax", "attend", "length", "merged_heads", "padded_mask", "positions", "shaped",
+    "split_heads",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Queries (batch, heads, rows, inner), keys (batch, shared, columns, inner), values (batch, shared, columns, width).
+    """Queries (batch, heads, rows, inner), keys (batch, shared, columns, inner), and values (.., .., columns, width).
 
     `heads` is a multiple of `shared`: neighbouring heads have keys and values in common.
     """
@@ -109,6 +112,14 @@ def length(ctx: Context, x: Expr, axis: int) -> Expr:
     if dims.is_any(size):
         return relay.take(relay.shape_of(x, dtype="int64"), ctx.constant(axis, "int64"), axis=0)
     return sizes(np.array(size, dtype=object))
+
+
+def positions(ctx: Context, x: Expr, axis: int) -> Expr:
+    """Return the positions along a dimension: an int64 vector from 0 on."""
+    size = ctx.shape(x)[axis]
+    if not dims.is_any(size):
+        return ctx.positions(size, "int64")
+    return relay.arange(ctx.constant(0, "int64"), length(ctx, x, axis), ctx.constant(1, "int64"), "int64")
 
 
 def shaped(ctx: Context, x: Expr, shape: Sequence[Dim]) -> Expr:

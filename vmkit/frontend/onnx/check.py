@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
 import onnx
 from onnx import AttributeProto
 
@@ -14,6 +15,10 @@ from .registry import default_domain, find
 from .schema import schema_of
 
 __all__ = ["check_model", "node_name", "opset_versions", "sorted_nodes"]
+
+
+# What onnxruntime has in the domain of ONNX, in opsets in which ONNX has no such operator.
+_EXTENSIONS = frozenset({"LayerNormalization", "SimplifiedLayerNormalization"})
 
 
 def node_name(node: onnx.NodeProto) -> str:
@@ -79,9 +84,7 @@ class _Findings:
                 self.function(body, node, versions, calls)
             self.problems += _schema_problems(node, domain, version)
 
-    def function(
-        self, body: Body, node: onnx.NodeProto, versions: Mapping[str, int], calls: tuple[Any, ...]
-    ) -> None:
+    def function(self, body: Body, node: onnx.NodeProto, versions: Mapping[str, int], calls: tuple[Any, ...]) -> None:
         if body.key in calls:
             self.problems.append(f"{_label(node)}: the function {body.name} calls itself")
         elif body.key not in self.seen:
@@ -117,7 +120,8 @@ def _schema_problems(node: onnx.NodeProto, domain: str, version: int) -> list[st
     schema = schema_of(domain, node.op_type, version)
     if schema is None:
         # Domains other than those of ONNX have no schemas.
-        return [] if domain else [f"{_label(node)}: opset {version} has no such operator"]
+        is_extension = bool(domain) or node.op_type in _EXTENSIONS
+        return [] if is_extension else [f"{_label(node)}: opset {version} has no such operator"]
     problems = []
     if not schema.min_input <= len(node.input) <= schema.max_input:
         problems.append(

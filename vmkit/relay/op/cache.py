@@ -26,7 +26,9 @@ class CacheUpdateAttrs(Attrs):
     is_circular: Bool = False
 
 
-@operator("contrib.cache_update", "data", "update", "starts", attrs=CacheUpdateAttrs, level=10, pattern=OpPattern.INJECTIVE)
+@operator(
+    "contrib.cache_update", "data", "update", "starts", attrs=CacheUpdateAttrs, level=10, pattern=OpPattern.INJECTIVE
+)
 class CacheUpdate:
     """The data with ``update[b]`` written from position ``starts[b]`` of an axis on, for each b of the first axis.
 

@@ -11,8 +11,8 @@ from ..ir import dims
 from ..ir.types import TensorType, Type
 from .attrs import Attrs, Dim, Dims, DType, Ints, Str, attrs_node
 from .elementwise import require_tensor
-from .kernel import chosen
-from .registry import operator
+from .kernel import chosen, indexed
+from .registry import OpPattern, operator
 
 
 @attrs_node("relay.attrs.SizeTensorAttrs")
@@ -52,6 +52,27 @@ class SizeTensor:
             return te.compute(shape, element, name="size_tensor")
 
         return context.te(compute, [dims.as_expr(v) for v in values])
+
+
+@attrs_node("relay.attrs.SizeRangeAttrs")
+class SizeRangeAttrs(Attrs):
+    """Attributes of size_range."""
+
+    extent: Dim
+    dtype: DType = "int64"
+
+
+@operator("size_range", attrs=SizeRangeAttrs, level=10, pattern=OpPattern.INJECTIVE)
+class SizeRange:
+    """The integers from 0 up to, but without, an integer over the symbolic dimensions of the function."""
+
+    @staticmethod
+    def relation(attrs: SizeRangeAttrs) -> Type:
+        return TensorType([attrs.extent], attrs.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: SizeRangeAttrs) -> relax.Expr:
+        return indexed(context, context.dims([attrs.extent]), lambda index: index[0].astype(attrs.dtype))
 
 
 @attrs_node("relay.attrs.RequireAttrs")

@@ -9,12 +9,14 @@ import onnx
 
 from .... import relay
 from ....relay.ir import Expr
-from ..attention import Bias, Heads, Softmax, attend, length, merged_heads, padded_mask, split_heads
+from ..attention import Bias, Heads, Softmax, attend, length, merged_heads, padded_mask, positions, split_heads
 from ..context import Context
 from ..dtype import dtype_name
 from ..outcome import Fork
 from ..registry import converter
 from .elementwise import casted
+
+__all__ = ["add_window", "keys_before"]
 
 _STEPS = ("raw", "capped", "biased", "weights")
 
@@ -62,11 +64,11 @@ def attention(
     bias = Bias(ctx, ctx.dtype(query))
     if mask is not None:
         _add_mask(ctx, bias, mask, query, key)
-    before = _keys_before(ctx, query, past_key, lengths)
+    before = keys_before(ctx, query, past_key, lengths)
     left, right = left_window_size, right_window_size
-    _add_window(ctx, bias, query, key, before, left, 0 if is_causal else right, hides_rows=lengths is not None)
+    add_window(ctx, bias, query, key, before, left, 0 if is_causal else right, hides_rows=lengths is not None)
     if lengths is not None:
-        column = ctx.positions(ctx.shape(key)[2], "int64")
+        column = positions(ctx, key, 2)
         bias.allow(relay.less(column, relay.reshape(lengths, [-1, 1, 1, 1])))
 
     taken: dict[str, Expr] = {}
@@ -78,7 +80,7 @@ def attention(
         Softmax.scale_of(ctx, query, scale),
         softcap,
         None if softmax_precision is None else dtype_name(softmax_precision, "softmax_precision"),
-        keep if ctx.wants(3) else None,
+        change=keep if ctx.wants(3) else None,
     )
     result = attend(ctx, Heads(query, key, value), softmax, bias)
     scores = taken.get(_STEPS[qk_matmul_output_mode])
@@ -98,20 +100,20 @@ def _add_mask(ctx: Context, bias: Bias, mask: Expr, query: Expr, key: Expr) -> N
         bias.add(padded_mask(ctx, casted(ctx, mask, bias.dtype), whole, -np.inf))
 
 
-def _keys_before(ctx: Context, query: Expr, past_key: Expr | None, lengths: Expr | None) -> Expr:
+def keys_before(ctx: Context, query: Expr, past_key: Expr | None, lengths: Expr | None) -> Expr:
     """Return how many keys come before the first query: a scalar, or (batch, 1, 1, 1)."""
     if lengths is not None:
         return relay.subtract(relay.reshape(lengths, [-1, 1, 1, 1]), length(ctx, query, 2))
     return ctx.constant(0, "int64") if past_key is None else length(ctx, past_key, 2)
 
 
-def _add_window(
+def add_window(
     ctx: Context, bias: Bias, query: Expr, key: Expr, before: Expr, left: int, right: int, *, hides_rows: bool
 ) -> None:
     """Let a query see so many keys to the left and to the right of it; -1 is all of them."""
     if left < 0 and right < 0:
         return
-    rows, columns = (_positions(ctx, x, 2) for x in (query, key))
+    rows, columns = (positions(ctx, x, 2) for x in (query, key))
     row = relay.add(relay.reshape(rows, [1, 1, -1, 1]), before)
     column = relay.reshape(columns, [1, 1, 1, -1])
     if right >= 0:
@@ -120,13 +122,6 @@ def _add_window(
     if left >= 0:
         # All keys may lie further to the left than the window reaches.
         bias.allow(relay.greater_equal(column, relay.subtract(row, ctx.constant(left, "int64"))))
-
-
-def _positions(ctx: Context, x: Expr, axis: int) -> Expr:
-    size = ctx.shape(x)[axis]
-    if isinstance(size, int):
-        return ctx.positions(size, "int64")
-    return relay.arange(ctx.constant(0, "int64"), length(ctx, x, axis), ctx.constant(1, "int64"), "int64")
 
 
 @converter("FlexAttention", domain="ai.onnx.preview")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from .... import relay
 from ....relay.ir import Expr
 from ....relay.op import build
@@ -41,7 +40,5 @@ def softmax_cross_entropy(
 ) -> list[Expr]:
     """The loss, and the logarithms of the probabilities."""
     logarithms = relay.nn.log_softmax(scores, axis=1)
-    loss = negative_log_likelihood(
-        ctx, logarithms, labels, weights, ignore_index=ignore_index, reduction=reduction
-    )
+    loss = negative_log_likelihood(ctx, logarithms, labels, weights, ignore_index=ignore_index, reduction=reduction)
     return [loss, logarithms]

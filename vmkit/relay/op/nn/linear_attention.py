@@ -29,9 +29,7 @@ class LinearAttentionAttrs(Attrs):
     is_delta: Bool = False
 
 
-@operator(
-    "nn.contrib_linear_attention", *_NAMES, attrs=LinearAttentionAttrs, level=10, pattern=OpPattern.OPAQUE
-)
+@operator("nn.contrib_linear_attention", *_NAMES, attrs=LinearAttentionAttrs, level=10, pattern=OpPattern.OPAQUE)
 class LinearAttention:
     """The outputs of all steps and the last state, in float32.
 
@@ -92,9 +90,7 @@ class LinearAttention:
         def body(outputs: list[Any], *inputs: Any) -> None:
             _steps(attrs, heads // shared, outputs, *inputs)
 
-        out, state, _ = loops(
-            context, [(r, "float32") for r in results], body, *operands, name="linear_attention"
-        )
+        out, state, _ = loops(context, [(r, "float32") for r in results], body, *operands, name="linear_attention")
         return out, state
 
 

@@ -1,0 +1,1 @@
+"""Converters of com.microsoft: the operators that onnxruntime's optimiser and its model builders make."""
