@@ -209,7 +209,7 @@ def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = Non
         added = _of_rows(ctx, added, together, shared, rows)
         scores = relay.add(scores, added)
     scores = changed("biased", scores)
-    weights = relay.nn.softmax(casted(ctx, scores, softmax.dtype or dtype), axis=-1)
+    weights = _weights(ctx, casted(ctx, scores, softmax.dtype or dtype))
     hidden = None
     if bias is not None and bias.hides_rows and added is not None:
         hidden = relay.equal(relay.max(added, -1, True), ctx.constant(-np.inf, ctx.dtype(added)))
@@ -244,16 +244,24 @@ def _scores(ctx: Context, query: Expr, key: Expr, scale: float | Expr) -> Expr:
     return relay.nn.batch_matmul(*scaled, transpose_b=True)
 
 
+def _weights(ctx: Context, scores: Expr) -> Expr:
+    """Return the softmax of each row; narrow numbers are rounded after every step, as ONNX defines it for them."""
+    if ctx.dtype(scores) != "float16":
+        return relay.nn.softmax(scores, axis=-1)
+    powers = relay.exp(relay.subtract(scores, relay.max(scores, -1, True)))
+    return relay.divide(powers, relay.sum(powers, -1, True))
+
+
 def _of_rows(ctx: Context, bias: Expr, together: int, shared: Dim, rows: Dim) -> Expr:
     """Return a bias for (batch, heads, rows, columns) as one for (batch, shared, together * rows, columns)."""
     have = ctx.shape(bias)
     have = [1] * (4 - len(have)) + have
     bias = shaped(ctx, bias, have)
-    is_one_row = isinstance(have[2], int) and have[2] == 1
-    is_one_head = isinstance(have[1], int) and have[1] == 1
-    if together == 1 or (is_one_head and is_one_row):
+    if together == 1:
         return bias
-    parts = [have[0], 1 if is_one_head else shared, 1 if is_one_head else together, have[2], have[3]]
-    whole = [*parts[:2], together, rows, have[3]]
-    spread = relay.broadcast_to(shaped(ctx, bias, parts), whole)
-    return shaped(ctx, spread, [*parts[:2], dims.mul(together, rows), have[3]])
+    is_one_row = isinstance(have[2], int) and have[2] == 1
+    if isinstance(have[1], int) and have[1] == 1:
+        return bias if is_one_row else relay.tile(bias, [1, 1, together, 1])
+    if is_one_row:
+        bias = relay.broadcast_to(bias, [*have[:2], rows, have[3]])
+    return shaped(ctx, bias, [have[0], shared, dims.mul(together, rows), have[3]])

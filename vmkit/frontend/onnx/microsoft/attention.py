@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvm import tirx
+
 from .... import relay
 from ....relay.ir import Dim, Expr, dims
+from ....relay.op import build
 from ..attention import Bias, Heads, Softmax, attend, merged_heads, padded_mask, positions, split_heads
 from ..context import Context
 from ..operators.attention import add_window, keys_before
@@ -63,9 +66,7 @@ def _parts(ctx: Context, packed: Expr, given: Sequence[int] | None) -> list[Expr
     hidden = ctx.shape(packed)[2]
     if given is None:
         if not isinstance(hidden, int) or hidden % 3:
-            ctx.fail(
-                f"the weights have {hidden} columns; that is no multiple of 3; give qkv_hidden_sizes"
-            )
+            ctx.fail(f"the weights have {hidden} columns; that is no multiple of 3; give qkv_hidden_sizes")
         given = [hidden // 3] * 3
     if len(given) != 3:
         ctx.fail(f"qkv_hidden_sizes has {len(given)} elements; there must be 3")
@@ -222,17 +223,24 @@ def _visible(ctx: Context, mask: Expr, whole: Sequence[Dim], key: Expr) -> Expr:
         condition = relay.greater(mask, ctx.constant(0, ctx.dtype(mask)))
         return padded_mask(ctx, relay.reshape(condition, four, allowzero=True), whole, False)
     batch, size = whole[0], ctx.shape(mask)[0]
+    twice = dims.mul(batch, 2)
     column = positions(ctx, key, 2)
     limits = casted(ctx, mask, "int64")
+    if not dims.equal(size, batch) and not dims.equal(size, twice):
+        if dims.is_any(size) or dims.is_any(batch):
+            ctx.fail("the length of the mask is not known at import; give the dimension a name by shape=")
+        # Only run time knows whether there are beginnings; those that are missing are 0.
+        have, one = dims.as_expr(size), dims.as_expr(batch)
+        fits = dims.select(tirx.any(have == one, have == one * 2), 1, 0)
+        message = "a mask must have one number for each sequence, or two"
+        limits = build("require", limits, condition=fits, message=message)
+        limits = relay.nn.pad(limits, [[0, dims.maximum(dims.sub(twice, size), 0)]], ctx.constant(0, "int64"))
 
     def limit(start: Dim, end: Dim) -> Expr:
         part = limits if dims.equal(size, batch) else relay.strided_slice(limits, [start], [end], [1])
         return relay.reshape(part, [batch, 1, 1, 1], allowzero=True)
 
     condition = relay.less(column, limit(0, batch))
-    if dims.equal(size, dims.mul(batch, 2)):
-        first = relay.greater_equal(column, limit(batch, dims.mul(batch, 2)))
-        return relay.logical_and(condition, first)
-    if not dims.equal(size, batch) and dims.equal(size, dims.add(dims.mul(batch, 3), 2)) is False:
-        ctx.fail(f"a mask of {size} elements for a batch of {batch} is not supported")
-    return condition
+    if dims.equal(size, batch):
+        return condition
+    return relay.logical_and(condition, relay.greater_equal(column, limit(batch, twice)))

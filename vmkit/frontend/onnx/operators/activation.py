@@ -68,9 +68,11 @@ def thresholded_relu(ctx: Context, x: Expr, *, alpha: float = 1.0) -> Expr:
 
 @converter("Softplus")
 def softplus(ctx: Context, x: Expr) -> Expr:
-    """log(1 + exp(x)), written so that a large x does not overflow."""
-    rest = relay.log(binary(ctx, "add", relay.exp(relay.negative(relay.abs(x))), 1))
-    return relay.add(relay.nn.relu(x), rest)
+    """log(1 + exp(x)), written so that a large x does not overflow and a small one is not lost beside the 1."""
+    power = relay.exp(relay.negative(relay.abs(x)))
+    whole = binary(ctx, "add", power, 1)
+    lost = relay.subtract(power, binary(ctx, "subtract", whole, 1))
+    return relay.add(relay.nn.relu(x), relay.add(relay.log(whole), relay.divide(lost, whole)))
 
 
 @converter("Softsign")
@@ -91,7 +93,12 @@ def hard_swish(ctx: Context, x: Expr) -> Expr:
 
 @converter("Mish", since=18)
 def mish(ctx: Context, x: Expr) -> Expr:
-    return relay.multiply(x, relay.tanh(softplus(ctx, x)))
+    """x * tanh(log(1 + exp(x))): the tangent is n / (n + 2) for n = exp(x) * (exp(x) + 2), and 1 for a large x."""
+    if ctx.dtype(x) == "float16":
+        return relay.multiply(x, relay.tanh(softplus(ctx, x)))
+    power = relay.exp(binary(ctx, "minimum", x, 20))
+    ratio = relay.multiply(power, binary(ctx, "add", power, 2))
+    return relay.multiply(x, relay.divide(ratio, binary(ctx, "add", ratio, 2)))
 
 
 @converter("Swish", since=24)

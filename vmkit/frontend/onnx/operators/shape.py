@@ -73,11 +73,11 @@ def constant_of_shape(ctx: Context, shape: Expr, *, value: onnx.TensorProto | No
 @converter("Range", since=11)
 def value_range(ctx: Context, start: Expr, limit: Expr, delta: Expr) -> Expr:
     first, last = ctx.dims(start), ctx.dims(limit)
-    if first and last and ctx.scalar(delta) == 1 and ctx.dtype(start).startswith("int"):
-        # The count over sizes keeps the type known; where it could be negative, run time has to look.
-        if not isinstance(last[0], int) and dims.at_least(last[0], first[0]):
-            numbers = ctx.positions(dims.sub(last[0], first[0]), ctx.dtype(start))
-            return numbers if dims.equal(first[0], 0) else relay.add(numbers, start)
+    counts_up = ctx.scalar(delta) == 1 and ctx.dtype(start).startswith("int")
+    # The count over sizes keeps the type known; where it could be negative, run time has to look.
+    if counts_up and first and last and not isinstance(last[0], int) and dims.at_least(last[0], first[0]):
+        numbers = ctx.positions(dims.sub(last[0], first[0]), ctx.dtype(start))
+        return numbers if dims.equal(first[0], 0) else relay.add(numbers, start)
     return relay.arange(start, limit, delta, ctx.dtype(start))
 
 
