@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from .... import relay
-from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, dims
 from ....relay.op import build
-from ..attention import Bias, Heads, Softmax, attend, length, merged_heads, padded_mask, positions, shaped, split_heads
+from ..attention import Bias, Heads, Softmax, attend, length, merged_heads, padded_mask, positions, split_heads
 from ..context import Context
 from ..operators.attention import add_window
 from ..operators.elementwise import casted
@@ -136,12 +135,13 @@ def _filled(ctx: Context, past_key: Expr, past_value: Expr, new: _Cache, total: 
                 return x
             grown = relay.nn.pad(x, [[0, 0], [0, 0], [0, more], [0, 0]], zero)
             return to_shape(grown, [*ctx.shape(x)[:2], dims.add(have, more), ctx.shape(x)[3]])
-        size = relay.reshape(casted(ctx, total, "int64"), [1])
-        missing = relay.subtract(size, relay.reshape(length(ctx, x, 2), [1]))
-        missing = relay.maximum(missing, ctx.constant([0], "int64"))
-        widths = relay.concatenate([ctx.constant([0] * 5, "int64"), missing, ctx.constant([0] * 2, "int64")], 0)
+        size = relay.reshape(casted(ctx, total, "int64"), [])
+        first, step = ctx.constant(0, "int64"), ctx.constant(1, "int64")
+        missing = relay.arange(first, relay.subtract(size, length(ctx, x, 2)), step, "int64")
         batch, heads, _, width = ctx.shape(x)
-        return shaped(ctx, relay.nn.pad(x, relay.reshape(widths, [4, 2]), zero), [batch, heads, AnyDim(), width])
+        # All that is missing is the same row of zeros; so all dimensions but one stay known.
+        rows = relay.take(relay.full(zero, [batch, heads, 1, width], ctx.dtype(x)), missing, axis=2)
+        return relay.concatenate([x, rows], 2)
 
     def updated(past: Expr, values: Expr) -> Expr:
         whole = grown(past)
