@@ -192,7 +192,6 @@ def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = Non
     key = shaped(ctx, heads.key, [matrices, columns, inner])
     final = softmax.result_dtype or dtype
     value = shaped(ctx, casted(ctx, heads.value, final), [matrices, columns, width])
-    scores = _scores(ctx, query, key, softmax.scale)
     grouped = [batch, shared, height, columns]
     each = [batch, count, rows, columns]
 
@@ -200,7 +199,7 @@ def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = Non
         made = None if softmax.change is None else softmax.change(step, shaped(ctx, value, each))
         return value if made is None else shaped(ctx, made, grouped)
 
-    scores = changed("raw", shaped(ctx, scores, grouped))
+    scores = changed("raw", _scores(ctx, query, key, softmax.scale, grouped))
     if softmax.softcap:
         scores = binary(ctx, "multiply", relay.tanh(binary(ctx, "divide", scores, softmax.softcap)), softmax.softcap)
     scores = changed("capped", scores)
@@ -235,13 +234,14 @@ def _heads_together(ctx: Context, heads: Dim, shared: Dim) -> int:
     return heads // shared
 
 
-def _scores(ctx: Context, query: Expr, key: Expr, scale: float | Expr) -> Expr:
+def _scores(ctx: Context, query: Expr, key: Expr, scale: float | Expr, shape: Sequence[Dim]) -> Expr:
     if ctx.dtype(query) in ("float32", "float64"):
-        return binary(ctx, "multiply", relay.nn.batch_matmul(query, key, transpose_b=True), scale)
+        product = relay.nn.batch_matmul(query, key, transpose_b=True)
+        return binary(ctx, "multiply", shaped(ctx, product, shape), scale)
     # A product of narrow numbers may be too large before it is scaled.
     root = relay.sqrt(scale) if isinstance(scale, Expr) else math.sqrt(scale)
     scaled = [binary(ctx, "multiply", side, root) for side in (query, key)]
-    return relay.nn.batch_matmul(*scaled, transpose_b=True)
+    return shaped(ctx, relay.nn.batch_matmul(*scaled, transpose_b=True), shape)
 
 
 def _weights(ctx: Context, scores: Expr) -> Expr:

@@ -43,6 +43,10 @@ class Inverse:
         return result if wide == dtype else context.emit(relax.op.astype(result, dtype))
 
 
+def _at(lead: list[Any], *index: Any) -> tuple[Any, ...]:
+    return (*lead, *index)
+
+
 def _gauss_jordan(outputs: list[Any], data: Any) -> None:
     """Eliminate column by column, with the largest element of a column as its pivot."""
     result, rest, pivot = outputs
@@ -60,14 +64,14 @@ def _gauss_jordan(outputs: list[Any], data: Any) -> None:
             lead.insert(0, tirx.floormod(left, d))
             left = tirx.floordiv(left, d)
         with T.serial(0, size) as i, T.serial(0, size) as j:
-            T.buffer_store(rest, data[(*lead, i, j)].astype(wide), [*lead, i, j])
+            T.buffer_store(rest, data[_at(lead, i, j)].astype(wide), [*lead, i, j])
             T.buffer_store(result, tirx.Select(i == j, one, zero), [*lead, i, j])
         with T.serial(0, size) as c:
             T.buffer_store(pivot, c, [0])
             with T.serial(0, size - c - 1) as k:
                 row = c + 1 + k
-                best = rest[(*lead, as_index(pivot[0]), c)]
-                with T.If(tirx.abs(rest[(*lead, row, c)]) > tirx.abs(best)), T.Then():
+                best = rest[_at(lead, as_index(pivot[0]), c)]
+                with T.If(tirx.abs(rest[_at(lead, row, c)]) > tirx.abs(best)), T.Then():
                     T.buffer_store(pivot, row, [0])
             with T.If(pivot[0] != c), T.Then(), T.serial(0, size) as j:
                 for matrix in (rest, result):
@@ -78,22 +82,22 @@ def _gauss_jordan(outputs: list[Any], data: Any) -> None:
 
 
 def _swap(matrix: Any, lead: list[Any], a: Any, b: Any, column: Any) -> None:
-    """Swap two elements of a column without a place beside: by their sum would round, so by two stores and a bind."""
-    first = T.bind(matrix[(*lead, a, column)])
-    T.buffer_store(matrix, matrix[(*lead, b, column)], [*lead, a, column])
+    """Swap two elements of a column."""
+    first = T.bind(matrix[_at(lead, a, column)])
+    T.buffer_store(matrix, matrix[_at(lead, b, column)], [*lead, a, column])
     T.buffer_store(matrix, first, [*lead, b, column])
 
 
 def _scale_row(rest: Any, result: Any, lead: list[Any], row: Any, size: Any) -> None:
-    factor = T.bind(rest[(*lead, row, row)])
+    factor = T.bind(rest[_at(lead, row, row)])
     with T.serial(0, size) as j:
         for matrix in (rest, result):
-            T.buffer_store(matrix, matrix[(*lead, row, j)] / factor, [*lead, row, j])
+            T.buffer_store(matrix, matrix[_at(lead, row, j)] / factor, [*lead, row, j])
 
 
 def _take_off(rest: Any, result: Any, lead: list[Any], row: Any, pivot: Any, size: Any) -> None:
-    factor = T.bind(rest[(*lead, row, pivot)])
+    factor = T.bind(rest[_at(lead, row, pivot)])
     with T.serial(0, size) as j:
         for matrix in (rest, result):
-            value = matrix[(*lead, row, j)] - factor * matrix[(*lead, pivot, j)]
+            value = matrix[_at(lead, row, j)] - factor * matrix[_at(lead, pivot, j)]
             T.buffer_store(matrix, value, [*lead, row, j])

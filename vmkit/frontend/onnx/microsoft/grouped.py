@@ -82,7 +82,9 @@ def group_query_attention(
     whole = [*ctx.shape(query)[:3], ctx.shape(cache.key)[2]]
     if added is not None:
         bias.add(padded_mask(ctx, added, whole, 0))
-    add_window(ctx, bias, query, cache.key, before, local_window_size, 0 if causal else -1, hides_rows=False)
+    # The window of onnxruntime has the key of the query itself in it.
+    left = local_window_size - 1 if local_window_size >= 0 else -1
+    add_window(ctx, bias, query, cache.key, before, left, 0 if causal else -1, hides_rows=False)
     if not causal:
         ends = relay.reshape(casted(ctx, last, "int64"), [-1, 1, 1, 1])
         bias.allow(relay.less_equal(positions(ctx, cache.key, 2), ends))

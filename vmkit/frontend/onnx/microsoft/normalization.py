@@ -31,7 +31,8 @@ def skip_layer_normalization(
 ) -> list[Expr | None]:
     total = _sum(x, skip, bias)
     result, *statistics = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)
-    return [result, *(statistics or [None, None]), total]
+    mean, inverse = statistics or (None, None)
+    return [result, mean, inverse, total]
 
 
 @converter("SkipSimplifiedLayerNormalization", domain="com.microsoft")

@@ -41,8 +41,8 @@ def rotary_embedding(
     if not num_heads and not (isinstance(half, int) and isinstance(hidden, int)):
         ctx.fail("num_heads is needed where the last dimension or that of the caches is not known at import")
     heads = num_heads or hidden // (2 * half)
-    tables = [angles_at(ctx, t, positions) for t in (cosines, sines)]
-    turned = rotated(ctx, packed_heads(ctx, x, heads), *tables, rotary_embedding_dim, bool(interleaved))
+    cosines, sines = (angles_at(ctx, t, positions) for t in (cosines, sines))
+    turned = rotated(ctx, packed_heads(ctx, x, heads), cosines, sines, rotary_embedding_dim, bool(interleaved))
     return to_shape(turned, ctx.shape(x))
 
 
@@ -51,5 +51,5 @@ def turned_heads(ctx: Context, x: Expr, positions: Expr, cosines: Expr, sines: E
     half = ctx.shape(cosines)[1]
     if not isinstance(half, int):
         ctx.fail("the last dimension of the caches must be known at import")
-    tables = [relay.expand_dims(relay.take(t, positions, axis=0), 1) for t in (cosines, sines)]
-    return rotated(ctx, x, *tables, 2 * half, is_interleaved)
+    cosines, sines = (relay.expand_dims(relay.take(t, positions, axis=0), 1) for t in (cosines, sines))
+    return rotated(ctx, x, cosines, sines, 2 * half, is_interleaved)
