@@ -267,6 +267,17 @@ SAMPLES |= {
         "dyn.sparse_to_dense", g(3, dtype=i32, values=[0, 2, 4]), g.sizes(5), g(3), g()
     ),
     "size_tensor": lambda g: build("size_tensor", (2, 3), (2,)),
+    "contrib.inverse": lambda g: build("contrib.inverse", g(2, 3, 3)),
+    "contrib.cache_update": lambda g: build("contrib.cache_update", g(2, 4, 3), g(2, 2, 3), g(2, dtype=i32)),
+    "nn.contrib_linear_attention": lambda g: build(
+        "nn.contrib_linear_attention",
+        g(1, 3, 4, 2, known=(2,)),
+        g(1, 3, 2, 2, known=(2,)),
+        g(1, 3, 2, 5, known=(2,)),
+        g(1, 2, 2, 5, known=(1,)),
+        g(1, 3, 2, 2, known=(2,)),
+        g(1, 3, 2, known=(2,)),
+    ),
     "size_range": lambda g: build("size_range", 3),
     "require": lambda g: build("require", g(2, 3), True, "never"),
     "dyn.require": lambda g: build("dyn.require", g(2, 3), g(dtype="bool", values=True), "never"),
