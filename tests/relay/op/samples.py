@@ -329,6 +329,16 @@ SAMPLES |= {
         "vision.contrib_roi_align", g(1, 2, 5, 6), g(3, 5, known=(1,)), (2, 2), 4.0, aligned=True, mode="max"
     ),
     "size_tensor": lambda g: build("size_tensor", (2, 3), (2,)),
+    "contrib.inverse": lambda g: build("contrib.inverse", g(2, 3, 3)),
+    "nn.contrib_linear_attention": lambda g: build(
+        "nn.contrib_linear_attention",
+        g(1, 3, 4, 2, known=(2,)),
+        g(1, 3, 2, 2, known=(2,)),
+        g(1, 3, 2, 5, known=(2,)),
+        g(1, 2, 2, 5, known=(1,)),
+        g(1, 3, 2, 2, known=(2,)),
+        g(1, 3, 2, known=(2,)),
+    ),
     "require": lambda g: build("require", g(2, 3), True, "never"),
     "dyn.require": lambda g: build("dyn.require", g(2, 3), g(dtype="bool", values=True), "never"),
     "strided_slice": lambda g: build("strided_slice", g(4, 3), (1, 0), (3, 2)),

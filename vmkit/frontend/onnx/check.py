@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import onnx
 from onnx import AttributeProto
 
 from ...errors import ModelError, UnsupportedOperatorError, suggest
+from .functions import Body, Functions, imported_versions
 from .registry import default_domain, find
+from .schema import schema_of
 
 __all__ = ["all_nodes", "check_model", "node_name", "opset_versions", "reads", "sorted_nodes"]
+
+
+# What onnxruntime has in the domain of ONNX, in opsets in which ONNX has no such operator.
+_EXTENSIONS = frozenset({"LayerNormalization", "SimplifiedLayerNormalization"})
 
 
 def node_name(node: onnx.NodeProto) -> str:
@@ -33,27 +38,59 @@ def opset_versions(model: onnx.ModelProto, opset: int | None) -> dict[str, int]:
     return versions
 
 
-def check_model(graph: onnx.GraphProto, versions: Mapping[str, int]) -> None:
-    """Raise UnsupportedOperatorError with all operators that have no converter, or ModelError for bad attributes."""
-    missing: dict[tuple[str, str], list[str]] = {}
-    problems: list[str] = []
-    for node in all_nodes(graph):
-        domain = default_domain(node.domain)
-        if domain not in versions:
-            problems.append(f"{_label(node)}: the model imports no opset of its domain {node.domain!r}")
-        elif find(domain, node.op_type, versions[domain]) is None:
-            missing.setdefault((domain, node.op_type), []).append(node_name(node))
-        elif domain == "":
-            problems += _schema_problems(node, versions[domain])
-    if problems:
-        raise ModelError("the model is malformed:\n  " + "\n  ".join(problems[:20]))
-    if missing:
+def check_model(nodes: Iterable[onnx.NodeProto], versions: Mapping[str, int], functions: Functions) -> None:
+    """Raise UnsupportedOperatorError with all operators that cannot be imported, or ModelError for bad attributes.
+
+    What an operator's function body uses is looked at too, unless the body depends on the types of its inputs.
+    """
+    found = _Findings(functions)
+    found.look_at(nodes, versions, ())
+    if found.problems:
+        raise ModelError("the model is malformed:\n  " + "\n  ".join(found.problems[:20]))
+    if found.missing:
         lines = [
-            f"{domain or 'ai.onnx'}.{op_type} (opset {versions[domain]}): {_listed(names)}"
-            for (domain, op_type), names in sorted(missing.items())
+            f"{domain or 'ai.onnx'}.{op_type} (opset {version}): {_listed(names)}"
+            for (domain, op_type, version), names in sorted(found.missing.items())
         ]
         what = "1 operator is" if len(lines) == 1 else f"{len(lines)} operators are"
         raise UnsupportedOperatorError(f"{what} not supported:\n  " + "\n  ".join(lines), lines)
+
+
+class _Findings:
+    """What is wrong with nodes and with the functions that they call, each of which is looked at once."""
+
+    def __init__(self, functions: Functions) -> None:
+        self.functions = functions
+        self.missing: dict[tuple[str, str, int], list[str]] = {}
+        self.problems: list[str] = []
+        self.seen: set[Any] = set()
+
+    def look_at(self, nodes: Iterable[onnx.NodeProto], versions: Mapping[str, int], calls: tuple[Any, ...]) -> None:
+        for node in all_nodes(nodes):
+            domain = default_domain(node.domain)
+            body = self.functions.local(node)
+            if body is not None:
+                self.function(body, node, versions, calls)
+                continue
+            if domain not in versions:
+                self.problems.append(f"{_label(node)}: the model imports no opset of its domain {node.domain!r}")
+                continue
+            version = versions[domain]
+            if find(domain, node.op_type, version) is None and not self.functions.depends_on_types(node, version):
+                body = self.functions.plain(node, version)
+                if body is None:
+                    self.missing.setdefault((domain, node.op_type, version), []).append(node_name(node))
+                    continue
+                self.function(body, node, versions, calls)
+            self.problems += _schema_problems(node, domain, version)
+
+    def function(self, body: Body, node: onnx.NodeProto, versions: Mapping[str, int], calls: tuple[Any, ...]) -> None:
+        if body.key in calls:
+            self.problems.append(f"{_label(node)}: the function {body.name} calls itself")
+        elif body.key not in self.seen:
+            self.seen.add(body.key)
+            inner = {**versions, **imported_versions(body.function)}
+            self.look_at(body.function.node, inner, (*calls, body.key))
 
 
 def _listed(names: list[str]) -> str:
@@ -61,13 +98,13 @@ def _listed(names: list[str]) -> str:
     return f"{len(names)} node{'s' if len(names) > 1 else ''}, {shown}"
 
 
-def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of a graph and of the graphs in their attributes."""
-    waiting = [graph]
+def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield nodes, and those of the graphs in their attributes."""
+    waiting = [nodes]
     while waiting:
-        for node in waiting.pop().node:
+        for node in waiting.pop():
             yield node
-            waiting += _graphs(node)
+            waiting += [graph.node for graph in _graphs(node)]
 
 
 def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
@@ -79,18 +116,12 @@ def _label(node: onnx.NodeProto) -> str:
     return f"node {node_name(node)!r} ({node.op_type})"
 
 
-@lru_cache(maxsize=1024)
-def _schema(op_type: str, version: int) -> Any:
-    try:
-        return onnx.defs.get_schema(op_type, version, "")
-    except onnx.defs.SchemaError:
-        return None
-
-
-def _schema_problems(node: onnx.NodeProto, version: int) -> list[str]:
-    schema = _schema(node.op_type, version)
+def _schema_problems(node: onnx.NodeProto, domain: str, version: int) -> list[str]:
+    schema = schema_of(domain, node.op_type, version)
     if schema is None:
-        return [f"{_label(node)}: opset {version} has no such operator"]
+        # Domains other than those of ONNX have no schemas.
+        is_extension = bool(domain) or node.op_type in _EXTENSIONS
+        return [] if is_extension else [f"{_label(node)}: opset {version} has no such operator"]
     problems = []
     if not schema.min_input <= len(node.input) <= schema.max_input:
         problems.append(
@@ -106,7 +137,7 @@ def _schema_problems(node: onnx.NodeProto, version: int) -> list[str]:
         if declared is None:
             hint = suggest(attribute.name, schema.attributes)
             problems.append(f"{_label(node)}: it has no attribute {attribute.name!r} in opset {version}{hint}")
-        elif int(declared.type.value) != attribute.type:
+        elif not attribute.ref_attr_name and int(declared.type.value) != attribute.type:
             kind, wanted = _kind(attribute.type), declared.type.name
             problems.append(f"{_label(node)}: attribute {attribute.name!r} is of type {kind}, expected {wanted}")
     problems += [

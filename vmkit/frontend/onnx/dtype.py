@@ -8,7 +8,7 @@ from onnx import TensorProto, numpy_helper
 
 from ...errors import ModelError
 
-__all__ = ["dtype_name", "numpy_tensor"]
+__all__ = ["dtype_name", "element_type", "numpy_tensor"]
 
 _NAMES = {
     "FLOAT": "float32",
@@ -49,6 +49,14 @@ def dtype_name(code: int, where: str) -> str:
         known = TensorProto.DataType.keys()[code] if 0 <= code < len(TensorProto.DataType.keys()) else "no type"
         raise ModelError(f"{where} has the element type {code} ({known}); supported are {', '.join(_NAMES.values())}")
     return name
+
+
+def element_type(dtype: str) -> int:
+    """Return the ONNX element type of a Relay data type."""
+    for code, name in _NAMES.items():
+        if name == dtype:
+            return int(code)
+    raise ModelError(f"ONNX has no element type for {dtype}")
 
 
 def numpy_tensor(tensor: onnx.TensorProto, where: str) -> np.ndarray:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx.inliner
 import tvm
 from tvm.ir import GlobalVar
 
@@ -21,16 +20,17 @@ from ...relay.signature import OUTPUT_NAMES
 from . import families
 from .check import check_model, node_name, opset_versions, sorted_nodes
 from .context import Context
-from .dtype import numpy_tensor
+from .dtype import element_type, numpy_tensor
 from .external import is_external, mapped
 from .fold import fold_symbolic
+from .functions import Body, Functions, imported_versions, instance
 from .inputs import InputTypes
 from .known import constant, is_symbolic, known_value
 from .load import Loaded
 from .outcome import Failure, Fork, Outcome, then
 from .reference import Attributes, evaluate
 from .registry import default_domain, find
-from .scope import Scope
+from .scope import Frame, Scope
 from .sparse import dense_array
 from .typing import typed
 
@@ -74,12 +74,8 @@ class ModelImporter:
         families.load()
         model = loaded.model
         self.folder = loaded.folder
-        if model.functions:
-            try:
-                model = onnx.inliner.inline_local_functions(model)
-            except Exception as error:
-                raise ModelError(f"its functions cannot be inlined: {error}") from error
         self.model = model
+        self.library = Functions(model)
         self.versions = opset_versions(model, opset)
         self.settings = settings
         self.freeze_params = freeze_params
@@ -96,12 +92,12 @@ class ModelImporter:
     def run(self) -> tuple[tvm.IRModule, dict[str, Any]]:
         """Return the module and the parameters."""
         graph = self.model.graph
-        check_model(graph, self.versions)
+        check_model(graph.node, self.versions, self.library)
         initializers = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
         free = [i for i in graph.input if i.name not in initializers]
         types = self.inputs.types(free, sorted(initializers))
         self.widened = self.inputs.widened
-        scope = Scope()
+        scope = Scope(frame=Frame(self.versions))
         params = [self.parameter(name, ty) for name, ty in types.items()]
         scope.define(list(types), params)
         nodes = sorted_nodes(graph, ())
@@ -180,7 +176,7 @@ class ModelImporter:
             if isinstance(results, Fork):
                 return then(results, partial(self.go_on, nodes, scope, outputs, index))
             scope.define(node.output, results)
-        return [scope.lookup(name) for name in outputs]
+        return [scope.lookup(name) if name else None for name in outputs]
 
     def go_on(
         self,
@@ -206,10 +202,13 @@ class ModelImporter:
     def node(self, node: onnx.NodeProto, scope: Scope) -> list[Expr | None] | Fork:
         """Return the outputs of a node."""
         domain = default_domain(node.domain)
-        version = self.versions[domain]
+        version = scope.frame.versions.get(domain, 0)
         inputs: list[Expr | None] = []
         try:
             inputs = [scope.lookup(i) if i else None for i in node.input]
+            function = self.library.local(node)
+            if function is not None:
+                return self.called(function, node, inputs, scope)
             if domain == "":
                 folded = self.symbolic_value(node, version, inputs)
                 if folded is not None:
@@ -227,7 +226,8 @@ class ModelImporter:
         self, node: onnx.NodeProto, domain: str, version: int, inputs: list[Expr | None], scope: Scope
     ) -> list[Expr | None] | Fork:
         made = find(domain, node.op_type, version)
-        assert made is not None, "check_model looked"
+        if made is None:
+            return self.called(self.body(node, version, inputs), node, inputs, scope)
         attributes = Attributes(node)
         ignored = set(attributes) - made.attributes
         if ignored:
@@ -243,6 +243,33 @@ class ModelImporter:
             if result is not None:
                 _require_possible(typed(result).checked_type_)
         return results
+
+    def body(self, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None]) -> Body:
+        """Return the function that ONNX defines an operator by."""
+        body = self.library.of_types(node, version, lambda: [_type_proto(i) for i in inputs])
+        if body is None:
+            types = ", ".join("none" if i is None else str(typed(i).checked_type_) for i in inputs)
+            raise UnsupportedOperatorError(f"it has no converter, and ONNX no function body for ({types})")
+        if self.library.depends_on_types(node, version):
+            # Which nodes there are was not known when the model was checked.
+            check_model(body.function.node, imported_versions(body.function), self.library)
+        return body
+
+    def called(
+        self, body: Body, node: onnx.NodeProto, inputs: Sequence[Expr | None], scope: Scope
+    ) -> list[Expr | None] | Fork:
+        """Return the outputs of a call: the nodes of the function are imported in a scope of their own."""
+        frame = scope.frame
+        if body.key in frame.calls:
+            raise ModelError(f"the function {body.name} calls itself")
+        graph = instance(body, node)
+        values = dict(zip(body.function.input, inputs, strict=False))
+        versions = {**frame.versions, **imported_versions(body.function)}
+        inner = Scope(values=values, frame=Frame(versions, (*frame.calls, body.key)))
+        outcome = self.walk(sorted_nodes(graph, ()), inner, [o.name for o in graph.output])
+        if isinstance(outcome, Failure):
+            raise outcome.error
+        return outcome
 
     def explained(
         self, error: Exception, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None]
@@ -300,3 +327,14 @@ def _require_possible(ty: Type) -> None:
         count = dims.product([d for d in ty.shape if isinstance(d, int)])
         if isinstance(count, int) and count > _MOST_ELEMENTS:
             raise ModelError(f"it gives a {ty}, which no memory can hold")
+
+
+def _type_proto(expr: Expr | None) -> onnx.TypeProto:
+    """Return ONNX's type of a value, empty for an input that is left out."""
+    if expr is None:
+        return onnx.TypeProto()
+    ty = typed(expr).checked_type_
+    if not isinstance(ty, TensorType):
+        raise UnsupportedOperatorError(f"it has no converter for an input of type {ty}")
+    shape = [d if isinstance(d, int) else None for d in ty.shape]
+    return onnx.helper.make_tensor_type_proto(element_type(ty.dtype), shape)

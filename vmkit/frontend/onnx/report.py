@@ -149,7 +149,7 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
       'where' (NonZero) gives Tensor[(2, ?), int64], by the values of 'x'
     """
     loaded = load_model(model)
-    operators = Counter(_operator(n) for g in (loaded.model.graph, *loaded.model.functions) for n in all_nodes(g))
+    operators = Counter(_operator(n) for g in (loaded.model.graph, *loaded.model.functions) for n in all_nodes(g.node))
     opsets = {default_domain(o.domain): int(o.version) for o in loaded.model.opset_import}
     importer = ModelImporter(loaded, shapes, "float32", None, True, {})
     signature: Signature | None = None

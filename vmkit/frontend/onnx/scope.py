@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ...errors import ModelError
 from ...relay.ir import Expr
 
-__all__ = ["Scope"]
+__all__ = ["Frame", "Scope"]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the graphs of a model, or those of one call of a function, have in common.
+
+    Attributes
+    ----------
+    versions : mapping
+        The opset version of every domain.
+    calls : tuple
+        The functions that are being imported: one within it would never end.
+    """
+
+    versions: Mapping[str, int] = field(default_factory=dict)
+    calls: tuple[tuple[str, str, str], ...] = ()
 
 
 class Scope:
     """The values that names stand for, those of the graphs around included."""
 
-    def __init__(self, outer: Scope | None = None, values: Mapping[str, Expr | None] | None = None) -> None:
+    def __init__(
+        self,
+        outer: Scope | None = None,
+        values: Mapping[str, Expr | None] | None = None,
+        frame: Frame | None = None,
+    ) -> None:
         self.outer = outer
+        self.frame: Frame = frame or (outer.frame if outer is not None else Frame())
         self.values = dict(values or {})
 
     def copy(self) -> Scope:
         """Return a scope that may go another way from here."""
-        return Scope(self.outer, self.values)
+        return Scope(self.outer, self.values, self.frame)
 
     def names(self) -> set[str]:
         """Return all names that can be seen."""

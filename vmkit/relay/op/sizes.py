@@ -12,7 +12,7 @@ from ..ir.types import TensorType, Type
 from .attrs import Attrs, Dim, Dims, DType, Ints, Str, attrs_node
 from .elementwise import require_tensor
 from .kernel import chosen
-from .registry import operator
+from .registry import OpPattern, operator
 
 
 @attrs_node("relay.attrs.SizeTensorAttrs")
@@ -62,7 +62,7 @@ class PositionsAttrs(Attrs):
     dtype: DType = "int64"
 
 
-@operator("contrib.positions", attrs=PositionsAttrs, level=10)
+@operator("contrib.positions", attrs=PositionsAttrs, level=10, pattern=OpPattern.INJECTIVE)
 class Positions:
     """The vector 0, 1, ... extent - 1, whose length is a size that may be symbolic."""
 

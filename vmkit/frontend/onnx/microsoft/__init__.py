@@ -1,1 +1,1 @@
-"""The operators of onnxruntime's own domain, by family."""
+"""Converters of com.microsoft: the operators that onnxruntime's optimiser and its model builders make."""

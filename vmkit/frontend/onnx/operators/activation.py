@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .... import relay
-from ....relay.ir import Expr
+from ....relay.ir import Expr, dims
 from ....relay.op import build
 from ..context import Context
 from ..registry import converter
@@ -72,19 +72,11 @@ def thresholded_relu(ctx: Context, x: Expr, *, alpha: float = 1.0) -> Expr:
 
 @converter("Softplus")
 def softplus(ctx: Context, x: Expr) -> Expr:
-    """log(1 + exp(x)), written so that a large x does not overflow."""
-    return relay.add(relay.nn.relu(x), _log_of_one_more(ctx, relay.exp(relay.negative(relay.abs(x)))))
-
-
-def _log_of_one_more(ctx: Context, x: Expr) -> Expr:
-    """Return log(1 + x) for x from 0 to 1; for small x, of which 1 + x holds few digits, by its series."""
-    dtype = ctx.dtype(x)
-    terms = 9 if dtype == "float64" else 4
-    series = ctx.constant((-1) ** (terms + 1) / terms, dtype)
-    for n in range(terms - 1, 0, -1):
-        series = relay.add(relay.multiply(series, x), ctx.constant((-1) ** (n + 1) / n, dtype))
-    is_small = relay.less(x, ctx.constant(1 / 64, dtype))
-    return relay.where(is_small, relay.multiply(series, x), relay.log(binary(ctx, "add", x, 1)))
+    """log(1 + exp(x)), written so that a large x does not overflow and a small one is not lost beside the 1."""
+    power = relay.exp(relay.negative(relay.abs(x)))
+    whole = binary(ctx, "add", power, 1)
+    lost = relay.subtract(power, binary(ctx, "subtract", whole, 1))
+    return relay.add(relay.nn.relu(x), relay.add(relay.log(whole), relay.divide(lost, whole)))
 
 
 @converter("Softsign")
@@ -116,6 +108,14 @@ def mish(ctx: Context, x: Expr) -> Expr:
 @converter("Swish", since=24)
 def swish(ctx: Context, x: Expr, *, alpha: float = 1.0) -> Expr:
     return relay.multiply(x, relay.sigmoid(binary(ctx, "multiply", x, alpha)))
+
+
+@converter("SwiGLU", since=28)
+def swiglu(ctx: Context, a: Expr, b: Expr, *, alpha: float = 1.0) -> Expr:
+    shapes = [ctx.shape(a), ctx.shape(b)]
+    if len(shapes[0]) != len(shapes[1]) or any(dims.equal(x, y) is False for x, y in zip(*shapes, strict=True)):
+        ctx.fail(f"A and B must be of one shape, not {shapes[0]} and {shapes[1]}")
+    return relay.multiply(swish(ctx, a, alpha=alpha), b)
 
 
 @converter("Gelu", since=20)

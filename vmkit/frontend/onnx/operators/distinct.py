@@ -40,25 +40,3 @@ def _rows(ctx: Context, x: Expr, first: Expr, axis: int) -> Expr:
 @converter("Det", since=11)
 def determinant(ctx: Context, x: Expr) -> Expr:
     return build("contrib.det", x)
-
-
-@converter("TensorScatter", since=24)
-def tensor_scatter(
-    ctx: Context, cache: Expr, update: Expr, positions: Expr | None = None, *, mode: str = "linear", axis: int = -2
-) -> Expr:
-    if mode not in ("linear", "circular"):
-        ctx.fail(f"mode is {mode!r}; it is linear or circular")
-    at, zero = ctx.axis(axis, ctx.rank(cache)), ctx.constant(0, "int64")
-    if positions is None:
-        batch = relay.take(shape_vector(ctx, cache), ctx.constant([0], "int64"), axis=0)
-        positions = relay.full(zero, batch, "int64")
-    elif mode == "linear":
-        # What would fall off the end is a mistake; a cache that is circular goes on at the front.
-        have, new = (relay.take(shape_vector(ctx, v), ctx.constant(at, "int64"), axis=0) for v in (cache, update))
-        ends = relay.add(relay.cast(positions, "int64"), new)
-        fits = relay.logical_and(
-            relay.all(relay.less_equal(ends, have)), relay.all(relay.greater_equal(positions, zero))
-        )
-        message = "TensorScatter: an update would be written outside of the cache"
-        positions = build("dyn.require", positions, fits, message=message)
-    return build("contrib.tensor_scatter", cache, update, positions, axis=at, circular=mode == "circular")

@@ -12,6 +12,8 @@ from .conversion import casted
 from .elementwise import binary
 from .layout import to_shape
 
+__all__ = ["by_group", "layer_normalization", "root_mean_square"]
+
 
 @converter("BatchNormalization")
 def batch_normalization(
@@ -117,31 +119,37 @@ def layer_normalization(
 def rms_normalization(
     ctx: Context, x: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Expr:
+    return root_mean_square(ctx, x, scale, axis, epsilon, stash_type)[0]
+
+
+def root_mean_square(ctx: Context, x: Expr, scale: Expr, axis: int, epsilon: float, stash_type: int) -> list[Expr]:
+    """Return a tensor divided by the root of the mean of its squares, scaled, and what it was multiplied with."""
     rank, dtype = ctx.rank(x), ctx.dtype(x)
     axes = list(range(ctx.axis(axis, rank), rank))
     wide = "float32" if stash_type == 1 and dtype in ("float16", "bfloat16") else dtype
     values = casted(ctx, x, wide)
     square = relay.mean(relay.multiply(values, values), axes, True)
-    normal = relay.multiply(values, relay.rsqrt(binary(ctx, "add", square, epsilon)))
-    return relay.multiply(casted(ctx, normal, dtype), scale)
+    inverse = relay.rsqrt(binary(ctx, "add", square, epsilon))
+    return [relay.multiply(casted(ctx, relay.multiply(values, inverse), dtype), scale), inverse]
 
 
 @converter("GroupNormalization", since=18)
-def group_normalization_by_group(
+def group_normalizationby_group(
     ctx: Context, x: Expr, scale: Expr, bias: Expr, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Expr:
     """Until opset 21, scale and bias are given for each group instead of each channel."""
-    return _by_group(ctx, x, num_groups, epsilon, scale, bias, per_group=True)
+    return by_group(ctx, x, num_groups, epsilon, scale, bias, per_group=True)
 
 
 @converter("GroupNormalization", since=21)
 def group_normalization(
     ctx: Context, x: Expr, scale: Expr, bias: Expr, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Expr:
-    return _by_group(ctx, x, num_groups, epsilon, scale, bias, per_group=False)
+    return by_group(ctx, x, num_groups, epsilon, scale, bias, per_group=False)
 
 
-def _by_group(ctx: Context, x: Expr, groups: int, epsilon: float, scale: Expr, bias: Expr, *, per_group: bool) -> Expr:
+def by_group(ctx: Context, x: Expr, groups: int, epsilon: float, scale: Expr, bias: Expr, *, per_group: bool) -> Expr:
+    """Return a tensor with the mean of each group of channels taken off, divided by its deviation, and scaled."""
     shape = ctx.shape(x)
     channels = dims.floordiv(shape[1], groups)
     grouped = to_shape(x, [shape[0], groups, channels, *shape[2:]])

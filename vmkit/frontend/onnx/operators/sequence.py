@@ -22,8 +22,8 @@ from ..registry import converter
 from ..scope import Scope
 from ..typing import typed
 from .control_flow import one_outcome, scalar
-from .indexing import slice_by_inputs
 from .layout import to_shape
+from .slicing import slice_by_inputs
 
 __all__ = ["length_of"]
 

@@ -1,0 +1,268 @@
+"""Scaled dot-product attention in the form that the compiler fuses: two products of batches, a softmax between them.
+
+The queries of all heads that share a head of keys are rows of one matrix, so that keys and values are never repeated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ... import relay
+from ...relay.ir import Dim, Expr, dims
+from .context import Context
+from .known import sizes
+from .operators.conversion import casted
+from .operators.elementwise import binary
+from .operators.layout import to_shape
+from .operators.product import matmul
+
+__all__ = [
+    "Bias", "Heads", "Softmax", "attend", "length", "merged_heads", "padded_mask", "positions", "shaped",
+    "split_heads",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Queries (batch, heads, rows, inner), keys (batch, shared, columns, inner), and values (.., .., columns, width).
+
+    `heads` is a multiple of `shared`: neighbouring heads have keys and values in common.
+    """
+
+    query: Expr
+    key: Expr
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """How scores become weights.
+
+    Attributes
+    ----------
+    scale : float or Expr
+        What the product of query and key is multiplied with.
+    softcap : float
+        The bound that a hyperbolic tangent puts on scores, before the bias; 0 for none.
+    dtype : str or None
+        The data type of the softmax, if not that of the query.
+    result_dtype : str or None
+        The data type of the product of weights and values, if not that of the query.
+    change : callable
+        Called with the step ("raw", "capped", "biased", "weights") and its value (batch, heads, rows, columns);
+        returns what to go on with, or None for the same.
+    """
+
+    scale: float | Expr
+    softcap: float = 0.0
+    dtype: str | None = None
+    result_dtype: str | None = None
+    change: Callable[[str, Expr], Expr | None] | None = None
+
+    @staticmethod
+    def scale_of(ctx: Context, query: Expr, scale: float | None) -> float | Expr:
+        """Return the scale that is given, or one over the root of the length of a query."""
+        inner = ctx.shape(query)[-1]
+        if scale is not None:
+            return scale
+        if isinstance(inner, int):
+            return 1 / math.sqrt(max(inner, 1))
+        return relay.rsqrt(relay.cast(sizes(np.array(inner, dtype=object)), ctx.dtype(query)))
+
+
+@dataclass
+class Bias:
+    """What is added to scores, and which of them count at all: tensors that broadcast to (batch, heads, rows, columns).
+
+    `hides_rows` says whether a row may have no score that counts; its result is 0 then.
+    """
+
+    ctx: Context
+    dtype: str
+    added: Expr | None = None
+    allowed: Expr | None = None
+    hides_rows: bool = field(default=False)
+
+    def add(self, bias: Expr) -> None:
+        """Add a bias, in which minus infinity hides a score."""
+        bias = casted(self.ctx, bias, self.dtype)
+        self.added = bias if self.added is None else relay.add(self.added, bias)
+        self.hides_rows = True
+
+    def allow(self, condition: Expr, hides_rows: bool = True) -> None:
+        """Let only those scores count for which a condition holds."""
+        self.allowed = condition if self.allowed is None else relay.logical_and(self.allowed, condition)
+        self.hides_rows |= hides_rows
+
+    def value(self) -> Expr | None:
+        """Return the sum, or None where nothing is added."""
+        if self.allowed is None:
+            return self.added
+        kept = self.ctx.constant(0, self.dtype) if self.added is None else self.added
+        return relay.where(self.allowed, kept, self.ctx.constant(-np.inf, self.dtype))
+
+
+def length(ctx: Context, x: Expr, axis: int) -> Expr:
+    """Return the size of a dimension as an int64 scalar."""
+    size = ctx.shape(x)[axis]
+    if dims.is_any(size):
+        return relay.take(relay.shape_of(x, dtype="int64"), ctx.constant(axis, "int64"), axis=0)
+    return sizes(np.array(size, dtype=object))
+
+
+def positions(ctx: Context, x: Expr, axis: int) -> Expr:
+    """Return the positions along a dimension: an int64 vector from 0 on."""
+    size = ctx.shape(x)[axis]
+    if not dims.is_any(size):
+        return ctx.positions(size, "int64")
+    return relay.arange(ctx.constant(0, "int64"), length(ctx, x, axis), ctx.constant(1, "int64"), "int64")
+
+
+def shaped(ctx: Context, x: Expr, shape: Sequence[Dim]) -> Expr:
+    """Return a tensor under another shape, of which one dimension may be unknown."""
+    unknown = [i for i, d in enumerate(shape) if dims.is_any(d)]
+    if not unknown:
+        return to_shape(x, shape)
+    if len(unknown) > 1:
+        ctx.fail("more than one of batch size and sequence lengths is unknown at import; give them names by shape=")
+    target = [-1 if i in unknown else d for i, d in enumerate(shape)]
+    return relay.reshape(x, target, allowzero=False)
+
+
+def split_heads(ctx: Context, x: Expr, heads: int) -> Expr:
+    """Return (batch, rows, heads * width) as (batch, heads, rows, width)."""
+    batch, rows, hidden = ctx.shape(x)
+    if heads < 1 or (isinstance(hidden, int) and hidden % heads):
+        ctx.fail(f"the last dimension, {hidden}, is no multiple of {heads} heads")
+    parts = shaped(ctx, x, [batch, rows, heads, dims.floordiv(hidden, heads)])
+    return relay.transpose(parts, [0, 2, 1, 3])
+
+
+def merged_heads(ctx: Context, x: Expr) -> Expr:
+    """Return (batch, heads, rows, width) as (batch, rows, heads * width)."""
+    batch, heads, rows, width = ctx.shape(x)
+    return shaped(ctx, relay.transpose(x, [0, 2, 1, 3]), [batch, rows, dims.mul(heads, width)])
+
+
+def padded_mask(ctx: Context, mask: Expr, whole: Sequence[Dim], outside: Any) -> Expr:
+    """Return a mask of rank 4 whose dimensions are known to be those of the scores, or 1.
+
+    Parameters
+    ----------
+    mask : Expr
+        A tensor of rank 4 or less; its last dimension may be too short.
+    whole : sequence of dimensions
+        The shape of the scores.
+    outside : number
+        What columns have that the mask does not reach.
+    """
+    have = ctx.shape(mask)
+    if len(have) > 4:
+        ctx.fail(f"the mask has {len(have)} dimensions; 4 are the most")
+    have = [1] * (4 - len(have)) + have
+    mask = shaped(ctx, mask, have)
+    missing = dims.sub(whole[3], have[3]) if not dims.is_any(whole[3]) and not dims.is_any(have[3]) else 0
+    if isinstance(missing, int) and missing < 0:
+        ctx.fail(f"the mask has {have[3]} columns, and there are {whole[3]} keys")
+    if not (isinstance(missing, int) and missing == 0):
+        widths = [[0, 0]] * 3 + [[0, dims.maximum(missing, 0)]]
+        mask = relay.nn.pad(mask, widths, ctx.constant(outside, ctx.dtype(mask)))
+        mask = to_shape(mask, [*have[:3], whole[3]])
+    fit = []
+    for size, full in zip(have[:3], whole[:3], strict=True):
+        if isinstance(size, int) and isinstance(full, int) and size not in (1, full):
+            ctx.fail(f"the mask {have} does not broadcast to the scores {list(whole)}")
+        fit.append(1 if isinstance(size, int) and size == 1 else full)
+    if all(dims.equal(a, b) for a, b in zip(have[:3], fit, strict=True)):
+        return mask
+    return relay.broadcast_to(mask, [*fit, ctx.shape(mask)[3]])
+
+
+def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = None) -> Expr:
+    """Return the values weighted by the softmax of the scores: (batch, heads, rows, width)."""
+    batch, count, rows, inner = ctx.shape(heads.query)
+    shared, columns, width = ctx.shape(heads.key)[1], ctx.shape(heads.key)[2], ctx.shape(heads.value)[3]
+    together = _heads_together(ctx, count, shared)
+    dtype, height, matrices = ctx.dtype(heads.query), dims.mul(rows, together), dims.mul(batch, shared)
+    query = shaped(ctx, heads.query, [matrices, height, inner])
+    key = shaped(ctx, heads.key, [matrices, columns, inner])
+    final = softmax.result_dtype or dtype
+    value = shaped(ctx, casted(ctx, heads.value, final), [matrices, columns, width])
+    grouped = [batch, shared, height, columns]
+    each = [batch, count, rows, columns]
+
+    def changed(step: str, value: Expr) -> Expr:
+        made = None if softmax.change is None else softmax.change(step, shaped(ctx, value, each))
+        return value if made is None else shaped(ctx, made, grouped)
+
+    scores = changed("raw", _scores(ctx, query, key, softmax.scale, grouped))
+    if softmax.softcap:
+        scores = binary(ctx, "multiply", relay.tanh(binary(ctx, "divide", scores, softmax.softcap)), softmax.softcap)
+    scores = changed("capped", scores)
+    added = None if bias is None else bias.value()
+    if added is not None:
+        added = _of_rows(ctx, added, together, shared, rows)
+        scores = relay.add(scores, added)
+    scores = changed("biased", scores)
+    weights = _weights(ctx, casted(ctx, scores, softmax.dtype or dtype))
+    hidden = None
+    if bias is not None and bias.hides_rows and added is not None:
+        hidden = relay.equal(relay.max(added, -1, True), ctx.constant(-np.inf, ctx.dtype(added)))
+        if softmax.change is not None:
+            weights = relay.where(hidden, ctx.constant(0, ctx.dtype(weights)), weights)
+    weights = casted(ctx, changed("weights", weights), final)
+    result = matmul(ctx, shaped(ctx, weights, [matrices, height, columns]), value)
+    if hidden is not None:
+        # Here and not between softmax and product, which are one operator.
+        result = shaped(ctx, result, [batch, shared, height, width])
+        result = relay.where(hidden, ctx.constant(0, final), result)
+    return shaped(ctx, result, [batch, count, rows, width])
+
+
+def _heads_together(ctx: Context, heads: Dim, shared: Dim) -> int:
+    """Return how many heads have keys in common."""
+    if dims.equal(heads, shared):
+        return 1
+    if not isinstance(heads, int) or not isinstance(shared, int):
+        ctx.fail(f"the numbers of heads, {heads} and {shared}, must be known at import")
+    if shared < 1 or heads % shared:
+        ctx.fail(f"{heads} heads of queries are no multiple of {shared} heads of keys")
+    return heads // shared
+
+
+def _scores(ctx: Context, query: Expr, key: Expr, scale: float | Expr, shape: Sequence[Dim]) -> Expr:
+    if ctx.dtype(query) in ("float32", "float64"):
+        product = relay.nn.batch_matmul(query, key, transpose_b=True)
+        return binary(ctx, "multiply", shaped(ctx, product, shape), scale)
+    # A product of narrow numbers may be too large before it is scaled.
+    root = relay.sqrt(scale) if isinstance(scale, Expr) else math.sqrt(scale)
+    scaled = [binary(ctx, "multiply", side, root) for side in (query, key)]
+    return shaped(ctx, relay.nn.batch_matmul(*scaled, transpose_b=True), shape)
+
+
+def _weights(ctx: Context, scores: Expr) -> Expr:
+    """Return the softmax of each row; narrow numbers are rounded after every step, as ONNX defines it for them."""
+    if ctx.dtype(scores) != "float16":
+        return relay.nn.softmax(scores, axis=-1)
+    powers = relay.exp(relay.subtract(scores, relay.max(scores, -1, True)))
+    return relay.divide(powers, relay.sum(powers, -1, True))
+
+
+def _of_rows(ctx: Context, bias: Expr, together: int, shared: Dim, rows: Dim) -> Expr:
+    """Return a bias for (batch, heads, rows, columns) as one for (batch, shared, together * rows, columns)."""
+    have = ctx.shape(bias)
+    have = [1] * (4 - len(have)) + have
+    bias = shaped(ctx, bias, have)
+    if together == 1:
+        return bias
+    is_one_row = isinstance(have[2], int) and have[2] == 1
+    if isinstance(have[1], int) and have[1] == 1:
+        return bias if is_one_row else relay.tile(bias, [1, 1, together, 1])
+    if is_one_row:
+        bias = relay.broadcast_to(bias, [*have[:2], rows, have[3]])
+    return shaped(ctx, bias, [have[0], shared, dims.mul(together, rows), have[3]])

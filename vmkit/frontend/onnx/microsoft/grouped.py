@@ -1,0 +1,174 @@
+"""Attention whose heads share keys and values, with the cache that it fills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .... import relay
+from ....relay.ir import Dim, Expr, dims
+from ....relay.op import build
+from ..attention import Bias, Heads, Softmax, attend, length, merged_heads, padded_mask, positions, split_heads
+from ..context import Context
+from ..operators.attention import add_window
+from ..operators.conversion import casted
+from ..operators.layout import to_shape
+from ..registry import converter
+from .rotary import turned_heads
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """Keys and values of all positions, and where the new ones begin: (batch, 1, 1, 1)."""
+
+    key: Expr
+    value: Expr
+    before: Expr
+
+
+@converter("GroupQueryAttention", domain="com.microsoft")
+def group_query_attention(
+    ctx: Context,
+    query: Expr,
+    key: Expr | None,
+    value: Expr | None,
+    past_key: Expr | None,
+    past_value: Expr | None,
+    last: Expr,
+    total: Expr,
+    cosines: Expr | None = None,
+    sines: Expr | None = None,
+    position_ids: Expr | None = None,
+    added: Expr | None = None,
+    sink: Expr | None = None,
+    k_scale: Expr | None = None,
+    v_scale: Expr | None = None,
+    q_norm: Expr | None = None,
+    k_norm: Expr | None = None,
+    *,
+    num_heads: int,
+    kv_num_heads: int,
+    causal: int = 1,
+    do_rotary: int = 0,
+    k_quant_type: str = "NONE",
+    kv_cache_bit_width: int = 0,
+    local_window_size: int = -1,
+    qk_norm_epsilon: float = 1e-6,
+    qk_output: int = 0,
+    rotary_interleaved: int = 0,
+    scale: float | None = None,
+    sliding_window_cache: int = 0,
+    smooth_softmax: int = -1,
+    softcap: float = 0.0,
+    v_quant_type: str = "NONE",
+) -> list[Expr | None]:
+    """`last` has the position of each sequence's last key, `total` how many keys the longest one has."""
+    if any(v is not None for v in (k_scale, v_scale, q_norm, k_norm)) or sliding_window_cache:
+        ctx.fail("quantised and sliding caches, and normalised queries and keys, are not supported")
+    query, key, value = _apart(ctx, query, key, value, num_heads, kv_num_heads)
+    before = _keys_before(ctx, last, query, ctx.shape(query)[0])
+    if do_rotary:
+        if cosines is None or sines is None:
+            ctx.fail("do_rotary needs cos_cache and sin_cache")
+        at = position_ids
+        if at is None:
+            at = relay.add(relay.squeeze(before, [2, 3]), relay.expand_dims(positions(ctx, query, 2), 0))
+        query, key = (turned_heads(ctx, x, at, cosines, sines, bool(rotary_interleaved)) for x in (query, key))
+    cache = _Cache(key, value, before)
+    if past_key is not None and past_value is not None:
+        cache = _filled(ctx, past_key, past_value, cache, total)
+
+    bias = Bias(ctx, ctx.dtype(query))
+    whole = [*ctx.shape(query)[:3], ctx.shape(cache.key)[2]]
+    if added is not None:
+        bias.add(padded_mask(ctx, added, whole, 0))
+    # The window of onnxruntime has the key of the query itself in it.
+    left = local_window_size - 1 if local_window_size >= 0 else -1
+    add_window(ctx, bias, query, cache.key, before, left, 0 if causal else -1, hides_rows=False)
+    if not causal:
+        ends = relay.reshape(casted(ctx, last, "int64"), [-1, 1, 1, 1])
+        bias.allow(relay.less_equal(positions(ctx, cache.key, 2), ends))
+    heads = Heads(query, cache.key, cache.value)
+    if sink is not None or smooth_softmax == 1:
+        heads = _with_sink(ctx, heads, bias, sink)
+    taken: dict[str, Expr] = {}
+
+    def keep(step: str, value: Expr) -> None:
+        taken[step] = value
+
+    softmax = Softmax(
+        Softmax.scale_of(ctx, query, scale or None), softcap, change=keep if ctx.wants(3) and qk_output else None
+    )
+    result = merged_heads(ctx, attend(ctx, heads, softmax, bias))
+    return [result, cache.key, cache.value, taken.get("biased" if qk_output == 1 else "weights")]
+
+
+def _apart(
+    ctx: Context, query: Expr, key: Expr | None, value: Expr | None, heads: int, shared: int
+) -> tuple[Expr, Expr, Expr]:
+    """Return the heads of query, key and value, which may come as one."""
+    if key is None or value is None:
+        hidden = ctx.shape(query)[2]
+        if not isinstance(hidden, int) or hidden % (heads + 2 * shared):
+            ctx.fail(f"the last dimension of the query, {hidden}, is not that of {heads} + 2 * {shared} heads")
+        width = hidden // (heads + 2 * shared)
+        query, key, value = relay.split(query, (heads * width, (heads + shared) * width), axis=2)
+    return split_heads(ctx, query, heads), split_heads(ctx, key, shared), split_heads(ctx, value, shared)
+
+
+def _keys_before(ctx: Context, last: Expr, query: Expr, batch: Dim) -> Expr:
+    """Return how many keys each sequence had before the new ones: (batch, 1, 1, 1); none in a padded prompt."""
+    ends = relay.reshape(casted(ctx, last, "int64"), [batch, 1, 1, 1], allowzero=True)
+    rows = relay.subtract(length(ctx, query, 2), ctx.constant(1, "int64"))
+    return relay.maximum(relay.subtract(ends, rows), ctx.constant(0, "int64"))
+
+
+def _filled(ctx: Context, past_key: Expr, past_value: Expr, new: _Cache, total: Expr) -> _Cache:
+    """Return the cache with the new keys and values in their places; it grows where it is too short for them."""
+    starts = relay.reshape(new.before, [-1])
+    known = ctx.dims(total)
+    have = ctx.shape(past_key)[2]
+
+    def grown(x: Expr) -> Expr:
+        zero = ctx.constant(0, ctx.dtype(x))
+        if known is not None and not dims.is_any(have):
+            more = dims.maximum(dims.sub(known[0], have), 0)
+            if isinstance(more, int) and more == 0:
+                return x
+            grown = relay.nn.pad(x, [[0, 0], [0, 0], [0, more], [0, 0]], zero)
+            return to_shape(grown, [*ctx.shape(x)[:2], dims.add(have, more), ctx.shape(x)[3]])
+        size = relay.reshape(casted(ctx, total, "int64"), [])
+        first, step = ctx.constant(0, "int64"), ctx.constant(1, "int64")
+        missing = relay.arange(first, relay.subtract(size, length(ctx, x, 2)), step, "int64")
+        batch, heads, _, width = ctx.shape(x)
+        # All that is missing is the same row of zeros; so all dimensions but one stay known.
+        rows = relay.take(relay.full(zero, [batch, heads, 1, width], ctx.dtype(x)), missing, axis=2)
+        return relay.concatenate([x, rows], 2)
+
+    def updated(past: Expr, values: Expr) -> Expr:
+        whole = grown(past)
+        room = relay.subtract(length(ctx, whole, 2), length(ctx, values, 2))
+        fits = relay.all(relay.less_equal(starts, room))
+        message = "GroupQueryAttention: seqlens_k is beyond the end of the cache"
+        at = build("dyn.require", starts, fits, message=message)
+        return build("contrib.tensor_scatter", whole, values, at, axis=2)
+
+    return _Cache(updated(past_key, new.key), updated(past_value, new.value), new.before)
+
+
+def _with_sink(ctx: Context, heads: Heads, bias: Bias, sink: Expr | None) -> Heads:
+    """Return keys and values with one more, of zeros, whose score is the sink of each head: it only takes weight."""
+    count = ctx.shape(heads.query)[1]
+    whole: list[Any] = [*ctx.shape(heads.query)[:3], ctx.shape(heads.key)[2]]
+    added = bias.value()
+    if added is None:
+        added = ctx.constant([[[[0]]]], bias.dtype)
+    added = relay.broadcast_to(added, whole)
+    level = ctx.constant([[[[0]]]], bias.dtype)
+    if sink is not None:
+        level = relay.reshape(casted(ctx, sink, bias.dtype), [1, count, 1, 1])
+    column = relay.broadcast_to(level, [*whole[:3], 1])
+    bias.added, bias.allowed, bias.hides_rows = relay.concatenate([added, column], 3), None, False
+    more = [[0, 0], [0, 0], [0, 1], [0, 0]]
+    key, value = (relay.nn.pad(x, more, ctx.constant(0, ctx.dtype(x))) for x in (heads.key, heads.value))
+    return Heads(heads.query, key, value)

@@ -1,0 +1,117 @@
+"""Operators that move, pick and measure elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .... import relay
+from ....relay.ir import Expr, TupleGetItem
+from ....relay.op import build
+from ..context import Context
+from ..operators.indexing import gather_nd
+from ..operators.layout import to_shape
+from ..operators.padding import pad
+from ..operators.shape import trilu
+from ..registry import converter, find
+
+
+@converter("GatherND", domain="com.microsoft")
+def gather_by_tuples(ctx: Context, x: Expr, indices: Expr) -> Expr:
+    return gather_nd(ctx, x, indices)
+
+
+@converter("Trilu", domain="com.microsoft")
+def triangle(ctx: Context, x: Expr, k: Expr | None = None, *, upper: int = 1) -> Expr:
+    return trilu(ctx, x, k, upper=upper)
+
+
+@converter("Pad", domain="com.microsoft")
+def pad_by_input(ctx: Context, x: Expr, pads: Expr, value: Expr | None = None, *, mode: str = "constant") -> Expr:
+    if ctx.rank(pads) == 2:
+        pads = relay.reshape(pads, [-1])
+    return pad(ctx, x, pads, value, mode=mode)
+
+
+@converter("GridSample", domain="com.microsoft")
+def grid_sample(
+    ctx: Context, x: Expr, grid: Expr, *, align_corners: int = 0, mode: str = "bilinear", padding_mode: str = "zeros"
+) -> Any:
+    made = find("", "GridSample", 16)
+    if made is None:
+        ctx.fail("ai.onnx.GridSample, which it stands for, has no converter")
+    return made.function(ctx, x, grid, align_corners=align_corners, mode=mode, padding_mode=padding_mode)
+
+
+@converter("ExpandDims", domain="com.microsoft")
+def expand_dims(ctx: Context, x: Expr, axis: Expr) -> Expr:
+    (at,) = ctx.ints(axis, "axis")
+    return relay.expand_dims(x, ctx.axis(at, ctx.rank(x) + 1))
+
+
+@converter("Unique", domain="com.microsoft")
+def unique(ctx: Context, x: Expr) -> list[Expr]:
+    """The distinct elements as they first appear, which of them each is, and how often each does."""
+    made = typed_fields(relay.unique(x, is_sorted=False, return_counts=True), 5)
+    elements, _, which, count, counts = made
+    end = relay.cast(count, "int64")
+    start, step = ctx.constant([0], "int64"), ctx.constant([1], "int64")
+    elements, counts = (relay.strided_slice(v, start, end, step) for v in (elements, counts))
+    return [elements, relay.cast(which, "int64"), relay.cast(counts, "int64")]
+
+
+def typed_fields(value: Any, count: int) -> list[Expr]:
+    """Return the fields of a tuple."""
+    whole = value.astuple() if hasattr(value, "astuple") else value
+    return [TupleGetItem(whole, i) for i in range(count)]
+
+
+@converter("Inverse", domain="com.microsoft")
+def inverse(ctx: Context, x: Expr) -> Expr:
+    return build("contrib.inverse", x)
+
+
+@converter("CropAndResize", domain="com.microsoft")
+def crop_and_resize(
+    ctx: Context,
+    x: Expr,
+    boxes: Expr,
+    images: Expr,
+    size: Expr,
+    *,
+    extrapolation_value: float = 0.0,
+    mode: str = "bilinear",
+) -> Expr:
+    method = {"bilinear": "bilinear", "nearest": "nearest_neighbor"}.get(mode)
+    if method is None:
+        ctx.fail(f"mode is {mode!r}; it is 'bilinear' or 'nearest'")
+    return relay.image.crop_and_resize(
+        x, boxes, images, ctx.ints(size, "crop_size"), "NCHW", method, extrapolation_value
+    )
+
+
+@converter("CDist", domain="com.microsoft")
+def distances(ctx: Context, a: Expr, b: Expr, *, metric: str = "sqeuclidean") -> Expr:
+    """The distance of every row of one matrix from every row of the other."""
+    if metric not in ("euclidean", "sqeuclidean"):
+        ctx.fail(f"metric is {metric!r}; it is 'euclidean' or 'sqeuclidean'")
+    difference = relay.subtract(relay.expand_dims(a, 1), relay.expand_dims(b, 0))
+    squares = relay.sum(relay.multiply(difference, difference), [2])
+    return relay.sqrt(squares) if metric == "euclidean" else squares
+
+
+@converter("ComplexMul", "ComplexMulConj", domain="com.microsoft")
+def complex_product(ctx: Context, a: Expr, b: Expr) -> Expr:
+    """The product of complex numbers, whose parts lie along the last dimension."""
+    (p, q), (r, s) = (list(relay.split(v, 2, axis=-1)) for v in (a, b))
+    if ctx.node.op_type == "ComplexMulConj":
+        s = relay.negative(s)
+    real = relay.subtract(relay.multiply(p, r), relay.multiply(q, s))
+    imaginary = relay.add(relay.multiply(p, s), relay.multiply(q, r))
+    return relay.concatenate([real, imaginary], ctx.rank(real) - 1)
+
+
+@converter("Range", domain="com.microsoft")
+def value_range(ctx: Context, start: Expr, limit: Expr, delta: Expr | None = None) -> Expr:
+    dtype = ctx.dtype(start)
+    given = [start, limit, ctx.constant(1, dtype) if delta is None else delta]
+    return relay.arange(*[to_shape(v, []) if ctx.rank(v) else v for v in given], dtype)

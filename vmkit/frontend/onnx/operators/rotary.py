@@ -1,0 +1,95 @@
+"""Rotary embeddings: pairs of elements of a query or key, turned by an angle that grows with the position."""
+
+from __future__ import annotations
+
+from .... import relay
+from ....relay.ir import Dim, Expr, dims
+from ..context import Context
+from ..registry import converter
+from .layout import to_shape
+
+__all__ = ["angles_at", "packed_heads", "rotated"]
+
+
+@converter("RotaryEmbedding", since=23)
+def rotary_embedding(
+    ctx: Context,
+    x: Expr,
+    cosines: Expr,
+    sines: Expr,
+    positions: Expr | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int | None = None,
+    rotary_embedding_dim: int = 0,
+) -> Expr:
+    """(batch, heads, rows, width), or (batch, rows, hidden) where num_heads says how many heads there are."""
+    cosines, sines = (angles_at(ctx, v, positions) for v in (cosines, sines))
+    if ctx.rank(x) == 3:
+        turned = rotated(ctx, packed_heads(ctx, x, num_heads), cosines, sines, rotary_embedding_dim, bool(interleaved))
+        return to_shape(turned, ctx.shape(x))
+    if ctx.rank(x) != 4:
+        ctx.fail(f"the input has {ctx.rank(x)} dimensions; there must be 3 or 4")
+    moved = relay.transpose(x, [0, 2, 1, 3])
+    turned = rotated(ctx, moved, cosines, sines, rotary_embedding_dim, bool(interleaved))
+    return relay.transpose(turned, [0, 2, 1, 3])
+
+
+def packed_heads(ctx: Context, x: Expr, heads: int | None) -> Expr:
+    """Return (batch, rows, hidden) as (batch, rows, heads, width)."""
+    batch, rows, hidden = ctx.shape(x)
+    if not heads:
+        ctx.fail("an input of rank 3 needs num_heads")
+    if isinstance(hidden, int) and hidden % heads:
+        ctx.fail(f"the last dimension, {hidden}, is no multiple of {heads} heads")
+    return to_shape(x, [batch, rows, heads, dims.floordiv(hidden, heads)])
+
+
+def angles_at(ctx: Context, table: Expr, positions: Expr | None) -> Expr:
+    """Return the rows of a table at positions (batch, rows), or the table (batch, rows, half) where there are none."""
+    if positions is not None:
+        if ctx.rank(table) != 2 or ctx.rank(positions) != 2:
+            ctx.fail("with position_ids (batch, rows), the caches have two dimensions: positions and halves of a width")
+        table = relay.take(table, positions, axis=0)
+    elif ctx.rank(table) != 3:
+        ctx.fail("without position_ids, the caches have three dimensions: batch, rows and halves of a width")
+    return relay.expand_dims(table, 2)
+
+
+def rotated(ctx: Context, x: Expr, cosines: Expr, sines: Expr, count: int, is_interleaved: bool) -> Expr:
+    """Return (batch, rows, heads, width) with the first `count` elements of a width turned in pairs.
+
+    Parameters
+    ----------
+    cosines, sines : Expr
+        Of the angles: (batch, rows, 1, count / 2).
+    count : int
+        How many elements are turned; 0 is all of them.
+    is_interleaved : bool
+        Whether neighbours make a pair, and not elements of the two halves.
+    """
+    width = ctx.shape(x)[3]
+    if not isinstance(width, int):
+        ctx.fail("the width of a head must be known at import")
+    count = count or width
+    half = count // 2
+    if count > width or count % 2:
+        ctx.fail(f"{count} of {width} elements cannot be turned in pairs")
+    for table in (cosines, sines):
+        if dims.equal(ctx.shape(table)[3], half) is False:
+            ctx.fail(f"the caches have {ctx.shape(table)[3]} elements for each position; {half} are needed")
+    if is_interleaved:
+        first, second = (relay.strided_slice(x, [i], [count], [2], axes=[3]) for i in (0, 1))
+    else:
+        first, second = (relay.strided_slice(x, [i], [i + half], [1], axes=[3]) for i in (0, half))
+    real = relay.subtract(relay.multiply(cosines, first), relay.multiply(sines, second))
+    imaginary = relay.add(relay.multiply(sines, first), relay.multiply(cosines, second))
+    if is_interleaved:
+        pairs = relay.concatenate([relay.expand_dims(v, 4) for v in (real, imaginary)], 4)
+        turned: list[Dim] = [*ctx.shape(x)[:3], count]
+        parts = [to_shape(pairs, turned)]
+    else:
+        parts = [real, imaginary]
+    if count < width:
+        parts.append(relay.strided_slice(x, [count], [width], [1], axes=[3]))
+    return relay.concatenate(parts, 3) if len(parts) > 1 else parts[0]
