@@ -62,7 +62,7 @@ def _cells(row: Row) -> list[str]:
     ratios = " ".join(f"{r:.2f}" for r in row.ratios)
     return [
         row.family, row.exporter, f"{row.megabytes:.1f}", f"{row.import_seconds:.2f}", f"{row.compile_seconds:.1f}",
-        str(row.sizes), f"{row.error:.2f}", ratios, str(row.data_dependent), row.problem or "",
+        str(row.sizes), f"{row.error:.2g}", ratios, str(row.data_dependent), row.problem or "",
     ]  # fmt: skip
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "minimum",
     "mul",
     "product",
+    "quotient",
     "select",
     "simplify",
     "sub",
@@ -144,6 +145,29 @@ def product(dims: Iterable[Dim]) -> Dim:
     if any(isinstance(d, int) and d == 0 for d in dims):
         return 0
     return reduce(mul, dims, 1)
+
+
+def quotient(dividends: Iterable[Dim], divisors: Iterable[Dim]) -> Dim:
+    """Return the product of dimensions divided by that of others, of which what both have is left out.
+
+    So ``n * 64`` by ``n * 16`` is 4, even where `n` is 0.
+    """
+    above = [f for d in dividends for f in _factors(d)]
+    below: list[Dim] = []
+    for factor in (f for d in divisors for f in _factors(d)):
+        at = next((i for i, f in enumerate(above) if not isinstance(factor, int) and equal(f, factor)), None)
+        if at is None:
+            below.append(factor)
+        else:
+            del above[at]
+    return floordiv(product(above), product(below))
+
+
+def _factors(dim: Dim) -> list[Dim]:
+    """Return what a dimension is the product of."""
+    if isinstance(dim, tirx.Mul):
+        return [*_factors(simplify(dim.a)), *_factors(simplify(dim.b))]
+    return [dim]
 
 
 def equal(a: Dim, b: Dim) -> bool | None:
