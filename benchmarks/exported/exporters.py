@@ -13,6 +13,7 @@ import onnx
 import torch
 
 from .family import Family
+from .wrapped import masks_for_tracing
 
 __all__ = ["EXPORTERS", "build", "export"]
 
@@ -32,13 +33,14 @@ def export(family: Family, module: torch.nn.Module, exporter: str, path: Path) -
     options: dict[str, Any] = {"input_names": list(inputs), "output_names": list(family.outputs), "verbose": False}
     if exporter == "dynamo":
         axes = tuple(dict(family.axes.get(name, {})) or None for name in inputs)
-        is_variadic = "inputs" in torch.nn.Module.forward.__code__.co_varnames or _is_variadic(module)
-        options |= {"dynamo": True, "dynamic_shapes": (axes,) if is_variadic else axes, "external_data": False}
+        shapes = (axes,) if _is_variadic(module) else axes
+        options |= {"dynamo": True, "dynamic_shapes": shapes, "external_data": False}
     else:
         options |= {"dynamo": False, "dynamic_axes": {n: dict(a) for n, a in family.axes.items() if a}}
         if family.script:
             module = torch.jit.script(module)
-    with _quiet(), torch.no_grad():
+    masks = masks_for_tracing() if exporter == "script" else contextlib.nullcontext()
+    with _quiet(), masks, torch.no_grad():
         torch.onnx.export(module, tuple(inputs.values()), str(path), **options)
     model = family.finish(onnx.load(path))
     onnx.save(model, path)

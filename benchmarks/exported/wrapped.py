@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+import transformers.integrations.executorch
+import transformers.masking_utils
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
-__all__ = ["Cached", "Wrapped", "cache_names", "caches", "ids"]
+__all__ = ["Cached", "Wrapped", "cache_names", "caches", "ids", "masks_for_tracing"]
+
+
+@contextlib.contextmanager
+def masks_for_tracing() -> Iterator[None]:
+    """Let transformers make masks by broadcasting: those it makes by vmap the older exporter cannot trace."""
+    masks = transformers.masking_utils.ALL_MASK_ATTENTION_FUNCTIONS
+    before = dict(masks._global_mapping)
+    without_vmap = transformers.integrations.executorch.sdpa_mask_without_vmap
+
+    def eager(*args: Any, dtype: torch.dtype = torch.float32, **options: Any) -> torch.Tensor:
+        options |= {"allow_is_causal_skip": False, "allow_torch_fix": False}
+        kept = without_vmap(*args, **options)
+        return torch.where(kept, torch.tensor(0.0, dtype=dtype), torch.finfo(dtype).min)
+
+    masks._global_mapping.update({"sdpa": without_vmap, "eager": eager})
+    try:
+        yield
+    finally:
+        masks._global_mapping.update(before)
 
 
 def ids(batch: int, sequence: int, words: int) -> torch.Tensor:

@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from .limits import is_limited, is_never_less, rows
 from .types import Any, Dim
 
 __all__ = [
@@ -207,15 +208,17 @@ def broadcast(a: Dim, b: Dim) -> Dim | None:
 
 
 def absorbs(a: Dim, b: Dim) -> bool:
-    """Say whether `a` is what `a` and `b` broadcast to wherever they do: `b` is ``min(a, n)`` with `n` above 1.
+    """Say whether `a` is what `a` and `b` broadcast to: `b` is a slice of what is `a` long if the slice is whole.
 
-    A table of 512 rows of which the first `a` are taken has ``min(a, 512)``. If that is 1, so is `a`.
+    A table of 512 rows of which the first `a` are taken has ``min(a, 512)``, and of which `a` are taken from `p` on
+    ``max(min(p + a, 512) - min(p, 512), 0)``. Where these are not `a`, they are cut off at the table's end, and there is
+    nothing to broadcast.
     """
-    if not isinstance(b, tirx.Min):
+    if isinstance(a, int) or is_any(a) or not is_limited(b) or is_limited(a):
         return False
-    operands = [simplify(b.a), simplify(b.b)]
-    limits = [o for o in operands if isinstance(o, int) and o > 1]
-    return bool(limits) and any(not isinstance(o, int) and bool(equal(a, o)) for o in operands)
+    parts = [part for row in rows(b) for part in row]
+    is_cut_to_one = any(equal(part, 1) for part in parts)
+    return not is_cut_to_one and any(equal(a, part) for part in parts) and bool(at_least(a, b))
 
 
 def at_least(a: Dim, b: Dim) -> bool | None:
@@ -233,7 +236,11 @@ def at_least(a: Dim, b: Dim) -> bool | None:
     x, y = as_expr(a), as_expr(b)
     if analyzer.can_prove(x >= y):
         return True
-    return False if analyzer.can_prove(x < y) else None
+    if analyzer.can_prove(x < y):
+        return False
+    if not is_limited(x) and not is_limited(y):
+        return None
+    return is_never_less(x, y, lambda p, q: analyzer.can_prove(p >= q)) or None
 
 
 def symbols(dims: Sequence[Dim]) -> list[AnyValue]:
