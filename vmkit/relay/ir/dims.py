@@ -40,6 +40,7 @@ __all__ = [
     "sub",
     "substitute",
     "symbols",
+    "uncommon",
 ]
 
 
@@ -153,15 +154,21 @@ def quotient(dividends: Iterable[Dim], divisors: Iterable[Dim]) -> Dim:
 
     So ``n * 64`` by ``n * 16`` is 4, even where `n` is 0.
     """
-    above = [f for d in dividends for f in _factors(d)]
+    above, below = uncommon(dividends, divisors)
+    return floordiv(product(above), product(below))
+
+
+def uncommon(first: Iterable[Dim], second: Iterable[Dim]) -> tuple[list[Dim], list[Dim]]:
+    """Return the factors of two products of dimensions, without symbolic ones that both have."""
+    above = [f for d in first for f in _factors(d)]
     below: list[Dim] = []
-    for factor in (f for d in divisors for f in _factors(d)):
+    for factor in (f for d in second for f in _factors(d)):
         at = next((i for i, f in enumerate(above) if not isinstance(factor, int) and equal(f, factor)), None)
         if at is None:
             below.append(factor)
         else:
             del above[at]
-    return floordiv(product(above), product(below))
+    return above, below
 
 
 def _factors(dim: Dim) -> list[Dim]:
