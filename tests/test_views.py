@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from tvm import tirx
 
 import vmkit
@@ -48,3 +49,40 @@ def test_a_reshape_that_is_returned_is_no_view_of_an_input() -> None:
     source[...] = 1
     np.testing.assert_array_equal(result.numpy(), np.zeros((6, 2)))
     np.testing.assert_array_equal(tensor.numpy(), np.zeros((6, 2)))
+
+
+def test_a_shuffle_of_channels_is_one_kernel_for_any_number_of_images() -> None:
+    x = relay.var("x", shape=(n, 6, 5, 4))
+    groups = relay.reshape(relay.exp(x), newshape=(-1, 2, 3, 5, 4))
+    shuffled = relay.reshape(relay.transpose(groups, axes=[0, 2, 1, 3, 4]), newshape=(-1, 6, 5, 4))
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], relay.negative(shuffled)), target="llvm"))
+    for size in (1, 3):
+        a = np.random.default_rng(size).random((size, 6, 5, 4), "float32")
+        expected = -np.exp(a).reshape(size, 2, 3, 5, 4).swapaxes(1, 2).reshape(a.shape)
+        np.testing.assert_allclose(machine.run(a).numpy(), expected, rtol=1e-6)
+    names = kernels_run(machine, a)
+    assert len([name for name in names if name.startswith("fused_")]) == 1
+    assert not [name for name in names if "reshape" in name and not name.startswith("fused_")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((6,), (3, 2)),
+        ((3, 2), (6,)),
+        ((), (1,)),
+        ((1, 1), ()),
+        ((2, 3, 4), (4, 3, 2)),
+        ((5,), (5,)),
+        ((2, 6), (2, 3, 2)),
+    ],
+)
+def test_reshapes_behind_a_size_known_at_run_time_keep_the_order_of_elements(before: Any, after: Any) -> None:
+    x = relay.var("x", shape=(n, *before))
+    # A transpose before and after makes kernels of what would be views.
+    turned = relay.transpose(relay.reverse(x, axis=0))
+    whole = relay.reshape(relay.transpose(turned), newshape=(n, *after), allowzero=True)
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], relay.transpose(whole)), target="llvm"))
+    for size in (1, 4):
+        a = np.arange(size * int(np.prod(before)), dtype="float32").reshape(size, *before)
+        np.testing.assert_array_equal(machine.run(a).numpy(), a[::-1].reshape(size, *after).T)

@@ -19,6 +19,7 @@ from .alignment import expecting_elements
 from .dataflow import isolate_definitions
 from .kernel_registers import PIPELINE
 from .options import CompilerOptions
+from .scaled_storage import share_scaled_storage
 from .sharing import merge_views, share_shapes
 from .storage import own_storage_of_branches
 from .tophub import gpu
@@ -103,6 +104,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
         # The planner takes a plain call of a packed function for a kernel, which does not keep what it is given. A
         # pure one, which values of data types are made by, must still be called by its operator here.
         transform.StaticPlanBlockMemory(),
+        share_scaled_storage(),
         own_storage_of_branches(),
         transform.RemovePurityChecking(),
         transform.LowerAllocTensor(),

@@ -10,7 +10,8 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax, tirx, topi
+from tvm import relax, te, tirx, topi
+from tvm.sym import Analyzer
 
 __all__ = ["LEGALIZATIONS", "views_of_computed_sizes"]
 
@@ -21,7 +22,41 @@ def _marked_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr
     data, shape = call.args
     if isinstance(shape, relax.Var):
         shape = builder.lookup_binding(shape)
-    return builder.call_te(topi.reshape, data, shape, primfunc_name_hint="reshape", primfunc_attrs={_MARK: 1})
+    return builder.call_te(_reshape, data, shape, primfunc_name_hint="reshape", primfunc_attrs={_MARK: 1})
+
+
+def _reshape(data: te.Tensor, shape: Any) -> te.Tensor:
+    """Return a tensor in another shape.
+
+    Axes of unknown sizes that come first before and after are left out of the places of elements that are counted:
+    TVM fuses a kernel whose indices depend on sizes with none.
+    """
+    before, after = list(data.shape), list(shape)
+    kept = _equal_first(before, after)
+    known = all(isinstance(d, tirx.IntImm) for d in (*before[kept:], *after[kept:]))
+    if not known or not any(isinstance(d, tirx.Expr) and not isinstance(d, tirx.IntImm) for d in before[:kept]):
+        return topi.reshape(data, shape)
+    inner = [int(d) for d in before[kept:]]
+
+    def element(*index: Any) -> Any:
+        place: Any = 0
+        for at, size in zip(index[kept:], after[kept:], strict=True):
+            place = place * int(size) + at
+        own: list[Any] = []
+        for size in reversed(inner):
+            own.insert(0, tirx.indexmod(place, size))
+            place = tirx.indexdiv(place, size)
+        return data(*index[:kept], *own)
+
+    return te.compute(shape, element, name="T_reshape", tag="injective")
+
+
+def _equal_first(before: list[Any], after: list[Any]) -> int:
+    """Return how many first dimensions two shapes have in common."""
+    analyzer = Analyzer()
+    pairs = enumerate(zip(before, after, strict=False))
+    differs = (at for at, (a, b) in pairs if not analyzer.can_prove_equal(a, b))
+    return next(differs, min(len(before), len(after)))
 
 
 LEGALIZATIONS = {"relax.reshape": _marked_reshape}

@@ -104,6 +104,21 @@ def test_distances_are_powers_of_two_and_unknown_sizes_are_like_unknown_ones_onl
     assert key(dense(n, 20, 64)).distance(key(dense(n, 20, 32))) == 1
 
 
+def pool(images: Any, size: int) -> tirx.PrimFunc:
+    x = te.placeholder((images, size, size, 64), name="x")
+    return te.create_prim_func([x, topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (0, 0, 0, 0), "max", layout="NHWC")])
+
+
+def test_a_record_holds_for_any_number_of_images_as_for_twice_as_many_and_not_the_other_way_round() -> None:
+    any_images = key(pool(n, 111))
+    assert any_images.distance(key(pool(1, 111))) == any_images.distance(key(pool(8, 111))) == 1
+    assert any_images.distance(key(pool(1, 223))) == pytest.approx(1 + 2 * np.log2(111 / 55))
+    assert any_images.distance(any_images) == 0
+    assert key(pool(1, 111)).distance(any_images) is None
+    # Where an image has one position, tiles are along the images.
+    assert key(pool(n, 3)).distance(key(pool(1, 3))) is None
+
+
 def test_a_kernel_takes_its_own_record_then_the_nearest_then_the_default() -> None:
     own, near, far = dot.Decisions(8, 1, False), dot.Decisions(16, 2, False), dot.Decisions(4, 4, False)
     records = Records([record(dense(8, 24, 64), far), record(dense(8, 20, 128), near), record(dense(8, 20, 64), own)])

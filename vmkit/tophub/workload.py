@@ -21,6 +21,9 @@ __all__ = ["Axis", "Workload", "workload_of"]
 Axis = tuple[str, int | None]
 """Its kind, ``spatial`` or ``reduction``, and its size, None where that is known only at run time."""
 
+_SPATIAL = "spatial"
+_UNKNOWN = 1.0  # how far a number of images that is known at run time only is from any other
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -64,14 +67,17 @@ class Workload:
         """Return how far the sizes of two kernels of one form are apart, in powers of two added up over the axes.
 
         None where the forms differ: another rule, dtype, kind of axis or way of reading, or a size that one knows and
-        the other does not. What is fused does not matter.
+        the other does not, unless it is this one's number of images: decisions are about the positions within one, and
+        unknown counts as far as twice as many. What is fused does not matter.
         """
         if (self.rule, self.dtype, self.reads) != (other.rule, other.dtype, other.reads):
             return None
         if [kind for kind, _ in self.axes] != [kind for kind, _ in other.axes]:
             return None
-        total = 0.0
-        for (_, mine), (_, theirs) in zip(self.axes, other.axes, strict=True):
+        total, axes = 0.0, list(zip(self.axes, other.axes, strict=True))
+        if self._is_of_any_images and other.axes[0][1] is not None:
+            total, axes = _UNKNOWN, axes[1:]
+        for (_, mine), (_, theirs) in axes:
             if (mine is None) != (theirs is None):
                 return None
             if mine is not None and theirs is not None and mine != theirs:
@@ -79,6 +85,12 @@ class Workload:
                     return None
                 total += abs(math.log2(mine / theirs))
         return total
+
+    @property
+    def _is_of_any_images(self) -> bool:
+        """Whether the first axis has an unknown size and, as others of many positions follow, is not cut in tiles."""
+        spatial = [size for kind, size in self.axes if kind == _SPATIAL]
+        return self.axes[:1] == ((_SPATIAL, None),) and any(size is not None and size > 1 for size in spatial[1:-1])
 
 
 def workload_of(sch: s_tir.Schedule, rule: Rule[Any]) -> Workload:
@@ -94,7 +106,7 @@ def workload_of(sch: s_tir.Schedule, rule: Rule[Any]) -> Workload:
 
 
 def _kind(var: tirx.IterVar) -> str:
-    return "reduction" if var.iter_type == tirx.IterVar.CommReduce else "spatial"
+    return "reduction" if var.iter_type == tirx.IterVar.CommReduce else _SPATIAL
 
 
 def _size(value: Any) -> int | None:

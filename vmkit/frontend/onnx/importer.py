@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 import tvm
 from tvm.ir import GlobalVar
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
-from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Var, dims, post_order, type_text
+from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
 from ...relay.signature import OUTPUT_NAMES
 from . import families
 from .check import check_model, node_name, opset_versions, sorted_nodes
@@ -37,6 +38,8 @@ _MAX_CONTINUATIONS = 64
 # Constants are computed at import as long as that makes the program no larger than this, or than it was.
 _FOLD_ELEMENTS = 1 << 16
 _FOLD_INPUT_ELEMENTS = 1 << 26
+# More than any memory holds: a size in the file is wrong.
+_MOST_ELEMENTS = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,10 @@ class ModelImporter:
         model = loaded.model
         self.folder = loaded.folder
         if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
+            try:
+                model = onnx.inliner.inline_local_functions(model)
+            except Exception as error:
+                raise ModelError(f"its functions cannot be inlined: {error}") from error
         self.model = model
         self.versions = opset_versions(model, opset)
         self.settings = settings
@@ -225,7 +231,7 @@ class ModelImporter:
         results = [results] if isinstance(results, Expr) else list(results)
         for result in results:
             if result is not None:
-                typed(result)
+                _require_possible(typed(result).checked_type_)
         return results
 
     def explained(
@@ -274,3 +280,11 @@ class ModelImporter:
             constant(a) if t is not None and list(a.shape) == list(t.shape) and str(a.dtype) == t.dtype else r
             for a, t, r in zip(arrays, types, results, strict=True)
         ]
+
+
+def _require_possible(ty: Type) -> None:
+    """Raise ModelError for a tensor that no memory could hold."""
+    if isinstance(ty, TensorType):
+        count = dims.product([d for d in ty.shape if isinstance(d, int)])
+        if isinstance(count, int) and count > _MOST_ELEMENTS:
+            raise ModelError(f"it gives a {ty}, which no memory can hold")

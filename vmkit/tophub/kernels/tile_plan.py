@@ -1,4 +1,8 @@
-"""Where the split data of a product lies, how much is there at once, and which output a place in it stands for."""
+"""Where the split data of a product lies, how much is there at once, and which output a place in it stands for.
+
+Of a number of images or rows that is known at run time only, as many are there at once as fit, so that distances in
+memory are constants of the kernel; what depends on other such sizes is computed once, before the loops.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +49,13 @@ class Plan:
     depth: Any  # numbers of a row, where a tile takes rows
     rows_at_once: Any
     images_at_once: Any
+    input_rows: Any  # of split data of an image in a chunk
+    plane: Any  # numbers between two runs of inputs
+    part: Any  # numbers that each part has
 
     @classmethod
     def of(cls, w: TiledWeight, data: list[Any], shape: list[Any]) -> Plan:
-        """Plan a product from the shapes of its data and its result."""
+        """Plan a product from the shapes of its data and its result, in the builder at hand."""
         if w.is_pointwise:
             # All positions of all images are one column of rows.
             outer = [known(d) for d in shape[:-1]]
@@ -64,16 +71,24 @@ class Plan:
             phases = [1, 1]
             pitch: Any = 1
             depth = (columns - 1) * (w.strides[1] * w.channels) + w.runs[2] * DEPTH
-            depth = ceildiv(depth, LANES) * LANES
+            depth = bound(ceildiv(depth, LANES) * LANES)
             of_row, extra = w.strides[0] * depth, reach[0] + 1
         else:
-            pitch = columns + reach[1] // w.strides[1]
+            pitch = bound(columns + reach[1] // w.strides[1]) if reach[1] // w.strides[1] else columns
             depth = -(-w.channels // DEPTH) * DEPTH
             of_row, extra = phases[0] * phases[1] * pitch * depth, reach[0] // w.strides[0]
         fit = most(1, _cache_bytes(w) // (2 * PARTS) // most(1, of_row) - extra)
         if w.is_pointwise and isinstance(fit, int):
             fit = max(2 * ROWS, fit // ROWS * ROWS)
-        rows_at_once = most(1, least(rows, fit))
+        rows_at_once = bound(most(1, at_once(rows, fit)))
+        images_at_once = bound(most(1, at_once(images, fit // most(1, rows))))
+        input_rows = bound(_input_rows(w, rows_at_once))
+        plane: Any = DEPTH
+        if not w.takes_rows:
+            positions = images_at_once * (phases[0] * phases[1]) * input_rows * pitch
+            # Runs that lie a multiple of the page size apart would share few lines of the first cache.
+            plane = bound((ceildiv(positions, _LINES) * _LINES + _SKEW) * DEPTH)
+        part = images_at_once * input_rows * depth if w.takes_rows else w.runs[2] * plane
         return cls(
             window=w,
             outer=outer,
@@ -88,37 +103,11 @@ class Plan:
             pitch=pitch,
             depth=depth,
             rows_at_once=rows_at_once,
-            images_at_once=most(1, least(images, fit // most(1, rows))),
+            images_at_once=images_at_once,
+            input_rows=input_rows,
+            plane=plane,
+            part=bound(part),
         )
-
-    @property
-    def input_rows(self) -> Any:
-        """Rows of split data of an image in a chunk."""
-        return self.rows_for(self.rows_at_once)
-
-    def rows_for(self, rows: Any) -> Any:
-        """Return how many rows of a phase so many output rows take."""
-        w = self.window
-        reach = (w.kernel[0] - 1) * w.dilation[0]
-        if w.takes_rows:
-            return (rows - 1) * w.strides[0] + reach + 1
-        return rows + reach // w.strides[0]
-
-    @property
-    def part(self) -> Any:
-        """How many numbers each part has."""
-        if self.window.takes_rows:
-            return self.images_at_once * self.input_rows * self.depth
-        return self.window.runs[2] * self.plane
-
-    @property
-    def plane(self) -> Any:
-        """How many numbers lie between two runs of inputs."""
-        if self.window.takes_rows:
-            return DEPTH
-        positions = self.images_at_once * self.phases * self.input_rows * self.pitch
-        # Runs that lie a multiple of the page size apart would share few lines of the first cache.
-        return (ceildiv(positions, _LINES) * _LINES + _SKEW) * DEPTH
 
     @property
     def slack(self) -> Any:
@@ -156,7 +145,7 @@ class Plan:
     def start(self, here: Chunk, group: Any) -> Any:
         """Return where the first output position of a group is."""
         if self.window.takes_rows:
-            image, row = group // here.rows, group % here.rows
+            image, row = divided(group, here.rows)
             return (image * self.input_rows + row * self.window.strides[0]) * self.depth
         return group * (self.phases * self.input_rows * self.pitch * DEPTH)
 
@@ -165,9 +154,9 @@ class Plan:
         if self.window.is_pointwise:
             return unravel(here.row + at, self.outer), None
         if self.window.takes_rows:
-            row = [here.row + group % here.rows] if self.has_rows else []
-            return [here.image + group // here.rows, *row, at], None
-        row, column = (at // self.pitch, at % self.pitch)
+            image, y = divided(group, here.rows)
+            return [here.image + image, *([here.row + y] if self.has_rows else []), at], None
+        row, column = divided(at, self.pitch)
         inside = None if is_same(self.pitch, self.columns) else column < self.columns
         return [here.image + group, *([here.row + row] if self.has_rows else []), column], inside
 
@@ -188,13 +177,23 @@ class Chunk:
     def of(cls, plan: Plan, group: Any, chunk: Any) -> Chunk:
         """Bind the sizes of a chunk of a group of images in the builder at hand."""
         image, row = T.Bind(group * plan.images_at_once), T.Bind(chunk * plan.rows_at_once)
-        images = T.Bind(int64(least(plan.images_at_once, plan.images - image)))
+        images: Any = 1
+        if not is_same(plan.images_at_once, 1):
+            images = T.Bind(int64(least(plan.images_at_once, plan.images - image)))
         rows = T.Bind(int64(least(plan.rows_at_once, plan.rows - row)))
         if plan.window.takes_rows:
             groups, positions = images * rows, plan.columns
         else:
             groups, positions = images, (rows - 1) * plan.pitch + plan.columns
-        return cls(image, images, row, rows, plan.rows_for(rows), groups, positions)
+        return cls(image, images, row, rows, bound(_input_rows(plan.window, rows)), groups, positions)
+
+
+def _input_rows(w: TiledWeight, rows: Any) -> Any:
+    """Return how many rows of a phase of the data so many output rows take."""
+    reach = (w.kernel[0] - 1) * w.dilation[0]
+    if w.takes_rows:
+        return (rows - 1) * w.strides[0] + reach + 1
+    return rows + reach // w.strides[0]
 
 
 def _cache_bytes(weight: TiledWeight) -> int:
@@ -223,6 +222,13 @@ def product_of(sizes: Sequence[Any]) -> Any:
     return simplified(result)
 
 
+def divided(value: Any, by: Any) -> tuple[Any, Any]:
+    """Return quotient and remainder of numbers that are not negative."""
+    if isinstance(by, int):
+        return value // by, value % by
+    return tirx.truncdiv(value, by), tirx.truncmod(value, by)  # which test no signs
+
+
 def ceildiv(value: Any, by: Any) -> Any:
     return (value + (by - 1)) // by
 
@@ -235,6 +241,18 @@ def most(a: Any, b: Any) -> Any:
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.max(int64(a), int64(b))
 
 
+def at_once(size: Any, fit: Any) -> Any:
+    """Return how many of some rows or images to have at once: as many as fit where it is unknown how many there are."""
+    if is_same(size, 1):
+        return 1
+    return fit if isinstance(fit, int) and not isinstance(size, int) else least(size, fit)
+
+
+def bound(value: Any) -> Any:
+    """Return a number as it is, and a variable for what is computed at run time, here, where this is called."""
+    return value if isinstance(value, int | tirx.Var) else T.Bind(value)
+
+
 def is_same(a: Any, b: Any) -> bool:
     return a == b if isinstance(a, int) and isinstance(b, int) else a is b
 
@@ -243,6 +261,6 @@ def unravel(at: Any, sizes: Sequence[Any]) -> list[Any]:
     """Return the index in axes of some sizes of an element counted in the order of memory."""
     index: list[Any] = []
     for size in reversed(sizes[1:]):
-        index.append(at % size)
-        at = at // size
+        at, place = divided(at, size)
+        index.append(place)
     return [at, *reversed(index)]

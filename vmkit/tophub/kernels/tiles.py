@@ -29,7 +29,7 @@ from .tile_code import (
     store_parts,
     zero_parts,
 )
-from .tile_plan import LANES, ROWS, Chunk, Plan, ceildiv, int64, least
+from .tile_plan import LANES, ROWS, Chunk, Plan, ceildiv, divided, int64, is_same, least
 from .tiled_weight import BLOCK, DEPTH, PARTS, TILE, TiledWeight
 
 __all__ = ["Row", "TiledProduct"]
@@ -100,7 +100,6 @@ class TiledProduct:
 
     def _split_channels(self, plan: Plan, here: Chunk, parts: Any) -> None:
         """Split the data, each position's channels filled up to whole tiles."""
-        lines = plan.phases * here.input_rows
         if self.window.is_pointwise:
             with T.parallel(int64(ceildiv(here.rows, ROWS))) as line:
                 spare = spare_vector()
@@ -108,10 +107,9 @@ class TiledProduct:
                     row = T.Bind(line * ROWS + offset)
                     self._split_position(plan, here, (parts, spare), (E.int64(0), E.int64(0), row, E.int64(0)))
             return
-        with T.parallel(int64(here.images * lines)) as line:
-            image = T.Bind(line // lines)
-            phase = T.Bind(line // here.input_rows % plan.phases)
-            row = T.Bind(line % here.input_rows)
+        with T.parallel(int64(here.images * plan.phases * here.input_rows)) as line:
+            of_phase, row = (T.Bind(i) for i in divided(line, here.input_rows))
+            image, phase = (T.Bind(i) for i in divided(of_phase, plan.phases))
             spare = spare_vector()
             with loop(plan.pitch) as column:
                 self._split_position(plan, here, (parts, spare), (image, phase, row, column))
@@ -164,7 +162,7 @@ class TiledProduct:
         left = w.padding[1] * channels
         count = least(plan.columns_of_data * channels, plan.depth - left)
         with T.parallel(int64(here.images * here.input_rows)) as line:
-            image, row = T.Bind(line // here.input_rows), T.Bind(line % here.input_rows)
+            image, row = (T.Bind(i) for i in divided(line, here.input_rows))
             begin = T.Bind((image * plan.input_rows + row) * plan.depth)
             y = T.Bind(here.row * w.strides[0] + row - w.padding[0])
             spare = spare_vector()
@@ -190,11 +188,13 @@ class TiledProduct:
             sums = T.alloc_buffer((ROWS * BLOCK,), "float32", scope="local", layout=None)
             configure(config)
             panel = self._panel()
-            block, first = T.Bind(task // tasks), T.Bind(task % tasks * _BLOCKS_OF_TASK)
+            block, part = divided(task, tasks)
+            block, first = T.Bind(block), T.Bind(part * _BLOCKS_OF_TASK)
             if panel is not None:
                 cut_panel(panel, self.weight, block, self.window.channels)
             with loop(least(E.int64(_BLOCKS_OF_TASK), total - first)) as offset:
-                group, begin = T.Bind((first + offset) // tiles), T.Bind((first + offset) % tiles * ROWS)
+                group, tile = (0, first + offset) if is_same(here.groups, 1) else divided(first + offset, tiles)
+                group, begin = T.Bind(int64(group)), T.Bind(tile * ROWS)
                 rows = T.Bind(int64(least(E.int64(ROWS), here.positions - begin)))
                 start = T.Bind(plan.start(here, group) + begin * plan.step)
                 with T.If(rows > TILE):

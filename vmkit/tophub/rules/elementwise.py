@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from tvm import s_tir
 from tvm.target import Target
 
-from .blocks import Block, extent, is_reduction, kernel_blocks, static_size
+from .blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
 from .rule import Rule, choices
 
 __all__ = ["PARALLEL_SIZE", "RULE", "Decisions", "schedule_spatial", "sharing"]
 
 # Below this many elements, starting threads costs more than they save.
 PARALLEL_SIZE = 16_384
+_SHARED = 64  # iterations that can be shared evenly among the cores of most machines
 _UNSURE = 16  # by how much that may be wrong for a kernel
 
 
@@ -63,7 +64,21 @@ def schedule_spatial(sch: s_tir.Schedule, block: Block, parallel_size: int = PAR
     """Share the outer loops of a block that does not reduce among cores; LLVM vectorises the innermost one itself."""
     loops = sch.get_loops(block)
     if len(loops) > 1 and static_size(sch, loops) >= parallel_size:
-        sch.parallel(sch.fuse(*loops[:-1]))
+        sch.parallel(sch.fuse(*_shared(sch, loops)))
+
+
+def _shared(sch: s_tir.Schedule, loops: list[Loop]) -> list[Loop]:
+    """Return the outer loops to make one of: all but the innermost, or enough of them to be shared evenly.
+
+    Which place is meant in several loops that were made one takes divisions, and LLVM makes vectors along several loops
+    only where they are still there.
+    """
+    count = 1
+    for at, loop in enumerate(loops[:-1], start=1):
+        count *= extent(sch, loop) or 1
+        if count >= _SHARED:
+            return loops[:at]
+    return loops[:-1]
 
 
 def _share_outer_loops(sch: s_tir.Schedule, block: Block, parallel_size: int) -> None:
