@@ -28,7 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.exported", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"families; by default all: {', '.join(families)}")
     parser.add_argument("--exporter", choices=EXPORTERS, action="append", help="by default both")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the exported files, use them if they are there")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep the exported files, use them if they are there"
+    )
     parser.add_argument("--no-times", action="store_true", help="only compare")
     parser.add_argument("--traceback", action="store_true", help="show where a failure comes from")
     given = parser.parse_args(arguments)

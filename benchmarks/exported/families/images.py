@@ -100,9 +100,7 @@ def mobilenet_v3() -> nn.Module:
 
 def _pair(channels: int, out: int) -> nn.Sequential:
     rows = [(channels, out), (out, out)]
-    return nn.Sequential(
-        *(m for a, b in rows for m in (nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU()))
-    )
+    return nn.Sequential(*(m for a, b in rows for m in (nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())))
 
 
 class _UNet(nn.Module):
