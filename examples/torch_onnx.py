@@ -1,7 +1,7 @@
 """A PyTorch module, exported to ONNX with named dimensions and compiled once for every batch and size of image.
 
-The names that the exporter gives to dimensions are those of the executable's signature, and of its messages. Needs torch
-(``pip install '.[exported]'``).
+The names that the exporter gives to dimensions are those of the executable's signature, and of its messages. Needs
+torch (``pip install '.[exported]'``).
 """
 
 from __future__ import annotations

@@ -219,8 +219,8 @@ def absorbs(a: Dim, b: Dim) -> bool:
     """Say whether `a` is what `a` and `b` broadcast to: `b` is a slice of what is `a` long if the slice is whole.
 
     A table of 512 rows of which the first `a` are taken has ``min(a, 512)``, and of which `a` are taken from `p` on
-    ``max(min(p + a, 512) - min(p, 512), 0)``. Where these are not `a`, they are cut off at the table's end, and there is
-    nothing to broadcast.
+    ``max(min(p + a, 512) - min(p, 512), 0)``. Where these are not `a`, they are cut off at the table's end, and there
+    is nothing to broadcast.
     """
     if isinstance(a, int) or is_any(a) or not is_limited(b) or is_limited(a):
         return False
