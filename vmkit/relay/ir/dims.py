@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from math import gcd, prod
 from typing import Any as AnyValue
 
 import tvm
@@ -160,7 +161,7 @@ def quotient(dividends: Iterable[Dim], divisors: Iterable[Dim]) -> Dim:
 
 
 def uncommon(first: Iterable[Dim], second: Iterable[Dim]) -> tuple[list[Dim], list[Dim]]:
-    """Return the factors of two products of dimensions, without symbolic ones that both have."""
+    """Return the factors of two products of dimensions, without what both have."""
     above = [f for d in first for f in _factors(d)]
     below: list[Dim] = []
     for factor in (f for d in second for f in _factors(d)):
@@ -169,7 +170,14 @@ def uncommon(first: Iterable[Dim], second: Iterable[Dim]) -> tuple[list[Dim], li
             below.append(factor)
         else:
             del above[at]
-    return above, below
+    (number, above), (divisor, below) = _apart(above), _apart(below)
+    common = gcd(number, divisor) or 1
+    return [number // common, *above], [divisor // common, *below]
+
+
+def _apart(factors: Sequence[Dim]) -> tuple[int, list[Dim]]:
+    """Return the number among factors, and the rest."""
+    return prod(f for f in factors if isinstance(f, int)), [f for f in factors if not isinstance(f, int)]
 
 
 def _factors(dim: Dim) -> list[Dim]:
