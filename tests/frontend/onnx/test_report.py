@@ -101,3 +101,8 @@ def test_a_shape_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["check", "m.onnx", "--shape", "n,4"])
     assert "'n,4' is not NAME:DIMS, such as x:n,3,224,224" in capsys.readouterr().err
+
+
+def test_products_of_stacks_of_matrices_are_reported_as_supported() -> None:
+    made = model([node("MatMul", "a b", "y")], {n: (("n", 3, 4, 4), "float32") for n in "ab"}, "y")
+    assert vmkit.check(made).problem is None

@@ -13,7 +13,7 @@ from ...errors import ModelError, OptionError, suggest
 from .importer import ModelImporter
 from .load import load_model
 
-__all__ = ["from_onnx"]
+__all__ = ["conversion_settings", "from_onnx"]
 
 
 def from_onnx(
@@ -61,18 +61,19 @@ def from_onnx(
     InputError
         When `shape` or `dtype` do not fit the model.
     """
-    loaded = load_model(model)
+    loaded = load_model(model, whole=export_node_renamed_model_path is not None)
     if export_node_renamed_model_path is not None:
         loaded = replace(loaded, model=_named_nodes(loaded.model))
         onnx.save(loaded.model, export_node_renamed_model_path)
     try:
-        importer = ModelImporter(loaded, shape, dtype, opset, freeze_params, _settings(convert_config))
+        importer = ModelImporter(loaded, shape, dtype, opset, freeze_params, conversion_settings(convert_config))
         return importer.run()
     except ModelError as error:
         raise type(error)(f"{loaded.name}: {error}") from error.__cause__
 
 
-def _settings(convert_config: Mapping[str, Any] | None) -> dict[str, Any]:
+def conversion_settings(convert_config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return all settings of a conversion, with what is given checked; OptionError for what is no setting."""
     settings: dict[str, Any] = {"use_nt_batch_matmul": True}
     for key, value in (convert_config or {}).items():
         if key not in settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from .registry import default_domain, find
 from .scope import Frame, Scope
 from .sparse import dense_array
 from .typing import typed
+from .weights import InFile
 
 __all__ = ["Conversion", "ModelImporter"]
 
@@ -74,6 +76,7 @@ class ModelImporter:
         families.load()
         model = loaded.model
         self.folder = loaded.folder
+        self.weights = loaded.weights
         self.model = model
         self.library = Functions(model)
         self.versions = opset_versions(model, opset)
@@ -101,7 +104,7 @@ class ModelImporter:
         params = [self.parameter(name, ty) for name, ty in types.items()]
         scope.define(list(types), params)
         nodes = sorted_nodes(graph, ())
-        self.add_initializers(graph, scope)
+        self.add_initializers(graph, scope, weights=self.weights)
         outcome = self.walk(nodes, scope, [o.name for o in graph.output])
         names = [o.name for o in graph.output]
         return self.module(params, self.final(outcome, names), names)
@@ -143,18 +146,26 @@ class ModelImporter:
 
     # -- graphs
 
-    def add_initializers(self, graph: onnx.GraphProto, scope: Scope, frozen: bool | None = None) -> None:
-        for name, array in self.initializers(graph):
+    def add_initializers(
+        self,
+        graph: onnx.GraphProto,
+        scope: Scope,
+        frozen: bool | None = None,
+        weights: Mapping[str, InFile] = MappingProxyType({}),
+    ) -> None:
+        for name, array in self.initializers(graph, weights):
             if self.freeze_params if frozen is None else frozen:
                 scope.values[name] = constant(array)
             else:
                 variable, scope.values[name] = self.stored_parameter(name, array)
                 self.param_values[variable] = to_stored(array)
 
-    def initializers(self, graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
+    def initializers(self, graph: onnx.GraphProto, weights: Mapping[str, InFile]) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the initializers of a graph as arrays."""
         for tensor in graph.initializer:
-            if is_external(tensor):
+            if tensor.name in weights:
+                yield tensor.name, weights[tensor.name].array()
+            elif is_external(tensor):
                 yield tensor.name, mapped(tensor, self.folder)
             else:
                 yield tensor.name, numpy_tensor(tensor, f"initializer {tensor.name!r}")

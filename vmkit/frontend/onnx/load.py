@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ...errors import ModelError
 from .external import bring_in
+from .weights import InFile, without_weights
 
 __all__ = ["Loaded", "load_model"]
 
@@ -24,25 +25,30 @@ class Loaded:
     Attributes
     ----------
     model : ModelProto
-        The model. Initializers whose data is in other files are checked, but not read.
+        The model. Initializers whose data is in other files are checked, but not read; those in `weights` have none.
     name : str
         What to call it in messages.
     folder : Path or None
         Where other files are looked for; None for a model that comes from memory.
+    weights : mapping of str to InFile
+        The initializers of the main graph whose data was left in the model's file.
     """
 
     model: onnx.ModelProto
     name: str
     folder: Path | None = None
+    weights: Mapping[str, InFile] = field(default_factory=dict)
 
 
-def load_model(source: Any) -> Loaded:
+def load_model(source: Any, whole: bool = False) -> Loaded:
     """Return a model of any form.
 
     Parameters
     ----------
     source : ModelProto, str, PathLike or bytes
         The model, a file, or what a file holds. External data is read from the folder of the file.
+    whole : bool
+        Whether to read the weights of a file at once, with all else.
 
     Raises
     ------
@@ -50,9 +56,9 @@ def load_model(source: Any) -> Loaded:
         When it is empty, truncated, or something other than an ONNX model.
     """
     if isinstance(source, onnx.ModelProto):
-        return _whole(source, "the model")
+        return _complete(Loaded(_checked(source, "the model"), "the model"))
     if isinstance(source, bytes | bytearray | memoryview):
-        return _whole(_parse(bytes(source), "the model"), "the model")
+        return _complete(Loaded(_checked(_parse(bytes(source), "the model"), "the model"), "the model"))
     if not isinstance(source, str | os.PathLike):
         raise TypeError(f"an ONNX model is a ModelProto, a path or bytes, not {type(source).__name__}")
     path = Path(source)
@@ -60,15 +66,16 @@ def load_model(source: Any) -> Loaded:
     if not path.is_file():
         kind = "a folder" if path.is_dir() else "no such file"
         raise ModelError(f"{path}: {kind}; give the path of an .onnx file")
-    return _whole(_parse(path.read_bytes(), name), name, path.parent)
+    data, weights = (path.read_bytes(), {}) if whole else without_weights(path)
+    return _complete(Loaded(_checked(_parse(data, name), name), name, path.parent, weights))
 
 
-def _whole(model: onnx.ModelProto, name: str, folder: Path | None = None) -> Loaded:
-    loaded = Loaded(_checked(model, name), name, folder)
+def _complete(loaded: Loaded) -> Loaded:
+    """Return the model after its external data has been checked."""
     try:
-        bring_in(model, folder)
+        bring_in(loaded.model, loaded.folder)
     except (ModelError, OSError) as error:
-        raise ModelError(f"{name}: {error}") from error
+        raise ModelError(f"{loaded.name}: {error}") from error
     return loaded
 
 

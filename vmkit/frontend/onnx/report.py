@@ -13,6 +13,7 @@ from ...relay.signature import relay_signatures
 from ...relay.transform.infer_pass import InferType
 from ...signature import Signature, TensorSpec
 from .check import all_nodes, node_name
+from .convert import conversion_settings
 from .importer import Conversion, ModelImporter
 from .load import load_model
 from .registry import default_domain
@@ -151,7 +152,7 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
     loaded = load_model(model)
     operators = Counter(_operator(n) for g in (loaded.model.graph, *loaded.model.functions) for n in all_nodes(g.node))
     opsets = {default_domain(o.domain): int(o.version) for o in loaded.model.opset_import}
-    importer = ModelImporter(loaded, shapes, "float32", None, True, {})
+    importer = ModelImporter(loaded, shapes, "float32", None, True, conversion_settings())
     signature: Signature | None = None
     unsupported: tuple[str, ...] = ()
     problem: str | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from math import gcd, prod
 from typing import Any as AnyValue
 
 import tvm
@@ -15,6 +16,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from .limits import is_limited, is_never_less, rows
 from .types import Any, Dim
 
 __all__ = [
@@ -33,11 +35,13 @@ __all__ = [
     "minimum",
     "mul",
     "product",
+    "quotient",
     "select",
     "simplify",
     "sub",
     "substitute",
     "symbols",
+    "uncommon",
 ]
 
 
@@ -146,6 +150,43 @@ def product(dims: Iterable[Dim]) -> Dim:
     return reduce(mul, dims, 1)
 
 
+def quotient(dividends: Iterable[Dim], divisors: Iterable[Dim]) -> Dim:
+    """Return the product of dimensions divided by that of others, of which what both have is left out.
+
+    So ``n * 64`` by ``n * 16`` is 4, even where `n` is 0. Where what is left to divide by is 0, so is the rest.
+    """
+    above, below = uncommon(dividends, divisors)
+    by = product(below)
+    return floordiv(product(above), by if at_least(by, 1) else maximum(by, 1))
+
+
+def uncommon(first: Iterable[Dim], second: Iterable[Dim]) -> tuple[list[Dim], list[Dim]]:
+    """Return the factors of two products of dimensions, without what both have."""
+    above = [f for d in first for f in _factors(d)]
+    below: list[Dim] = []
+    for factor in (f for d in second for f in _factors(d)):
+        at = next((i for i, f in enumerate(above) if not isinstance(factor, int) and equal(f, factor)), None)
+        if at is None:
+            below.append(factor)
+        else:
+            del above[at]
+    (number, above), (divisor, below) = _apart(above), _apart(below)
+    common = gcd(number, divisor) or 1
+    return [number // common, *above], [divisor // common, *below]
+
+
+def _apart(factors: Sequence[Dim]) -> tuple[int, list[Dim]]:
+    """Return the number among factors, and the rest."""
+    return prod(f for f in factors if isinstance(f, int)), [f for f in factors if not isinstance(f, int)]
+
+
+def _factors(dim: Dim) -> list[Dim]:
+    """Return what a dimension is the product of."""
+    if isinstance(dim, tirx.Mul):
+        return [*_factors(simplify(dim.a)), *_factors(simplify(dim.b))]
+    return [dim]
+
+
 def equal(a: Dim, b: Dim) -> bool | None:
     """Say whether two dimensions are equal: True, False, or None when only run time can tell."""
     if isinstance(a, int) and isinstance(b, int):
@@ -183,15 +224,17 @@ def broadcast(a: Dim, b: Dim) -> Dim | None:
 
 
 def absorbs(a: Dim, b: Dim) -> bool:
-    """Say whether `a` is what `a` and `b` broadcast to wherever they do: `b` is ``min(a, n)`` with `n` above 1.
+    """Say whether `a` is what `a` and `b` broadcast to: `b` is a slice of what is `a` long if the slice is whole.
 
-    A table of 512 rows of which the first `a` are taken has ``min(a, 512)``. If that is 1, so is `a`.
+    A table of 512 rows of which the first `a` are taken has ``min(a, 512)``, and of which `a` are taken from `p` on
+    ``max(min(p + a, 512) - min(p, 512), 0)``. Where these are not `a`, they are cut off at the table's end, and there
+    is nothing to broadcast.
     """
-    if not isinstance(b, tirx.Min):
+    if isinstance(a, int) or is_any(a) or not is_limited(b) or is_limited(a):
         return False
-    operands = [simplify(b.a), simplify(b.b)]
-    limits = [o for o in operands if isinstance(o, int) and o > 1]
-    return bool(limits) and any(not isinstance(o, int) and bool(equal(a, o)) for o in operands)
+    parts = [part for row in rows(b) for part in row]
+    is_cut_to_one = any(equal(part, 1) for part in parts)
+    return not is_cut_to_one and any(equal(a, part) for part in parts) and bool(at_least(a, b))
 
 
 def at_least(a: Dim, b: Dim) -> bool | None:
@@ -209,7 +252,11 @@ def at_least(a: Dim, b: Dim) -> bool | None:
     x, y = as_expr(a), as_expr(b)
     if analyzer.can_prove(x >= y):
         return True
-    return False if analyzer.can_prove(x < y) else None
+    if analyzer.can_prove(x < y):
+        return False
+    if not is_limited(x) and not is_limited(y):
+        return None
+    return is_never_less(x, y, lambda p, q: analyzer.can_prove(p >= q)) or None
 
 
 def symbols(dims: Sequence[Dim]) -> list[AnyValue]:

@@ -102,7 +102,7 @@ def broadcast_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
             if not isinstance(dim, int):
                 context.require_equal(
                     dim,
-                    dims.select(dim == 1, dim, result),
+                    result if dims.absorbs(result, dim) else dims.select(dim == 1, dim, result),
                     f"{name}: dimension {position} is {{actual}} in one input and {{expected}} in another; "
                     "they neither agree nor is one of them 1",
                 )
@@ -133,7 +133,7 @@ def broadcast_index(shape: Sequence[Dim], result: Sequence[Dim], indices: Sequen
     """Return the indices at which an operand of a shape is read for an element of the result, in a kernel."""
     chosen = []
     for dim, whole, index in zip(shape, result, indices, strict=True):
-        if dims.equal(dim, whole):
+        if dims.equal(dim, whole) or dims.absorbs(whole, dim):
             chosen.append(index)
         elif isinstance(dim, int):
             chosen.append(tirx.IntImm("int64", 0))

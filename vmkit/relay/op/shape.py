@@ -24,11 +24,12 @@ from .registry import OpPattern, entry, operator
 __all__ = ["ShapeOf", "reshape_value", "reshaped", "shape_text"]
 
 
-def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
+def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim], allowzero: bool = False) -> list[Dim]:
     """Return the shape that Relay's ``reshape`` gives.
 
-    0 copies the dimension, -1 takes what is left (once), -2 copies all that remain, -3 joins two, -4 splits one into
-    the two values that follow, one of which may be -1. An unknown dimension in `newshape` stays unknown.
+    0 copies the dimension, or with `allowzero` is the size 0; -1 takes what is left (once), -2 copies all that remain,
+    -3 joins two, -4 splits one into the two values that follow, one of which may be -1. An unknown dimension in
+    `newshape` stays unknown.
     """
     source, result, inferred = list(shape), [], None
     values = list(newshape)
@@ -45,7 +46,7 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
 
     while values:
         value = values.pop(0)
-        if not isinstance(value, int) or value > 0:
+        if not isinstance(value, int) or value > 0 or (value == 0 and allowzero):
             result.append(value)
             at += 1
         elif value == 0:
@@ -66,12 +67,12 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
         else:
             raise TypeCheckError(f"newshape {shape_text(newshape)} has {value}; -4 is the smallest special value")
     if inferred is not None:
-        rest = dims.product(d for i, d in enumerate(result) if i != inferred)
-        if isinstance(rest, int) and rest == 0:
+        others = [d for i, d in enumerate(result) if i != inferred]
+        if any(isinstance(d, int) and d == 0 for d in others):
             raise TypeCheckError(
                 f"-1 in newshape {shape_text(newshape)} cannot be told: the other dimensions hold nothing"
             )
-        result[inferred] = dims.floordiv(dims.product(shape), rest)
+        result[inferred] = dims.quotient(shape, others)
     return result
 
 
@@ -149,16 +150,11 @@ class Reshape:
             # One unknown dimension is what the others leave; Relay meant the same.
             values = [-1 if dims.is_any(v) else v for v in values]
         asked = context.dims(values)
-        if attrs.allowzero and unknown:
-            # Only -1 is special here, and the other sizes may be 0.
-            rest = dims.product(d for d in asked if not (isinstance(d, int) and d == -1))
-            left = dims.floordiv(dims.product(have), rest if dims.at_least(rest, 1) else dims.maximum(rest, 1))
-            asked = [left if isinstance(d, int) and d == -1 else d for d in asked]
-        return reshape_value(context, data, asked if attrs.allowzero else reshaped(have, asked))
+        return reshape_value(context, data, reshaped(have, asked, attrs.allowzero))
 
 
 def _target(attrs: ReshapeAttrs, shape: Sequence[Dim]) -> list[Dim]:
-    return list(attrs.newshape) if attrs.allowzero else reshaped(shape, list(attrs.newshape))
+    return reshaped(shape, list(attrs.newshape), attrs.allowzero)
 
 
 @operator("dyn.reshape", "data", "newshape", attrs=ReshapeAttrs, level=3, pattern=OpPattern.OPAQUE)

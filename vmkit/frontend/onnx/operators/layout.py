@@ -71,6 +71,7 @@ def _reshaped(ctx: Context, x: Expr, target: list[Dim], allowzero: bool) -> Expr
         ctx.fail(f"the new shape {_text(target)} has more than one -1")
     if have and target and not allowzero:
         target = _batched(ctx, have, target)
+    target = _of_whole_slices(have, target)
     if len(target) == len(have) and all(dims.equal(a, b) for a, b in zip(have, target, strict=True)):
         return x
     return relay.reshape(x, target, allowzero=allowzero)
@@ -97,6 +98,20 @@ def _batched(ctx: Context, have: list[Dim], target: list[Dim]) -> list[Dim]:
             f"{have[0]} is {in_file}, the size in the file; leave that dimension as it is, or change the model"
         )
     return target
+
+
+def _of_whole_slices(have: list[Dim], target: list[Dim]) -> list[Dim]:
+    """Return the target with the size of a slice replaced by what the input has, which it must be if anything fits.
+
+    A slice that exporters count out, ``max(min(p + n, 64) - min(p, 64), 0)``, and `n` of the input are one size; under
+    one name the operators that follow see that.
+    """
+    above, below = dims.uncommon(have, target)
+    old = [d for d in below if not isinstance(d, int)]
+    new = [d for d in above if not isinstance(d, int)]
+    if len(old) != 1 or len(new) != 1 or not dims.absorbs(new[0], old[0]):
+        return target
+    return [new[0] if not isinstance(d, int) and dims.equal(d, old[0]) else d for d in target]
 
 
 def _text(shape: Sequence[Dim]) -> str:

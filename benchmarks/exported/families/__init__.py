@@ -1,0 +1,1 @@
+"""The families, found by themselves: a module here needs no registration."""
