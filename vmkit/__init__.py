@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vmkit.devices import device
     from vmkit.executable import Executable, load
     from vmkit.executor import VMExecutor
+    from vmkit.frontend.onnx.report import check
     from vmkit.machine import VirtualMachine
     from vmkit.options import PassContext
     from vmkit.values import ADT, RefValue
@@ -30,6 +31,7 @@ __all__ = [
     "VMExecutor",
     "VirtualMachine",
     "__version__",
+    "check",
     "compile",
     "device",
     "errors",
@@ -46,6 +48,7 @@ _HOMES = {
     "VMCompiler": "vmkit.compiler",
     "VMExecutor": "vmkit.executor",
     "VirtualMachine": "vmkit.machine",
+    "check": "vmkit.frontend.onnx.report",
     "compile": "vmkit.compiler",
     "device": "vmkit.devices",
     "load": "vmkit.executable",

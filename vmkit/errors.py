@@ -42,7 +42,17 @@ class ModelError(VMKitError, ValueError):
 
 
 class UnsupportedOperatorError(ModelError, NotImplementedError):
-    """A model uses operators that no converter exists for; the message lists all of them."""
+    """A model uses operators that no converter exists for; the message lists all of them.
+
+    Attributes
+    ----------
+    operators : tuple of str
+        The operators, each with the nodes that are it; empty where a single use of an operator is not supported.
+    """
+
+    def __init__(self, message: str, operators: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.operators = tuple(operators)
 
 
 class ParseError(VMKitError, ValueError):

@@ -12,7 +12,7 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dense, dot, elementwise, packed, rows, total, transpose, window
+from vmkit.tophub.rules import contraction, dense, dot, edges, elementwise, packed, rows, total, transpose, window
 
 TARGET = tvm.target.Target("llvm")
 WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
@@ -65,7 +65,7 @@ KERNELS = {
     "max pool, channels last": (
         lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max", layout="NHWC"),
         [(n, 14, 23, 24)],
-        window,
+        edges,
     ),
     "global average": (lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"), [(n, 7, 7, 40)], window),
     "depthwise": (
@@ -73,10 +73,15 @@ KERNELS = {
         [(n, 28, 19, 32), (3, 3, 32, 1)],
         window,
     ),
+    "depthwise, stride 2": (
+        lambda x, w: topi.nn.relu(topi.nn.depthwise_conv2d_nhwc(x, w, (2, 2), (1, 1), (1, 1))),
+        [(n, 28, 19, 32), (3, 3, 32, 1)],
+        edges,
+    ),
     "depthwise over rows of unknown length": (
         lambda x, w: topi.nn.relu(topi.nn.depthwise_conv2d_nhwc(x, w, (1, 1), (1, 1), (1, 1))),
         [(1, 12, n, 16), (3, 3, 16, 1)],
-        window,
+        edges,
     ),
     "column sums": (lambda x: topi.sum(x, axis=1), [(n, 70, 48)], window),
     "dense, packed": (packed_dense, [(n, 21, 24), (3, 24, 16)], dense),

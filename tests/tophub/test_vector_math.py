@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from tvm import te, topi
 
 import vmkit
 from vmkit import relay
-from vmkit.tophub.vector_math import with_vector_math
+from vmkit.tophub.vector_math import sigmoid_quotient, tanh_quotient, with_vector_math
 
 EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,
@@ -48,6 +50,19 @@ def test_the_largest_exponential_is_no_infinity() -> None:
     assert np.isinf(result[1:]).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "quotient", "error"), [("tanh", tanh_quotient, 5e-7), ("sigmoid", sigmoid_quotient, 2e-7)]
+)
+def test_quotients_are_near_what_they_stand_for_and_nan_stays(
+    name: str, quotient: Callable[..., Any], error: float
+) -> None:
+    x = np.concatenate([np.linspace(-30, 30, 60_001), [-math.inf, math.inf, math.nan]]).astype("float32")
+    data = te.placeholder(x.shape, "float32", name="x")
+    result = evaluated([data, te.compute(x.shape, lambda i: quotient(data[i], operator.truediv))], x)
+    np.testing.assert_allclose(result[:-1], EXACT[name](x[:-1].astype("float64")), rtol=0, atol=error)
+    assert np.isnan(result[-1])
+
+
 def test_other_data_types_are_left_to_the_library() -> None:
     x = te.placeholder((4,), "float64", name="x")
     kernel = te.create_prim_func([x, topi.exp(x)])
@@ -56,7 +71,11 @@ def test_other_data_types_are_left_to_the_library() -> None:
 
 def run(name: str, x: np.ndarray) -> np.ndarray:
     data = te.placeholder(x.shape, "float32", name="x")
-    kernel = with_vector_math(te.create_prim_func([data, getattr(topi, name)(data)]))
+    return evaluated([data, getattr(topi, name)(data)], x)
+
+
+def evaluated(tensors: list[te.Tensor], x: np.ndarray) -> np.ndarray:
+    kernel = with_vector_math(te.create_prim_func(tensors))
     result = tvm.runtime.tensor(np.zeros_like(x))
     tvm.compile(tvm.IRModule({"main": kernel}), "llvm")["main"](tvm.runtime.tensor(x), result)
     return result.numpy()

@@ -21,6 +21,7 @@ from vmkit.errors import VMKitError
 __all__ = ["COMMANDS", "ExitCode", "main"]
 
 COMMANDS = {
+    "check": "say what an ONNX model takes and gives, what is dynamic in it and what is not supported",
     "demo": "compile the small model that ships with vmkit, save it, load it and run it at two batch sizes",
 }
 

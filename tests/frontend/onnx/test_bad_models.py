@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 from onnx_programs import array, graph, model, node
@@ -151,11 +150,3 @@ def test_an_initializer_that_is_too_short() -> None:
 def test_a_data_type_that_is_not_supported() -> None:
     proto = model([node("Cast", "x", "y", to=8)], X, "y")
     assert "Cast has the element type 8 (STRING)" in refused(proto)
-
-
-def test_external_data_that_is_missing(tmp_path: Path) -> None:
-    proto = model([node("Add", "x w", "y")], X, "y", {"w": np.ones(4, "float32")})
-    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
-    from_onnx(tmp_path / "m.onnx")
-    (tmp_path / "w.bin").unlink()
-    assert "m.onnx: its external data cannot be read" in refused(tmp_path / "m.onnx")

@@ -20,6 +20,7 @@ from vmkit.target import canonical_target
 from vmkit.tophub.rules import filled
 
 TARGET = canonical_target("llvm").primary
+ROWS = tvm.tirx.Var("rows", "int64")
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -133,3 +134,58 @@ def test_channels_that_the_blocks_cannot_be_filled_from_are_a_type_error() -> No
         else:
             mod = InferType()(tvm.IRModule({"main": relay.Function([x, weight], result)}))
             assert int(mod["main"].checked_type.ret_type.shape[3]) == channels
+
+
+@pytest.mark.parametrize(
+    ("units", "layout", "blocks"),
+    [(20, "NC16n", 2), (12, "NC16n", 1), (72, "NC16n", 5), (200, "NC8n", 25), (48, "NC16n", 3), (8, "NC8n", 1)],
+)
+def test_the_last_block_of_units_is_filled_where_blocks_go_together(units: int, layout: str, blocks: int) -> None:
+    (call,) = dense_calls(packed(dense(units, 3, 7), 16))
+    assert (call.attrs.weight_layout, int(call.args[1].checked_type.shape[0])) == (layout, blocks)
+    assert [int(d) for d in call.checked_type.shape] == [3, units]
+    lowered = lower_module(packed(dense(units, 3, 7), 16), TARGET).module
+    (kernel,) = [f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc) and "dense" in f.script()]
+    is_filled = filled.RULE.decide(s_tir.Schedule(kernel), TARGET) is not None
+    assert is_filled == (blocks * call.args[1].checked_type.shape[-1] != units)
+
+
+@pytest.mark.parametrize("target", ["native", "llvm -mcpu=x86-64-v3 -num-cores=2"])
+@pytest.mark.parametrize("units", [12, 20, 72])
+def test_dense_layers_with_filled_blocks_keep_their_values(units: int, target: str) -> None:
+    for shape, sizes in (
+        ((7,), ((7,),)),
+        ((5, 3, 7), ((5, 3, 7),)),
+        ((ROWS, 7), ((1, 7), (2, 7), (3, 7), (5, 7), (40, 7))),
+    ):
+        function = dense(units, *shape)
+        machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
+        for size in sizes:
+            data = numbers(*size)
+            expected = np.maximum(data @ numbers(units, 7).T + numbers(units), 0)
+            np.testing.assert_allclose(machine.run(data).numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_units_that_the_blocks_cannot_be_filled_from_are_a_type_error() -> None:
+    x, weight = relay.var("x", shape=(2, 4)), relay.var("w", shape=(3, 4, 8))
+    for units, is_right in ((24, True), (17, True), (16, False), (25, False)):
+        result = relay.nn.contrib_dense_pack(x, weight, "NC8n", units=units)
+        if not is_right:
+            assert type_error([x, weight], result) == f"units is {units}, but weight has 24"
+        else:
+            mod = InferType()(tvm.IRModule({"main": relay.Function([x, weight], result)}))
+            assert int(mod["main"].checked_type.ret_type.shape[1]) == units
+
+
+def dense(units: int, *shape: Any) -> relay.Function:
+    """Return a dense layer of 7 channels with a bias and an activation."""
+    x = relay.var("x", shape=shape)
+    return relay.Function(
+        [x], relay.nn.relu(relay.add(relay.nn.dense(x, relay.const(numbers(units, 7))), relay.const(numbers(units))))
+    )
+
+
+def dense_calls(mod: tvm.IRModule) -> list[Any]:
+    return [
+        e for e in post_order(mod["main"]) if getattr(getattr(e, "op", None), "name", "") == "nn.contrib_dense_pack"
+    ]

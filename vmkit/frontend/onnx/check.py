@@ -13,7 +13,7 @@ from onnx import AttributeProto
 from ...errors import ModelError, UnsupportedOperatorError, suggest
 from .registry import default_domain, find
 
-__all__ = ["check_model", "node_name", "opset_versions", "sorted_nodes"]
+__all__ = ["all_nodes", "check_model", "node_name", "opset_versions", "sorted_nodes"]
 
 
 def node_name(node: onnx.NodeProto) -> str:
@@ -37,7 +37,7 @@ def check_model(graph: onnx.GraphProto, versions: Mapping[str, int]) -> None:
     """Raise UnsupportedOperatorError with all operators that have no converter, or ModelError for bad attributes."""
     missing: dict[tuple[str, str], list[str]] = {}
     problems: list[str] = []
-    for node in _all_nodes(graph):
+    for node in all_nodes(graph):
         domain = default_domain(node.domain)
         if domain not in versions:
             problems.append(f"{_label(node)}: the model imports no opset of its domain {node.domain!r}")
@@ -53,7 +53,7 @@ def check_model(graph: onnx.GraphProto, versions: Mapping[str, int]) -> None:
             for (domain, op_type), names in sorted(missing.items())
         ]
         what = "1 operator is" if len(lines) == 1 else f"{len(lines)} operators are"
-        raise UnsupportedOperatorError(f"{what} not supported:\n  " + "\n  ".join(lines))
+        raise UnsupportedOperatorError(f"{what} not supported:\n  " + "\n  ".join(lines), lines)
 
 
 def _listed(names: list[str]) -> str:
@@ -61,7 +61,7 @@ def _listed(names: list[str]) -> str:
     return f"{len(names)} node{'s' if len(names) > 1 else ''}, {shown}"
 
 
-def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     """Yield the nodes of a graph and of the graphs in their attributes."""
     waiting = [graph]
     while waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -60,15 +61,15 @@ def from_onnx(
     InputError
         When `shape` or `dtype` do not fit the model.
     """
-    proto, name = load_model(model)
+    loaded = load_model(model)
     if export_node_renamed_model_path is not None:
-        proto = _named_nodes(proto)
-        onnx.save(proto, export_node_renamed_model_path)
+        loaded = replace(loaded, model=_named_nodes(loaded.model))
+        onnx.save(loaded.model, export_node_renamed_model_path)
     try:
-        importer = ModelImporter(proto, shape, dtype, opset, freeze_params, _settings(convert_config))
+        importer = ModelImporter(loaded, shape, dtype, opset, freeze_params, _settings(convert_config))
         return importer.run()
     except ModelError as error:
-        raise type(error)(f"{name}: {error}") from error.__cause__
+        raise type(error)(f"{loaded.name}: {error}") from error.__cause__
 
 
 def _settings(convert_config: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -2,47 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 import tvm
 from tvm.ir import GlobalVar
 
 from ...element_types import to_stored
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
-from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Var, dims, post_order, type_text
+from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
 from ...relay.op import build
 from ...relay.signature import OUTPUT_NAMES
 from . import families
 from .check import check_model, node_name, opset_versions, sorted_nodes
 from .context import Context
 from .dtype import numpy_tensor
+from .external import is_external, mapped
 from .fold import fold_symbolic
 from .inputs import InputTypes
 from .known import constant, is_symbolic, known_value
+from .load import Loaded
 from .outcome import Failure, Fork, Outcome, then
 from .reference import Attributes, evaluate
 from .registry import default_domain, find
 from .scope import Scope
+from .sparse import dense_array
 from .typing import typed
 
-__all__ = ["ModelImporter"]
+__all__ = ["Conversion", "ModelImporter"]
 
 _MAX_CONTINUATIONS = 64
 # Constants are computed at import as long as that makes the program no larger than this, or than it was.
 _FOLD_ELEMENTS = 1 << 16
 _FOLD_INPUT_ELEMENTS = 1 << 26
+# More than any memory holds: a size in the file is wrong.
+_MOST_ELEMENTS = 1 << 40
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A node that was imported: what it was given and what it became."""
+
+    node: onnx.NodeProto
+    inputs: Sequence[Expr | None]
+    results: Sequence[Expr | None]
 
 
 class ModelImporter:
-    """One import: the state that graphs and converters share."""
+    """One import: the state that graphs and converters share.
+
+    Attributes
+    ----------
+    conversions : list of Conversion
+        Every node that was imported, in the order of their execution.
+    """
 
     def __init__(
         self,
-        model: onnx.ModelProto,
+        loaded: Loaded,
         shape: Mapping[str, Any] | None,
         dtype: str | Mapping[str, str],
         opset: int | None,
@@ -50,8 +72,13 @@ class ModelImporter:
         settings: Mapping[str, Any],
     ) -> None:
         families.load()
+        model = loaded.model
+        self.folder = loaded.folder
         if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
+            try:
+                model = onnx.inliner.inline_local_functions(model)
+            except Exception as error:
+                raise ModelError(f"its functions cannot be inlined: {error}") from error
         self.model = model
         self.versions = opset_versions(model, opset)
         self.settings = settings
@@ -60,6 +87,7 @@ class ModelImporter:
         self.functions: dict[GlobalVar, Function] = {}
         self.widened: dict[Any, int] = {}
         self.inputs = InputTypes(shape, dtype)
+        self.conversions: list[Conversion] = []
         self.continuations = 0
         self.function_count = 0
 
@@ -67,7 +95,7 @@ class ModelImporter:
         """Return the module and the parameters."""
         graph = self.model.graph
         check_model(graph, self.versions)
-        initializers = {i.name for i in graph.initializer}
+        initializers = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
         free = [i for i in graph.input if i.name not in initializers]
         types = self.inputs.types(free, sorted(initializers))
         self.widened = self.inputs.widened
@@ -118,16 +146,22 @@ class ModelImporter:
     # -- graphs
 
     def add_initializers(self, graph: onnx.GraphProto, scope: Scope, frozen: bool | None = None) -> None:
-        if graph.sparse_initializer:
-            names = ", ".join(repr(i.values.name) for i in graph.sparse_initializer)
-            raise UnsupportedOperatorError(f"sparse initializers are not supported: {names}")
-        for tensor in graph.initializer:
-            array = numpy_tensor(tensor, f"initializer {tensor.name!r}")
+        for name, array in self.initializers(graph):
             if self.freeze_params if frozen is None else frozen:
-                scope.values[tensor.name] = constant(array)
+                scope.values[name] = constant(array)
             else:
-                variable, scope.values[tensor.name] = self.stored_parameter(tensor.name, array)
+                variable, scope.values[name] = self.stored_parameter(name, array)
                 self.param_values[variable] = to_stored(array)
+
+    def initializers(self, graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield the initializers of a graph as arrays."""
+        for tensor in graph.initializer:
+            if is_external(tensor):
+                yield tensor.name, mapped(tensor, self.folder)
+            else:
+                yield tensor.name, numpy_tensor(tensor, f"initializer {tensor.name!r}")
+        for sparse in graph.sparse_initializer:
+            yield sparse.values.name, dense_array(sparse, f"the sparse initializer {sparse.values.name!r}")
 
     def subgraph(self, graph: onnx.GraphProto, outer: Scope, inputs: Mapping[str, Expr]) -> Outcome:
         """Return the outcome of a graph in an attribute of a node."""
@@ -183,6 +217,8 @@ class ModelImporter:
                 results = self.folded(node, version, inputs, results)
         except Exception as error:
             raise self.explained(error, node, version, inputs) from error
+        if not isinstance(results, Fork):
+            self.conversions.append(Conversion(node, inputs, results))
         return results
 
     def converted(
@@ -203,7 +239,7 @@ class ModelImporter:
         results = [results] if isinstance(results, Expr) else list(results)
         for result in results:
             if result is not None:
-                typed(result)
+                _require_possible(typed(result).checked_type_)
         return results
 
     def explained(
@@ -252,3 +288,11 @@ class ModelImporter:
             constant(a) if t is not None and list(a.shape) == list(t.shape) and str(a.dtype) == t.dtype else r
             for a, t, r in zip(arrays, types, results, strict=True)
         ]
+
+
+def _require_possible(ty: Type) -> None:
+    """Raise ModelError for a tensor that no memory could hold."""
+    if isinstance(ty, TensorType):
+        count = dims.product([d for d in ty.shape if isinstance(d, int)])
+        if isinstance(count, int) and count > _MOST_ELEMENTS:
+            raise ModelError(f"it gives a {ty}, which no memory can hold")

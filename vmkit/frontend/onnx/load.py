@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,32 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ...errors import ModelError
+from .external import bring_in
 
-__all__ = ["load_model"]
+__all__ = ["Loaded", "load_model"]
 
 
-def load_model(source: Any) -> tuple[onnx.ModelProto, str]:
-    """Return a model and the name to call it by in messages.
+@dataclass(frozen=True)
+class Loaded:
+    """A model that was read.
+
+    Attributes
+    ----------
+    model : ModelProto
+        The model. Initializers whose data is in other files are checked, but not read.
+    name : str
+        What to call it in messages.
+    folder : Path or None
+        Where other files are looked for; None for a model that comes from memory.
+    """
+
+    model: onnx.ModelProto
+    name: str
+    folder: Path | None = None
+
+
+def load_model(source: Any) -> Loaded:
+    """Return a model of any form.
 
     Parameters
     ----------
@@ -29,9 +50,9 @@ def load_model(source: Any) -> tuple[onnx.ModelProto, str]:
         When it is empty, truncated, or something other than an ONNX model.
     """
     if isinstance(source, onnx.ModelProto):
-        return _checked(source, "the model"), "the model"
+        return _whole(source, "the model")
     if isinstance(source, bytes | bytearray | memoryview):
-        return _checked(_parse(bytes(source), "the model"), "the model"), "the model"
+        return _whole(_parse(bytes(source), "the model"), "the model")
     if not isinstance(source, str | os.PathLike):
         raise TypeError(f"an ONNX model is a ModelProto, a path or bytes, not {type(source).__name__}")
     path = Path(source)
@@ -39,12 +60,16 @@ def load_model(source: Any) -> tuple[onnx.ModelProto, str]:
     if not path.is_file():
         kind = "a folder" if path.is_dir() else "no such file"
         raise ModelError(f"{path}: {kind}; give the path of an .onnx file")
-    model = _checked(_parse(path.read_bytes(), name), name)
+    return _whole(_parse(path.read_bytes(), name), name, path.parent)
+
+
+def _whole(model: onnx.ModelProto, name: str, folder: Path | None = None) -> Loaded:
+    loaded = Loaded(_checked(model, name), name, folder)
     try:
-        onnx.load_external_data_for_model(model, str(path.parent))
-    except Exception as error:
-        raise ModelError(f"{name}: its external data cannot be read: {error}") from error
-    return model, name
+        bring_in(model, folder)
+    except (ModelError, OSError) as error:
+        raise ModelError(f"{name}: {error}") from error
+    return loaded
 
 
 def _parse(data: bytes, name: str) -> onnx.ModelProto:

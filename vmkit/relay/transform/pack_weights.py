@@ -76,13 +76,20 @@ def _filled(node: Call, weight: Constant, layout: str) -> Call:
 
 
 def _packed_dense(node: Call, data: Any, weight: Constant, lanes: int) -> Any:
-    block = _block(int(weight.checked_type.shape[0]), lanes)
+    units, out_dtype = int(weight.checked_type.shape[0]), node.attrs.out_dtype
+    block = _block(units, lanes)
     if block is None:
         return node
+    if block < lanes and block < units and _go_together(-(-units // lanes)):
+        block = lanes  # the last one filled up: several blocks that are narrower would leave most of each vector unused
     layout = f"NC{block}n"
     packed = build("layout_transform", weight, "NC", layout)
-    units, out_dtype = node.attrs.units, node.attrs.out_dtype
     return build("nn.contrib_dense_pack", data, packed, weight_layout=layout, units=units, out_dtype=out_dtype)
+
+
+def _go_together(count: int) -> bool:
+    """Say whether so many blocks divide into some that are in registers at once; single ones are slow for few rows."""
+    return count == 1 or any(count % some == 0 for some in (2, 3, 5))
 
 
 def _block(channels: int, lanes: int) -> int | None:

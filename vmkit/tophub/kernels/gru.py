@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script import tirx as T
 
-from ..vector_math import with_vector_math
+from .recurrent_code import add_products, for_blocks, for_rows, set_rows, sigmoid, start_sums, tanh
 from .recurrent_tiles import RecurrentTiles
 
 __all__ = ["gru"]
@@ -16,99 +16,112 @@ def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) ->
 
     It takes the inputs times their weights plus bias (steps, batch, 3 * hidden), the recurrence's weights in blocks
     (hidden / lanes, hidden, 3, lanes), the recurrence's bias of the hidden gate (hidden,), the first state (batch,
-    hidden), and writes the states of all steps and the last one. Some rows of the batch go together through all
-    steps, those that are left one by one.
+    hidden), and writes the states of all steps and the last one. Some rows of the batch go together through all steps.
 
     Parameters
     ----------
     linear_before_reset : bool
         Whether the reset gate scales the state's product and bias, not the state.
     """
-    wide, blocks, most = 3 * lanes, hidden // lanes, RecurrentTiles.of(lanes).rows
-    # With the state scaled first, the hidden gate has to wait for the reset gates of all blocks.
-    at_once = 3 if linear_before_reset else 2
+    count = hidden // lanes
+    tiles = RecurrentTiles.of(lanes, 3, count)
+    is_linear = linear_before_reset
 
     @T.prim_func(private=True)
     def kernel(x: T.handle, w: T.handle, b: T.handle, h0: T.handle, o: T.handle, h: T.handle) -> None:
         steps, batch = T.int64(), T.int64()
         data = T.match_buffer(x, (steps, batch, 3 * hidden), "float32")
-        weight = T.match_buffer(w, (blocks, hidden, 3, lanes), "float32")
+        weight = T.match_buffer(w, (count, hidden, 3, lanes), "float32")
         bias = T.match_buffer(b, (hidden,), "float32")
         first_state = T.match_buffer(h0, (batch, hidden), "float32")
         out = T.match_buffer(o, (steps, batch, hidden), "float32")
         state = T.match_buffer(h, (batch, hidden), "float32")
 
         @T.inline
-        def run_rows(first, rows):  # type: ignore[no-untyped-def]
-            total = T.alloc_buffer((rows * wide,), "float32", scope="local", layout=None)
-            update = T.alloc_buffer((rows * hidden,), "float32", scope="local", layout=None)
-            scaled = T.alloc_buffer((rows * hidden,), "float32", scope="local", layout=None)
+        def run_rows(first, rows, at_once):  # type: ignore[no-untyped-def]
+            update = T.alloc_buffer((rows, hidden), "float32", scope="local", layout=None)
+            scaled = T.alloc_buffer((rows, hidden), "float32", scope="local", layout=None)
+            set_rows(state, first, rows, first_state)
+            for step in T.serial(steps):
+                run_step(steps - 1 - step if is_reverse else step, first, rows, at_once, update, scaled)
+
+        @T.inline
+        def run_step(t, first, rows, at_once, update, scaled):  # type: ignore[no-untyped-def]
+            @T.inline
+            def all_gates(block, blocks):  # type: ignore[no-untyped-def]
+                total = T.alloc_buffer((rows, blocks, 3, lanes), "float32", scope="local", layout=None)
+                start_sums(total, data, t, first, block, 2)
+                start_hidden(total, block, blocks)
+                add_products(total, range(3), state, first, weight, block, t % 2 == 1)
+                for r in T.unroll(rows):
+                    for b in T.unroll(blocks):
+                        for i in T.vectorized(lanes):
+                            total[r, b, 2, i] = (
+                                data[t, first + r, 2 * hidden + (block + b) * lanes + i]
+                                + sigmoid(total[r, b, 1, i]) * total[r, b, 2, i]
+                            )
+                        for i in T.vectorized(lanes):
+                            total[r, b, 0, i] = sigmoid(total[r, b, 0, i])
+                        for i in T.vectorized(lanes):
+                            update[r, (block + b) * lanes + i] = total[r, b, 0, i]
+                finish(total, block, blocks)
+
+            @T.inline
+            def update_and_reset(block, blocks):  # type: ignore[no-untyped-def]
+                total = T.alloc_buffer((rows, blocks, 3, lanes), "float32", scope="local", layout=None)
+                start_sums(total, data, t, first, block, 2)
+                add_products(total, range(2), state, first, weight, block, t % 2 == 1)
+                for r in T.unroll(rows):
+                    for b in T.unroll(blocks):
+                        for i in T.vectorized(lanes):
+                            update[r, (block + b) * lanes + i] = sigmoid(total[r, b, 0, i])
+                        for i in T.vectorized(lanes):
+                            scaled[r, (block + b) * lanes + i] = (
+                                sigmoid(total[r, b, 1, i]) * state[first + r, (block + b) * lanes + i]
+                            )
+
+            @T.inline
+            def hidden_gate(block, blocks):  # type: ignore[no-untyped-def]
+                total = T.alloc_buffer((rows, blocks, 3, lanes), "float32", scope="local", layout=None)
+                start_hidden(total, block, blocks)
+                add_products(total, range(2, 3), scaled, 0, weight, block, t % 2 == 1)
+                for r in T.unroll(rows):
+                    for b in T.unroll(blocks):
+                        for i in T.vectorized(lanes):
+                            total[r, b, 2, i] = (
+                                total[r, b, 2, i] + data[t, first + r, 2 * hidden + (block + b) * lanes + i]
+                            )
+                finish(total, block, blocks)
+
+            @T.inline
+            def start_hidden(total, block, blocks):  # type: ignore[no-untyped-def]
+                for r in T.unroll(rows):
+                    for b in T.unroll(blocks):
+                        for i in T.vectorized(lanes):
+                            total[r, b, 2, i] = bias[(block + b) * lanes + i]
+
+            @T.inline
+            def finish(total, block, blocks):  # type: ignore[no-untyped-def]
+                for r in T.unroll(rows):
+                    for b in T.unroll(blocks):
+                        for i in T.vectorized(lanes):
+                            total[r, b, 2, i] = tanh(total[r, b, 2, i])
+                        for i in T.vectorized(lanes):
+                            out[t, first + r, (block + b) * lanes + i] = total[r, b, 2, i] + update[
+                                r, (block + b) * lanes + i
+                            ] * (state[first + r, (block + b) * lanes + i] - total[r, b, 2, i])
+
+            if is_linear:
+                for_blocks(count, at_once, t % 2 == 1, all_gates)
+            else:
+                # The state is scaled first: the hidden gate has to wait for the reset gates of all blocks.
+                for_blocks(count, at_once, t % 2 == 1, update_and_reset)
+                for_blocks(count, at_once, t % 2 == 1, hidden_gate)
+            # The whole state is read by every block of the step, so it changes after the last one.
             for r in T.serial(rows):
                 for j in T.serial(hidden):
-                    state[first + r, j] = first_state[first + r, j]
-            for t in T.serial(steps):
-                for block in T.serial(blocks):
-                    for r in T.unroll(rows):
-                        for g in T.unroll(at_once):
-                            for i in T.vectorized(lanes):
-                                total[r * wide + g * lanes + i] = (
-                                    bias[block * lanes + i]
-                                    if g == 2
-                                    else data[
-                                        steps - 1 - t if is_reverse else t, first + r, g * hidden + block * lanes + i
-                                    ]
-                                )
-                    for k in T.serial(hidden):
-                        for r in T.unroll(rows):
-                            for g in T.unroll(at_once):
-                                for i in T.vectorized(lanes):
-                                    total[r * wide + g * lanes + i] = (
-                                        total[r * wide + g * lanes + i] + state[first + r, k] * weight[block, k, g, i]
-                                    )
-                    for r in T.unroll(rows):
-                        for i in T.vectorized(lanes):
-                            update[r * hidden + block * lanes + i] = T.sigmoid(total[r * wide + i])
-                        for i in T.vectorized(lanes):
-                            scaled[r * hidden + block * lanes + i] = T.sigmoid(total[r * wide + lanes + i]) * (
-                                total[r * wide + 2 * lanes + i]
-                                if linear_before_reset
-                                else state[first + r, block * lanes + i]
-                            )
-                for block in T.serial(blocks):
-                    for r in T.unroll(rows):
-                        for i in T.vectorized(lanes):
-                            total[r * wide + 2 * lanes + i] = data[
-                                steps - 1 - t if is_reverse else t, first + r, 2 * hidden + block * lanes + i
-                            ] + (
-                                scaled[r * hidden + block * lanes + i]
-                                if linear_before_reset
-                                else bias[block * lanes + i]
-                            )
-                    for k in T.serial(0 if linear_before_reset else hidden):
-                        for r in T.unroll(rows):
-                            for i in T.vectorized(lanes):
-                                total[r * wide + 2 * lanes + i] = (
-                                    total[r * wide + 2 * lanes + i] + scaled[r * hidden + k] * weight[block, k, 2, i]
-                                )
-                    for r in T.unroll(rows):
-                        for i in T.vectorized(lanes):
-                            total[r * wide + i] = T.tanh(total[r * wide + 2 * lanes + i])
-                        for i in T.vectorized(lanes):
-                            out[steps - 1 - t if is_reverse else t, first + r, block * lanes + i] = total[
-                                r * wide + i
-                            ] + update[r * hidden + block * lanes + i] * (
-                                state[first + r, block * lanes + i] - total[r * wide + i]
-                            )
-                # The whole state is read by every block of the step, so it changes after the last one.
-                for r in T.serial(rows):
-                    for j in T.serial(hidden):
-                        state[first + r, j] = out[steps - 1 - t if is_reverse else t, first + r, j]
+                    state[first + r, j] = out[t, first + r, j]
 
-        for tile in T.parallel(T.ceildiv(batch, T.int64(most))):
-            if (tile + 1) * most <= batch:
-                run_rows(tile * most, most)
-            else:
-                for row in T.serial(batch - tile * most):
-                    run_rows(tile * most + row, 1)
+        for_rows(batch, tiles, run_rows)
 
-    return with_vector_math(kernel).with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})
+    return kernel.with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})

@@ -1,10 +1,12 @@
-"""How kernels of recurrent layers share a weight that is loaded among the rows of a batch."""
+"""How kernels of recurrent layers divide their work, so that what is loaded serves many multiplications."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 __all__ = ["RecurrentTiles"]
+
+_SUMS = 8  # vectors whose sums grow at once: fewer than that wait for the results of those before them
 
 
 @dataclass(frozen=True)
@@ -13,16 +15,28 @@ class RecurrentTiles:
 
     Attributes
     ----------
-    rows : int
-        How many rows of the batch go through all steps together, each with a vector of sums for every gate.
+    rows : tuple of int
+        How many rows of the batch go through all steps together, each with a vector of sums for every gate; the most
+        first, and 1 last.
+    blocks : tuple of int
+        How many blocks of the hidden units have their sums at once, for each of `rows`.
     """
 
-    rows: int
+    rows: tuple[int, ...]
+    blocks: tuple[int, ...]
 
     @staticmethod
-    def of(lanes: int) -> RecurrentTiles:
-        """Return the tiles for vectors of so many float32: those of 16 come with 32 registers, narrower ones with 16.
+    def of(lanes: int, gates: int, count: int) -> RecurrentTiles:
+        """Return the tiles for vectors of so many float32 and `count` blocks of hidden units with so many gates.
 
-        With more rows the sums of four gates would leave the registers, which costs more than it saves.
+        Vectors of 16 come with 32 registers, narrower ones with 16: more sums would leave them, which costs more than
+        it saves.
         """
-        return RecurrentTiles(4 if lanes >= 16 else 2)
+        is_wide = lanes >= 16
+        rows = (4, 2, 1) if is_wide else (2, 1)
+        return RecurrentTiles(rows, tuple(_blocks(gates * each, is_wide or each == 1, count) for each in rows))
+
+
+def _blocks(sums: int, is_over: bool, count: int) -> int:
+    """Return how many of `count` blocks give enough sums, more than enough where `is_over` allows it."""
+    return min(count, -(-_SUMS // sums) if is_over else max(1, _SUMS // sums))

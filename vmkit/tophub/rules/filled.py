@@ -1,4 +1,4 @@
-"""The rule for convolutions with packed weights whose last blocks are filled up: channels that vectors do not divide.
+"""The rule for packed weights whose last blocks are filled up: channels or units that vectors do not divide.
 
 The reduction has the groups, the blocks of a group and the channels of a block as its last axes; what follows it takes
 the channels that there are. For a few positions, all channels of a group (of a single group, which may be large, some
@@ -171,7 +171,9 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     for loop in (kept[-2], kept[-4]):
         sch.unroll(loop)
     if decisions.parallel:
-        sch.parallel(sch.fuse(*order[:-1]))
+        # Where there is nothing else to share, positions are: a loop that were fused with theirs would hide its bounds.
+        alone = not outer and extent(sch, group) == 1
+        sch.parallel(row if alone else sch.fuse(*order[:-1]))
     sch.decompose_reduction(block, reduction[0])
 
 

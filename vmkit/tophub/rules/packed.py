@@ -2,7 +2,9 @@
 
 The innermost axis of the weight is a block of output channels, a few vectors wide. For each block, a tile of a few
 positions is kept in registers while the reduction runs: for every element of the data that is loaded, all vectors of
-the block are multiplied with it. What follows (bias, activation, residual) is computed on the tile.
+the block are multiplied with it. What follows (bias, activation, residual) is computed on the tile. Data of few
+channels are not copied to be padded, which would go element by element: windows stop at the edges, as :mod:`.borders`
+says.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from tvm.target import Target
 
 from ...target.vectors import vector_unit
 from .blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from .borders import Borders, borders_of, mark_borders
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
 from .rule import Options, Rule, Versions, choices
@@ -24,6 +27,7 @@ from .versions import for_fewer_rows
 __all__ = ["RULE", "Decisions", "rows_of_tile", "rows_to_try"]
 
 _UNROLLED = (4, 2, 1)  # steps of the reduction in one iteration
+_FEW = 4  # channels of data of which a padded copy is made element by element
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class _Kernel:
     row_axis: int | None
     positions: int | None
     steps: int | None
+    borders: Borders | None
 
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
@@ -93,7 +98,10 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     kernel = _kernel(sch)
     assert kernel is not None
     for other in kernel.found.others:
-        schedule_spatial(sch, other)
+        if kernel.borders is not None:
+            sch.compute_inline(other)
+        else:
+            schedule_spatial(sch, other)
     _tile(sch, kernel, decisions)
 
 
@@ -132,7 +140,10 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
         return None
     loops, rows = sch.get_loops(found.block), _row_axis(node, found.spatial)
     positions = None if rows is None else extent(sch, loops[rows])
-    return _Kernel(found, loops, block, rows, positions, extent(sch, loops[-1]))
+    steps = extent(sch, loops[-1])
+    borders = borders_of(sch, found, rows) if rows == found.spatial - 2 and positions is not None else None
+    is_copied = borders is None or steps is None or steps > _FEW
+    return _Kernel(found, loops, block, rows, positions, steps, None if is_copied else borders)
 
 
 def _block(node: Any, spatial: int) -> int | None:
@@ -163,18 +174,22 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     if row_axis is not None:
         outer[row_axis], row = tiles(sch, outer[row_axis], decisions.rows)
         inner.append(row)
+    across = [] if kernel.borders is None else [kernel.loops[at] for at in kernel.borders.steps]
+    along = [] if kernel.borders is None else [loop for loop in reduction[:-1] if all(loop is not o for o in across)]
     reduction[-1], step = sch.split(reduction[-1], [None, decisions.unrolled])
     # Blocks of the weight change slowly: one stays in the cache while all positions go by.
     order = [outer[last], *outer[:last]] if decisions.weight_first else outer
     sch.reorder(*order, *reduction, step, *inner, lane)
     sch.vectorize(lane)
-    sch.unroll(step)
-    for loop in inner:
+    # Along a line, what reaches over an edge is known for each step only where it is written out.
+    for loop in (*along, step, *inner):
         sch.unroll(loop)
     written = loops_of_results(sch, found, order)
     sch.vectorize(written[last])
     if row_axis is not None:
         sch.unroll(written[row_axis])
+    if kernel.borders is not None and row_axis is not None:
+        mark_borders(sch, across, outer[row_axis], row_axis, kernel.borders.tiles(decisions.rows))
     if decisions.parallel:
         shared = order[:-1] if decisions.weight_first else outer[: last if row_axis is None else row_axis]
         sch.parallel(sch.fuse(*shared) if len(order) > 2 else order[0])

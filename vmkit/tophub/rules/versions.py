@@ -19,12 +19,12 @@ from .rule import Versions
 
 __all__ = ["by_size", "fewer_rows", "for_fewer_rows"]
 
-_FEW = 4  # rows that keep the multipliers busy tolerably
+_FEWER = (4, 2, 1)  # 4 rows keep the multipliers busy tolerably
 
 
 def fewer_rows(rows: int) -> list[int]:
     """Return how many rows a tile has where there are fewer than those; each version costs time to compile."""
-    return [fewer for fewer in (_FEW, 1) if fewer < rows]
+    return [fewer for fewer in _FEWER if fewer < rows]
 
 
 def for_fewer_rows(sch: s_tir.Schedule, axis: Loop | None, decisions: Any) -> Versions[Any] | None:

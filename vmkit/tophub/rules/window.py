@@ -23,7 +23,7 @@ from .packed import rows_of_tile, rows_to_try
 from .rule import Options, Rule, Versions, choices
 from .versions import for_fewer_rows
 
-__all__ = ["RULE", "Decisions"]
+__all__ = ["RULE", "Decisions", "Kernel", "is_short", "kernel_of", "lanes_of", "lines_of"]
 
 _ROWS = 8  # positions in registers: enough to hide the latency of additions
 _UNROLLED = 9  # the most steps of the innermost reduction axis that are unrolled
@@ -57,7 +57,25 @@ class Decisions:
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class Kernel:
+    """A kernel of windows.
+
+    Attributes
+    ----------
+    found : SingleReduction
+        Its blocks.
+    loops : list of Loop
+        Those of the reduction.
+    row_axis : int or None
+        Which of them goes along a line of positions; None where there is one position.
+    positions : int or None
+        How many positions a line has; None where that is known at run time only.
+    width : int
+        The size of the last output axis.
+    steps : list of Loop
+        The loops over the window of more than one step.
+    """
+
     found: SingleReduction
     loops: list[Loop]
     row_axis: int | None
@@ -68,22 +86,22 @@ class _Kernel:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for one reduction whose operands all have the last output axis as innermost one."""
-    kernel, unit = _kernel(sch), vector_unit(target)
-    lanes = _lanes(kernel.width, unit) if kernel is not None else None
+    kernel, unit = kernel_of(sch), vector_unit(target)
+    lanes = lanes_of(kernel.width, unit) if kernel is not None else None
     if kernel is None or lanes is None:
         return None
     if kernel.row_axis is None:
         # No other positions to go on with meanwhile, so several vectors.
         lanes = next(lanes * t for t in (4, 3, 2, 1) if kernel.width % (lanes * t) == 0)
     rows = rows_of_tile(kernel.positions, _ROWS) if kernel.row_axis is not None else 1
-    lines = _lines(sch, kernel, lanes)
+    lines = lines_of(sch, kernel, lanes)
     size = static_size(sch, kernel.loops)
-    return Decisions(lanes, rows, _is_short(sch, kernel.steps[-1]), max(lines, default=0), size >= PARALLEL_SIZE)
+    return Decisions(lanes, rows, is_short(sch, kernel.steps[-1]), max(lines, default=0), size >= PARALLEL_SIZE)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions with tiles that fit into the registers beside what they are computed from."""
-    kernel, default = _kernel(sch), decide(sch, target)
+    kernel, default = kernel_of(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
     unit = vector_unit(target)
@@ -91,8 +109,8 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     options: Options = {
         "lanes": list(dict.fromkeys([default.lanes, *wide])),
         "rows": rows_to_try(kernel.positions, unit.registers - 2) if kernel.row_axis is not None else [1],
-        "unrolled": [True, False] if _is_short(sch, kernel.steps[-1]) else [False],
-        "lines": list(dict.fromkeys([default.lines, *_lines(sch, kernel, default.lanes), 0])),
+        "unrolled": [True, False] if is_short(sch, kernel.steps[-1]) else [False],
+        "lines": list(dict.fromkeys([default.lines, *lines_of(sch, kernel, default.lanes), 0])),
         "parallel": sharing(static_size(sch, kernel.loops), target),
     }
     # What is loaded needs registers as well, two for each vector of a row at most.
@@ -101,26 +119,28 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         for d in choices(Decisions, default, options)
         if d == default
         or (
-            (d.rows + 2) * -(-d.lanes // unit.lanes) <= unit.registers and d.lines in (0, *_lines(sch, kernel, d.lanes))
+            (d.rows + 2) * -(-d.lanes // unit.lanes) <= unit.registers
+            and d.lines in (0, *lines_of(sch, kernel, d.lanes))
         )
     )
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     """Schedule a kernel of windows along all operands."""
-    kernel = _kernel(sch)
+    kernel = kernel_of(sch)
     assert kernel is not None
     _tile(sch, kernel, decisions)
 
 
 def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
     """Return versions of a kernel of windows for numbers of positions that are known at run time only."""
-    kernel = _kernel(sch)
+    kernel = kernel_of(sch)
     assert kernel is not None
     return for_fewer_rows(sch, None if kernel.row_axis is None else kernel.loops[kernel.row_axis], decisions)
 
 
-def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
+def kernel_of(sch: s_tir.Schedule) -> Kernel | None:
+    """Return a kernel of one reduction whose operands all go along the last output axis; None if it is another."""
     found = single_reduction(sch)
     if found is None:
         return None
@@ -134,14 +154,15 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     positions = None if row_axis is None else extent(sch, loops[row_axis])
     reduction = loops[found.spatial :]
     steps = [loop for loop in reduction if extent(sch, loop) != 1] or reduction
-    return _Kernel(found, loops, row_axis, positions, width, steps)
+    return Kernel(found, loops, row_axis, positions, width, steps)
 
 
-def _is_short(sch: s_tir.Schedule, steps: Loop) -> bool:
+def is_short(sch: s_tir.Schedule, steps: Loop) -> bool:
+    """Say whether a loop over a window is worth writing out."""
     return (extent(sch, steps) or _UNROLLED + 1) <= _UNROLLED
 
 
-def _lanes(width: int, unit: VectorUnit) -> int | None:
+def lanes_of(width: int, unit: VectorUnit) -> int | None:
     """Return the part of a vector, or the vector, that divides the channels; None where that is not worth it."""
     return next((t for t in (unit.lanes, unit.lanes // 2, unit.lanes // 4) if t >= 4 and width % t == 0), None)
 
@@ -158,7 +179,7 @@ def _goes_along(node: Any, axis: int) -> bool:
     return bool(node.reads)
 
 
-def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
+def _tile(sch: s_tir.Schedule, kernel: Kernel, decisions: Decisions) -> None:
     found, block, row_axis, lines = kernel.found, kernel.found.block, kernel.row_axis, decisions.lines
     last = found.spatial - 1
     outer, reduction = kernel.loops[: found.spatial], kernel.loops[found.spatial :]
@@ -192,7 +213,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     sch.decompose_reduction(block, reduction[0])
 
 
-def _lines(sch: s_tir.Schedule, kernel: _Kernel, lanes: int) -> list[int]:
+def lines_of(sch: s_tir.Schedule, kernel: Kernel, lanes: int) -> list[int]:
     """Return how many positions on the axis before that of the rows may share a near piece of the padded stage."""
     found, row_axis = kernel.found, kernel.row_axis
     if row_axis is None or row_axis == 0 or len(found.others) != 1:

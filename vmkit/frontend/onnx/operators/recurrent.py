@@ -124,15 +124,16 @@ def _recurrent(
     functions = _activations(ctx, options.activations, options.activation_alpha, options.activation_beta)
     each = len(functions) // count
     stacks, finals = [], []
+    zeros = typed(_zeros(ctx, batch, hidden, ctx.dtype(x)))
     for index in range(count):
         layer = Layer(ctx, hidden, functions[index * each : (index + 1) * each], options.clip)
         cell, weight, bias = direction_layer(layer, index)
         rows = relay.nn.dense(to_shape(x, [dims.mul(steps, batch), ctx.shape(x)[2]]), weight)
         rows = rows if bias is None else relay.add(rows, bias)
         rows = typed(to_shape(rows, [steps, batch, ctx.shape(weight)[0]]))
-        zeros = [_zeros(ctx, batch, hidden, ctx.dtype(x)) if s is None else _part(s, index) for s in initial]
+        states = [zeros if s is None else typed(_part(s, index)) for s in initial]
         is_reverse = options.direction == "reverse" or index == 1
-        stack, state = run(layer, cell, rows, [typed(z) for z in zeros], lengths, is_reverse)
+        stack, state = run(layer, cell, rows, states, lengths, is_reverse)
         stacks.append(relay.expand_dims(stack, 1))
         finals.append([relay.expand_dims(s, 0) for s in state])
     whole = relay.concatenate(stacks, 1) if count > 1 else stacks[0]

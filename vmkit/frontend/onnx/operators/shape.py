@@ -13,6 +13,7 @@ from ..context import Context
 from ..dtype import dtype_name, numpy_tensor
 from ..known import constant, sizes
 from ..registry import converter
+from ..sparse import dense_array
 
 _CONSTANT_ELEMENTS = 1 << 28  # a larger constant is filled at run time
 
@@ -26,7 +27,10 @@ def constant_value(
     value_floats: Sequence[float] | None = None,
     value_int: int | None = None,
     value_ints: Sequence[int] | None = None,
+    sparse_value: onnx.SparseTensorProto | None = None,
 ) -> Expr:
+    if sparse_value is not None:
+        return constant(dense_array(sparse_value, "the attribute 'sparse_value'"))
     if value is not None:
         return constant(numpy_tensor(value, "the attribute 'value'"))
     if value_int is not None or value_ints is not None:

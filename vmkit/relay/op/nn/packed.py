@@ -77,7 +77,7 @@ def _weight_layout(attrs: DensePackAttrs, rank: int, block: Any) -> Layout:
 class DensePack:
     """Product of the data's last dimension with a weight of shape (units, inner) in blocks, such as NC16n.
 
-    Relay took matrices alone.
+    Relay took matrices alone. The last block may be filled up, where the attribute units says how many units there are.
     """
 
     @staticmethod
@@ -98,7 +98,7 @@ class DensePack:
         if dims.equal(source.shape[-1], inner) is False:
             raise TypeCheckError(f"the inner dimensions differ: {source.shape[-1]} of data and {inner} of weight")
         if attrs.units is not None:
-            if dims.equal(attrs.units, units) is False:
+            if dims.equal(attrs.units, units) is False and not _is_filled(layout, units, attrs.units):
                 raise TypeCheckError(f"units is {attrs.units}, but weight has {units}")
             units = attrs.units
         return TensorType([*source.shape[:-1], units], attrs.out_dtype or source.dtype)
@@ -111,9 +111,40 @@ class DensePack:
         units, inner = layout.sizes(shape, "NC")
         name = context.current.name
         context.require_equal(have, inner, f"{name}: the inner dimensions differ: {{actual}} and {{expected}}")
+        wanted = attrs.units
+        if isinstance(wanted, int) and _is_filled(layout, units, wanted):
+            return context.te(lambda x, w: _filled(layout, x, w, wanted, attrs.out_dtype or str(x.dtype)), data, weight)
         if isinstance(attrs.units, int):
             context.require_equal(units, attrs.units, f"{name}: units is {{expected}}, but the weight has {{actual}}")
         return context.te(lambda x, w: _dense(layout, x, w, attrs.out_dtype or str(x.dtype)), data, weight)
+
+
+def _is_filled(layout: Layout, units: Dim, wanted: Dim | None) -> bool:
+    """Say whether a weight of so many units is one of `wanted` units, its last block filled up."""
+    block = layout.block("N")
+    if block == 1 or not isinstance(wanted, int) or not isinstance(units, int):
+        return False
+    return wanted < units == -(-wanted // block) * block
+
+
+def _filled(layout: Layout, data: te.Tensor, weight: te.Tensor, wanted: int, out_dtype: str) -> te.Tensor:
+    """Return the units that there are of a product over whole blocks; its last axes are a group and its blocks."""
+    units, inner = layout.sizes([dims.simplify(d) for d in weight.shape], "NC")
+    block = layout.block("N")
+    k = te.reduce_axis((0, dims.as_expr(inner)), name="k")
+    sums = accumulator(out_dtype)
+
+    def element(*index: Any) -> Any:
+        *rows, _, whole, part = index
+        w = weight(*layout.index({"N": whole * block + part, "C": k}))
+        return te.sum(data(*rows, k).astype(sums) * w.astype(sums), axis=k)
+
+    rows = list(data.shape[:-1])
+    whole = te.compute([*rows, 1, int(units) // block, block], element, name="T_dense_blocks")
+    taken = te.compute(
+        [*rows, wanted], lambda *i: whole(*i[:-1], 0, i[-1] // block, i[-1] % block), name="T_dense_pack"
+    )
+    return as_dtype(taken, out_dtype)
 
 
 def _dense(layout: Layout, data: te.Tensor, weight: te.Tensor, out_dtype: str) -> te.Tensor:

@@ -1,0 +1,103 @@
+"""``vmkit.check`` and ``vmkit check``: what a model takes, what is dynamic in it, what is not supported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx_programs import array, model, node
+
+import vmkit
+from vmkit.cli import ExitCode, main
+from vmkit.errors import InputError, ModelError
+from vmkit.frontend.onnx.report import Report
+
+X = {"x": (["batch", "steps", 4], "float32"), "lengths": (["batch"], "int64")}
+NODES = [
+    node("Shape", "x", "dims"),
+    node("Reshape", "x dims", "same"),
+    node("NonZero", "same", "places", name="which"),
+    node("Transpose", "places", "rows"),
+    node("GatherND", "same rows", "y"),
+    node("Expand", "lengths widths", "z", name="spread"),
+]
+
+
+def report(**options: Any) -> Report:
+    proto = model(NODES, X | {"widths": ([2], "int64")}, "y z")
+    return vmkit.check(proto, **options)
+
+
+def test_sizes_that_come_from_data_are_named_where_they_begin() -> None:
+    found = report()
+    assert found.is_supported
+    assert [(d.node, d.op_type, d.steered_by) for d in found.data_dependent] == [
+        ("which", "NonZero", ("same",)),
+        ("spread", "Expand", ("lengths", "widths")),
+    ]
+    assert found.data_dependent[0].outputs == ("Tensor[(3, ?), int64]",)
+    assert "'which' (NonZero) gives Tensor[(3, ?), int64], by the values of 'same'" in str(found)
+
+
+def test_the_first_input_that_binds_a_dimension() -> None:
+    assert report().bound_by == {"batch": "x[0]", "steps": "x[1]"}
+    assert report(shapes={"x": ["n", 7, 4]}).bound_by == {"n": "x[0]"}
+
+
+def test_nodes_of_subgraphs_are_counted() -> None:
+    branch = onnx.helper.make_graph([node("Neg", "x", "a")], "b", [], [onnx.ValueInfoProto(name="a")])
+    proto = model([node("If", "c", "y", then_branch=branch, else_branch=branch)], X | {"c": ([], "bool")}, "y")
+    assert vmkit.check(proto).operators == {"If": 1, "Neg": 2}
+
+
+def test_what_is_not_supported_is_reported_and_not_raised() -> None:
+    nodes = [onnx.helper.make_node("Alpha", ["x"], ["y"], name="first", domain="own")]
+    proto = model(nodes, X, "y")
+    proto.opset_import.append(onnx.helper.make_opsetid("own", 3))
+    found = vmkit.check(proto)
+    assert not found.is_supported
+    assert found.unsupported == ("own.Alpha (opset 3): 1 node, 'first'",)
+    assert "operators that are not supported: 1\n  own.Alpha" in str(found)
+
+
+def test_why_a_model_cannot_be_imported() -> None:
+    found = vmkit.check(model([node("MatMul", "x w", "y")], X, "y", {"w": array(5, 3)}))
+    assert not found.is_supported
+    assert found.problem is not None
+    assert "cannot be imported: node 'y' (MatMul, opset 17) of (Tensor[(batch, steps, 4)" in str(found)
+
+
+def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such file"):
+        vmkit.check(tmp_path / "none.onnx")
+    with pytest.raises(InputError, match="'z'"):
+        report(shapes={"z": [1]})
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model([node("Relu", "x", "y")], {"x": ([1, 4], "float32")}, "y").SerializeToString())
+    assert main(["check", str(path), "--shape", "x:n,4"]) == ExitCode.OK
+    assert capsys.readouterr().out == (
+        "m.onnx: 1 nodes, opset ai.onnx 17\n"
+        "supported: main(x: float32[n, 4]) -> (y: float32[n, 4])\n"
+        "  n is bound by x[0]\n"
+        "no size comes from data\n"
+    )
+    assert main(["check", str(path), "--json"]) == ExitCode.OK
+    made = json.loads(capsys.readouterr().out)
+    assert made["is_supported"] and made["operators"] == {"Relu": 1} and made["bound_by"] == {}
+    path.write_bytes(
+        model([node("Add", "x w", "y")], {"x": ([1, 4], "float32")}, "y", {"w": np.ones(3)}).SerializeToString()
+    )
+    assert main(["check", str(path)]) == ExitCode.MODEL
+
+
+def test_a_shape_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", "m.onnx", "--shape", "n,4"])
+    assert "'n,4' is not NAME:DIMS, such as x:n,3,224,224" in capsys.readouterr().err
