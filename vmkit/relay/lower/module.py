@@ -17,7 +17,7 @@ from ..ir.adt import TypeData
 from ..ir.definitions import type_definitions
 from ..ir.expr import Function, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
-from ..ir.types import FuncType, GlobalTypeVar
+from ..ir.types import FuncType, GlobalTypeVar, TensorType, TupleType
 from ..ir.visit import free_vars, post_order
 from .checks import RuntimeChecks
 from .context import relax_type
@@ -38,11 +38,14 @@ class Lowered:
         The text of every run-time check, by its number.
     names : dict
         The name of each function in the executable, by its Relay name; they differ where that holds a dot.
+    texts : list of str or None
+        The strings among its constants; None if it has no tensor of strings at all.
     """
 
     module: tvm.IRModule
     messages: dict[str, str]
     names: dict[str, str]
+    texts: list[str] | None = None
 
 
 def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
@@ -58,7 +61,8 @@ def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
     lowering = _ModuleLowering(mod, None if target is None else device_type(target))
     module = lowering.run()
     names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
-    return Lowered(module, lowering.checks.messages, names)
+    texts = list(lowering.texts) if any(_has_strings(f) for f in lowering.functions.values()) else None
+    return Lowered(module, lowering.checks.messages, names, texts)
 
 
 class _ModuleLowering(ModuleLowering):
@@ -68,6 +72,7 @@ class _ModuleLowering(ModuleLowering):
         self.device = device
         self.builder = relax.BlockBuilder()
         self.checks = RuntimeChecks()
+        self.texts = {}
         self.definitions = type_definitions(mod)
         self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
         # References make every function that may touch one depend on more than its arguments.
@@ -116,6 +121,16 @@ class _ModuleLowering(ModuleLowering):
         itself = None if own is None else (own, closure)
         self.waiting.append((closure.gvar, FunctionLowering(self, lifted, name, itself)))
         return closure
+
+
+def _has_strings(function: Function) -> bool:
+    return any(_holds_strings(node.checked_type) for node in post_order(function) if node.checked_type_ is not None)
+
+
+def _holds_strings(ty: Any) -> bool:
+    if isinstance(ty, TupleType):
+        return any(_holds_strings(field) for field in ty.fields)
+    return isinstance(ty, TensorType) and ty.dtype == "string"
 
 
 def _uses_references(function: Any) -> bool:
