@@ -43,8 +43,8 @@ def check_model(graph: onnx.GraphProto, versions: Mapping[str, int]) -> None:
             problems.append(f"{_label(node)}: the model imports no opset of its domain {node.domain!r}")
         elif find(domain, node.op_type, versions[domain]) is None:
             missing.setdefault((domain, node.op_type), []).append(node_name(node))
-        elif domain == "":
-            problems += _schema_problems(node, versions[domain])
+        elif domain in ("", "ai.onnx.ml"):
+            problems += _schema_problems(node, domain, versions[domain])
     if problems:
         raise ModelError("the model is malformed:\n  " + "\n  ".join(problems[:20]))
     if missing:
@@ -80,15 +80,15 @@ def _label(node: onnx.NodeProto) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _schema(op_type: str, version: int) -> Any:
+def _schema(op_type: str, domain: str, version: int) -> Any:
     try:
-        return onnx.defs.get_schema(op_type, version, "")
+        return onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
 
 
-def _schema_problems(node: onnx.NodeProto, version: int) -> list[str]:
-    schema = _schema(node.op_type, version)
+def _schema_problems(node: onnx.NodeProto, domain: str, version: int) -> list[str]:
+    schema = _schema(node.op_type, domain, version)
     if schema is None:
         return [f"{_label(node)}: opset {version} has no such operator"]
     problems = []

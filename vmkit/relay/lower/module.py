@@ -124,7 +124,7 @@ class _ModuleLowering(ModuleLowering):
 
 
 def _has_strings(function: Function) -> bool:
-    return any(_holds_strings(node.checked_type) for node in post_order(function) if node.checked_type_ is not None)
+    return any(_holds_strings(getattr(node, "checked_type_", None)) for node in post_order(function))
 
 
 def _holds_strings(ty: Any) -> bool:
