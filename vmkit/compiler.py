@@ -369,6 +369,8 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
     info: dict[str, Any] = {"checks": lowered.messages, "kernels": tally(optimized)}
     if plan.primary.kind.name == "llvm":
         info["alignment"] = ELEMENTS
+    if lowered.texts is not None:
+        info["texts"] = lowered.texts
     return _Program(generate_bytecode(optimized, plan.primary), plan, signatures, info)
 
 

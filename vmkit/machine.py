@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +26,7 @@ from .signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
 from .stack import MACHINE_STACK_BYTES, DeepThread
 from .stackguard import guard_this_thread
 from .start import started
+from .texts import Texts, open_call
 from .threads import PoolTooSmall, call_with_threads, checked_threads, default_threads
 from .values import (
     ADT,
@@ -32,6 +35,7 @@ from .values import (
     Scratch,
     from_runtime,
     holds_adt,
+    holds_strings,
     readable,
     restored,
     restores,
@@ -127,6 +131,9 @@ class VirtualMachine:
         self._device = self.devices[0]
         self._on_cpu = self._device == tvm.cpu()
         self._checks: dict[str, str] = self.executable.info.get("checks", {})
+        # The texts of the program's constants, if it has strings at all.
+        texts = self.executable.info.get("texts")
+        self._texts = None if texts is None else Texts.of(texts)
         self._lock = threading.RLock()
         self._outputs: Any = _MISSING
         self._deep: DeepThread | None = None
@@ -181,6 +188,12 @@ class VirtualMachine:
         return self._call(self._find(func_name), args, kwargs)
 
     def _call(self, entry: _Entry, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if self._texts is not None:
+            with open_call(self._texts):
+                return self._converted_call(entry, args, kwargs)
+        return self._converted_call(entry, args, kwargs)
+
+    def _converted_call(self, entry: _Entry, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if kwargs or len(args) != entry.arity:
             if not args and not kwargs:
                 return self._execute(entry, self._stored(entry))
@@ -254,6 +267,12 @@ class VirtualMachine:
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a function value that a program returned. Its arguments are not checked against a signature."""
+        if self._texts is not None:
+            with open_call(self._texts):
+                return self._called_closure(closure, args)
+        return self._called_closure(closure, args)
+
+    def _called_closure(self, closure: Any, args: Sequence[Any]) -> Any:
         refused: dict[str, str] = {}
         signature = Signature("closure", tuple(AnySpec(f"arg{index}") for index in range(len(args))))
         staged = [stage(arg, one, one.name, refused) for arg, one in zip(args, signature.inputs, strict=True)]
@@ -280,7 +299,6 @@ class VirtualMachine:
         With `end_to_end` each call also converts and copies its inputs and copies its results to numpy.
         """
         entry = self._find(func_name)
-        values = self._prepare(entry, args, kwargs) if args or kwargs else self._stored(entry)
         if end_to_end:
             return BenchmarkResult(self._time_calls(entry, args, kwargs, repeat, number))
         timer = self.module.time_evaluator(
@@ -293,10 +311,12 @@ class VirtualMachine:
             cooldown_interval_ms=cooldown_interval_ms,
             repeats_to_cooldown=repeats_to_cooldown,
         )
-        try:
-            return self._run(timer, values)
-        except Exception as error:
-            raise self._explained(entry, error) from error
+        with nullcontext() if self._texts is None else open_call(self._texts):
+            values = self._prepare(entry, args, kwargs) if args or kwargs else self._stored(entry)
+            try:
+                return self._run(timer, values)
+            except Exception as error:
+                raise self._explained(entry, error) from error
 
     def _time_calls(
         self, entry: _Entry, args: tuple[Any, ...], kwargs: dict[str, Any], repeat: int, number: int
@@ -305,8 +325,7 @@ class VirtualMachine:
         for _ in range(repeat):
             begin = time.perf_counter()
             for _ in range(number):
-                values = self._prepare(entry, args, kwargs) if args or kwargs else self._stored(entry)
-                to_numpy(self._execute(entry, values))
+                to_numpy(self._call(entry, args, kwargs))
             means.append((time.perf_counter() - begin) / number)
         return means
 
@@ -324,6 +343,8 @@ class VirtualMachine:
 
     def _kept(self, staged: Any) -> Any:
         """Return a staged value for the runtime, to be kept: with no memory of the caller's, and safe to drop."""
+        if holds_strings(staged):
+            return _MISSING  # what stands for a text is known in a call alone
         value = to_runtime(staged, self._device, share=False)
         return ADT.from_runtime(value, self._release) if isinstance(staged, ADT) else value
 
@@ -351,7 +372,9 @@ class VirtualMachine:
             )
         if self.check_inputs:
             entry.signature.check(stored)
-        return [value.runtime if isinstance(value, ADT) else value for value in entry.runtime]
+        pairs = zip(stored, entry.runtime, strict=True)
+        values = [to_runtime(staged, self._device) if kept is _MISSING else kept for staged, kept in pairs]
+        return [value.runtime if isinstance(value, ADT) else value for value in values]
 
     def _execute(self, entry: _Entry, values: list[Any], unchecked: Sequence[Any] | None = None) -> Any:
         """Return the result of a call; `unchecked` are its inputs where only the function itself has checked them."""
@@ -382,6 +405,9 @@ class VirtualMachine:
     def _run(self, function: Any, values: list[Any]) -> Any:
         if self._deep is None:
             return self._locked(function, values)
+        if self._texts is not None:
+            # The call's texts are a variable of this thread.
+            return self._deep.call(copy_context().run, self._locked_and_dropped, function, values)
         return self._deep.call(self._locked_and_dropped, function, values)
 
     def _explained(self, entry: _Entry, error: Exception) -> VMError:

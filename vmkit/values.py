@@ -31,6 +31,7 @@ from .signature import (
     UnrankedSpec,
     describe,
 )
+from .texts import StringTensor, call_texts
 
 __all__ = [
     "ADT",
@@ -39,8 +40,10 @@ __all__ = [
     "Release",
     "Scratch",
     "StoredTensor",
+    "StringTensor",
     "from_runtime",
     "holds_adt",
+    "holds_strings",
     "over_memory",
     "readable",
     "restored",
@@ -251,6 +254,8 @@ def restored(value: Any, spec: Spec) -> Any:
             held = value.items()
             return restored(held[0], spec.element) if held else None
         case TensorSpec() if is_stored_type(spec.dtype) and isinstance(value, Tensor):
+            if spec.dtype == "string":
+                return StringTensor(call_texts().read(value.numpy()))
             return StoredTensor(value, spec.dtype)
     return value
 
@@ -297,6 +302,8 @@ def holds_adt(value: Any) -> bool:
 
 
 def _stage_tensor(value: Any, spec: TensorSpec, path: str, refused: dict[str, str]) -> Any:
+    if spec.dtype == "string":
+        return _stage_strings(value, spec, path, refused)
     if isinstance(value, np.ndarray | Tensor | StoredTensor):
         return value
     if isinstance(value, _Scalar | list | tuple) and not isinstance(value, str | bytes):
@@ -307,10 +314,26 @@ def _stage_tensor(value: Any, spec: TensorSpec, path: str, refused: dict[str, st
     return value
 
 
+def _stage_strings(value: Any, spec: TensorSpec, path: str, refused: dict[str, str]) -> Any:
+    if isinstance(value, StringTensor):
+        return value
+    try:
+        if isinstance(value, np.ndarray | list | tuple | str | bytes):
+            return StringTensor(value)
+    except ValueError as error:
+        refused[path] = f"{error}; expected {spec}"
+        return value
+    refused[path] = f"{describe(value)}, expected {spec}: an array of objects that are str"
+    return value
+
+
 def _stage_any(value: Any, path: str, refused: dict[str, str]) -> Any:
     if isinstance(value, tvm_ffi.Array) and len(value) and type(value[0]) is int:
         return ADT.from_runtime(value)
-    if isinstance(value, np.ndarray | Tensor | StoredTensor | str | ADT | RefValue | tvm_ffi.Object) or value is None:
+    if (
+        isinstance(value, np.ndarray | Tensor | StoredTensor | StringTensor | str | ADT | RefValue | tvm_ffi.Object)
+        or value is None
+    ):
         return value
     if isinstance(value, tuple | list):
         return tuple(_stage_any(item, f"{path}[{index}]", refused) for index, item in enumerate(value))
@@ -366,6 +389,13 @@ def _import(value: Any, path: str, refused: dict[str, str]) -> Any:
         return value
 
 
+def holds_strings(value: Any) -> bool:
+    """Tell whether a staged value is a tensor of strings or a tuple with one in it."""
+    if isinstance(value, tuple):
+        return any(holds_strings(item) for item in value)
+    return isinstance(value, StringTensor)
+
+
 def to_runtime(value: Any, device: Device, *, share: bool = True) -> Any:
     """Return a staged value as the runtime takes it, with every tensor on `device`.
 
@@ -379,6 +409,8 @@ def to_runtime(value: Any, device: Device, *, share: bool = True) -> Any:
         return to_tensor(value if share else _copied(value), device)
     if isinstance(value, StoredTensor):
         return to_tensor(value.stored, device)
+    if isinstance(value, StringTensor):
+        return to_tensor(value.stored(), device)
     if isinstance(value, Tensor):
         return to_tensor(_as_stored(value), device)
     if isinstance(value, ADT):

@@ -9,7 +9,7 @@ from importlib import import_module
 __all__ = ["NOT_FOLDED", "load"]
 
 # A package for each domain: ONNX's own, ai.onnx.ml, com.microsoft.
-_PACKAGES = ("operators", "microsoft")
+_PACKAGES = ("operators", "microsoft", "ml")
 
 # Not computed at import although the inputs are constants: what is random, and what costs much.
 NOT_FOLDED = frozenset(

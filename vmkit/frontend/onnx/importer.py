@@ -154,7 +154,8 @@ class ModelImporter:
         weights: Mapping[str, InFile] = MappingProxyType({}),
     ) -> None:
         for name, array in self.initializers(graph, weights):
-            if self.freeze_params if frozen is None else frozen:
+            # Strings are always part of the program: what they stand for is not in a tensor.
+            if (self.freeze_params if frozen is None else frozen) or array.dtype == object:
                 scope.values[name] = constant(array)
             else:
                 variable, scope.values[name] = self.stored_parameter(name, array)

@@ -37,15 +37,24 @@ class LowerContext:
         The operator that is being lowered.
     types : list of Type
         The Relay types of its arguments, whose element types may be stored as others.
+    texts : dict
+        The texts of the module's constants, as keys; a lowering adds to them.
     """
 
-    def __init__(self, builder: relax.BlockBuilder, checks: RuntimeChecks, device: int | None = None) -> None:
+    def __init__(
+        self,
+        builder: relax.BlockBuilder,
+        checks: RuntimeChecks,
+        device: int | None = None,
+        texts: dict[str, None] | None = None,
+    ) -> None:
         self.builder = builder
         self.checks = checks
         self.device = device
         self.symbols: dict[Any, tirx.Var] = {}
         self.current: OpEntry | None = None
         self.types: list[Type] = []
+        self.texts: dict[str, None] = {} if texts is None else texts
         self._fresh = 0
 
     # -- emitting

@@ -47,6 +47,7 @@ class ModuleLowering(ABC):
 
     builder: relax.BlockBuilder
     checks: RuntimeChecks
+    texts: dict[str, None]
     lowered: dict[GlobalVar, GlobalVar]
     is_pure: bool
     device: int | None
@@ -87,7 +88,7 @@ class FunctionLowering:
         self.function = function
         self.name = name
         self.builder = module.builder
-        self.context = LowerContext(self.builder, module.checks, module.device)
+        self.context = LowerContext(self.builder, module.checks, module.device, module.texts)
         self.scopes: list[dict[Any, Value]] = [{}]
         self.closures: dict[Var, Closure] = dict([own] if own is not None else [])
         self.before = computed_before(function.body)

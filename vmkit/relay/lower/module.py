@@ -17,7 +17,7 @@ from ..ir.adt import TypeData
 from ..ir.definitions import type_definitions
 from ..ir.expr import Call, Function, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
-from ..ir.types import FuncType, GlobalTypeVar
+from ..ir.types import FuncType, GlobalTypeVar, TensorType, TupleType
 from ..ir.visit import free_vars, post_order
 from ..op.registry import entry
 from .checks import RuntimeChecks
@@ -39,11 +39,14 @@ class Lowered:
         The text of every run-time check, by its number.
     names : dict
         The name of each function in the executable, by its Relay name; they differ where that holds a dot.
+    texts : list of str or None
+        The strings among its constants; None if it has no tensor of strings at all.
     """
 
     module: tvm.IRModule
     messages: dict[str, str]
     names: dict[str, str]
+    texts: list[str] | None = None
 
 
 def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
@@ -59,7 +62,8 @@ def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
     lowering = _ModuleLowering(mod, None if target is None else device_type(target))
     module = lowering.run()
     names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
-    return Lowered(module, lowering.checks.messages, names)
+    texts = list(lowering.texts) if any(_has_strings(f) for f in lowering.functions.values()) else None
+    return Lowered(module, lowering.checks.messages, names, texts)
 
 
 class _ModuleLowering(ModuleLowering):
@@ -69,6 +73,7 @@ class _ModuleLowering(ModuleLowering):
         self.device = device
         self.builder = relax.BlockBuilder()
         self.checks = RuntimeChecks()
+        self.texts = {}
         self.definitions = type_definitions(mod)
         self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
         # References make every function that may touch one depend on more than its arguments.
@@ -127,3 +132,13 @@ def _has_effects(function: Any) -> bool:
 
 def _changes_values(node: Any) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).has_effect
+
+
+def _has_strings(function: Function) -> bool:
+    return any(_holds_strings(getattr(node, "checked_type_", None)) for node in post_order(function))
+
+
+def _holds_strings(ty: Any) -> bool:
+    if isinstance(ty, TupleType):
+        return any(_holds_strings(field) for field in ty.fields)
+    return isinstance(ty, TensorType) and ty.dtype == "string"

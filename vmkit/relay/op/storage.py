@@ -21,6 +21,7 @@ from ..ir.types import TensorType, TupleType, Type
 from .attrs import Attrs, DType, attrs_node
 from .elementwise import require_tensor
 from .registry import OpPattern, entry, operator
+from .text import constant_texts, string_constant
 
 __all__ = ["array_constant", "array_value", "check_element_types", "is_stored_constant"]
 
@@ -38,6 +39,9 @@ _MOVING = frozenset(
         # These say what they do to the elements themselves.
         "cast", "cast_like", "contrib_from_stored", "contrib_to_stored", "contrib_convert",
         "contrib_quantized",
+        # Constants of strings, and what functions in Python do to texts.
+        "contrib_strings", "contrib_string_concatenate", "contrib_string_split", "contrib_string_normalize",
+        "contrib_full_match", "contrib_string_order", "contrib_string_from_number", "contrib_string_to_number",
     }
 )  # fmt: skip
 # Operators that take strings as well: equal texts have equal digests.
@@ -122,6 +126,8 @@ class ToStored:
 
 def array_constant(array: np.ndarray) -> Expr:
     """Return the expression of an array: a constant, or, of a type that is stored as another, one of what is stored."""
+    if array.dtype == object:
+        return string_constant(array)
     dtype = str(array.dtype)
     stored = to_stored(array)
     made = Constant(tvm.runtime.tensor(np.ascontiguousarray(stored).reshape(array.shape)))
@@ -138,7 +144,7 @@ def array_value(expr: Expr) -> np.ndarray | None:
         return expr.data.numpy() if str(expr.data.dtype) == "bfloat16" else np.from_dlpack(expr.data)
     if is_stored_constant(expr):
         return from_stored(np.from_dlpack(expr.args[0].data), expr.attrs.dtype)
-    return None
+    return constant_texts(expr)
 
 
 def is_stored_constant(expr: Any) -> bool:

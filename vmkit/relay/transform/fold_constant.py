@@ -130,7 +130,7 @@ def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[Any]:
 
 def _note_size(node: Any, sizes: dict[Any, int], fold_qnn: bool) -> bool:
     """Say whether a node depends on nodes with sizes alone; then note its own."""
-    operands = None if _is_quantized(node) and not fold_qnn else _operands(node)
+    operands = None if (_is_quantized(node) and not fold_qnn) or _is_string(node) else _operands(node)
     if operands is None or any(o not in sizes for o in operands):
         return False
     size = _bytes_of(node.checked_type)
@@ -152,6 +152,12 @@ def _operands(node: Any) -> list[Any] | None:
     if isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).is_pure and not _has_symbols(node.attrs):
         return list(node.args)
     return None
+
+
+def _is_string(node: Any) -> bool:
+    """Say whether a node is a tensor of strings, whose texts are known to the lowering alone."""
+    ty = getattr(node, "checked_type_", None)
+    return isinstance(ty, TensorType) and ty.dtype == "string"
 
 
 def _is_quantized(node: Any) -> bool:

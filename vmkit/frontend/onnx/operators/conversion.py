@@ -35,11 +35,29 @@ def casted(ctx: Context, x: Expr, dtype: str, saturate: int = 1, round_mode: str
     own = ctx.dtype(x)
     if own == dtype:
         return x
+    if "string" in (own, dtype):
+        return _cast_string(ctx, x, dtype)
     # What Relay's cast would make otherwise: conditions of floats, and bfloat16 of what is no number.
     differs = own.startswith(("float", "bfloat")) and dtype in ("bool", "bfloat16")
     if differs or is_stored_type(own) or is_stored_type(dtype):
         return build("contrib_convert", x, dtype, bool(saturate), round_mode)
     return relay.not_equal(x, ctx.constant(0, own)) if dtype == "bool" else relay.cast(x, dtype)
+
+
+# What texts are numbers of, on the way to what Cast is to give.
+_READ_AS = {"int": "int64", "uint": "int64", "float": "float32", "bfloat": "float32"}
+
+
+def _cast_string(ctx: Context, x: Expr, dtype: str) -> Expr:
+    """Return numbers as texts or texts as numbers; types that are stored as others go by way of plain ones."""
+    own = ctx.dtype(x)
+    indirect = dtype if own == "string" else own
+    if is_stored_type(indirect) or indirect == "bfloat16":
+        between = _READ_AS[indirect.rstrip("0123456789").partition("_")[0].rstrip("0123456789e")]
+        return casted(ctx, casted(ctx, x, between), dtype)
+    if dtype == "string":
+        return build("contrib_string_from_number", x)
+    return build("contrib_string_to_number", x, dtype)
 
 
 @converter("BitCast", since=26)

@@ -9,6 +9,7 @@ import onnx
 
 from .... import relay
 from ....relay.ir import Expr, dims
+from ....texts import as_texts
 from ..arithmetic import maximum
 from ..context import Context
 from ..dtype import dtype_name, numpy_tensor
@@ -30,6 +31,8 @@ def constant_value(
     value_floats: Sequence[float] | None = None,
     value_int: int | None = None,
     value_ints: Sequence[int] | None = None,
+    value_string: str | None = None,
+    value_strings: Sequence[str] | None = None,
     sparse_value: onnx.SparseTensorProto | None = None,
 ) -> Expr:
     if sparse_value is not None:
@@ -38,6 +41,8 @@ def constant_value(
         return constant(numpy_tensor(value, "the attribute 'value'"))
     if value_int is not None or value_ints is not None:
         return ctx.constant(value_int if value_int is not None else list(value_ints or ()), "int64")
+    if value_string is not None or value_strings is not None:
+        return constant(as_texts(value_string if value_string is not None else list(value_strings or ())))
     if value_float is None and value_floats is None:
         ctx.fail("it has no value")
     return ctx.constant(value_float if value_float is not None else list(value_floats or ()), "float32")

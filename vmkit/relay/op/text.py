@@ -1,0 +1,259 @@
+"""Operators on strings: constants, and what functions in Python compute when the program runs.
+
+A tensor of strings holds digests (see :mod:`vmkit.texts`), on which equality and everything that only moves elements
+work as on other tensors. What looks into texts or makes new ones calls a function of :mod:`vmkit.text_functions`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ...errors import TypeCheckError
+from ...texts import digests
+from ..ir import dims
+from ..ir.expr import Call, Expr
+from ..ir.tuple_wrapper import TupleWrapper
+from ..ir.types import Any as AnyDim
+from ..ir.types import Dim, TensorType, TupleType, Type
+from .attrs import Attrs, Bool, DType, Int, Ints, Str, attrs_node
+from .broadcast import broadcast_lowering, broadcast_shapes
+from .elementwise import require_tensor
+from .registry import entry, operator
+
+__all__ = ["constant_texts", "require_strings", "string_constant"]
+
+
+def require_strings(ty: Type, name: str = "data") -> TensorType:
+    """Return a type if it is of a tensor of strings; TypeCheckError otherwise."""
+    tensor = require_tensor(ty, name)
+    if tensor.dtype != "string":
+        raise TypeCheckError(f"{name} must be a tensor of strings, not {tensor}")
+    return tensor
+
+
+def _called(
+    context: Any, function: str, options: Any, tensors: Sequence[Any], results: Sequence[tuple[list[Dim], str]]
+) -> tuple[Any, ...]:
+    """Return the results of a function in Python, whose dims are checked, or named where they are unknown."""
+    strings = "".join("s" if t.dtype == "string" else "n" for t in context.types)
+    types = [relax.TensorType(ndim=len(shape), dtype=dtype) for shape, dtype in results]
+    given = [tvm.ir.StringImm(json.dumps(options)), tvm.ir.StringImm(strings), *tensors]
+    made = relax.op.call_pure_packed(
+        f"vmkit.text.{function}", *given, ty_args=types if len(types) == 1 else [relax.AnyType()]
+    )
+    value = context.emit(made)
+    fields = [value] if len(types) == 1 else [context.read_field(value, i, ty) for i, ty in enumerate(types)]
+    return tuple(_sized(context, f, shape, dtype) for f, (shape, dtype) in zip(fields, results, strict=True))
+
+
+def _sized(context: Any, value: relax.Expr, shape: list[Dim], dtype: str) -> relax.Expr:
+    named = [context.symbol() if dims.is_any(d) else d for d in shape]
+    return context.builder.match_cast(value, relax.TensorType([dims.as_expr(d) for d in named], dtype))
+
+
+@attrs_node("relay.attrs.StringsAttrs")
+class StringsAttrs(Attrs):
+    """Attributes of contrib_strings: the texts in row-major order as a JSON list, and the shape they are laid out in."""
+
+    texts: Str
+    shape: Ints
+
+
+@operator("contrib_strings", attrs=StringsAttrs, level=10)
+class Strings:
+    """A constant tensor of strings."""
+
+    @staticmethod
+    def relation(attrs: StringsAttrs) -> Type:
+        count = dims.product([int(d) for d in attrs.shape])
+        if count != len(json.loads(attrs.texts)):
+            raise TypeCheckError(f"the shape holds {count} elements, {len(json.loads(attrs.texts))} texts are given")
+        return TensorType([int(d) for d in attrs.shape], "string")
+
+    @staticmethod
+    def lower(context: Any, attrs: StringsAttrs) -> relax.Expr:
+        texts = json.loads(attrs.texts)
+        context.texts.update(dict.fromkeys(texts))
+        array = np.empty(len(texts), dtype=object)
+        array[:] = texts
+        stored = digests(array).reshape([int(d) for d in attrs.shape])
+        return relax.const(tvm.runtime.tensor(stored))
+
+
+def string_constant(array: np.ndarray) -> Expr:
+    """Return the expression of an array of str."""
+    shape = [int(d) for d in array.shape]
+    call = entry("contrib_strings").call(texts=json.dumps(array.ravel().tolist()), shape=shape)
+    call.checked_type_ = TensorType(shape, "string")
+    return call
+
+
+def constant_texts(expr: Any) -> np.ndarray | None:
+    """Return the strings that :func:`string_constant` made an expression of, as objects; None for any other."""
+    if not isinstance(expr, Call) or expr.op != entry("contrib_strings").op:
+        return None
+    texts = json.loads(expr.attrs.texts)
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array.reshape([int(d) for d in expr.attrs.shape])
+
+
+@operator("contrib_string_concatenate", "lhs", "rhs", level=10)
+class StringConcatenate:
+    """The texts of two tensors put together. The inputs are broadcast."""
+
+    @staticmethod
+    def relation(attrs: None, lhs: Type, rhs: Type) -> Type:
+        left, right = require_strings(lhs, "lhs"), require_strings(rhs, "rhs")
+        return TensorType(broadcast_shapes(list(left.shape), list(right.shape)), "string")
+
+    @staticmethod
+    def lower(context: Any, attrs: None, lhs: relax.Expr, rhs: relax.Expr) -> Any:
+        left = broadcast_lowering(context, lambda a, b: a, lhs, rhs)
+        right = broadcast_lowering(context, lambda a, b: b, lhs, rhs)
+        return _called(context, "concatenate", None, [left, right], [(context.shape(left), "int64")])[0]
+
+
+@attrs_node("relay.attrs.StringSplitAttrs")
+class StringSplitAttrs(Attrs):
+    """Attributes of contrib_string_split: no delimiter is whitespace; -1 splits wherever the delimiter is."""
+
+    delimiter: Str = ""
+    maxsplit: Int = -1
+
+
+@operator("contrib_string_split", "data", attrs=StringSplitAttrs, level=10)
+class StringSplit:
+    """The parts of every text along a new last axis, filled up with empty texts, and how many there are of each."""
+
+    @staticmethod
+    def build(data: Expr, delimiter: str = "", maxsplit: int = -1) -> TupleWrapper:
+        return TupleWrapper(entry("contrib_string_split").call(data, delimiter=delimiter, maxsplit=maxsplit), 2)
+
+    @staticmethod
+    def relation(attrs: StringSplitAttrs, data: Type) -> Type:
+        shape = list(require_strings(data).shape)
+        return TupleType([TensorType([*shape, AnyDim()], "string"), TensorType(shape, "int64")])
+
+    @staticmethod
+    def lower(context: Any, attrs: StringSplitAttrs, data: relax.Expr) -> Any:
+        options = {"delimiter": attrs.delimiter, "maxsplit": attrs.maxsplit}
+        shape = context.shape(data)
+        return _called(context, "split", options, [data], [([*shape, AnyDim()], "int64"), (shape, "int64")])
+
+
+@attrs_node("relay.attrs.StringNormalizeAttrs")
+class StringNormalizeAttrs(Attrs):
+    """Attributes of contrib_string_normalize: LOWER, UPPER or NONE; the words to leave out as a JSON list."""
+
+    case: Str = "NONE"
+    stopwords: Str = "[]"
+    sensitive: Bool = False
+
+
+@operator("contrib_string_normalize", "data", attrs=StringNormalizeAttrs, level=10)
+class StringNormalize:
+    """The texts of a vector, or of a matrix of one row, without some words and in another case; "" if none is left."""
+
+    @staticmethod
+    def relation(attrs: StringNormalizeAttrs, data: Type) -> Type:
+        shape = list(require_strings(data).shape)
+        if attrs.case not in ("LOWER", "UPPER", "NONE"):
+            raise TypeCheckError(f"case is {attrs.case!r}; it is LOWER, UPPER or NONE")
+        if len(shape) not in (1, 2) or (len(shape) == 2 and dims.equal(shape[0], 1) is False):
+            raise TypeCheckError(f"data must be a vector or a matrix of one row, not {data}")
+        return TensorType([*([1] if len(shape) == 2 else []), AnyDim()], "string")
+
+    @staticmethod
+    def lower(context: Any, attrs: StringNormalizeAttrs, data: relax.Expr) -> Any:
+        shape = context.shape(data)
+        if len(shape) == 2:
+            context.require_equal(shape[0], 1, "strings are normalized in one row, not in {actual}")
+        options = {"case": attrs.case, "stopwords": json.loads(attrs.stopwords), "sensitive": bool(attrs.sensitive)}
+        result = [*([1] if len(shape) == 2 else []), AnyDim()]
+        return _called(context, "normalize", options, [data], [(result, "int64")])[0]
+
+
+@attrs_node("relay.attrs.FullMatchAttrs")
+class FullMatchAttrs(Attrs):
+    """Attributes of contrib_full_match: a regular expression as Python's ``re`` takes it."""
+
+    pattern: Str
+
+
+@operator("contrib_full_match", "data", attrs=FullMatchAttrs, level=10)
+class FullMatch:
+    """Whether each text as a whole matches a regular expression."""
+
+    @staticmethod
+    def relation(attrs: FullMatchAttrs, data: Type) -> Type:
+        return TensorType(list(require_strings(data).shape), "bool")
+
+    @staticmethod
+    def lower(context: Any, attrs: FullMatchAttrs, data: relax.Expr) -> Any:
+        return _called(context, "full_match", attrs.pattern, [data], [(context.shape(data), "bool")])[0]
+
+
+@operator("contrib_string_order", "data", level=10)
+class StringOrder:
+    """Integers that compare as the texts of a tensor do, by their code points: what sorts strings sorts these."""
+
+    @staticmethod
+    def relation(attrs: None, data: Type) -> Type:
+        return TensorType(list(require_strings(data).shape), "int64")
+
+    @staticmethod
+    def lower(context: Any, attrs: None, data: relax.Expr) -> Any:
+        return _called(context, "order", None, [data], [(context.shape(data), "int64")])[0]
+
+
+@operator("contrib_string_from_number", "data", level=10)
+class StringFromNumber:
+    """Numbers as texts, as ONNX's Cast writes them."""
+
+    @staticmethod
+    def relation(attrs: None, data: Type) -> Type:
+        tensor = require_tensor(data)
+        _require_number(tensor.dtype)
+        return TensorType(list(tensor.shape), "string")
+
+    @staticmethod
+    def lower(context: Any, attrs: None, data: relax.Expr) -> Any:
+        return _called(context, "from_number", None, [data], [(context.shape(data), "int64")])[0]
+
+
+@attrs_node("relay.attrs.StringToNumberAttrs")
+class StringToNumberAttrs(Attrs):
+    """Attributes of contrib_string_to_number."""
+
+    dtype: DType
+
+
+@operator("contrib_string_to_number", "data", attrs=StringToNumberAttrs, level=10)
+class StringToNumber:
+    """Texts as numbers, as ONNX's Cast reads them; a text that is no number fails the run."""
+
+    @staticmethod
+    def relation(attrs: StringToNumberAttrs, data: Type) -> Type:
+        _require_number(attrs.dtype)
+        return TensorType(list(require_strings(data).shape), attrs.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: StringToNumberAttrs, data: relax.Expr) -> Any:
+        return _called(context, "to_number", attrs.dtype, [data], [(context.shape(data), attrs.dtype)])[0]
+
+
+def _require_number(dtype: str) -> None:
+    if dtype not in _NUMBERS:
+        raise TypeCheckError(f"{dtype} is no type that texts are numbers of; there are {', '.join(_NUMBERS)}")
+
+
+_NUMBERS = (
+    "bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip

@@ -1,0 +1,194 @@
+"""Ensembles of decision trees: every row of a matrix walks down every tree, and what the leaves hold is combined.
+
+The walk down one tree is a chain of loads, each of which waits for the last one. So a row walks down eight trees at
+once, as many steps as the deepest of them has: a leaf leads to itself. Rows go in blocks, so that eight trees stay in
+the cache for all rows of a block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, tirx
+from tvm.script.ir_builder import tirx as T
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.types import TensorType, Type
+from .attrs import Attrs, Bool, Int, Str, attrs_node
+from .elementwise import require_tensor
+from .kernel import const, grid, loops
+from .registry import OpPattern, operator
+
+__all__ = ["EQUAL", "FEATURES", "LANES", "MISSING_IS_TRUE"]
+
+LANES = 8
+"""How many trees a row walks down at once."""
+FEATURES, MISSING_IS_TRUE, EQUAL = (1 << 28) - 1, 1 << 28, 1 << 29
+"""The parts of a node's first number: the feature; where what is no number goes; whether it asks for equality."""
+_ROWS = 64  # rows of a block
+
+
+@attrs_node("relay.attrs.TreeEnsembleAttrs")
+class TreeEnsembleAttrs(Attrs):
+    """Attributes of contrib_tree_ensemble.
+
+    targets is how many results a row has, features how many the trees read; combine is SUM, MIN or MAX. Trees that are
+    plain ask ``x <= threshold`` only, which is false for what is no number. In uneven trees most leaves are far above
+    the deepest one.
+    """
+
+    targets: Int
+    features: Int
+    combine: Str = "SUM"
+    is_plain: Bool = True
+    is_uneven: Bool = False
+
+
+@operator(
+    "contrib_tree_ensemble", "data", "nodes", "thresholds", "roots", "steps", "leaves", "ids", "weights",
+    attrs=TreeEnsembleAttrs, level=10, pattern=OpPattern.OPAQUE,
+)  # fmt: skip
+class TreeEnsemble:
+    """What the leaves that the rows of a matrix reach in some trees hold, combined: (rows, targets).
+
+    Inputs
+    ------
+    data
+        The rows, float32 or float64.
+    nodes : int32 (nodes, 3)
+        Of each node: feature and kind (see FEATURES), and the nodes behind a true and a false condition. A leaf leads
+        to itself.
+    thresholds : (nodes,)
+        What is compared with, of the type of the rows.
+    roots, steps : int32
+        The first node of each tree, and, for each LANES trees, the length of the longest way down.
+    leaves : int32 (nodes, 2)
+        Where in ids and weights begins and ends what each node adds.
+    ids, weights
+        The target and what is added to it.
+    """
+
+    @staticmethod
+    def relation(attrs: TreeEnsembleAttrs, data: Type, *tables: Type) -> Type:
+        rows = require_tensor(data)
+        if len(rows.shape) != 2 or rows.dtype not in ("float32", "float64"):
+            raise TypeCheckError(f"data must be a matrix of float32 or float64, not {rows}")
+        if attrs.combine not in _COMBINE:
+            raise TypeCheckError(f"combine is {attrs.combine!r}; it is {', '.join(_COMBINE)}")
+        if isinstance(rows.shape[1], int) and rows.shape[1] < attrs.features:
+            raise TypeCheckError(f"the trees read feature {attrs.features - 1}; data has {rows.shape[1]} features")
+        return TensorType([rows.shape[0], attrs.targets], rows.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: TreeEnsembleAttrs, data: relax.Expr, *tables: relax.Expr) -> Any:
+        count, features = context.shape(data)
+        message = f"the trees read feature {attrs.features - 1}; data has {{actual}} features"
+        if not isinstance(features, int):
+            context.require(dims.as_expr(features) >= attrs.features, message.replace("{actual}", "fewer"))
+        return loops(context, [([count, attrs.targets], str(data.ty.dtype))], _Walk(attrs), data, *tables)
+
+
+# What a result is before the first leaf, and with one more; None where no leaf was reached stands for 0.
+_COMBINE: dict[str, tuple[float, Any]] = {
+    "SUM": (0.0, lambda a, b: a + b),
+    "MIN": (float("inf"), tirx.min),
+    "MAX": (float("-inf"), tirx.max),
+}
+
+
+class _Walk:
+    """The loops of the kernel."""
+
+    __name__ = "tree_ensemble"
+
+    def __init__(self, attrs: TreeEnsembleAttrs) -> None:
+        self.attrs = attrs
+        self.first, self.combine = _COMBINE[attrs.combine]
+
+    def __call__(self, outputs: list[Any], data: Any, *tables: Any) -> None:
+        (result,) = outputs
+        count = data.shape[0]
+        blocks = tirx.floordiv(count + _ROWS - 1, const(_ROWS))
+        if isinstance(count, tirx.IntImm) and int(count.value) <= _ROWS:
+            self.block(result, data, tables, const(0))
+            return
+        # The pool of threads is not woken for one block.
+        with T.If(count <= _ROWS):
+            with T.Then():
+                self.block(result, data, tables, const(0))
+            with T.Else(), T.parallel(0, blocks) as block:
+                self.block(result, data, tables, block)
+
+    def block(self, result: Any, data: Any, tables: Any, block: Any) -> None:
+        """Walk down all trees for the rows of one block."""
+        roots = tables[2]
+        begin = T.bind(block * _ROWS)
+        rows = T.bind(tirx.min(data.shape[0] - begin, const(_ROWS)))
+        zero = tirx.const(0.0, str(data.dtype))
+        with grid([rows, self.attrs.targets]) as (r, t):
+            T.buffer_store(result, tirx.const(self.first, str(data.dtype)), [begin + r, t])
+        with (
+            T.serial(0, tirx.floordiv(roots.shape[0], const(LANES))) as group,
+            T.serial(0, rows) as r,
+        ):
+            at = T.alloc_buffer((LANES,), "int32", scope="local", layout=None)
+            for lane in range(LANES):
+                T.buffer_store(at, roots[group * LANES + lane], [lane])
+            self.descend(at, data, tables, begin + r, tables[3][group])
+            self.gather(at, result, tables, begin + r)
+        if self.attrs.combine != "SUM":
+            with grid([rows, self.attrs.targets]) as (r, t):
+                value = result[begin + r, t]
+                untouched = value == tirx.const(self.first, str(data.dtype))
+                T.buffer_store(result, tirx.Select(untouched, zero, value), [begin + r, t])
+
+    def descend(self, at: Any, data: Any, tables: Any, row: Any, steps: Any) -> None:
+        """Lead each lane to its leaf."""
+        if not self.attrs.is_uneven:
+            with T.serial(0, steps.astype("int64")):
+                for lane in range(LANES):
+                    T.buffer_store(at, self.next(T.bind(at[lane]), data, tables, row), [lane])
+            return
+        moved = T.alloc_buffer((1,), "bool", scope="local", layout=None)
+        T.buffer_store(moved, tirx.const(True, "bool"), [0])
+        with T.While(moved[0]):
+            changed: Any = tirx.const(0, "int32")
+            for lane in range(LANES):
+                old = T.bind(at[lane])
+                new = T.bind(self.next(old, data, tables, row))
+                changed = T.bind(changed | (old ^ new))
+                T.buffer_store(at, new, [lane])
+            T.buffer_store(moved, changed != tirx.const(0, "int32"), [0])
+
+    def next(self, node: Any, data: Any, tables: Any, row: Any) -> Any:
+        """Return the node behind a node."""
+        nodes, thresholds = tables[0], tables[1]
+        kind = T.bind(nodes[node, 0])
+        if self.attrs.is_plain:
+            holds = data[row, kind] <= thresholds[node]
+        else:
+            feature = kind & tirx.const(FEATURES, "int32")
+            value, threshold = T.bind(data[row, feature]), T.bind(thresholds[node])
+            zero = tirx.const(0, "int32")
+            asked = tirx.Select((kind & tirx.const(EQUAL, "int32")) != zero, value == threshold, value <= threshold)
+            # Comparisons with itself are not folded away: to LLVM, what is no number does not differ from itself.
+            holds = tirx.Select(tirx.isnan(value), (kind & tirx.const(MISSING_IS_TRUE, "int32")) != zero, asked)
+        return nodes[node, tirx.Select(holds, tirx.const(1, "int32"), tirx.const(2, "int32"))]
+
+    def gather(self, at: Any, result: Any, tables: Any, row: Any) -> None:
+        """Add what the leaves hold to the results of a row."""
+        leaves, ids, weights = tables[4:]
+        if self.attrs.targets == 1:
+            # Every node has a weight of its own then, in its place.
+            value = result[row, 0]
+            for lane in range(LANES):
+                value = self.combine(value, weights[at[lane]])
+            T.buffer_store(result, value, [row, 0])
+            return
+        for lane in range(LANES):
+            begin, end = T.bind(leaves[at[lane], 0]), T.bind(leaves[at[lane], 1])
+            with T.serial(0, (end - begin).astype("int64")) as i:
+                place = T.bind(begin.astype("int64") + i)
+                target = T.bind(ids[place].astype("int64"))
+                T.buffer_store(result, self.combine(result[row, target], weights[place]), [row, target])
