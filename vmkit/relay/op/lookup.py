@@ -1,0 +1,142 @@
+"""Values looked up by keys that are found by bisection, and n-grams counted that are found in a table of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, tirx
+from tvm.script.ir_builder import tirx as T
+
+from ...errors import TypeCheckError
+from ..ir.types import TensorType, Type
+from .attrs import Attrs, Int, attrs_node
+from .elementwise import require_tensor
+from .kernel import const, grid, indexed, loops
+from .registry import OpPattern, operator
+
+
+def _bisected(bounds: Any, keys: Any, value: Any, steps: int) -> Any:
+    """Return the first place between two bounds, which are moved there, whose key is not less than a value.
+
+    The bounds are in memory of their own: as values, each step would be written out as often as it is used later.
+    """
+    with T.serial(0, const(steps)):
+        middle = T.bind(tirx.floordiv(bounds[0] + bounds[1], const(2)))
+        with T.If(bounds[0] < bounds[1]), T.Then():
+            with T.If(keys[middle] < value):
+                with T.Then():
+                    T.buffer_store(bounds, middle + 1, [0])
+                with T.Else():
+                    T.buffer_store(bounds, middle, [1])
+    return T.bind(bounds[0])
+
+
+def _bounds() -> Any:
+    return T.alloc_buffer((2,), "int64", scope="local", layout=None)
+
+
+def _steps(count: int) -> int:
+    return count.bit_length()
+
+
+@operator("contrib_find", "data", "keys", level=10, pattern=OpPattern.OPAQUE)
+class Find:
+    """The places of the elements of a tensor in a sorted vector of distinct keys; how many there are for others.
+
+    What is no number is never found.
+    """
+
+    @staticmethod
+    def relation(attrs: None, data: Type, keys: Type) -> Type:
+        tensor, table = require_tensor(data), require_tensor(keys, "keys")
+        if tensor.dtype != table.dtype:
+            raise TypeCheckError(f"data is {tensor.dtype}, keys are {table.dtype}; cast one of them")
+        if len(table.shape) != 1 or not isinstance(table.shape[0], int):
+            raise TypeCheckError(f"keys must be a vector of known length, not {table}")
+        return TensorType(list(tensor.shape), "int64")
+
+    @staticmethod
+    def lower(context: Any, attrs: None, data: relax.Expr, keys: relax.Expr) -> Any:
+        shape, (count,) = context.shape(data), context.shape(keys)
+        if count == 0:
+            return indexed(context, shape, lambda i, d: const(0), data, name="find")
+
+        def body(outputs: list[Any], data: Any, keys: Any) -> None:
+            bounds = _bounds()
+            with grid(list(data.shape)) as i:
+                value = T.bind(data[tuple(i)])
+                T.buffer_store(bounds, const(0), [0])
+                T.buffer_store(bounds, const(count), [1])
+                place = _bisected(bounds, keys, value, _steps(count))
+                is_found = tirx.all(place < count, keys[tirx.min(place, const(count - 1))] == value)
+                T.buffer_store(outputs[0], tirx.Select(is_found, place, const(count)), list(i))
+
+        return loops(context, [(shape, "int64")], body, data, keys, name="find")
+
+
+@attrs_node("relay.attrs.NgramCountAttrs")
+class NgramCountAttrs(Attrs):
+    """Attributes of contrib_ngram_count: how many counts there are, and which n-grams are looked for."""
+
+    outputs: Int
+    min_length: Int
+    max_length: Int
+    max_skip: Int
+
+
+@operator("contrib_ngram_count", "data", "keys", "children", "counted", attrs=NgramCountAttrs, level=10)
+class NgramCount:
+    """How often n-grams of a tree occur in each row of a matrix: float32 (rows, outputs).
+
+    Elements of an n-gram lie 1 to max_skip + 1 apart; single ones are counted once.
+
+    Inputs
+    ------
+    data
+        Rows of integers.
+    keys : (nodes + 1,)
+        What each node of the tree stands for: those behind one node are neighbours, in order.
+    children : int32 (nodes + 1, 2)
+        Where begin and end what is behind each node; the first row is that of the root, which has no key.
+    counted : int32 (nodes + 1,)
+        Which output an n-gram that ends in the node adds to, or -1.
+    """
+
+    @staticmethod
+    def relation(attrs: NgramCountAttrs, data: Type, keys: Type, children: Type, counted: Type) -> Type:
+        rows, table = require_tensor(data), require_tensor(keys, "keys")
+        if len(rows.shape) != 2 or rows.dtype != table.dtype or not rows.dtype.startswith(("int", "uint")):
+            raise TypeCheckError(f"data must be a matrix of the integers that keys ({table}) are, not {rows}")
+        return TensorType([rows.shape[0], attrs.outputs], "float32")
+
+    @staticmethod
+    def lower(context: Any, attrs: NgramCountAttrs, data: relax.Expr, *tables: relax.Expr) -> Any:
+        (count, _), (nodes,) = context.shape(data), context.shape(tables[0])
+        steps = _steps(int(nodes))
+
+        def body(outputs: list[Any], data: Any, keys: Any, children: Any, counted: Any) -> None:
+            (result,) = outputs
+            length = data.shape[1]
+            node, bounds = T.alloc_buffer((1,), "int64", scope="local", layout=None), _bounds()
+            with grid([data.shape[0], attrs.outputs]) as (r, t):
+                T.buffer_store(result, tirx.const(0.0, "float32"), [r, t])
+            with grid([data.shape[0], attrs.max_skip + 1, length]) as (r, skip, start):
+                T.buffer_store(node, const(0), [0])
+                with T.serial(0, const(attrs.max_length)) as n:
+                    at = T.bind(start + n * (skip + 1))
+                    with T.If(tirx.all(node[0] >= 0, at < length)), T.Then():
+                        T.buffer_store(bounds, children[node[0], 0].astype("int64"), [0])
+                        T.buffer_store(bounds, children[node[0], 1].astype("int64"), [1])
+                        end = T.bind(children[node[0], 1].astype("int64"))
+                        value = T.bind(data[r, at])
+                        place = _bisected(bounds, keys, value, steps)
+                        inside = T.bind(tirx.min(place, const(int(nodes) - 1)))
+                        is_found = T.bind(tirx.all(place < end, keys[inside] == value))
+                        output = T.bind(counted[inside].astype("int64"))
+                        T.buffer_store(node, tirx.Select(is_found, inside, const(-1)), [0])
+                        # Single elements are as far apart as any.
+                        is_counted = tirx.all(is_found, output >= 0, tirx.any(n > 0, skip == 0))
+                        with T.If(tirx.all(is_counted, n + 1 >= attrs.min_length)), T.Then():
+                            T.buffer_store(result, result[r, output] + tirx.const(1.0, "float32"), [r, output])
+
+        return loops(context, [([count, attrs.outputs], "float32")], body, data, *tables, name="ngram_count")
