@@ -68,9 +68,17 @@ def thresholded_relu(ctx: Context, x: Expr, *, alpha: float = 1.0) -> Expr:
 
 @converter("Softplus")
 def softplus(ctx: Context, x: Expr) -> Expr:
-    """log(1 + exp(x)), written so that a large x does not overflow."""
-    rest = relay.log(binary(ctx, "add", relay.exp(relay.negative(relay.abs(x))), 1))
-    return relay.add(relay.nn.relu(x), rest)
+    """log(1 + exp(x)), written so that a large x does not overflow and a small one is not lost beside 1.
+
+    What rounding adds to 1 + t is divided out of its logarithm (Kahan; in Goldberg, "What every computer scientist should
+    know about floating-point arithmetic", 1991, theorem 4).
+    """
+    t = relay.exp(relay.negative(relay.abs(x)))
+    whole = binary(ctx, "add", t, 1)
+    added = binary(ctx, "subtract", whole, 1)
+    lost = relay.equal(added, ctx.constant(0, ctx.dtype(x)))
+    ratio = relay.divide(t, relay.where(lost, ctx.constant(1, ctx.dtype(x)), added))
+    return relay.add(relay.nn.relu(x), relay.where(lost, t, relay.multiply(relay.log(whole), ratio)))
 
 
 @converter("Softsign")
