@@ -15,6 +15,7 @@ import tvm
 from tvm.runtime import Device, Tensor
 from tvm.runtime.module import BenchmarkResult
 
+from . import images  # noqa: F401 - registers what a program calls to decode an image
 from .alignment import ELEMENTS, element_bytes
 from .bytecode import checked_parameters
 from .devices import device as one_device

@@ -11,7 +11,7 @@ from ....relay.op import build
 from ..context import Context
 from ..registry import converter
 
-__all__ = ["spatial_rank", "window_padding"]
+__all__ = ["kernel_of", "spatial_rank", "window_padding"]
 
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
@@ -86,7 +86,7 @@ def conv(
     group: int = 1,
 ) -> Expr:
     rank = spatial_rank(ctx, x)
-    kernel = _kernel(ctx, weight, kernel_shape)
+    kernel = kernel_of(ctx, weight, kernel_shape)
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
     padding = window_padding(ctx, x, kernel, steps, spread, pads, auto_pad)
     x, own = padded(ctx, x, padding)
@@ -106,7 +106,8 @@ def conv(
     return y if bias is None else relay.nn.bias_add(y, bias, axis=1)
 
 
-def _kernel(ctx: Context, weight: Expr, kernel_shape: Sequence[int] | None) -> list[int]:
+def kernel_of(ctx: Context, weight: Expr, kernel_shape: Sequence[int] | None) -> list[int]:
+    """Return the spatial sizes of a kernel; ModelError where they are not known."""
     own = ctx.shape(weight)[2:]
     if kernel_shape is not None:
         return list(kernel_shape)
@@ -137,7 +138,7 @@ def conv_transpose(
     output_shape: Sequence[int] | None = None,
 ) -> Expr:
     rank = spatial_rank(ctx, x)
-    kernel = _kernel(ctx, weight, kernel_shape)
+    kernel = kernel_of(ctx, weight, kernel_shape)
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
     extra = list(output_padding or [0] * rank)
     padding = _transpose_padding(ctx, x, kernel, steps, spread, extra, pads, auto_pad, output_shape)
