@@ -236,7 +236,7 @@ class _Kernel:
         odd = ((here[1] + there[1]) * half, (there[0] - here[0]) * half)
         turned = _product(odd, (self.turns[k, const(0)], self.turns[k, const(1)]))
         both = _sum(even, turned)
-        return tuple(tirx.Select(self.fold == 1, a, b) for a, b in zip(here, both, strict=True))  # type: ignore[return-value]
+        return tuple(tirx.Select(self.fold == 1, a, b) for a, b in zip(here, both, strict=True))
 
     def _choose_factor(self) -> None:
         """Write the next factor: 4, 2, or the smallest odd prime."""

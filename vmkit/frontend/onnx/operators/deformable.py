@@ -46,7 +46,7 @@ def deform_conv(
         deformable_groups=offset_group,
     )
     outputs = ctx.shape(weight)[0]
-    points = int(dims.product(kernel))  # type: ignore[call-overload]
+    points = int(dims.product(kernel))
     y = relay.nn.conv2d(
         columns,
         relay.reshape(weight, [0, 0, -1, 1]),

@@ -17,7 +17,8 @@ from ....relay.op import build
 from ..context import Context
 from ..dtype import dtype_name
 from ..registry import converter
-from .elementwise import binary, casted
+from .conversion import casted
+from .elementwise import binary
 
 _MOST_WORD = (1 << 32) - 1
 

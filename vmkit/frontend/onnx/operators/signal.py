@@ -14,7 +14,8 @@ from ..context import Context
 from ..dtype import dtype_name
 from ..known import sizes
 from ..registry import converter
-from .elementwise import binary, casted
+from .conversion import casted
+from .elementwise import binary
 from .layout import to_shape
 
 # -- integers that are inputs

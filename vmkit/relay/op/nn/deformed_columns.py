@@ -100,7 +100,7 @@ class DeformedColumns:
 
 
 def _points(attrs: DeformedColumnsAttrs) -> int:
-    return int(dims.product(attrs.kernel_size))  # type: ignore[call-overload]
+    return int(dims.product(attrs.kernel_size))
 
 
 def _windows(attrs: DeformedColumnsAttrs) -> list[Any]:
