@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from .... import relay
+from ....errors import UnsupportedOperatorError
 from ....relay.ir import Expr
 from ....texts import as_texts
 from ..context import Context
 from ..known import constant
 from ..operators.elementwise import binary
 
-__all__ = ["TRANSFORMS", "class_labels", "picked", "rows_of", "transformed"]
+__all__ = ["TRANSFORMS", "class_labels", "pair_of", "picked", "rows_of", "transformed"]
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 """The transforms, in the order of their numbers in TreeEnsemble."""
@@ -50,6 +51,20 @@ def transformed(ctx: Context, scores: Expr, transform: str) -> Expr:
     if transform not in TRANSFORMS:
         ctx.fail(f"post_transform is {transform!r}; it is one of {', '.join(TRANSFORMS)}")
     return _FUNCTIONS[transform](ctx, scores)
+
+
+def pair_of(ctx: Context, score: Expr, transform: str, *, is_share: bool) -> Expr:
+    """Return the scores of two classes of which only the second has one, transformed: (rows, 2).
+
+    That of the first is what the second lacks to 1, or its opposite where scores are no shares.
+    """
+    if transform == "PROBIT":
+        raise UnsupportedOperatorError("post_transform PROBIT is not defined for two classes of which one has a score")
+    transformed(ctx, score, transform)
+    if transform == "LOGISTIC":
+        return relay.sigmoid(relay.concatenate([relay.negative(score), score], axis=1))
+    other = relay.subtract(ctx.constant(1.0, ctx.dtype(score)), score) if is_share else relay.negative(score)
+    return relay.concatenate([other, score], axis=1)
 
 
 def _softmax_zero(ctx: Context, scores: Expr) -> Expr:

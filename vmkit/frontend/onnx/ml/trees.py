@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 
 from .... import relay
-from ....errors import UnsupportedOperatorError
 from ....relay.ir import Expr
 from ..context import Context
 from ..dtype import numpy_tensor
@@ -18,7 +17,7 @@ from ..known import constant
 from ..operators.elementwise import binary
 from ..registry import converter
 from .forest import MODES, Forest, Node
-from .scores import TRANSFORMS, class_labels, picked, rows_of, transformed
+from .scores import TRANSFORMS, class_labels, pair_of, picked, rows_of, transformed
 
 DOMAIN = "ai.onnx.ml"
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -236,22 +235,7 @@ def _of_two(
         pair = relay.concatenate([first, second], axis=1)
         return _above(ctx, second if 1 in scored else first, threshold), transformed(ctx, pair, transform)
     score = relay.add(first, ctx.constant(base[0], dtype)) if base else first
-    return _above(ctx, score, threshold), _pair(ctx, score, is_positive, transform)
-
-
-def _pair(ctx: Context, score: Expr, is_positive: bool, transform: str) -> Expr:
-    if transform not in TRANSFORMS:
-        transformed(ctx, score, transform)
-    if transform == "PROBIT":
-        raise UnsupportedOperatorError("PROBIT of two classes of which one is scored is not defined")
-    if transform == "LOGISTIC":
-        other = relay.negative(score)
-    elif is_positive:
-        other = relay.subtract(ctx.constant(1.0, ctx.dtype(score)), score)
-    else:
-        other = relay.negative(score)
-    pair = relay.concatenate([other, score], axis=1)
-    return relay.sigmoid(pair) if transform == "LOGISTIC" else pair
+    return _above(ctx, score, threshold), pair_of(ctx, score, transform, is_share=is_positive)
 
 
 @converter("TreeEnsemble", since=5, domain=DOMAIN)
