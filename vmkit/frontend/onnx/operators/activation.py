@@ -70,8 +70,8 @@ def thresholded_relu(ctx: Context, x: Expr, *, alpha: float = 1.0) -> Expr:
 def softplus(ctx: Context, x: Expr) -> Expr:
     """log(1 + exp(x)), written so that a large x does not overflow and a small one is not lost beside 1.
 
-    What rounding adds to 1 + t is divided out of its logarithm (Kahan; in Goldberg, "What every computer scientist should
-    know about floating-point arithmetic", 1991, theorem 4).
+    What rounding adds to 1 + t is divided out of its logarithm (Kahan; in Goldberg, "What every computer scientist
+    should know about floating-point arithmetic", 1991, theorem 4).
     """
     t = relay.exp(relay.negative(relay.abs(x)))
     whole = binary(ctx, "add", t, 1)

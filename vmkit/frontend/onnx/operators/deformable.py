@@ -46,7 +46,7 @@ def deform_conv(
         deformable_groups=offset_group,
     )
     outputs = ctx.shape(weight)[0]
-    points = int(dims.product(kernel))  # type: ignore[call-overload]
+    points = int(dims.product(kernel))
     y = relay.nn.conv2d(
         columns,
         relay.reshape(weight, [0, 0, -1, 1]),
@@ -61,4 +61,3 @@ def deform_conv(
     lengths = [relay.shape_of(v, dtype="int64") for v in (y, offset)]
     first = relay.strided_slice(lengths[0], [0], [2], [1])
     return relay.reshape(y, relay.concatenate([first, relay.strided_slice(lengths[1], [2], [rank + 2], [1])], 0))
-
