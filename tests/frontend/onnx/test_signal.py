@@ -144,7 +144,8 @@ def test_mel_weights_of_sizes_that_are_read() -> None:
     proto = model([node("MelWeightMatrix", names, "y", output_datatype=TensorProto.DOUBLE)], inputs, "y")
     compiled = Compiled(proto)
     for bins, length, rate, low, high in ((8, 16, 8192, 0, 4096), (20, 400, 16000, 60, 7600), (40, 64, 8000, 0, 4000)):
-        feed = dict(zip(names.split(), (*map(np.int64, (bins, length, rate)), np.float32(low), np.float32(high))))
+        numbers = (*map(np.int64, (bins, length, rate)), np.float32(low), np.float32(high))
+        feed = dict(zip(names.split(), numbers, strict=True))
         np.testing.assert_allclose(compiled(**feed)[0], reference(proto, **feed)[0], atol=1e-6)
 
 
@@ -162,5 +163,5 @@ def test_lengths_that_cannot_be_are_errors() -> None:
     nodes = [node("DFT", "x n", "y"), node("STFT", "x n _ four", "z")]
     compiled = Compiled(model(nodes, x | {"n": ((), "int64")}, "y z", {"four": np.int64(4)}, opset=20))
     for n in (0, -3):
-        with pytest.raises(VMError, match="at least 1|no element|negative size"):
+        with pytest.raises(VMError, match=r"at least 1|no element|negative size"):
             compiled(x=array(1, 4, 1), n=np.int64(n))

@@ -43,9 +43,9 @@ class DeformedColumnsAttrs(Attrs):
 class DeformedColumns:
     """The elements that windows read: (batch, channels, points of the window, positions of the result).
 
-    Each point is moved by offset (batch, deformable_groups * points * spatial dimensions, positions...) and read between
-    the elements around it, those outside of data counting as 0; mask (batch, deformable_groups * points, positions...)
-    multiplies it.
+    Each point is moved by offset (batch, deformable_groups * points * spatial dimensions, positions...) and read
+    between the elements around it, those outside of data counting as 0; mask (batch, deformable_groups * points,
+    positions...) multiplies it.
     """
 
     @staticmethod
