@@ -266,6 +266,49 @@ SAMPLES |= {
     "dyn.sparse_to_dense": lambda g: build(
         "dyn.sparse_to_dense", g(3, dtype=i32, values=[0, 2, 4]), g.sizes(5), g(3), g()
     ),
+    "dyn.transpose": lambda g: build("dyn.transpose", g(2, 3, 4), g.sizes(2, 0, 1)),
+    "contrib.pin_shape": lambda g: build("contrib.pin_shape", g(2, 3), (relay.Any(), 3)),
+    "contrib.positions": lambda g: build("contrib.positions", 5, i64),
+    "contrib.tensor_scatter": lambda g: build(
+        "contrib.tensor_scatter", g(2, 4, 3), g(2, 2, 3), g(2, dtype=i64), axis=1
+    ),
+    "contrib.det": lambda g: build("contrib.det", g(2, 3, 3)),
+    "contrib.unique_rows": lambda g: build("contrib.unique_rows", g(5, 2, dtype=i32)),
+    "image.contrib_col2im": lambda g: build(
+        "image.contrib_col2im",
+        g(1, 8, 9),
+        g.sizes(4, 4),
+        g.sizes(2, 2),
+        image=(relay.Any(),) * 2,
+        block=(relay.Any(),) * 2,
+        strides=(1, 1),
+        dilations=(1, 1),
+        padding=(0, 0, 0, 0),
+    ),
+    "image.contrib_resize_axis": lambda g: build(
+        "image.contrib_resize_axis",
+        g(1, 4, 6),
+        g(1, dtype=i64, values=[3], known=(0,)),
+        g(4, dtype="float64", values=[0.5, 3, 0, 1], known=(0,)),
+        axis=2,
+        size=relay.Any(),
+        antialias=True,
+    ),
+    "nn.contrib_max_pool_with_indices": lambda g: build(
+        "nn.contrib_max_pool_with_indices",
+        g(1, 2, 5, 6),
+        pool_size=(2, 3),
+        strides=(1, 2),
+        dilation=(1, 1),
+        padding=(0, 1, 1, 1),
+        layout="NCHW",
+    ),
+    "vision.contrib_class_non_max_suppression": lambda g: build(
+        "vision.contrib_class_non_max_suppression", g(1, 5, 4, known=(2,)), g(1, 2, 5), g(dtype=i64, values=2), g(), g()
+    ),
+    "vision.contrib_roi_align": lambda g: build(
+        "vision.contrib_roi_align", g(1, 2, 5, 6), g(3, 5, known=(1,)), (2, 2), 4.0, aligned=True, mode="max"
+    ),
     "size_tensor": lambda g: build("size_tensor", (2, 3), (2,)),
     "require": lambda g: build("require", g(2, 3), True, "never"),
     "dyn.require": lambda g: build("dyn.require", g(2, 3), g(dtype="bool", values=True), "never"),

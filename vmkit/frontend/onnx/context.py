@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 import numpy as np
 import onnx
 
-from ... import relay
 from ...errors import ModelError
-from ...relay.ir import Dim, Expr, TensorType
-from .known import constant, sizes
+from ...relay.ir import Dim, Expr, TensorType, dims
+from ...relay.op import build
+from .known import constant
 from .typing import typed
 
 __all__ = ["Context"]
@@ -106,7 +106,9 @@ class Context:
         """Return the vector 0, 1, ... extent - 1 of an integer type."""
         if isinstance(extent, int):
             return constant(np.arange(extent, dtype=dtype))
-        return relay.arange(self.constant(0, dtype), sizes(extent, dtype), self.constant(1, dtype), dtype)
+        if dims.is_any(extent):
+            self.fail("a size that it needs is known only at run time")
+        return build("contrib.positions", extent=extent, dtype=dtype)
 
     # -- the rest
 

@@ -150,6 +150,11 @@ class Reshape:
             # One unknown dimension is what the others leave; Relay meant the same.
             values = [-1 if dims.is_any(v) else v for v in values]
         asked = context.dims(values)
+        if attrs.allowzero and unknown:
+            # Only -1 is special here, and the other sizes may be 0.
+            rest = dims.product(d for d in asked if not (isinstance(d, int) and d == -1))
+            left = dims.floordiv(dims.product(have), rest if dims.at_least(rest, 1) else dims.maximum(rest, 1))
+            asked = [left if isinstance(d, int) and d == -1 else d for d in asked]
         return reshape_value(context, data, reshaped(have, asked, attrs.allowzero))
 
 

@@ -54,6 +54,32 @@ class SizeTensor:
         return context.te(compute, [dims.as_expr(v) for v in values])
 
 
+@attrs_node("relay.attrs.ContribPositionsAttrs")
+class PositionsAttrs(Attrs):
+    """Attributes of contrib.positions."""
+
+    extent: Dim
+    dtype: DType = "int64"
+
+
+@operator("contrib.positions", attrs=PositionsAttrs, level=10)
+class Positions:
+    """The vector 0, 1, ... extent - 1, whose length is a size that may be symbolic."""
+
+    @staticmethod
+    def relation(attrs: PositionsAttrs) -> Type:
+        return TensorType([attrs.extent], attrs.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: PositionsAttrs) -> relax.Expr:
+        (extent,) = context.dims([attrs.extent])
+
+        def compute(whole: list[Any]) -> te.Tensor:
+            return te.compute(whole, lambda i: i.astype(attrs.dtype), name="positions")
+
+        return context.te(compute, [dims.as_expr(extent)])
+
+
 @attrs_node("relay.attrs.RequireAttrs")
 class RequireAttrs(Attrs):
     """Attributes of require: a symbolic integer that must not be 0, and what to say if it is."""

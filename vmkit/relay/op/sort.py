@@ -50,8 +50,15 @@ def sorted_positions(context: Any, data: relax.Expr, axis: int, is_ascend: bool,
 
 def _sortable(context: Any, data: relax.Expr) -> relax.Expr:
     """Return a tensor in a data type of the same order that the sorting routine knows."""
+    if str(data.ty.dtype) == "uint64":
+        # With the highest bit turned, the order is that of the signed numbers.
+        return context.te(_with_sign, data, name="with_sign")
     wider = _WIDER.get(str(data.ty.dtype))
     return data if wider is None else context.emit(relax.op.astype(data, wider))
+
+
+def _with_sign(data: te.Tensor) -> te.Tensor:
+    return te.compute(data.shape, lambda *i: data(*i).astype("int64") ^ tirx.const(-(1 << 63), "int64"), name="signed")
 
 
 @operator("sort", "data", attrs=ArgsortAttrs, level=6, pattern=OpPattern.OPAQUE)
@@ -72,6 +79,8 @@ class Sort:
         axis = resolve_axis(attrs.axis, len(context.shape(data)))
         made = context.emit(relax.op.sort(_sortable(context, data), axis, not attrs.is_ascend))
         dtype = str(data.ty.dtype)
+        if dtype == "uint64":
+            made = context.te(_with_sign, made, name="without_sign")
         return made if str(made.ty.dtype) == dtype else context.emit(relax.op.astype(made, dtype))
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .... import relay
 from ....relay.ir import Expr
+from ....relay.op import build
 from ..context import Context
 from ..registry import converter
+from ..run_time_axes import positions_along
 from .elementwise import binary
-from .layout import as_matrix
+from .layout import as_matrix, to_shape
 
 
 @converter("Relu")
@@ -146,30 +150,64 @@ def hardmax_of_matrix(ctx: Context, x: Expr, *, axis: int = 1) -> Expr:
 def hardmax(ctx: Context, x: Expr, *, axis: int = -1) -> Expr:
     """1 at the first maximum along the axis, 0 elsewhere."""
     at = ctx.axis(axis, ctx.rank(x))
-    extent = ctx.shape(x)[at]
     first = relay.argmax(x, axis=[at], keepdims=True)
-    positions = ctx.positions(extent, ctx.dtype(first))
+    positions = positions_along(ctx, x, at, ctx.dtype(first))
     shape = [1] * ctx.rank(x)
     shape[at] = -1
     return relay.cast(relay.equal(relay.reshape(positions, shape), first), ctx.dtype(x))
 
 
 @converter("Dropout")
-def dropout(ctx: Context, x: Expr, *, ratio: float = 0.5, is_test: int = 1, consumed_inputs: Any = None) -> list[Expr]:
-    return _kept(ctx, x)
+def dropout_of_first_version(
+    ctx: Context, x: Expr, *, ratio: float = 0.5, is_test: int = 0, consumed_inputs: Any = None
+) -> list[Expr]:
+    """Before opset 7 an attribute said whether the model is trained; what is run here is not."""
+    return dropout(ctx, x, ratio=ratio)
+
+
+@converter("Dropout", since=7)
+def dropout(ctx: Context, x: Expr, *, ratio: float = 0.5) -> list[Expr]:
+    if not ctx.wants(1):
+        return [x]
+    mask = relay.ones_like(x)
+    return [x, mask if ctx.version < 10 else relay.cast(mask, "bool")]
 
 
 @converter("Dropout", since=12)
 def dropout_of_inputs(
     ctx: Context, x: Expr, ratio: Expr | None = None, training_mode: Expr | None = None, *, seed: int | None = None
 ) -> list[Expr]:
-    if training_mode is not None and ctx.required(training_mode, "training_mode").item() and ctx.scalar(ratio) != 0:
-        ctx.fail("training_mode is on; only inference can be compiled")
-    return _kept(ctx, x)
+    training, share = ctx.scalar(training_mode), 0.5 if ratio is None else ctx.scalar(ratio)
+    if training_mode is None or training is False or share == 0:
+        return dropout(ctx, x)
+    shape = ctx.shape(x)
+    if not all(isinstance(d, int) for d in shape):
+        return _never_trained(ctx, x, ratio, training_mode)
+    # As onnx.reference draws them; the same in every run, as the seed is. One that is left out may be any.
+    drawn = np.random.RandomState(seed or 0).uniform(0, 1, shape).astype("float32")
+    dtype, one = ctx.dtype(x), ctx.constant(1, "float32")
+    threshold = ctx.constant(0.5, "float32") if ratio is None else relay.cast(_scalar(ctx, ratio), "float32")
+    kept = relay.greater_equal(ctx.constant(drawn, "float32"), threshold)
+    # Where everything is dropped nothing is left to be scaled.
+    rest = relay.subtract(one, threshold)
+    scale = relay.where(relay.equal(rest, ctx.constant(0, "float32")), one, relay.divide(one, rest))
+    dropped = relay.where(kept, relay.multiply(x, relay.cast(scale, dtype)), ctx.constant(0, dtype))
+    if training is not None:
+        return [dropped, kept]
+    trains = _scalar(ctx, training_mode)
+    return [relay.where(trains, dropped, x), relay.logical_or(kept, relay.logical_not(trains))]
 
 
-def _kept(ctx: Context, x: Expr) -> list[Expr]:
-    if not ctx.wants(1):
-        return [x]
-    mask = relay.ones_like(x)
-    return [x, mask if ctx.version < 10 else relay.cast(mask, "bool")]
+def _scalar(ctx: Context, value: Expr) -> Expr:
+    return to_shape(value, []) if ctx.rank(value) else value
+
+
+def _never_trained(ctx: Context, x: Expr, ratio: Expr | None, training_mode: Expr) -> list[Expr]:
+    """Return the input, which is right unless elements are dropped; that is refused when run."""
+    trains = _scalar(ctx, training_mode)
+    drops = trains
+    if ratio is not None:
+        rest = _scalar(ctx, ratio)
+        drops = relay.logical_and(trains, relay.not_equal(rest, ctx.constant(0, ctx.dtype(rest))))
+    message = "Dropout: in training mode elements are dropped only from a tensor whose sizes are known at import"
+    return dropout(ctx, build("dyn.require", x, relay.logical_not(drops), message=message))

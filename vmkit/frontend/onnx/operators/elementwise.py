@@ -124,7 +124,21 @@ def mod(ctx: Context, a: Expr, b: Expr, *, fmod: int = 0) -> Expr:
 
 @converter("BitShift")
 def bit_shift(ctx: Context, x: Expr, y: Expr, *, direction: str) -> Expr:
-    return relay.left_shift(x, y) if direction == "LEFT" else relay.right_shift(x, y)
+    """By the width of the type or more, or by less than nothing, all bits are shifted out."""
+    if direction not in ("LEFT", "RIGHT"):
+        ctx.fail(f"direction is {direction!r}; it is LEFT or RIGHT")
+    dtype, known = ctx.dtype(x), ctx.static(y)
+    width = int(dtype.lstrip("uint"))
+    shift = relay.left_shift if direction == "LEFT" else relay.right_shift
+    if known is not None and (known >= 0).all() and (known < width).all():
+        return shift(x, y)
+    zero, last = ctx.constant(0, dtype), ctx.constant(width - 1, dtype)
+    outside = relay.logical_or(relay.less(y, zero), relay.greater(y, last))
+    some = relay.where(outside, zero, y)
+    if direction == "RIGHT" and not dtype.startswith("u"):
+        # The sign is all that stays.
+        return relay.where(outside, shift(x, last), shift(x, some))
+    return relay.where(outside, zero, shift(x, some))
 
 
 def _variadic(op_type: str, combine: Callable[[Expr, Expr], Expr]) -> None:

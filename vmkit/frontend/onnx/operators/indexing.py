@@ -1,49 +1,60 @@
-"""Reading and writing elements by index: gather, scatter, slice, pick."""
+"""Reading and writing elements by index: gather, scatter, pick."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+from tvm import tirx
 
 from .... import relay
+from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, TupleGetItem, dims
+from ....relay.op import build
 from ..context import Context
 from ..known import sizes
 from ..registry import converter
+from ..run_time_axes import as_vector, pinned, shape_vector
+from ..typing import typed
 
-_END = 10**9  # a position from here on means the end: exporters write 10**9, the largest int32 and the largest int64
-_FAR = np.iinfo(np.int32).max
+
+def _from_front(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
+    """Return indices of which negative ones, which count from the end, are counted from the front.
+
+    The run fails on an index that lies outside of the axis, and the import if it is known.
+    """
+    dtype, extent = ctx.dtype(indices), ctx.shape(source)[axis]
+    zero, value = ctx.constant(0, dtype), ctx.static(indices)
+    if value is not None and isinstance(extent, int):
+        if value.size and not -extent <= int(value.min()) <= int(value.max()) < extent:
+            wrong = value[(value < -extent) | (value >= extent)].ravel()[0]
+            ctx.fail(f"the index {wrong} lies outside of axis {axis}, which has {extent} elements")
+        return ctx.constant(np.where(value < 0, value + extent, value), dtype) if (value < 0).any() else indices
+    size = relay.take(shape_vector(ctx, source), ctx.constant(axis, "int64"), axis=0)
+    if dtype != "int64":
+        size = relay.cast(size, dtype)
+    message = f"{ctx.node.op_type}: an index lies outside of axis {axis}"
+    checked = _within(ctx, indices, size, message)
+    if value is not None and (value >= 0).all():
+        return checked
+    return relay.where(relay.less(checked, zero), relay.add(checked, size), checked)
 
 
-def _from_front(ctx: Context, indices: Expr, extent: Dim, source: Expr, axis: int) -> Expr:
-    """Return indices of which negative ones, which count from the end, are counted from the front."""
-    dtype = ctx.dtype(indices)
-    if dtype.startswith("uint"):
-        return indices
-    value = ctx.static(indices)
-    if value is not None and value.dtype.kind == "i":
-        if (value >= 0).all():
-            return indices
-        if isinstance(extent, int):
-            return ctx.constant(np.where(value < 0, value + extent, value), dtype)
-    if dims.is_any(extent):
-        size = relay.take(relay.shape_of(source, dtype=dtype), ctx.constant(axis, "int64"), axis=0)
-    else:
-        size = sizes(np.array(extent, dtype=object), dtype)
-    return relay.where(relay.less(indices, ctx.constant(0, dtype)), relay.add(indices, size), indices)
+def _within(ctx: Context, indices: Expr, extents: Expr, message: str) -> Expr:
+    """Return indices after it has been checked that each lies from -extent to extent - 1."""
+    reaches = relay.greater_equal(indices, relay.negative(extents))
+    fits = relay.all(relay.logical_and(reaches, relay.less(indices, extents)))
+    return build("dyn.require", indices, fits, message=message)
 
 
 @converter("Gather")
 def gather(ctx: Context, x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
     at = ctx.axis(axis, ctx.rank(x))
-    return relay.take(x, _from_front(ctx, indices, ctx.shape(x)[at], x, at), axis=at)
+    return relay.take(x, _from_front(ctx, indices, x, at), axis=at)
 
 
 @converter("GatherElements", since=11)
 def gather_elements(ctx: Context, x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
     at = ctx.axis(axis, ctx.rank(x))
-    return relay.gather(x, at, _from_front(ctx, indices, ctx.shape(x)[at], x, at))
+    return relay.gather(x, at, _from_front(ctx, indices, x, at))
 
 
 @converter("GatherND", since=11)
@@ -63,7 +74,13 @@ def _columns(ctx: Context, x: Expr, indices: Expr, batch_dims: int = 0) -> Expr:
         if any(dims.is_any(d) for d in shape)
         else sizes(np.array(shape, dtype=object))
     )
+    known = ctx.static(indices)
     indices = relay.cast(indices, "int64") if ctx.dtype(indices) != "int64" else indices
+    if known is not None and all(isinstance(d, int) for d in shape):
+        if ((known < -np.array(shape)) | (known >= np.array(shape))).any():
+            ctx.fail(f"an index lies outside of {ctx.type(x)}")
+    else:
+        indices = _within(ctx, indices, extents, f"{ctx.node.op_type}: an index lies outside of the tensor")
     counted = relay.where(relay.less(indices, ctx.constant(0, "int64")), relay.add(indices, extents), indices)
     return relay.transpose(counted, [rank - 1, *range(rank - 1)])
 
@@ -73,7 +90,7 @@ def scatter_elements(
     ctx: Context, x: Expr, indices: Expr, updates: Expr, *, axis: int = 0, reduction: str = "none"
 ) -> Expr:
     at = ctx.axis(axis, ctx.rank(x))
-    found = _from_front(ctx, indices, ctx.shape(x)[at], x, at)
+    found = _from_front(ctx, indices, x, at)
     return relay.scatter_elements(x, found, updates, at, _REDUCTIONS[reduction])
 
 
@@ -90,94 +107,6 @@ def scatter_nd(ctx: Context, x: Expr, indices: Expr, updates: Expr, *, reduction
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
 
-@converter("Slice")
-def slice_by_attributes(
-    ctx: Context, x: Expr, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
-) -> Expr:
-    return _sliced(ctx, x, list(starts), list(ends), axes, None)
-
-
-@converter("Slice", since=10)
-def slice_by_inputs(
-    ctx: Context, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
-) -> Expr:
-    first, last = ctx.dims(starts), ctx.dims(ends)
-    chosen = None if axes is None else ctx.ints(axes, "axes")
-    strides = None if steps is None else ctx.ints(steps, "steps")
-    if first is not None and last is not None:
-        return _sliced(ctx, x, first, last, chosen, strides)
-    return _sliced_at_run_time(ctx, x, starts, ends, chosen, strides)
-
-
-def _sliced(
-    ctx: Context,
-    x: Expr,
-    starts: list[Dim],
-    ends: list[Dim],
-    axes: Sequence[int] | None,
-    steps: Sequence[int] | None,
-) -> Expr:
-    rank = ctx.rank(x)
-    chosen = [ctx.axis(a, rank) for a in (axes if axes is not None else range(len(starts)))]
-    strides = list(steps) if steps is not None else [1] * len(chosen)
-    if not len(starts) == len(ends) == len(chosen) == len(strides):
-        ctx.fail(f"{len(starts)} starts, {len(ends)} ends, {len(chosen)} axes and {len(strides)} steps are given")
-    if 0 in strides:
-        ctx.fail("a step is 0")
-    begin, end, kept, by = [], [], [], []
-    for axis, start, stop, step in zip(chosen, starts, ends, strides, strict=True):
-        if step == 1 and isinstance(start, int) and start == 0 and _reaches_end(stop, ctx.shape(x)[axis]):
-            continue
-        begin.append(_position(start))
-        end.append(_position(stop))
-        kept.append(axis)
-        by.append(step)
-    if not kept:
-        return x
-    return relay.strided_slice(x, begin, end, by, axes=kept)
-
-
-def _position(value: Dim) -> Dim:
-    if not isinstance(value, int):
-        return value
-    return _FAR if value >= _END else max(value, -_FAR)
-
-
-def _reaches_end(stop: Dim, extent: Dim) -> bool:
-    if isinstance(stop, int):
-        return stop >= (extent if isinstance(extent, int) else _END)
-    return bool(dims.equal(stop, extent))
-
-
-def _sliced_at_run_time(
-    ctx: Context, x: Expr, starts: Expr, ends: Expr, axes: Sequence[int] | None, steps: Sequence[int] | None
-) -> Expr:
-    """Return a slice whose limits are read at run time: vectors for all axes are put together first."""
-    rank = ctx.rank(x)
-    (count,) = ctx.shape(starts)
-    if not isinstance(count, int):
-        ctx.fail("the number of starts is not known at import")
-    chosen = [ctx.axis(a, rank) for a in (axes if axes is not None else range(count))]
-    begin = _spread(ctx, starts, chosen, [0] * rank)
-    end = _spread(ctx, ends, chosen, [np.iinfo(ctx.dtype(ends)).max] * rank)
-    strides = [1] * rank
-    for axis, step in zip(chosen, steps or (), strict=False):
-        strides[axis] = step
-    return relay.strided_slice(x, begin, end, ctx.constant(strides, "int64"))
-
-
-def _spread(ctx: Context, values: Expr, axes: Sequence[int], default: list[int]) -> Expr:
-    """Return a vector with the elements of `values` at the positions `axes`, the default elsewhere."""
-    vector = relay.cast(values, "int64") if ctx.dtype(values) != "int64" else values
-    parts = [
-        relay.strided_slice(vector, [axes.index(i)], [axes.index(i) + 1], [1])
-        if i in axes
-        else ctx.constant([default[i]], "int64")
-        for i in range(len(default))
-    ]
-    return relay.concatenate(parts, 0) if len(parts) > 1 else parts[0]
-
-
 @converter("OneHot", since=9)
 def one_hot(ctx: Context, indices: Expr, depth: Expr, values: Expr, *, axis: int = -1) -> Expr:
     """Computed by comparison: the classes along an axis of their own against the indices."""
@@ -185,7 +114,7 @@ def one_hot(ctx: Context, indices: Expr, depth: Expr, values: Expr, *, axis: int
     at = ctx.axis(axis, rank)
     known = ctx.dims(depth)
     count = known[0] if known is not None else None
-    if count is not None:
+    if count is not None and not (isinstance(count, int) and count < 0):
         classes = ctx.positions(count, "int64")
         size = sizes(np.array(count, dtype=object))
     else:
@@ -216,20 +145,42 @@ def compress(ctx: Context, x: Expr, condition: Expr, *, axis: int | None = None)
 
 @converter("TopK")
 def top_k_of_attribute(ctx: Context, x: Expr, *, k: int, axis: int = -1) -> list[Expr]:
-    return _top_k(ctx, x, k, axis, True)
+    return _top_k(ctx, x, k, ctx.axis(axis, ctx.rank(x)), True)
 
 
 @converter("TopK", since=10)
 def top_k(ctx: Context, x: Expr, k: Expr, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> list[Expr]:
-    count = ctx.scalar(k)
-    if count is None:
-        return _top_k(ctx, x, relay.reshape(k, []) if ctx.rank(k) else k, axis, bool(largest))
-    return _top_k(ctx, x, int(count), axis, bool(largest))
+    known, at = ctx.dims(k), ctx.axis(axis, ctx.rank(x))
+    if known is not None:
+        return _top_k(ctx, x, known[0], at, bool(largest))
+    count, zero = as_vector(ctx, k), ctx.constant(0, "int64")
+    extent = relay.take(shape_vector(ctx, x), ctx.constant(at, "int64"), axis=0)
+    fits = relay.all(relay.logical_and(relay.greater_equal(count, zero), relay.less_equal(count, extent)))
+    message = f"TopK: k is negative, or axis {axis} has fewer elements"
+    ends = ctx.constant([np.iinfo("int64").max] * at, "int64")
+    end = relay.concatenate([ends, build("dyn.require", count, fits, message=message)], 0)
+    first = ctx.constant([0] * (at + 1), "int64")
+    found = relay.strided_slice(_order(ctx, x, at, bool(largest)), first, end, ctx.constant([1] * (at + 1), "int64"))
+    found = pinned(ctx, typed(found), [AnyDim() if i == at else d for i, d in enumerate(ctx.shape(x))])
+    return [relay.gather(x, at, found), found]
 
 
-def _top_k(ctx: Context, x: Expr, k: Expr | int, axis: int, largest: bool) -> list[Expr]:
-    both = relay.topk(x, k, ctx.axis(axis, ctx.rank(x)), "both", not largest, "int64")
-    pair = both.astuple() if hasattr(both, "astuple") else both
+def _order(ctx: Context, x: Expr, axis: int, largest: bool) -> Expr:
+    return relay.argsort(x, axis=axis, is_ascend=not largest, dtype="int64")
+
+
+def _top_k(ctx: Context, x: Expr, k: Dim, axis: int, largest: bool) -> list[Expr]:
+    extent = ctx.shape(x)[axis]
+    if dims.at_least(k, 0) is False or dims.at_least(extent, k) is False:
+        ctx.fail(f"k is {k}, axis {axis} has {extent} elements")
+    if not isinstance(k, int) or k < 1:
+        fits = dims.select(tirx.all(dims.as_expr(k) >= 0, dims.as_expr(extent) >= dims.as_expr(k)), 1, 0)
+        if not dims.equal(fits, 1):
+            message = f"TopK: k is negative, or axis {axis} has fewer elements"
+            x = build("require", x, condition=fits, message=message)
+        found = relay.strided_slice(_order(ctx, x, axis, largest), [0], [k], [1], axes=[axis])
+        return [relay.gather(x, axis, found), found]
+    pair = relay.topk(x, k, axis, "both", not largest, "int64").astuple()
     return [TupleGetItem(pair, 0), TupleGetItem(pair, 1)]
 
 

@@ -9,11 +9,17 @@ from typing import Any
 from .... import relay
 from ....relay.ir import Dim, Expr, dims
 from ..context import Context
+from ..known import sizes
+from ..outcome import Condition, attempt, join
 from ..registry import converter
+from ..run_time_axes import counted, marked, shape_vector
+from ..typing import typed
 
 __all__ = ["as_matrix", "to_shape"]
 
 logger = logging.getLogger(__name__)
+
+_MAX_UNCLEAR = 3  # sizes that may be 1 or not; every one of them doubles the ways that the rest is imported
 
 
 def to_shape(x: Expr, shape: Sequence[Dim]) -> Expr:
@@ -127,26 +133,50 @@ def transpose(ctx: Context, x: Expr, *, perm: Sequence[int] | None = None) -> Ex
 
 
 @converter("Squeeze")
-def squeeze_by_attribute(ctx: Context, x: Expr, *, axes: Sequence[int] | None = None) -> Expr:
+def squeeze_by_attribute(ctx: Context, x: Expr, *, axes: Sequence[int] | None = None) -> Any:
     return _squeezed(ctx, x, axes)
 
 
 @converter("Squeeze", since=13)
-def squeeze(ctx: Context, x: Expr, axes: Expr | None = None) -> Expr:
-    return _squeezed(ctx, x, None if axes is None else ctx.ints(axes, "axes"))
+def squeeze(ctx: Context, x: Expr, axes: Expr | None = None) -> Any:
+    known = None if axes is None else ctx.static(axes)
+    if axes is None or known is not None:
+        return _squeezed(ctx, x, None if known is None else [int(a) for a in known.ravel()])
+    rank, (count,) = ctx.rank(x), ctx.shape(axes)
+    if not isinstance(count, int):
+        ctx.fail("the number of axes is not known at import, so the rank of the result is not")
+    return relay.squeeze(x, counted(ctx, axes, rank))
 
 
-def _squeezed(ctx: Context, x: Expr, axes: Sequence[int] | None) -> Expr:
+def _squeezed(ctx: Context, x: Expr, axes: Sequence[int] | None) -> Any:
     shape = ctx.shape(x)
     if axes is None:
-        axes = [i for i, d in enumerate(shape) if dims.equal(d, 1)]
-        unclear = [d for d in shape if not isinstance(d, int)]
-        if unclear:
-            ctx.fail(
-                f"no axes are given, and whether the size {unclear[0]} is 1 is not known at import, so the rank is not"
-            )
+        unclear = [i for i, d in enumerate(shape) if not isinstance(d, int)]
+        return _squeezed_where(ctx, x, [i for i, d in enumerate(shape) if dims.equal(d, 1)], unclear)
     chosen = [ctx.axis(a, len(shape)) for a in axes]
     return relay.squeeze(x, chosen) if chosen else x
+
+
+def _squeezed_where(ctx: Context, x: Expr, axes: list[int], unclear: list[int]) -> Any:
+    """Return a tensor without dimensions of 1, one outcome for each way that the sizes not known now may be."""
+    if not unclear:
+        return [typed(relay.squeeze(x, sorted(axes)) if axes else x)]
+    if len(unclear) > _MAX_UNCLEAR:
+        names = ", ".join(str(ctx.shape(x)[i]) for i in unclear)
+        ctx.fail(f"no axes are given, and which of the sizes {names} are 1 is not known at import, so the rank is not")
+    first, *rest = unclear
+    size = ctx.shape(x)[first]
+    if dims.is_any(size):
+        length = relay.take(shape_vector(ctx, x), ctx.constant(first, "int64"), axis=0)
+        is_one = relay.equal(length, ctx.constant(1, "int64"))
+    else:
+        is_one = sizes(dims.select(dims.as_expr(size) == 1, 1, 0), "bool")
+    decided = Condition.of(typed(is_one), f"dimension {first} of {ctx.node.input[0]!r} being 1")
+    return join(
+        decided,
+        attempt(lambda: _squeezed_where(ctx, x, [*axes, first], rest)),
+        attempt(lambda: _squeezed_where(ctx, x, axes, rest)),
+    )
 
 
 @converter("Unsqueeze")
@@ -156,7 +186,21 @@ def unsqueeze_by_attribute(ctx: Context, x: Expr, *, axes: Sequence[int]) -> Exp
 
 @converter("Unsqueeze", since=13)
 def unsqueeze(ctx: Context, x: Expr, axes: Expr) -> Expr:
-    return _unsqueezed(ctx, x, ctx.ints(axes, "axes"))
+    known = ctx.static(axes)
+    if known is not None:
+        return _unsqueezed(ctx, x, [int(a) for a in known.ravel()])
+    (count,) = ctx.shape(axes) or [1]
+    if not isinstance(count, int):
+        ctx.fail("the number of axes is not known at import, so the rank of the result is not")
+    rank = ctx.rank(x) + count
+    if ctx.rank(x) == 0:
+        return to_shape(x, [1] * rank)
+    one = ctx.constant(1, "int64")
+    added = marked(ctx, counted(ctx, axes, rank), rank)
+    # Each dimension that is not new is as far along in the old shape as there are such dimensions before it.
+    old = relay.subtract(relay.cumsum(relay.cast(relay.logical_not(added), "int64"), axis=0), one)
+    target = relay.where(added, one, relay.take(shape_vector(ctx, x), old, axis=0))
+    return relay.reshape(x, target, allowzero=True)
 
 
 def _unsqueezed(ctx: Context, x: Expr, axes: Sequence[int]) -> Expr:
@@ -213,8 +257,9 @@ def depth_to_space(ctx: Context, x: Expr, *, blocksize: int, mode: str = "DCR") 
 
 
 @converter("SpaceToDepth")
-def space_to_depth(ctx: Context, x: Expr, *, blocksize: int) -> Expr:
+def space_to_depth(ctx: Context, x: Expr, *, blocksize: int, mode: str = "DCR") -> Expr:
     n, c, h, w = ctx.shape(x)
     rows, columns = dims.floordiv(h, blocksize), dims.floordiv(w, blocksize)
-    moved = relay.transpose(to_shape(x, [n, c, rows, blocksize, columns, blocksize]), [0, 3, 5, 1, 2, 4])
+    order = [0, 1, 3, 5, 2, 4] if mode == "CRD" else [0, 3, 5, 1, 2, 4]
+    moved = relay.transpose(to_shape(x, [n, c, rows, blocksize, columns, blocksize]), order)
     return to_shape(moved, [n, dims.mul(c, blocksize * blocksize), rows, columns])

@@ -28,13 +28,56 @@ def batch_normalization(
     training_mode: int = 0,
     consumed_inputs: Any = None,
 ) -> list[Expr | None]:
-    if training_mode:
-        ctx.fail("training_mode is on; only inference can be compiled")
     if not spatial:
-        ctx.fail("spatial=0, statistics for every position, is not supported")
+        return [_by_position(ctx, x, scale, bias, mean, variance, epsilon)]
+    # Before opset 14 a node that is trained is one with the outputs of training.
+    if training_mode or (ctx.version < 14 and ctx.wants(1) and not is_test):
+        return _trained(ctx, x, (scale, bias, mean, variance), momentum, epsilon)
+    if not ctx.dtype(x) == ctx.dtype(scale) == ctx.dtype(mean):
+        return [_normal(ctx, x, scale, bias, mean, variance, epsilon)]
     result = relay.nn.batch_norm(x, scale, bias, mean, variance, axis=1, epsilon=epsilon)
     whole = result.astuple() if hasattr(result, "astuple") else result
     return [TupleGetItem(whole, 0), None, None, None, None]
+
+
+def _normal(ctx: Context, x: Expr, scale: Expr, bias: Expr, mean: Expr, variance: Expr, epsilon: float) -> Expr:
+    """Return the input with the statistics of its channels taken out, in the data type of the statistics."""
+    own, wide = ctx.dtype(x), ctx.dtype(mean)
+    behind = ctx.rank(x) - 2
+    scale, bias, mean, variance = (
+        relay.expand_dims(casted(ctx, v, wide), 1, behind) if behind else casted(ctx, v, wide)
+        for v in (scale, bias, mean, variance)
+    )
+    factor = relay.multiply(scale, relay.rsqrt(relay.add(variance, ctx.constant(epsilon, wide))))
+    return casted(ctx, relay.add(relay.multiply(relay.subtract(casted(ctx, x, wide), mean), factor), bias), own)
+
+
+def _by_position(ctx: Context, x: Expr, scale: Expr, bias: Expr, mean: Expr, variance: Expr, epsilon: float) -> Expr:
+    """Return the input normalised by statistics for every position of a channel."""
+    factor = relay.multiply(scale, relay.rsqrt(binary(ctx, "add", variance, epsilon)))
+    return relay.add(relay.multiply(relay.subtract(x, mean), factor), bias)
+
+
+def _trained(
+    ctx: Context, x: Expr, parameters: tuple[Expr, Expr, Expr, Expr], momentum: float, epsilon: float
+) -> list[Expr | None]:
+    """Return the input normalised by its own statistics, and the running ones moved towards them."""
+    scale, bias, mean, variance = parameters
+    wide = ctx.dtype(mean)
+    values = casted(ctx, x, wide)
+    axes = [k for k in range(ctx.rank(x)) if k != 1]
+    own_mean = relay.mean(values, axes, True)
+    centred = relay.subtract(values, own_mean)
+    own_variance = relay.mean(relay.multiply(centred, centred), axes, False)
+    own_mean = relay.mean(values, axes, False)
+    result = _normal(ctx, x, scale, bias, own_mean, own_variance, epsilon)
+
+    def moved(running: Expr, own: Expr) -> Expr:
+        kept = relay.multiply(running, ctx.constant(momentum, wide))
+        return relay.add(kept, relay.multiply(own, ctx.constant(1 - momentum, wide)))
+
+    running = [moved(mean, own_mean), moved(variance, own_variance)]
+    return [result, *running, own_mean, own_variance][: max(len(ctx.node.output), 1)]
 
 
 @converter("InstanceNormalization")

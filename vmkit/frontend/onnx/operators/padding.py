@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from .... import relay
-from ....relay.ir import Dim, Expr
+from ....relay.ir import Any as AnyDim
+from ....relay.ir import Dim, Expr, dims
+from ..arithmetic import minimum
 from ..context import Context
+from ..known import sizes
 from ..registry import converter
+from ..run_time_axes import as_vector, counted, pinned, shape_vector
+from ..typing import typed
 from .layout import to_shape
 
 
@@ -41,20 +44,36 @@ def pad(
         value = ctx.constant(0, ctx.dtype(x))
     elif ctx.rank(value) != 0:
         value = to_shape(value, [])
-    if axes is not None:
-        chosen = [ctx.axis(a, rank) for a in ctx.ints(axes, "axes")]
-        if widths is None:
-            ctx.fail("pads of chosen axes must be known at import")
+    chosen = None if axes is None else ctx.dims(axes)
+    if widths is None or (axes is not None and chosen is None):
+        return _padded_at_run_time(ctx, x, pads, value, axes, mode)
+    if chosen is not None:
         spread: list[Dim] = [0] * (2 * rank)
-        for position, axis in enumerate(chosen):
+        if len(widths) != 2 * len(chosen):
+            ctx.fail(f"{len(widths)} pads are given for {len(chosen)} axes; two for each are needed")
+        for position, axis in enumerate(ctx.axis(int(a), rank) for a in chosen):
             spread[axis], spread[rank + axis] = widths[position], widths[len(chosen) + position]
         widths = spread
-    if widths is not None:
-        return _padded(ctx, x, widths, value, mode)
+    return _padded(ctx, x, widths, value, mode)
+
+
+def _padded_at_run_time(ctx: Context, x: Expr, pads: Expr, value: Expr, axes: Expr | None, mode: str) -> Expr:
+    """Return a tensor padded by widths, or along axes, that are read at run time."""
+    rank = ctx.rank(x)
+    widths = as_vector(ctx, pads)
+    untouched: list[Dim] = [AnyDim()] * rank
+    if axes is not None:
+        known = ctx.static(axes)
+        if known is not None:
+            untouched = [AnyDim() if i in known % rank else d for i, d in enumerate(ctx.shape(x))]
+        places = counted(ctx, axes, rank)
+        ends = relay.add(places, ctx.constant(rank, "int64"))
+        nothing = ctx.constant([0] * (2 * rank), "int64")
+        widths = relay.scatter_elements(nothing, relay.concatenate([places, ends], 0), widths, 0, "update")
     if mode == "wrap":
-        ctx.fail("wrap padding by widths that are not known at import")
-    pairs = relay.transpose(relay.reshape(pads, [2, rank]), [1, 0])
-    return relay.nn.pad(x, pairs, value, mode)
+        return pinned(ctx, _wrapped_at_run_time(ctx, x, widths), untouched)
+    pairs = relay.transpose(relay.reshape(widths, [2, rank]), [1, 0])
+    return pinned(ctx, relay.nn.pad(x, pairs, value, mode), untouched)
 
 
 def _padded(ctx: Context, x: Expr, widths: Sequence[Dim], value: Expr, mode: str) -> Expr:
@@ -76,8 +95,68 @@ def _wrapped(ctx: Context, x: Expr, pairs: Sequence[tuple[Dim, Dim]]) -> Expr:
         if isinstance(before, int) and isinstance(after, int) and before == after == 0:
             continue
         extent = ctx.shape(x)[axis]
-        if not all(isinstance(d, int) for d in (before, after, extent)):
-            ctx.fail("wrap padding of sizes that are not known at import")
-        indices = np.arange(-before, extent + after) % extent
-        x = relay.take(x, ctx.constant(indices, "int64"), axis=axis)
+        if dims.is_any(extent):
+            length = relay.take(shape_vector(ctx, x), ctx.constant(axis, "int64"), axis=0)
+            x = _taken_around(ctx, x, axis, sizes(before), length, sizes(dims.add(before, after)))
+        else:
+            positions = ctx.positions(dims.add(extent, dims.add(before, after)), "int64")
+            x = _around(ctx, x, axis, positions, sizes(before), sizes(extent))
     return x
+
+
+def _wrapped_at_run_time(ctx: Context, x: Expr, widths: Expr) -> Expr:
+    """Return a tensor continued by its own elements, by widths before and after all axes."""
+    rank = ctx.rank(x)
+    for axis in range(rank):
+        before, after = (relay.take(widths, ctx.constant(at, "int64"), axis=0) for at in (axis, rank + axis))
+        length = relay.take(shape_vector(ctx, x), ctx.constant(axis, "int64"), axis=0)
+        x = _taken_around(ctx, x, axis, before, length, relay.add(before, after))
+    return x
+
+
+def _taken_around(ctx: Context, x: Expr, axis: int, before: Expr, length: Expr, added: Expr) -> Expr:
+    zero, one = ctx.constant(0, "int64"), ctx.constant(1, "int64")
+    positions = relay.arange(zero, relay.maximum(relay.add(length, added), zero), one, "int64")
+    return _around(ctx, x, axis, positions, before, length)
+
+
+def _around(ctx: Context, x: Expr, axis: int, positions: Expr, before: Expr, length: Expr) -> Expr:
+    some = relay.maximum(length, ctx.constant(1, "int64"))
+    return relay.take(x, relay.floor_mod(relay.subtract(positions, before), some), axis=axis)
+
+
+@converter("CenterCropPad", since=18)
+def center_crop_pad(ctx: Context, x: Expr, shape: Expr, *, axes: Sequence[int] | None = None) -> Expr:
+    """An odd element more is cut off, or put, behind."""
+    rank = ctx.rank(x)
+    chosen = [ctx.axis(a, rank) for a in axes] if axes is not None else list(range(rank))
+    wanted, have = ctx.dims(shape), [ctx.shape(x)[a] for a in chosen]
+    zero = ctx.constant(0, ctx.dtype(x))
+    if wanted is None or any(dims.is_any(d) for d in have):
+        return _centred_at_run_time(ctx, x, shape, chosen, zero)
+    begin, end = [], []
+    widths: list[Dim] = [0] * (2 * rank)
+    for axis, old, new in zip(chosen, have, wanted, strict=True):
+        kept = minimum(old, new)
+        cut, added = dims.floordiv(dims.sub(old, kept), 2), dims.sub(new, kept)
+        begin.append(cut)
+        end.append(dims.add(cut, kept))
+        widths[axis] = dims.floordiv(added, 2)
+        widths[rank + axis] = dims.sub(added, widths[axis])
+    if any(not (isinstance(b, int) and b == 0 and dims.equal(e, d)) for b, e, d in zip(begin, end, have, strict=True)):
+        x = relay.strided_slice(x, begin, end, [1] * len(begin), axes=chosen)
+    return _padded(ctx, x, widths, zero, "constant")
+
+
+def _centred_at_run_time(ctx: Context, x: Expr, shape: Expr, axes: list[int], zero: Expr) -> Expr:
+    rank, two, nothing = ctx.rank(x), ctx.constant(2, "int64"), ctx.constant([0] * ctx.rank(x), "int64")
+    old = shape_vector(ctx, x)
+    new = relay.scatter_elements(old, ctx.constant(axes, "int64"), as_vector(ctx, shape), 0, "update")
+    kept = relay.minimum(old, new)
+    begin = relay.floor_divide(relay.subtract(old, kept), two)
+    cropped = relay.strided_slice(x, begin, relay.add(begin, kept), ctx.constant([1] * rank, "int64"))
+    added = relay.maximum(relay.subtract(new, kept), nothing)
+    before = relay.floor_divide(added, two)
+    pairs = relay.stack([before, relay.subtract(added, before)], 1)
+    rest = [AnyDim() if k in axes else d for k, d in enumerate(ctx.shape(x))]
+    return pinned(ctx, typed(relay.nn.pad(cropped, pairs, zero)), rest)

@@ -8,6 +8,7 @@ from .... import relay
 from ....relay.ir import Expr
 from ..context import Context
 from ..registry import converter
+from ..run_time_axes import along_last, over_last
 from .elementwise import binary
 
 Reduction = Callable[[Context, Expr, list[int], bool], Expr]
@@ -22,10 +23,25 @@ def _reduction(op_type: str, function: Reduction, axes_are_input_since: int = 18
     def by_input(
         ctx: Context, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Expr:
-        chosen = None if axes is None else ctx.ints(axes, "axes")
+        chosen = _known_axes(ctx, x, axes)
+        if chosen is None:
+            assert axes is not None
+            rows: Callable[[Expr], Expr] = lambda matrix: function(ctx, matrix, [1], False)  # noqa: E731
+            return over_last(ctx, x, axes, bool(keepdims), bool(noop_with_empty_axes), rows)
         if not chosen and noop_with_empty_axes:
             return function(ctx, x, [], True)
         return _over(ctx, x, chosen, bool(keepdims), function)
+
+
+def _known_axes(ctx: Context, x: Expr, axes: Expr | None) -> list[int] | None:
+    """Return the axes, none for all of them; None if they are not known at import."""
+    if axes is None or ctx.shape(axes) == [0] or ctx.rank(x) == 0:
+        return []
+    value = ctx.static(axes)
+    if value is not None:
+        return [int(a) for a in value.ravel()]
+    # As many axes as there are dimensions are all of them.
+    return list(range(ctx.rank(x))) if ctx.shape(axes) == [ctx.rank(x)] else None
 
 
 def _over(ctx: Context, x: Expr, axes: Sequence[int] | None, keepdims: bool, function: Reduction) -> Expr:
@@ -74,13 +90,23 @@ _arg_reduction("ArgMax", "argmax")
 _arg_reduction("ArgMin", "argmin")
 
 
-@converter("CumSum", since=11)
-def cumulative_sum(ctx: Context, x: Expr, axis: Expr, *, exclusive: int = 0, reverse: int = 0) -> Expr:
-    at = ctx.axis(int(ctx.required(axis, "axis").item()), ctx.rank(x))
-    if reverse:
-        x = relay.reverse(x, at)
-    total = relay.cumsum(x, axis=at, dtype=ctx.dtype(x), exclusive=bool(exclusive))
-    return relay.reverse(total, at) if reverse else total
+def _running(op_type: str, since: int, scan: Callable[..., Expr]) -> None:
+    @converter(op_type, since=since)
+    def convert(ctx: Context, x: Expr, axis: Expr, *, exclusive: int = 0, reverse: int = 0) -> Expr:
+        def along(at: int, values: Expr) -> Expr:
+            if reverse:
+                values = relay.reverse(values, at)
+            total = scan(values, axis=at, dtype=ctx.dtype(x), exclusive=bool(exclusive))
+            return relay.reverse(total, at) if reverse else total
+
+        rank, known = ctx.rank(x), ctx.scalar(axis)
+        if known is None and rank > 1:
+            return along_last(ctx, x, axis, lambda values: along(rank - 1, values))
+        return along(ctx.axis(int(known or 0), rank), x)
+
+
+_running("CumSum", 11, relay.cumsum)
+_running("CumProd", 26, relay.cumprod)
 
 
 @converter("LpNormalization")

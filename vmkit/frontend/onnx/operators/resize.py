@@ -1,82 +1,129 @@
-"""Resizing of images."""
+"""Resizing of images: by sizes or scales, which may be read at run time, along any axes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ....relay.ir import Dim, Expr, dims
+import numpy as np
+
+from .... import relay
+from ....relay.ir import Expr, dims
 from ....relay.op import build
 from ..context import Context
 from ..registry import converter
+from .layout import to_shape
+from .scaling import Axis, by_scales, by_sizes
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
-_ROUNDING = {
-    "round_prefer_floor": "round_prefer_floor",
-    "round_prefer_ceil": "round_prefer_ceil",
-    "floor": "floor",
-    "ceil": "ceil",
-}
-_MODES = (
-    "half_pixel",
-    "align_corners",
-    "asymmetric",
-    "pytorch_half_pixel",
-    "tf_half_pixel_for_nn",
-    "tf_crop_and_resize",
-)
+_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+# Those that the resizing of whole images knows as well; where a region is cropped, it may be read at run time.
+_PLAIN_MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn")
+_MODES = (*_PLAIN_MODES, "half_pixel_symmetric", "tf_crop_and_resize")
 
 
-def _resized(
-    ctx: Context,
-    x: Expr,
-    size: Sequence[Dim],
-    mode: str,
-    coordinates: str,
-    nearest_mode: str,
-    cubic_alpha: float,
-    exclude_outside: int,
-) -> Expr:
-    rank = ctx.rank(x) - 2
-    shape = ctx.shape(x)
-    if rank not in _LAYOUTS or not all(dims.equal(a, b) for a, b in zip(size[:2], shape[:2], strict=True)):
-        ctx.fail(f"{ctx.type(x)} is resized to ({', '.join(map(str, size))}); only 1 to 3 spatial axes can change")
-    if mode not in _METHODS:
-        ctx.fail(f"mode is {mode!r}; it is nearest, linear or cubic")
-    if coordinates not in _MODES or coordinates == "tf_crop_and_resize":
-        ctx.fail(f"coordinate_transformation_mode {coordinates!r} is not supported")
-    if all(dims.equal(a, b) for a, b in zip(size, shape, strict=True)):
+@dataclass(frozen=True)
+class Way:
+    """How pixels are interpolated: the attributes of Resize."""
+
+    mode: str = "nearest"
+    coordinates: str = "half_pixel"
+    nearest_mode: str = "round_prefer_floor"
+    alpha: float = -0.75
+    exclude_outside: int = 0
+    extrapolation: float = 0.0
+    antialias: bool = False
+
+    def problem(self) -> str | None:
+        """Return what is wrong with the attributes, if anything is."""
+        for value, allowed, name in (
+            (self.mode, tuple(_METHODS), "mode"),
+            (self.coordinates, _MODES, "coordinate_transformation_mode"),
+            (self.nearest_mode, _ROUNDINGS, "nearest_mode"),
+        ):
+            if value not in allowed:
+                return f"{name} is {value!r}; it is one of {', '.join(allowed)}"
+        return None
+
+
+def _resized(ctx: Context, x: Expr, axes: Sequence[Axis], way: Way) -> Expr:
+    """Return a tensor with axes resized."""
+    problem = way.problem()
+    if problem:
+        ctx.fail(problem)
+    is_cropped = way.coordinates == "tf_crop_and_resize"
+    changed = [a for a in axes if is_cropped or not dims.equal(a.size, a.extent) or not a.is_exact]
+    if not changed:
         return x
+    whole = _whole_images(ctx, x, changed, way)
+    if whole is not None:
+        return whole
+    own = ctx.dtype(x)
+    wide = own if way.mode == "nearest" or own == "float64" else "float32"
+    values = relay.cast(x, wide) if wide != own else x
+    for axis in changed:
+        values = build(
+            "image.contrib_resize_axis",
+            values,
+            to_shape(axis.new_size, [1]),
+            relay.stack([_wide(ctx, v) for v in (axis.scale, axis.length, *axis.region)], 0),
+            axis=axis.axis,
+            size=axis.size,
+            method=_METHODS[way.mode],
+            coordinate_transformation_mode=way.coordinates,
+            rounding_method=way.nearest_mode,
+            cubic_alpha=way.alpha,
+            cubic_exclude=way.exclude_outside,
+            extrapolation_value=way.extrapolation,
+            antialias=way.antialias,
+        )
+    if wide == own:
+        return values
+    if not own.startswith(("float", "bfloat")):
+        # A cubic curve may go past the largest number that there is.
+        info = np.iinfo(own)
+        values = relay.clip(values, float(info.min), float(np.nextafter(np.float32(info.max + 1), np.float32(0))))
+    return relay.cast(values, own)
+
+
+def _wide(ctx: Context, value: Expr | float) -> Expr:
+    return value if isinstance(value, Expr) else ctx.constant(value, "float64")
+
+
+def _whole_images(ctx: Context, x: Expr, axes: Sequence[Axis], way: Way) -> Expr | None:
+    """Return images resized by one kernel; None where sizes or the way are not what that takes."""
+    rank = ctx.rank(x) - 2
+    if rank not in _LAYOUTS or any(a.axis < 2 or not a.is_exact or dims.is_any(a.size) for a in axes):
+        return None
+    if way.coordinates not in _PLAIN_MODES or (way.antialias and way.mode != "nearest"):
+        return None
+    if way.mode == "cubic" and not ctx.dtype(x).startswith(("float", "bfloat")):
+        return None  # the curve may pass the largest number, at which the other way stops
+    size = ctx.shape(x)[2:]
+    for axis in axes:
+        size[axis.axis - 2] = axis.size
     return build(
         f"image.resize{rank}d",
         x,
-        list(size[2:]),
+        size,
         None,
         layout=_LAYOUTS[rank],
-        method=_METHODS[mode],
-        coordinate_transformation_mode=coordinates,
-        rounding_method=_ROUNDING[nearest_mode] if mode == "nearest" else "",
-        cubic_alpha=cubic_alpha,
-        cubic_exclude=exclude_outside,
+        method=_METHODS[way.mode],
+        coordinate_transformation_mode=way.coordinates,
+        rounding_method=way.nearest_mode if way.mode == "nearest" else "",
+        cubic_alpha=way.alpha,
+        cubic_exclude=way.exclude_outside,
     )
 
 
-def _scaled(ctx: Context, x: Expr, scales: Sequence[float]) -> list[Dim]:
-    """Return the sizes that scales give: rounded down, in symbols where the scale is a whole number or its inverse."""
-    result: list[Dim] = []
-    for extent, scale in zip(ctx.shape(x), scales, strict=True):
-        if isinstance(extent, int):
-            size = int(extent * scale)
-            if abs(size - extent * scale) > 1e-3:
-                ctx.fail(f"{extent} times the scale {scale} is no whole size; positions are computed from sizes")
-            result.append(size)
-        elif float(scale).is_integer():
-            result.append(dims.mul(extent, int(scale)))
-        elif scale > 0 and float(1 / scale).is_integer():
-            result.append(dims.floordiv(extent, round(1 / scale)))
-        else:
-            ctx.fail(f"the size {extent}, not known at import, is scaled by {scale}, neither whole nor 1 by a whole")
-    return result
+def _with_regions(ctx: Context, axes: Sequence[Axis], roi: Expr) -> None:
+    """Write the region to crop into each axis: all starts come before all ends."""
+    vector = relay.cast(roi, "float64")
+    if dims.equal(ctx.shape(roi)[0], 2 * len(axes)) is False:
+        ctx.fail(f"roi has {ctx.shape(roi)[0]} values for {len(axes)} axes; two for each are needed")
+    for position, axis in enumerate(axes):
+        axis.region = [relay.take(vector, ctx.constant(at, "int64"), axis=0) for at in (position, position + len(axes))]
 
 
 @converter("Upsample")
@@ -94,12 +141,13 @@ def upsample_by_attribute(
 
 @converter("Upsample", since=9)
 def upsample(ctx: Context, x: Expr, scales: Expr, *, mode: str = "nearest") -> Expr:
-    return _upsampled(ctx, x, [float(s) for s in ctx.required(scales, "scales")], mode)
+    return _upsampled(ctx, x, scales, mode)
 
 
-def _upsampled(ctx: Context, x: Expr, scales: Sequence[float], mode: str) -> Expr:
+def _upsampled(ctx: Context, x: Expr, scales: Expr | Sequence[float], mode: str) -> Expr:
     mode = {"bilinear": "linear", "trilinear": "linear"}.get(mode, mode)
-    return _resized(ctx, x, _scaled(ctx, x, scales), mode, "asymmetric", "floor", -0.75, 0)
+    axes = by_scales(ctx, x, range(ctx.rank(x)), scales)
+    return _resized(ctx, x, axes, Way(mode, "asymmetric", "floor"))
 
 
 @converter("Resize", since=10)
@@ -125,22 +173,24 @@ def resize(
     axes: Sequence[int] | None = None,
     keep_aspect_ratio_policy: str = "stretch",
 ) -> Expr:
-    if antialias or keep_aspect_ratio_policy != "stretch":
-        ctx.fail("antialias and keep_aspect_ratio_policy are not supported")
     rank = ctx.rank(x)
     chosen = [ctx.axis(a, rank) for a in axes] if axes is not None else list(range(rank))
-    whole = ctx.shape(x)
     if target is not None and ctx.shape(target) != [0]:
-        wanted = ctx.dims(target)
-        if wanted is None:
-            ctx.fail("the sizes are computed from data; only sizes known at import, or from shapes, are supported")
-        for axis, size in zip(chosen, wanted, strict=True):
-            whole[axis] = size
-    elif scales is not None:
-        factors = [1.0] * rank
-        for axis, factor in zip(chosen, ctx.required(scales, "scales").ravel().tolist(), strict=True):
-            factors[axis] = factor
-        whole = _scaled(ctx, x, factors)
+        resized = by_sizes(ctx, x, chosen, target, keep_aspect_ratio_policy)
+    elif scales is not None and ctx.shape(scales) != [0]:
+        resized = by_scales(ctx, x, chosen, scales)
     else:
         ctx.fail("neither scales nor sizes are given")
-    return _resized(ctx, x, whole, mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, exclude_outside)
+    if coordinate_transformation_mode == "tf_crop_and_resize":
+        if roi is None:
+            ctx.fail("tf_crop_and_resize needs the input roi")
+        _with_regions(ctx, resized, roi)
+    return _resized(
+        ctx,
+        x,
+        resized,
+        Way(
+            mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, exclude_outside, extrapolation_value,
+            bool(antialias),
+        ),
+    )  # fmt: skip

@@ -9,11 +9,14 @@ import onnx
 
 from .... import relay
 from ....relay.ir import Expr, dims
+from ..arithmetic import maximum
 from ..context import Context
 from ..dtype import dtype_name, numpy_tensor
 from ..known import constant, sizes
 from ..registry import converter
 from ..sparse import dense_array
+from ..run_time_axes import positions_along
+from .layout import to_shape
 
 _CONSTANT_ELEMENTS = 1 << 28  # a larger constant is filled at run time
 
@@ -76,23 +79,35 @@ def constant_of_shape(ctx: Context, shape: Expr, *, value: onnx.TensorProto | No
 
 @converter("Range", since=11)
 def value_range(ctx: Context, start: Expr, limit: Expr, delta: Expr) -> Expr:
-    return relay.arange(start, limit, delta, ctx.dtype(start))
+    ends, dtype = [ctx.dims(v) for v in (start, limit, delta)], ctx.dtype(start)
+    if dtype in ("int64", "int32") and not any(v is None for v in ends):
+        first, last, step = (v[0] for v in ends if v is not None)
+        if isinstance(step, int) and step != 0:
+            # As many as lie between the ends, which may be symbols.
+            span = dims.sub(last, first) if step > 0 else dims.sub(first, last)
+            count = maximum(dims.ceildiv(span, abs(step)), 0)
+            steps = relay.multiply(ctx.positions(count, dtype), ctx.constant(step, dtype))
+            return relay.add(steps, sizes(first, dtype))
+    return relay.arange(*(to_shape(v, []) if ctx.rank(v) else v for v in (start, limit, delta)), dtype)
 
 
 @converter("EyeLike", since=9)
 def eye_like(ctx: Context, x: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
-    rows, columns = ctx.shape(x)
-    down = relay.expand_dims(ctx.positions(rows, "int64"), 1)
-    across = ctx.positions(columns, "int64")
+    if ctx.rank(x) != 2:
+        ctx.fail(f"the input must be a matrix, not {ctx.type(x)}")
+    down = relay.expand_dims(positions_along(ctx, x, 0), 1)
+    across = positions_along(ctx, x, 1)
     wanted = ctx.dtype(x) if dtype is None else dtype_name(dtype, "EyeLike")
     return relay.cast(relay.equal(relay.add(down, ctx.constant(k, "int64")), across), wanted)
 
 
 @converter("Trilu", since=14)
 def trilu(ctx: Context, x: Expr, k: Expr | None = None, *, upper: int = 1) -> Expr:
-    rows, columns = ctx.shape(x)[-2:]
-    down = relay.expand_dims(ctx.positions(rows, "int64"), 1)
-    across = ctx.positions(columns, "int64")
+    rank = ctx.rank(x)
+    if rank < 2:
+        ctx.fail(f"the input must have two dimensions or more, not {ctx.type(x)}")
+    down = relay.expand_dims(positions_along(ctx, x, rank - 2), 1)
+    across = positions_along(ctx, x, rank - 1)
     offset = ctx.constant(0, "int64") if k is None else relay.reshape(k, []) if ctx.rank(k) else k
     diagonal = relay.add(down, offset)
     kept = relay.greater_equal(across, diagonal) if upper else relay.less_equal(across, diagonal)

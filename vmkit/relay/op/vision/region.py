@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from tvm import relax, tirx
@@ -11,7 +14,7 @@ from tvm.script.ir_builder import tirx as T
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import Dim, TensorType, Type
-from ..attrs import Attrs, Dims, Float, Int, Str, attrs_node
+from ..attrs import Attrs, Bool, Dims, Float, Int, Str, attrs_node
 from ..interpolate import require_pixels, wide_type
 from ..kernel import const, grid, inside, loops
 from ..nn.layout import ordered
@@ -78,6 +81,18 @@ def _near(value: Any) -> Any:
     return tirx.Select(tirx.isnan(value), tirx.const(0, dtype), limited)
 
 
+@attrs_node("relay.attrs.ContribROIAlignAttrs")
+class AlignedROIAlignAttrs(Attrs):
+    """Attributes of vision.contrib_roi_align."""
+
+    pooled_size: Dims
+    spatial_scale: Float
+    sample_ratio: Int = -1
+    layout: Str = "NCHW"
+    mode: Str = "avg"
+    aligned: Bool = False
+
+
 @operator("vision.roi_align", "data", "rois", attrs=ROIAlignAttrs, level=5, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
 class ROIAlign:
     """Regions of maps, each cut into pooled_size bins of which the mean or the maximum of interpolated points is taken.
@@ -95,18 +110,44 @@ class ROIAlign:
 
     @staticmethod
     def lower(context: Any, attrs: ROIAlignAttrs, data: relax.Expr, rois: relax.Expr) -> Any:
-        _require_regions(context, data, rois, attrs.layout)
-        shape = _pooled_shape(context, attrs, data, rois)
-        (channels,) = ordered(shape, attrs.layout, "C")
-        dtype = str(data.ty.dtype)
-        # The sums of a bin, and the numbers of the points of each axis: kept in memory, because the compiler takes
-        # seconds over expressions that hold one another.
-        wide = wide_type(dtype)
-        results = [(shape, dtype), ([channels], wide), ([2, 3], wide), ([2, 2], "int64")]
-        return loops(context, results, lambda *a: _align(attrs, *a), data, rois)[0]
+        return _aligned(context, attrs, data, rois, _Points())
 
 
-def _align(attrs: ROIAlignAttrs, outputs: list[Any], data: Any, rois: Any) -> None:
+@operator("vision.contrib_roi_align", "data", "rois", attrs=AlignedROIAlignAttrs, level=10)
+class AlignedROIAlign:
+    """vision.roi_align as ONNX has it: the maximum is that of the pixels times their weights, not of the points.
+
+    With aligned, a coordinate is that of the middle of a pixel, and a region may be smaller than one.
+    """
+
+    relation = staticmethod(ROIAlign.relation)
+
+    @staticmethod
+    def lower(context: Any, attrs: AlignedROIAlignAttrs, data: relax.Expr, rois: relax.Expr) -> Any:
+        return _aligned(context, attrs, data, rois, _Points(attrs.aligned, of_pixels=True))
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Where the points of a bin lie, and what the maximum is of: interpolated points, or pixels times weights."""
+
+    aligned: bool = False
+    of_pixels: bool = False
+
+
+def _aligned(context: Any, attrs: Any, data: relax.Expr, rois: relax.Expr, way: _Points) -> Any:
+    _require_regions(context, data, rois, attrs.layout)
+    shape = _pooled_shape(context, attrs, data, rois)
+    (channels,) = ordered(shape, attrs.layout, "C")
+    dtype = str(data.ty.dtype)
+    # The sums of a bin, and the numbers of the points of each axis: kept in memory, because the compiler takes
+    # seconds over expressions that hold one another.
+    wide = wide_type(dtype)
+    results = [(shape, dtype), ([channels], wide), ([2, 3], wide), ([2, 2], "int64")]
+    return loops(context, results, lambda *a: _align(attrs, way, *a), data, rois)[0]
+
+
+def _align(attrs: Any, way: _Points, outputs: list[Any], data: Any, rois: Any) -> None:
     pooled, sums, reals, wholes = outputs
     wide, dtype = str(sums.dtype), str(data.dtype)
     batch, channels, *sizes = ordered(data.shape, attrs.layout, "NCHW")
@@ -116,10 +157,11 @@ def _align(attrs: ROIAlignAttrs, outputs: list[Any], data: Any, rois: Any) -> No
     with grid([count, *bins]) as (r, *at):
         image = T.bind(inside(_near(rois[r, 0].astype(wide)).astype("int64"), batch))
         scratch = (reals, wholes)
-        axes = [_SampledAxis(attrs, rois, r, k, sizes[k], bins[k], at[k], scratch) for k in range(2)]
+        axes = [_SampledAxis(attrs, way, rois, r, k, sizes[k], bins[k], at[k], scratch) for k in range(2)]
         # Points outside of the map are not visited: there may be any number of them, and they are 0.
-        start = zero if takes_mean else tirx.Select(tirx.all(*[a.is_whole for a in axes]), tirx.min_value(wide), zero)
         points = T.bind(axes[0].points * axes[1].points)
+        has_points = [a.is_whole for a in axes] + ([points > zero] if way.aligned else [])
+        start = zero if takes_mean else tirx.Select(tirx.all(*has_points), tirx.min_value(wide), zero)
         with grid([channels]) as (c,):
             T.buffer_store(sums, start, [c])
         with grid([a.visited for a in axes]) as steps:
@@ -127,11 +169,12 @@ def _align(attrs: ROIAlignAttrs, outputs: list[Any], data: Any, rois: Any) -> No
             within = T.bind(tirx.all(*[is_within for is_within, _ in places]))
             taps = [taps for _, taps in places]
             with grid([channels]) as (c,):
-                value = zero
+                terms = []
                 for row, row_weight in taps[0]:
                     for column, column_weight in taps[1]:
                         pixel = data[tuple(ordered([image, c, row, column], "NCHW", attrs.layout))]
-                        value = value + pixel.astype(wide) * column_weight * row_weight
+                        terms.append(pixel.astype(wide) * column_weight * row_weight)
+                value = reduce(tirx.max if way.of_pixels and not takes_mean else add, terms)
                 value = T.bind(tirx.Select(within, value, zero))
                 T.buffer_store(sums, sums[c] + value / points if takes_mean else tirx.max(sums[c], value), [c])
         with grid([channels]) as (c,):
@@ -152,7 +195,7 @@ class _SampledAxis:
     """
 
     def __init__(
-        self, attrs: ROIAlignAttrs, rois: Any, r: Any, axis: int, size: Any, bins: Any, at: Any, scratch: Any
+        self, attrs: Any, way: _Points, rois: Any, r: Any, axis: int, size: Any, bins: Any, at: Any, scratch: Any
     ) -> None:
         reals, wholes = scratch
         wide = str(reals.dtype)
@@ -160,15 +203,19 @@ class _SampledAxis:
         scale = tirx.const(attrs.spatial_scale, wide)
         # A region holds x before y.
         begin, end = (T.bind(rois[r, k].astype(wide) * scale) for k in (2 - axis, 4 - axis))
-        extent = T.bind(tirx.max(end - begin, one))
+        if way.aligned:
+            begin, end = begin - half, end - half
+        extent = T.bind(end - begin if way.aligned else tirx.max(end - begin, one))
         step = T.bind(extent / bins.astype(wide))
         points = tirx.const(attrs.sample_ratio, wide) if attrs.sample_ratio > 0 else _near(tirx.ceil(step))
         self._size, self._wide, self._half = size, wide, half
-        for k, value in enumerate((tirx.max(points, one), begin + at.astype(wide) * step, step)):
+        for k, value in enumerate(
+            (tirx.max(points, zero if way.aligned else one), begin + at.astype(wide) * step, step)
+        ):
             T.buffer_store(reals, value, [axis, k])
         self.points, self._begin, self._step = (reals[axis, k] for k in range(3))
         # The first and the last point that may lie on the map; one more on each side makes up for rounding.
-        gap = T.bind(self._step / self.points)
+        gap = T.bind(self._step / tirx.max(self.points, one))
         first = _near(tirx.floor((-one - self._begin) / gap - half)) - one
         last = _near(tirx.ceil((size.astype(wide) - self._begin) / gap - half)) + one
         T.buffer_store(wholes, tirx.min(tirx.max(first, zero), self.points).astype("int64"), [axis, 0])

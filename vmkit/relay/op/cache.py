@@ -1,0 +1,82 @@
+"""A cache of a sequence, into which what is new is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.types import Type
+from .attrs import Attrs, Bool, Int, attrs_node
+from .axis import resolve_axis
+from .elementwise import require_tensor
+from .index import require_integers
+from .kernel import as_index, const, indexed
+from .registry import OpPattern, operator
+
+__all__: list[str] = []
+
+
+@attrs_node("relay.attrs.ContribTensorScatterAttrs")
+class TensorScatterAttrs(Attrs):
+    """Attributes of contrib.tensor_scatter."""
+
+    axis: Int = -2
+    circular: Bool = False
+
+
+@operator(
+    "contrib.tensor_scatter", "cache", "update", "positions",
+    attrs=TensorScatterAttrs, level=10, pattern=OpPattern.INJECTIVE,
+)  # fmt: skip
+class TensorScatter:
+    """The cache with, for each batch, the update written along axis from the batch's position on.
+
+    A position outside writes nothing; with circular it goes on at the front.
+    """
+
+    @staticmethod
+    def relation(attrs: TensorScatterAttrs, cache: Type, update: Type, positions: Type) -> Type:
+        old, new, where = require_tensor(cache), require_tensor(update), require_integers(positions, "positions")
+        rank = len(old.shape)
+        axis = resolve_axis(attrs.axis, rank)
+        if axis == 0:
+            raise TypeCheckError("axis 0 is that of the batch")
+        if len(new.shape) != rank or new.dtype != old.dtype:
+            raise TypeCheckError(f"the update {new} must be of the rank and the data type of the cache {old}")
+        for k, (a, b) in enumerate(zip(new.shape, old.shape, strict=True)):
+            if k != axis and dims.equal(a, b) is False:
+                raise TypeCheckError(f"dimension {k} is {a} in the update and {b} in the cache")
+        if dims.at_least(old.shape[axis], new.shape[axis]) is False:
+            raise TypeCheckError(f"the update has {new.shape[axis]} positions, the cache {old.shape[axis]}")
+        if len(where.shape) != 1 or dims.equal(where.shape[0], old.shape[0]) is False:
+            raise TypeCheckError(f"positions must be a vector with one element for each batch, not {where}")
+        return old
+
+    @staticmethod
+    def lower(
+        context: Any, attrs: TensorScatterAttrs, cache: relax.Expr, update: relax.Expr, positions: relax.Expr
+    ) -> Any:
+        old, new = context.shape(cache), context.shape(update)
+        axis, name = resolve_axis(attrs.axis, len(old)), context.current.name
+        for k, (a, b) in enumerate(zip(new, old, strict=True)):
+            if k != axis:
+                context.require_equal(
+                    a, b, f"{name}: dimension {k} is {{actual}} in the update and {{expected}} in the cache"
+                )
+        message = f"{name}: the update has {{expected}} positions, more than the cache"
+        context.require_equal(dims.minimum(new[axis], old[axis]), new[axis], message)
+        context.require_equal(
+            context.shape(positions)[0], old[0], f"{name}: there are {{actual}} positions for {{expected}} batches"
+        )
+
+        def element(i: Any, cache: te.Tensor, update: te.Tensor, positions: te.Tensor) -> Any:
+            behind = i[axis] - as_index(positions(i[0]))
+            if attrs.circular:
+                behind = tirx.floormod(behind, tirx.max(cache.shape[axis], const(1)))
+            is_new = tirx.all(behind >= 0, behind < update.shape[axis])
+            return tirx.if_then_else(is_new, update(*i[:axis], behind, *i[axis + 1 :]), cache(*i))
+
+        return indexed(context, old, element, cache, update, positions)

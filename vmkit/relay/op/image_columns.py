@@ -1,0 +1,116 @@
+"""Images put together from the windows that were cut out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from tvm import relax, tirx
+from tvm.script.ir_builder import tirx as T
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.types import Any as AnyDim
+from ..ir.types import Dim, TensorType, Type
+from .attrs import Attrs, Dims, Ints, attrs_node
+from .create import read_shape, shape_vector
+from .elementwise import require_tensor
+from .kernel import const, grid, loops
+from .nn.layout import require_rank
+from .registry import OpPattern, operator
+
+__all__: list[str] = []
+
+
+@attrs_node("relay.attrs.ContribCol2ImAttrs")
+class Col2ImAttrs(Attrs):
+    """Attributes of image.contrib_col2im; sizes are Any where they are to be read from the inputs."""
+
+    image: Dims
+    block: Dims
+    strides: Ints
+    dilations: Ints
+    padding: Ints
+
+
+@operator(
+    "image.contrib_col2im", "data", "image_shape", "block_shape", attrs=Col2ImAttrs, level=10, pattern=OpPattern.OPAQUE
+)
+class Col2Im:
+    """Images (batch, channels, ...) of columns (batch, channels * elements of a block, blocks): what overlaps is added.
+
+    padding holds all beginnings, then all ends.
+    """
+
+    @staticmethod
+    def relation(attrs: Col2ImAttrs, data: Type, image_shape: Type, block_shape: Type) -> Type:
+        source, rank = require_tensor(data), shape_vector(image_shape, "image_shape")
+        require_rank(source, 3, "data")
+        if shape_vector(block_shape, "block_shape") != rank or len(attrs.image) != rank or len(attrs.block) != rank:
+            raise TypeCheckError(f"image_shape and block_shape must be of one length, {rank}")
+        lengths = {"strides": (attrs.strides, rank), "dilations": (attrs.dilations, rank)}
+        for name, (values, count) in (lengths | {"padding": (attrs.padding, 2 * rank)}).items():
+            if len(values) != count:
+                raise TypeCheckError(f"{name} must have {count} values, not {len(values)}")
+        if any(s < 1 for s in (*attrs.strides, *attrs.dilations)):
+            raise TypeCheckError("strides and dilations must be positive")
+        block = dims.product(attrs.block)
+        channels = AnyDim() if dims.is_any(block) else dims.floordiv(source.shape[1], block)
+        return TensorType([source.shape[0], channels, *attrs.image], source.dtype)
+
+    @staticmethod
+    def lower(
+        context: Any, attrs: Col2ImAttrs, data: relax.Expr, image_shape: relax.Expr, block_shape: relax.Expr
+    ) -> Any:
+        batch, rows, columns = context.shape(data)
+        image = _sizes(context, attrs.image, image_shape)
+        block = _sizes(context, attrs.block, block_shape)
+        rank = len(image)
+        blocks = [_count(attrs, k, image[k], block[k]) for k in range(rank)]
+        name, area = context.current.name, dims.product(block)
+        context.require_equal(
+            columns, dims.product(blocks), f"{name}: there are {{actual}} columns for {{expected}} blocks"
+        )
+        if not isinstance(area, int):
+            context.require(dims.as_expr(area) >= 1, f"{name}: a block holds nothing")
+        channels = dims.floordiv(rows, area)
+        message = f"{name}: {{expected}} rows are no whole number of blocks"
+        context.require_equal(dims.mul(channels, area), rows, message)
+        shape, dtype = [batch, channels, *image], str(data.ty.dtype)
+
+        def body(outputs: list[Any], x: Any, whole: list[Any], kernel: list[Any], counts: list[Any]) -> None:
+            (out,) = outputs
+            with grid(whole) as i:
+                T.buffer_store(out, tirx.const(0, dtype), i)
+                with grid(kernel) as k:
+                    away = [i[2 + a] + attrs.padding[a] - k[a] * attrs.dilations[a] for a in range(rank)]
+                    at = [tirx.floordiv(p, s) for p, s in zip(away, attrs.strides, strict=True)]
+                    tests = [tirx.all(p >= 0, p < n) for p, n in zip(at, counts, strict=True)]
+                    starts = [p * s == d for p, s, d in zip(at, attrs.strides, away, strict=True)]
+                    with T.If(tirx.all(*tests, *starts)), T.Then():
+                        row = i[1] * reduce(mul, kernel, const(1)) + _flat(k, kernel)
+                        value = x[i[0], row, _flat(at, counts)]
+                        T.buffer_store(out, out[tuple(i)] + value, i)
+
+        lists = [[dims.as_expr(d) for d in values] for values in (shape, block, blocks)]
+        return loops(context, [(shape, dtype)], body, data, *lists)
+
+
+def _sizes(context: Any, known: Sequence[Dim], vector: relax.Expr) -> list[Dim]:
+    if any(dims.is_any(d) for d in known):
+        return read_shape(context, vector)
+    return context.dims(list(known))
+
+
+def _count(attrs: Col2ImAttrs, axis: int, size: Dim, block: Dim) -> Dim:
+    """Return the number of blocks along an axis."""
+    rank = len(attrs.strides)
+    window = dims.add(dims.mul(dims.sub(block, 1), attrs.dilations[axis]), 1)
+    room = dims.sub(dims.add(size, attrs.padding[axis] + attrs.padding[rank + axis]), window)
+    return dims.add(dims.floordiv(room, attrs.strides[axis]), 1)
+
+
+def _flat(index: Sequence[Any], extents: Sequence[Any]) -> Any:
+    return reduce(lambda flat, pair: flat * pair[1] + pair[0], zip(index, extents, strict=True), const(0))

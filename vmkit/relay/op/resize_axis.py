@@ -1,0 +1,202 @@
+"""One axis of a tensor resized by a scale that is read at run time.
+
+Interpolation is separable: to resize several axes, resize one after the other. Where pixels lie follows the operator
+Resize of ONNX, version 19, in which the scale and the size of the result are two things: the size is rounded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, te, tirx
+from tvm.script.ir_builder import tirx as T
+
+from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.types import Any as AnyDim
+from ..ir.types import TensorType, Type
+from .attrs import Attrs, Bool, Dim, Float, Int, Str, attrs_node
+from .axis import resolve_axis
+from .create import read_shape
+from .elementwise import require_tensor
+from .index import require_integers
+from .interpolate import AxisTaps, Interpolation, require_pixels
+from .kernel import const, grid, loops
+from .registry import OpPattern, operator
+
+__all__: list[str] = []
+
+_WIDE = "float64"  # of coordinates and weights
+_MODES = (
+    "half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)  # fmt: skip
+
+
+@attrs_node("relay.attrs.ContribResizeAxisAttrs")
+class ResizeAxisAttrs(Attrs):
+    """Attributes of image.contrib_resize_axis; size is Any where it is to be read from the input."""
+
+    axis: Int
+    size: Dim
+    method: Str = "linear"
+    coordinate_transformation_mode: Str = "half_pixel"
+    rounding_method: Str = ""
+    cubic_alpha: Float = -0.75
+    cubic_exclude: Int = 0
+    extrapolation_value: Float = 0.0
+    antialias: Bool = False
+
+
+@operator(
+    "image.contrib_resize_axis", "data", "new_size", "placement",
+    attrs=ResizeAxisAttrs, level=5, pattern=OpPattern.OPAQUE,
+)  # fmt: skip
+class ResizeAxis:
+    """The input with one axis resized.
+
+    new_size holds one number; placement is float64 (scale, exact length, start, end): the factor, the factor times the
+    old size before it is rounded, and the region for tf_crop_and_resize. With antialias, what is made smaller is
+    filtered by a kernel that is as much wider.
+    """
+
+    @staticmethod
+    def relation(attrs: ResizeAxisAttrs, data: Type, size: Type, placement: Type) -> Type:
+        source, wanted, places = require_tensor(data), require_integers(size, "size"), require_tensor(placement)
+        axis = resolve_axis(attrs.axis, len(source.shape))
+        _way(attrs)
+        if list(wanted.shape) != [1]:
+            raise TypeCheckError(f"size must be a vector of one element, not {wanted}")
+        if list(places.shape) != [4] or places.dtype != _WIDE:
+            raise TypeCheckError(f"placement must be a vector of four {_WIDE}, not {places}")
+        if attrs.method != "nearest_neighbor" and source.dtype not in ("float32", "float64"):
+            raise TypeCheckError(f"only float32 and float64 are interpolated, not {source.dtype}; cast the input")
+        shape = list(source.shape)
+        shape[axis] = AnyDim() if dims.is_any(attrs.size) else attrs.size
+        return TensorType(shape, source.dtype)
+
+    @staticmethod
+    def lower(context: Any, attrs: ResizeAxisAttrs, data: relax.Expr, size: relax.Expr, placement: relax.Expr) -> Any:
+        shape = context.shape(data)
+        axis = resolve_axis(attrs.axis, len(shape))
+        (target,) = read_shape(context, size) if dims.is_any(attrs.size) else context.dims([attrs.size])
+        require_pixels(context, [shape[axis]], [target])
+        whole = [*shape[:axis], target, *shape[axis + 1 :]]
+        if attrs.antialias and attrs.method != "nearest_neighbor":
+            return _filtered(context, attrs, data, placement, axis, whole)
+        how = _way(attrs)
+
+        def compute(x: te.Tensor, places: te.Tensor, result: list[Any]) -> te.Tensor:
+            extent = x.shape[axis]
+            coordinate = te.compute(
+                [result[axis]], lambda i: _coordinate(attrs, i, extent, result[axis], places), "coordinates"
+            )
+            taps = AxisTaps.around(
+                coordinate, lambda at: how.taps(at, extent), lambda p: tirx.max(tirx.min(p, extent - 1), 0)
+            )
+
+            def element(*i: Any) -> Any:
+                at = [i[axis]]
+                read = [x(*i[:axis], taps.position(at, k), *i[axis + 1 :]) for k in range(taps.count)]
+                if taps.weight is None:
+                    value = read[0]
+                else:
+                    terms = [r * taps.weight(at, k).astype(str(x.dtype)) for k, r in enumerate(read)]
+                    value = sum(terms[1:], terms[0])
+                return _bounded(attrs, coordinate(i[axis]), extent, value)
+
+            return te.compute(result, element, name="resize_axis")
+
+        return context.te(compute, data, placement, [dims.as_expr(d) for d in whole])
+
+
+def _way(attrs: ResizeAxisAttrs) -> Interpolation:
+    if attrs.coordinate_transformation_mode not in _MODES:
+        raise TypeCheckError(
+            f"coordinate_transformation_mode must be one of {', '.join(_MODES)}, not "
+            f"{attrs.coordinate_transformation_mode!r}"
+        )
+    if attrs.method not in ("nearest_neighbor", "linear", "cubic"):
+        raise TypeCheckError(f"method must be nearest_neighbor, linear or cubic, not {attrs.method!r}")
+    mode = attrs.coordinate_transformation_mode
+    rounding = attrs.rounding_method or "round_prefer_floor"
+    return Interpolation(attrs.method, mode, rounding, attrs.cubic_alpha, bool(attrs.cubic_exclude))
+
+
+def _number(value: float) -> Any:
+    return tirx.const(value, _WIDE)
+
+
+def _coordinate(attrs: ResizeAxisAttrs, index: Any, extent: Any, target: Any, placement: Any) -> Any:
+    """Return where in the source an index of the result lies."""
+    x, size, half = index.astype(_WIDE), extent.astype(_WIDE), _number(0.5)
+    scale, length, start, end = (placement[const(k)] for k in range(4))
+    is_one = length == _number(1)
+    steps = tirx.Select(is_one, _number(1), length - _number(1))
+    match attrs.coordinate_transformation_mode:
+        case "half_pixel":
+            return (x + half) / scale - half
+        case "half_pixel_symmetric":
+            # The result is rounded to whole pixels: its middle stays on that of the source.
+            rounded = target.astype(_WIDE)
+            return size * half * (_number(1) - rounded / length) + (x + half) / scale - half
+        case "align_corners":
+            return tirx.Select(is_one, _number(0), x * (size - 1) / steps)
+        case "asymmetric":
+            return x / scale
+        case "pytorch_half_pixel":
+            return tirx.Select(length > _number(1), (x + half) / scale - half, _number(0))
+        case "tf_half_pixel_for_nn":
+            return (x + half) / scale
+    spread = tirx.Select(is_one, (end - start) * (size - 1) * half, x * (end - start) * (size - 1) / steps)
+    return spread + start * (size - 1)
+
+
+def _bounded(attrs: ResizeAxisAttrs, coordinate: Any, extent: Any, value: Any) -> Any:
+    """Return a pixel, or the value that stands for what lies outside where a region is cropped."""
+    if attrs.coordinate_transformation_mode != "tf_crop_and_resize":
+        return value
+    outside = tirx.any(coordinate < 0, coordinate > (extent - 1).astype(_WIDE))
+    return tirx.Select(outside, tirx.const(attrs.extrapolation_value, str(value.ty.dtype)), value)
+
+
+def _filtered(
+    context: Any, attrs: ResizeAxisAttrs, data: relax.Expr, placement: relax.Expr, axis: int, whole: list[Any]
+) -> relax.Expr:
+    """Return the result through a kernel whose width is that of a pixel of the result, if this is the larger one."""
+    dtype, radius = str(data.ty.dtype), 1 if attrs.method == "linear" else 2
+    alpha, one = _number(attrs.cubic_alpha), _number(1)
+
+    def weight(distance: Any) -> Any:
+        d = tirx.abs(distance)
+        if attrs.method == "linear":
+            return tirx.max(one - d, _number(0))
+        near = ((alpha + 2) * d - (alpha + 3)) * d * d + one
+        far = ((alpha * d - 5 * alpha) * d + 8 * alpha) * d - 4 * alpha
+        return tirx.Select(d <= one, near, tirx.Select(d < _number(2), far, _number(0)))
+
+    def body(outputs: list[Any], x: Any, places: Any, sizes: list[Any]) -> None:
+        out, total = outputs
+        extent = x.shape[axis]
+        with grid(sizes) as i:
+            at = T.bind(_coordinate(attrs, i[axis], extent, sizes[axis], places))
+            scale = T.bind(tirx.min(places[const(0)], one))
+            reach = T.bind(tirx.ceil(_number(radius) / scale).astype("int64"))
+            first = T.bind(tirx.floor(at).astype("int64") - reach)
+            T.buffer_store(total, _number(0), [0])
+            T.buffer_store(total, _number(0), [1])
+            with grid([2 * reach + 2]) as (k,):
+                position = T.bind(first + k)
+                share = T.bind(weight((position.astype(_WIDE) - at) * scale))
+                inside = tirx.all(position >= 0, position < extent)
+                counts = inside if attrs.cubic_exclude else tirx.const(True)
+                with T.If(counts), T.Then():
+                    clamped = tirx.max(tirx.min(position, extent - 1), const(0))
+                    value = x[tuple([*i[:axis], clamped, *i[axis + 1 :]])].astype(_WIDE)
+                    T.buffer_store(total, total[0] + share * value, [0])
+                    T.buffer_store(total, total[1] + share, [1])
+            mean = (total[0] / total[1]).astype(dtype)
+            T.buffer_store(out, _bounded(attrs, at, extent, mean), i)
+
+    sizes = [dims.as_expr(d) for d in whole]
+    return loops(context, [(whole, dtype), ([2], _WIDE)], body, data, placement, sizes, name="resize_filtered")[0]
