@@ -152,10 +152,11 @@ def product(dims: Iterable[Dim]) -> Dim:
 def quotient(dividends: Iterable[Dim], divisors: Iterable[Dim]) -> Dim:
     """Return the product of dimensions divided by that of others, of which what both have is left out.
 
-    So ``n * 64`` by ``n * 16`` is 4, even where `n` is 0.
+    So ``n * 64`` by ``n * 16`` is 4, even where `n` is 0. Where what is left to divide by is 0, so is the rest.
     """
     above, below = uncommon(dividends, divisors)
-    return floordiv(product(above), product(below))
+    by = product(below)
+    return floordiv(product(above), by if at_least(by, 1) else maximum(by, 1))
 
 
 def uncommon(first: Iterable[Dim], second: Iterable[Dim]) -> tuple[list[Dim], list[Dim]]:
