@@ -76,8 +76,8 @@ class BackendRep(onnx.backend.base.BackendRep):
 
 def _own(value: Any) -> Any:
     """Return a result as an array that shares no memory with an input or the program; sequences become lists."""
-    if isinstance(value, tuple | list):
-        return [_own(v) for v in value]
+    if value is None or isinstance(value, tuple | list):
+        return value if value is None else [_own(v) for v in value]
     return np.array(to_numpy(value))
 
 

@@ -30,6 +30,7 @@ from .values import (
     ALIGNMENT,
     Release,
     Scratch,
+    as_declared,
     from_runtime,
     holds_adt,
     readable,
@@ -360,7 +361,8 @@ class VirtualMachine:
             raise self._explained(entry, error) from error
         if type(result) is Tensor:
             return result
-        return from_runtime(result, self._release)
+        given = from_runtime(result, self._release)
+        return _with_lists(given, entry.signature) if entry.signature.gives_lists else given
 
     @property
     def _release(self) -> Release | None:
@@ -386,6 +388,13 @@ class VirtualMachine:
         finally:
             # Long lists are dropped here, where the stack is deep enough to drop them.
             values.clear()
+
+
+def _with_lists(result: Any, signature: Signature) -> Any:
+    """Return a result with its sequences as lists and its optional values as such or None."""
+    if not signature.result_is_tuple:
+        return as_declared(result, signature.outputs[0])
+    return tuple(as_declared(value, spec) for value, spec in zip(result, signature.outputs, strict=True))
 
 
 def _deep_thread(executable: Executable) -> DeepThread:

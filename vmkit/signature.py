@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 
 from .errors import InputError, OptionError, suggest
 
-__all__ = ["AnySpec", "DataSpec", "Dim", "Signature", "Spec", "TensorSpec", "TupleSpec"]
+__all__ = [
+    "AnySpec",
+    "DataSpec",
+    "Dim",
+    "OptionalSpec",
+    "SequenceSpec",
+    "Signature",
+    "Spec",
+    "TensorSpec",
+    "TupleSpec",
+    "UnrankedSpec",
+]
 
 Dim = int | str
 """An extent, a name that stands for the same extent everywhere, ``"?"``, or (outputs only) an expression of names."""
@@ -111,7 +122,52 @@ class AnySpec:
         return self.type
 
 
-Spec = TensorSpec | TupleSpec | DataSpec | AnySpec
+@dataclass(frozen=True)
+class UnrankedSpec:
+    """Tensors of a dtype and of any rank, the elements of a sequence.
+
+    >>> print(UnrankedSpec("", "float32"))
+    float32[...]
+    """
+
+    name: str
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[...]"
+
+
+@dataclass(frozen=True)
+class SequenceSpec:
+    """A list of any length, all of whose elements match one spec.
+
+    >>> print(SequenceSpec("xs", TensorSpec("", "float32", ("?", 3))))
+    list[float32[?, 3]]
+    """
+
+    name: str
+    element: Spec
+
+    def __str__(self) -> str:
+        return f"list[{self.element}]"
+
+
+@dataclass(frozen=True)
+class OptionalSpec:
+    """A value that matches a spec, or None.
+
+    >>> print(OptionalSpec("x", TensorSpec("", "float32", (3,))))
+    float32[3] | None
+    """
+
+    name: str
+    element: Spec
+
+    def __str__(self) -> str:
+        return f"{self.element} | None"
+
+
+Spec = TensorSpec | TupleSpec | DataSpec | AnySpec | UnrankedSpec | SequenceSpec | OptionalSpec
 
 
 class _TensorPlan(NamedTuple):
@@ -182,6 +238,11 @@ class Signature:
     def is_flat(self) -> bool:
         """Whether every input is a tensor, so that :meth:`accepts` can judge a call."""
         return all(isinstance(spec, TensorSpec) for spec in self.inputs)
+
+    @cached_property
+    def gives_lists(self) -> bool:
+        """Whether a list, or a value that may be None, is among the outputs, at any depth."""
+        return any(_holds_lists(spec) for spec in self.outputs)
 
     @cached_property
     def _plan(self) -> tuple[_TensorPlan, ...]:
@@ -325,6 +386,12 @@ def _named(spec: Spec) -> str:
     return f"{spec.name}: {spec}" if spec.name else str(spec)
 
 
+def _holds_lists(spec: Spec) -> bool:
+    if isinstance(spec, TupleSpec):
+        return any(_holds_lists(field) for field in spec.fields)
+    return isinstance(spec, SequenceSpec | OptionalSpec)
+
+
 def _plan(spec: TensorSpec) -> _TensorPlan:
     fixed = tuple((axis, dim) for axis, dim in enumerate(spec.shape) if isinstance(dim, int))
     named = tuple((axis, dim) for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and dim != "?")
@@ -345,6 +412,11 @@ def _mismatches(
         else:
             for index, (field, item) in enumerate(zip(spec.fields, value, strict=True)):
                 yield from _mismatches(field, item, f"{path}[{index}]", refused, bound)
+    elif isinstance(spec, SequenceSpec | OptionalSpec):
+        yield from _element_mismatches(spec, value, path, refused, bound)
+    elif isinstance(spec, UnrankedSpec):
+        if not hasattr(value, "dtype") or _dtype_name(value.dtype) != spec.dtype:
+            yield path, f"{_dtype_name(getattr(value, 'dtype', describe(value)))}, expected {spec}"
     elif isinstance(spec, DataSpec):
         yield from ((path, problem) for problem in _data_mismatches(spec, value))
     elif isinstance(spec, TensorSpec):
@@ -352,6 +424,22 @@ def _mismatches(
             yield path, f"{describe(value)}, expected {spec}"
         else:
             yield from ((path, problem) for problem in _tensor_mismatches(spec, value, path, bound))
+
+
+def _element_mismatches(
+    spec: SequenceSpec | OptionalSpec,
+    value: Any,
+    path: str,
+    refused: Mapping[str, str],
+    bound: dict[str, tuple[int, str]],
+) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a staged list, or with an optional value: a list of at most one."""
+    if not isinstance(value, tuple):
+        yield path, f"{describe(value)}, expected {'a list: ' if isinstance(spec, SequenceSpec) else ''}{spec}"
+        return
+    for index, item in enumerate(value):
+        below = f"{path}[{index}]" if isinstance(spec, SequenceSpec) else path
+        yield from _mismatches(spec.element, item, below, refused, bound)
 
 
 def _data_mismatches(spec: DataSpec, value: Any) -> Iterator[str]:
@@ -400,6 +488,12 @@ def _spec_to_json(spec: Spec) -> dict[str, Any]:
             return {"kind": "tensor", "name": name, "dtype": dtype, "shape": list(shape)}
         case TupleSpec(name, fields):
             return {"kind": "tuple", "name": name, "fields": [_spec_to_json(field) for field in fields]}
+        case UnrankedSpec(name, dtype):
+            return {"kind": "unranked", "name": name, "dtype": dtype}
+        case SequenceSpec(name, element):
+            return {"kind": "sequence", "name": name, "element": _spec_to_json(element)}
+        case OptionalSpec(name, element):
+            return {"kind": "optional", "name": name, "element": _spec_to_json(element)}
         case DataSpec(name, ty, constructors):
             return {"kind": "data", "name": name, "type": ty, "constructors": [list(c) for c in constructors]}
         case AnySpec(name, ty):
@@ -412,9 +506,15 @@ def _spec_from_json(data: Mapping[str, Any]) -> Spec:
             return TensorSpec(data["name"], data["dtype"], tuple(data["shape"]))
         case "tuple":
             return TupleSpec(data["name"], tuple(_spec_from_json(field) for field in data["fields"]))
+        case "unranked":
+            return UnrankedSpec(data["name"], data["dtype"])
+        case "sequence":
+            return SequenceSpec(data["name"], _spec_from_json(data["element"]))
+        case "optional":
+            return OptionalSpec(data["name"], _spec_from_json(data["element"]))
         case "data":
             return DataSpec(data["name"], data["type"], tuple(tuple(c) for c in data["constructors"]))
         case "any":
             return AnySpec(data["name"], data.get("type", "any"))
         case kind:
-            raise OptionError(f"unknown kind of spec {kind!r}, expected tensor, tuple, data or any")
+            raise OptionError(f"unknown kind of spec {kind!r}, expected tensor, tuple, data, sequence, optional or any")

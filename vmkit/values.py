@@ -19,7 +19,17 @@ import tvm
 import tvm_ffi
 from tvm.runtime import Device, Tensor
 
-from .signature import AnySpec, DataSpec, Spec, TensorSpec, TupleSpec, describe
+from .signature import (
+    AnySpec,
+    DataSpec,
+    OptionalSpec,
+    SequenceSpec,
+    Spec,
+    TensorSpec,
+    TupleSpec,
+    UnrankedSpec,
+    describe,
+)
 
 __all__ = [
     "ADT",
@@ -27,6 +37,7 @@ __all__ = [
     "RefValue",
     "Release",
     "Scratch",
+    "as_declared",
     "from_runtime",
     "holds_adt",
     "over_memory",
@@ -152,6 +163,11 @@ class RefValue:
         """What the cell holds now."""
         return self._value if self._cell is None else from_runtime(self._cell[0], self._release)
 
+    def items(self) -> list[Any]:
+        """Return all that a list of a running program holds; a reference is one of a single element."""
+        cell = self._cell if self._cell is not None else [self._value]
+        return [from_runtime(item, self._release) for item in cell]
+
     def runtime(self, device: Device) -> tvm_ffi.List:
         """Return the cell; it is the same one each time, so that a program's writes are seen."""
         if self._cell is None:
@@ -177,10 +193,23 @@ def stage(value: Any, spec: Spec, path: str, refused: dict[str, str]) -> Any:
                 return tuple(value)
             pairs = enumerate(zip(value, spec.fields, strict=True))
             return tuple(stage(item, field, f"{path}[{index}]", refused) for index, (item, field) in pairs)
+        case SequenceSpec():
+            if isinstance(value, ADT) or not isinstance(value, tuple | list | tvm_ffi.Array | tvm_ffi.List):
+                return value
+            below = (stage(item, spec.element, f"{path}[{index}]", refused) for index, item in enumerate(value))
+            return _Elements(below)
+        case OptionalSpec():
+            return _Elements(() if value is None else (stage(value, spec.element, path, refused),))
+        case UnrankedSpec():
+            return _stage_tensor(value, TensorSpec("", spec.dtype, ()), path, refused)
         case TensorSpec():
             return _stage_tensor(value, spec, path, refused)
         case AnySpec() | DataSpec():
             return _stage_any(value, path, refused)
+
+
+class _Elements(tuple[Any, ...]):
+    """A staged sequence, or an optional value: to a program, a list."""
 
 
 def holds_adt(value: Any) -> bool:
@@ -285,6 +314,8 @@ def to_runtime(value: Any, device: Device, *, share: bool = True) -> Any:
         return _adt_to_runtime(value, device)
     if isinstance(value, RefValue):
         return value.runtime(device)
+    if isinstance(value, _Elements):
+        return tvm_ffi.List([to_runtime(item, device, share=share) for item in value])
     if isinstance(value, tuple | tvm_ffi.Array):
         return tvm_ffi.Array([to_runtime(item, device, share=share) for item in value])
     if value is None:
@@ -454,6 +485,19 @@ def from_runtime(value: Any, release: Release | None = None) -> Any:
     return value
 
 
+def as_declared(value: Any, spec: Spec) -> Any:
+    """Return a result of :func:`from_runtime` with its sequences as lists and its optional values as such or None."""
+    match spec:
+        case TupleSpec():
+            return tuple(as_declared(item, field) for item, field in zip(value, spec.fields, strict=True))
+        case SequenceSpec():
+            return [as_declared(item, spec.element) for item in value.items()]
+        case OptionalSpec():
+            held = value.items()
+            return as_declared(held[0], spec.element) if held else None
+    return value
+
+
 def to_numpy(value: Any) -> Any:
     """Return `value` with every tensor in it as a numpy array, sharing memory where the device is the CPU."""
     if isinstance(value, Tensor):
@@ -463,6 +507,8 @@ def to_numpy(value: Any) -> Any:
             return value.numpy()
     if isinstance(value, ADT):
         return ADT(value.tag, [to_numpy(field) for field in value])
-    if isinstance(value, tuple | list | tvm_ffi.Array):
+    if isinstance(value, list):
+        return [to_numpy(item) for item in value]
+    if isinstance(value, tuple | tvm_ffi.Array):
         return tuple(to_numpy(item) for item in value)
     return value

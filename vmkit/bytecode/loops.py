@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .blob import decode, encode
+from .invariants import first_of_loop, lasting_memory
 from .program import VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, VMFunction
 
 __all__ = ["tail_calls_to_loops"]
@@ -47,12 +48,18 @@ def _with_loop(program: Program, index: int) -> Program:
         program = replace(program, functions=(*program.functions, copy_row))
         names.append(_COPY)
     scratch = function.register_file_size
+    first = first_of_loop(code, program.functions)
+    once, left_out = lasting_memory(code, program) if first else ([], set())
     groups = [
-        _jump_to_start(instruction.args, names.index(_COPY), scratch)
+        _jump_to_start(instruction.args, names.index(_COPY), scratch, first)
         if at in tails and isinstance(instruction, Call)
         else [(instruction, _target(instruction, at))]
         for at, instruction in enumerate(code)
     ]
+    for at in left_out:
+        groups[at] = []
+    if once:
+        groups[first - 1] += [(call, None) for call in once]
     return _replace_code(program, index, _lay_out(groups), scratch + 1)
 
 
@@ -81,8 +88,8 @@ def _is_tail(code: Sequence[Instruction], at: int, index: int, names: Sequence[s
     return False
 
 
-def _jump_to_start(args: tuple[Arg, ...], copy: int, scratch: int) -> list[_Step]:
-    """Return the moves of `args` into registers 0, 1, ... as if at once, and the jump back."""
+def _jump_to_start(args: tuple[Arg, ...], copy: int, scratch: int, first: int) -> list[_Step]:
+    """Return the moves of `args` into registers 0, 1, ... as if at once, and the jump back to position `first`."""
     waiting = {target: arg for target, arg in enumerate(args) if arg != Arg(ArgKind.REGISTER, target)}
     moves: list[tuple[int, Arg]] = []
     while waiting:
@@ -98,7 +105,7 @@ def _jump_to_start(args: tuple[Arg, ...], copy: int, scratch: int) -> list[_Step
             target: Arg(ArgKind.REGISTER, scratch) if arg == Arg(ArgKind.REGISTER, saved) else arg
             for target, arg in waiting.items()
         }
-    return [*((Call(target, copy, (source,)), None) for target, source in moves), (Goto(0), 0)]
+    return [*((Call(target, copy, (source,)), None) for target, source in moves), (Goto(0), first)]
 
 
 def _target(instruction: Instruction, at: int) -> int | None:

@@ -10,10 +10,22 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ..signature import AnySpec, DataSpec, Signature, TensorSpec, TupleSpec
+from ..signature import AnySpec, DataSpec, OptionalSpec, SequenceSpec, Signature, TensorSpec, TupleSpec, UnrankedSpec
 from .ir.adt import TypeData
 from .ir.definitions import type_definitions
-from .ir.types import FuncType, RefType, TensorType, TupleType, TypeCall, TypeVar, dim_text, type_text
+from .ir.types import (
+    FuncType,
+    OptionalType,
+    RefType,
+    SequenceType,
+    TensorType,
+    TupleType,
+    TypeCall,
+    TypeVar,
+    UnrankedType,
+    dim_text,
+    type_text,
+)
 
 __all__ = ["OUTPUT_NAMES", "relax_signatures", "relay_signatures"]
 
@@ -84,6 +96,12 @@ def _spec(name: str, ty: Any, definitions: Mapping[str, TypeData]) -> Any:
     if isinstance(ty, relax.TensorType) and ty.ndim >= 0 and ty.dtype:
         shape = ty.shape if ty.shape is not None else [None] * ty.ndim
         return TensorSpec(name, str(ty.dtype), tuple(_dim(d) for d in shape))
+    if isinstance(ty, SequenceType):
+        return SequenceSpec(name, _spec("", ty.element, definitions))
+    if isinstance(ty, OptionalType):
+        return OptionalSpec(name, _spec("", ty.element, definitions))
+    if isinstance(ty, UnrankedType):
+        return UnrankedSpec(name, ty.dtype)
     if isinstance(ty, TypeCall):
         data = definitions[ty.func.name_hint]
         made = tuple((c.tag, c.name_hint, len(c.inputs)) for c in data.constructors)

@@ -8,12 +8,15 @@ from .ir import (
     FuncType,
     GlobalTypeVar,
     IncompleteType,
+    OptionalType,
     RefType,
+    SequenceType,
     TensorType,
     TupleType,
     TypeCall,
     TypeData,
     TypeVar,
+    UnrankedType,
 )
 
 __all__ = ["TypeFunctor", "TypeMutator", "TypeVisitor"]
@@ -22,12 +25,15 @@ _METHODS: dict[type, str] = {
     FuncType: "visit_func_type",
     GlobalTypeVar: "visit_global_type_var",
     IncompleteType: "visit_incomplete_type",
+    OptionalType: "visit_optional_type",
     RefType: "visit_ref_type",
+    SequenceType: "visit_sequence_type",
     TensorType: "visit_tensor_type",
     TupleType: "visit_tuple_type",
     TypeCall: "visit_type_call",
     TypeData: "visit_type_data",
     TypeVar: "visit_type_var",
+    UnrankedType: "visit_unranked_type",
 }
 
 
@@ -49,7 +55,13 @@ class TypeFunctor:
     def visit_incomplete_type(self, ty: Any) -> Any:
         raise NotImplementedError
 
+    def visit_optional_type(self, ty: Any) -> Any:
+        raise NotImplementedError
+
     def visit_ref_type(self, ty: Any) -> Any:
+        raise NotImplementedError
+
+    def visit_sequence_type(self, ty: Any) -> Any:
         raise NotImplementedError
 
     def visit_tensor_type(self, ty: Any) -> Any:
@@ -67,6 +79,9 @@ class TypeFunctor:
     def visit_type_var(self, ty: Any) -> Any:
         raise NotImplementedError
 
+    def visit_unranked_type(self, ty: Any) -> Any:
+        raise NotImplementedError
+
 
 class TypeVisitor(TypeFunctor):
     """Visits every type below one."""
@@ -81,8 +96,14 @@ class TypeVisitor(TypeFunctor):
     def visit_incomplete_type(self, ty: IncompleteType) -> Any:
         pass
 
+    def visit_optional_type(self, ty: OptionalType) -> Any:
+        self.visit(ty.element)
+
     def visit_ref_type(self, ty: RefType) -> Any:
         self.visit(ty.value)
+
+    def visit_sequence_type(self, ty: SequenceType) -> Any:
+        self.visit(ty.element)
 
     def visit_tensor_type(self, ty: TensorType) -> Any:
         pass
@@ -102,6 +123,9 @@ class TypeVisitor(TypeFunctor):
     def visit_type_var(self, ty: TypeVar) -> Any:
         pass
 
+    def visit_unranked_type(self, ty: UnrankedType) -> Any:
+        pass
+
 
 class TypeMutator(TypeFunctor):
     """Builds a type anew; override the methods of what shall become something else.
@@ -119,8 +143,14 @@ class TypeMutator(TypeFunctor):
     def visit_incomplete_type(self, ty: IncompleteType) -> Any:
         return ty
 
+    def visit_optional_type(self, ty: OptionalType) -> Any:
+        return OptionalType(self.visit(ty.element))
+
     def visit_ref_type(self, ty: RefType) -> Any:
         return RefType(self.visit(ty.value))
+
+    def visit_sequence_type(self, ty: SequenceType) -> Any:
+        return SequenceType(self.visit(ty.element))
 
     def visit_tensor_type(self, ty: TensorType) -> Any:
         return TensorType(list(ty.shape), ty.dtype)
@@ -135,4 +165,7 @@ class TypeMutator(TypeFunctor):
         return TypeData(self.visit(ty.header), [self.visit(v) for v in ty.type_vars], list(ty.constructors))
 
     def visit_type_var(self, ty: TypeVar) -> Any:
+        return ty
+
+    def visit_unranked_type(self, ty: UnrankedType) -> Any:
         return ty

@@ -49,6 +49,19 @@ class Given:
         return self(len(values), dtype=i64, values=values, known=(0,))
 
 
+def _at_one(sequence: Any) -> Any:
+    return build("sequence.at", sequence, relay.const(1, i64))
+
+
+def _pair(given: Given) -> Any:
+    return build("sequence.construct", given(2, 3), given(4, 3))
+
+
+def _buffer(given: Given) -> Any:
+    """Return a tensor that an operator may write into: no parameter."""
+    return relay.negative(given(3, 2))
+
+
 Sample = Callable[[Given], Any]
 SAMPLES: dict[str, Sample] = {}
 
@@ -337,4 +350,23 @@ SAMPLES |= {
     "relay.op.annotation.simulated_quantize": lambda g: build(
         "relay.op.annotation.simulated_quantize", g(2, 3), g(), g(), g()
     ),
+}
+
+SAMPLES |= {
+    "buffer.create": lambda g: build("buffer.create", g.sizes(3, 2), shape=[relay.Any(), 2], dtype="float32"),
+    "buffer.grow": lambda g: build("buffer.rows", build("buffer.grow", _buffer(g), g(2)), relay.const(3, i64)),
+    "buffer.is_full": lambda g: build("buffer.is_full", _buffer(g), relay.const(3, i64)),
+    "buffer.rows": lambda g: build("buffer.rows", _buffer(g), relay.const(2, i64)),
+    "buffer.write": lambda g: build("buffer.write", _buffer(g), g(2), relay.const(1, i64)),
+    "optional.get": lambda g: build("optional.get", build("optional.some", g(2, 3))),
+    "optional.has": lambda g: build("optional.has", build("optional.some", g(2, 3))),
+    "optional.none": lambda g: build("optional.has", build("optional.none", dtype="float32")),
+    "optional.some": lambda g: build("optional.has", build("optional.some", g(2, 3))),
+    "sequence.append": lambda g: _at_one(build("sequence.append", build("sequence.construct", g(2, 3)), g(4, 3))),
+    "sequence.at": lambda g: _at_one(_pair(g)),
+    "sequence.construct": lambda g: build("sequence.length", _pair(g)),
+    "sequence.copy": lambda g: _at_one(build("sequence.copy", _pair(g))),
+    "sequence.erase": lambda g: build("sequence.length", build("sequence.erase", _pair(g), relay.const(-1, i64))),
+    "sequence.insert": lambda g: _at_one(build("sequence.insert", _pair(g), g(1, 3), relay.const(1, i64))),
+    "sequence.length": lambda g: build("sequence.length", _pair(g)),
 }

@@ -13,7 +13,7 @@ from onnx import AttributeProto
 from ...errors import ModelError, UnsupportedOperatorError, suggest
 from .registry import default_domain, find
 
-__all__ = ["all_nodes", "check_model", "node_name", "opset_versions", "sorted_nodes"]
+__all__ = ["all_nodes", "check_model", "node_name", "opset_versions", "reads", "sorted_nodes"]
 
 
 def node_name(node: onnx.NodeProto) -> str:
@@ -154,7 +154,7 @@ def sorted_nodes(graph: onnx.GraphProto, outer: Iterable[str]) -> list[onnx.Node
     undefined = [
         f"{name!r}, read by {_label(node)}"
         for node in graph.node
-        for name in _reads(node)
+        for name in reads(node)
         if name not in local and name not in visible
     ]
     undefined += [f"{o.name!r}, an output of the graph" for o in graph.output if o.name not in local | visible]
@@ -163,29 +163,29 @@ def sorted_nodes(graph: onnx.GraphProto, outer: Iterable[str]) -> list[onnx.Node
     return _ordered(list(graph.node), local)
 
 
-def _reads(node: onnx.NodeProto) -> set[str]:
+def reads(node: onnx.NodeProto) -> set[str]:
     """Return the names that a node reads, those that its subgraphs take from outside included."""
     names = {i for i in node.input if i}
     for graph in _graphs(node):
         own = {i.name for i in graph.input} | {i.name for i in graph.initializer}
         own |= {o for n in graph.node for o in n.output}
-        names |= {name for n in graph.node for name in _reads(n)} - own
+        names |= {name for n in graph.node for name in reads(n)} - own
         names |= {o.name for o in graph.output} - own
     return names
 
 
 def _ordered(nodes: list[onnx.NodeProto], local: set[str]) -> list[onnx.NodeProto]:
     defined: set[str] = set()
-    waiting = [(node, _reads(node) & local) for node in nodes]
+    waiting = [(node, reads(node) & local) for node in nodes]
     ordered: list[onnx.NodeProto] = []
     while waiting:
         later = []
-        for node, reads in waiting:
-            if reads <= defined:
+        for node, needed in waiting:
+            if needed <= defined:
                 ordered.append(node)
                 defined.update(node.output)
             else:
-                later.append((node, reads))
+                later.append((node, needed))
         if len(later) == len(waiting):
             names = ", ".join(_label(node) for node, _ in later[:10])
             raise ModelError(f"the graph has a cycle: these nodes read, directly or not, what they define: {names}")

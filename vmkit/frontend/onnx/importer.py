@@ -91,6 +91,8 @@ class ModelImporter:
         self.conversions: list[Conversion] = []
         self.continuations = 0
         self.function_count = 0
+        # Run-time sequences that nothing but the operator which is given them holds.
+        self.own_sequences: set[Expr] = set()
 
     def run(self) -> tuple[tvm.IRModule, dict[str, Any]]:
         """Return the module and the parameters."""
@@ -126,7 +128,7 @@ class ModelImporter:
         return tvm.IRModule({**self.functions, GlobalVar("main"): main}), values
 
     @staticmethod
-    def parameter(name: str, ty: TensorType) -> Var:
+    def parameter(name: str, ty: Type) -> Var:
         """Return a variable that has a type already."""
         variable = Var(name, ty)
         variable.checked_type_ = ty
@@ -278,6 +280,8 @@ class ModelImporter:
         if node.op_type in families.NOT_FOLDED or all(r is None or known_value(r) is not None for r in results):
             return results
         types = [None if r is None else r.checked_type_ for r in results]
+        if not all(t is None or isinstance(t, TensorType) for t in types):
+            return results
         size = sum(v.size for v in values if v is not None)
         wanted = [dims.product(t.shape) for t in types if t is not None]
         if size > _FOLD_INPUT_ELEMENTS or not all(

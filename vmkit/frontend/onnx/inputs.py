@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -10,10 +10,13 @@ from tvm import ir, tirx
 
 from ...errors import InputError, ModelError, suggest
 from ...relay.ir import Any as AnyDim
-from ...relay.ir import Dim, TensorType
+from ...relay.ir import Dim, OptionalType, SequenceType, TensorType, Type, UnrankedType
 from .dtype import dtype_name
 
 __all__ = ["InputTypes"]
+
+# What holds tensors, by the field that says so in the file.
+_CONTAINERS: dict[str, Callable[[Type], Type]] = {"sequence_type": SequenceType, "optional_type": OptionalType}
 
 
 class InputTypes:
@@ -38,7 +41,7 @@ class InputTypes:
         self.widened: dict[Any, int] = {}
         self.problems: list[str] = []
 
-    def types(self, inputs: Sequence[onnx.ValueInfoProto], initializers: Sequence[str]) -> dict[str, TensorType]:
+    def types(self, inputs: Sequence[onnx.ValueInfoProto], initializers: Sequence[str]) -> dict[str, Type]:
         """Return the type of every input, in order; InputError with everything that is wrong with `shape`."""
         names = [i.name for i in inputs]
         self._check_names(names, initializers)
@@ -82,7 +85,22 @@ class InputTypes:
                     f"shape of {info.name!r}: dimension {old!r} becomes {dim}, but {self.renamed[old]} in another input"
                 )
 
-    def _type(self, info: onnx.ValueInfoProto) -> TensorType:
+    def _type(self, info: onnx.ValueInfoProto) -> Type:
+        kind = info.type.WhichOneof("value")
+        if kind in _CONTAINERS:
+            below = onnx.ValueInfoProto(name=info.name, type=getattr(info.type, kind).elem_type)
+            is_tensor = below.type.WhichOneof("value") in ("tensor_type", None)
+            return _CONTAINERS[kind](self._element(below) if is_tensor else self._type(below))
+        return self._tensor(info)
+
+    def _element(self, info: onnx.ValueInfoProto) -> Type:
+        """Return the type of the tensors in a sequence: dimensions without a fixed size may differ in each."""
+        if _file_dims(info) is None and info.name not in self.shape:
+            return UnrankedType(self._dtype(info))
+        ty = self._tensor(info)
+        return TensorType([d if isinstance(d, int) else AnyDim() for d in ty.shape], ty.dtype)
+
+    def _tensor(self, info: onnx.ValueInfoProto) -> TensorType:
         dtype = self._dtype(info)
         declared = _file_dims(info)
         given = self.shape.get(info.name)
@@ -108,7 +126,10 @@ class InputTypes:
 
     def _dtype(self, info: onnx.ValueInfoProto) -> str:
         if info.type.WhichOneof("value") not in ("tensor_type", None):
-            raise ModelError(f"input {info.name!r} is a {info.type.WhichOneof('value')}; only tensors can be inputs")
+            raise ModelError(
+                f"input {info.name!r} is a {info.type.WhichOneof('value')}; only tensors, sequences of them and "
+                "optional values can be inputs"
+            )
         code = info.type.tensor_type.elem_type
         own = dtype_name(code, f"input {info.name!r}") if code else None
         asked = self.dtype if isinstance(self.dtype, str) else self.dtype.get(info.name)

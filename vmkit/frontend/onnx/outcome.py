@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ModelError
-from ...relay.ir import Dim, Expr, If, Let, TensorType, Tuple, TupleGetItem, Var, dims
+from ...errors import ModelError, TypeCheckError
+from ...relay.ir import Dim, Expr, If, Let, TensorType, Tuple, TupleGetItem, Type, Var, dims
 from ...relay.op import build
+from ...relay.transform.type_solver import TypeSolver
 from .known import constant, is_symbolic, known_value, sizes
 from .typing import typed
 
@@ -131,10 +132,19 @@ def _fit(a: Expr | None, b: Expr | None) -> bool:
         return True
     x, y = typed(a).checked_type_, typed(b).checked_type_
     if not isinstance(x, TensorType) or not isinstance(y, TensorType):
-        return False
+        return _are_alike(x, y)
     if x.dtype != y.dtype:
         raise ModelError(f"the branches of an If give {x} and {y}; their data types must be the same")
     return len(x.shape) == len(y.shape)
+
+
+def _are_alike(a: Type, b: Type) -> bool:
+    """Say whether two sequences, or two optional values, can be one value."""
+    try:
+        TypeSolver().unify(a, b, join=True)
+    except TypeCheckError:
+        raise ModelError(f"the branches of an If give {a} and {b}, which cannot be one value") from None
+    return True
 
 
 def _joined(condition: Condition, true: Sequence[Expr | None], false: Sequence[Expr | None]) -> list[Expr | None]:

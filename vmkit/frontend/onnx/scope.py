@@ -31,14 +31,15 @@ class Scope:
 
     def lookup(self, name: str) -> Expr:
         """Return the value of a name."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                value = scope.values[name]
-                if value is None:
-                    raise ModelError(
-                        f"{name!r} is read, an optional output that the converter of its node does not give"
-                    )
-                return value
-            scope = scope.outer
-        raise ModelError(f"the name {name!r} is not defined")
+        if name in self.values:
+            value = self.values[name]
+            if value is None:
+                raise ModelError(f"{name!r} is read, an optional output that the converter of its node does not give")
+            return value
+        if self.outer is None:
+            raise ModelError(f"the name {name!r} is not defined")
+        return self.outer.lookup(name)
+
+    def take(self, value: Expr, name: str = "given") -> Expr:
+        """Return what a value from around this scope is inside it."""
+        return value

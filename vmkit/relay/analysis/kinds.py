@@ -12,12 +12,15 @@ from ..ir import (
     GlobalTypeVar,
     IncompleteType,
     Kind,
+    OptionalType,
     RefType,
+    SequenceType,
     TensorType,
     TupleType,
     TypeCall,
     TypeData,
     TypeVar,
+    UnrankedType,
     find_type,
     type_text,
 )
@@ -45,7 +48,7 @@ def check_kind(t: Any, mod: tvm.IRModule | None = None) -> int:
         When the module does not define a data type.
     """
     match t:
-        case TensorType():
+        case TensorType() | UnrankedType():
             return Kind.Type
         case TypeVar() | IncompleteType() | GlobalTypeVar():
             return t.kind
@@ -55,6 +58,8 @@ def check_kind(t: Any, mod: tvm.IRModule | None = None) -> int:
             _require_types(t, [*t.arg_types, t.ret_type], mod)
         case RefType():
             _require_types(t, [t.value], mod)
+        case SequenceType() | OptionalType():
+            _require_types(t, [t.element], mod)
         case TypeCall():
             _check_type_call(t, mod)
         case TypeData():

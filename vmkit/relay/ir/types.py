@@ -27,12 +27,15 @@ __all__ = [
     "GlobalTypeVar",
     "IncompleteType",
     "Kind",
+    "OptionalType",
     "RefType",
+    "SequenceType",
     "TensorType",
     "TupleType",
     "Type",
     "TypeCall",
     "TypeVar",
+    "UnrankedType",
     "composite_of",
     "dim_text",
     "scalar_type",
@@ -236,6 +239,67 @@ class RefType(Type):
         return type_text(self)
 
 
+@py_class("relay.UnrankedType", init=False)
+class UnrankedType(Type):
+    """Tensors of a data type and of any rank: what a sequence holds of which no more is known.
+
+    Parameters
+    ----------
+    dtype : str
+        The element type of the tensors.
+    is_empty : bool
+        Whether there is no such tensor, because the sequence is empty: it then agrees with sequences of every rank.
+    """
+
+    dtype: str
+    is_empty: bool
+
+    def __init__(self, dtype: AnyValue, is_empty: bool = False) -> None:
+        self.__ffi_init__(dtype=dtype_name(dtype), is_empty=is_empty)
+
+    def __str__(self) -> str:
+        return type_text(self)
+
+
+@py_class("relay.SequenceType", init=False)
+class SequenceType(Type):
+    """A list of values of one type, of a length that is known only at run time.
+
+    Parameters
+    ----------
+    element : Type
+        The type of every element. Dimensions in which tensors differ are ``Any``; tensors that differ in rank, or of
+        which the rank is not known, are an :class:`UnrankedType`.
+
+    Examples
+    --------
+    >>> from vmkit import relay
+    >>> print(relay.SequenceType(relay.TensorType((relay.Any(), 4), "float32")))
+    seq(Tensor[(?, 4), float32])
+    """
+
+    element: Type
+
+    def __init__(self, element: Type) -> None:
+        self.__ffi_init__(element=element)
+
+    def __str__(self) -> str:
+        return type_text(self)
+
+
+@py_class("relay.OptionalType", init=False)
+class OptionalType(Type):
+    """A value of a type, or nothing."""
+
+    element: Type
+
+    def __init__(self, element: Type) -> None:
+        self.__ffi_init__(element=element)
+
+    def __str__(self) -> str:
+        return type_text(self)
+
+
 def scalar_type(dtype: str) -> TensorType:
     """Return the type of a 0-dimensional tensor."""
     return TensorType((), dtype)
@@ -252,6 +316,8 @@ def type_parts(ty: Type) -> list[Type]:
             return list(ty.args)
         case RefType():
             return [ty.value]
+        case SequenceType() | OptionalType():
+            return [ty.element]
     return []
 
 
@@ -266,6 +332,10 @@ def composite_of(ty: Type, parts: Sequence[Type]) -> Type:
             return TypeCall(ty.func, parts)
         case RefType():
             return RefType(parts[0])
+        case SequenceType():
+            return SequenceType(parts[0])
+        case OptionalType():
+            return OptionalType(parts[0])
     return ty
 
 
@@ -287,6 +357,12 @@ def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> st
             return f"{ty.func}[{', '.join(type_text(a, symbol_name) for a in ty.args)}]"
         case RefType():
             return f"ref({type_text(ty.value, symbol_name)})"
+        case SequenceType():
+            return f"seq({type_text(ty.element, symbol_name)})"
+        case OptionalType():
+            return f"opt({type_text(ty.element, symbol_name)})"
+        case UnrankedType():
+            return f"Tensor[{'_' if ty.is_empty else '?'}, {ty.dtype}]"
         case TypeVar():
             return symbol_name(ty)
     return str(ty)

@@ -11,15 +11,18 @@ from ..ir import (
     FuncType,
     GlobalTypeVar,
     IncompleteType,
+    OptionalType,
     RefType,
+    SequenceType,
     TensorType,
     TupleType,
     TypeCall,
     TypeData,
     TypeVar,
+    UnrankedType,
 )
 from .record import CONSTRUCTOR, TYPE, TYPE_NAME, TYPE_VAR, Record
-from .slots import DTYPE, INT, STRING, Ref, many
+from .slots import BOOL, DTYPE, INT, STRING, Ref, many
 
 if TYPE_CHECKING:
     from .writer import NodeWriter
@@ -61,6 +64,9 @@ TYPE_RECORDS: dict[str, Record] = {
     "GlobalTypeVar": Record(GlobalTypeVar, {"name_hint": STRING, "kind": INT}),
     "TypeCall": Record(TypeCall, {"func": TYPE, "args": many(TYPE)}, also_written=_NO_SPAN),
     "relay.RefType": Record(RefType, {"value": TYPE}, also_written=_NO_SPAN),
+    "relay.SequenceType": Record(SequenceType, {"element": TYPE}),
+    "relay.OptionalType": Record(OptionalType, {"element": TYPE}),
+    "relay.UnrankedType": Record(UnrankedType, {"dtype": DTYPE, "is_empty": BOOL}),
     "IncompleteType": Record(IncompleteType, {"kind": INT}, also_written=_NO_SPAN),
     "relay.TypeData": Record(
         TypeData,

@@ -8,17 +8,18 @@ from typing import Any
 
 import tvm
 from tvm import relax
-from tvm.ir import GlobalVar
+from tvm.ir import GlobalVar, Op
 from tvm.target import Target
 
 from ...errors import VMKitError
 from ...target.device_type import device_type
 from ..ir.adt import TypeData
 from ..ir.definitions import type_definitions
-from ..ir.expr import Function, Var
+from ..ir.expr import Call, Function, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
 from ..ir.types import FuncType, GlobalTypeVar
 from ..ir.visit import free_vars, post_order
+from ..op.registry import entry
 from .checks import RuntimeChecks
 from .context import relax_type
 from .function import Closure, FunctionLowering, ModuleLowering, relax_params
@@ -71,7 +72,7 @@ class _ModuleLowering(ModuleLowering):
         self.definitions = type_definitions(mod)
         self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
         # References make every function that may touch one depend on more than its arguments.
-        self.is_pure = not any(_uses_references(f) for f in self.functions.values())
+        self.is_pure = not any(_has_effects(f) for f in self.functions.values())
         self.declared = 0
         self.lowered: dict[GlobalVar, GlobalVar] = {}
         self.defined: dict[GlobalVar, relax.Function] = {}
@@ -118,5 +119,11 @@ class _ModuleLowering(ModuleLowering):
         return closure
 
 
-def _uses_references(function: Any) -> bool:
-    return any(isinstance(node, RefCreate | RefRead | RefWrite) for node in post_order(function))
+def _has_effects(function: Any) -> bool:
+    return any(
+        isinstance(node, RefCreate | RefRead | RefWrite) or _changes_values(node) for node in post_order(function)
+    )
+
+
+def _changes_values(node: Any) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).has_effect

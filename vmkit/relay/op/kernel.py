@@ -14,7 +14,7 @@ from ..ir import dims
 from ..ir.types import Dim
 from .registry import OpPattern
 
-__all__ = ["as_index", "chosen", "const", "grid", "indexed", "inside", "loops"]
+__all__ = ["as_index", "chosen", "const", "grid", "indexed", "inside", "loops", "statement_of"]
 
 
 def indexed(
@@ -77,10 +77,8 @@ def loops(
     def compute(shapes: list[list[Any]], operands: list[te.Tensor], sizes: list[list[Any]]) -> Any:
         def statement(inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
             buffers, lists = iter(inputs), iter(sizes)
-            with IRBuilder() as builder, T.seq_scope():
-                body(list(outputs), *[next(lists) if isinstance(a, list) else next(buffers) for a in args])
-            # The scope that holds several statements is of no use to the code generator.
-            return builder.get().body
+            given = [next(lists) if isinstance(a, list) else next(buffers) for a in args]
+            return statement_of(lambda: body(list(outputs), *given))
 
         whole = [[dims.as_expr(d) for d in s] for s in shapes]
         return te.extern(whole, operands, statement, dtype=dtypes, name=name or "loops")
@@ -89,6 +87,14 @@ def loops(
     return context.te(
         compute, shapes, tensors, [a for a in args if isinstance(a, list)], pattern=OpPattern.OPAQUE, name=name
     )
+
+
+def statement_of(write: Callable[[], None]) -> Any:
+    """Return the statement that a function writes with TVM's IR builder."""
+    with IRBuilder() as builder, T.seq_scope():
+        write()
+    # The scope that holds several statements is of no use to the code generator.
+    return builder.get().body
 
 
 @contextmanager

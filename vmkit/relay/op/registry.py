@@ -73,6 +73,7 @@ class OpEntry:
     builder: Callable[..., Any]
     is_pure: bool = True
     is_dynamic: bool = True
+    has_effect: bool = False
 
     @property
     def op(self) -> Op:
@@ -102,6 +103,7 @@ def operator(
     pattern: OpPattern = OpPattern.OPAQUE,
     pure: bool = True,
     dynamic: bool = True,
+    effect: bool = False,
 ) -> Callable[[C], C]:
     """Register the decorated class as the operator `name`.
 
@@ -121,6 +123,8 @@ def operator(
         Whether equal inputs give equal results; what is not (random numbers, printing) is never folded or merged.
     dynamic : bool
         Whether dimensions of the inputs may be unknown until the program runs; a test runs a sample of each operator.
+    effect : bool
+        Whether the lowering changes a value in place, so that calls must stay in order.
     """
 
     def decorate(cls: C) -> C:
@@ -144,6 +148,7 @@ def operator(
             builder=own_builder or _default_builder(name, inputs, attrs, doc),
             is_pure=pure,
             is_dynamic=dynamic,
+            has_effect=effect,
         )
         REGISTRY[name] = made
         _tvm_ir.RegisterOp(name, doc)

@@ -10,7 +10,20 @@ from tvm import tirx
 from tvm.ir import Expr
 
 from ...errors import suggest
-from ..ir import Any, FuncType, IncompleteType, RefType, TensorType, TupleType, Type, dims, scalar_type
+from ..ir import (
+    Any,
+    FuncType,
+    IncompleteType,
+    OptionalType,
+    RefType,
+    SequenceType,
+    TensorType,
+    TupleType,
+    Type,
+    UnrankedType,
+    dims,
+    scalar_type,
+)
 from ..ir import Expr as RelayExpr
 from ..ir import TypeVar as RelayTypeVar
 from ..ir.dim_text import DIM_FUNCTIONS, DIM_OPERATORS
@@ -22,6 +35,8 @@ from .source import Source
 
 __all__ = ["COMMON_DTYPES", "TypeParser", "as_dtype"]
 
+# Written as a reference is; no type of a program has a name that is followed by a parenthesis.
+_CONTAINERS = {"opt": OptionalType, "seq": SequenceType}
 _DTYPE = re.compile(r"(?:bool|(?:u?int|b?float)\d+\w*)\Z")
 COMMON_DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -44,7 +59,7 @@ def as_dtype(name: str) -> str | None:
 
 
 class TypeParser(Cursor):
-    """Parses ``Tensor[(n, 4), float32]``, ``int32``, ``(T, U)``, ``fn (T) -> U``, ``ref(T)``, ``_``."""
+    """Parses ``Tensor[(n, 4), float32]``, ``int32``, ``(T, U)``, ``fn (T) -> U``, ``ref(T)``, ``seq(T)``, ``_``."""
 
     def __init__(self, source: Source, init_meta: MetaNodes | None = None) -> None:
         super().__init__(source)
@@ -110,6 +125,9 @@ class TypeParser(Cursor):
         dtype = as_dtype(token.value)
         if dtype is not None:
             return scalar_type(dtype)
+        container = _CONTAINERS.get(token.value)
+        if container is not None and self.next.kind == "(":
+            return container(self._in_parentheses())
         return self.data_type(token)
 
     def data_type(self, token: Token) -> Type:
@@ -118,25 +136,36 @@ class TypeParser(Cursor):
 
     def _reference_type(self) -> RefType:
         self.expect("ref")
+        return RefType(self._in_parentheses())
+
+    def _in_parentheses(self) -> Type:
         self.expect("(")
         value = self.type()
         self.expect(")")
-        return RefType(value)
+        return value
 
-    def _tensor_type(self) -> TensorType:
+    def _tensor_type(self) -> TensorType | UnrankedType:
         self.expect("[")
         start = self.next
+        if start.kind in ("?", "_"):
+            self.take()
+            self.expect(",")
+            return UnrankedType(self._tensor_dtype(), start.kind == "_")
         shape = self.sequence("(", ")", self.dim)
         self.expect(",")
+        dtype = self._tensor_dtype()
+        try:
+            return TensorType(shape, dtype)
+        except (TypeError, ValueError) as error:
+            self.fail(start, str(error))
+
+    def _tensor_dtype(self) -> str:
         token = self.expect("ident", "a data type")
         dtype = as_dtype(token.value)
         if dtype is None:
             self.fail(token, f"there is no data type '{token.value}'{suggest(token.value, COMMON_DTYPES)}")
         self.expect("]")
-        try:
-            return TensorType(shape, dtype)
-        except (TypeError, ValueError) as error:
-            self.fail(start, str(error))
+        return dtype
 
     # -- dimensions
 

@@ -15,6 +15,7 @@ from ..ir.adt import Constructor, Match, PatternConstructor, PatternTuple, Patte
 from ..ir.definitions import type_definitions
 from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
+from ..ir.types import Any as AnyDim
 from ..ir.types import (
     FuncType,
     GlobalTypeVar,
@@ -30,7 +31,7 @@ from ..ir.types import (
 from ..op.registry import entry
 from .coverage import pattern_text, unmatched_cases
 from .pending import Pending, Projection, Relation, apply_relation, described
-from .type_solver import TypeSolver, bind_symbols, substitute_symbols
+from .type_solver import TypeSolver, bind_symbols, substitute_symbols, type_symbols
 
 __all__ = ["call_type", "infer_expr", "infer_module", "typed"]
 
@@ -353,11 +354,20 @@ class _Inference:
         symbols: dict[Any, Any] = {}
         for position, (formal, actual) in enumerate(zip(callee.arg_types, inputs, strict=True)):
             try:
-                self.solver.unify(formal, actual)
+                self.solver.unify(self.without_symbols(formal), actual)
             except TypeCheckError as error:
                 raise TypeCheckError(f"argument {position} of {_callee_name(call)}: {error}") from None
             bind_symbols(self.solver.resolve(formal), self.solver.resolve(actual), symbols)
         return substitute_symbols(self.solver.resolve(callee.ret_type), symbols)
+
+    def without_symbols(self, formal: Type) -> Type:
+        """Return the type of a parameter with its symbols unknown: what they stand for is up to each call.
+
+        A function that calls itself may pass on other sizes than it has got.
+        """
+        known = self.solver.resolve(formal)
+        symbols = [] if isinstance(known, IncompleteType) else type_symbols(known)
+        return substitute_symbols(known, {s: AnyDim() for s in symbols}) if symbols else formal
 
     # -- what waits for types
 

@@ -15,18 +15,21 @@ from ..ir.types import (
     FuncType,
     GlobalTypeVar,
     IncompleteType,
+    OptionalType,
     RefType,
+    SequenceType,
     TensorType,
     TupleType,
     Type,
     TypeCall,
     TypeVar,
+    UnrankedType,
     composite_of,
     type_parts,
     type_text,
 )
 
-__all__ = ["TypeSolver", "bind_symbols", "replace", "substitute_symbols"]
+__all__ = ["TypeSolver", "bind_symbols", "replace", "substitute_symbols", "type_symbols"]
 
 
 def _address(ty: Type) -> int:
@@ -129,9 +132,26 @@ class TypeSolver:
             return RefType(self.unify(a.value, b.value))
         if isinstance(a, GlobalTypeVar) and _is_same_name(a, b):
             return a
+        if isinstance(a, SequenceType) and isinstance(b, SequenceType):
+            return SequenceType(self._unify_elements(a.element, b.element, join))
+        if isinstance(a, OptionalType) and isinstance(b, OptionalType):
+            return OptionalType(self._unify_elements(a.element, b.element, join))
         if type(a) is type(b) and not isinstance(a, TypeVar | GlobalTypeVar) and not type_parts(a) and a == b:
             return a
         raise TypeCheckError(f"{type_text(self.apply(a))} does not agree with {type_text(self.apply(b))}")
+
+    def _unify_elements(self, a: Type, b: Type, join: bool) -> Type:
+        """Make the elements of two sequences agree; with `join`, in ranks that differ too."""
+        x, y = self.resolve(a), self.resolve(b)
+        for one, other in ((x, y), (y, x)):
+            if isinstance(one, UnrankedType) and isinstance(other, UnrankedType | TensorType):
+                if one.dtype != other.dtype:
+                    break
+                return other if one.is_empty else one
+        ranks = [len(t.shape) for t in (x, y) if isinstance(t, TensorType)]
+        if join and len(set(ranks)) == 2 and x.dtype == y.dtype:
+            return UnrankedType(x.dtype)
+        return self.unify(a, b, join=join)
 
     def instantiate(self, ty: FuncType, type_args: Sequence[Type] = ()) -> FuncType:
         """Return a function type with its type parameters replaced by `type_args`, or by new holes."""
@@ -216,6 +236,13 @@ def bind_symbols(formal: Type, actual: Type, bound: dict[tvm.ir.Expr, Dim]) -> N
         for f, a in zip(formal.shape, actual.shape, strict=False):
             if isinstance(f, tvm.ir.Var):
                 bound.setdefault(f, a)
+
+
+def type_symbols(ty: Type) -> list[tvm.ir.Expr]:
+    """Return the symbolic dimensions in a type."""
+    if isinstance(ty, TensorType):
+        return dims.symbols(list(ty.shape)) if not all(isinstance(d, int) for d in ty.shape) else []
+    return [s for part in type_parts(ty) for s in type_symbols(part)]
 
 
 def substitute_symbols(ty: Type, bound: dict[tvm.ir.Expr, Dim]) -> Type:
