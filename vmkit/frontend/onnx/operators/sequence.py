@@ -22,7 +22,7 @@ from ..registry import converter
 from ..scope import Scope
 from ..typing import typed
 from .control_flow import one_outcome, scalar
-from .indexing import slice_by_inputs
+from .slicing import slice_by_inputs
 from .layout import to_shape
 
 __all__ = ["length_of"]
