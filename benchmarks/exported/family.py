@@ -34,8 +34,8 @@ class Family:
     sizes : tuple of mapping
         The sizes to compare at; the first one is exported.
     outputs : tuple of str
-    exporters : mapping of str to str
-        Which exporters are used, ``"dynamo"`` and ``"script"``; for one that is not, the reason.
+    without : mapping of str to str
+        Exporters that cannot export it, ``"dynamo"`` or ``"script"``, each with the reason.
     script : bool
         Whether the module holds control flow that the older exporter reads from TorchScript.
     finish : callable

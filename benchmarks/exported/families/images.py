@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 import transformers
 from torch import nn
@@ -109,8 +111,8 @@ class _UNet(nn.Module):
     def __init__(self, widths: tuple[int, ...] = (8, 16, 32), transposed: bool = True) -> None:
         super().__init__()
         self.first = _pair(3, widths[0])
-        self.downs = nn.ModuleList(_pair(a, b) for a, b in zip(widths, widths[1:], strict=False))
-        pairs = list(zip(widths[1:], widths, strict=False))[::-1]
+        self.downs = nn.ModuleList(_pair(a, b) for a, b in pairwise(widths))
+        pairs = [(b, a) for a, b in pairwise(widths)][::-1]
         self.raises = nn.ModuleList(
             nn.ConvTranspose2d(a, b, 2, stride=2) if transposed else nn.Conv2d(a, b, 1) for a, b in pairs
         )

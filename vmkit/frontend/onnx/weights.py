@@ -1,8 +1,8 @@
 """Read an ONNX file without its weights: their bytes stay in the file until each is used.
 
-A model file is one protocol buffer; parsed whole it is held twice, as bytes and as message, before anything is imported.
-Here the fields that lead to the weights (``ModelProto.graph``, ``GraphProto.initializer``, ``TensorProto.raw_data``) are
-followed in the mapped file, and the rest is what the parser gets.
+A model file is one protocol buffer; parsed whole it is held twice, as bytes and as message, before anything is
+imported. Here the fields that lead to the weights (``ModelProto.graph``, ``GraphProto.initializer``,
+``TensorProto.raw_data``) are followed in the mapped file, and the rest is what the parser gets.
 
 Source: https://protobuf.dev/programming-guides/encoding and onnx.proto3 for the numbers of fields.
 """

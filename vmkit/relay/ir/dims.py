@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from math import gcd, prod
 from typing import Any as AnyValue
 
 import tvm
@@ -160,7 +161,7 @@ def quotient(dividends: Iterable[Dim], divisors: Iterable[Dim]) -> Dim:
 
 
 def uncommon(first: Iterable[Dim], second: Iterable[Dim]) -> tuple[list[Dim], list[Dim]]:
-    """Return the factors of two products of dimensions, without symbolic ones that both have."""
+    """Return the factors of two products of dimensions, without what both have."""
     above = [f for d in first for f in _factors(d)]
     below: list[Dim] = []
     for factor in (f for d in second for f in _factors(d)):
@@ -169,7 +170,14 @@ def uncommon(first: Iterable[Dim], second: Iterable[Dim]) -> tuple[list[Dim], li
             below.append(factor)
         else:
             del above[at]
-    return above, below
+    (number, above), (divisor, below) = _apart(above), _apart(below)
+    common = gcd(number, divisor) or 1
+    return [number // common, *above], [divisor // common, *below]
+
+
+def _apart(factors: Sequence[Dim]) -> tuple[int, list[Dim]]:
+    """Return the number among factors, and the rest."""
+    return prod(f for f in factors if isinstance(f, int)), [f for f in factors if not isinstance(f, int)]
 
 
 def _factors(dim: Dim) -> list[Dim]:
@@ -219,8 +227,8 @@ def absorbs(a: Dim, b: Dim) -> bool:
     """Say whether `a` is what `a` and `b` broadcast to: `b` is a slice of what is `a` long if the slice is whole.
 
     A table of 512 rows of which the first `a` are taken has ``min(a, 512)``, and of which `a` are taken from `p` on
-    ``max(min(p + a, 512) - min(p, 512), 0)``. Where these are not `a`, they are cut off at the table's end, and there is
-    nothing to broadcast.
+    ``max(min(p + a, 512) - min(p, 512), 0)``. Where these are not `a`, they are cut off at the table's end, and there
+    is nothing to broadcast.
     """
     if isinstance(a, int) or is_any(a) or not is_limited(b) or is_limited(a):
         return False

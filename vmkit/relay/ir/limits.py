@@ -1,4 +1,4 @@
-"""Comparison of sizes that are limited by others: what slices of slices have, ``max(min(n + p, 64) - min(p, 64), 0)``."""
+"""Comparison of sizes that are limited by others, as those of slices are: ``max(min(n + p, 64) - min(p, 64), 0)``."""
 
 from __future__ import annotations
 
