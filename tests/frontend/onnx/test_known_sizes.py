@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from onnx_programs import Compiled, array, check, graph, model, node, operators, tensor
 
+from vmkit.errors import VMError
+
 SHAPE_WORK = {"shape_of", "size_tensor", "dyn.reshape", "dyn.broadcast_to", "dyn.strided_slice", "dyn.tile", "dyn.full"}
 X = {"x": (["n", "t", 4], "float32")}
 SIZES = ((1, 1), (2, 3), (3, 5))
@@ -185,3 +187,64 @@ def test_targets_computed_from_data(op_type: str) -> None:
     proto = model([node(op_type, names, "y")], used, "y")
     whole = {"x": array(3, 1), "a": np.array([1, 0]), "b": np.array([3, 2])}
     check(proto, {k: v for k, v in whole.items() if k in used})
+
+
+def test_what_is_left_of_a_new_shape_in_which_zero_is_a_size() -> None:
+    nodes = [
+        node("Shape", "x", "leading", end=2),
+        node("Concat", "leading rest", "split", axis=0),
+        node("Reshape", "x split", "y", allowzero=1),
+    ]
+    compiled = check_folded(nodes, {"rest": np.array([-1, 2])}, opset=19)
+    assert str(compiled.module["main"].checked_type.ret_type) == "Tensor[(n, t, 2, 2), float32]"
+    assert compiled(x=array(0, 3, 4))[0].shape == (0, 3, 2, 2)
+
+
+def causal(table: int) -> Compiled:
+    """Return scores (queries, past + queries) with what comes after each query hidden by a slice of a table."""
+    nodes = [
+        node("Shape", "x", "queries", start=0, end=1),
+        node("Shape", "x", "total", start=1, end=2),
+        node("Sub", "total queries", "past"),
+        node("Slice", "table past total zero", "rows"),
+        node("Slice", "rows zero total one", "mask"),
+        node("Where", "mask x least", "y"),
+    ]
+    grown = [node("Concat", "before now", "x", axis=1), *nodes]
+    sides = {"before": (["queries", "past"], "float32"), "now": (["queries", "queries"], "float32")}
+    constants = {"zero": np.array([0]), "one": np.array([1]), "least": np.float32(-1e9)}
+    return Compiled(model(grown, sides, "y", {**constants, "table": np.tri(table, dtype=bool)}))
+
+
+def test_a_causal_mask_sliced_from_a_table_keeps_the_sizes_of_what_it_masks() -> None:
+    compiled = causal(16)
+    assert str(compiled.module["main"].checked_type.ret_type) == "Tensor[(queries, past + queries), float32]"
+    for queries, past in ((1, 0), (1, 5), (3, 0), (4, 12), (2, 7)):
+        scores = array(queries, past + queries)
+        (masked,) = compiled(before=scores[:, :past], now=scores[:, past:])
+        shown = np.tri(queries, past + queries, past, dtype=bool)
+        np.testing.assert_array_equal(masked, np.where(shown, scores, np.float32(-1e9)))
+
+
+def test_a_causal_mask_that_ends_with_its_table_is_an_error() -> None:
+    scores = array(4, 17)
+    with pytest.raises(VMError, match="dimension 0 is 3 in one input and 4 in another"):
+        causal(16)(before=scores[:, :13], now=scores[:, 13:])
+
+
+def test_a_new_shape_that_counts_out_a_slice_has_the_size_of_the_input() -> None:
+    nodes = [
+        node("Slice", "table zero t axis", "rows"),
+        node("Shape", "rows", "rows_shape"),
+        node("Shape", "x", "shape"),
+        node("Gather", "shape first", "n"),
+        node("Slice", "rows_shape zero axis1", "count"),
+        node("Concat", "n count rest", "target", axis=0),
+        node("Reshape", "x target", "y"),
+    ]
+    size = node("Shape", "x", "t", start=1, end=2)
+    constants = {"zero": np.array([0]), "axis": np.array([0]), "axis1": np.array([1]), "first": np.array([0])}
+    constants |= {"rest": np.array([2, 2]), "table": array(512, 3)}
+    proto = model([size, *nodes], X, "y", constants)
+    compiled = check(proto, *[{"x": array(n, t, 4)} for n, t in SIZES])
+    assert str(compiled.module["main"].checked_type.ret_type) == "Tensor[(n, t, 2, 2), float32]"

@@ -88,14 +88,14 @@ def broadcast_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
     if not distinct:
         return 1
     fixed = [d for d in distinct if isinstance(d, int)]
-    alternatives = [a for a in alternatives if not any(dims.absorbs(b, a) for b in alternatives)]
     if not fixed:
         # What an earlier broadcast made of the same dimensions is the result again, and was checked there: without
         # this, the result of a chain of operators would double with each of them.
         for dim in distinct:
             if len(_alternatives(dim)) == len(alternatives):
                 return dim
-    result = fixed[0] if fixed else _first_not_one(alternatives)
+    whole = [a for a in alternatives if not any(dims.absorbs(b, a) for b in alternatives)]
+    result = fixed[0] if fixed else _first_not_one(whole)
     if len(distinct) > 1:
         name = context.current.name if context.current is not None else "broadcast"
         for dim in distinct:
