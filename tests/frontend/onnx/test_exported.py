@@ -1,0 +1,104 @@
+"""Families of models as torch's exporters write them: each is compiled once and agrees with onnxruntime at any size.
+
+``benchmarks/exported`` has what they are made of. The archive holds graphs and vectors; matrices are made random here.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx_programs import Compiled, assert_agrees, operators, session
+
+import vmkit
+
+ARCHIVE = Path(__file__).resolve().parents[2] / "data" / "exported.zip"
+TEXT = ({"batch": 2, "sequence": 12}, {"batch": 1, "sequence": 1}, {"batch": 3, "sequence": 7})
+IMAGES = tuple({"batch": b, "height": h, "width": w} for b, h, w in ((2, 48, 64), (1, 32, 32), (1, 64, 40)))
+ODD_IMAGES = tuple({"batch": b, "height": h, "width": w} for b, h, w in ((2, 33, 50), (1, 31, 32), (1, 64, 21)))
+BATCHES = ({"batch": 2}, {"batch": 1}, {"batch": 5})
+SIZES = {
+    "bert_eager": TEXT,
+    "distilbert": TEXT,
+    "mobilenet_v3": IMAGES,
+    "unet_interpolated": ODD_IMAGES,
+    "vit": IMAGES,
+    "vit_fixed": BATCHES,
+    "whisper_encoder": BATCHES,
+}
+# Where sizes come from data: what is found in an image, how long a search goes on.
+DATA_DEPENDENT = {"beam_search", "detector"}
+
+
+@cache
+def model_of(name: str) -> onnx.ModelProto:
+    """Return a sample with random numbers in its matrices, as large as training begins with."""
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        made = onnx.ModelProto.FromString(archive.read(f"{name}.onnx"))
+    random = np.random.default_rng(0)
+    for tensor in made.graph.initializer:
+        is_empty = not tensor.raw_data and not tensor.float_data and math.prod(tensor.dims) > 0
+        if tensor.data_type == TensorProto.FLOAT and is_empty:
+            fan = math.prod(tensor.dims[1:]) if len(tensor.dims) > 2 else tensor.dims[0]
+            values = random.standard_normal(tuple(tensor.dims)).astype("float32") * np.float32(fan**-0.5)
+            tensor.raw_data = values.tobytes()
+    return made
+
+
+def feed_of(made: onnx.ModelProto, sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    """Return inputs of given sizes: words and lengths that the models know, masks that hide one place."""
+    random = np.random.default_rng(1)
+    feed = {}
+    for given in made.graph.input:
+        tensor = given.type.tensor_type
+        shape = [sizes[d.dim_param] if d.dim_param else d.dim_value for d in tensor.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        if "mask" in given.name:
+            value = np.ones(shape, dtype)
+            value[1:, :1] = 0
+        elif given.name == "lengths":
+            value = np.full(shape, sizes["length"], dtype)
+            value[1:] = random.integers(1, sizes["length"] + 1, len(value) - 1)
+        elif given.name == "steps":
+            value = np.full(shape, sizes["steps"], dtype)
+        elif dtype.kind == "i":
+            value = random.integers(0, 50, shape).astype(dtype)
+        else:
+            value = random.standard_normal(shape).astype(dtype)
+        feed[given.name] = value
+    return feed
+
+
+SLOW = {"mobilenet_v3"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly) if n in SLOW else n for n in SIZES])
+def test_an_exported_family_agrees_at_every_size(name: str) -> None:
+    made = model_of(name)
+    compiled, peer, names = Compiled(made), session(made), [o.name for o in made.graph.output]
+    for sizes in SIZES[name]:
+        feed = feed_of(made, sizes)
+        assert_agrees(compiled(**feed), peer.run(None, feed), names)
+
+
+@pytest.mark.parametrize("name", sorted(set(SIZES) - DATA_DEPENDENT))
+def test_no_shape_is_computed_while_an_exported_family_runs(name: str) -> None:
+    made = model_of(name)
+    assert vmkit.check(made).data_dependent == ()
+    module, _ = vmkit.relay.frontend.from_onnx(made)
+    assert not {n for n in operators(module) if n.startswith("dyn.") or n == "shape_of"}
+
+
+def test_a_sample_has_no_matrix_of_its_own() -> None:
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        stored = [onnx.ModelProto.FromString(archive.read(n)).graph.initializer for n in archive.namelist()]
+    large = [t for tensors in stored for t in tensors if len(t.dims) > 1 and math.prod(t.dims) >= 256]
+    floats = [t for t in large if t.data_type == TensorProto.FLOAT]
+    assert floats and not any(t.raw_data or t.float_data for t in floats)
+    assert all(numpy_helper.to_array(t).size for t in large if t.data_type != TensorProto.FLOAT)
