@@ -100,7 +100,8 @@ def test_an_exported_family_agrees_at_every_size(name: str) -> None:
         assert_agrees(compiled(**feed), peer.run(None, feed), names)
 
 
-@pytest.mark.parametrize("name", sorted(set(SIZES) - DATA_DEPENDENT))
+# The LSTM that ends each sequence at its own length counts positions when it runs.
+@pytest.mark.parametrize("name", sorted(set(SIZES) - DATA_DEPENDENT - {"tagger"}))
 def test_no_shape_is_computed_while_an_exported_family_runs(name: str) -> None:
     made = model_of(name)
     assert vmkit.check(made).data_dependent == ()
