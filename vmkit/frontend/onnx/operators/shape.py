@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from .... import relay
-from ....relay.ir import Expr, dims
+from ....relay.ir import Dim, Expr, dims
 from ....texts import as_texts
 from ..arithmetic import maximum
 from ..context import Context
@@ -84,9 +84,9 @@ def constant_of_shape(ctx: Context, shape: Expr, *, value: onnx.TensorProto | No
 
 @converter("Range", since=11)
 def value_range(ctx: Context, start: Expr, limit: Expr, delta: Expr) -> Expr:
-    ends, dtype = [ctx.dims(v) for v in (start, limit, delta)], ctx.dtype(start)
-    if dtype in ("int64", "int32") and not any(v is None for v in ends):
-        first, last, step = (v[0] for v in ends if v is not None)
+    ends, dtype = [_whole(ctx, v) for v in (start, limit, delta)], ctx.dtype(start)
+    if not any(v is None for v in ends):
+        first, last, step = (v for v in ends if v is not None)
         if isinstance(step, int) and step != 0:
             # As many as lie between the ends, which may be symbols.
             span = dims.sub(last, first) if step > 0 else dims.sub(first, last)
@@ -94,6 +94,17 @@ def value_range(ctx: Context, start: Expr, limit: Expr, delta: Expr) -> Expr:
             steps = relay.multiply(ctx.positions(count, dtype), ctx.constant(step, dtype))
             return relay.add(steps, sizes(first, dtype))
     return relay.arange(*(to_shape(v, []) if ctx.rank(v) else v for v in (start, limit, delta)), dtype)
+
+
+def _whole(ctx: Context, x: Expr) -> Dim | None:
+    """Return a known whole number, which may be of a floating type; None for any other."""
+    known = ctx.dims(x)
+    if known is None:
+        return None
+    (value,) = known
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return value
 
 
 @converter("EyeLike", since=9)
