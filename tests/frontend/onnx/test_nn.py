@@ -193,3 +193,15 @@ def test_weights_as_parameters_give_the_same_results() -> None:
     np.testing.assert_array_equal(compiled.params["w"].numpy(), constants["w"])
     for feed in IMAGES:
         assert_agrees(compiled(**feed), session(proto).run(None, feed), ["y"])
+
+
+@pytest.mark.parametrize("op_type", ["AveragePool", "MaxPool"])
+def test_windows_that_are_longer_than_the_axis_reach_past_its_end(op_type: str) -> None:
+    nodes = [
+        node(op_type, "x", "a", kernel_shape=[448, 448], strides=[448, 448], ceil_mode=1),
+        node(op_type, "x", "b", kernel_shape=[40, 20], strides=[39, 19], ceil_mode=1, pads=[1, 2, 0, 3]),
+        node(op_type, "x", "c", kernel_shape=[3, 18], strides=[2, 17], ceil_mode=1),
+    ]
+    feeds = [{"x": array(n, 2, h, w)} for n, h, w in ((1, 7, 7), (2, 9, 15), (1, 50, 61))]
+    check(model(nodes, {"x": (["n", 2, "h", "w"], "float32")}, "a b c"), *feeds)
+    check(model(nodes, {"x": ([1, 2, 7, 9], "float32")}, "a b c"), {"x": array(1, 2, 7, 9)})

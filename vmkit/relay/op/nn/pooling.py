@@ -26,6 +26,9 @@ from .pool_attrs import (
 from .precision import accumulator
 from .window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
 
+# A window that is longer than this may be meant to cover whatever there is; shorter ones are loops of a known length.
+_LONG = 16
+
 __all__ = ["Pool", "is_float", "pool_axes", "pool_type", "quotient", "require_same_layout", "sum_dtype"]
 
 
@@ -98,12 +101,32 @@ class Pool:
 
     def reduced(self) -> dict[str, Any]:
         """Return an axis of reduction over the kernel for each spatial axis."""
-        axes = zip(self.spatial, self.kernel, strict=True)
-        return {a: te.reduce_axis((0, k), name=f"r{a.lower()}") for a, k in axes}
+        reached = [dims.as_expr(self._reached(i)) if self._is_cut(i) else k for i, k in enumerate(self.kernel)]
+        return {a: te.reduce_axis((0, k), name=f"r{a.lower()}") for a, k in zip(self.spatial, reached, strict=True)}
+
+    def _is_cut(self, axis: int) -> bool:
+        """Say whether a window may be longer than its axis, and by so much that it is not to run past the end."""
+        is_long = self.is_ceil and self.windows[axis] > _LONG and self.dilation[axis] == 1
+        return is_long and not dims.at_least(self._padded_size(axis), self.windows[axis])
+
+    def _padded_size(self, axis: int) -> Any:
+        return dims.add(self.sizes[axis], self.padding[axis] + self.padding[len(self.spatial) + axis])
+
+    def _reached(self, axis: int) -> Any:
+        return dims.minimum(self.kernel[axis], self._padded_size(axis))
+
+    def _past(self, axis: int) -> Any:
+        """Return by how much the last window reaches past the end of a padded axis, at most."""
+        if not self.is_ceil:
+            return 0
+        if not self._is_cut(axis):
+            return self.strides[axis] - 1
+        starts = dims.mul(dims.sub(self.result[axis], 1), self.strides[axis])
+        return dims.maximum(dims.sub(dims.add(starts, self._reached(axis)), self._padded_size(axis)), 0)
 
     def padded(self, data: te.Tensor, value: Any) -> te.Tensor:
         """Return the data padded so far that every window lies on it."""
-        extra = [s - 1 for s in self.strides] if self.is_ceil else None
+        extra = [self._past(i) for i in range(len(self.spatial))]
         return pad_spatial(data, self.axes, self.spatial, self.padding, value, extra=extra)
 
     def read_at(self, index: Sequence[Any], kernel: Mapping[str, Any]) -> list[Any]:
@@ -133,7 +156,8 @@ def pool_type(attrs: Any, rank: int, data: Type) -> TensorType:
 
 def _lower(context: Any, attrs: Any, rank: int, kind: str, data: relax.Expr) -> Any:
     pool = Pool.of(attrs, rank, context.shape(data))
-    require_fits(context, pool.sizes, pool.padding, pool.windows)
+    past = [s - 1 for s in pool.strides] if pool.is_ceil else None
+    require_fits(context, pool.sizes, pool.padding, pool.windows, past)
     return context.te(lambda x: _pool(attrs, x, rank, kind), data)
 
 

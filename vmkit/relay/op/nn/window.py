@@ -122,9 +122,12 @@ def extent(kernel: Dim, dilation: int) -> Dim:
 
 
 def output_size(size: Dim, before: int, after: int, window: Dim, stride: int, *, ceil: bool = False) -> Dim:
-    """Return how often a window fits on a padded axis; with `ceil`, a last window may reach past the end."""
+    """Return how often a window fits on a padded axis; with `ceil`, a last window may reach past the end.
+
+    By less than a stride: so far the only one may do so too, which is longer than the axis.
+    """
     space = dims.sub(dims.add(size, before + after), window)
-    if isinstance(space, int) and space < 0:
+    if isinstance(space, int) and space < (1 - stride if ceil else 0):
         # An empty axis has no position; one that is merely too short is a mistake.
         if isinstance(size, int) and size == 0:
             return 0
@@ -145,11 +148,17 @@ def fitted(
     ]
 
 
-def require_fits(context: Any, sizes: Sequence[Dim], padding: Sequence[int], windows: Sequence[Dim]) -> None:
-    """Check at run time that windows fit on axes whose sizes are not known now."""
+def require_fits(
+    context: Any,
+    sizes: Sequence[Dim],
+    padding: Sequence[int],
+    windows: Sequence[Dim],
+    past: Sequence[int] | None = None,
+) -> None:
+    """Check at run time that windows fit on axes whose sizes are not known now, by `past` beyond their end at most."""
     rank = len(sizes)
     for axis, (size, window) in enumerate(zip(sizes, windows, strict=True)):
-        least = dims.sub(window, padding[axis] + padding[rank + axis])
+        least = dims.sub(window, padding[axis] + padding[rank + axis] + (past[axis] if past else 0))
         # One that misses by one gives a result of size 0, which needs no check.
         if isinstance(size, int) or (isinstance(least, int) and least <= 1):
             continue
@@ -167,7 +176,7 @@ def pad_spatial(
     padding: Sequence[int],
     value: Any,
     *,
-    extra: Sequence[int] | None = None,
+    extra: Sequence[Dim] | None = None,
 ) -> te.Tensor:
     """Return the data padded on its spatial axes, as a stage of its own; the data itself where there is nothing to do.
 
@@ -179,12 +188,12 @@ def pad_spatial(
         All beginnings, then all ends.
     value : expression
         What to pad with.
-    extra : sequence of int, optional
+    extra : sequence of dimensions, optional
         What to add at each end.
     """
     rank = len(spatial)
     before = {letter: padding[i] for i, letter in enumerate(spatial)}
-    after = {letter: padding[rank + i] + (extra[i] if extra else 0) for i, letter in enumerate(spatial)}
-    if not any(before.values()) and not any(after.values()):
+    after = {letter: dims.add(padding[rank + i], extra[i] if extra else 0) for i, letter in enumerate(spatial)}
+    if not any(before.values()) and all(isinstance(d, int) and d == 0 for d in after.values()):
         return data
     return topi.nn.pad(data, [before.get(a, 0) for a in axes], [after.get(a, 0) for a in axes], value, name="pad_temp")
