@@ -65,7 +65,8 @@ def compile(
     params : mapping, optional
         Arrays to bind to parameters of ``main`` by name.
     shapes : mapping, optional
-        For an ONNX model, shapes of inputs by name: ints, names of dimensions, or ``"?"``.
+        For an ONNX model, shapes of inputs by name: ints, names of dimensions, or ``"?"``; and by the name of a
+        dimension the least and the largest size that it may have, as in ``{"x": ["n", 4], "n": (1, 64)}``.
 
     Raises
     ------

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_programs import Compiled, array, model, node
+from onnx_programs import Compiled, array, check, model, node
 
 from vmkit import relay
-from vmkit.errors import InputError, ModelError, OptionError
+from vmkit.errors import InputError, ModelError, OptionError, VMError
 from vmkit.relay.frontend import from_onnx
 
 TWO = {"x": (["batch", 4], "float32"), "mask": (["batch", None], "float32"), "fixed": ([1, 4], "float32")}
@@ -136,3 +136,29 @@ def test_only_parameters_that_steer_nothing_stay_parameters() -> None:
     module, params = from_onnx(two_inputs(), freeze_params=False)
     assert [p.name_hint for p in module["main"].params] == ["x", "mask", "fixed"]
     assert params == {}
+
+
+def test_a_range_of_a_dimension_is_checked_in_every_run() -> None:
+    proto = model([node("Relu", "x", "y"), node("Neg", "x", "z")], {"x": (["n", 4], "float32")}, "y z")
+    compiled = check(proto, {"x": array(1, 4)}, {"x": array(3, 4)}, shape={"n": (1, 3)})
+    for size in (0, 4):
+        with pytest.raises(VMError, match="the dimension n is not in the range 1 to 3"):
+            compiled(x=array(size, 4))
+    named = check(proto, {"x": array(2, 4)}, shape={"x": ["rows", 4], "rows": (2, 2)})
+    with pytest.raises(VMError, match="rows is not in the range 2 to 2"):
+        named(x=array(3, 4))
+
+
+@pytest.mark.parametrize(
+    ("shape", "problem"),
+    [
+        ({"m": (1, 3)}, "shape of 'm': the model has no such input"),
+        ({"n": (3, 1)}, "range of 'n': 3 to 1 holds no size"),
+        ({"x": [2, 4], "n": (1, 3)}, "the names of dimensions, which may have ranges, are none"),
+    ],
+)
+def test_ranges_that_do_not_fit(shape: dict[str, Any], problem: str) -> None:
+    proto = model([node("Relu", "x", "y")], {"x": (["n", 4], "float32")}, "y")
+    with pytest.raises(InputError) as caught:
+        from_onnx(proto, shape=shape)
+    assert problem in str(caught.value)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import tvm
+from tvm import tirx
 from tvm.ir import GlobalVar
 
 from ...element_types import to_stored
@@ -26,9 +27,9 @@ from .external import is_external, mapped
 from .fold import fold_symbolic
 from .functions import Body, Functions, imported_versions, instance
 from .inputs import InputTypes
-from .known import constant, is_symbolic, known_value
+from .known import constant, is_symbolic, known_value, sizes
 from .load import Loaded
-from .outcome import Failure, Fork, Outcome, then
+from .outcome import Condition, Failure, Fork, Outcome, then
 from .reference import Attributes, evaluate
 from .registry import default_domain, find
 from .scope import Frame, Scope
@@ -118,6 +119,8 @@ class ModelImporter:
 
     def module(self, params: list[Var], results: list[Expr], names: list[str]) -> tuple[tvm.IRModule, dict[str, Any]]:
         body = typed(results[0] if len(results) == 1 else Tuple(results))
+        for symbol, (least, most) in self.inputs.ranges.items():
+            body = _within(symbol, least, most, body)
         used = {v for v in post_order(body) if isinstance(v, Var)} if self.param_values else set()
         extra = [v for v in self.param_values if v in used]
         main = Function([*params, *extra], body, body.checked_type_, attrs={OUTPUT_NAMES: names})
@@ -331,6 +334,13 @@ class ModelImporter:
             constant(a) if t is not None and list(a.shape) == list(t.shape) and str(a.dtype) == t.dtype else r
             for a, t, r in zip(arrays, types, results, strict=True)
         ]
+
+
+def _within(symbol: tirx.Var, least: int, most: int, value: Expr) -> Expr:
+    """Return a value that is computed only where a dimension is in its range; the run fails otherwise."""
+    holds = dims.select(tirx.all(symbol >= least, symbol <= most), 1, 0)
+    reason = f"the dimension {symbol.name} is not in the range {least} to {most} for which the model was compiled"
+    return typed(Condition(sizes(holds, "bool"), holds, symbol.name).guard(value, reason))
 
 
 def _require_possible(ty: Type) -> None:

@@ -25,10 +25,12 @@ class InputTypes:
     A dimension that the file names keeps its name, and is one symbol wherever the name appears; a dimension without
     a name is called after its input and axis. What the caller gives comes first: an int fixes a dimension (and, if
     the file names it, fixes it everywhere), a name renames it, and ``-1``, ``None``, ``"?"`` or ``relay.Any()`` make
-    it unknown.
+    it unknown. Under the name of a dimension stands a pair of ints: the least and the largest size that it may have.
 
     Attributes
     ----------
+    ranges : dict
+        Symbols whose sizes the caller limits, each with the least and the largest one.
     widened : dict
         Symbols that the caller put where the file has a fixed size, each with that size.
     """
@@ -39,16 +41,19 @@ class InputTypes:
         self.symbols: dict[str, tirx.Var] = {}
         self.renamed: dict[str, Dim] = {}
         self.widened: dict[Any, int] = {}
+        self.ranges: dict[tirx.Var, tuple[int, int]] = {}
         self.problems: list[str] = []
 
     def types(self, inputs: Sequence[onnx.ValueInfoProto], initializers: Sequence[str]) -> dict[str, Type]:
         """Return the type of every input, in order; InputError with everything that is wrong with `shape`."""
         names = [i.name for i in inputs]
+        limits = {k: self.shape.pop(k) for k, v in list(self.shape.items()) if k not in names and _is_range(v)}
         self._check_names(names, initializers)
         for info in inputs:
             if info.name in self.shape:
                 self._learn_names(info)
         found = {info.name: self._type(info) for info in inputs}
+        self._limit(limits, names)
         if self.problems:
             count = len(self.problems)
             head = (
@@ -66,8 +71,21 @@ class InputTypes:
                 if name in initializers:
                     self.problems.append(f"{what} of {name!r}: it is an initializer, whose type the model fixes")
                 else:
-                    hint = suggest(name, names) or f"; the inputs are {', '.join(map(repr, names)) or 'none'}"
+                    hint = suggest(name, names) or _listed(names)
                     self.problems.append(f"{what} of {name!r}: the model has no such input{hint}")
+
+    def _limit(self, limits: Mapping[str, tuple[int, int]], names: Sequence[str]) -> None:
+        for name, (least, most) in limits.items():
+            if name not in self.symbols:
+                hint = suggest(name, [*names, *self.symbols]) or _listed(names)
+                self.problems.append(
+                    f"shape of {name!r}: the model has no such input{hint}; the names of dimensions, "
+                    f"which may have ranges, are {', '.join(map(repr, self.symbols)) or 'none'}"
+                )
+            elif not 0 <= least <= most:
+                self.problems.append(f"range of {name!r}: {least} to {most} holds no size")
+            else:
+                self.ranges[self.symbols[name]] = (least, most)
 
     def _learn_names(self, info: onnx.ValueInfoProto) -> None:
         """Take what the caller says about a dimension that the file names as said of that name."""
@@ -174,6 +192,14 @@ class InputTypes:
 
 def _is_shape(given: Any) -> bool:
     return (isinstance(given, Sequence) and not isinstance(given, str | bytes)) or hasattr(given, "__array__")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"; the inputs are {', '.join(map(repr, names)) or 'none'}"
+
+
+def _is_range(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and all(type(v) is int for v in given)
 
 
 def _same(a: Dim, b: Dim) -> bool:
