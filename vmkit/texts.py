@@ -109,7 +109,9 @@ class Texts:
         made = digest(text)
         other = self.text(made)
         if other is not None and other != text:
-            raise VMError(f"the strings {text!r} and {other!r} have the same digest of 64 bits; one of them must change")
+            raise VMError(
+                f"the strings {text!r} and {other!r} have the same digest of 64 bits; one of them must change"
+            )
         self._texts[made] = text
         self._digests[text] = made
         return made

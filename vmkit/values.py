@@ -290,7 +290,10 @@ def _stage_strings(value: Any, spec: TensorSpec, path: str, refused: dict[str, s
 def _stage_any(value: Any, path: str, refused: dict[str, str]) -> Any:
     if isinstance(value, tvm_ffi.Array) and len(value) and type(value[0]) is int:
         return ADT.from_runtime(value)
-    if isinstance(value, np.ndarray | Tensor | StoredTensor | StringTensor | str | ADT | RefValue | tvm_ffi.Object) or value is None:
+    if (
+        isinstance(value, np.ndarray | Tensor | StoredTensor | StringTensor | str | ADT | RefValue | tvm_ffi.Object)
+        or value is None
+    ):
         return value
     if isinstance(value, tuple | list):
         return tuple(_stage_any(item, f"{path}[{index}]", refused) for index, item in enumerate(value))

@@ -22,12 +22,11 @@ def _bisected(bounds: Any, keys: Any, value: Any, steps: int) -> Any:
     """
     with T.serial(0, const(steps)):
         middle = T.bind(tirx.floordiv(bounds[0] + bounds[1], const(2)))
-        with T.If(bounds[0] < bounds[1]), T.Then():
-            with T.If(keys[middle] < value):
-                with T.Then():
-                    T.buffer_store(bounds, middle + 1, [0])
-                with T.Else():
-                    T.buffer_store(bounds, middle, [1])
+        with T.If(bounds[0] < bounds[1]), T.Then(), T.If(keys[middle] < value):
+            with T.Then():
+                T.buffer_store(bounds, middle + 1, [0])
+            with T.Else():
+                T.buffer_store(bounds, middle, [1])
     return T.bind(bounds[0])
 
 

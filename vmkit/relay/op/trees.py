@@ -171,13 +171,9 @@ class _Walk:
             feature = kind & tirx.const(FEATURES, "int32")
             value, threshold = T.bind(data[row, feature]), T.bind(thresholds[node])
             zero = tirx.const(0, "int32")
-            asked = tirx.Select(
-                (kind & tirx.const(EQUAL, "int32")) != zero, value == threshold, value <= threshold
-            )
+            asked = tirx.Select((kind & tirx.const(EQUAL, "int32")) != zero, value == threshold, value <= threshold)
             # Comparisons with itself are not folded away: to LLVM, what is no number does not differ from itself.
-            holds = tirx.Select(
-                tirx.isnan(value), (kind & tirx.const(MISSING_IS_TRUE, "int32")) != zero, asked
-            )
+            holds = tirx.Select(tirx.isnan(value), (kind & tirx.const(MISSING_IS_TRUE, "int32")) != zero, asked)
         return nodes[node, tirx.Select(holds, tirx.const(1, "int32"), tirx.const(2, "int32"))]
 
     def gather(self, at: Any, result: Any, tables: Any, row: Any) -> None:

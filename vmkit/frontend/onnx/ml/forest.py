@@ -108,7 +108,9 @@ class Forest:
             node.mode, node.value = "BRANCH_EQ", members[0]
             last = node
             for value in members[1:]:
-                self.nodes.append(Node("BRANCH_EQ", node.feature, value, (), node.missing_is_true, node.true, last.false))
+                self.nodes.append(
+                    Node("BRANCH_EQ", node.feature, value, (), node.missing_is_true, node.true, last.false)
+                )
                 last.false = len(self.nodes) - 1
                 last = self.nodes[-1]
 

@@ -80,13 +80,12 @@ def _listed_forest(ctx: Context, dtype: str, targets: int, added: Sequence[Seque
         made[places[tree, number]].weights.append((int(target), float(weight)))
     # A tree begins with the first of its nodes that is behind no other one.
     behind_one = {b for n in made if n.mode != "LEAF" for b in (n.true, n.false)}
-    roots: dict[int, int] = {}
-    for place, tree in enumerate(trees):
-        if place not in behind_one:
-            roots.setdefault(tree, place)
-    if set(roots) != set(trees):
-        ctx.fail(f"tree {min(set(trees) - set(roots))} has no first node")
-    return Forest(made, list(roots.values()), targets, dtype)
+    first = [place for place in range(len(trees)) if place not in behind_one]
+    begun = [trees[place] for place in first]
+    for tree in dict.fromkeys(trees):
+        if begun.count(tree) != 1:
+            ctx.fail(f"tree {tree} has {begun.count(tree)} first nodes, which are behind no other; it must have one")
+    return Forest(made, first, targets, dtype)
 
 
 @converter("TreeEnsembleRegressor", domain=DOMAIN)
@@ -204,9 +203,7 @@ def _column(scores: Expr, index: int) -> Expr:
     return relay.strided_slice(scores, [index], [index + 1], axes=[1])
 
 
-def _of_many(
-    ctx: Context, scores: Expr, base: Sequence[float], scored: set[int], count: int
-) -> tuple[Expr, Expr]:
+def _of_many(ctx: Context, scores: Expr, base: Sequence[float], scored: set[int], count: int) -> tuple[Expr, Expr]:
     """Return the best of more than two classes, of those that anything is known of, and the scores."""
     scores = relay.add(scores, ctx.constant([*base, *[0.0] * (count - len(base))], ctx.dtype(scores)))
     known = [c < len(base) or c in scored for c in range(count)]

@@ -57,9 +57,11 @@ def tf_idf_vectorizer(
     if mode == "IDF":
         counts = relay.minimum(counts, ctx.constant(1.0, "float32"))
     if mode != "TF" and weights:
-        if len(weights) != outputs:
-            ctx.fail(f"weights has {len(weights)} elements; there are {outputs} outputs")
-        counts = relay.multiply(counts, ctx.constant(list(weights), "float32"))
+        if len(weights) != len(ngram_indexes):
+            ctx.fail(f"weights has {len(weights)} elements for {len(ngram_indexes)} n-grams")
+        factors = np.zeros(outputs, "float32")
+        factors[list(ngram_indexes)] = weights
+        counts = relay.multiply(counts, constant(factors))
     return counts if ctx.rank(x) == 2 else relay.squeeze(counts, axis=[0])
 
 

@@ -9,8 +9,8 @@ from ....errors import UnsupportedOperatorError
 from ....relay.ir import Expr
 from ....relay.op import build
 from ..context import Context
-from ..regular_expression import python_pattern
 from ..registry import converter
+from ..regular_expression import python_pattern
 
 # Where the case of a letter is another one than elsewhere.
 _OWN_CASES = ("az", "lt", "tr")
