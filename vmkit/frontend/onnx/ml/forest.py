@@ -200,7 +200,8 @@ class Forest:
             neutral = _NEUTRAL[combine]
             single = [_ONE[combine]([w for _, w in n.weights]) if n.weights else neutral for n in nodes]
             return leaves[:1], np.zeros(1, "int32"), np.array(single, self.dtype)
-        ids, weights = [], []
+        ids: list[int] = []
+        weights: list[float] = []
         for place, node in enumerate(nodes):
             leaves[place] = [len(ids), len(ids) + len(node.weights)]
             ids += [t for t, _ in node.weights]

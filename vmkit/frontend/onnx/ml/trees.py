@@ -69,9 +69,9 @@ def _listed_forest(ctx: Context, dtype: str, targets: int, added: Sequence[Seque
         if nodes["modes"][place] == "LEAF":
             made.append(Node("LEAF"))
             continue
-        behind = [places.get((tree, nodes[f"{way}nodeids"][place]), -1) for way in ("true", "false")]
+        true, false = (places.get((tree, nodes[f"{way}nodeids"][place]), -1) for way in ("true", "false"))
         feature, value = int(nodes["featureids"][place]), float(values[place])
-        made.append(Node(nodes["modes"][place], feature, value, (), bool(missing[place]), *behind))
+        made.append(Node(nodes["modes"][place], feature, value, (), bool(missing[place]), true, false))
     if len({len(column) for column in added}) != 1:
         ctx.fail(f"trees, nodes, ids and weights of leaves differ in length: {', '.join(str(len(c)) for c in added)}")
     for tree, number, target, weight in zip(*added, strict=True):

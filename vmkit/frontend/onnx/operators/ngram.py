@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def _tree(
     bounds = [*starts, len(pool)]
     if bounds != sorted(bounds) or any(b < 0 for b in bounds):
         ctx.fail(f"ngram_counts {list(starts)} are not places in a pool of {len(pool)}")
-    for length, (begin, end) in enumerate(zip(bounds, bounds[1:], strict=False), start=1):
+    for length, (begin, end) in enumerate(pairwise(bounds), start=1):
         if (end - begin) % length:
             ctx.fail(f"the pool has {end - begin} elements for n-grams of {length}")
         for at in range(begin, end, length):
