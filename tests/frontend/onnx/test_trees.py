@@ -165,8 +165,8 @@ def test_features_that_rows_lack_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("nodes_truenodeids", 99, "which the tree lacks"),
-        ("nodes_truenodeids", 0, "has 2 first nodes"),
+        ("nodes_truenodeids", 99, "a node that the tree lacks"),
+        ("nodes_truenodeids", 0, "no tree leads to them"),
         ("nodes_modes", "BRANCH_NO", "the mode 'BRANCH_NO'"),
         ("nodes_featureids", -3, "reads feature -3"),
     ],

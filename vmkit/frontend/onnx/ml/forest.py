@@ -69,6 +69,11 @@ class Forest:
         How many results a row has.
     dtype : str
         In which type rows are compared: float32 or float64.
+
+    Attributes
+    ----------
+    reached : int
+        How many nodes a row may come to.
     """
 
     def __init__(self, nodes: Sequence[Node], roots: Sequence[int], targets: int, dtype: str) -> None:
@@ -132,6 +137,7 @@ class Forest:
             else:
                 open_nodes.add(place)
                 waiting += missing
+        self.reached = len(known)
         return [known[root] for root in self.roots]
 
     def scores(self, rows: Expr, combine: str) -> Expr:

@@ -70,6 +70,8 @@ def _listed_forest(ctx: Context, dtype: str, targets: int, added: Sequence[Seque
             made.append(Node("LEAF"))
             continue
         true, false = (places.get((tree, nodes[f"{way}nodeids"][place]), -1) for way in ("true", "false"))
+        if min(true, false) < 0:
+            ctx.fail(f"behind node {numbers[place]} of tree {tree} there is a node that the tree lacks")
         feature, value = int(nodes["featureids"][place]), float(values[place])
         made.append(Node(nodes["modes"][place], feature, value, (), bool(missing[place]), true, false))
     if len({len(column) for column in added}) != 1:
@@ -85,7 +87,10 @@ def _listed_forest(ctx: Context, dtype: str, targets: int, added: Sequence[Seque
     for tree in dict.fromkeys(trees):
         if begun.count(tree) != 1:
             ctx.fail(f"tree {tree} has {begun.count(tree)} first nodes, which are behind no other; it must have one")
-    return Forest(made, first, targets, dtype)
+    forest = Forest(made, first, targets, dtype)
+    if forest.reached < len(made):
+        ctx.fail(f"{len(made) - forest.reached} nodes are behind each other, and no tree leads to them")
+    return forest
 
 
 @converter("TreeEnsembleRegressor", domain=DOMAIN)
