@@ -1,6 +1,6 @@
-"""What programs do to strings by functions in Python: each is registered with TVM and takes and gives tensors of digests.
+"""What programs do to strings by functions in Python, which take and give tensors of digests.
 
-A program with strings calls these by name, so that this module is imported before such a program is started. Options
+Each is registered with TVM, and this module is imported before a program that calls them by name is started. Options
 come as the text of a JSON value. See :mod:`vmkit.texts` for the digests.
 """
 

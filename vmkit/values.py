@@ -330,10 +330,11 @@ def _stage_strings(value: Any, spec: TensorSpec, path: str, refused: dict[str, s
 def _stage_any(value: Any, path: str, refused: dict[str, str]) -> Any:
     if isinstance(value, tvm_ffi.Array) and len(value) and type(value[0]) is int:
         return ADT.from_runtime(value)
-    if (
-        isinstance(value, np.ndarray | Tensor | StoredTensor | StringTensor | str | ADT | RefValue | tvm_ffi.Object)
-        or value is None
-    ):
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OSUT":
+        return _stage_strings(value, TensorSpec("", "string", ()), path, refused)
+    if isinstance(value, np.ndarray | Tensor | StoredTensor | StringTensor | str | ADT | RefValue) or value is None:
+        return value
+    if isinstance(value, tvm_ffi.Object):
         return value
     if isinstance(value, tuple | list):
         return tuple(_stage_any(item, f"{path}[{index}]", refused) for index, item in enumerate(value))
@@ -605,7 +606,7 @@ def to_numpy(value: Any) -> Any:
             return np.from_dlpack(value)
         except (RuntimeError, BufferError):
             return value.numpy()
-    if isinstance(value, StoredTensor):
+    if isinstance(value, StoredTensor | StringTensor):
         return value.numpy()
     if isinstance(value, ADT):
         return ADT(value.tag, [to_numpy(field) for field in value])

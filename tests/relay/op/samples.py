@@ -66,6 +66,16 @@ Sample = Callable[[Given], Any]
 SAMPLES: dict[str, Sample] = {}
 
 
+def _texts(given: Given) -> Any:
+    """Return a vector of the texts 0 and 1."""
+    return build("contrib_string_from_number", given(4, dtype=i64))
+
+
+def _same(strings: Any, text: str) -> Any:
+    """Say which strings are a text: what is compared are numbers."""
+    return build("equal", strings, build("contrib_strings", f'["{text}"]', [1]))
+
+
 def _unary(names: str, dtype: str = "float32") -> None:
     SAMPLES.update({n: lambda g, n=n: build(n, g(2, 3, dtype=dtype)) for n in names.split()})
 
@@ -122,6 +132,40 @@ def _tiled() -> np.ndarray:
 
 
 SAMPLES |= {
+    "contrib_couple_probabilities": lambda g: build("contrib_couple_probabilities", g(2, 3, 3, known=(1, 2))),
+    "contrib_find": lambda g: build("contrib_find", g(2, 3, dtype=i64), g(2, dtype=i64, known=(0,))),
+    "contrib_ngram_count": lambda g: build(
+        "contrib_ngram_count",
+        g(2, 4, dtype=i64),
+        g(3, dtype=i64, values=[0, 0, 1], known=(0,)),
+        g(3, 2, dtype=i32, values=[[1, 3], [0, 0], [0, 0]], known=(0, 1)),
+        g(3, dtype=i32, values=[-1, 0, 1], known=(0,)),
+        outputs=2,
+        min_length=1,
+        max_length=1,
+        max_skip=0,
+    ),
+    "contrib_tree_ensemble": lambda g: build(
+        "contrib_tree_ensemble",
+        g(3, 2),
+        g(3, 3, dtype=i32, values=[[1, 1, 2], [0, 1, 1], [0, 2, 2]], known=(0, 1)),
+        g(3, known=(0,)),
+        g(8, dtype=i32, values=[0] * 8, known=(0,)),
+        g(1, dtype=i32, values=[1], known=(0,)),
+        g(1, 2, dtype=i32, known=(0, 1)),
+        g(1, dtype=i32, known=(0,)),
+        g(3, known=(0,)),
+        targets=1,
+        features=2,
+    ),
+    "contrib_strings": lambda g: _same(build("contrib_strings", '["a", "b"]', [2]), "a"),
+    "contrib_string_concatenate": lambda g: _same(build("contrib_string_concatenate", _texts(g), _texts(g)), "00"),
+    "contrib_string_split": lambda g: build("contrib_string_split", _texts(g))[1],
+    "contrib_string_normalize": lambda g: _same(build("contrib_string_normalize", _texts(g)), "0"),
+    "contrib_full_match": lambda g: build("contrib_full_match", _texts(g), r"[02]"),
+    "contrib_string_order": lambda g: build("contrib_string_order", _texts(g)),
+    "contrib_string_from_number": lambda g: _same(_texts(g), "0"),
+    "contrib_string_to_number": lambda g: build("contrib_string_to_number", _texts(g), "float32"),
     "contrib_convert": lambda g: build("contrib_to_stored", build("contrib_convert", g(2, 3), "float8_e4m3fn")),
     "contrib_from_stored": lambda g: build(
         "contrib_to_stored", build("contrib_from_stored", g(2, 3, dtype="int8"), "int4")

@@ -59,7 +59,10 @@ def _sized(context: Any, value: relax.Expr, shape: list[Dim], dtype: str) -> rel
 
 @attrs_node("relay.attrs.StringsAttrs")
 class StringsAttrs(Attrs):
-    """Attributes of contrib_strings: the texts in row-major order as a JSON list, and the shape they are laid out in."""
+    """Attributes of contrib_strings: the texts in row-major order, as a JSON list, and the shape they are laid out in.
+
+    JSON keeps what a printed program would have to escape.
+    """
 
     texts: Str
     shape: Ints

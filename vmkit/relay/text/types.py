@@ -49,6 +49,8 @@ _LONGEST_DIM = 500
 
 def as_dtype(name: str) -> str | None:
     """Return the data type of a name in its usual spelling (``uint1`` is ``bool``); None when there is none."""
+    if name == "string":
+        return name
     if not _DTYPE.match(name):
         return None
     try:

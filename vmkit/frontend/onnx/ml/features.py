@@ -51,7 +51,7 @@ def binarizer(ctx: Context, x: Expr, *, threshold: float = 0.0) -> Expr:
 @converter("FeatureVectorizer", domain=DOMAIN)
 def feature_vectorizer(ctx: Context, *inputs: Expr, inputdimensions: Sequence[int] = ()) -> Expr:
     """Inputs side by side, each as a matrix of float32; rows are cut off or filled up to the given widths."""
-    widths = list(inputdimensions) or [None] * len(inputs)
+    widths: list[int | None] = [*inputdimensions] if inputdimensions else [None] * len(inputs)
     if len(widths) != len(inputs):
         ctx.fail(f"inputdimensions has {len(widths)} elements for {len(inputs)} inputs")
     return relay.concatenate([_columns(ctx, x, w) for x, w in zip(inputs, widths, strict=True)], axis=1)
@@ -89,10 +89,8 @@ def imputer(
     if not values:
         ctx.fail(f"it has no values to fill in for {dtype}")
     replaced = replaced_value_float if is_float else replaced_value_int64
-    if is_float and np.isnan(replaced):
-        is_missing = relay.isnan(x)
-    else:
-        is_missing = relay.equal(x, ctx.constant(replaced, dtype))
+    asks_for_nan = is_float and np.isnan(replaced)
+    is_missing = relay.isnan(x) if asks_for_nan else relay.equal(x, ctx.constant(replaced, dtype))
     extent = ctx.shape(x)[-1] if ctx.rank(x) else 1
     if len(values) > 1 and isinstance(extent, int) and len(values) != extent:
         ctx.fail(f"it has {len(values)} values to fill in for {extent} columns")
@@ -139,5 +137,5 @@ def zip_map(
     ctx: Context, x: Expr, *, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()
 ) -> Expr:
     raise UnsupportedOperatorError(
-        "ZipMap gives maps, which are not supported; drop the node and take its input, a tensor (skl2onnx: zipmap=False)"
+        "ZipMap gives maps, which are not supported; drop the node and take its input (skl2onnx: zipmap=False)"
     )

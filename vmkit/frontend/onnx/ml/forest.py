@@ -69,6 +69,11 @@ class Forest:
         How many results a row has.
     dtype : str
         In which type rows are compared: float32 or float64.
+
+    Attributes
+    ----------
+    reached : int
+        How many nodes a row may come to.
     """
 
     def __init__(self, nodes: Sequence[Node], roots: Sequence[int], targets: int, dtype: str) -> None:
@@ -132,6 +137,7 @@ class Forest:
             else:
                 open_nodes.add(place)
                 waiting += missing
+        self.reached = len(known)
         return [known[root] for root in self.roots]
 
     def scores(self, rows: Expr, combine: str) -> Expr:
@@ -200,7 +206,8 @@ class Forest:
             neutral = _NEUTRAL[combine]
             single = [_ONE[combine]([w for _, w in n.weights]) if n.weights else neutral for n in nodes]
             return leaves[:1], np.zeros(1, "int32"), np.array(single, self.dtype)
-        ids, weights = [], []
+        ids: list[int] = []
+        weights: list[float] = []
         for place, node in enumerate(nodes):
             leaves[place] = [len(ids), len(ids) + len(node.weights)]
             ids += [t for t, _ in node.weights]

@@ -27,9 +27,10 @@ def found(ctx: Context, x: Expr, keys: np.ndarray) -> tuple[Expr, np.ndarray]:
     number, if it is a key, has the last of those places.
     """
     stored = digests(keys) if keys.dtype == object else keys
-    has_missing = stored.dtype.kind == "f" and bool(np.isnan(stored).any())
+    # Before version 4, onnxruntime finds no key that is no number.
+    has_missing = stored.dtype.kind == "f" and bool(np.isnan(stored).any()) and ctx.version >= 4
     missing = int(np.flatnonzero(np.isnan(stored))[0]) if has_missing else -1
-    plain = np.flatnonzero(~np.isnan(stored)) if has_missing else np.arange(stored.size)
+    plain = np.flatnonzero(~np.isnan(stored)) if stored.dtype.kind == "f" else np.arange(stored.size)
     table, first = np.unique(stored[plain], return_index=True)
     source = build("contrib_to_stored", x) if keys.dtype == object else x
     place = build("contrib_find", source, constant(table))

@@ -69,9 +69,11 @@ def _listed_forest(ctx: Context, dtype: str, targets: int, added: Sequence[Seque
         if nodes["modes"][place] == "LEAF":
             made.append(Node("LEAF"))
             continue
-        behind = [places.get((tree, nodes[f"{way}nodeids"][place]), -1) for way in ("true", "false")]
+        true, false = (places.get((tree, nodes[f"{way}nodeids"][place]), -1) for way in ("true", "false"))
+        if min(true, false) < 0:
+            ctx.fail(f"behind node {numbers[place]} of tree {tree} there is a node that the tree lacks")
         feature, value = int(nodes["featureids"][place]), float(values[place])
-        made.append(Node(nodes["modes"][place], feature, value, (), bool(missing[place]), *behind))
+        made.append(Node(nodes["modes"][place], feature, value, (), bool(missing[place]), true, false))
     if len({len(column) for column in added}) != 1:
         ctx.fail(f"trees, nodes, ids and weights of leaves differ in length: {', '.join(str(len(c)) for c in added)}")
     for tree, number, target, weight in zip(*added, strict=True):
@@ -80,13 +82,15 @@ def _listed_forest(ctx: Context, dtype: str, targets: int, added: Sequence[Seque
         made[places[tree, number]].weights.append((int(target), float(weight)))
     # A tree begins with the first of its nodes that is behind no other one.
     behind_one = {b for n in made if n.mode != "LEAF" for b in (n.true, n.false)}
-    roots: dict[int, int] = {}
-    for place, tree in enumerate(trees):
-        if place not in behind_one:
-            roots.setdefault(tree, place)
-    if set(roots) != set(trees):
-        ctx.fail(f"tree {min(set(trees) - set(roots))} has no first node")
-    return Forest(made, list(roots.values()), targets, dtype)
+    first = [place for place in range(len(trees)) if place not in behind_one]
+    begun = [trees[place] for place in first]
+    for tree in dict.fromkeys(trees):
+        if begun.count(tree) != 1:
+            ctx.fail(f"tree {tree} has {begun.count(tree)} first nodes, which are behind no other; it must have one")
+    forest = Forest(made, first, targets, dtype)
+    if forest.reached < len(made):
+        ctx.fail(f"{len(made) - forest.reached} nodes are behind each other, and no tree leads to them")
+    return forest
 
 
 @converter("TreeEnsembleRegressor", domain=DOMAIN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,11 @@ def tf_idf_vectorizer(
     if mode == "IDF":
         counts = relay.minimum(counts, ctx.constant(1.0, "float32"))
     if mode != "TF" and weights:
-        if len(weights) != outputs:
-            ctx.fail(f"weights has {len(weights)} elements; there are {outputs} outputs")
-        counts = relay.multiply(counts, ctx.constant(list(weights), "float32"))
+        if len(weights) != len(ngram_indexes):
+            ctx.fail(f"weights has {len(weights)} elements for {len(ngram_indexes)} n-grams")
+        factors = np.zeros(outputs, "float32")
+        factors[list(ngram_indexes)] = weights
+        counts = relay.multiply(counts, constant(factors))
     return counts if ctx.rank(x) == 2 else relay.squeeze(counts, axis=[0])
 
 
@@ -82,7 +85,7 @@ def _tree(
     bounds = [*starts, len(pool)]
     if bounds != sorted(bounds) or any(b < 0 for b in bounds):
         ctx.fail(f"ngram_counts {list(starts)} are not places in a pool of {len(pool)}")
-    for length, (begin, end) in enumerate(zip(bounds, bounds[1:], strict=False), start=1):
+    for length, (begin, end) in enumerate(pairwise(bounds), start=1):
         if (end - begin) % length:
             ctx.fail(f"the pool has {end - begin} elements for n-grams of {length}")
         for at in range(begin, end, length):
