@@ -94,7 +94,7 @@ class Fourier:
             ([before, bins, after, parts], dtype),
             ([wanted, 2], wide),
             ([2, wanted, 2, ROWS], wide),
-            ([4], "int64"),
+            ([5], "int64"),
         ]
 
         def body(outputs: list[Any], x: Any, given: list[Any]) -> None:
