@@ -75,23 +75,24 @@ def test_all_unsupported_operators_are_listed() -> None:
         node("Relu", "x", "a"),
         onnx.helper.make_node("Alpha", ["a"], ["b"], name="first", domain="own"),
         onnx.helper.make_node("Alpha", ["b"], ["c"], name="second", domain="own"),
-        onnx.helper.make_node("Bernoulli", ["c"], ["y"], name="coin"),
+        onnx.helper.make_node("Beta", ["c"], ["y"], name="third", domain="own"),
     ]
     proto = model(nodes, X, "y")
     proto.opset_import.append(onnx.helper.make_opsetid("own", 3))
     message = refused(proto, UnsupportedOperatorError)
     assert message == (
         "the model: 2 operators are not supported:\n"
-        "  ai.onnx.Bernoulli (opset 17): 1 node, 'coin'\n"
-        "  own.Alpha (opset 3): 2 nodes, 'first', 'second'"
+        "  own.Alpha (opset 3): 2 nodes, 'first', 'second'\n"
+        "  own.Beta (opset 3): 1 node, 'third'"
     )
 
 
 def test_unsupported_operators_in_branches_are_listed() -> None:
-    branch = graph([onnx.helper.make_node("Bernoulli", ["x"], ["a"], name="inside")], {}, "a")
-    nodes = [node("If", "c", "y", then_branch=branch, else_branch=branch)]
-    message = refused(model(nodes, X | {"c": ([], "bool")}, "y"), UnsupportedOperatorError)
-    assert "ai.onnx.Bernoulli (opset 17): 2 nodes, 'inside', 'inside'" in message
+    branch = graph([onnx.helper.make_node("Alpha", ["x"], ["a"], name="inside", domain="own")], {}, "a")
+    proto = model([node("If", "c", "y", then_branch=branch, else_branch=branch)], X | {"c": ([], "bool")}, "y")
+    proto.opset_import.append(onnx.helper.make_opsetid("own", 3))
+    message = refused(proto, UnsupportedOperatorError)
+    assert "own.Alpha (opset 3): 2 nodes, 'inside', 'inside'" in message
 
 
 def test_a_domain_without_an_opset() -> None:
