@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -16,7 +15,7 @@ from ..ir.types import TensorType, Type
 from .attrs import Attrs, Bool, Dim, attrs_node
 from .create import fill, read_shape, shape_vector
 from .elementwise import require_tensor
-from .kernel import const, indexed, loops
+from .kernel import chosen, const, indexed, loops
 from .registry import OpPattern, operator
 from .shape import reshape_value
 from .stockham import ROWS, Stockham
@@ -77,14 +76,18 @@ class Fourier:
         if not isinstance(numbers, int):
             number = dims.as_expr(numbers)
             context.require(tirx.any(number == 1, number == 2), f"{name}: a number of the data has 1 part or 2")
-        at = _axis(context, axis_value, len(sizes)) if dims.is_any(attrs.axis) else attrs.axis
         (wanted,) = read_shape(context, length_value) if dims.is_any(attrs.length) else context.dims([attrs.length])
-        before, extent, after = _around(sizes, at)
+        parts, bins = (1 if attrs.inverse and attrs.onesided else 2), _bins(attrs, wanted)
+        if dims.is_any(attrs.axis):
+            before, extent, after, *result = _around(context, axis_value, sizes, bins)
+        else:
+            at = attrs.axis
+            before, extent, after = dims.product(sizes[:at]), sizes[at], dims.product(sizes[at + 1 :])
+            result = [*sizes[:at], bins, *sizes[at + 1 :]]
+        result = [*result, parts]
         for what, size in (("the length", wanted), ("the signal", extent)):
             if not isinstance(size, int):
                 context.require(dims.as_expr(size) >= 1, f"{name}: {what} has no element")
-        parts, bins = (1 if attrs.inverse and attrs.onesided else 2), _bins(attrs, wanted)
-        result = [dims.select(dims.as_expr(at) == k, bins, d) for k, d in enumerate(sizes)] + [parts]
         dtype = str(data.ty.dtype)
         if any(isinstance(d, int) and d == 0 for d in result):
             return fill(context, result, 0.0, dtype)
@@ -94,7 +97,7 @@ class Fourier:
             ([before, bins, after, parts], dtype),
             ([wanted, 2], wide),
             ([2, wanted, 2, ROWS], wide),
-            ([4], "int64"),
+            ([5], "int64"),
         ]
 
         def body(outputs: list[Any], x: Any, given: list[Any]) -> None:
@@ -113,26 +116,28 @@ def _bins(attrs: FourierAttrs, length: Size) -> Size:
     return dims.add(dims.floordiv(length, 2), 1) if attrs.onesided and not attrs.inverse else length
 
 
-def _axis(context: Any, axis: relax.Expr, rank: int) -> Size:
-    """Return the axis, read at run time and counted from the front of the `rank` dimensions before the parts."""
+def _around(context: Any, axis: relax.Expr, sizes: list[Size], bins: Size) -> list[Size]:
+    """Return how many elements are before, along and after an axis that is read at run time, and the sizes that result.
 
-    def resolved(i: Any, axis: te.Tensor) -> Any:
+    A kernel computes them, of which each becomes a symbol of its own: expressions that choose among sizes are dear to
+    whatever simplifies them.
+    """
+    rank = len(sizes)
+
+    def element(i: Any, axis: te.Tensor, sizes: list[Any], bins: list[Any]) -> Any:
         given = axis(const(0)).astype("int64")
+        # The parts of a number are a dimension too.
         at = tirx.Select(given < 0, given + (rank + 1), given)
-        valid = tirx.all(at >= 0, at < rank)
-        return tirx.Select(i[0] == 0, tirx.Select(valid, at, const(0)), valid.astype("int64"))
+        before, own, after = const(1), const(1), const(1)
+        for k, size in enumerate(sizes):
+            before = before * tirx.Select(at > k, size, const(1))
+            own = own * tirx.Select(at == k, size, const(1))
+            after = after * tirx.Select(at < k, size, const(1))
+        result = [tirx.Select(at == k, bins[0], size) for k, size in enumerate(sizes)]
+        return chosen(i[0], [tirx.all(at >= 0, at < rank).astype("int64"), before, own, after, *result])
 
-    at, valid = context.read_dims(indexed(context, [2], resolved, axis, name="axis"))
+    lists = [[dims.as_expr(d) for d in values] for values in (sizes, [bins])]
+    valid, *found = context.read_dims(indexed(context, [4 + rank], element, axis, *lists, name="around_axis"))
     message = f"{context.current.name}: the axis is none of the {rank} dimensions before the parts of a number"
     context.require_equal(valid, 1, message)
-    return at
-
-
-def _around(sizes: Sequence[Size], axis: Size) -> tuple[Size, Size, Size]:
-    """Return the product of the sizes before an axis, its own, and the product of those after it."""
-    if isinstance(axis, int):
-        return dims.product(sizes[:axis]), sizes[axis], dims.product(sizes[axis + 1 :])
-    at = dims.as_expr(axis)
-    before = dims.product([dims.select(at > k, d, 1) for k, d in enumerate(sizes)])
-    own = dims.product([dims.select(at == k, d, 1) for k, d in enumerate(sizes)])
-    return before, own, dims.product([dims.select(at < k, d, 1) for k, d in enumerate(sizes)])
+    return found

@@ -27,7 +27,7 @@ class Stockham:
     Parameters
     ----------
     outputs : list of buffers
-        The result, the turns, the rows at work in two halves, and four integers.
+        The result, the turns, the rows at work in two halves, and five integers.
     x : buffer
         The signals: before the axis, along it, after it, the parts of a number.
     length : PrimExpr
@@ -186,8 +186,14 @@ class Stockham:
             zero = tirx.const(0, self.wide)
             with self.lanes(0, ROWS) as lane:
                 self._keep(now, target, lane, (zero, zero))
+            # How far the elements that are added are turned, modulo a full turn.
+            T.buffer_store(self.state, tirx.floormod(done * u * p, self.points), [const(4)])
+            step = T.bind(tirx.floormod(done * u * apart, self.points))
             with grid([factor]) as (v,):
-                turn = self._turn(tirx.floormod(done * u * (p + apart * v), self.points))
+                turn = self._turn(self.state[4])
+                turned = T.bind(self.state[4] + step)
+                beyond = tirx.Select(turned >= self.points, self.points, const(0))
+                T.buffer_store(self.state, turned - beyond, [const(4)])
                 with self.lanes(0, ROWS) as lane:
                     added = _product(self._value(now, q + done * (p + apart * v), lane), turn)
                     self._keep(now, target, lane, _sum(self._value(1 - now, target, lane), added))
