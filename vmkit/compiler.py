@@ -369,7 +369,7 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
     info: dict[str, Any] = {"checks": lowered.messages, "kernels": tally(optimized)}
     if plan.primary.kind.name == "llvm":
         info["alignment"] = ELEMENTS
-    return _Program(generate_bytecode(optimized, plan.primary), plan, signatures, info)
+    return _Program(generate_bytecode(optimized, plan.primary, options), plan, signatures, info)
 
 
 def evaluate(mod: tvm.IRModule) -> list[Any]:

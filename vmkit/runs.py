@@ -1,0 +1,302 @@
+"""Kernels that run one after another become one call of the VM.
+
+An instruction of the VM costs up to 0.2 us: memory for a tensor, the tensor itself, a view, the call with all its
+checks, and forgetting each of them again. A *run* is a straight sequence of kernel calls with the allocations and views
+between them. Its kernels are called by one function (:mod:`vmkit.run_functions`), and what only they see lies in one
+workspace, where each of the storages that the memory planner gave them has its place. Runs that follow each other share
+a workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.sym import Analyzer
+
+from .kernel_parts import as_part
+from .run_functions import KernelCall, Run, kernel_call, run_function
+
+__all__ = ["group_kernels"]
+
+_MOST_TENSORS = 48  # that a run takes from outside: its function's code nests a level for each
+_ALIGNMENT = 64  # bytes, what kernels expect of memory that they write
+_STORAGE, _TENSOR, _RESHAPE = "relax.memory.alloc_storage", "relax.memory.alloc_tensor", "relax.reshape"
+_CLOSURES = ("relax.invoke_closure", "relax.invoke_pure_closure")
+
+
+def group_kernels() -> tvm.transform.Pass:
+    """Return the pass, to be run when memory is planned and before it is released, that makes runs of kernels."""
+    return tvm.transform.module_pass(lambda mod, _: _Grouping(mod).module(), opt_level=0, name="GroupKernels")
+
+
+class _Grouping:
+    """What is known of a module while its kernels are grouped."""
+
+    def __init__(self, mod: tvm.IRModule) -> None:
+        self.mod = mod
+        self.kernels = {v: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+        self.names = {v.name_hint for v in mod.get_global_vars()}
+        self.runs: list[Run] = []
+        self.direct: set[ir.GlobalVar] = set()
+        self.analyzer = Analyzer()
+
+    def module(self) -> tvm.IRModule:
+        """Return the module with runs in it, and the kernels that only they call as parts."""
+        result = tvm.IRModule(dict(self.mod.functions.items()), attrs=self.mod.attrs, global_infos=self.mod.global_infos)
+        for gvar, function in self.mod.functions.items():
+            if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
+                body = self.sequence(function.body, {})
+                made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+                result.update_func(gvar, made)
+        parts: dict[ir.GlobalVar, str] = {}
+        for gvar in dict.fromkeys(call.kernel for run in self.runs for call in run.calls):
+            part = self.new_name(f"{gvar.name_hint}_part") if gvar in self.direct else gvar
+            result.update_func(part, as_part(self.kernels[gvar]))
+            parts[gvar] = part.name_hint
+        for run in self.runs:
+            result.update_func(run.name, run_function(run, parts))
+        return result
+
+    def new_name(self, wanted: str) -> ir.GlobalVar:
+        """Return a global variable of a name that no other has."""
+        name, number = wanted, 0
+        while name in self.names:
+            number += 1
+            name = f"{wanted}{number}"
+        self.names.add(name)
+        gvar = ir.GlobalVar(name)
+        relax.expr._update_type(gvar, relax.FuncType.opaque_func(ret=relax.TupleType([])))
+        return gvar
+
+    def sequence(self, sequence: relax.SeqExpr, outer: Mapping[Any, ir.Call]) -> relax.SeqExpr:
+        """Return a sequence with its runs made calls; `outer` are the storages that are allocated before it."""
+        if any(isinstance(block, relax.DataflowBlock) for block in sequence.blocks):
+            return sequence
+        bindings = [binding for block in sequence.blocks for binding in block.bindings]
+        storages = {**outer, **{b.var: b.value for b in bindings if _is_call_of(b, _STORAGE)}}
+        last = _last_uses(bindings, sequence.body)
+        calls = {b.var: call for b in bindings if (call := self.call_of(b)) is not None}
+        items: list[relax.Binding | tuple[relax.VarBinding, Run]] = []
+        for start, end in _segments(bindings, calls):
+            segment = bindings[start:end]
+            outside = {b.var for b in segment if last.get(b.var, -1) >= end}
+            run = self.run_of(segment, calls, outside, storages)
+            if run is not None:
+                items += [b for b in segment if b.var not in calls]
+                items.append((next(b for b in segment if b.var in calls), run))
+                continue
+            for binding in segment:
+                if not isinstance(binding.value, relax.If):
+                    tvm_ffi.structural_walk(binding.value, (ir.GlobalVar, self.direct.add))
+                items.append(self.with_branches(binding, storages))
+        made = _without_unused(self.with_workspaces(items), sequence.body)
+        return relax.SeqExpr([relax.BindingBlock(made)], sequence.body)
+
+    def with_branches(self, binding: relax.Binding, storages: Mapping[Any, ir.Call]) -> relax.Binding:
+        branch = binding.value
+        if not isinstance(branch, relax.If):
+            return binding
+        arms = [self.sequence(arm, storages) for arm in (branch.true_branch, branch.false_branch)]
+        made = relax.If(branch.cond, *arms)
+        relax.expr._update_type(made, branch.ty)
+        return relax.VarBinding(binding.var, made)
+
+    def call_of(self, binding: relax.Binding) -> KernelCall | None:
+        """Return a binding's call of a kernel that a run can make."""
+        is_plain = isinstance(binding, relax.VarBinding)
+        return kernel_call(binding.value, self.kernels, self.analyzer) if is_plain else None
+
+    def run_of(
+        self,
+        segment: Sequence[relax.Binding],
+        calls: Mapping[Any, KernelCall],
+        outside: set[Any],
+        storages: Mapping[Any, ir.Call],
+    ) -> Run | None:
+        """Return the kernel calls of a segment as a run; None if it would be one of less than two.
+
+        Parameters
+        ----------
+        outside
+            Variables of the segment that are used after it.
+        """
+        ours = tuple(calls[b.var] for b in segment if b.var in calls)
+        if len(ours) < 2:
+            return None
+        silent = {b.var: b.value for b in segment if b.var not in calls}
+        memory = {arg: _memory(arg, silent) for call in ours for arg in call.tensors}
+        seen = outside | {m for m in memory.values() if not _is_call(silent.get(m), _TENSOR)}
+        for var, value in reversed(silent.items()):
+            if var in seen:
+                tvm_ffi.structural_walk(value, (ir.Var, seen.add))
+        position: dict[Any, int] = {}
+        tensors: dict[Any, int] = {}
+        inner: dict[Any, Any] = {}
+        for arg, where in memory.items():
+            if where in seen:
+                position[arg] = tensors.setdefault(where, len(tensors))
+            else:
+                inner[arg] = silent[where].args[0]
+        places, size = self.places({s: storages[s].args[0].values[0] for s in inner.values()})
+        offset = {arg: places[storage] for arg, storage in inner.items()}
+        run = Run(self.new_name("run"), ours, tuple(tensors), position, offset, size)
+        self.runs.append(run)
+        return run
+
+    def places(self, sizes: Mapping[Any, Any]) -> tuple[dict[Any, Any], Any]:
+        """Return the offset of each storage in a workspace, and the size of that; those of known sizes come first."""
+        places: dict[Any, Any] = {}
+        end: Any = tirx.IntImm("int64", 0)
+        for storage, size in sorted(sizes.items(), key=lambda one: not isinstance(one[1], tirx.IntImm)):
+            places[storage] = end
+            end = self.analyzer.simplify(end + (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT)
+        return places, end
+
+    def with_workspaces(self, items: Sequence[relax.Binding | tuple[relax.VarBinding, Run]]) -> list[relax.Binding]:
+        """Return the bindings of a sequence, in which runs are calls.
+
+        A workspace is not kept while a function of the program is called, which may allocate one itself.
+        """
+        needed: list[list[Any]] = [[]]
+        for item in items:
+            if isinstance(item, tuple):
+                needed[-1] += [item[1].size] if item[1].offset else []
+            elif _leaves(item, self.kernels):
+                needed.append([])
+        made: list[relax.Binding] = []
+        workspace: relax.Var | None = None
+        for item in items:
+            if not isinstance(item, tuple):
+                made.append(item)
+                if _leaves(item, self.kernels):
+                    needed, workspace = needed[1:], None
+                continue
+            binding, run = item
+            args = list(run.tensors)
+            if run.offset:
+                if workspace is None:
+                    allocations = _workspace(self.largest(needed[0]))
+                    made += allocations
+                    workspace = allocations[-1].var
+                args.append(workspace)
+            call = ir.Call(run.name, [*args, *run.symbols], ret_ty=binding.value.ty)
+            made.append(relax.VarBinding(binding.var, call))
+        return made
+
+    def largest(self, sizes: Sequence[Any]) -> Any:
+        """Return the largest of some sizes, as an expression where symbols decide."""
+        known = [size for size in sizes if isinstance(size, tirx.IntImm)]
+        others = [size for size in sizes if not isinstance(size, tirx.IntImm)]
+        largest = max(known, key=lambda size: int(size.value)) if known else others[0]
+        for size in others:
+            largest = self.analyzer.simplify(tirx.max(largest, size))
+        return largest
+
+
+def _segments(
+    bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]
+) -> Iterator[tuple[int, int]]:
+    """Yield the ends of parts of a sequence; in each either all bindings may be in one run, or there is but one."""
+    start, own, given = 0, set[Any](), set[Any]()
+    for position, binding in enumerate(bindings):
+        call = calls.get(binding.var)
+        if call is None and not _is_silent(binding):
+            if start < position:
+                yield start, position
+            yield position, position + 1
+            start, own, given = position + 1, set(), set()
+            continue
+        if call is not None:
+            taken = set(call.tensors) - own
+            if given and len(given | taken) > _MOST_TENSORS:
+                yield start, position
+                start, own, given, taken = position, set(), set(), set(call.tensors)
+            given |= taken
+        own.add(binding.var)
+    if start < len(bindings):
+        yield start, len(bindings)
+
+
+def _is_silent(binding: relax.Binding) -> bool:
+    """Say whether a binding only makes or names memory, so that it may as well stand before the run that it is in."""
+    if not isinstance(binding, relax.VarBinding):
+        return False
+    value = binding.value
+    if isinstance(value, relax.Tuple | relax.TupleGetItem | relax.ShapeExpr):
+        return True
+    if isinstance(value, ir.Var):
+        return isinstance(value.ty, relax.TensorType)
+    return any(_is_call(value, name) for name in (_STORAGE, _TENSOR, _RESHAPE))
+
+
+def _is_call(value: Any, name: str) -> bool:
+    return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == name
+
+
+def _is_call_of(binding: relax.Binding, name: str) -> bool:
+    return isinstance(binding, relax.VarBinding) and _is_call(binding.value, name)
+
+
+def _leaves(binding: relax.Binding, kernels: Mapping[Any, Any]) -> bool:
+    """Say whether a binding runs other functions of the program."""
+    value = binding.value
+    if not isinstance(value, ir.Call):
+        return isinstance(value, relax.If)
+    if isinstance(value.op, ir.GlobalVar):
+        return value.op not in kernels
+    return isinstance(value.op, ir.Var) or any(_is_call(value, name) for name in _CLOSURES)
+
+
+def _memory(tensor: Any, silent: Mapping[Any, Any]) -> Any:
+    """Return the tensor of known shape, the furthest back in a segment, that has the memory of another."""
+    while True:
+        value = silent.get(tensor)
+        if isinstance(value, relax.TupleGetItem):
+            whole = value.tuple_value
+            while isinstance(silent.get(whole), ir.Var):
+                whole = silent[whole]
+            fields = silent.get(whole)
+            value = fields.fields[value.index] if isinstance(fields, relax.Tuple) else None
+        elif _is_call(value, _RESHAPE):
+            value = value.args[0]
+        elif not isinstance(value, ir.Var):
+            return tensor
+        ty = getattr(value, "ty", None)
+        if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
+            return tensor
+        tensor = value
+
+
+def _last_uses(bindings: Sequence[relax.Binding], body: Any) -> dict[Any, int]:
+    """Return by variable the position of the last binding that reads it; what the sequence returns comes after all."""
+    last: dict[Any, int] = {}
+    for position, value in enumerate([*(b.value for b in bindings), body]):
+        tvm_ffi.structural_walk(value, (ir.Var, lambda var, at=position: last.__setitem__(var, at)))
+    return last
+
+
+def _without_unused(bindings: Sequence[relax.Binding], body: Any) -> list[relax.Binding]:
+    """Return bindings without memory that nobody reads or writes."""
+    used: set[Any] = set()
+    tvm_ffi.structural_walk(body, (ir.Var, used.add))
+    kept: list[relax.Binding] = []
+    for binding in reversed(bindings):
+        if binding.var in used or not _is_silent(binding):
+            tvm_ffi.structural_walk(binding.value, (ir.Var, used.add))
+            kept.append(binding)
+    return kept[::-1]
+
+
+def _workspace(size: Any) -> list[relax.VarBinding]:
+    """Return the allocation of a workspace of `size` bytes."""
+    shape, ty = relax.ShapeExpr([size]), relax.TensorType([size], "uint8")
+    space = relax.op.memory.alloc_storage(shape, 0, "global", "uint8")
+    relax.expr._update_type(space, relax.AnyType())
+    storage = relax.Var("workspace_storage", relax.AnyType())
+    tensor = relax.op.memory.alloc_tensor(storage, 0, shape, "uint8")
+    relax.expr._update_type(tensor, ty)
+    return [relax.VarBinding(storage, space), relax.VarBinding(relax.Var("workspace", ty), tensor)]
