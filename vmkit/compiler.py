@@ -369,7 +369,10 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
     info: dict[str, Any] = {"checks": lowered.messages, "kernels": tally(optimized)}
     if plan.primary.kind.name == "llvm":
         info["alignment"] = ELEMENTS
-    return _Program(generate_bytecode(optimized, plan.primary, options), plan, signatures, info)
+    code = generate_bytecode(optimized, plan.primary, options)
+    if code.runs:
+        info["runs"] = code.runs
+    return _Program(code, plan, signatures, info)
 
 
 def evaluate(mod: tvm.IRModule) -> list[Any]:

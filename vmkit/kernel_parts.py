@@ -26,7 +26,7 @@ _PART = "vmkit.part"
 """The attribute of kernels that are called as parts only: the kinds of their parameters, a letter each."""
 
 CALLS_PARTS = "vmkit.calls_parts"
-"""The attribute of functions that call parts."""
+"""The attribute of functions that call parts: the names of the kernels, in their order."""
 
 _BUFFER, _NUMBER = "b", "n"
 _VALUE = 15  # what tvm_struct_get reads of an argument: its value, not its type
@@ -94,9 +94,6 @@ def parts_called(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
     return result
 
 
-
-
-
 def _part(kernel: tirx.PrimFunc, name: str) -> tirx.PrimFunc:
     """Return a kernel in the packed convention as a function of pointers and sizes: 0, or -1 if it failed."""
     buffers: list[tvm.ir.Var] = []
@@ -121,6 +118,9 @@ def _part(kernel: tirx.PrimFunc, name: str) -> tirx.PrimFunc:
     body: tirx.Stmt = tirx.SeqStmt([*declared, scope, tirx.Return(tirx.IntImm("int32", 0))])
     for key, value in (("device_type", 1), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, tirx.IntImm("int32", value), body)
+    for buffer in buffers:
+        alignment = tirx.IntImm("int32", int(buffer.ty.data_alignment))
+        body = tirx.AttrStmt(buffer, "storage_alignment", alignment, body)
     attrs = {k: v for k, v in kernel.attrs.items() if k not in ("global_symbol", "calling_conv")}
     return tirx.PrimFunc(params, body, tvm.ir.PrimType("int32"), tvm.ir.make_node("ir.DictAttrs", **attrs))
 

@@ -19,7 +19,7 @@ from .alignment import expecting_elements
 from .dataflow import isolate_definitions
 from .kernel_registers import PIPELINE
 from .options import CompilerOptions
-from .runs import group_kernels
+from .runs import group_kernels, kernels_of_runs
 from .sharing import merge_views, share_shapes
 from .storage import own_storage_of_branches
 from .tophub import gpu
@@ -38,6 +38,11 @@ class Bytecode:
     def __init__(self, builder: relax.ExecBuilder, kernels: tvm.IRModule | None) -> None:
         self.builder = builder
         self.kernels = kernels
+
+    @property
+    def runs(self) -> dict[str, list[str]]:
+        """The names of the kernels that one call of the VM runs, in their order, by the name of what is called."""
+        return {} if self.kernels is None else kernels_of_runs(self.kernels)
 
 
 def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:

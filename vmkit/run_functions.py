@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
@@ -14,6 +13,8 @@ from tvm.tirx.buffer import buffer_data, is_buffer_var
 
 from .alignment import element_bytes
 from .kernel_parts import CALLS_PARTS, call_part, told_by_shapes
+
+_DATA = 1  # what tvm_struct_get reads of a tensor: the address of its elements
 
 __all__ = ["KernelCall", "Run", "kernel_call", "run_function"]
 
@@ -54,6 +55,8 @@ class Run:
         In their order.
     tensors
         What the function is given, in the order of its parameters.
+    unchecked
+        Those of `tensors` that the program made itself: constants, and memory that was allocated for the run.
     position
         By argument of a call: its position in `tensors`.
     offset
@@ -65,6 +68,7 @@ class Run:
     name: ir.GlobalVar
     calls: tuple[KernelCall, ...]
     tensors: tuple[Any, ...]
+    unchecked: frozenset[Any]
     position: Mapping[Any, int]
     offset: Mapping[Any, Any]
     size: Any
@@ -83,9 +87,7 @@ class Run:
         return list(found)
 
 
-def kernel_call(
-    value: Any, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc], analyzer: Analyzer
-) -> KernelCall | None:
+def kernel_call(value: Any, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc], analyzer: Analyzer) -> KernelCall | None:
     """Return a call of a kernel whose arguments are known to be what the kernel expects; None for all others."""
     if not (isinstance(value, ir.Call) and isinstance(value.op, ir.GlobalVar) and value.op in kernels):
         return None
@@ -140,18 +142,29 @@ def run_function(run: Run, parts: Mapping[ir.GlobalVar, str]) -> tirx.PrimFunc:
     def renamed(expr: Any) -> Any:
         return tvm_ffi.structural_map(expr, (ir.Var, lambda var: symbols.get(var, var)))
 
-    buffers = [_buffer(tensor, renamed) for tensor in run.tensors]
-    workspace = tirx.decl_buffer((tirx.Var("bytes", "int64"),), "uint8", "workspace", data_alignment=1, layout=None)
+    tensors = [tirx.Var("own", "handle") if t in run.unchecked else _buffer(t, renamed) for t in run.tensors]
+    workspace = tirx.Var("workspace", "handle")
 
     def given(arg: Any) -> Any:
         if arg in run.offset:
-            return tirx.address_of(tirx.BufferLoad(workspace, [renamed(run.offset[arg])]))
-        return buffer_data(buffers[run.position[arg]]) if arg in run.position else renamed(arg)
+            return tirx.handle_add_byte_offset(_data_of(workspace), renamed(run.offset[arg]))
+        if arg not in run.position:
+            return renamed(arg)
+        tensor = tensors[run.position[arg]]
+        return buffer_data(tensor) if is_buffer_var(tensor) else _data_of(tensor)
 
     calls = [call_part(parts[c.kernel], [*map(given, c.args), *map(renamed, c.sizes)]) for c in run.calls]
-    params = [*buffers, *([workspace] if run.offset else []), *symbols.values()]
-    attrs = ir.make_node("ir.DictAttrs", **{CALLS_PARTS: 1, "s_tir": True, "tirx.noalias": True})
+    params = [*tensors, *([workspace] if run.offset else []), *symbols.values()]
+    names = [call.kernel.name_hint for call in run.calls]
+    attrs = ir.make_node("ir.DictAttrs", **{CALLS_PARTS: names, "s_tir": True, "tirx.noalias": True})
     return tirx.PrimFunc(params, tirx.SeqStmt(calls), attrs=attrs)
+
+
+def _data_of(tensor: ir.Var) -> Any:
+    """Return the address of the elements of a tensor that is known to be as it should."""
+    return ir.Call(
+        "tirx.tvm_struct_get", [tensor, tirx.IntImm("int32", 0), tirx.IntImm("int32", _DATA)], ret_ty="handle"
+    )
 
 
 def _buffer(tensor: Any, renamed: Any) -> ir.Var:

@@ -17,12 +17,12 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 
-from .kernel_parts import as_part
+from .kernel_parts import CALLS_PARTS, as_part
 from .run_functions import KernelCall, Run, kernel_call, run_function
 
-__all__ = ["group_kernels"]
+__all__ = ["group_kernels", "kernels_of_runs"]
 
-_MOST_TENSORS = 48  # that a run takes from outside: its function's code nests a level for each
+_MOST_TENSORS = 64  # that a run takes from outside, so that its function does not grow too large for LLVM
 _ALIGNMENT = 64  # bytes, what kernels expect of memory that they write
 _STORAGE, _TENSOR, _RESHAPE = "relax.memory.alloc_storage", "relax.memory.alloc_tensor", "relax.reshape"
 _CLOSURES = ("relax.invoke_closure", "relax.invoke_pure_closure")
@@ -31,6 +31,12 @@ _CLOSURES = ("relax.invoke_closure", "relax.invoke_pure_closure")
 def group_kernels() -> tvm.transform.Pass:
     """Return the pass, to be run when memory is planned and before it is released, that makes runs of kernels."""
     return tvm.transform.module_pass(lambda mod, _: _Grouping(mod).module(), opt_level=0, name="GroupKernels")
+
+
+def kernels_of_runs(mod: tvm.IRModule) -> dict[str, list[str]]:
+    """Return the names of the kernels of each run in a module, by the name of its function."""
+    attrs = {gvar.name_hint: f.attrs for gvar, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+    return {name: [str(each) for each in of[CALLS_PARTS]] for name, of in attrs.items() if CALLS_PARTS in of}
 
 
 class _Grouping:
@@ -46,7 +52,9 @@ class _Grouping:
 
     def module(self) -> tvm.IRModule:
         """Return the module with runs in it, and the kernels that only they call as parts."""
-        result = tvm.IRModule(dict(self.mod.functions.items()), attrs=self.mod.attrs, global_infos=self.mod.global_infos)
+        result = tvm.IRModule(
+            dict(self.mod.functions.items()), attrs=self.mod.attrs, global_infos=self.mod.global_infos
+        )
         for gvar, function in self.mod.functions.items():
             if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
                 body = self.sequence(function.body, {})
@@ -143,7 +151,8 @@ class _Grouping:
                 inner[arg] = silent[where].args[0]
         places, size = self.places({s: storages[s].args[0].values[0] for s in inner.values()})
         offset = {arg: places[storage] for arg, storage in inner.items()}
-        run = Run(self.new_name("run"), ours, tuple(tensors), position, offset, size)
+        unchecked = frozenset(t for t in tensors if isinstance(t, ir.GenericConst) or _is_call(silent.get(t), _TENSOR))
+        run = Run(self.new_name("run"), ours, tuple(tensors), unchecked, position, offset, size)
         self.runs.append(run)
         return run
 
@@ -197,9 +206,7 @@ class _Grouping:
         return largest
 
 
-def _segments(
-    bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]
-) -> Iterator[tuple[int, int]]:
+def _segments(bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]) -> Iterator[tuple[int, int]]:
     """Yield the ends of parts of a sequence; in each either all bindings may be in one run, or there is but one."""
     start, own, given = 0, set[Any](), set[Any]()
     for position, binding in enumerate(bindings):
@@ -253,22 +260,20 @@ def _leaves(binding: relax.Binding, kernels: Mapping[Any, Any]) -> bool:
 
 def _memory(tensor: Any, silent: Mapping[Any, Any]) -> Any:
     """Return the tensor of known shape, the furthest back in a segment, that has the memory of another."""
-    while True:
-        value = silent.get(tensor)
-        if isinstance(value, relax.TupleGetItem):
-            whole = value.tuple_value
-            while isinstance(silent.get(whole), ir.Var):
-                whole = silent[whole]
-            fields = silent.get(whole)
-            value = fields.fields[value.index] if isinstance(fields, relax.Tuple) else None
-        elif _is_call(value, _RESHAPE):
-            value = value.args[0]
-        elif not isinstance(value, ir.Var):
-            return tensor
-        ty = getattr(value, "ty", None)
-        if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
-            return tensor
-        tensor = value
+    source = _source(silent.get(tensor), silent)
+    ty = getattr(source, "ty", None)
+    is_known = isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr)
+    return _memory(source, silent) if is_known else tensor
+
+
+def _source(value: Any, silent: Mapping[Any, Any]) -> Any:
+    """Return what a value is another name or a view of; None for one that is neither."""
+    if isinstance(value, relax.TupleGetItem):
+        whole = silent.get(value.tuple_value)
+        return whole.fields[value.index] if isinstance(whole, relax.Tuple) else None
+    if isinstance(value, ir.Call):
+        return value.args[0] if _is_call(value, _RESHAPE) else None
+    return value if isinstance(value, ir.Var) else None
 
 
 def _last_uses(bindings: Sequence[relax.Binding], body: Any) -> dict[Any, int]:
