@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from tvm import relax, te, tirx
+from tvm import relax, tirx
+from tvm.script import tirx as T
 
 import vmkit
 from vmkit import relay
+from vmkit.errors import VMError
 
 n = tirx.Var("n", "int64")
 RNG = np.random.default_rng(0)
@@ -155,23 +157,30 @@ def test_with_the_pass_disabled_an_instrument_sees_each_kernel() -> None:
 
 def test_a_kernel_that_fails_within_a_run_says_what_it_says_alone() -> None:
     @tvm_ffi.register_global_func("vmkit.test.refuses", override=True)
-    def refuses(_given: Any, _made: Any) -> None:
+    def refuses(_value: float) -> None:
         raise ValueError("the value is refused")
 
-    def calling(x: te.Tensor) -> te.Tensor:
-        return te.extern(x.shape, [x], lambda i, o: tirx.call_packed("vmkit.test.refuses", i[0], o[0]), dtype="float32")
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(a: T.Buffer((2, 8), "float32"), b: T.Buffer((2, 8), "float32")) -> None:
+        T.evaluate(T.call_packed("vmkit.test.refuses", a[0, 0]))
+        for i, j in T.grid(2, 8):
+            with T.sblock("b"):
+                row, column = T.axis.remap("SS", [i, j])
+                b[row, column] = a[row, column]
 
     builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType((n, 8), "float32"))
+    gvar = builder.add_func(kernel, "kernel")
+    x = relax.Var("x", relax.TensorType((2, 8), "float32"))
     with builder.function("main", [x]):
         with builder.dataflow():
-            y = builder.emit_te(calling, builder.emit(relax.op.nn.softmax(x)))
+            y = builder.emit(relax.call_tir(gvar, [builder.emit(relax.op.nn.softmax(x))], x.ty))
             z = builder.emit_output(relax.op.nn.softmax(y))
         builder.emit_func_output(z)
-    executable = vmkit.compile(builder.get(), target="llvm")
-    assert len(executable.info["runs"]["run"]) == 3
+    with vmkit.PassContext(disabled_pass=["FuseOps"]):
+        executable = vmkit.compile(builder.get(), target="llvm")
+    assert "kernel" in executable.info["runs"]["run"]
     machine = vmkit.VirtualMachine(executable)
-    with pytest.raises(vmkit.VMError, match="the value is refused"):
+    with pytest.raises(VMError, match="the value is refused"):
         machine.run(np.zeros((2, 8), "float32"))
 
 
