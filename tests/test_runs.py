@@ -125,6 +125,20 @@ def test_many_kernels_are_several_runs_in_one_workspace() -> None:
     np.testing.assert_allclose(vmkit.VirtualMachine(executable).run(value).numpy(), expected(value), rtol=1e-4)
 
 
+def test_a_workspace_is_of_sizes_that_are_known_where_it_is_made() -> None:
+    x = relay.var("x", shape=(n, 8))
+    y, expected = layers(x, 2)
+    places = relay.cast(relay.argwhere(relay.greater(y, relay.const(0.125))), "float32")
+    z, expected_z = layers(places, 3, 2)
+    executable = vmkit.compile(relay.Function([x], z), target="llvm")
+    assert len(lines(executable, "invoke_packed run")) == 2
+    machine = vmkit.VirtualMachine(executable)
+    for size in (2, 30):
+        value = RNG.standard_normal((size, 8)).astype("float32")
+        wanted = expected_z(np.argwhere(expected(value) > 0.125).astype("float32"))
+        np.testing.assert_allclose(machine.run(value).numpy(), wanted, rtol=1e-4)
+
+
 def test_a_listing_tells_the_kernels_of_a_run_also_after_loading(tmp_path: Path) -> None:
     x = relay.var("x", shape=(n, 8))
     executable = vmkit.compile(relay.Function([x], layers(x, 2)[0]), target="llvm")

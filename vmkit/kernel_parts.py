@@ -51,6 +51,7 @@ def _told_by_shapes(params: Sequence[tvm.ir.Var]) -> list[tuple[tvm.ir.Var, int,
 
 def as_part(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a kernel marked as one that is called as a part only."""
+    kernel = kernel.without_attr("global_symbol")
     return kernel.with_attr(_PART, "".join(_BUFFER if is_buffer_var(param) else _NUMBER for param in kernel.params))
 
 

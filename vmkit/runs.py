@@ -19,13 +19,12 @@ from tvm.sym import Analyzer
 
 from .kernel_parts import CALLS_PARTS, as_part
 from .run_functions import KernelCall, Run, kernel_call, run_function
+from .workspaces import places_of, with_workspaces
 
 __all__ = ["group_kernels", "kernels_of_runs"]
 
 _MOST_TENSORS = 64  # that a run takes from outside, so that its function does not grow too large for LLVM
-_ALIGNMENT = 64  # bytes, what kernels expect of memory that they write
 _STORAGE, _TENSOR, _RESHAPE = "relax.memory.alloc_storage", "relax.memory.alloc_tensor", "relax.reshape"
-_CLOSURES = ("relax.invoke_closure", "relax.invoke_pure_closure")
 
 
 def group_kernels() -> tvm.transform.Pass:
@@ -62,7 +61,8 @@ class _Grouping:
                 result.update_func(gvar, made)
         parts: dict[ir.GlobalVar, str] = {}
         for gvar in dict.fromkeys(call.kernel for run in self.runs for call in run.calls):
-            part = self.new_name(f"{gvar.name_hint}_part") if gvar in self.direct else gvar
+            is_called = gvar in self.direct or "global_symbol" in self.kernels[gvar].attrs
+            part = self.new_name(f"{gvar.name_hint}_part") if is_called else gvar
             result.update_func(part, as_part(self.kernels[gvar]))
             parts[gvar] = part.name_hint
         for run in self.runs:
@@ -80,19 +80,19 @@ class _Grouping:
         relax.expr._update_type(gvar, relax.FuncType.opaque_func(ret=relax.TupleType([])))
         return gvar
 
-    def sequence(self, sequence: relax.SeqExpr, outer: Mapping[Any, ir.Call]) -> relax.SeqExpr:
-        """Return a sequence with its runs made calls; `outer` are the storages that are allocated before it."""
+    def sequence(self, sequence: relax.SeqExpr, outer: Mapping[Any, Any]) -> relax.SeqExpr:
+        """Return a sequence with its runs made calls; `outer` is the memory, and its names, of before it."""
         if any(isinstance(block, relax.DataflowBlock) for block in sequence.blocks):
             return sequence
         bindings = [binding for block in sequence.blocks for binding in block.bindings]
-        storages = {**outer, **{b.var: b.value for b in bindings if _is_call_of(b, _STORAGE)}}
+        memory = {**outer, **{b.var: b.value for b in bindings if _is_silent(b)}}
         last = _last_uses(bindings, sequence.body)
         calls = {b.var: call for b in bindings if (call := self.call_of(b)) is not None}
         items: list[relax.Binding | tuple[relax.VarBinding, Run]] = []
         for start, end in _segments(bindings, calls):
             segment = bindings[start:end]
             outside = {b.var for b in segment if last.get(b.var, -1) >= end}
-            run = self.run_of(segment, calls, outside, storages)
+            run = self.run_of(segment, calls, outside, memory)
             if run is not None:
                 items += [b for b in segment if b.var not in calls]
                 items.append((next(b for b in segment if b.var in calls), run))
@@ -100,15 +100,15 @@ class _Grouping:
             for binding in segment:
                 if not isinstance(binding.value, relax.If):
                     tvm_ffi.structural_walk(binding.value, (ir.GlobalVar, self.direct.add))
-                items.append(self.with_branches(binding, storages))
-        made = _without_unused(self.with_workspaces(items), sequence.body)
+                items.append(self.with_branches(binding, memory))
+        made = _without_unused(with_workspaces(items, self.kernels, self.analyzer), sequence.body)
         return relax.SeqExpr([relax.BindingBlock(made)], sequence.body)
 
-    def with_branches(self, binding: relax.Binding, storages: Mapping[Any, ir.Call]) -> relax.Binding:
+    def with_branches(self, binding: relax.Binding, memory: Mapping[Any, Any]) -> relax.Binding:
         branch = binding.value
         if not isinstance(branch, relax.If):
             return binding
-        arms = [self.sequence(arm, storages) for arm in (branch.true_branch, branch.false_branch)]
+        arms = [self.sequence(arm, memory) for arm in (branch.true_branch, branch.false_branch)]
         made = relax.If(branch.cond, *arms)
         relax.expr._update_type(made, branch.ty)
         return relax.VarBinding(binding.var, made)
@@ -123,7 +123,7 @@ class _Grouping:
         segment: Sequence[relax.Binding],
         calls: Mapping[Any, KernelCall],
         outside: set[Any],
-        storages: Mapping[Any, ir.Call],
+        memory: Mapping[Any, Any],
     ) -> Run | None:
         """Return the kernel calls of a segment as a run; None if it would be one of less than two.
 
@@ -131,79 +131,32 @@ class _Grouping:
         ----------
         outside
             Variables of the segment that are used after it.
+        memory
+            What is known to be memory, or to name it, in the segment and before it.
         """
         ours = tuple(calls[b.var] for b in segment if b.var in calls)
         if len(ours) < 2:
             return None
         silent = {b.var: b.value for b in segment if b.var not in calls}
-        memory = {arg: _memory(arg, silent) for call in ours for arg in call.tensors}
-        seen = outside | {m for m in memory.values() if not _is_call(silent.get(m), _TENSOR)}
+        homes = {arg: _home(arg, memory) for call in ours for arg in call.tensors}
+        seen = outside | {home for home in homes.values() if not _is_call(silent.get(home), _TENSOR)}
         for var, value in reversed(silent.items()):
             if var in seen:
                 tvm_ffi.structural_walk(value, (ir.Var, seen.add))
         position: dict[Any, int] = {}
         tensors: dict[Any, int] = {}
         inner: dict[Any, Any] = {}
-        for arg, where in memory.items():
-            if where in seen:
-                position[arg] = tensors.setdefault(where, len(tensors))
+        for arg, home in homes.items():
+            if home in seen:
+                position[arg] = tensors.setdefault(home, len(tensors))
             else:
-                inner[arg] = silent[where].args[0]
-        places, size = self.places({s: storages[s].args[0].values[0] for s in inner.values()})
+                inner[arg] = silent[home].args[0]
+        places, size = places_of({s: memory[s].args[0].values[0] for s in inner.values()}, self.analyzer)
         offset = {arg: places[storage] for arg, storage in inner.items()}
-        unchecked = frozenset(t for t in tensors if isinstance(t, ir.GenericConst) or _is_call(silent.get(t), _TENSOR))
+        unchecked = frozenset(t for t in tensors if isinstance(t, ir.GenericConst) or _is_call(memory.get(t), _TENSOR))
         run = Run(self.new_name("run"), ours, tuple(tensors), unchecked, position, offset, size)
         self.runs.append(run)
         return run
-
-    def places(self, sizes: Mapping[Any, Any]) -> tuple[dict[Any, Any], Any]:
-        """Return the offset of each storage in a workspace, and the size of that; those of known sizes come first."""
-        places: dict[Any, Any] = {}
-        end: Any = tirx.IntImm("int64", 0)
-        for storage, size in sorted(sizes.items(), key=lambda one: not isinstance(one[1], tirx.IntImm)):
-            places[storage] = end
-            end = self.analyzer.simplify(end + (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT)
-        return places, end
-
-    def with_workspaces(self, items: Sequence[relax.Binding | tuple[relax.VarBinding, Run]]) -> list[relax.Binding]:
-        """Return the bindings of a sequence, in which runs are calls.
-
-        A workspace is not kept while a function of the program is called, which may allocate one itself.
-        """
-        needed: list[list[Any]] = [[]]
-        for item in items:
-            if isinstance(item, tuple):
-                needed[-1] += [item[1].size] if item[1].offset else []
-            elif _leaves(item, self.kernels):
-                needed.append([])
-        made: list[relax.Binding] = []
-        workspace: relax.Var | None = None
-        for item in items:
-            if not isinstance(item, tuple):
-                made.append(item)
-                if _leaves(item, self.kernels):
-                    needed, workspace = needed[1:], None
-                continue
-            binding, run = item
-            args = list(run.tensors)
-            if run.offset:
-                if workspace is None:
-                    allocations = _workspace(self.largest(needed[0]))
-                    made += allocations
-                    workspace = allocations[-1].var
-                args.append(workspace)
-            call = ir.Call(run.name, [*args, *run.symbols], ret_ty=binding.value.ty)
-            made.append(relax.VarBinding(binding.var, call))
-        return made
-
-    def largest(self, sizes: Sequence[Any]) -> Any:
-        """Return the largest of some sizes, as an expression where symbols decide."""
-        known = [size for size in sizes if isinstance(size, tirx.IntImm)]
-        others = [size for size in sizes if not isinstance(size, tirx.IntImm)]
-        largest = max(known, key=lambda size: int(size.value)) if known else others[0]
-        for size in others:
-            largest = self.analyzer.simplify(tirx.max(largest, size))
-        return largest
 
 
 def _segments(bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]) -> Iterator[tuple[int, int]]:
@@ -248,28 +201,18 @@ def _is_call_of(binding: relax.Binding, name: str) -> bool:
     return isinstance(binding, relax.VarBinding) and _is_call(binding.value, name)
 
 
-def _leaves(binding: relax.Binding, kernels: Mapping[Any, Any]) -> bool:
-    """Say whether a binding runs other functions of the program."""
-    value = binding.value
-    if not isinstance(value, ir.Call):
-        return isinstance(value, relax.If)
-    if isinstance(value.op, ir.GlobalVar):
-        return value.op not in kernels
-    return isinstance(value.op, ir.Var) or any(_is_call(value, name) for name in _CLOSURES)
-
-
-def _memory(tensor: Any, silent: Mapping[Any, Any]) -> Any:
-    """Return the tensor of known shape, the furthest back in a segment, that has the memory of another."""
-    source = _source(silent.get(tensor), silent)
+def _home(tensor: Any, memory: Mapping[Any, Any]) -> Any:
+    """Return the tensor of known shape, the furthest back in the program, that has the memory of another."""
+    source = _source(memory.get(tensor), memory)
     ty = getattr(source, "ty", None)
     is_known = isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr)
-    return _memory(source, silent) if is_known else tensor
+    return _home(source, memory) if is_known else tensor
 
 
-def _source(value: Any, silent: Mapping[Any, Any]) -> Any:
+def _source(value: Any, memory: Mapping[Any, Any]) -> Any:
     """Return what a value is another name or a view of; None for one that is neither."""
     if isinstance(value, relax.TupleGetItem):
-        whole = silent.get(value.tuple_value)
+        whole = memory.get(value.tuple_value)
         return whole.fields[value.index] if isinstance(whole, relax.Tuple) else None
     if isinstance(value, ir.Call):
         return value.args[0] if _is_call(value, _RESHAPE) else None
@@ -294,14 +237,3 @@ def _without_unused(bindings: Sequence[relax.Binding], body: Any) -> list[relax.
             tvm_ffi.structural_walk(binding.value, (ir.Var, used.add))
             kept.append(binding)
     return kept[::-1]
-
-
-def _workspace(size: Any) -> list[relax.VarBinding]:
-    """Return the allocation of a workspace of `size` bytes."""
-    shape, ty = relax.ShapeExpr([size]), relax.TensorType([size], "uint8")
-    space = relax.op.memory.alloc_storage(shape, 0, "global", "uint8")
-    relax.expr._update_type(space, relax.AnyType())
-    storage = relax.Var("workspace_storage", relax.AnyType())
-    tensor = relax.op.memory.alloc_tensor(storage, 0, shape, "uint8")
-    relax.expr._update_type(tensor, ty)
-    return [relax.VarBinding(storage, space), relax.VarBinding(relax.Var("workspace", ty), tensor)]
