@@ -372,7 +372,10 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
         info["alignment"] = ELEMENTS
     if lowered.texts is not None:
         info["texts"] = lowered.texts
-    return _Program(generate_bytecode(optimized, plan.primary), plan, signatures, info)
+    code = generate_bytecode(optimized, plan.primary, options)
+    if code.runs:
+        info["runs"] = code.runs
+    return _Program(code, plan, signatures, info)
 
 
 def evaluate(mod: tvm.IRModule) -> list[Any]:

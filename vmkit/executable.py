@@ -181,14 +181,18 @@ class Executable:
         return self.program.globals
 
     @property
+    def _runs(self) -> Mapping[str, list[str]]:
+        return self.info.get("runs", {})
+
+    @property
     def primitive_ops(self) -> list[str]:
         """The names of the kernels."""
-        return self.program.primitive_ops
+        return bytecode.kernel_names(self.program, self._runs)
 
     @property
     def primitives(self) -> str:
         """The kernels, one a line."""
-        return bytecode.primitives_text(self.program)
+        return bytecode.primitives_text(self.program, self._runs)
 
     @property
     def constants(self) -> str:
@@ -198,12 +202,12 @@ class Executable:
     @property
     def bytecode(self) -> str:
         """The instructions of every function, for people to read."""
-        return bytecode.disassemble(self.program)
+        return bytecode.disassemble(self.program, self._runs)
 
     @property
     def stats(self) -> str:
         """Counts and names of constants, functions and kernels."""
-        return bytecode.stats(self.program)
+        return bytecode.stats(self.program, self._runs)
 
     def get_function_params(self, func_name: str) -> list[str]:
         """Return the names of a function's parameters."""

@@ -13,6 +13,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.compilation_pipeline import get_tir_pipeline, register_tir_pipeline
 
+from .kernel_parts import parts_called
+
 __all__ = ["PIPELINE"]
 
 PIPELINE = "vmkit"  # the name of TVM's pipeline with this step in it
@@ -45,7 +47,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
     lower, finalize_host, finalize_device = get_tir_pipeline("default")
 
     def finalize() -> tvm.transform.Pass:
-        return tvm.transform.Sequential([_keep_on_stack, finalize_host()])
+        return tvm.transform.Sequential([parts_called, _keep_on_stack, finalize_host()])
 
     return lower, finalize, finalize_device
 

@@ -14,6 +14,9 @@ import tvm_ffi
 
 __all__ = ["RELAY_ONLY", "known_passes", "todays_name"]
 
+# Passes of vmkit's that are not Relay's.
+_AFTER_RELAY = frozenset({"GroupKernels"})
+
 # The dialects whose passes carry its name in front: tirx.transform.VectorizeLoop makes the pass "tirx.VectorizeLoop".
 _PREFIXED = ("tirx", "s_tir")
 
@@ -87,7 +90,7 @@ RELAY_ONLY = frozenset(
 
 def known_passes() -> frozenset[str]:
     """Return the name of every pass of TVM and of vmkit."""
-    return _tvm_passes() | _vmkit_passes()
+    return _tvm_passes() | _vmkit_passes() | _AFTER_RELAY
 
 
 def todays_name(name: str) -> str:

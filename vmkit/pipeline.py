@@ -19,6 +19,7 @@ from .alignment import expecting_elements
 from .dataflow import isolate_definitions
 from .kernel_registers import PIPELINE
 from .options import CompilerOptions
+from .runs import group_kernels, kernels_of_runs
 from .scaled_storage import share_scaled_storage
 from .sharing import merge_views, share_shapes
 from .storage import own_storage_of_branches
@@ -38,6 +39,11 @@ class Bytecode:
     def __init__(self, builder: relax.ExecBuilder, kernels: tvm.IRModule | None) -> None:
         self.builder = builder
         self.kernels = kernels
+
+    @property
+    def runs(self) -> dict[str, list[str]]:
+        """The names of the kernels that one call of the VM runs, in their order, by the name of what is called."""
+        return {} if self.kernels is None else kernels_of_runs(self.kernels)
 
 
 def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
@@ -92,7 +98,7 @@ def _is_scheduled(function: object) -> bool:
     return isinstance(function, tvm.tirx.PrimFunc) and bool(function.attrs.get("tirx.is_scheduled", False))
 
 
-def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
+def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> Bytecode:
     """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved."""
     passes = [
         transform.RewriteDataflowReshape(),
@@ -108,6 +114,8 @@ def generate_bytecode(mod: tvm.IRModule, target: Target) -> Bytecode:
         own_storage_of_branches(),
         transform.RemovePurityChecking(),
         transform.LowerAllocTensor(),
+        # Parts of runs are functions that only LLVM's code can call.
+        *([group_kernels()] if target.kind.name == "llvm" and options.runs("GroupKernels", 1) else []),
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),

@@ -54,7 +54,7 @@ def machine(made: Scheduled) -> vmkit.VirtualMachine:
     """Return a machine for the CPU of what was scheduled for the GPU."""
     plan, names = canonical_target("llvm"), made.lowered.names
     serial = {v: _serial(f) if isinstance(f, tirx.PrimFunc) else f for v, f in made.module.functions.items()}
-    code = pipeline.generate_bytecode(tvm.IRModule(serial, attrs=made.module.attrs), plan.primary)
+    code = pipeline.generate_bytecode(tvm.IRModule(serial, attrs=made.module.attrs), plan.primary, CompilerOptions())
     signatures = {names[name]: signature for name, signature in relay_signatures(made.relay).items()}
     checks = {"checks": made.lowered.messages}
     return vmkit.VirtualMachine(Executable(pipeline.link(code, plan.primary), signatures, plan.primary, checks), "cpu")

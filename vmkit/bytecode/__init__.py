@@ -2,7 +2,7 @@
 
 from .blob import decode, encode
 from .checks import CheckedTensor, checked_parameters
-from .listing import constants_text, disassemble, primitives_text, stats
+from .listing import constants_text, disassemble, kernel_names, primitives_text, stats
 from .loops import tail_calls_to_loops
 from .module import blob_of, module_of
 from .program import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, TensorConstant, VMFunction
@@ -27,6 +27,7 @@ __all__ = [
     "decode",
     "disassemble",
     "encode",
+    "kernel_names",
     "lift_weights",
     "module_of",
     "primitives_text",

@@ -1,36 +1,50 @@
-"""A VM program for people to read, under the headings that Relay's executable had. Not a format to parse."""
+"""A VM program for people to read, under the headings that Relay's executable had. Not a format to parse.
+
+The VM may call one function in place of many kernels. `runs` says which: the kernels' names, in their order, by the
+name of the function.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from .program import VM_REGISTER, VOID_REGISTER, Arg, ArgKind, Call, Goto, If, Instruction, Program, Ret, TensorConstant
 
-__all__ = ["constants_text", "disassemble", "primitives_text", "stats"]
+__all__ = ["constants_text", "disassemble", "kernel_names", "primitives_text", "stats"]
 
 _BUILTIN = "vm.builtin."
+_Runs = Mapping[str, Sequence[str]]
+_NONE: _Runs = MappingProxyType({})
 
 
-def stats(program: Program) -> str:
+def kernel_names(program: Program, runs: _Runs = _NONE) -> list[str]:
+    """Return the names of the kernels, each once, also of those that the VM does not call itself."""
+    return list(dict.fromkeys(name for called in program.primitive_ops for name in runs.get(called, [called])))
+
+
+def stats(program: Program, runs: _Runs = _NONE) -> str:
     """Return the counts of constants, globals and kernels with their names and shapes."""
     tensors = [constant for constant in program.constants if isinstance(constant, TensorConstant)]
     shapes = ", ".join(str(list(tensor.shape)) if tensor.shape else "scalar" for tensor in tensors)
     globals_ = ", ".join(f'("{name}", {index})' for index, name in enumerate(program.globals))
     size = sum(len(tensor.data) for tensor in tensors)
+    kernels = kernel_names(program, runs)
     return (
         "Relay VM executable statistics:\n"
         f"  Constant shapes (# {len(tensors)}): [{shapes}]\n"
         f"  Constant bytes: {size}\n"
         f"  Globals (#{len(program.globals)}): [{globals_}]\n"
-        f"  Primitive ops (#{len(program.primitive_ops)}): [{', '.join(program.primitive_ops)}]\n"
+        f"  Primitive ops (#{len(kernels)}): [{', '.join(kernels)}]\n"
         f"  Instructions: {len(program.instructions)}\n"
     )
 
 
-def disassemble(program: Program) -> str:
-    """Return the instructions of every function, numbered, with kernels and builtins by name."""
+def disassemble(program: Program, runs: _Runs = _NONE) -> str:
+    """Return the instructions of every function, numbered, with kernels and builtins by name, and what runs are."""
     parts = []
     for index, function in enumerate(program.vm_functions()):
         lines = [
@@ -41,6 +55,7 @@ def disassemble(program: Program) -> str:
         for number, instruction in enumerate(program.instructions[function.start : function.end]):
             lines.append(f"{number:>4}: {_instruction(program, instruction, number)}")
         parts.append("\n".join(lines) + "\n")
+    parts += [f"Run {name}: {', '.join(kernels)}\n" for name, kernels in runs.items()]
     return "\n".join(parts)
 
 
@@ -58,9 +73,9 @@ def constants_text(program: Program) -> str:
     return "".join(lines)
 
 
-def primitives_text(program: Program) -> str:
+def primitives_text(program: Program, runs: _Runs = _NONE) -> str:
     """Return one line per kernel."""
-    return "".join(f"VM PackedFunc[{index}]: {name}\n" for index, name in enumerate(program.primitive_ops))
+    return "".join(f"VM PackedFunc[{index}]: {name}\n" for index, name in enumerate(kernel_names(program, runs)))
 
 
 def _instruction(program: Program, instruction: Instruction, number: int) -> str:
