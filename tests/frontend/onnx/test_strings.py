@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx_ml_models import agrees, same, single
 
 import vmkit
+from vmkit import backend
 from vmkit.errors import ModelError, UnsupportedOperatorError, VMError
 from vmkit.frontend.onnx.regular_expression import python_pattern
 
@@ -195,3 +197,26 @@ def test_a_branch_of_a_condition_makes_strings() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     feeds = [{"x": texts("a", "b"), "b": np.array(value)} for value in (True, False)]
     agrees(model, *feeds)
+
+
+def test_strings_in_sequences_and_distinct_strings() -> None:
+    inputs = [
+        helper.make_tensor_sequence_value_info("s", TensorProto.STRING, ["k"]),
+        helper.make_tensor_value_info("x", TensorProto.STRING, ["n"]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, []),
+    ]
+    nodes = [
+        helper.make_node("SequenceAt", ["s", "i"], ["at"]),
+        helper.make_node("SequenceInsert", ["s", "x"], ["longer"]),
+        helper.make_node("Unique", ["x"], ["distinct", "first", "which", "counts"]),
+    ]
+    names = ["at", "longer", "distinct", "first", "which", "counts"]
+    graph = helper.make_graph(nodes, "strings", inputs, [onnx.ValueInfoProto(name=n) for n in names])
+    prepared = backend.prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]))
+    texts = [np.array(["a", "b"], object), np.array(["ü"], object)]
+    given = np.array(["q", "p", "q", "zz", ""], object)
+    at, longer, distinct, first, which, counts = prepared.run([texts, given, np.int64(1)])
+    assert at.tolist() == ["ü"]
+    assert [t.tolist() for t in longer] == [["a", "b"], ["ü"], given.tolist()]
+    assert distinct.tolist() == ["", "p", "q", "zz"]
+    assert (first.tolist(), which.tolist(), counts.tolist()) == ([4, 1, 0, 3], [2, 1, 2, 3, 0], [1, 1, 2, 1])

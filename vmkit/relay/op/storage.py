@@ -36,6 +36,7 @@ _MOVING = frozenset(
         "reverse", "reverse_sequence", "scatter_elements", "scatter_nd", "shape_of", "slice_like",
         "sliding_window", "split", "squeeze", "stack", "strided_set", "strided_slice", "take", "tile", "transpose",
         "vm.reshape_tensor", "vm.shape_of", "where",
+        "contrib.pin_shape", "contrib.tensor_scatter", "dyn.transpose",
         # These say what they do to the elements themselves.
         "cast", "cast_like", "contrib_from_stored", "contrib_to_stored", "contrib_convert",
         "contrib_quantized",
@@ -44,6 +45,8 @@ _MOVING = frozenset(
         "contrib_full_match", "contrib_string_order", "contrib_string_from_number", "contrib_string_to_number",
     }
 )  # fmt: skip
+# Families of operators on values that hold tensors, which they do not look into.
+_HOLDING = ("buffer.", "optional.", "sequence.")
 # Operators that take strings as well: equal texts have equal digests.
 _COMPARING = frozenset({"equal", "not_equal"})
 # Operators that take integers of less than a byte as well, for their results are some of their inputs, or no numbers.
@@ -55,7 +58,7 @@ _ORDERING = _COMPARING | {
 
 def check_element_types(name: str, attrs: Any, types: Sequence[Type], result: Type) -> None:
     """Raise TypeCheckError if an operator takes or gives a tensor whose element type it cannot compute in."""
-    if name in _MOVING and not _accumulates(attrs):
+    if name.startswith(_HOLDING) or (name in _MOVING and not _accumulates(attrs)):
         return
     for ty in _tensors([*types, result]):
         if ty.dtype not in STORED:

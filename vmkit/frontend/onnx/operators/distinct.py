@@ -18,7 +18,9 @@ def unique(ctx: Context, x: Expr, *, axis: int | None = None, sorted: int = 1) -
         x = relay.reshape(x, [-1]) if ctx.rank(x) != 1 else x
         axis = 0
     at, rank = ctx.axis(axis, ctx.rank(x)), ctx.rank(x)
-    first = x if at == 0 else relay.transpose(x, [at, *(k for k in range(rank) if k != at)])
+    # Texts are ordered by their places in the alphabet.
+    keys = build("contrib_string_order", x) if ctx.dtype(x) == "string" else x
+    first = keys if at == 0 else relay.transpose(keys, [at, *(k for k in range(rank) if k != at)])
     found = build("contrib.unique_rows", _rows(ctx, x, first, at), bool(sorted)).astuple()
     positions, inverse, counts = (TupleGetItem(found, k) for k in range(3))
     return [relay.take(x, positions, axis=at), positions, inverse, counts]
