@@ -7,6 +7,7 @@ import functools
 import os
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,29 @@ _KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 _TABLE = Path(__file__).parent / "data" / "onnx_backend_failures.tsv"
 
 
-def _failures() -> dict[str, str]:
+@dataclass(frozen=True)
+class Failure:
+    """What becomes of a case that does not pass, and why.
+
+    Attributes
+    ----------
+    outcome : str
+        ``refused``, by an error of vmkit's own; or ``differs``, in what the suite compares.
+    reason : str
+        Why.
+    """
+
+    outcome: str
+    reason: str
+
+
+def _failures() -> dict[str, Failure]:
     with _TABLE.open(encoding="utf-8", newline="") as file:
-        return {row["case"]: row["reason"] for row in csv.DictReader(file, delimiter="\t")}
+        return {row["case"]: Failure(row["outcome"], row["reason"]) for row in csv.DictReader(file, delimiter="\t")}
 
 
 FAILURES = _failures()
-"""Why each case that fails does."""
+"""The cases that do not pass."""
 
 
 @functools.cache
