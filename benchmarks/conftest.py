@@ -15,6 +15,8 @@ from benchmarks.interleave import Comparison, Run, compare
 from benchmarks.peers import MISSING, threads
 from benchmarks.summary import Row, markdown, row
 
+# It builds models with torch, and is run by itself.
+collect_ignore = ["exported"]
 _ROWS = pytest.StashKey[list[Row]]()
 
 

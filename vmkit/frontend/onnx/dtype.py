@@ -53,7 +53,7 @@ def dtype_name(code: int, where: str) -> str:
 
 def element_type(dtype: str) -> int:
     """Return the ONNX element type of a Relay data type."""
-    for code, name in _NAMES.items():
+    for code, name in _CODES.items():
         if name == dtype:
             return int(code)
     raise ModelError(f"ONNX has no element type for {dtype}")
