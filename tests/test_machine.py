@@ -13,7 +13,7 @@ import tvm_ffi
 import vm_programs
 from tvm import relax
 
-from vmkit import values
+from vmkit import host_memory
 from vmkit.bytecode import tail_calls_to_loops
 from vmkit.errors import DeviceError, ExecutableError, InputError, OptionError, VMError
 from vmkit.executable import Executable
@@ -136,8 +136,8 @@ def test_a_result_that_is_its_input_outlives_the_next_call() -> None:
 
 def test_copies_of_inputs_use_memory_again(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    aligned_copy = values._aligned_copy
-    monkeypatch.setattr(values, "_aligned_copy", lambda array: made.append(array.shape) or aligned_copy(array))
+    aligned_copy = host_memory._aligned_copy
+    monkeypatch.setattr(host_memory, "_aligned_copy", lambda array: made.append(array.shape) or aligned_copy(array))
     machine = VirtualMachine(executable(vm_programs.double("float32", (2, 2))))
     for value in range(5):
         assert (machine.run(misaligned(value)).numpy() == 2 * value).all()

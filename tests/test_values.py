@@ -12,8 +12,9 @@ import pytest
 import tvm
 import tvm_ffi
 
+from vmkit.host_memory import to_tensor
 from vmkit.signature import AnySpec, TensorSpec, TupleSpec
-from vmkit.values import ADT, from_runtime, stage, to_numpy, to_runtime, to_tensor
+from vmkit.values import ADT, from_runtime, stage, to_numpy, to_runtime
 
 CPU = tvm.cpu()
 DTYPES = [

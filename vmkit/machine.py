@@ -23,6 +23,7 @@ from .devices import devices as all_devices
 from .errors import InputError, VMError, suggest
 from .executable import Executable
 from .failures import explain_failure, useful_line
+from .host_memory import ALIGNMENT, Scratch, readable
 from .signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
 from .stack import MACHINE_STACK_BYTES, DeepThread
 from .stackguard import guard_this_thread
@@ -31,13 +32,10 @@ from .texts import Texts, open_call
 from .threads import PoolTooSmall, call_with_threads, checked_threads, default_threads
 from .values import (
     ADT,
-    ALIGNMENT,
     Release,
-    Scratch,
     from_runtime,
     holds_adt,
     holds_strings,
-    readable,
     restored,
     restores,
     stage,

@@ -16,7 +16,7 @@ from tvm.runtime import Tensor
 from .bytecode import Program, TensorConstant
 from .bytecode.weights import WEIGHT_BYTES
 from .errors import ExecutableError
-from .values import ALIGNMENT, over_memory
+from .host_memory import ALIGNMENT, over_memory
 
 __all__ = ["moved_to_block", "tensor_over", "with_block"]
 

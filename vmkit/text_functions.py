@@ -17,8 +17,8 @@ import tvm
 import tvm_ffi
 
 from .errors import VMError
+from .host_memory import to_tensor
 from .texts import call_texts
-from .values import to_tensor
 
 __all__ = ["NAMES"]
 
