@@ -3,7 +3,7 @@
 Going in there are two steps. :func:`stage` turns what a caller passes into arrays and tuples of them, without copying
 arrays, so that a signature can check them. :func:`to_runtime` then makes tensors on the device of the program. On the
 CPU that is free for an array that is C-contiguous, writable, of native byte order and 64-byte aligned; any other is
-copied. Where a program's kernels expect less of an address, :mod:`vmkit.host_memory` spares arrays and tensors that copy.
+copied. Where a program's kernels expect less of an address, :mod:`vmkit.host_memory` spares arrays that copy.
 
 Coming out, tensors stay tensors, tuples become tuples and ADT values become :class:`ADT`.
 """
