@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_programs import array, check, model, node
+from onnx_programs import Compiled, array, check, model, node
 
 X = {"x": (["n", 3, 4], "float32")}
 FEEDS = [{"x": array(n, 3, 4)} for n in (1, 2, 5)]
@@ -183,3 +183,16 @@ def test_reductions(opset: int) -> None:
 def test_the_largest_of_nothing_but_minus_infinity() -> None:
     x = np.full((2, 3, 4), -np.inf, "float32")
     check(model([node("ReduceMax", "x", "y", axes=[2])], X, "y", opset=13), {"x": x})
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_depth_becomes_space_again(mode: str) -> None:
+    nodes = [
+        node("SpaceToDepth", "x", "deep", blocksize=2, mode=mode),
+        node("DepthToSpace", "deep", "y", blocksize=2, mode=mode),
+    ]
+    x = array(2, 3, 4, 6)
+    deep, y = Compiled(model(nodes, {"x": (["n", 3, "h", "w"], "float32")}, "deep y", opset=28))(x=x)
+    np.testing.assert_array_equal(y, x)
+    blocks = x.reshape(2, 3, 2, 2, 3, 2).transpose((0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
+    np.testing.assert_array_equal(deep, blocks.reshape(2, 12, 2, 3))

@@ -257,8 +257,11 @@ def depth_to_space(ctx: Context, x: Expr, *, blocksize: int, mode: str = "DCR") 
 
 
 @converter("SpaceToDepth")
-def space_to_depth(ctx: Context, x: Expr, *, blocksize: int) -> Expr:
+def space_to_depth(ctx: Context, x: Expr, *, blocksize: int, mode: str = "DCR") -> Expr:
+    if mode not in ("DCR", "CRD"):
+        ctx.fail(f"mode is {mode!r}; it is DCR or CRD")
+    order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
     n, c, h, w = ctx.shape(x)
     rows, columns = dims.floordiv(h, blocksize), dims.floordiv(w, blocksize)
-    moved = relay.transpose(to_shape(x, [n, c, rows, blocksize, columns, blocksize]), [0, 3, 5, 1, 2, 4])
+    moved = relay.transpose(to_shape(x, [n, c, rows, blocksize, columns, blocksize]), order)
     return to_shape(moved, [n, dims.mul(c, blocksize * blocksize), rows, columns])
