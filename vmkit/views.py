@@ -37,6 +37,8 @@ def _reshape(data: te.Tensor, shape: Any) -> te.Tensor:
     if not known or not any(isinstance(d, tirx.Expr) and not isinstance(d, tirx.IntImm) for d in before[:kept]):
         return topi.reshape(data, shape)
     inner = [int(d) for d in before[kept:]]
+    if 0 in inner:
+        return topi.reshape(data, shape)
 
     def element(*index: Any) -> Any:
         place: Any = 0

@@ -151,3 +151,13 @@ def test_an_initializer_that_is_too_short() -> None:
 def test_a_data_type_that_is_not_supported() -> None:
     proto = model([node("Cast", "x", "y", to=14)], X, "y")
     assert "Cast has the element type 14 (COMPLEX64)" in refused(proto)
+
+
+def test_names_in_functions_and_subgraphs_that_are_no_text() -> None:
+    branch = graph([node("Relu", "x", "inside")], {}, "inside")
+    proto = model([node("If", "c", "y", then_branch=branch, else_branch=branch)], X | {"c": ([], "bool")}, "y")
+    body = [node("Neg", "a", "b")]
+    proto.functions.append(onnx.helper.make_function("own", "F", ["a"], ["b"], body, proto.opset_import))
+    data = proto.SerializeToString()
+    for name in (b"inside", b"Neg", b"own"):
+        assert "is no UTF-8" in refused(data.replace(name, b"\xff" * len(name)))

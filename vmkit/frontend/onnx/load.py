@@ -101,18 +101,28 @@ def _checked(model: onnx.ModelProto, source: str) -> onnx.ModelProto:
         missing.append("opset")
     if missing:
         raise ModelError(f"{source} is no ONNX model, or a truncated one: it has no {', no '.join(missing)}")
-    for name in _names(model.graph):
+    for name in _names(model):
         # A string that is no UTF-8 comes as bytes.
         if not isinstance(name, str):
             raise ModelError(f"{source} is malformed: the name {name!r} is no UTF-8")
     return model
 
 
-def _names(graph: onnx.GraphProto) -> Iterator[Any]:
-    """Yield the names that stand for values in a graph, and those of its inputs' dimensions."""
-    for value in (*graph.input, *graph.output, *graph.initializer):
-        yield value.name
-    for node in graph.node:
-        yield from (node.op_type, node.name, node.domain, *node.input, *node.output)
-    for value in graph.input:
-        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+def _names(model: onnx.ModelProto) -> Iterator[Any]:
+    """Yield the names that stand for values and operators in a model, and those of its inputs' dimensions."""
+    graphs, nodes = [model.graph], [node for function in model.functions for node in function.node]
+    for function in model.functions:
+        yield from (function.name, function.domain, *function.input, *function.output, *function.attribute)
+    while graphs or nodes:
+        for graph in graphs:
+            for value in (*graph.input, *graph.output, *graph.initializer):
+                yield value.name
+            yield from (dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim)
+            nodes += graph.node
+        graphs = []
+        for node in nodes:
+            yield from (node.op_type, node.name, node.domain, *node.input, *node.output)
+            graphs += [graph for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)]
+            yield from (attribute.name for attribute in node.attribute)
+        nodes = []
+        graphs = [graph for graph in graphs if graph.node or graph.output]
