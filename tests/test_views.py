@@ -92,6 +92,6 @@ def test_reshapes_behind_a_size_known_at_run_time_keep_the_order_of_elements(bef
 def test_reshapes_of_what_is_empty_behind_an_unknown_size() -> None:
     n = tirx.Var("n", "int64")
     x = relay.var("x", shape=(n, 0, 4))
-    y = relay.exp(relay.reshape(relay.exp(x), (n, 2, 0)))
+    y = relay.exp(relay.reshape(relay.exp(x), (n, 0, 2, 2)))
     executable = vmkit.compile(relay.Function([x], y), target="llvm")
-    assert vmkit.VirtualMachine(executable).run(np.empty((3, 0, 4), "float32")).numpy().shape == (3, 2, 0)
+    assert vmkit.VirtualMachine(executable).run(np.empty((3, 0, 4), "float32")).numpy().shape == (3, 0, 2, 2)
