@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_programs import node
+from onnx_programs import Compiled, model, node
 
 from vmkit.backend import prepare
 from vmkit.errors import ModelError
@@ -126,3 +126,15 @@ def test_elements_of_every_stored_type_are_moved_by_a_model() -> None:
             [2, 2],
             x.astype(int).tolist(),
         )
+
+
+@pytest.mark.parametrize("stash_type", [None, 1, 10])
+def test_ranges_of_float16_are_computed_in_the_type_that_is_asked_for(stash_type: int | None) -> None:
+    attributes = {} if stash_type is None else {"stash_type": stash_type}
+    proto = model([node("Range", "a b c", "y", **attributes)], {k: ([], "float16") for k in "abc"}, "y", opset=28)
+    start, limit, delta = np.float16(0.1), np.float16(7), np.float16(0.3)
+    (y,) = Compiled(proto)(a=start, b=limit, c=delta)
+    assert y.dtype == np.float16
+    steps = np.arange(len(y), dtype="float32") * np.float32(delta) + np.float32(start)
+    assert len(y) == 23
+    np.testing.assert_allclose(y.astype("float32"), steps, rtol=2e-3)

@@ -17,6 +17,8 @@ from ..known import constant, sizes
 from ..registry import converter
 from ..run_time_axes import positions_along
 from ..sparse import dense_array
+from ..typing import typed
+from .conversion import casted
 from .layout import to_shape
 
 _CONSTANT_ELEMENTS = 1 << 28  # a larger constant is filled at run time
@@ -94,6 +96,16 @@ def value_range(ctx: Context, start: Expr, limit: Expr, delta: Expr) -> Expr:
             steps = relay.multiply(ctx.positions(count, dtype), ctx.constant(step, dtype))
             return relay.add(steps, sizes(first, dtype))
     return relay.arange(*(to_shape(v, []) if ctx.rank(v) else v for v in (start, limit, delta)), dtype)
+
+
+@converter("Range", since=27)
+def value_range_of_small_floats(ctx: Context, start: Expr, limit: Expr, delta: Expr, *, stash_type: int = 1) -> Expr:
+    """Numbers of float16 and bfloat16 are computed in the type of stash_type, so that steps do not add up errors."""
+    dtype, wide = ctx.dtype(start), dtype_name(stash_type, "stash_type")
+    if dtype not in ("float16", "bfloat16") or wide == dtype:
+        return value_range(ctx, start, limit, delta)
+    first, last, step = (typed(casted(ctx, v, wide)) for v in (start, limit, delta))
+    return casted(ctx, typed(value_range(ctx, first, last, step)), dtype)
 
 
 def _whole(ctx: Context, x: Expr) -> Dim | None:
