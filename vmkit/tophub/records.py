@@ -1,4 +1,4 @@
-"""Tuning records: which decisions were measured to be the best for a kernel, where and when."""
+"""Tuning records: which decisions were found to be the best for a kernel, where, when and how."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class Record:
     vmkit, tvm : str
         Versions.
     date : str
-        When it was measured, ISO 8601.
+        When it was found, ISO 8601.
+    basis : str
+        What the seconds rest on: ``measured``, or what they were computed with where no such machine was at hand.
     """
 
     workload: Workload
@@ -52,6 +54,7 @@ class Record:
     vmkit: str
     tvm: str
     date: str
+    basis: str = "measured"
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON object."""
@@ -63,6 +66,8 @@ class Record:
         record = cls(**{**data, "workload": Workload.from_json(data["workload"])})
         if not isinstance(record.decisions, dict) or not isinstance(record.target_class, str):
             raise TypeError("decisions are an object and the class of a target is a string")
+        if not isinstance(record.basis, str):
+            raise TypeError("the basis of a record is a string")
         return record
 
 
