@@ -21,10 +21,7 @@ from .operators.elementwise import binary
 from .operators.layout import to_shape
 from .operators.product import matmul
 
-__all__ = [
-    "Bias", "Heads", "Softmax", "attend", "length", "merged_heads", "padded_mask", "positions", "shaped",
-    "split_heads",
-]  # fmt: skip
+__all__ = ["Bias", "Heads", "Softmax", "attend", "merged_heads", "padded_mask", "shaped", "split_heads"]
 
 
 @dataclass(frozen=True)
@@ -105,22 +102,6 @@ class Bias:
             return self.added
         kept = self.ctx.constant(0, self.dtype) if self.added is None else self.added
         return relay.where(self.allowed, kept, self.ctx.constant(-np.inf, self.dtype))
-
-
-def length(ctx: Context, x: Expr, axis: int) -> Expr:
-    """Return the size of a dimension as an int64 scalar."""
-    size = ctx.shape(x)[axis]
-    if dims.is_any(size):
-        return relay.take(relay.shape_of(x, dtype="int64"), ctx.constant(axis, "int64"), axis=0)
-    return sizes(np.array(size, dtype=object))
-
-
-def positions(ctx: Context, x: Expr, axis: int) -> Expr:
-    """Return the positions along a dimension: an int64 vector from 0 on."""
-    size = ctx.shape(x)[axis]
-    if not dims.is_any(size):
-        return ctx.positions(size, "int64")
-    return relay.arange(ctx.constant(0, "int64"), length(ctx, x, axis), ctx.constant(1, "int64"), "int64")
 
 
 def shaped(ctx: Context, x: Expr, shape: Sequence[Dim]) -> Expr:

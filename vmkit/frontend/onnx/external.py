@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
@@ -15,6 +14,7 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper
 
 from ...errors import ModelError
+from .in_file import InFile
 
 __all__ = ["bring_in", "is_external", "mapped"]
 
@@ -22,15 +22,6 @@ _KEYS = frozenset({"location", "offset", "length", "checksum", "basepath"})
 # Elements of these types share bytes.
 _PACKED = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.INT2: 2, TensorProto.UINT2: 2}
 _PACKED |= {TensorProto.FLOAT4E2M1: 4}
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where the data of a tensor is: a file, the first byte, and how many there are."""
-
-    file: Path
-    offset: int
-    length: int
 
 
 def is_external(tensor: TensorProto) -> bool:
@@ -59,7 +50,7 @@ def bring_in(model: onnx.ModelProto, folder: Path | None) -> None:
         if not is_initializer or tensor.data_type in _PACKED:
             with place.file.open("rb") as file:
                 file.seek(place.offset)
-                tensor.raw_data = file.read(place.length)
+                tensor.raw_data = file.read(_bytes(tensor))
             tensor.data_location = TensorProto.DEFAULT
             del tensor.external_data[:]
     if problems:
@@ -68,16 +59,10 @@ def bring_in(model: onnx.ModelProto, folder: Path | None) -> None:
 
 def mapped(tensor: TensorProto, folder: Path | None) -> np.ndarray:
     """Return the array of an external tensor, read-only, over the file's own pages."""
-    place = _place(tensor, folder)
-    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    shape = tuple(tensor.dims)
-    if place.length == 0:
-        return np.empty(shape, dtype)
-    raw = np.memmap(place.file, np.uint8, "r", place.offset, (place.length,))
-    return np.asarray(raw).view(dtype).reshape(shape)
+    return _place(tensor, folder).array()
 
 
-def _place(tensor: TensorProto, folder: Path | None) -> _Place:
+def _place(tensor: TensorProto, folder: Path | None) -> InFile:
     entries = {e.key: e.value for e in tensor.external_data}
     if folder is None:
         raise ModelError("the model came without a folder; give the path of the file")
@@ -98,7 +83,7 @@ def _place(tensor: TensorProto, folder: Path | None) -> _Place:
         raise ModelError(
             f"{file.name} has {size} bytes, but {_type(tensor)} takes those from {offset} to {offset + length}"
         )
-    return _Place(file, offset, length)
+    return InFile(file, offset, tensor.data_type, tuple(tensor.dims))
 
 
 def _file(location: str, folder: Path) -> Path:

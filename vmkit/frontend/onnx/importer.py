@@ -26,6 +26,7 @@ from .dtype import element_type, numpy_tensor
 from .external import is_external, mapped
 from .fold import fold_symbolic
 from .functions import Body, Functions, imported_versions, instance
+from .in_file import InFile
 from .inputs import InputTypes
 from .known import constant, is_symbolic, known_value, sizes
 from .load import Loaded
@@ -35,7 +36,6 @@ from .registry import default_domain, find
 from .scope import Frame, Scope
 from .sparse import dense_array
 from .typing import typed
-from .weights import InFile
 
 __all__ = ["Conversion", "ModelImporter"]
 

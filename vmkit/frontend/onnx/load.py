@@ -13,7 +13,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ...errors import ModelError
 from .external import bring_in
-from .weights import InFile, without_weights
+from .in_file import InFile
+from .weights import without_weights
 
 __all__ = ["Loaded", "load_model"]
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from ... import relay
 from ...relay.ir import Dim, Expr, dims
 from ...relay.op import build
@@ -15,7 +17,10 @@ from .context import Context
 from .known import sizes
 from .typing import typed
 
-__all__ = ["along_last", "as_vector", "counted", "marked", "over_last", "pinned", "positions_along", "shape_vector"]
+__all__ = [
+    "along_last", "as_vector", "counted", "marked", "over_last", "pinned", "positions_along", "shape_vector",
+    "size_along",
+]  # fmt: skip
 
 
 def as_vector(ctx: Context, values: Expr) -> Expr:
@@ -32,13 +37,22 @@ def shape_vector(ctx: Context, x: Expr) -> Expr:
     return sizes(shape)
 
 
+def size_along(ctx: Context, x: Expr, axis: int) -> Expr:
+    """Return the size of an axis of a tensor as an int64 scalar, as a value over sizes where it has a name."""
+    size = ctx.shape(x)[axis]
+    if dims.is_any(size):
+        return relay.take(relay.shape_of(x, dtype="int64"), ctx.constant(axis % ctx.rank(x), "int64"), axis=0)
+    return sizes(np.array(size, dtype=object))
+
+
 def positions_along(ctx: Context, x: Expr, axis: int, dtype: str = "int64") -> Expr:
-    """Return the positions along an axis of a tensor."""
-    extent = ctx.shape(x)[axis]
-    if not dims.is_any(extent):
-        return ctx.positions(extent, dtype)
-    length = relay.take(relay.shape_of(x, dtype=dtype), ctx.constant(axis % ctx.rank(x), "int64"), axis=0)
-    return relay.arange(ctx.constant(0, dtype), length, ctx.constant(1, dtype), dtype)
+    """Return the positions along an axis of a tensor: a vector from 0 on."""
+    size = ctx.shape(x)[axis]
+    if not dims.is_any(size):
+        return ctx.positions(size, dtype)
+    end = size_along(ctx, x, axis)
+    end = end if dtype == "int64" else relay.cast(end, dtype)
+    return relay.arange(ctx.constant(0, dtype), end, ctx.constant(1, dtype), dtype)
 
 
 def pinned(ctx: Context, x: Expr, shape: Sequence[Dim]) -> Expr:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from onnx import TensorProto, helper
 
-__all__ = ["InFile", "without_weights"]
+from .in_file import InFile
+
+__all__ = ["without_weights"]
 
 _GRAPH, _INITIALIZER, _DIMS, _DATA_TYPE, _NAME, _RAW_DATA, _LOCATION = 7, 5, 1, 2, 8, 9, 14
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
@@ -27,31 +28,6 @@ _PLAIN = {
     TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT8, TensorProto.INT16, TensorProto.INT32,
     TensorProto.INT64, TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class InFile:
-    """A weight whose bytes are in the model's file.
-
-    Attributes
-    ----------
-    file : Path
-    offset : int
-        Where its first byte is.
-    data_type : int
-        ONNX's element type.
-    shape : tuple of int
-    """
-
-    file: Path
-    offset: int
-    data_type: int
-    shape: tuple[int, ...]
-
-    def array(self) -> np.ndarray:
-        """Return the weight, read-only, over the file's own pages."""
-        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(self.data_type))
-        return np.asarray(np.memmap(self.file, dtype.newbyteorder("<"), "r", self.offset, self.shape))
 
 
 class _Unexpected(Exception):

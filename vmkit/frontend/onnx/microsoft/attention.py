@@ -10,12 +10,13 @@ from tvm import tirx
 from .... import relay
 from ....relay.ir import Dim, Expr, dims
 from ....relay.op import build
-from ..attention import Bias, Heads, Softmax, attend, merged_heads, padded_mask, positions, split_heads
+from ..attention import Bias, Heads, Softmax, attend, merged_heads, padded_mask, split_heads
 from ..context import Context
 from ..operators.attention import add_window, keys_before
 from ..operators.conversion import casted
 from ..operators.product import matmul
 from ..registry import converter
+from ..run_time_axes import positions_along
 
 __all__: list[str] = []
 
@@ -224,7 +225,7 @@ def _visible(ctx: Context, mask: Expr, whole: Sequence[Dim], key: Expr) -> Expr:
         return padded_mask(ctx, relay.reshape(condition, four, allowzero=True), whole, False)
     batch, size = whole[0], ctx.shape(mask)[0]
     twice = dims.mul(batch, 2)
-    column = positions(ctx, key, 2)
+    column = positions_along(ctx, key, 2)
     limits = casted(ctx, mask, "int64")
     if not dims.equal(size, batch) and not dims.equal(size, twice):
         if dims.is_any(size) or dims.is_any(batch):

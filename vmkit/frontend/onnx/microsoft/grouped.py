@@ -8,12 +8,13 @@ from typing import Any
 from .... import relay
 from ....relay.ir import Dim, Expr, dims
 from ....relay.op import build
-from ..attention import Bias, Heads, Softmax, attend, length, merged_heads, padded_mask, positions, split_heads
+from ..attention import Bias, Heads, Softmax, attend, merged_heads, padded_mask, split_heads
 from ..context import Context
 from ..operators.attention import add_window
 from ..operators.conversion import casted
 from ..operators.layout import to_shape
 from ..registry import converter
+from ..run_time_axes import positions_along, size_along
 from .rotary import turned_heads
 
 
@@ -72,7 +73,7 @@ def group_query_attention(
             ctx.fail("do_rotary needs cos_cache and sin_cache")
         at = position_ids
         if at is None:
-            at = relay.add(relay.squeeze(before, [2, 3]), relay.expand_dims(positions(ctx, query, 2), 0))
+            at = relay.add(relay.squeeze(before, [2, 3]), relay.expand_dims(positions_along(ctx, query, 2), 0))
         query, key = (turned_heads(ctx, x, at, cosines, sines, bool(rotary_interleaved)) for x in (query, key))
     cache = _Cache(key, value, before)
     if past_key is not None and past_value is not None:
@@ -87,7 +88,7 @@ def group_query_attention(
     add_window(ctx, bias, query, cache.key, before, left, 0 if causal else -1, hides_rows=False)
     if not causal:
         ends = relay.reshape(casted(ctx, last, "int64"), [-1, 1, 1, 1])
-        bias.allow(relay.less_equal(positions(ctx, cache.key, 2), ends))
+        bias.allow(relay.less_equal(positions_along(ctx, cache.key, 2), ends))
     heads = Heads(query, cache.key, cache.value)
     if sink is not None or smooth_softmax == 1:
         heads = _with_sink(ctx, heads, bias, sink)
@@ -119,7 +120,7 @@ def _apart(
 def _keys_before(ctx: Context, last: Expr, query: Expr, batch: Dim) -> Expr:
     """Return how many keys each sequence had before the new ones: (batch, 1, 1, 1); none in a padded prompt."""
     ends = relay.reshape(casted(ctx, last, "int64"), [batch, 1, 1, 1], allowzero=True)
-    rows = relay.subtract(length(ctx, query, 2), ctx.constant(1, "int64"))
+    rows = relay.subtract(size_along(ctx, query, 2), ctx.constant(1, "int64"))
     return relay.maximum(relay.subtract(ends, rows), ctx.constant(0, "int64"))
 
 
@@ -139,7 +140,7 @@ def _filled(ctx: Context, past_key: Expr, past_value: Expr, new: _Cache, total: 
             return to_shape(grown, [*ctx.shape(x)[:2], dims.add(have, more), ctx.shape(x)[3]])
         size = relay.reshape(casted(ctx, total, "int64"), [])
         first, step = ctx.constant(0, "int64"), ctx.constant(1, "int64")
-        missing = relay.arange(first, relay.subtract(size, length(ctx, x, 2)), step, "int64")
+        missing = relay.arange(first, relay.subtract(size, size_along(ctx, x, 2)), step, "int64")
         batch, heads, _, width = ctx.shape(x)
         # All that is missing is the same row of zeros; so all dimensions but one stay known.
         rows = relay.take(relay.full(zero, [batch, heads, 1, width], ctx.dtype(x)), missing, axis=2)
@@ -147,7 +148,7 @@ def _filled(ctx: Context, past_key: Expr, past_value: Expr, new: _Cache, total: 
 
     def updated(past: Expr, values: Expr) -> Expr:
         whole = grown(past)
-        room = relay.subtract(length(ctx, whole, 2), length(ctx, values, 2))
+        room = relay.subtract(size_along(ctx, whole, 2), size_along(ctx, values, 2))
         fits = relay.all(relay.less_equal(starts, room))
         message = "GroupQueryAttention: seqlens_k is beyond the end of the cache"
         at = build("dyn.require", starts, fits, message=message)

@@ -7,11 +7,11 @@ from typing import Any
 
 from .... import relay
 from ....relay.ir import Expr
-from ..attention import positions as positions_along
 from ..context import Context
 from ..operators.conversion import casted
 from ..operators.normalization import by_group, layer_normalization, root_mean_square
 from ..registry import converter
+from ..run_time_axes import positions_along
 
 
 def _sum(*parts: Expr | None) -> Expr:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from .... import relay
 from ....relay.ir import Expr
-from ..attention import positions as positions_along
 from ..context import Context
 from ..operators.layout import to_shape
 from ..operators.rotary import angles_at, packed_heads, rotated
 from ..registry import converter
+from ..run_time_axes import positions_along
 
 __all__ = ["turned_heads"]
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from .... import relay
-from ....relay.ir import Expr, TupleGetItem
+from ....relay.ir import Expr
 from ....relay.op import build
 from ..context import Context
+from ..operators.distinct import unique
 from ..operators.indexing import gather_nd
-from ..operators.layout import to_shape
 from ..operators.padding import pad
-from ..operators.shape import trilu
-from ..registry import converter, find
+from ..operators.shape import trilu, value_range
+from ..operators.vision import grid_sample as sampled
+from ..registry import converter
 
 
 @converter("GatherND", domain="com.microsoft")
@@ -36,10 +37,7 @@ def pad_by_input(ctx: Context, x: Expr, pads: Expr, value: Expr | None = None, *
 def grid_sample(
     ctx: Context, x: Expr, grid: Expr, *, align_corners: int = 0, mode: str = "bilinear", padding_mode: str = "zeros"
 ) -> Any:
-    made = find("", "GridSample", 16)
-    if made is None:
-        ctx.fail("ai.onnx.GridSample, which it stands for, has no converter")
-    return made.function(ctx, x, grid, align_corners=align_corners, mode=mode, padding_mode=padding_mode)
+    return sampled(ctx, x, grid, align_corners=align_corners, mode=mode, padding_mode=padding_mode)
 
 
 @converter("ExpandDims", domain="com.microsoft")
@@ -49,20 +47,10 @@ def expand_dims(ctx: Context, x: Expr, axis: Expr) -> Expr:
 
 
 @converter("Unique", domain="com.microsoft")
-def unique(ctx: Context, x: Expr) -> list[Expr]:
+def unique_in_order(ctx: Context, x: Expr) -> list[Expr]:
     """The distinct elements as they first appear, which of them each is, and how often each does."""
-    made = typed_fields(relay.unique(x, is_sorted=False, return_counts=True), 5)
-    elements, _, which, count, counts = made
-    end = relay.cast(count, "int64")
-    start, step = ctx.constant([0], "int64"), ctx.constant([1], "int64")
-    elements, counts = (relay.strided_slice(v, start, end, step) for v in (elements, counts))
-    return [elements, relay.cast(which, "int64"), relay.cast(counts, "int64")]
-
-
-def typed_fields(value: Any, count: int) -> list[Expr]:
-    """Return the fields of a tuple."""
-    whole = value.astuple() if hasattr(value, "astuple") else value
-    return [TupleGetItem(whole, i) for i in range(count)]
+    elements, _, which, counts = unique(ctx, x, sorted=0)
+    return [elements, which, counts]
 
 
 @converter("Inverse", domain="com.microsoft")
@@ -111,7 +99,5 @@ def complex_product(ctx: Context, a: Expr, b: Expr) -> Expr:
 
 
 @converter("Range", domain="com.microsoft")
-def value_range(ctx: Context, start: Expr, limit: Expr, delta: Expr | None = None) -> Expr:
-    dtype = ctx.dtype(start)
-    given = [start, limit, ctx.constant(1, dtype) if delta is None else delta]
-    return relay.arange(*[to_shape(v, []) if ctx.rank(v) else v for v in given], dtype)
+def value_range_by_one(ctx: Context, start: Expr, limit: Expr, delta: Expr | None = None) -> Expr:
+    return value_range(ctx, start, limit, ctx.constant(1, ctx.dtype(start)) if delta is None else delta)

@@ -9,11 +9,12 @@ import onnx
 
 from .... import relay
 from ....relay.ir import Expr
-from ..attention import Bias, Heads, Softmax, attend, length, merged_heads, padded_mask, positions, split_heads
+from ..attention import Bias, Heads, Softmax, attend, merged_heads, padded_mask, split_heads
 from ..context import Context
 from ..dtype import dtype_name
 from ..outcome import Fork
 from ..registry import converter
+from ..run_time_axes import positions_along, size_along
 from .conversion import casted
 
 __all__ = ["add_window", "keys_before"]
@@ -68,7 +69,7 @@ def attention(
     left, right = left_window_size, right_window_size
     add_window(ctx, bias, query, key, before, left, 0 if is_causal else right, hides_rows=lengths is not None)
     if lengths is not None:
-        column = positions(ctx, key, 2)
+        column = positions_along(ctx, key, 2)
         bias.allow(relay.less(column, relay.reshape(lengths, [-1, 1, 1, 1])))
 
     taken: dict[str, Expr] = {}
@@ -103,8 +104,8 @@ def _add_mask(ctx: Context, bias: Bias, mask: Expr, query: Expr, key: Expr) -> N
 def keys_before(ctx: Context, query: Expr, past_key: Expr | None, lengths: Expr | None) -> Expr:
     """Return how many keys come before the first query: a scalar, or (batch, 1, 1, 1)."""
     if lengths is not None:
-        return relay.subtract(relay.reshape(lengths, [-1, 1, 1, 1]), length(ctx, query, 2))
-    return ctx.constant(0, "int64") if past_key is None else length(ctx, past_key, 2)
+        return relay.subtract(relay.reshape(lengths, [-1, 1, 1, 1]), size_along(ctx, query, 2))
+    return ctx.constant(0, "int64") if past_key is None else size_along(ctx, past_key, 2)
 
 
 def add_window(
@@ -113,7 +114,7 @@ def add_window(
     """Let a query see so many keys to the left and to the right of it; -1 is all of them."""
     if left < 0 and right < 0:
         return
-    rows, columns = (positions(ctx, x, 2) for x in (query, key))
+    rows, columns = (positions_along(ctx, x, 2) for x in (query, key))
     row = relay.add(relay.reshape(rows, [1, 1, -1, 1]), before)
     column = relay.reshape(columns, [1, 1, 1, -1])
     if right >= 0:

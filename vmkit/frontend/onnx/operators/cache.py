@@ -9,9 +9,9 @@ import numpy as np
 from .... import relay
 from ....relay.ir import Dim, Expr, TupleGetItem, dims
 from ....relay.op import build
-from ..attention import length
 from ..context import Context
 from ..registry import converter
+from ..run_time_axes import size_along
 from .conversion import casted
 from .convolution import conv
 from .layout import to_shape
@@ -29,7 +29,7 @@ def tensor_scatter(
     if starts is None:
         starts = relay.full(zero, [ctx.shape(update)[0]], "int64")
     elif mode == "linear":
-        last = relay.subtract(length(ctx, cache, at), length(ctx, update, at))
+        last = relay.subtract(size_along(ctx, cache, at), size_along(ctx, update, at))
         fits = relay.logical_and(relay.greater_equal(starts, zero), relay.less_equal(starts, last))
         message = "an update does not lie inside the cache: write_indices + sequence_length is larger than it"
         starts = build("dyn.require", starts, relay.all(fits), message=message)
