@@ -378,11 +378,13 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
     return _Program(code, plan, signatures, info)
 
 
-def evaluate(mod: tvm.IRModule) -> list[Any]:
-    """Return the results of ``main``, a function of nothing, computed on this machine."""
+def evaluate(mod: tvm.IRModule) -> list[tvm.runtime.Tensor]:
+    """Return the results of ``main``, a function of nothing, computed on this machine, as tensors of stored types."""
     from .machine import VirtualMachine
+    from .values import StoredTensor
 
     plan = canonical_target("native")
     program = _lower(mod, {}, plan, CompilerOptions(opt_level=0))
     executable = Executable(link(program.code, plan.primary), program.signatures, plan.primary, program.info)
-    return [value.numpy() for value in VirtualMachine(executable, "cpu", num_threads=1).run()]
+    values = VirtualMachine(executable, "cpu", num_threads=1).run()
+    return [value.stored if isinstance(value, StoredTensor) else value for value in values]

@@ -7,6 +7,7 @@ named here and nowhere else.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import tvm
 from tvm import relax, s_tir
@@ -17,8 +18,10 @@ from tvm.target import Target
 from . import bytecode
 from .alignment import expecting_elements
 from .dataflow import isolate_definitions
+from .executable import Parts
 from .kernel_registers import PIPELINE
 from .options import CompilerOptions
+from .outside_constants import put_back, taken_out
 from .runs import group_kernels, kernels_of_runs
 from .scaled_storage import share_scaled_storage
 from .sharing import merge_views, share_shapes
@@ -34,11 +37,14 @@ logger = logging.getLogger(__name__)
 
 
 class Bytecode:
-    """The bytecode of a module and the kernels that it calls, before these are built."""
+    """The bytecode of a module, the large constants that it names, and the kernels that it calls, not built yet."""
 
-    def __init__(self, builder: relax.ExecBuilder, kernels: tvm.IRModule | None) -> None:
+    def __init__(
+        self, builder: relax.ExecBuilder, kernels: tvm.IRModule | None, constants: Sequence[tvm.runtime.Tensor] = ()
+    ) -> None:
         self.builder = builder
         self.kernels = kernels
+        self.constants = constants
 
     @property
     def runs(self) -> dict[str, list[str]]:
@@ -126,11 +132,12 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
     with target:
         mod = tvm.transform.Sequential(passes)(mod)
     builder = relax.ExecBuilder()
-    return Bytecode(builder, _filter_tir(_vmcodegen(builder, mod, "bytecode")))
+    mod, constants = taken_out(mod)
+    return Bytecode(builder, _filter_tir(_vmcodegen(builder, mod, "bytecode")), constants)
 
 
-def link(code: Bytecode, target: Target) -> tvm.runtime.Module:
-    """Return the executable module: the kernels built for a target, the bytecode with its self-calls made loops."""
+def link(code: Bytecode, target: Target) -> tvm.runtime.Module | Parts:
+    """Return what an executable is made of: kernels built for a target, bytecode with its self-calls made loops."""
     # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
     is_llvm = target.kind.name == "llvm"
     kernels, shapes = _apart(code.kernels) if is_llvm else (code.kernels, None)
@@ -140,9 +147,9 @@ def link(code: Bytecode, target: Target) -> tvm.runtime.Module:
         built.imports[0].import_module(tvm.tirx.build(shapes, target=target))
     text = bytecode.blob_of(built)
     looped = bytecode.tail_calls_to_loops(text)
-    if looped == text:
-        return built
-    return bytecode.module_of(looped, list(built.imports))
+    if code.constants:
+        return Parts(put_back(bytecode.decode(looped), code.constants), tuple(built.imports))
+    return built if looped == text else bytecode.module_of(looped, list(built.imports))
 
 
 def _apart(mod: tvm.IRModule | None) -> tuple[tvm.IRModule | None, tvm.IRModule | None]:

@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm.ir import GlobalVar, Op, Span, Type
 from tvm_ffi.dataclasses import field, py_class
 
+from ...host_memory import copied
 from .types import TensorType, dtype_name
 
 __all__ = [
@@ -332,10 +333,10 @@ def const(value: Any, dtype: Any = None, span: Span | None = None) -> Constant:
     array = np.asarray(value)
     if array.dtype == object:
         raise TypeError(f"a constant must be a number or an array of numbers, not {type(value).__name__}")
-    converted = array.astype(_numpy_dtype(dtype))
+    converted = array.astype(_numpy_dtype(dtype), copy=False)
     if isinstance(value, int) and int(converted) != int(value):
         raise TypeError(f"the value {value} does not fit {dtype}; pass a wider dtype")
-    return Constant(tvm.runtime.tensor(np.ascontiguousarray(converted).reshape(array.shape)), span)
+    return Constant(copied(converted), span)
 
 
 def _default_dtype(value: Any) -> str:

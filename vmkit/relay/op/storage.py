@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import relax
+from tvm.runtime import Tensor
 
 from ...element_types import STORED, from_stored, small_integer_bits, stored_type, to_stored
 from ...errors import TypeCheckError
+from ...host_memory import copied
 from ..ir.expr import Call, Constant, Expr
 from ..ir.types import TensorType, TupleType, Type
 from .attrs import Attrs, DType, attrs_node
@@ -133,11 +134,16 @@ def array_constant(array: np.ndarray) -> Expr:
         return string_constant(array)
     dtype = str(array.dtype)
     stored = to_stored(array)
-    made = Constant(tvm.runtime.tensor(np.ascontiguousarray(stored).reshape(array.shape)))
+    return stored_constant(copied(np.asarray(stored).reshape(array.shape)), dtype)
+
+
+def stored_constant(tensor: Tensor, dtype: str) -> Expr:
+    """Return the expression of a tensor on the CPU, over its own memory, that holds elements of a type as stored."""
+    made = Constant(tensor)
     if dtype not in STORED:
         return made
     call = entry("contrib_from_stored").call(made, dtype=dtype)
-    call.checked_type_ = TensorType(list(array.shape), dtype)
+    call.checked_type_ = TensorType(list(tensor.shape), dtype)
     return call
 
 

@@ -92,7 +92,7 @@ def _known(exprs: dict[Any, None], evaluate: Evaluate) -> dict[Any, np.ndarray]:
         shapes = {n: const(v) for e in computed for n in post_order(e) if (v := _immediate(n)) is not None}
         body = Tuple([rewrite(e, shapes) for e in computed])
         values = evaluate(infer_module(tvm.IRModule({"main": Function([], body)})))
-        found.update((e, np.asarray(v)) for e, v in zip(computed, values, strict=True))
+        found.update((e, v.numpy()) for e, v in zip(computed, values, strict=True))
     return found
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
 import tvm
+from tvm.runtime import Tensor
 
 from ...element_types import stored_type
 from ..ir import (
@@ -28,14 +28,14 @@ from ..ir import (
     with_functions,
 )
 from ..op.registry import entry
-from ..op.storage import array_constant, is_stored_constant
+from ..op.storage import is_stored_constant, stored_constant
 from .infer_type import infer_module, typed
 from .known_values import decided, without_lets
 from .registry import ModuleTransform, relay_pass
 
 __all__ = ["Evaluate", "FoldConstant", "FoldConstantExpr", "fold_constants"]
 
-Evaluate = Callable[[tvm.IRModule], Sequence[Any]]
+Evaluate = Callable[[tvm.IRModule], Sequence[Tensor]]
 
 # A folded value may be larger than what it is computed from by this much before it is left to run time: a constant
 # broadcast to a large shape costs more to store than to compute.
@@ -77,8 +77,8 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
     mod : tvm.IRModule
         The Relay module, its types inferred.
     evaluate : callable
-        Runs ``main`` of a module without parameters and returns the fields of its tuple result as arrays. All values
-        of the module are computed in one such run.
+        Runs ``main`` of a module without parameters and returns the fields of its tuple result as tensors on the CPU.
+        All values of the module are computed in one such run.
     fold_qnn : bool
         Whether operators of quantised numbers on constants are computed, too.
     """
@@ -89,7 +89,7 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
     if not wanted:
         return mod
     values = evaluate(infer_module(tvm.IRModule({"main": Function([], Tuple(wanted))})))
-    folded = {expr: array_constant(np.asarray(value)) for expr, value in zip(wanted, values, strict=True)}
+    folded = {e: stored_constant(value, e.checked_type.dtype) for e, value in zip(wanted, values, strict=True)}
     return _on_functions(_on_functions(mod, lambda function: rewrite(function, folded)), decided)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .... import relay
 from ....relay.ir import Constant, Expr, dims
 from ..context import Context
@@ -43,7 +41,7 @@ def gemm(
 def _dense(ctx: Context, a: Expr, b: Expr, *, is_transposed: bool) -> Expr:
     """Return the product of two matrices by Relay's dense, whose weight is transposed."""
     if not is_transposed:
-        b = constant(np.ascontiguousarray(value_of(b).T)) if isinstance(b, Constant) else relay.transpose(b, [1, 0])
+        b = constant(value_of(b).T) if isinstance(b, Constant) else relay.transpose(b, [1, 0])
     return relay.nn.dense(a, b)
 
 
