@@ -148,3 +148,25 @@ def test_errors_at_run_time() -> None:
 def test_wrong_attributes_say_what_is_wrong(build: Any, message: str) -> None:
     x = var("x", shape=(2, 4))
     assert type_error([x], build(x)) == message
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint64", "bool"])
+@pytest.mark.parametrize("is_ascend", [False, True])
+def test_the_best_of_many_with_equals_among_them(dtype: str, is_ascend: bool) -> None:
+    random = np.random.default_rng(0)
+    values = random.integers(0, 2 if dtype == "bool" else 60, (3, 200, 2)).astype(dtype)
+    x = var("x", shape=(relay.Any(), relay.Any(), 2), dtype=dtype)
+    counts = (1, 2, 7, 64, 199, 200)
+    tops = [part for k in counts for part in relay.topk(x, k, axis=1, is_ascend=is_ascend)]
+    found = compiled([x], *tops)(values)
+    keys = values.astype("int64") if is_ascend else -values.astype("int64")
+    order = np.argsort(keys, axis=1, kind="stable")
+    for k, best, where in zip(counts, found[::2], found[1::2], strict=True):
+        np.testing.assert_array_equal(where, order[:, :k])
+        np.testing.assert_array_equal(best, np.take_along_axis(values, order[:, :k], 1))
+
+
+def test_of_no_elements_none_are_the_best() -> None:
+    x = var("x", shape=(relay.Any(), 0))
+    best, where = compiled([x], *relay.topk(x, 0))(np.zeros((2, 0), "float32"))
+    assert best.shape == where.shape == (2, 0)

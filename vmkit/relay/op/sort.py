@@ -18,6 +18,7 @@ from .create import require_scalar
 from .elementwise import require_tensor
 from .kernel import as_index, const, indexed
 from .registry import OpPattern, entry, operator
+from .selection import best_along
 
 __all__ = ["sorted_positions"]
 
@@ -167,21 +168,13 @@ class TopK:
 
 
 def _top(context: Any, attrs: TopKAttrs, data: relax.Expr, axis: int, k: Dim) -> Any:
-    """Return the first k elements of a tensor sorted along an axis, their positions, or both."""
-    order = sorted_positions(context, data, axis, attrs.is_ascend, "int32")
-    shape = context.shape(data)
-    whole = [*shape[:axis], k, *shape[axis + 1 :]]
-
-    def value(i: Any, data: te.Tensor, order: te.Tensor) -> Any:
-        return data(*i[:axis], as_index(order(*i)), *i[axis + 1 :])
-
-    results = []
-    if attrs.ret_type != "indices":
-        results.append(indexed(context, whole, value, data, order))
-    if attrs.ret_type != "values":
-        dtype = attrs.dtype or "int32"
-        results.append(indexed(context, whole, lambda i, order: order(*i).astype(dtype), order))
-    return tuple(results) if attrs.ret_type == "both" else results[0]
+    """Return the k best elements of a tensor along an axis, their positions, or both."""
+    values, positions = best_along(context, data, axis, k, attrs.is_ascend)
+    if attrs.ret_type == "values":
+        return values
+    dtype = attrs.dtype or "int32"
+    positions = positions if dtype == "int32" else context.emit(relax.op.astype(positions, dtype))
+    return positions if attrs.ret_type == "indices" else (values, positions)
 
 
 @operator("dyn.topk", "data", "k", attrs=TopKAttrs, level=6, pattern=OpPattern.OPAQUE)

@@ -1,0 +1,116 @@
+"""The k best elements along an axis, in order: a heap of those found so far, the worst of them at its root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import relax, tirx
+from tvm.script.ir_builder import tirx as T
+
+from ..ir import dims
+from ..ir.types import Dim
+from .kernel import const, grid, loops
+
+__all__ = ["best_along"]
+
+# What has no comparisons of its own is compared as something that holds all of its values.
+_COMPARED_AS = {"bool": "int8", "bfloat16": "float32", "float16": "float32"}
+
+
+def best_along(context: Any, data: relax.Expr, axis: int, k: Dim, smallest: bool) -> tuple[relax.Expr, relax.Expr]:
+    """Return the `k` largest or smallest elements of a lowered tensor along an axis, and their positions as int32.
+
+    Of equal elements the first come first. `k` is at most the size of the axis. An element takes time that grows with
+    the logarithm of `k`, and no more than a comparison if it is none of the best.
+    """
+    shape = context.shape(data)
+    dtype = str(data.ty.dtype)
+    whole = [*shape[:axis], k, *shape[axis + 1 :]]
+
+    def body(outputs: list[Any], source: Any, sizes: list[Any]) -> None:
+        with grid([source.shape[d] for d in range(len(shape)) if d != axis]) as rest:
+            _Heap(outputs, source, sizes[0], lambda i: (*rest[:axis], i, *rest[axis:]), smallest).run(axis)
+
+    values, positions = loops(context, [(whole, dtype), (whole, "int32")], body, data, [k], name="topk")
+    return values, positions
+
+
+class _Heap:
+    """Writes the code that selects along one line of a tensor. The results themselves hold the heap."""
+
+    def __init__(
+        self, outputs: Sequence[Any], source: Any, k: Any, at: Callable[[Any], tuple[Any, ...]], smallest: bool
+    ) -> None:
+        self.values, self.positions = outputs
+        self.source, self.k, self.at, self.smallest = source, dims.as_expr(k), at, smallest
+        self.item = T.alloc_buffer((1,), str(source.dtype), scope="local", layout=None)
+        self.place = T.alloc_buffer((1,), "int32", scope="local", layout=None)
+        self.hole = T.alloc_buffer((2,), "int64", scope="local", layout=None)  # and the larger of the two below it
+        self.goes_on = T.alloc_buffer((1,), "int32", scope="local", layout=None)
+
+    def run(self, axis: int) -> None:
+        one, k = const(1), self.k
+        with grid([k]) as (i,):
+            self._write(i, self.source[self.at(i)], i.astype("int32"))
+        with grid([k // 2]) as (i,):
+            self._take(k // 2 - one - i)
+            self._sift(k // 2 - one - i, k)
+        # The root is the worst of the best: most elements are only compared with it.
+        with grid([tirx.max(self.source.shape[axis] - k, const(0))]) as (i,):
+            found = T.bind(self.source[self.at(i + k)])
+            with T.If(self._beats(found, self.values[self.at(const(0))])), T.Then():
+                T.buffer_store(self.item, found, [0])
+                T.buffer_store(self.place, (i + k).astype("int32"), [0])
+                self._sift(const(0), k)
+        # One after another the worst goes to the end, and what was there is put into the heap that is left.
+        with grid([tirx.max(k - one, const(0))]) as (i,):
+            last = T.bind(k - one - i)
+            self._take(last)
+            self._write(last, self.values[self.at(const(0))], self.positions[self.at(const(0))])
+            self._sift(const(0), last)
+
+    def _sift(self, start: Any, size: Any) -> None:
+        """Put the item into the heap of a size from a place on, whose element is not needed any more."""
+        hole, below, one, two = self.hole[0], self.hole[1], const(1), const(2)
+        T.buffer_store(self.hole, start, [0])
+        T.buffer_store(self.hole, start * two + one, [1])
+        T.buffer_store(self.goes_on, const(1, "int32"), [0])
+        with T.While(tirx.all(self.goes_on[0] == const(1, "int32"), self.hole[1] < size)):
+            is_pair = self.hole[1] + one < size
+            other = tirx.min(self.hole[1] + one, size - one)
+            with T.If(tirx.all(is_pair, self._is_worse(*self._read(other), *self._read(below)))), T.Then():
+                T.buffer_store(self.hole, self.hole[1] + one, [1])
+            with T.If(self._is_worse(*self._read(below), self.item[0], self.place[0])):
+                with T.Then():
+                    self._write(hole, *self._read(below))
+                    T.buffer_store(self.hole, self.hole[1], [0])
+                    T.buffer_store(self.hole, self.hole[0] * two + one, [1])
+                with T.Else():
+                    T.buffer_store(self.goes_on, const(0, "int32"), [0])
+        self._write(hole, self.item[0], self.place[0])
+
+    def _read(self, i: Any) -> tuple[Any, Any]:
+        return self.values[self.at(i)], self.positions[self.at(i)]
+
+    def _write(self, i: Any, value: Any, position: Any) -> None:
+        T.buffer_store(self.values, value, list(self.at(i)))
+        T.buffer_store(self.positions, position, list(self.at(i)))
+
+    def _take(self, i: Any) -> None:
+        value, position = self._read(i)
+        T.buffer_store(self.item, value, [0])
+        T.buffer_store(self.place, position, [0])
+
+    def _beats(self, a: Any, b: Any) -> Any:
+        a, b = (_comparable(v) for v in (a, b))
+        return a < b if self.smallest else a > b
+
+    def _is_worse(self, a: Any, a_place: Any, b: Any, b_place: Any) -> Any:
+        same = tirx.all(_comparable(a) == _comparable(b), a_place > b_place)
+        return tirx.any(self._beats(b, a), same)
+
+
+def _comparable(value: Any) -> Any:
+    wider = _COMPARED_AS.get(str(value.ty.dtype))
+    return value if wider is None else value.astype(wider)
