@@ -43,6 +43,18 @@ def test_infinities_and_nan_have_their_values(name: str, ends: list[float]) -> N
     assert np.isnan(result[4])
 
 
+@pytest.mark.parametrize(("name", "exact"), [("log", np.log), ("log2", np.log2), ("log10", np.log10)])
+def test_the_relative_error_of_logarithms_is_as_documented(
+    name: str, exact: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    near_one = 1 + np.linspace(-0.4, 0.6, 80_001)
+    x = np.concatenate([np.logspace(-45, 38.5, 80_001), near_one, [1.4e-45, 3.4e38, 1]]).astype("float32")
+    x = x[x > 0]
+    np.testing.assert_allclose(run(name, x), exact(x.astype("float64")), rtol=3e-7, atol=0)
+    ends = run(name, np.array([0, -0.0, -1, -math.inf, math.inf, math.nan], "float32"))
+    np.testing.assert_array_equal(ends, [-math.inf, -math.inf, math.nan, math.nan, math.inf, math.nan])
+
+
 def test_the_largest_exponential_is_no_infinity() -> None:
     x = np.array([88.7, 88.73, 89.5], "float32")
     result = run("exp", x)

@@ -1,4 +1,4 @@
-"""Exponential, tanh, erf and the logistic function of float32 as arithmetic that vectors have.
+"""Exponential, logarithms, tanh, erf and the logistic function of float32 as arithmetic that vectors have.
 
 LLVM calls the C library for them, element by element. Here they are polynomials and quotients of polynomials, fitted by
 least squares to a relative error near float32's own; the errors stated were measured over every 1e-5 of the range.
@@ -6,7 +6,9 @@ least squares to a relative error near float32's own; the errors stated were mea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tvm
@@ -23,6 +25,9 @@ _ROUND = 12582912.0  # 1.5 * 2**23: added to a small float, leaves it rounded to
 _ROUND_BITS = 0x4B400000
 _LOG2E = 1.44269504089
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4  # their sum is ln 2; n times the first is exact
+_SQRT_HALF_BITS = 0x3F3504F3
+_SMALLEST_NORMAL = 1.17549435e-38
+_LOG = (0.3333391099, -0.2500133666, 0.19963053, -0.1657759839, 0.1491490367, -0.1426739075, 0.08699887822)
 _EXP = (1.0, 1.0, 0.4999913577, 0.1666688823, 0.0418994995, 0.00833383225)
 _TANH = (
     (0.9999999796, 0.1338098112, 0.003495534493, 2.060818406e-05, 1.335341214e-08),
@@ -38,6 +43,7 @@ def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a kernel whose calls of the C library's float32 functions are arithmetic; errors are relative.
 
     exp : 3e-7; below 2**-125 the result is 0.
+    log, log2, log10 : 3e-7.
     tanh, erf : 5e-7.
     sigmoid : 4e-7.
     """
@@ -128,6 +134,30 @@ def _exp(argument: Any) -> Any:
     return _named(argument, result)
 
 
+def _log(scale: float, argument: Any) -> Any:
+    """Return ``scale * (n * ln 2 + log(1 + f))`` with 1 + f from the root of 1/2 to that of 2."""
+
+    def result(x: Any) -> Any:
+        # What is smaller than a normal number is made one by a power of two.
+        is_small = x < _f32(_SMALLEST_NORMAL)
+        inside = _named(tirx.Select(is_small, x * _f32(2.0**23), x), lambda v: finite(v, is_small))
+        negative_or_nan = tirx.Select(x == _f32(0.0), _f32(-math.inf), _f32(math.nan))
+        return tirx.Select(x > _f32(0.0), tirx.Select(x < _f32(math.inf), inside, x), negative_or_nan)
+
+    def finite(x: Any, is_small: Any) -> Any:
+        bits = tirx.reinterpret("int32", x)
+        power = (bits - tirx.const(_SQRT_HALF_BITS, "int32")) >> tirx.const(23, "int32")
+        fraction = tirx.reinterpret(_F32, bits - (power << tirx.const(23, "int32"))) - _f32(1.0)
+        n = power.astype(_F32) - tirx.Select(is_small, _f32(23.0), _f32(0.0))
+        return _named(n, lambda n: _named(fraction, lambda f: total(n, f)))
+
+    def total(n: Any, f: Any) -> Any:
+        rest = f * f * (f * _polynomial(_LOG, f) - _f32(0.5)) + n * _f32(_LN2_LOW)
+        return (rest + f + n * _f32(_LN2_HIGH)) * _f32(scale)
+
+    return _named(argument, result)
+
+
 def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, argument: Any) -> Any:
     """Return an odd function that is x * P(x*x) / Q(x*x) up to a limit, and 1 or -1 beyond.
 
@@ -151,6 +181,9 @@ def _sigmoid(x: Any) -> Any:
 
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "tirx.exp": _exp,
+    "tirx.log": partial(_log, 1.0),
+    "tirx.log2": partial(_log, 1 / math.log(2)),
+    "tirx.log10": partial(_log, 1 / math.log(10)),
     "tirx.tanh": lambda x: _odd(_TANH, 9.0, x),
     "tirx.erf": lambda x: _odd(_ERF, 3.95, x),
     "tirx.sigmoid": _sigmoid,

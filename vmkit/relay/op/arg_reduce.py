@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from tvm import te, tirx, topi
+from tvm import relax, te, tirx, topi
 
 from ..ir.expr import Call, Expr
 from ..ir.types import TensorType, Type
@@ -68,6 +69,48 @@ def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[[Any, 
     return topi.identity(found[0])
 
 
+def _best(is_max: bool, dtype: str) -> Any:
+    """Return the reduction to the largest or the smallest element; TVM's own start from the finite numbers."""
+    if not dtype.startswith("float"):
+        return te.max if is_max else te.min
+    if is_max:
+        return te.comm_reducer(lambda x, y: tirx.max(x, y), lambda t: tirx.const(-math.inf, t), name="best")
+    return te.comm_reducer(lambda x, y: tirx.min(x, y), lambda t: tirx.const(math.inf, t), name="best")
+
+
+def _in_last(context: Any, attrs: ArgReduceAttrs, data: relax.Expr, is_max: bool) -> relax.Expr:
+    """Return positions along the last axis, which two reductions of vectors find: the best, and where that is first."""
+
+    def reduce_best(data: te.Tensor) -> te.Tensor:
+        if str(data.dtype) in _COMPARED_AS:
+            data = topi.cast(data, _COMPARED_AS[str(data.dtype)])
+        k = te.reduce_axis((0, data.shape[-1]), name="k")
+        reduce = _best(is_max, str(data.dtype))
+        return te.compute(data.shape[:-1], lambda *i: reduce(data(*i, k), axis=k), name="best")
+
+    def reduce_place(data: te.Tensor, best: te.Tensor) -> te.Tensor:
+        extent, outer = data.shape[-1], list(data.shape[:-1])
+        last = attrs.select_last_index
+        first_of, none = (te.max, tirx.const(-1, "int32")) if last else (te.min, tirx.max_value("int32"))
+        k = te.reduce_axis((0, extent), name="k")
+
+        def place(*i: Any) -> Any:
+            is_best = data(*i, k).astype(best.dtype) == best(*i)
+            return first_of(tirx.Select(is_best, k.var.astype("int32"), none), axis=k)
+
+        found = te.compute(outer, place, name="place")
+
+        def element(*i: Any) -> Any:
+            at = found(*i[: len(outer)])
+            # Of numbers that are none, which equal nothing, the first is given; of nothing, no position.
+            known = tirx.Select(tirx.all(at >= 0, at < extent.astype("int32")), at, tirx.const(0, "int32"))
+            return tirx.Select(extent > 0, known, tirx.const(-1, "int32"))
+
+        return te.compute([*outer, 1] if attrs.keepdims else outer, element, name="position")
+
+    return context.te(reduce_place, data, context.te(reduce_best, data))
+
+
 def _arg_reduction(name: str, doc: str, is_better: Callable[[Any, Any], Any]) -> None:
     def make(
         data: Expr,
@@ -83,10 +126,16 @@ def _arg_reduction(name: str, doc: str, is_better: Callable[[Any, Any], Any]) ->
     def relation(attrs: ArgReduceAttrs, data: Type) -> Type:
         return TensorType(reduced_shape(attrs, list(require_tensor(data).shape)), "int32")
 
+    def lower(context: Any, attrs: ArgReduceAttrs, data: relax.Expr) -> relax.Expr:
+        rank = len(context.shape(data))
+        if rank and reduced_axes(attrs, rank) == [rank - 1]:
+            return _in_last(context, attrs, data, name == "argmax")
+        return context.te(lambda data: _position(attrs, data, is_better), data, pattern=OpPattern.COMM_REDUCE)
+
     body = {
         "__doc__": doc,
         "relation": staticmethod(relation),
-        "compute": staticmethod(lambda attrs, data: _position(attrs, data, is_better)),
+        "lower": staticmethod(lower),
         "build": staticmethod(make),
     }
     operator(name, "data", attrs=ArgReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE)(type(name, (), body))
