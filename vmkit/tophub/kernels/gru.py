@@ -51,9 +51,10 @@ class _Rows:
     def step(self, t: Any, part: Part) -> None:
         is_backward = t % 2 == 1
         # With the state scaled first, the hidden gate has to wait for the reset gates of all blocks.
-        rounds = [self._all_gates] if self._shape.linear_before_reset else [self._update_and_reset, self._hidden_gate]
-        for each in rounds:
-            for_blocks(self._shape.blocks, part.blocks, is_backward, lambda first, blocks, run=each: (  # type: ignore[misc]
+        apart = [(self._update_and_reset, 2), (self._hidden_gate, 1)]
+        for each, gates in [(self._all_gates, 3)] if self._shape.linear_before_reset else apart:
+            blocks_at_once = self._tile.tiles.blocks(part.rows, gates)
+            for_blocks(self._shape.blocks, blocks_at_once, is_backward, lambda first, blocks, run=each: (  # type: ignore[misc]
                 run(t, part, first, blocks)
             ))  # fmt: skip
         take_states(self._tensors["state"], self._tensors["out"], t, part, self._tile.ends)

@@ -72,7 +72,7 @@ class _Rows:
 
         # The whole state is read by the products of every block, so it changes after the last ones. Gates wait long
         # for what they are made of, and less so where those of the next block do not wait for products.
-        for_blocks(s.blocks, part.blocks, is_backward, products)
+        for_blocks(s.blocks, self._tile.tiles.blocks(part.rows, 4), is_backward, products)
         for_rows(part, t, self._tile.ends, gates)
 
     def _gates(self, t: Any, part: Part, sums: Any, r: Any, block: Any) -> None:

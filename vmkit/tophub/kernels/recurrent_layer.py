@@ -58,8 +58,13 @@ class Tile:
     tensors: Mapping[str, Any]
     first: Any
     count: Any
-    most: int
+    tiles: RecurrentTiles
     ends: Ends | None
+
+    @property
+    def most(self) -> int:
+        """How many rows it has at most."""
+        return self.tiles.rows[0]
 
 
 class Cell(Protocol):
@@ -86,7 +91,7 @@ def layer(
     it writes the hidden states of all steps (steps, batch, hidden) and the last states. All but lengths are float32.
     """
     hidden, lanes = shape.hidden, shape.lanes
-    tiles = RecurrentTiles.of(lanes, gates, shape.blocks)
+    tiles = RecurrentTiles.of(lanes, shape.blocks)
     with IRBuilder() as ib, T.prim_func(private=True):
         T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
         steps, batch = tirx.Var("steps", "int64"), tirx.Var("batch", "int64")
@@ -104,22 +109,21 @@ def layer(
         tensors = {n: T.match_buffer(handles[n], shapes[n], types.get(n) or "float32", layout=None) for n in shapes}
 
         def run(first: Any, count: Any) -> None:
-            most = tiles.rows[0]
-            ends = Ends(tensors["lengths"], steps, first, count, most) if shape.lengths else None
-            _run_tile(shape, tiles, Tile(tensors, first, count, most, ends), steps, cell)
+            ends = Ends(tensors["lengths"], steps, first, count, tiles.rows[0]) if shape.lengths else None
+            _run_tile(shape, Tile(tensors, first, count, tiles, ends), steps, cell)
 
         for_tiles(batch, tiles.rows[0], run)
     return ib.get()
 
 
-def _run_tile(shape: LayerShape, tiles: RecurrentTiles, tile: Tile, steps: Any, cell: _CellOf) -> None:
+def _run_tile(shape: LayerShape, tile: Tile, steps: Any, cell: _CellOf) -> None:
     ends, tensors = tile.ends, tile.tensors
     set_rows(tensors["state"], tile.first, tile.count, tensors["first_state"])
     rows = cell(shape, tile)
 
     def step(t: Any) -> None:
         active = tile.count if ends is None else ends.active(t)
-        for_parts(active, tile.first, tiles, lambda part: rows.step(t, part))
+        for_parts(active, tile.first, tile.tiles, lambda part: rows.step(t, part))
 
     for_steps(steps if ends is None else ends.longest(), shape.is_reverse, step)
     if ends is not None:

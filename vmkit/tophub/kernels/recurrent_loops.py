@@ -27,14 +27,11 @@ class Part:
         The first of them in the tile.
     rows : int
         How many there are.
-    blocks : int
-        How many blocks of hidden units have their sums at once.
     """
 
     row: Any
     at: Any
     rows: int
-    blocks: int
 
 
 class Ends:
@@ -93,12 +90,12 @@ def for_parts(active: Any, first: Any, tiles: RecurrentTiles, run: Callable[[Par
     most = tiles.rows[0]
     with T.If(active >= most):
         with T.Then():
-            run(Part(first, tirx.IntImm("int64", 0), most, tiles.blocks[0]))
+            run(Part(first, tirx.IntImm("int64", 0), most))
         with T.Else():
-            for rows, blocks in zip(tiles.rows[1:], tiles.blocks[1:], strict=True):
+            for rows in tiles.rows[1:]:
                 with T.If(active % (2 * rows) >= rows), T.Then():
                     at = T.bind(active - active % (2 * rows))
-                    run(Part(first + at, at, rows, blocks))
+                    run(Part(first + at, at, rows))
 
 
 def for_rows(part: Part, t: Any, ends: Ends | None, run: Callable[[Any], None]) -> None:

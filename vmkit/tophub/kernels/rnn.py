@@ -35,7 +35,8 @@ class _Rows:
         (self._f,) = gate_functions(shape.functions, 1)
 
     def step(self, t: Any, part: Part) -> None:
-        for_blocks(self._shape.blocks, part.blocks, t % 2 == 1, lambda first, blocks: (
+        blocks_at_once = self._tile.tiles.blocks(part.rows, 1)
+        for_blocks(self._shape.blocks, blocks_at_once, t % 2 == 1, lambda first, blocks: (
             self._blocks(t, part, first, blocks)
         ))  # fmt: skip
         take_states(self._tensors["state"], self._tensors["out"], t, part, self._tile.ends)
