@@ -13,14 +13,13 @@ from typing import Any
 from tvm import tirx
 
 from .... import relay
-from ....relay.ir import Any as AnyDim
 from ....relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
+from ....relay.op import build
 from ....relay.transform.recurrent_loop import RecurrentLoop
 from ..context import Context
 from ..typing import typed
 from .elementwise import binary
 from .gate_activations import GateActivation
-from .layout import to_shape
 
 __all__ = ["Layer", "run"]
 
@@ -185,7 +184,7 @@ def _loop(layer: Layer, x: Expr, state: list[Expr], lengths: Expr | None, is_rev
         _variable(f"x{i}", _renamed(ctx.type(v), {batch: formal_batch, steps: formal_steps}))
         for i, v in enumerate(given)
     ]
-    row_type = TensorType([AnyDim(), formal_batch, layer.hidden], ctx.dtype(state[0]))
+    row_type = TensorType([formal_steps, formal_batch, layer.hidden], ctx.dtype(state[0]))
     collected = _variable("collected", row_type)
 
     inner = replace(layer, weights={})
@@ -196,12 +195,11 @@ def _loop(layer: Layer, x: Expr, state: list[Expr], lengths: Expr | None, is_rev
     row = relay.take(rows, position, axis=0)
     at = position if limits is None else relay.cast(position, ctx.dtype(limits))
     output, new = _step(inner, row, list(states), limits, at)
-    parts = [relay.expand_dims(output, 0), collected] if is_reverse else [collected, relay.expand_dims(output, 0)]
     result = TupleType([row_type, *[s.checked_type_ for s in states]])
     gvar = ctx.importer.new_function("recurrence")
     again = Call(gvar, [
         relay.subtract(position, one) if is_reverse else relay.add(position, one),
-        relay.concatenate(parts, 0), rows, *new, *rest,
+        build("buffer.write", collected, output, position), rows, *new, *rest,
     ])  # fmt: skip
     again.checked_type_ = result
     count = relay.take(relay.shape_of(rows, dtype="int64"), ctx.constant(0, "int64"), axis=0)
@@ -215,12 +213,18 @@ def _loop(layer: Layer, x: Expr, state: list[Expr], lengths: Expr | None, is_rev
 
     whole = relay.take(relay.shape_of(x, dtype="int64"), ctx.constant(0, "int64"), axis=0)
     start = relay.subtract(whole, one) if is_reverse else ctx.constant(0, "int64")
-    empty = relay.strided_slice(relay.expand_dims(state[0], 0), [0], [0], [1])
-    call = Call(gvar, [typed(start), typed(empty), *given])
-    final = [ctx.type(s) for s in state]
-    call.checked_type_ = TupleType([TensorType([AnyDim(), batch, layer.hidden], final[0].dtype), *final])
-    stacked = to_shape(TupleGetItem(call, 0), [steps, batch, layer.hidden])
-    return typed(stacked), [typed(TupleGetItem(call, i + 1)) for i in range(len(state))]
+    call = Call(gvar, [typed(start), typed(_buffer(x, [steps, batch, layer.hidden], row_type.dtype)), *given])
+    call.checked_type_ = TupleType([TensorType([steps, batch, layer.hidden], row_type.dtype), *map(ctx.type, state)])
+    return typed(TupleGetItem(call, 0)), [typed(TupleGetItem(call, i + 1)) for i in range(len(state))]
+
+
+def _buffer(x: Expr, shape: list[Dim], dtype: str) -> Expr:
+    """Return a buffer for the hidden states of all steps of a sequence."""
+    if not any(dims.is_any(d) for d in shape):
+        return build("buffer.create", shape=shape, dtype=dtype)
+    sizes = relay.strided_slice(relay.shape_of(x, dtype="int64"), [0], [2], [1])
+    vector = relay.concatenate([sizes, relay.const([shape[2]], "int64")], 0)
+    return build("buffer.create", vector, shape=shape, dtype=dtype)
 
 
 def _variable(name: str, ty: TensorType) -> Var:
