@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from .kernel_parts import CALLS_PARTS, call_part, told_by_shapes
 
 _DATA = 1  # what tvm_struct_get reads of a tensor: the address of its elements
 
-__all__ = ["KernelCall", "Run", "kernel_call", "run_function"]
+__all__ = ["KernelCall", "Operands", "Run", "attributes", "kernel_call", "run_function"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,47 @@ def run_function(run: Run, parts: Mapping[ir.GlobalVar, str]) -> tirx.PrimFunc:
     parts
         The names of the kernels as parts.
     """
+    operands = Operands.of(run)
+    calls = [operands.call(call, parts) for call in run.calls]
+    return tirx.PrimFunc(operands.params, tirx.SeqStmt(calls), attrs=attributes(run))
+
+
+def attributes(run: Run) -> Any:
+    """Return the attributes of a run's function."""
+    names = [call.kernel.name_hint for call in run.calls]
+    return ir.make_node("ir.DictAttrs", **{CALLS_PARTS: names, "s_tir": True, "tirx.noalias": True})
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What the function of a run has in its own names.
+
+    Parameters
+    ----------
+    params
+        Its parameters.
+    address
+        Returns the address of a tensor among the arguments of the run's calls.
+    renamed
+        Returns a number in the function's own symbols.
+    """
+
+    params: list[Any]
+    address: Callable[[Any], Any]
+    renamed: Callable[[Any], Any]
+
+    @staticmethod
+    def of(run: Run) -> Operands:
+        """Return those of a run."""
+        return _operands(run)
+
+    def call(self, call: KernelCall, parts: Mapping[ir.GlobalVar, str]) -> tirx.Stmt:
+        """Return the call of a kernel as a part."""
+        args = [self.address(a) if isinstance(a.ty, relax.TensorType) else self.renamed(a) for a in call.args]
+        return call_part(parts[call.kernel], [*args, *map(self.renamed, call.sizes)])
+
+
+def _operands(run: Run) -> Operands:
     symbols = {symbol: tirx.Var(symbol.name, symbol.ty) for symbol in run.symbols}
 
     def renamed(expr: Any) -> Any:
@@ -145,19 +186,14 @@ def run_function(run: Run, parts: Mapping[ir.GlobalVar, str]) -> tirx.PrimFunc:
     tensors = [tirx.Var("own", "handle") if t in run.unchecked else _buffer(t, renamed) for t in run.tensors]
     workspace = tirx.Var("workspace", "handle")
 
-    def given(arg: Any) -> Any:
+    def address(arg: Any) -> Any:
         if arg in run.offset:
             return tirx.handle_add_byte_offset(_data_of(workspace), renamed(run.offset[arg]))
-        if arg not in run.position:
-            return renamed(arg)
         tensor = tensors[run.position[arg]]
         return buffer_data(tensor) if is_buffer_var(tensor) else _data_of(tensor)
 
-    calls = [call_part(parts[c.kernel], [*map(given, c.args), *map(renamed, c.sizes)]) for c in run.calls]
     params = [*tensors, *([workspace] if run.offset else []), *symbols.values()]
-    names = [call.kernel.name_hint for call in run.calls]
-    attrs = ir.make_node("ir.DictAttrs", **{CALLS_PARTS: names, "s_tir": True, "tirx.noalias": True})
-    return tirx.PrimFunc(params, tirx.SeqStmt(calls), attrs=attrs)
+    return Operands(params, address, renamed)
 
 
 def _data_of(tensor: ir.Var) -> Any:

@@ -17,14 +17,16 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 
+from .kernel_loops import KernelLoop, flag_part, loop_function, move_part
 from .kernel_parts import CALLS_PARTS, as_part
+from .looping import FoundLoop, find_loop
+from .memory_names import TENSOR, home_of, is_call, is_silent
 from .run_functions import KernelCall, Run, kernel_call, run_function
 from .workspaces import places_of, with_workspaces
 
 __all__ = ["group_kernels", "kernels_of_runs"]
 
 _MOST_TENSORS = 64  # that a run takes from outside, so that its function does not grow too large for LLVM
-_STORAGE, _TENSOR, _RESHAPE = "relax.memory.alloc_storage", "relax.memory.alloc_tensor", "relax.reshape"
 
 
 def group_kernels() -> tvm.transform.Pass:
@@ -56,7 +58,8 @@ class _Grouping:
         )
         for gvar, function in self.mod.functions.items():
             if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
-                body = self.sequence(function.body, {})
+                found = find_loop(gvar, function, self.kernels, self.analyzer, self.new_name)
+                body = self.sequence(function.body, {}) if found is None else self.loop(found)
                 made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
                 result.update_func(gvar, made)
         parts: dict[ir.GlobalVar, str] = {}
@@ -66,8 +69,29 @@ class _Grouping:
             result.update_func(part, as_part(self.kernels[gvar]))
             parts[gvar] = part.name_hint
         for run in self.runs:
-            result.update_func(run.name, run_function(run, parts))
+            if not isinstance(run, KernelLoop):
+                result.update_func(run.name, run_function(run, parts))
+        self.add_loops(result, parts)
         return result
+
+    def add_loops(self, result: tvm.IRModule, parts: Mapping[ir.GlobalVar, str]) -> None:
+        """Add the functions of the loops, and what they call beside kernels."""
+        loops = [run for run in self.runs if isinstance(run, KernelLoop)]
+        if not loops:
+            return
+        move, flag = self.new_name("move"), self.new_name("flag")
+        result.update_func(move, move_part())
+        result.update_func(flag, flag_part())
+        for loop in loops:
+            result.update_func(loop.name, loop_function(loop, parts, move.name_hint, flag.name_hint))
+
+    def loop(self, found: FoundLoop) -> relax.SeqExpr:
+        """Return the body of a function that is a loop."""
+        self.runs.append(found.loop)
+        nothing = relax.Var("turns", relax.TupleType([]))
+        run = with_workspaces([(relax.VarBinding(nothing, relax.Tuple([])), found.loop)], self.kernels, self.analyzer)
+        rest = self.sequence(found.rest, {})
+        return relax.SeqExpr([relax.BindingBlock([*found.memory, *run]), *rest.blocks], rest.body)
 
     def new_name(self, wanted: str) -> ir.GlobalVar:
         """Return a global variable of a name that no other has."""
@@ -85,7 +109,7 @@ class _Grouping:
         if any(isinstance(block, relax.DataflowBlock) for block in sequence.blocks):
             return sequence
         bindings = [binding for block in sequence.blocks for binding in block.bindings]
-        memory = {**outer, **{b.var: b.value for b in bindings if _is_silent(b)}}
+        memory = {**outer, **{b.var: b.value for b in bindings if is_silent(b)}}
         last = _last_uses(bindings, sequence.body)
         calls = {b.var: call for b in bindings if (call := self.call_of(b)) is not None}
         items: list[relax.Binding | tuple[relax.VarBinding, Run]] = []
@@ -138,8 +162,8 @@ class _Grouping:
         if len(ours) < 2:
             return None
         silent = {b.var: b.value for b in segment if b.var not in calls}
-        homes = {arg: _home(arg, memory) for call in ours for arg in call.tensors}
-        seen = outside | {home for home in homes.values() if not _is_call(silent.get(home), _TENSOR)}
+        homes = {arg: home_of(arg, memory) for call in ours for arg in call.tensors}
+        seen = outside | {home for home in homes.values() if not is_call(silent.get(home), TENSOR)}
         for var, value in reversed(silent.items()):
             if var in seen:
                 tvm_ffi.structural_walk(value, (ir.Var, seen.add))
@@ -153,7 +177,7 @@ class _Grouping:
                 inner[arg] = silent[home].args[0]
         places, size = places_of({s: memory[s].args[0].values[0] for s in inner.values()}, self.analyzer)
         offset = {arg: places[storage] for arg, storage in inner.items()}
-        unchecked = frozenset(t for t in tensors if isinstance(t, ir.GenericConst) or _is_call(memory.get(t), _TENSOR))
+        unchecked = frozenset(t for t in tensors if isinstance(t, ir.GenericConst) or is_call(memory.get(t), TENSOR))
         run = Run(self.new_name("run"), ours, tuple(tensors), unchecked, position, offset, size)
         self.runs.append(run)
         return run
@@ -164,7 +188,7 @@ def _segments(bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]
     start, own, given = 0, set[Any](), set[Any]()
     for position, binding in enumerate(bindings):
         call = calls.get(binding.var)
-        if call is None and not _is_silent(binding):
+        if call is None and not is_silent(binding):
             if start < position:
                 yield start, position
             yield position, position + 1
@@ -181,44 +205,6 @@ def _segments(bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]
         yield start, len(bindings)
 
 
-def _is_silent(binding: relax.Binding) -> bool:
-    """Say whether a binding only makes or names memory, so that it may as well stand before the run that it is in."""
-    if not isinstance(binding, relax.VarBinding):
-        return False
-    value = binding.value
-    if isinstance(value, relax.Tuple | relax.TupleGetItem | relax.ShapeExpr):
-        return True
-    if isinstance(value, ir.Var):
-        return isinstance(value.ty, relax.TensorType)
-    return any(_is_call(value, name) for name in (_STORAGE, _TENSOR, _RESHAPE))
-
-
-def _is_call(value: Any, name: str) -> bool:
-    return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == name
-
-
-def _is_call_of(binding: relax.Binding, name: str) -> bool:
-    return isinstance(binding, relax.VarBinding) and _is_call(binding.value, name)
-
-
-def _home(tensor: Any, memory: Mapping[Any, Any]) -> Any:
-    """Return the tensor of known shape, the furthest back in the program, that has the memory of another."""
-    source = _source(memory.get(tensor), memory)
-    ty = getattr(source, "ty", None)
-    is_known = isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr)
-    return _home(source, memory) if is_known else tensor
-
-
-def _source(value: Any, memory: Mapping[Any, Any]) -> Any:
-    """Return what a value is another name or a view of; None for one that is neither."""
-    if isinstance(value, relax.TupleGetItem):
-        whole = memory.get(value.tuple_value)
-        return whole.fields[value.index] if isinstance(whole, relax.Tuple) else None
-    if isinstance(value, ir.Call):
-        return value.args[0] if _is_call(value, _RESHAPE) else None
-    return value if isinstance(value, ir.Var) else None
-
-
 def _last_uses(bindings: Sequence[relax.Binding], body: Any) -> dict[Any, int]:
     """Return by variable the position of the last binding that reads it; what the sequence returns comes after all."""
     last: dict[Any, int] = {}
@@ -233,7 +219,7 @@ def _without_unused(bindings: Sequence[relax.Binding], body: Any) -> list[relax.
     tvm_ffi.structural_walk(body, (ir.Var, used.add))
     kept: list[relax.Binding] = []
     for binding in reversed(bindings):
-        if binding.var in used or not _is_silent(binding):
+        if binding.var in used or not is_silent(binding):
             tvm_ffi.structural_walk(binding.value, (ir.Var, used.add))
             kept.append(binding)
     return kept[::-1]

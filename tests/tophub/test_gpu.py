@@ -240,7 +240,14 @@ def test_a_rule_that_trips_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 # What is for CPUs or names another device.
-ELSEWHERE = {"nn.contrib_attention", "nn.contrib_lstm", "on_device", "device_copy"}
+ELSEWHERE = {
+    "nn.contrib_attention",
+    "nn.contrib_gru",
+    "nn.contrib_lstm",
+    "nn.contrib_rnn",
+    "on_device",
+    "device_copy",
+}
 
 
 @pytest.mark.nightly

@@ -53,6 +53,11 @@ def _at_one(sequence: Any) -> Any:
     return build("sequence.at", sequence, relay.const(1, i64))
 
 
+def _lengths(given: Given) -> Any:
+    """Return lengths of three rows of five steps: some of them, all and none."""
+    return given(3, dtype=i32, values=[3, 5, 0])
+
+
 def _pair(given: Given) -> Any:
     return build("sequence.construct", given(2, 3), given(4, 3))
 
@@ -213,11 +218,21 @@ SAMPLES |= {
         channels=4,
         units=5,
     ),
+    "nn.contrib_rnn": lambda g: build(
+        "nn.contrib_rnn", g(5, 3, 6, known=(2,)), g(2, 6, 1, 4, known=(0, 1, 2, 3)), g(3, 6), _lengths(g)
+    ),
     "nn.contrib_lstm": lambda g: build(
-        "nn.contrib_lstm", g(5, 2, 32, known=(2,)), g(2, 8, 4, 4, known=(0, 1, 2, 3)), g(2, 8), g(2, 8)
+        "nn.contrib_lstm",
+        g(5, 3, 32, known=(2,)),
+        g(2, 8, 4, 4, known=(0, 1, 2, 3)),
+        g(3, 8),
+        g(3, 8),
+        g(24),
+        _lengths(g),
+        has_peepholes=True,
     ),
     "nn.contrib_gru": lambda g: build(
-        "nn.contrib_gru", g(5, 2, 24, known=(2,)), g(2, 8, 3, 4, known=(0, 1, 2, 3)), g(8), g(2, 8)
+        "nn.contrib_gru", g(5, 2, 24, known=(2,)), g(2, 8, 3, 4, known=(0, 1, 2, 3)), g(2, 8), g(8)
     ),
     "nn.contrib_dense_pack": lambda g: build("nn.contrib_dense_pack", g(2, 6), g(2, 6, 4), "NC4n"),
     "nn.contrib_conv2d_winograd_weight_transform": lambda g: build(

@@ -17,6 +17,7 @@ from vmkit.relay.ir import Call, Op, post_order
 
 b, m, n = (tirx.Var(name, "int64") for name in "bmn")
 HEADS, INNER = 2, 16
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 def attention(mask: Any = None, scale: Any = None, *, swapped: bool = False, axis: int = -1) -> relay.Function:
@@ -88,60 +89,98 @@ def test_keys_that_a_transposition_made_are_taken_before_it() -> None:
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_an_lstm_over_vectors_is_one_operator(direction: str) -> None:
-    proto = lstm(direction)
-    mod, _params = relay.frontend.from_onnx(proto)
-    result = transform.FuseRecurrence(lanes=16)(transform.InferType()(mod))
-    assert [v.name_hint for v in result.get_global_vars()] == ["main"]
-    assert "nn.contrib_lstm" in operators(result["main"])
-    check(proto, *[{"x": array(steps, batch, 3)} for steps, batch in ((1, 1), (5, 4), (20, 7))])
+@pytest.mark.parametrize("kind", GATES)
+def test_a_recurrent_layer_is_one_operator(kind: str, direction: str) -> None:
+    assert kernels(layer(kind, direction)) == [f"nn.contrib_{kind.lower()}"] * (
+        2 if direction == "bidirectional" else 1
+    )
+    check(layer(kind, direction), *[{"x": array(steps, batch, 3)} for steps, batch in ((1, 1), (5, 4), (20, 7))])
 
 
-@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
-@pytest.mark.parametrize("is_linear", [False, True])
-def test_a_gru_over_vectors_is_one_operator(direction: str, is_linear: bool) -> None:
-    proto = gru(direction, linear_before_reset=int(is_linear))
-    mod, _params = relay.frontend.from_onnx(proto)
-    result = transform.FuseRecurrence(lanes=16)(transform.InferType()(mod))
-    assert [v.name_hint for v in result.get_global_vars()] == ["main"]
-    assert "nn.contrib_gru" in operators(result["main"])
-    check(proto, *[{"x": array(steps, batch, 3)} for steps, batch in ((1, 1), (5, 4), (20, 7))])
+@pytest.mark.parametrize("steps", ["t", 12])
+@pytest.mark.parametrize("kind", GATES)
+def test_a_layer_over_rows_of_different_lengths_is_one_operator(kind: str, steps: Any) -> None:
+    states = "h0 c0" if kind == "LSTM" else "h0"
+    proto = layer(kind, "bidirectional", f"x w r b lengths {states}", steps, hidden=20)
+    assert kernels(proto) == [f"nn.contrib_{kind.lower()}"] * 2
+    feeds = []
+    for batch, lengths in ((1, [5]), (3, [12, 7, 1]), (6, [3, 12, 1, 9, 9, 2])):
+        given = {"x": array(12, batch, 3), "lengths": np.array(lengths, "int32")}
+        feeds.append(given | {name: array(2, batch, 20, seed=5) for name in states.split()})
+    check(proto, *feeds)
 
 
-@pytest.mark.parametrize("attributes", [{"activations": ["Sigmoid", "Relu"]}, {"clip": 1.0}, {"hidden": 12}])
-def test_a_gru_of_another_kind_stays_a_loop(attributes: dict[str, Any]) -> None:
-    mod, _ = relay.frontend.from_onnx(gru("forward", **attributes))
-    result = transform.FuseRecurrence(lanes=16)(transform.InferType()(mod))
-    assert "nn.contrib_gru" not in operators(result["main"])
+OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
+    ("RNN", "x w r b", {"activations": ["LeakyRelu"], "activation_alpha": [0.1]}),
+    ("RNN", "x w r b", {"clip": 0.5}),
+    ("GRU", "x w r", {"linear_before_reset": 1}),
+    ("GRU", "x w r b", {"activations": ["HardSigmoid", "Softsign"], "hidden": 12}),
+    ("GRU", "x w r b", {"clip": 0.5, "hidden": 3}),
+    ("LSTM", "x w r b _ _ _ p", {}),
+    ("LSTM", "x w r b _ _ _ p", {"clip": 0.5, "hidden": 1}),
+    ("LSTM", "x w r b", {"input_forget": 1}),
+    ("LSTM", "x w r b", {"activations": ["Sigmoid", "ScaledTanh", "Affine"], "activation_alpha": [0.7, 0.8],
+                         "activation_beta": [0.9, 0.1]}),
+]  # fmt: skip
 
 
-def test_an_lstm_with_other_activations_stays_a_loop() -> None:
-    proto = lstm("forward", activations=["Sigmoid", "Relu", "Tanh"])
+@pytest.mark.parametrize(("kind", "inputs", "attributes"), OPTIONS)
+def test_options_of_a_layer_are_those_of_the_operator(kind: str, inputs: str, attributes: dict[str, Any]) -> None:
+    proto = layer(kind, "forward", inputs, **attributes)
+    assert kernels(proto) == [f"nn.contrib_{kind.lower()}"]
+    check(proto, *[{"x": array(steps, batch, 3)} for steps, batch in ((1, 1), (9, 5))])
+
+
+@pytest.mark.parametrize(("kind", "functions"), [("RNN", ["Elu"]), ("GRU", ["Sigmoid", "Softplus"])])
+def test_a_layer_with_a_function_that_has_no_kernel_stays_a_loop(kind: str, functions: list[str]) -> None:
+    proto = layer(kind, "reverse", "x w r b lengths", activations=functions)
+    assert kernels(proto) == []
+    check(proto, {"x": array(9, 3, 3), "lengths": np.array([9, 1, 4], "int32")})
+
+
+def test_a_length_that_lies_outside_counts_as_the_nearest_there_is() -> None:
+    machine = vmkit.VirtualMachine(
+        vmkit.compile(relay.frontend.from_onnx(layer("GRU", "reverse", "x w r b lengths"))[0])
+    )
+    x = array(5, 4, 3)
+    outside, inside = (
+        machine.run(x=x, lengths=np.array(lengths, "int32")) for lengths in ([-(2**31), 2**31 - 1, -1, 6], [0, 5, 0, 5])
+    )
+    for a, e in zip(outside, inside, strict=True):
+        np.testing.assert_array_equal(a.numpy(), e.numpy())
+
+
+def layer(
+    kind: str, direction: str, inputs: str = "x w r b", steps: Any = "t", hidden: int = 16, **attributes: Any
+) -> Any:
+    """Return a model of one layer over three features."""
+    count, gates = 2 if direction == "bidirectional" else 1, GATES[kind]
+    weights = {
+        "w": array(count, gates * hidden, 3),
+        "r": array(count, gates * hidden, hidden) / 4,
+        "b": array(count, 2 * gates * hidden),
+        "p": array(count, 3 * hidden),
+    }
+    given = {"x": ([steps, "n", 3], "float32"), "lengths": (["n"], "int32")}
+    given |= {name: ([count, "n", hidden], "float32") for name in ("h0", "c0")}
+    names, outputs = inputs.split(), "y h c" if kind == "LSTM" else "y h"
+    made = node(kind, inputs, outputs, hidden_size=hidden, direction=direction, **attributes)
+    return model(
+        [made],
+        {name: given[name] for name in given if name in names},
+        outputs,
+        {name: weights[name] for name in weights if name in names},
+    )
+
+
+def kernels(proto: Any) -> list[str]:
+    """Return the operators that recurrent layers have become."""
     mod, _ = relay.frontend.from_onnx(proto)
     result = transform.FuseRecurrence(lanes=16)(transform.InferType()(mod))
-    assert "nn.contrib_lstm" not in operators(result["main"])
-
-
-def lstm(direction: str, hidden: int = 16, **attributes: Any) -> Any:
-    count = 2 if direction == "bidirectional" else 1
-    weights = {
-        "w": array(count, 4 * hidden, 3),
-        "r": array(count, 4 * hidden, hidden) / 4,
-        "b": array(count, 8 * hidden),
-    }
-    layer = node("LSTM", "x w r b", "y h c", hidden_size=hidden, direction=direction, **attributes)
-    return model([layer], {"x": (["t", "n", 3], "float32")}, "y h c", weights)
-
-
-def gru(direction: str, hidden: int = 16, **attributes: Any) -> Any:
-    count = 2 if direction == "bidirectional" else 1
-    weights = {
-        "w": array(count, 3 * hidden, 3),
-        "r": array(count, 3 * hidden, hidden) / 4,
-        "b": array(count, 6 * hidden),
-    }
-    layer = node("GRU", "x w r b", "y h", hidden_size=hidden, direction=direction, **attributes)
-    return model([layer], {"x": (["t", "n", 3], "float32")}, "y h", weights)
+    found = [call.op.name for call in calls(result["main"]) if call.op.name.startswith("nn.contrib_")]
+    if found:
+        assert [v.name_hint for v in result.get_global_vars()] == ["main"]
+    return found
 
 
 def fused(function: relay.Function) -> relay.Function:

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tvm
 
-from ..ir import Call, Expr, Function, GlobalVar, with_functions
+from ..ir import Call, Expr, Function, GlobalVar, const, with_functions
 from ..op.registry import build
 from .infer_type import infer_module, typed
 from .known_type import rewrite_typed, type_of
+from .recurrent_loop import RecurrentLoop
 from .registry import ModuleTransform, relay_pass
 from .remove_unused_functions import RemoveUnusedFunctions
 
-__all__ = ["GRU_LOOP", "LSTM_LOOP", "FuseRecurrence"]
-
-# The attribute of a function (position, collected, rows, state, cell, recurrence) that runs the steps of an LSTM with
-# its usual activations from a position on; the value says which way: "forward" or "reverse".
-LSTM_LOOP = "vmkit.lstm_loop"
-# That of a function (position, collected, rows, state, recurrence of the update and reset gates, recurrence and bias of
-# the hidden gate) that does so for a GRU; the value says which way, and then whether the state's product comes
-# "before" or "after" the reset gate.
-GRU_LOOP = "vmkit.gru_loop"
+__all__ = ["FuseRecurrence"]
 
 
 @relay_pass(opt_level=2)
 def FuseRecurrence(lanes: int = 16) -> ModuleTransform:
-    """Return the pass that makes the loop of an LSTM or a GRU one operator, whose steps are one kernel.
+    """Return the pass that makes the loop of a recurrent layer one operator, whose steps are one kernel.
 
     Parameters
     ----------
     lanes : int
-        How many float32 a vector of the target has. A hidden size that is no multiple of it stays a loop.
+        How many float32 a vector of the target has.
     """
 
     def fused(mod: tvm.IRModule) -> tvm.IRModule:
-        loops = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and _is_loop(f)}
+        marks = {v: RecurrentLoop.of(f) for v, f in mod.functions.items() if isinstance(f, Function)}
+        loops = {v: loop for v, loop in marks.items() if loop is not None}
         if not loops:
             return mod
         mod = typed(mod)
@@ -48,35 +44,55 @@ def FuseRecurrence(lanes: int = 16) -> ModuleTransform:
     return fused
 
 
-def _is_loop(function: Function) -> bool:
-    return bool(function.attrs.get(LSTM_LOOP) or function.attrs.get(GRU_LOOP))
-
-
-def _fused(node: Any, loops: dict[GlobalVar, Function], lanes: int) -> Any:
+def _fused(node: Any, loops: Mapping[GlobalVar, RecurrentLoop], lanes: int) -> Any:
     if not (isinstance(node, Call) and isinstance(node.op, GlobalVar) and node.op in loops):
         return node
-    attrs = loops[node.op].attrs
-    if attrs.get(LSTM_LOOP):
-        _, _, rows, state, cell, weight = node.args
-        blocked = _blocked(weight, 4, lanes)
-        if blocked is None:
-            return node
-        return build("nn.contrib_lstm", rows, blocked, state, cell, is_reverse=str(attrs[LSTM_LOOP]) == "reverse")
-    _, _, rows, state, gates, last, bias = node.args
-    direction, order = str(attrs[GRU_LOOP]).split()
-    weight = build("concatenate", [gates, last], 0)
-    type_of(weight)
-    blocked = _blocked(weight, 3, lanes)
-    if blocked is None:
+    loop = loops[node.op]
+    _, _, rows, *rest = node.args
+    lengths = [_integers(rest.pop())] if loop.has_lengths else []
+    options = {"is_reverse": loop.is_reverse, "activations": loop.functions, "clip": loop.clip}
+    match loop.cell:
+        case "lstm":
+            state, cell, recurrence, *peepholes = rest
+            gates, states = 4, [state, cell]
+            vectors = [_joined(peepholes)] if peepholes else []
+            options |= {"has_peepholes": loop.has_peepholes, "input_forget": loop.input_forget}
+        case "gru":
+            state, update_and_reset, hidden_gate, bias = rest
+            gates, states, vectors = 3, [state], [bias]
+            recurrence = _joined([update_and_reset, hidden_gate])
+            options |= {"linear_before_reset": loop.linear_before_reset}
+        case _:
+            state, recurrence = rest
+            gates, states, vectors = 1, [state], []
+    weight = _blocked(recurrence, gates, lanes)
+    if weight is None:
         return node
-    flags = {"is_reverse": direction == "reverse", "linear_before_reset": order == "before"}
-    return build("nn.contrib_gru", rows, blocked, bias, state, **flags)
+    return build(f"nn.contrib_{loop.cell}", rows, weight, *states, *vectors, *lengths, **options)
 
 
-def _blocked(weight: Expr, gates: int, lanes: int) -> Any:
-    """Return a recurrence's weights (gates * hidden, hidden) in blocks; None where vectors do not divide them."""
+def _joined(parts: Sequence[Expr]) -> Expr:
+    whole = build("concatenate", list(parts), 0)
+    type_of(whole)
+    return whole
+
+
+def _integers(lengths: Expr) -> Expr:
+    is_fit = type_of(lengths).dtype in ("int32", "int64")
+    return lengths if is_fit else build("cast", lengths, "int64")
+
+
+def _blocked(weight: Expr, gates: int, lanes: int) -> Expr | None:
+    """Return a recurrence's weights (gates * hidden, hidden) in blocks; None where there is no kernel for them."""
     _rows, hidden = weight.checked_type.shape
-    if not isinstance(hidden, int) or hidden % lanes or weight.checked_type.dtype != "float32":
+    if not isinstance(hidden, int) or hidden < 1 or weight.checked_type.dtype != "float32":
         return None
-    split = build("reshape", weight, newshape=[gates, hidden // lanes, lanes, hidden])
+    lanes = min(lanes, 1 << (hidden.bit_length() - 1))
+    blocks = -(-hidden // lanes)
+    split = build("reshape", weight, newshape=[gates, hidden, hidden])
+    if hidden % lanes:
+        # The last block ends with the hidden units, and shares some with the block before.
+        begins = np.minimum(np.arange(blocks) * lanes, hidden - lanes)
+        split = build("take", split, const((begins[:, None] + np.arange(lanes)).reshape(-1), "int64"), axis=1)
+    split = build("reshape", split, newshape=[gates, blocks, lanes, hidden])
     return build("transpose", split, axes=[1, 3, 0, 2])

@@ -1,127 +1,142 @@
-"""A layer of gated recurrent units on a CPU: all steps in one loop, states kept where they are."""
+"""The step of a layer of gated recurrent units on a CPU."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from tvm import tirx
-from tvm.script import tirx as T
 
-from .recurrent_code import add_products, for_blocks, for_rows, set_rows, sigmoid, start_sums, tanh
-from .recurrent_tiles import RecurrentTiles
+from .gate_functions import gate_functions, limited
+from .recurrent_code import add_products, for_blocks, for_vectors, local, put, start_sums, take_states, unit_of
+from .recurrent_layer import LayerShape, Tile, layer
+from .recurrent_loops import Part
 
-__all__ = ["gru"]
+__all__ = ["GRUShape", "gru"]
+
+_UPDATE, _RESET, _HIDDEN = range(3)
 
 
-def gru(hidden: int, lanes: int, is_reverse: bool, linear_before_reset: bool) -> tirx.PrimFunc:
-    """Return the kernel of one direction of a layer, its gates in ONNX's order: update, reset, hidden.
+@dataclass(frozen=True)
+class GRUShape(LayerShape):
+    """What is known of a layer of gated recurrent units: functions of the gates and of what is new.
 
-    It takes the inputs times their weights plus bias (steps, batch, 3 * hidden), the recurrence's weights in blocks
-    (hidden / lanes, hidden, 3, lanes), the recurrence's bias of the hidden gate (hidden,), the first state (batch,
-    hidden), and writes the states of all steps and the last one. Some rows of the batch go together through all steps.
-
-    Parameters
+    Attributes
     ----------
     linear_before_reset : bool
         Whether the reset gate scales the state's product and bias, not the state.
     """
-    count = hidden // lanes
-    tiles = RecurrentTiles.of(lanes, 3, count)
-    is_linear = linear_before_reset
 
-    @T.prim_func(private=True)
-    def kernel(x: T.handle, w: T.handle, b: T.handle, h0: T.handle, o: T.handle, h: T.handle) -> None:
-        steps, batch = T.int64(), T.int64()
-        data = T.match_buffer(x, (steps, batch, 3 * hidden), "float32")
-        weight = T.match_buffer(w, (count, hidden, 3, lanes), "float32")
-        bias = T.match_buffer(b, (hidden,), "float32")
-        first_state = T.match_buffer(h0, (batch, hidden), "float32")
-        out = T.match_buffer(o, (steps, batch, hidden), "float32")
-        state = T.match_buffer(h, (batch, hidden), "float32")
+    functions: str = "sigmoid tanh"
+    linear_before_reset: bool = False
 
-        @T.inline
-        def run_rows(first, rows, at_once):  # type: ignore[no-untyped-def]
-            update = T.alloc_buffer((rows, hidden), "float32", scope="local", layout=None)
-            scaled = T.alloc_buffer((rows, hidden), "float32", scope="local", layout=None)
-            set_rows(state, first, rows, first_state)
-            for step in T.serial(steps):
-                run_step(steps - 1 - step if is_reverse else step, first, rows, at_once, update, scaled)
 
-        @T.inline
-        def run_step(t, first, rows, at_once, update, scaled):  # type: ignore[no-untyped-def]
-            @T.inline
-            def all_gates(block, blocks):  # type: ignore[no-untyped-def]
-                total = T.alloc_buffer((rows, blocks, 3, lanes), "float32", scope="local", layout=None)
-                start_sums(total, data, t, first, block, 2)
-                start_hidden(total, block, blocks)
-                add_products(total, range(3), state, first, weight, block, t % 2 == 1)
-                for r in T.unroll(rows):
-                    for b in T.unroll(blocks):
-                        for i in T.vectorized(lanes):
-                            total[r, b, 2, i] = (
-                                data[t, first + r, 2 * hidden + (block + b) * lanes + i]
-                                + sigmoid(total[r, b, 1, i]) * total[r, b, 2, i]
-                            )
-                        for i in T.vectorized(lanes):
-                            total[r, b, 0, i] = sigmoid(total[r, b, 0, i])
-                        for i in T.vectorized(lanes):
-                            update[r, (block + b) * lanes + i] = total[r, b, 0, i]
-                finish(total, block, blocks)
+def gru(shape: GRUShape) -> tirx.PrimFunc:
+    """Return the kernel of one direction of a layer, as :func:`.layer` says.
 
-            @T.inline
-            def update_and_reset(block, blocks):  # type: ignore[no-untyped-def]
-                total = T.alloc_buffer((rows, blocks, 3, lanes), "float32", scope="local", layout=None)
-                start_sums(total, data, t, first, block, 2)
-                add_products(total, range(2), state, first, weight, block, t % 2 == 1)
-                for r in T.unroll(rows):
-                    for b in T.unroll(blocks):
-                        for i in T.vectorized(lanes):
-                            update[r, (block + b) * lanes + i] = sigmoid(total[r, b, 0, i])
-                        for i in T.vectorized(lanes):
-                            scaled[r, (block + b) * lanes + i] = (
-                                sigmoid(total[r, b, 1, i]) * state[first + r, (block + b) * lanes + i]
-                            )
+    Its gates are in ONNX's order: update, reset, hidden. The vector is the recurrence's bias of the hidden gate
+    (hidden,), the only state the hidden one.
+    """
+    return layer(shape, 3, {"bias": shape.hidden}, ("state",), _Rows)
 
-            @T.inline
-            def hidden_gate(block, blocks):  # type: ignore[no-untyped-def]
-                total = T.alloc_buffer((rows, blocks, 3, lanes), "float32", scope="local", layout=None)
-                start_hidden(total, block, blocks)
-                add_products(total, range(2, 3), scaled, 0, weight, block, t % 2 == 1)
-                for r in T.unroll(rows):
-                    for b in T.unroll(blocks):
-                        for i in T.vectorized(lanes):
-                            total[r, b, 2, i] = (
-                                total[r, b, 2, i] + data[t, first + r, 2 * hidden + (block + b) * lanes + i]
-                            )
-                finish(total, block, blocks)
 
-            @T.inline
-            def start_hidden(total, block, blocks):  # type: ignore[no-untyped-def]
-                for r in T.unroll(rows):
-                    for b in T.unroll(blocks):
-                        for i in T.vectorized(lanes):
-                            total[r, b, 2, i] = bias[(block + b) * lanes + i]
+class _Rows:
+    """The rows of a tile; in a step, their update gates, and their states scaled by the reset gates."""
 
-            @T.inline
-            def finish(total, block, blocks):  # type: ignore[no-untyped-def]
-                for r in T.unroll(rows):
-                    for b in T.unroll(blocks):
-                        for i in T.vectorized(lanes):
-                            total[r, b, 2, i] = tanh(total[r, b, 2, i])
-                        for i in T.vectorized(lanes):
-                            out[t, first + r, (block + b) * lanes + i] = total[r, b, 2, i] + update[
-                                r, (block + b) * lanes + i
-                            ] * (state[first + r, (block + b) * lanes + i] - total[r, b, 2, i])
+    def __init__(self, shape: GRUShape, tile: Tile) -> None:
+        self._shape, self._tile, self._tensors = shape, tile, tile.tensors
+        self._update, self._scaled = local(tile.most, shape.hidden), local(tile.most, shape.hidden)
+        self._f, self._g = gate_functions(shape.functions, 2)
 
-            if is_linear:
-                for_blocks(count, at_once, t % 2 == 1, all_gates)
-            else:
-                # The state is scaled first: the hidden gate has to wait for the reset gates of all blocks.
-                for_blocks(count, at_once, t % 2 == 1, update_and_reset)
-                for_blocks(count, at_once, t % 2 == 1, hidden_gate)
-            # The whole state is read by every block of the step, so it changes after the last one.
-            for r in T.serial(rows):
-                for j in T.serial(hidden):
-                    state[first + r, j] = out[t, first + r, j]
+    def step(self, t: Any, part: Part) -> None:
+        is_backward = t % 2 == 1
+        # With the state scaled first, the hidden gate has to wait for the reset gates of all blocks.
+        apart = [(self._update_and_reset, 2), (self._hidden_gate, 1)]
+        for each, gates in [(self._all_gates, 3)] if self._shape.linear_before_reset else apart:
+            blocks_at_once = self._tile.tiles.blocks(part.rows, gates)
+            for_blocks(self._shape.blocks, blocks_at_once, is_backward, lambda first, blocks, run=each: (  # type: ignore[misc]
+                run(t, part, first, blocks)
+            ))  # fmt: skip
+        take_states(self._tensors["state"], self._tensors["out"], t, part, self._tile.ends)
 
-        for_rows(batch, tiles, run_rows)
+    def finish(self) -> None:
+        """Do nothing: the last state is where it belongs."""
 
-    return kernel.with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})
+    def _all_gates(self, t: Any, part: Part, first: Any, blocks: int) -> None:
+        s, data = self._shape, self._tensors["data"]
+        total = self._started(part, first, blocks)
+        start_sums(total, data, t, part.row, first, 2)
+        self._add(total, range(3), self._tensors["state"], part.row, t, first)
+
+        def finish(r: Any, b: Any, block: Any) -> None:
+            unit = self._unit(block)
+            self._limit(total, r, b, _UPDATE, _RESET)
+            put(s.lanes, total, (r, b, _HIDDEN, 0), lambda i: (
+                data[t, part.row + r, _HIDDEN * s.hidden + unit + i]
+                + self._f(total[r, b, _RESET, i]) * total[r, b, _HIDDEN, i]
+            ))  # fmt: skip
+            put(s.lanes, self._update, (part.at + r, unit), lambda i: self._f(total[r, b, _UPDATE, i]))
+            self._finish(total, t, part, r, b, unit)
+
+        for_vectors(total, first, finish)
+
+    def _update_and_reset(self, t: Any, part: Part, first: Any, blocks: int) -> None:
+        s, state = self._shape, self._tensors["state"]
+        total = local(part.rows, blocks, 3, s.lanes)
+        start_sums(total, self._tensors["data"], t, part.row, first, 2)
+        self._add(total, range(2), state, part.row, t, first)
+
+        def finish(r: Any, b: Any, block: Any) -> None:
+            unit = self._unit(block)
+            self._limit(total, r, b, _UPDATE, _RESET)
+            put(s.lanes, self._update, (part.at + r, unit), lambda i: self._f(total[r, b, _UPDATE, i]))
+            put(s.lanes, self._scaled, (part.at + r, unit), lambda i: (
+                self._f(total[r, b, _RESET, i]) * state[part.row + r, unit + i]
+            ))  # fmt: skip
+
+        for_vectors(total, first, finish)
+
+    def _hidden_gate(self, t: Any, part: Part, first: Any, blocks: int) -> None:
+        s, data = self._shape, self._tensors["data"]
+        total = self._started(part, first, blocks)
+        self._add(total, range(2, 3), self._scaled, part.at, t, first)
+
+        def finish(r: Any, b: Any, block: Any) -> None:
+            unit = self._unit(block)
+            put(s.lanes, total, (r, b, _HIDDEN, 0), lambda i: (
+                total[r, b, _HIDDEN, i] + data[t, part.row + r, _HIDDEN * s.hidden + unit + i]
+            ))  # fmt: skip
+            self._finish(total, t, part, r, b, unit)
+
+        for_vectors(total, first, finish)
+
+    def _started(self, part: Part, first: Any, blocks: int) -> Any:
+        """Return sums, those of the hidden gate begun with the bias."""
+        total, bias = local(part.rows, blocks, 3, self._shape.lanes), self._tensors["bias"]
+        for_vectors(total, first, lambda r, b, block: put(
+            self._shape.lanes, total, (r, b, _HIDDEN, 0), lambda i: bias[self._unit(block) + i]
+        ))  # fmt: skip
+        return total
+
+    def _add(self, total: Any, gates: range, state: Any, row: Any, t: Any, first: Any) -> None:
+        add_products(total, gates, state, row, self._tensors["weight"], first, t % 2 == 1)
+
+    def _finish(self, total: Any, t: Any, part: Part, r: Any, b: Any, unit: Any) -> None:
+        """Write the new state, between what the hidden gate gives and the old one."""
+        lanes, row = self._shape.lanes, part.row + r
+        state, out = self._tensors["state"], self._tensors["out"]
+        self._limit(total, r, b, _HIDDEN)
+        put(lanes, total, (r, b, _HIDDEN, 0), lambda i: self._g(total[r, b, _HIDDEN, i]))
+        put(lanes, out, (t, row, unit), lambda i: (
+            total[r, b, _HIDDEN, i]
+            + self._update[part.at + r, unit + i] * (state[row, unit + i] - total[r, b, _HIDDEN, i])
+        ))  # fmt: skip
+
+    def _limit(self, total: Any, r: Any, b: Any, *gates: int) -> None:
+        if self._shape.clip is None:
+            return
+        for g in gates:
+            put(self._shape.lanes, total, (r, b, g, 0), lambda i, g=g: limited(total[r, b, g, i], self._shape.clip))  # type: ignore[misc]
+
+    def _unit(self, block: Any) -> Any:
+        return unit_of(block, self._shape.hidden, self._shape.lanes)

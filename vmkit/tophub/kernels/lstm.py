@@ -1,81 +1,122 @@
-"""A layer of long short-term memory on a CPU: all steps in one loop, states kept where they are."""
+"""The step of a layer of long short-term memory on a CPU."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from tvm import tirx
-from tvm.script import tirx as T
+from tvm.script.ir_builder import tirx as T
 
-from .recurrent_code import (
-    add_products,
-    for_blocks,
-    for_rows,
-    keep_sums,
-    set_rows,
-    sigmoid,
-    sigmoid_times_tanh,
-    start_sums,
-)
-from .recurrent_tiles import RecurrentTiles
+from .gate_functions import gate_functions, limited, product
+from .recurrent_code import add_products, for_blocks, keep_sums, local, put, start_sums, unit_of
+from .recurrent_layer import LayerShape, Tile, layer
+from .recurrent_loops import Part, for_rows
 
-__all__ = ["lstm"]
+__all__ = ["LSTMShape", "lstm"]
+
+_INPUT, _OUTPUT, _FORGET, _CELL = range(4)
 
 
-def lstm(hidden: int, lanes: int, is_reverse: bool) -> tirx.PrimFunc:
-    """Return the kernel of one direction of a layer, its gates in ONNX's order: input, output, forget, cell.
+@dataclass(frozen=True)
+class LSTMShape(LayerShape):
+    """What is known of a layer of long short-term memory: functions of the gates, the cell's input and its output.
 
-    It takes the inputs times their weights plus bias (steps, batch, 4 * hidden), the recurrence's weights in blocks
-    (hidden / lanes, hidden, 4, lanes), the first hidden state and cell (batch, hidden), and writes the hidden states of
-    all steps and the last state and cell. Some rows of the batch go together through all steps.
+    Attributes
+    ----------
+    has_peepholes : bool
+        Whether the gates add the cell times a vector (3 * hidden,), for input, output, forget.
+    input_forget : bool
+        Whether the forget gate is 1 less the input gate.
     """
-    count = hidden // lanes
-    tiles = RecurrentTiles.of(lanes, 4, count)
 
-    @T.prim_func(private=True)
-    def kernel(x: T.handle, w: T.handle, h0: T.handle, c0: T.handle, o: T.handle, h: T.handle, c: T.handle) -> None:
-        steps, batch = T.int64(), T.int64()
-        data = T.match_buffer(x, (steps, batch, 4 * hidden), "float32")
-        weight = T.match_buffer(w, (count, hidden, 4, lanes), "float32")
-        first_state = T.match_buffer(h0, (batch, hidden), "float32")
-        first_cell = T.match_buffer(c0, (batch, hidden), "float32")
-        out = T.match_buffer(o, (steps, batch, hidden), "float32")
-        state = T.match_buffer(h, (batch, hidden), "float32")
-        cell = T.match_buffer(c, (batch, hidden), "float32")
+    functions: str = "sigmoid tanh tanh"
+    has_peepholes: bool = False
+    input_forget: bool = False
 
-        @T.inline
-        def run_rows(first, rows, at_once):  # type: ignore[no-untyped-def]
-            sums = T.alloc_buffer((rows, count, 4, lanes), "float32", scope="local", layout=None)
-            set_rows(state, first, rows, first_state)
-            set_rows(cell, first, rows, first_cell)
-            for step in T.serial(steps):
-                run_step(steps - 1 - step if is_reverse else step, first, rows, at_once, sums)
 
-        @T.inline
-        def run_step(t, first, rows, at_once, sums):  # type: ignore[no-untyped-def]
-            @T.inline
-            def run_blocks(block, blocks):  # type: ignore[no-untyped-def]
-                total = T.alloc_buffer((rows, blocks, 4, lanes), "float32", scope="local", layout=None)
-                start_sums(total, data, t, first, block, 4)
-                add_products(total, range(4), state, first, weight, block, t % 2 == 1)
-                keep_sums(sums, total, block)
+def lstm(shape: LSTMShape) -> tirx.PrimFunc:
+    """Return the kernel of one direction of a layer, as :func:`.layer` says.
 
-            @T.inline
-            def run_gates(r, block, row, unit):  # type: ignore[no-untyped-def]
-                for i in T.vectorized(lanes):
-                    cell[row, unit + i] = sigmoid(sums[r, block, 2, i]) * cell[row, unit + i] + sigmoid_times_tanh(
-                        sums[r, block, 0, i], sums[r, block, 3, i]
-                    )
-                for i in T.vectorized(lanes):
-                    state[row, unit + i] = sigmoid_times_tanh(sums[r, block, 1, i], cell[row, unit + i])
-                for i in T.vectorized(lanes):
-                    out[t, row, unit + i] = state[row, unit + i]
+    Its gates are in ONNX's order: input, output, forget, cell. A vector is peephole (3 * hidden,) where there is one;
+    states are the hidden state and the cell.
+    """
+    vectors = {"peephole": 3 * shape.hidden} if shape.has_peepholes else {}
+    return layer(shape, 4, vectors, ("state", "cell"), _Rows)
 
-            # The whole state is read by the products of every block, so it changes after the last ones. Gates wait long
-            # for what they are made of, and less so where those of the next block do not wait for products.
-            for_blocks(count, at_once, t % 2 == 1, run_blocks)
-            for r in T.serial(rows):
-                for block in T.serial(count):
-                    run_gates(r, block, first + r, block * lanes)
 
-        for_rows(batch, tiles, run_rows)
+class _Rows:
+    """The rows of a tile, whose cells are kept by blocks of hidden units."""
 
-    return kernel.with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})
+    def __init__(self, shape: LSTMShape, tile: Tile) -> None:
+        self._shape, self._tile, self._tensors = shape, tile, tile.tensors
+        self._cells = local(tile.most, shape.blocks, shape.lanes)
+        first_cell = self._tensors["first_cell"]
+        with T.serial(tile.count) as r, T.serial(shape.blocks) as block:
+            unit = self._unit(block)
+            put(shape.lanes, self._cells, (r, block, 0), lambda i: first_cell[tile.first + r, unit + i])
+
+    def step(self, t: Any, part: Part) -> None:
+        s, tensors, is_backward = self._shape, self._tensors, t % 2 == 1
+        sums = local(part.rows, s.blocks, 4, s.lanes)
+
+        def products(block: Any, blocks: int) -> None:
+            total = local(part.rows, blocks, 4, s.lanes)
+            start_sums(total, tensors["data"], t, part.row, block, 4)
+            add_products(total, range(4), tensors["state"], part.row, tensors["weight"], block, is_backward)
+            keep_sums(sums, total, block)
+
+        def gates(r: Any) -> None:
+            with T.serial(s.blocks) as block:
+                self._gates(t, part, sums, r, block)
+
+        # The whole state is read by the products of every block, so it changes after the last ones. Gates wait long
+        # for what they are made of, and less so where those of the next block do not wait for products.
+        for_blocks(s.blocks, self._tile.tiles.blocks(part.rows, 4), is_backward, products)
+        for_rows(part, t, self._tile.ends, gates)
+
+    def _gates(self, t: Any, part: Part, sums: Any, r: Any, block: Any) -> None:
+        s, cells, at, row, unit = self._shape, self._cells, part.at + r, part.row + r, self._unit(block)
+        f, g, h = gate_functions(s.functions, 3)
+        state, out = self._tensors["state"], self._tensors["out"]
+
+        def gate(which: int, i: Any) -> Any:
+            return sums[r, block, which, i]
+
+        def cell(i: Any) -> Any:
+            return cells[at, block, i]
+
+        for which in (_INPUT, _FORGET, _CELL):
+            self._adjust(sums, r, block, at, unit, which)
+        if s.input_forget:
+            put(s.lanes, sums, (r, block, _INPUT, 0), lambda i: f(gate(_INPUT, i)))
+            coupled = tirx.const(1.0, "float32")
+            put(s.lanes, cells, (at, block, 0), lambda i: (
+                (coupled - gate(_INPUT, i)) * cell(i) + gate(_INPUT, i) * g(gate(_CELL, i))
+            ))  # fmt: skip
+        else:
+            put(s.lanes, cells, (at, block, 0), lambda i: (
+                f(gate(_FORGET, i)) * cell(i) + product(f, gate(_INPUT, i), g, gate(_CELL, i))
+            ))  # fmt: skip
+        self._adjust(sums, r, block, at, unit, _OUTPUT)
+        put(s.lanes, state, (row, unit), lambda i: product(f, gate(_OUTPUT, i), h, cell(i)))
+        put(s.lanes, out, (t, row, unit), lambda i: state[row, unit + i])
+
+    def _adjust(self, sums: Any, r: Any, block: Any, at: Any, unit: Any, gate: int) -> None:
+        """Add what a gate sees of the cell to its sum, and limit that."""
+        s, clip = self._shape, self._shape.clip
+        if s.has_peepholes and gate != _CELL:
+            peephole, begin = self._tensors["peephole"], gate * s.hidden + unit
+            put(s.lanes, sums, (r, block, gate, 0), lambda i: (
+                sums[r, block, gate, i] + peephole[begin + i] * self._cells[at, block, i]
+            ))  # fmt: skip
+        if clip is not None:
+            put(s.lanes, sums, (r, block, gate, 0), lambda i: limited(sums[r, block, gate, i], clip))
+
+    def finish(self) -> None:
+        s, tile, cell = self._shape, self._tile, self._tensors["cell"]
+        with T.serial(tile.count) as r, T.serial(s.blocks) as block:
+            put(s.lanes, cell, (tile.first + r, self._unit(block)), lambda i: self._cells[r, block, i])
+
+    def _unit(self, block: Any) -> Any:
+        return unit_of(block, self._shape.hidden, self._shape.lanes)

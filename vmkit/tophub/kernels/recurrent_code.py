@@ -1,12 +1,12 @@
 """What kernels of recurrent layers have in common, written into TIR's builder.
 
-A vector of sums for every row of a tile, block of hidden units and gate is ``total``: (rows, blocks, gates, lanes). A
-weight is (hidden / lanes, hidden, gates, lanes), a state (batch, hidden).
+A vector of sums for every row of a part, block of hidden units and gate is ``total``: (rows, blocks, gates, lanes). A
+weight is (blocks, hidden, gates, lanes), a state (batch, hidden). Where vectors do not divide the hidden units, the
+last block ends with them and shares some with the block before, which both compute alike: no vector is cut.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -14,34 +14,30 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from ..vector_math import sigmoid_quotient, tanh_quotient
-from .recurrent_tiles import RecurrentTiles
+from .recurrent_loops import Ends, Part, for_rows
 
 __all__ = [
     "add_products",
     "for_blocks",
-    "for_rows",
+    "for_vectors",
     "keep_sums",
+    "local",
+    "put",
     "set_rows",
-    "sigmoid",
-    "sigmoid_times_tanh",
     "start_sums",
-    "tanh",
+    "take_states",
+    "unit_of",
 ]
 
 
-def for_rows(batch: Any, tiles: RecurrentTiles, run: Callable[[Any, int, int], None]) -> None:
-    """Run ``run(first, rows, blocks)`` for tiles of the most rows of a batch and, for those that are left, of fewer."""
-    most = tiles.rows[0]
-    with T.parallel((batch + (most - 1)) // most) as tile, T.If((tile + 1) * most <= batch):
-        with T.Then():
-            run(tile * most, most, tiles.blocks[0])
-        with T.Else():
-            first = tile * most
-            for rows, blocks in zip(tiles.rows[1:], tiles.blocks[1:], strict=True):
-                with T.If(batch % (2 * rows) >= rows), T.Then():
-                    run(first, rows, blocks)
-                first = batch - batch % rows
+def unit_of(block: Any, hidden: int, lanes: int) -> Any:
+    """Return the first hidden unit of a block."""
+    return block * lanes if hidden % lanes == 0 else tirx.min(block * lanes, tirx.IntImm("int64", hidden - lanes))
+
+
+def local(*shape: int) -> Any:
+    """Return a new buffer of one thread."""
+    return T.alloc_buffer(shape, "float32", scope="local", layout=None)
 
 
 def for_blocks(count: int, blocks: int, is_backward: Any, run: Callable[[Any, int], None]) -> None:
@@ -58,9 +54,10 @@ def for_blocks(count: int, blocks: int, is_backward: Any, run: Callable[[Any, in
 
 def start_sums(total: Any, data: Any, t: Any, row: Any, block: Any, gates: int) -> None:
     """Start the sums of the first gates with what the inputs of a step give."""
-    hidden, lanes = int(data.shape[2]) // int(total.shape[2]), int(total.shape[3])
+    lanes = int(total.shape[3])
+    hidden = int(data.shape[2]) // int(total.shape[2])
     with _sums(total, gates) as (r, b, g, i):
-        T.buffer_store(total, data[t, row + r, g * hidden + (block + b) * lanes + i], [r, b, g, i])
+        T.buffer_store(total, data[t, row + r, g * hidden + unit_of(block + b, hidden, lanes) + i], [r, b, g, i])
 
 
 def add_products(total: Any, gates: range, state: Any, row: Any, weight: Any, block: Any, is_backward: Any) -> None:
@@ -80,10 +77,36 @@ def keep_sums(sums: Any, total: Any, block: Any) -> None:
         T.buffer_store(sums, total[r, b, g, i], [r, block + b, g, i])
 
 
-def set_rows(state: Any, first: Any, rows: int, values: Any) -> None:
+def set_rows(state: Any, first: Any, rows: Any, values: Any) -> None:
     """Set some rows of a state to those of another."""
     with T.serial(rows) as r, T.serial(state.shape[1]) as j:
         T.buffer_store(state, values[first + r, j], [first + r, j])
+
+
+def put(lanes: int, buffer: Any, place: tuple[Any, ...], value: Callable[[Any], Any]) -> None:
+    """Write a vector of ``value(i)`` to where it begins in a buffer."""
+    with T.vectorized(lanes) as i:
+        T.buffer_store(buffer, value(i), [*place[:-1], place[-1] + i])
+
+
+def for_vectors(total: Any, block: Any, run: Callable[[Any, Any, Any], None]) -> None:
+    """Run ``run(r, b, block + b)`` for the rows and blocks of some sums, each written out."""
+    rows, blocks, _, _ = (int(size) for size in total.shape)
+    with T.unroll(rows) as r, T.unroll(blocks) as b:
+        run(r, b, block + b)
+
+
+def take_states(state: Any, out: Any, t: Any, part: Part, ends: Ends | None) -> None:
+    """Make what a step gives the states of the rows that have it.
+
+    The whole state is read by every block of a step, so it changes after the last one.
+    """
+
+    def take(r: Any) -> None:
+        with T.serial(state.shape[1]) as j:
+            T.buffer_store(state, out[t, part.row + r, j], [part.row + r, j])
+
+    for_rows(part, t, ends, take)
 
 
 @contextmanager
@@ -95,18 +118,3 @@ def _sums(total: Any, gates: int) -> Iterator[list[Any]]:
             *(loops.enter_context(T.unroll(size)) for size in (rows, blocks, gates)),
             loops.enter_context(T.vectorized(lanes)),
         ]
-
-
-def tanh(x: Any) -> Any:
-    """Return a gate's tanh."""
-    return tanh_quotient(x, operator.truediv)
-
-
-def sigmoid(x: Any) -> Any:
-    """Return a gate's logistic function."""
-    return sigmoid_quotient(x, operator.truediv)
-
-
-def sigmoid_times_tanh(x: Any, y: Any) -> Any:
-    """Return the product of one gate's logistic function with another's tanh by one division."""
-    return sigmoid_quotient(x, lambda over, under: tanh_quotient(y, lambda o, u: (over * o) / (under * u)))

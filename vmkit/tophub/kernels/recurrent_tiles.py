@@ -18,25 +18,28 @@ class RecurrentTiles:
     rows : tuple of int
         How many rows of the batch go through all steps together, each with a vector of sums for every gate; the most
         first, and 1 last.
-    blocks : tuple of int
-        How many blocks of the hidden units have their sums at once, for each of `rows`.
+    is_wide : bool
+        Whether there are registers for more than enough sums.
+    count : int
+        How many blocks of hidden units there are.
     """
 
     rows: tuple[int, ...]
-    blocks: tuple[int, ...]
+    is_wide: bool
+    count: int
 
     @staticmethod
-    def of(lanes: int, gates: int, count: int) -> RecurrentTiles:
-        """Return the tiles for vectors of so many float32 and `count` blocks of hidden units with so many gates.
+    def of(lanes: int, count: int) -> RecurrentTiles:
+        """Return the tiles for vectors of so many float32 and `count` blocks of hidden units.
 
         Vectors of 16 come with 32 registers, narrower ones with 16: more sums would leave them, which costs more than
         it saves.
         """
         is_wide = lanes >= 16
-        rows = (4, 2, 1) if is_wide else (2, 1)
-        return RecurrentTiles(rows, tuple(_blocks(gates * each, is_wide or each == 1, count) for each in rows))
+        return RecurrentTiles((4, 2, 1) if is_wide else (2, 1), is_wide, count)
 
-
-def _blocks(sums: int, is_over: bool, count: int) -> int:
-    """Return how many of `count` blocks give enough sums, more than enough where `is_over` allows it."""
-    return min(count, -(-_SUMS // sums) if is_over else max(1, _SUMS // sums))
+    def blocks(self, rows: int, gates: int) -> int:
+        """Return how many blocks of hidden units have the sums of so many rows and gates at once."""
+        sums = rows * gates
+        is_over = self.is_wide or rows == 1
+        return min(self.count, -(-_SUMS // sums) if is_over else max(1, _SUMS // sums))

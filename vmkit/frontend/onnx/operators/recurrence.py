@@ -7,25 +7,23 @@ global function that calls itself for the next step: a loop on the machine.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tvm import tirx
 
 from .... import relay
-from ....relay.ir import Any as AnyDim
 from ....relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
-from ....relay.transform.fuse_recurrence import GRU_LOOP, LSTM_LOOP
+from ....relay.op import build
+from ....relay.transform.recurrent_loop import RecurrentLoop
 from ..context import Context
 from ..typing import typed
 from .elementwise import binary
-from .layout import to_shape
+from .gate_activations import GateActivation
 
-__all__ = ["Cell", "Layer", "gru_cell", "lstm_cell", "rnn_cell", "run"]
+__all__ = ["Layer", "run"]
 
 _WRITTEN_OUT = 8  # steps; a longer sequence is a loop
-
-Cell = Callable[["Layer", Expr, list[Expr]], list[Expr]]
 
 
 @dataclass
@@ -34,22 +32,20 @@ class Layer:
 
     Attributes
     ----------
+    cell : str
+        What a step computes: "rnn", "gru" or "lstm".
     weights : dict
         What a step needs beside the input and the state, by name; a loop hands them on.
-    is_usual_lstm, is_usual_gru : bool
-        Whether the cell is that of an LSTM or a GRU with its usual activations and nothing else; a compiler may have a
-        kernel for it.
     """
 
     ctx: Context
+    cell: str
     hidden: int
-    activations: list[Callable[[Expr], Expr]]
+    activations: list[GateActivation]
     clip: float | None
     weights: dict[str, Expr] = field(default_factory=dict)
     linear_before_reset: bool = False
     input_forget: bool = False
-    is_usual_lstm: bool = False
-    is_usual_gru: bool = False
 
     def limited(self, x: Expr) -> Expr:
         """Return the input of an activation, limited to the range that `clip` gives."""
@@ -61,17 +57,38 @@ class Layer:
         """Return the parts of the columns of a matrix that belong to each gate."""
         return list(relay.split(x, count, axis=1)) if count > 1 else [x]
 
+    def step(self, x: Expr, state: list[Expr]) -> list[Expr]:
+        """Return the next state from the input times weight plus bias, and the state."""
+        return _CELLS[self.cell](self, x, state)
+
+    def marked(self, loop: Function, is_reverse: bool, has_lengths: bool) -> Function:
+        """Return a loop over the steps with what a compiler that has a kernel for it has to know."""
+        functions = [each.function for each in self.activations]
+        if None in functions:
+            return loop
+        mark = RecurrentLoop(
+            cell=self.cell,
+            functions=" ".join(name for name in functions if name is not None),
+            is_reverse=is_reverse,
+            clip=self.clip,
+            has_lengths=has_lengths,
+            has_peepholes="peephole_in" in self.weights,
+            input_forget=self.input_forget,
+            linear_before_reset=self.linear_before_reset,
+        )
+        return mark.mark(loop)
+
 
 # -- cells: (layer, input times weight plus bias, state) to the next state
 
 
-def rnn_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
+def _rnn_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
     (f,) = layer.activations
     total = relay.add(x, relay.nn.dense(state[0], layer.weights["recurrence"]))
     return [f(layer.limited(total))]
 
 
-def gru_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
+def _gru_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
     f, g = layer.activations
     (h,) = state
     weights = layer.weights
@@ -91,7 +108,7 @@ def gru_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
     return [relay.add(hidden, keep)]
 
 
-def lstm_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
+def _lstm_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
     f, g, h_activation = layer.activations
     h, c = state
     total = relay.add(x, relay.nn.dense(h, layer.weights["recurrence"]))
@@ -108,25 +125,28 @@ def lstm_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
     return [relay.multiply(f(layer.limited(out)), h_activation(c)), c]
 
 
+_CELLS: dict[str, Callable[[Layer, Expr, list[Expr]], list[Expr]]] = {
+    "rnn": _rnn_cell,
+    "gru": _gru_cell,
+    "lstm": _lstm_cell,
+}
+
+
 # -- steps over a sequence
 
 
-def run(
-    layer: Layer, cell: Cell, x: Expr, state: list[Expr], lengths: Expr | None, is_reverse: bool
-) -> tuple[Expr, list[Expr]]:
+def run(layer: Layer, x: Expr, state: list[Expr], lengths: Expr | None, is_reverse: bool) -> tuple[Expr, list[Expr]]:
     """Return the hidden states of all steps, stacked, and the last state."""
     ctx = layer.ctx
     steps = ctx.shape(x)[0]
     if isinstance(steps, int) and steps <= _WRITTEN_OUT:
-        return _written_out(layer, cell, x, state, lengths, steps, is_reverse)
-    return _loop(layer, cell, x, state, lengths, is_reverse)
+        return _written_out(layer, x, state, lengths, steps, is_reverse)
+    return _loop(layer, x, state, lengths, is_reverse)
 
 
-def _step(
-    layer: Layer, cell: Cell, row: Expr, state: list[Expr], lengths: Expr | None, position: Expr
-) -> tuple[Expr, list[Expr]]:
+def _step(layer: Layer, row: Expr, state: list[Expr], lengths: Expr | None, position: Expr) -> tuple[Expr, list[Expr]]:
     """Return the output and the state after one step; a sequence that has ended keeps its state and gives zeros."""
-    new = cell(layer, row, state)
+    new = layer.step(row, state)
     if lengths is None:
         return new[0], new
     goes_on = relay.expand_dims(relay.less(position, lengths), 1)
@@ -135,14 +155,14 @@ def _step(
 
 
 def _written_out(
-    layer: Layer, cell: Cell, x: Expr, state: list[Expr], lengths: Expr | None, steps: int, is_reverse: bool
+    layer: Layer, x: Expr, state: list[Expr], lengths: Expr | None, steps: int, is_reverse: bool
 ) -> tuple[Expr, list[Expr]]:
     ctx = layer.ctx
     outputs: list[Expr] = []
     dtype = ctx.dtype(lengths) if lengths is not None else "int32"
     for step in reversed(range(steps)) if is_reverse else range(steps):
         row = relay.squeeze(x, [0]) if steps == 1 else relay.take(x, ctx.constant(step, "int64"), axis=0)
-        output, state = _step(layer, cell, row, state, lengths, ctx.constant(step, dtype))
+        output, state = _step(layer, row, state, lengths, ctx.constant(step, dtype))
         outputs.append(relay.expand_dims(output, 0))
     if is_reverse:
         outputs.reverse()
@@ -151,9 +171,7 @@ def _written_out(
     return typed(relay.concatenate(outputs, 0) if len(outputs) > 1 else outputs[0]), state
 
 
-def _loop(
-    layer: Layer, cell: Cell, x: Expr, state: list[Expr], lengths: Expr | None, is_reverse: bool
-) -> tuple[Expr, list[Expr]]:
+def _loop(layer: Layer, x: Expr, state: list[Expr], lengths: Expr | None, is_reverse: bool) -> tuple[Expr, list[Expr]]:
     """Return the steps by a global function that computes one and calls itself for the rest."""
     ctx = layer.ctx
     names = list(layer.weights)
@@ -166,23 +184,22 @@ def _loop(
         _variable(f"x{i}", _renamed(ctx.type(v), {batch: formal_batch, steps: formal_steps}))
         for i, v in enumerate(given)
     ]
-    row_type = TensorType([AnyDim(), formal_batch, layer.hidden], ctx.dtype(state[0]))
+    row_type = TensorType([formal_steps, formal_batch, layer.hidden], ctx.dtype(state[0]))
     collected = _variable("collected", row_type)
 
-    inner = Layer(ctx, layer.hidden, layer.activations, layer.clip, {}, layer.linear_before_reset, layer.input_forget)
+    inner = replace(layer, weights={})
     rows, states, rest = formals[0], formals[1 : 1 + len(state)], formals[1 + len(state) :]
     inner.weights = dict(zip(names, rest, strict=False))
     limits = rest[len(names)] if lengths is not None else None
     one = ctx.constant(1, "int64")
     row = relay.take(rows, position, axis=0)
     at = position if limits is None else relay.cast(position, ctx.dtype(limits))
-    output, new = _step(inner, cell, row, list(states), limits, at)
-    parts = [relay.expand_dims(output, 0), collected] if is_reverse else [collected, relay.expand_dims(output, 0)]
+    output, new = _step(inner, row, list(states), limits, at)
     result = TupleType([row_type, *[s.checked_type_ for s in states]])
     gvar = ctx.importer.new_function("recurrence")
     again = Call(gvar, [
         relay.subtract(position, one) if is_reverse else relay.add(position, one),
-        relay.concatenate(parts, 0), rows, *new, *rest,
+        build("buffer.write", collected, output, position), rows, *new, *rest,
     ])  # fmt: skip
     again.checked_type_ = result
     count = relay.take(relay.shape_of(rows, dtype="int64"), ctx.constant(0, "int64"), axis=0)
@@ -190,22 +207,24 @@ def _loop(
     body = typed(If(going, again, Tuple([collected, *states])))
     params = [position, collected, *formals]
     function = Function(params, body, result)
-    if layer.is_usual_lstm and lengths is None:
-        function = function.with_attr(LSTM_LOOP, "reverse" if is_reverse else "forward")
-    if layer.is_usual_gru and lengths is None:
-        order = "before" if layer.linear_before_reset else "after"
-        function = function.with_attr(GRU_LOOP, f"{'reverse' if is_reverse else 'forward'} {order}")
+    function = layer.marked(function, is_reverse, lengths is not None)
     function.checked_type_ = FuncType([p.checked_type_ for p in params], result)
     ctx.importer.functions[gvar] = function
 
     whole = relay.take(relay.shape_of(x, dtype="int64"), ctx.constant(0, "int64"), axis=0)
     start = relay.subtract(whole, one) if is_reverse else ctx.constant(0, "int64")
-    empty = relay.strided_slice(relay.expand_dims(state[0], 0), [0], [0], [1])
-    call = Call(gvar, [typed(start), typed(empty), *given])
-    final = [ctx.type(s) for s in state]
-    call.checked_type_ = TupleType([TensorType([AnyDim(), batch, layer.hidden], final[0].dtype), *final])
-    stacked = to_shape(TupleGetItem(call, 0), [steps, batch, layer.hidden])
-    return typed(stacked), [typed(TupleGetItem(call, i + 1)) for i in range(len(state))]
+    call = Call(gvar, [typed(start), typed(_buffer(x, [steps, batch, layer.hidden], row_type.dtype)), *given])
+    call.checked_type_ = TupleType([TensorType([steps, batch, layer.hidden], row_type.dtype), *map(ctx.type, state)])
+    return typed(TupleGetItem(call, 0)), [typed(TupleGetItem(call, i + 1)) for i in range(len(state))]
+
+
+def _buffer(x: Expr, shape: list[Dim], dtype: str) -> Expr:
+    """Return a buffer for the hidden states of all steps of a sequence."""
+    if not any(dims.is_any(d) for d in shape):
+        return build("buffer.create", shape=shape, dtype=dtype)
+    sizes = relay.strided_slice(relay.shape_of(x, dtype="int64"), [0], [2], [1])
+    vector = relay.concatenate([sizes, relay.const([shape[2]], "int64")], 0)
+    return build("buffer.create", vector, shape=shape, dtype=dtype)
 
 
 def _variable(name: str, ty: TensorType) -> Var:

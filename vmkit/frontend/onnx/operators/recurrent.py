@@ -11,52 +11,9 @@ from ..context import Context
 from ..known import constant, value_of
 from ..registry import converter
 from ..typing import typed
-from .activation import elu, hard_sigmoid, softplus, softsign, thresholded_relu
-from .elementwise import binary
+from .gate_activations import gate_activations
 from .layout import to_shape
-from .recurrence import Cell, Layer, gru_cell, lstm_cell, rnn_cell, run
-
-_ACTIVATIONS: dict[str, Callable[..., Callable[[Expr], Expr]]] = {
-    "relu": lambda ctx, a, b: relay.nn.relu,
-    "tanh": lambda ctx, a, b: relay.tanh,
-    "sigmoid": lambda ctx, a, b: relay.sigmoid,
-    "affine": lambda ctx, a, b: (
-        lambda x: binary(ctx, "add", binary(ctx, "multiply", x, 1.0 if a is None else a), 0.0 if b is None else b)
-    ),
-    "leakyrelu": lambda ctx, a, b: lambda x: relay.nn.leaky_relu(x, 0.01 if a is None else a),
-    "thresholdedrelu": lambda ctx, a, b: lambda x: thresholded_relu(ctx, x, alpha=1.0 if a is None else a),
-    "scaledtanh": lambda ctx, a, b: (
-        lambda x: binary(
-            ctx, "multiply", relay.tanh(binary(ctx, "multiply", x, 1.0 if b is None else b)), 1.0 if a is None else a
-        )
-    ),
-    "hardsigmoid": lambda ctx, a, b: (
-        lambda x: hard_sigmoid(ctx, x, alpha=0.2 if a is None else a, beta=0.5 if b is None else b)
-    ),
-    "elu": lambda ctx, a, b: lambda x: elu(ctx, x, alpha=1.0 if a is None else a),
-    "softsign": lambda ctx, a, b: lambda x: softsign(ctx, x),
-    "softplus": lambda ctx, a, b: lambda x: softplus(ctx, x),
-}
-
-
-def _activations(
-    ctx: Context,
-    names: Sequence[str],
-    alphas: Sequence[float],
-    betas: Sequence[float],
-) -> list[Callable[[Expr], Expr]]:
-    takes_alpha = {"affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu"}
-    takes_beta = {"affine", "scaledtanh", "hardsigmoid"}
-    alpha, beta = iter(alphas), iter(betas)
-    made = []
-    for name in names:
-        key = name.lower()
-        if key not in _ACTIVATIONS:
-            ctx.fail(f"the activation {name!r} is unknown; there are {', '.join(_ACTIVATIONS)}")
-        a = next(alpha, None) if key in takes_alpha else None
-        b = next(beta, None) if key in takes_beta else None
-        made.append(_ACTIVATIONS[key](ctx, a, b))
-    return made
+from .recurrence import Layer, run
 
 
 def _rows(x: Expr, first: int, last: int) -> Expr:
@@ -101,9 +58,10 @@ class _Options:
 
 def _recurrent(
     ctx: Context,
+    cell: str,
     x: Expr,
     options: _Options,
-    direction_layer: Callable[[Layer, int], tuple[Cell, Expr, Expr | None]],
+    direction_layer: Callable[[Layer, int], tuple[Expr, Expr | None]],
     lengths: Expr | None,
     initial: Sequence[Expr | None],
     recurrence: Expr,
@@ -121,19 +79,19 @@ def _recurrent(
         ctx.fail("the hidden size is not known at import")
     steps, batch, _ = ctx.shape(x)
     count = 2 if options.direction == "bidirectional" else 1
-    functions = _activations(ctx, options.activations, options.activation_alpha, options.activation_beta)
+    functions = gate_activations(ctx, options.activations, options.activation_alpha, options.activation_beta)
     each = len(functions) // count
     stacks, finals = [], []
     zeros = typed(_zeros(ctx, batch, hidden, ctx.dtype(x)))
     for index in range(count):
-        layer = Layer(ctx, hidden, functions[index * each : (index + 1) * each], options.clip)
-        cell, weight, bias = direction_layer(layer, index)
+        layer = Layer(ctx, cell, hidden, functions[index * each : (index + 1) * each], options.clip)
+        weight, bias = direction_layer(layer, index)
         rows = relay.nn.dense(to_shape(x, [dims.mul(steps, batch), ctx.shape(x)[2]]), weight)
         rows = rows if bias is None else relay.add(rows, bias)
         rows = typed(to_shape(rows, [steps, batch, ctx.shape(weight)[0]]))
         states = [zeros if s is None else typed(_part(s, index)) for s in initial]
         is_reverse = options.direction == "reverse" or index == 1
-        stack, state = run(layer, cell, rows, states, lengths, is_reverse)
+        stack, state = run(layer, rows, states, lengths, is_reverse)
         stacks.append(relay.expand_dims(stack, 1))
         finals.append([relay.expand_dims(s, 0) for s in state])
     whole = relay.concatenate(stacks, 1) if count > 1 else stacks[0]
@@ -176,11 +134,11 @@ def rnn(
     names = activations or ["Tanh"] * _directions(direction)
     options = _Options(names, activation_alpha, activation_beta, clip, direction, layout, hidden_size)
 
-    def one_direction(layer: Layer, index: int) -> tuple[Cell, Expr, Expr | None]:
+    def one_direction(layer: Layer, index: int) -> tuple[Expr, Expr | None]:
         layer.weights["recurrence"] = _part(r, index)
-        return rnn_cell, _part(w, index), _joined_bias(b, index, layer.hidden)
+        return _part(w, index), _joined_bias(b, index, layer.hidden)
 
-    return _recurrent(ctx, x, options, one_direction, lengths, [initial_h], r)
+    return _recurrent(ctx, "rnn", x, options, one_direction, lengths, [initial_h], r)
 
 
 @converter("GRU")
@@ -206,10 +164,8 @@ def gru(
     names = activations or ["Sigmoid", "Tanh"] * _directions(direction)
     options = _Options(names, activation_alpha, activation_beta, clip, direction, layout, hidden_size)
 
-    def one_direction(layer: Layer, index: int) -> tuple[Cell, Expr, Expr | None]:
+    def one_direction(layer: Layer, index: int) -> tuple[Expr, Expr | None]:
         layer.linear_before_reset = bool(linear_before_reset)
-        usual = [name.lower() for name in names] == ["sigmoid", "tanh"] * _directions(direction)
-        layer.is_usual_gru = usual and clip is None
         hidden, recurrence = layer.hidden, _part(r, index)
         layer.weights["recurrence_gates"] = _rows(recurrence, 0, 2 * hidden)
         layer.weights["recurrence_hidden"] = _rows(recurrence, 2 * hidden, 3 * hidden)
@@ -217,9 +173,9 @@ def gru(
         # The recurrent bias of the hidden gate stays apart: it may come before the reset.
         gates = _sum(_rows(bias, 0, 2 * hidden), _rows(bias, 3 * hidden, 5 * hidden))
         layer.weights["bias_hidden"] = _rows(bias, 5 * hidden, 6 * hidden)
-        return gru_cell, _part(w, index), relay.concatenate([gates, _rows(bias, 2 * hidden, 3 * hidden)], 0)
+        return _part(w, index), relay.concatenate([gates, _rows(bias, 2 * hidden, 3 * hidden)], 0)
 
-    return _recurrent(ctx, x, options, one_direction, lengths, [initial_h], r)
+    return _recurrent(ctx, "gru", x, options, one_direction, lengths, [initial_h], r)
 
 
 @converter("LSTM")
@@ -247,15 +203,13 @@ def lstm(
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * _directions(direction)
     options = _Options(names, activation_alpha, activation_beta, clip, direction, layout, hidden_size)
 
-    def one_direction(layer: Layer, index: int) -> tuple[Cell, Expr, Expr | None]:
+    def one_direction(layer: Layer, index: int) -> tuple[Expr, Expr | None]:
         layer.input_forget = bool(input_forget)
-        usual = [name.lower() for name in names] == ["sigmoid", "tanh", "tanh"] * _directions(direction)
-        layer.is_usual_lstm = usual and clip is None and p is None and not input_forget
         layer.weights["recurrence"] = _part(r, index)
         if p is not None:
             peephole = _part(p, index)
             for position, name in enumerate(("peephole_in", "peephole_out", "peephole_forget")):
                 layer.weights[name] = _rows(peephole, position * layer.hidden, (position + 1) * layer.hidden)
-        return lstm_cell, _part(w, index), _joined_bias(b, index, 4 * layer.hidden)
+        return _part(w, index), _joined_bias(b, index, 4 * layer.hidden)
 
-    return _recurrent(ctx, x, options, one_direction, lengths, [initial_h, initial_c], r)
+    return _recurrent(ctx, "lstm", x, options, one_direction, lengths, [initial_h, initial_c], r)
