@@ -9,14 +9,15 @@ the window that all of them reach, with zeros where a phase has no tap, and with
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 from math import gcd, prod
 
 __all__ = ["AxisPhases", "Part", "Plan", "TransposedAxis", "plan_phases"]
 
-_OF_A_PART = 1.1  # how much less there must be to compute before phases become convolutions of their own
+_OF_A_PART = 1.15  # how much less there must be to compute before phases become convolutions of their own
+_GUESS = 32  # for a size that is not known
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class TransposedAxis:
         The padding at the beginning.
     grown : int
         The size of the output less the stride times that of the data.
+    size : int or None
+        That of the data, where it is known.
     """
 
     kernel: int
@@ -97,6 +100,14 @@ class TransposedAxis:
     dilation: int
     before: int
     grown: int
+    size: int | None = None
+
+    def spread(self) -> TransposedAxis:
+        """Return an axis with the same results; for data of one position, one whose phases have one tap each."""
+        window = (self.kernel - 1) * self.dilation + 1
+        if self.size != 1 or window <= self.stride:
+            return self
+        return replace(self, stride=window, grown=self.grown + self.stride - window)
 
     def joined(self) -> AxisPhases:
         """Return all phases as one part, cropped so that its window is smallest."""
@@ -136,10 +147,13 @@ class Plan:
 
     Attributes
     ----------
+    sources : tuple of TransposedAxis
+        The axes.
     axes : tuple of AxisPhases
         How each axis falls apart.
     """
 
+    sources: tuple[TransposedAxis, ...]
     axes: tuple[AxisPhases, ...]
 
     @property
@@ -153,9 +167,13 @@ class Plan:
         return list(product(*(axis.parts for axis in self.axes)))
 
     def work(self, channels: int, lanes: int) -> int:
-        """Return how many vectors are multiplied for all phases of a result of so many channels."""
-        vectors = -(-channels * self.phases // lanes)
-        return vectors * sum(prod(part.window for part in parts) for parts in self.convolutions)
+        """Return how many vectors are multiplied for a result of so many channels."""
+        sizes = [_GUESS if axis.size is None else axis.size for axis in self.sources]
+        total = 0
+        for parts in self.convolutions:
+            positions = prod(max(size + part.grown, 0) for size, part in zip(sizes, parts, strict=True))
+            total += positions * prod(part.window for part in parts)
+        return total * -(-channels * self.phases // lanes)
 
 
 def plan_phases(axes: Sequence[TransposedAxis], channels: int, is_depthwise: bool, lanes: int) -> Plan:
@@ -164,8 +182,9 @@ def plan_phases(axes: Sequence[TransposedAxis], channels: int, is_depthwise: boo
     One convolution is best, unless zeros in its kernel are much of it. A depthwise one computes each channel from one,
     so nothing is gained by more of them.
     """
+    sources = tuple(axis.spread() for axis in axes)
     if is_depthwise:
-        return Plan(tuple(axis.apart() for axis in axes))
-    forms = [(axis.joined(), axis.apart()) if axis.stride > 1 else (axis.joined(),) for axis in axes]
-    plans = [Plan(chosen) for chosen in product(*forms)]
+        return Plan(sources, tuple(axis.apart() for axis in sources))
+    forms = [(axis.joined(), axis.apart()) if axis.stride > 1 else (axis.joined(),) for axis in sources]
+    plans = [Plan(sources, chosen) for chosen in product(*forms)]
     return min(plans, key=lambda plan: plan.work(channels, lanes) * _OF_A_PART ** (len(plan.convolutions) > 1))

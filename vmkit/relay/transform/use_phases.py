@@ -43,10 +43,10 @@ def _replaced(node: Any, lanes: int) -> Any:
     shapes = geometry.shapes(type_of(data).shape, type_of(weight).shape)
     if not all(isinstance(d, int) for d in (shapes.first, shapes.second, *shapes.kernel)):
         return node
-    axes = _axes(geometry, shapes.kernel)
+    axes = _axes(geometry, shapes.kernel, shapes.sizes)
     is_depthwise = geometry.groups == shapes.first and shapes.second == 1
     plan = plan_phases(axes, shapes.second, is_depthwise and geometry.groups > 1, lanes)
-    if not _fits(plan, shapes.sizes):
+    if not _fits(plan):
         return node
     last = f"N{geometry.spatial}C"
     source = data if geometry.data.text == last else build("layout_transform", data, geometry.data.text, last)
@@ -55,27 +55,27 @@ def _replaced(node: Any, lanes: int) -> Any:
         _convolution(node, geometry, source, _gathered(filters, sizes, geometry.groups, parts), parts)
         for parts in plan.convolutions
     ]
-    result = _interleaved(geometry, axes, plan, results)
+    result = _interleaved(geometry, plan, results)
     return result if geometry.out.text == last else build("layout_transform", result, last, geometry.out.text)
 
 
-def _axes(geometry: Transposed, kernel: list[int]) -> list[TransposedAxis]:
+def _axes(geometry: Transposed, kernel: list[int], sizes: list[Any]) -> list[TransposedAxis]:
     rank = len(kernel)
     axes = []
     for i, (size, window) in enumerate(zip(kernel, geometry.windows(kernel), strict=True)):
         stride, before = geometry.strides[i], geometry.padding[i]
         grown = window + geometry.output_padding[i] - stride - before - geometry.padding[rank + i]
-        axes.append(TransposedAxis(size, stride, geometry.dilation[i], before, grown))
+        known = sizes[i] if isinstance(sizes[i], int) else None
+        axes.append(TransposedAxis(size, stride, geometry.dilation[i], before, grown, known))
     return axes
 
 
-def _fits(plan: Plan, sizes: list[Any]) -> bool:
+def _fits(plan: Plan) -> bool:
     """Say whether all windows fit on the data; of a size that is not known, whatever it is."""
-    least = [size if isinstance(size, int) else 0 for size in sizes]
     return all(
-        size + part.grown >= 0 and (size > 0 or not isinstance(have, int))
-        for axis, size, have in zip(plan.axes, least, sizes, strict=True)
-        for part in axis.parts
+        (axis.size or 0) + part.grown >= 0 and axis.size != 0
+        for axis, phases in zip(plan.sources, plan.axes, strict=True)
+        for part in phases.parts
     )
 
 
@@ -146,16 +146,16 @@ def _convolution(call: Call, geometry: Transposed, source: Any, weight: Any, par
     )
 
 
-def _interleaved(geometry: Transposed, axes: list[TransposedAxis], plan: Plan, parts: list[Any]) -> Any:
+def _interleaved(geometry: Transposed, plan: Plan, parts: list[Any]) -> Any:
     """Return the phases that are channels of tensors, or tensors of their own, in their places."""
     first = plan.convolutions[0]
-    rest = [part.grown * axis.stride - axis.grown for part, axis in zip(first, axes, strict=True)]
+    rest = [part.grown * axis.stride - axis.grown for part, axis in zip(first, plan.sources, strict=True)]
     shifts = [[part.shift for part in each] for each in plan.convolutions]
     if len(parts) == 1 and plan.phases == 1 and not any(rest):
         return parts[0]
     return entry("nn.contrib_interleave_phases").call(
         Tuple(parts),
-        strides=geometry.strides,
+        strides=[axis.stride for axis in plan.sources],
         joined=[int(len(axis.parts) == 1) for axis in plan.axes],
         crop=[axis.crop for axis in plan.axes],
         rest=rest,
