@@ -1,9 +1,10 @@
 """How a transposed convolution falls apart: which numbers of the kernel meet which of the data, by phase of the output.
 
-Output ``y`` of an axis is a sum over the taps ``k`` with ``y + padding = i * stride + k * dilation`` for an input ``i``.
-With ``y = u * stride + v - crop``, all outputs of one *phase* ``v`` have the same taps, and each of these reads the
-input at a fixed offset from ``u``: a phase is a plain convolution of stride 1. Several phases are one convolution over
-the window that all of them reach, with zeros where a phase has no tap, and with the phases as further channels.
+Output ``y`` of an axis is a sum over the taps ``k`` for which ``y + padding`` is ``i * stride + k * dilation`` for an
+input ``i``. With ``y = u * stride + v - crop``, all outputs of one *phase* ``v`` have the same taps, and each of these
+reads the input at a fixed offset from ``u``: a phase is a plain convolution of stride 1. Several phases are one
+convolution over the window that all of them reach, with zeros where a phase has no tap, and with the phases as further
+channels.
 """
 
 from __future__ import annotations

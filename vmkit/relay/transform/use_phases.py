@@ -71,12 +71,12 @@ def _axes(geometry: Transposed, kernel: list[int], sizes: list[Any]) -> list[Tra
 
 
 def _fits(plan: Plan) -> bool:
-    """Say whether all windows fit on the data; of a size that is not known, whatever it is."""
-    return all(
-        (axis.size or 0) + part.grown >= 0 and axis.size != 0
-        for axis, phases in zip(plan.sources, plan.axes, strict=True)
-        for part in phases.parts
-    )
+    """Say whether there is a result, and all windows fit on the data; where a size is not known, for all but 0."""
+    for axis, phases in zip(plan.sources, plan.axes, strict=True):
+        size = 1 if axis.size is None else axis.size
+        if size < 1 or size * axis.stride + axis.grown < 0 or any(size + part.grown < 0 for part in phases.parts):
+            return False
+    return True
 
 
 def _filters(weight: Any, geometry: Transposed) -> Any:

@@ -51,7 +51,7 @@ class Decisions:
 @dataclass(frozen=True)
 class _Kernel:
     loops: list[Loop]
-    steps: dict[int, int]  # by loop after how many positions what is read is the same again
+    steps: dict[int, int]  # by loop, where they divide it: after how many positions what is read is the same again
     whole: int  # what divides every piece
 
 
@@ -127,14 +127,15 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     ends = _ends(node.body, last)
     if ends is None:
         return None
-    steps = {}
-    for at, var in enumerate(others):
-        step = _step(node.body, var)
-        if step > 1 and Analyzer().can_prove_equal(tirx.floormod(sch.get(loops[at]).extent, step), 0):
-            steps[at] = step
-    if not ends and not steps:
+    found = {at: step for at, step in enumerate(_step(node.body, var) for var in others) if step > 1}
+    if not ends and not found:
         return None
+    steps = {at: step for at, step in found.items() if _divides(step, sch.get(loops[at]).extent)}
     return _Kernel(list(loops), steps, gcd(extent(sch, loops[-1]) or 0, *ends))
+
+
+def _divides(step: int, size: Any) -> bool:
+    return bool(Analyzer().can_prove_equal(tirx.floormod(size, step), 0))
 
 
 def _goes_along(region: Any, last: Any) -> bool:

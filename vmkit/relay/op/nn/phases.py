@@ -13,8 +13,8 @@ from ...ir import dims
 from ...ir.types import Dim, TensorType, Type
 from ..attrs import Attrs, Int, Ints, Nested, attrs_node
 from ..join import require_tensors
-from ..registry import OpPattern, operator
 from ..kernel import indexed
+from ..registry import OpPattern, operator
 
 __all__: list[str] = []
 
@@ -39,9 +39,7 @@ class InterleavePhasesAttrs(Attrs):
     groups: Int = 1
 
 
-@operator(
-    "nn.contrib_interleave_phases", "data", attrs=InterleavePhasesAttrs, level=10, pattern=OpPattern.INJECTIVE
-)
+@operator("nn.contrib_interleave_phases", "data", attrs=InterleavePhasesAttrs, level=10, pattern=OpPattern.INJECTIVE)
 class InterleavePhases:
     """The phases of a transposed convolution over channels-last data, each in its place."""
 
@@ -50,7 +48,7 @@ class InterleavePhases:
         fields, rank = require_tensors(data), len(attrs.strides)
         lists = (attrs.joined, attrs.crop, attrs.rest, *attrs.shifts)
         if any(len(each) != rank for each in lists) or any(len(f.shape) != rank + 2 for f in fields):
-            raise TypeCheckError(f"strides has {rank} values, so must all attributes, and tensors {rank + 2} dimensions")
+            raise TypeCheckError(f"strides has {rank} values: all attributes need as many, and tensors 2 axes more")
         count = prod(_phases(attrs, is_joined=False))
         if not len(fields) == len(attrs.shifts) == count:
             raise TypeCheckError(f"{count} tensors and shifts are needed, not {len(fields)} and {len(attrs.shifts)}")
@@ -62,7 +60,13 @@ class InterleavePhases:
     @staticmethod
     def lower(context: Any, attrs: InterleavePhasesAttrs, data: Any) -> Any:
         values = list(context.fields(data))
-        shape = _shape(attrs, context.shape(values[0]))
+        have = context.shape(values[0])
+        for axis, (size, stride, rest) in enumerate(zip(have[1:-1], attrs.strides, attrs.rest, strict=True)):
+            least = -(-int(rest) // int(stride))
+            if least > 0 and not isinstance(size, int):
+                message = f"spatial axis {axis} is shorter than {least}, so the result has no size"
+                context.require(size >= least, f"{context.current.name}: {message}")
+        shape = _shape(attrs, have)
         made = dims.floordiv(shape[-1], int(attrs.groups))
         return indexed(context, shape, lambda at, tensors, of: _element(attrs, of[0], at, tensors), values, [made])
 
