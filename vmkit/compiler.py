@@ -43,6 +43,7 @@ T = TypeVar("T")
 _CHANNELS_LAST = {
     "nn.conv1d": ["NWC", "default"],
     "nn.conv2d": ["NHWC", "default"],
+    "nn.conv3d": ["NDHWC", "default"],
     "nn.conv1d_transpose": ["NWC", "default"],
     "nn.conv2d_transpose": ["NHWC", "default"],
     "nn.conv3d_transpose": ["NDHWC", "default"],
