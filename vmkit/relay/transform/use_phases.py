@@ -52,7 +52,7 @@ def _replaced(node: Any, lanes: int) -> Any:
     source = data if geometry.data.text == last else build("layout_transform", data, geometry.data.text, last)
     filters, sizes = _filters(weight, geometry), [shapes.first, shapes.second, *shapes.kernel]
     results = [
-        _convolution(node, geometry, source, _gathered(filters, sizes, geometry.groups, parts), parts)
+        _convolution(node, geometry, source, _gathered(filters, sizes, geometry.groups, parts), parts, lanes)
         for parts in plan.convolutions
     ]
     result = _interleaved(geometry, plan, results)
@@ -121,7 +121,9 @@ def _transpose(value: Any, axes: list[int]) -> Any:
     return value.transpose(axes) if _is_array(value) else build("transpose", value, axes=axes)
 
 
-def _convolution(call: Call, geometry: Transposed, source: Any, weight: Any, parts: tuple[Part, ...]) -> Any:
+def _convolution(
+    call: Call, geometry: Transposed, source: Any, weight: Any, parts: tuple[Part, ...], lanes: int
+) -> Any:
     rank = len(parts)
     *window, inner, outer = weight.shape if _is_array(weight) else type_of(weight).shape
     layout = f"{geometry.spatial}IO"
@@ -131,6 +133,12 @@ def _convolution(call: Call, geometry: Transposed, source: Any, weight: Any, par
         weight = _reshape(weight, [*window, outer, inner])
     if _is_array(weight):
         weight = Constant(tvm.runtime.tensor(np.ascontiguousarray(weight)))
+    elif layout.endswith("IO") and type_of(weight).dtype.startswith("float"):
+        # Constants are packed later, in ways that depend on more; what is computed is written packed at once.
+        block = next((b for b in (2 * lanes, lanes, lanes // 2) if outer // geometry.groups % b == 0), None)
+        if block is not None:
+            packed = f"O{geometry.spatial}I{block}o"
+            weight, layout = build("layout_transform", weight, layout, packed), packed
     return build(
         f"nn.conv{rank}d",
         source,
