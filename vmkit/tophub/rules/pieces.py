@@ -98,7 +98,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
         sch.unroll(vector)
     sch.vectorize(lane)
     if decisions.parallel:
-        shared = outer[:-1] or outer
+        shared = outer[:-1] if len(outer) > 2 else outer
         sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
 
 
