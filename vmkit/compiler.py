@@ -40,6 +40,15 @@ __all__ = ["VMCompiler", "compile", "evaluate", "fused_kernels", "load_model"]
 
 T = TypeVar("T")
 
+_CHANNELS_LAST = {
+    "nn.conv1d": ["NWC", "default"],
+    "nn.conv2d": ["NHWC", "default"],
+    "nn.conv3d": ["NDHWC", "default"],
+    "nn.conv1d_transpose": ["NWC", "default"],
+    "nn.conv2d_transpose": ["NHWC", "default"],
+    "nn.conv3d_transpose": ["NDHWC", "default"],
+}
+
 logger = logging.getLogger(__name__)
 
 
@@ -329,8 +338,9 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, transform.FoldLookups()),
         (2, transform.FlattenRows()),
         *scales,
-        (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),
+        (2, transform.ConvertLayout(_CHANNELS_LAST)),
         (2, transform.FoldConstant()),
+        (2, transform.UsePhases(unit.lanes)),
         (2, transform.UseWinograd(unit.lanes, unit.registers, cores, has_tiles)),
         *([(2, transform.PackTiles())] if has_tiles else []),
         (2, transform.UsePanels(unit.lanes, unit.registers)),

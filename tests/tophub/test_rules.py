@@ -12,7 +12,19 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dense, dot, edges, elementwise, packed, rows, total, transpose, window
+from vmkit.tophub.rules import (
+    contraction,
+    dense,
+    dot,
+    edges,
+    elementwise,
+    packed,
+    pieces,
+    rows,
+    total,
+    transpose,
+    window,
+)
 
 TARGET = tvm.target.Target("llvm")
 WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
@@ -123,6 +135,26 @@ KERNELS = {
     "to channels first": (lambda x: topi.transpose(x, (0, 3, 1, 2)), [(2, n, 9, 24)], transpose),
     "to channels last, few channels": (lambda x: topi.transpose(x, (0, 2, 3, 1)), [(n, 3, 9, 56)], elementwise),
     "transpose of heads": (lambda x: topi.transpose(x, (0, 2, 1, 3)), [(1, n, 9, 24)], elementwise),
+    "joined channels": (
+        lambda x, y: topi.nn.relu(topi.concatenate([topi.add(x, x), y], -1)),
+        [(2, n, 9, 24), (2, n, 9, 40)],
+        pieces,
+    ),
+    "joined channels, many": (lambda x, y: topi.concatenate([x, y], -1), [(n, 5, 1040), (n, 5, 16)], pieces),
+    "joined channels, odd": (lambda x, y: topi.concatenate([x, y], -1), [(n, 9, 24), (n, 9, 7)], elementwise),
+    "interleaved": (lambda x: interleaved(x, 2, 0), [(n, 6, 5, 96)], pieces),
+    "interleaved and cropped": (lambda x: interleaved(x, 3, 2), [(n, 3, 4, 72)], pieces),
+    "interleaved, few channels": (lambda x: interleaved(x, 2, 1), [(n, 5, 4, 12)], elementwise),
+    "interleaved, channels first": (
+        lambda x: topi.transpose(interleaved(x, 2, 1), (0, 3, 1, 2)),
+        [(n, 6, 11, 96)],
+        transpose,
+    ),
+    "interleaved and joined": (
+        lambda x, y: topi.concatenate([topi.nn.relu(interleaved(x, 2, 0)), y], -1),
+        [(n, 3, 5, 64), (n, 6, 10, 8)],
+        pieces,
+    ),
     "scalar": (lambda x: topi.exp(x), [()], elementwise),
 }
 
@@ -210,6 +242,19 @@ def test_a_stage_is_inlined_only_where_that_repeats_no_work() -> None:
     rules.inline_cheap_blocks(schedule)
     names = [schedule.get(b).name_hint for b in schedule.get_child_blocks(schedule.get_sblock("root"))]
     assert names == ["rows", "spread"]
+
+
+def interleaved(x: te.Tensor, stride: int, crop: int) -> te.Tensor:
+    """Return channels (row, column, channel) of blocks put side by side, without the first rows and columns."""
+    batch, height, width, channels = x.shape
+    made = int(channels) // stride**2
+
+    def element(i: Any, y: Any, x_: Any, c: Any) -> Any:
+        row, column = y + crop, x_ + crop
+        channel = (row % stride * stride + column % stride) * made + c
+        return x(i, row // stride, column // stride, channel)
+
+    return te.compute((batch, height * stride - crop, width * stride - crop, made), element)
 
 
 def layer_norm(x: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_programs import Compiled, array, assert_agrees, check, model, node
+from onnx_programs import Compiled, array, assert_agrees, check, model, node, session
 
-from vmkit.errors import ModelError, VMKitError
+from vmkit.errors import ModelError, VMError, VMKitError
 from vmkit.relay.frontend import from_onnx
 
 WIDTH = 8
@@ -252,6 +252,20 @@ def test_convolutions() -> None:
     inputs = {"x": (["n", 3, "h", 6], "float32"), "z": (["n", 4, "h", 6], "float32")}
     feeds = [{"x": array(n, 3, h, 6), "z": array(n, 4, h, 6, seed=1)} for n, h in ((1, 5), (2, 7))]
     check(microsoft(nodes, inputs, "d e f g", constants), *feeds)
+
+
+def test_a_transposed_convolution_with_pads_from_an_input() -> None:
+    nodes = [ms("ConvTransposeWithDynamicPads", "x t p b", "y", strides=[2, 2])]
+    inputs = {"x": (["n", 3, "h", 6], "float32"), "p": ([4], "int64")}
+    compiled = Compiled(microsoft(nodes, inputs, "y", {"t": array(3, 2, 3, 3), "b": array(2)}))
+    for h, pads in ((5, [1, 0, 2, 1]), (4, [0, 0, 0, 0])):
+        x = array(1, 3, h, 6)
+        known = [node("ConvTranspose", "x t b", "y", strides=[2, 2], pads=pads)]
+        plain = session(model(known, {"x": inputs["x"]}, "y", {"t": array(3, 2, 3, 3), "b": array(2)}))
+        assert_agrees(compiled(x=x, p=np.array(pads)), plain.run(None, {"x": x}), ["y"])
+    for pads in ([-1, 0, 0, 0], [9, 0, 9, 0]):
+        with pytest.raises(VMError, match="Pads are negative, or cut off more than the whole result"):
+            compiled(x=array(1, 3, 5, 6), p=np.array(pads))
 
 
 def test_channels_last() -> None:

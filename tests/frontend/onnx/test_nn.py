@@ -58,9 +58,16 @@ def test_transposed_convolution(attributes: dict[str, Any]) -> None:
     check_image(nodes, {"w": array(4, 3, 3, 3), "b": array(channels, seed=1)})
 
 
-def test_transposed_convolution_to_a_size() -> None:
-    nodes = [node("ConvTranspose", "x w", "y", strides=[3, 2], output_shape=[10, 8])]
-    check(model(nodes, {"x": (["n", 1, 3, 3], "float32")}, "y", {"w": array(1, 2, 3, 3)}), {"x": array(2, 1, 3, 3)})
+@pytest.mark.parametrize("sides", [[3, 3], ["h", "w"], [None, None]])
+@pytest.mark.parametrize("auto_pad", ["NOTSET", "SAME_UPPER"])
+def test_transposed_convolution_to_a_size(sides: list[Any], auto_pad: str) -> None:
+    nodes = [
+        node("ConvTranspose", "x w b", "y", strides=[3, 2], output_shape=[10, 8], auto_pad=auto_pad),
+        node("ConvTranspose", "x w", "z", strides=[2, 2], output_shape=[6, 6], auto_pad=auto_pad),
+    ]
+    program = model(nodes, {"x": (["n", 1, *sides], "float32")}, "y z", {"w": array(1, 2, 3, 3), "b": array(2)})
+    sizes = [(2, 3, 3)] if isinstance(sides[0], int) else [(2, 3, 3), (1, 4, 3), (1, 3, 4)]
+    check(program, *[{"x": array(n, 1, h, w)} for n, h, w in sizes])
 
 
 POOLS = {

@@ -211,6 +211,15 @@ SAMPLES |= {
     "nn.contrib_panels_fused": lambda g: build(
         "nn.contrib_panels_fused", g(2, 3, 4, known=(2,)), g(2, 4, 8, known=(0, 1, 2)), g(16), lanes=8, has_bias=True
     ),
+    "nn.contrib_interleave_phases": lambda g: build(
+        "nn.contrib_interleave_phases",
+        relay.Tuple([g(2, 3, 4, 6), g(2, 3, 4, 6)]),
+        strides=[2, 3],
+        joined=[0, 1],
+        crop=[0, 1],
+        rest=[1, 2],
+        shifts=[[0, 0], [0, 0]],
+    ),
     "nn.contrib_tiled_product": lambda g: build(
         "nn.contrib_tiled_product",
         g(2, 3, 4, known=(2,)),

@@ -151,3 +151,29 @@ def test_a_scalar_moves_back_and_is_computed() -> None:
     before = relu(conv(x, w) + b) * relay.const(2.0)
     two = relay.const(np.full((2, 4, 3, 3), 2.0, "float32"))
     assert_becomes(FoldScaleAxis(), before, relu(conv(x, two) + relay.const(np.full((2, 1, 1), 2.0, "float32"))), x)
+
+
+def deconv(x: Any, w: Any, **attrs: Any) -> Any:
+    return relay.nn.conv2d_transpose(x, w, strides=(2, 2), **attrs)
+
+
+def test_a_scale_moves_back_into_a_transposed_convolution() -> None:
+    x, w = v("x", 1, 3, 5, 5), v("w", 3, 4, 2, 2)
+    vector = relay.squeeze(S, [1, 2])
+    after_it = relay.expand_dims(vector, 1, 2)
+    assert_becomes(BackwardFoldScaleAxis(), deconv(x, w) * S, deconv(x, w * after_it), x, w)
+    assert_values(BackwardFoldScaleAxis(), deconv(x, w) * S, x, w)
+
+
+def test_the_groups_of_a_transposed_convolution_are_along_its_inputs() -> None:
+    x, one, two = v("x", 1, 4, 5, 5), v("one", 4, 1, 2, 2), v("two", 4, 3, 2, 2)
+    wide = relay.expand_dims(relay.squeeze(S, [1, 2]), 1, 3)
+    depthwise = {"groups": 4}
+    expected = deconv(x, one * wide, **depthwise)
+    assert_becomes(BackwardFoldScaleAxis(), deconv(x, one, **depthwise) * S, expected, x, one)
+    assert_values(BackwardFoldScaleAxis(), deconv(x, one, **depthwise) * S, x, one)
+    grouped = {"groups": 2}
+    assert_becomes(ForwardFoldScaleAxis(), deconv(x * S, two, **grouped), deconv(x, two * wide, **grouped), x, two)
+    assert_values(ForwardFoldScaleAxis(), deconv(x * S, two, **grouped), x, two)
+    several = deconv(x, two, **grouped) * positive(6, 1, 1)
+    assert "multiply" in operators(after(BackwardFoldScaleAxis(), several, x, two))

@@ -61,7 +61,7 @@ def conv_of(mod: tvm.IRModule) -> Any:
         (1000, 1, "OHWI16o", 63),
         (24, 1, "OHWI16o", 2),
         (8, 1, "OHWI8o", 1),
-        (12, 1, "OHWI8o", 2),
+        (12, 1, "OHWI16o", 1),
         (6, 1, "OHWI4o", 2),
         (3, 1, "HWIO", 1),
     ],

@@ -25,7 +25,8 @@ from .registry import ModuleTransform, per_function, relay_pass
 
 __all__ = ["BackwardFoldScaleAxis", "FoldScaleAxis", "ForwardFoldScaleAxis"]
 
-_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
+_TRANSPOSED = ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose")
+_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", *_TRANSPOSED)
 _KEEP_SIGNS = ("nn.relu", "nn.leaky_relu")
 _SUMS = ("add", "subtract")
 
@@ -142,7 +143,9 @@ class _Backward:
         attrs = conv.attrs
         if scale.axes and scale.axes != channel_axes(attrs.out_layout or attrs.data_layout):
             return None
-        weight = _scaled_weight(conv.args[1], scale, kernel_axes(attrs.kernel_layout, "O"))
+        # A transposed one that makes one channel in each group has the groups along the other axis.
+        is_single = _is_call(conv, *_TRANSPOSED) and 1 < attrs.groups == scale.count
+        weight = _scaled_weight(conv.args[1], scale, kernel_axes(attrs.kernel_layout, "I" if is_single else "O"))
         return None if weight is None else Call(conv.op, [conv.args[0], weight], attrs, span=conv.span)
 
     def sum(self, expr: Call, scale: ChannelScale) -> Any:
@@ -199,7 +202,7 @@ class _Forward:
         if scale.axes != channel_axes(attrs.data_layout):
             return None
         inputs, outputs = (kernel_axes(attrs.kernel_layout, letter) for letter in "IO")
-        if attrs.groups == 1:
+        if attrs.groups == 1 or _is_call(conv, *_TRANSPOSED):
             return _scaled_weight(conv.args[1], scale, inputs)
         # Of a depthwise convolution with one kernel for each channel, the outputs are the inputs.
         return _scaled_weight(conv.args[1], scale, outputs) if attrs.groups == scale.count else None

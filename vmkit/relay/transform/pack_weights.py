@@ -98,5 +98,7 @@ def _block(channels: int, lanes: int) -> int | None:
 
 
 def _filled_block(channels: int, lanes: int) -> int | None:
-    """Return the block of at most a vector of which there are several, the last of them filled up."""
+    """Return the block of at most a vector of which there are several, the last of them filled up; or the only one."""
+    if lanes // 2 < channels < lanes:
+        return lanes
     return next((b for b in (lanes, lanes // 2, lanes // 4) if b >= 4 and channels > b and channels % b), None)

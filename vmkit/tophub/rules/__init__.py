@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..vector_math import with_vector_math
-from . import contraction, dense, dot, edges, elementwise, filled, packed, rows, total, transpose, window
+from . import contraction, dense, dot, edges, elementwise, filled, packed, pieces, rows, total, transpose, window
 from .blocks import inline_cheap_blocks, kernel_blocks
 from .borders import with_borders
 from .chunks import with_chunks
@@ -41,6 +41,7 @@ RULES: tuple[Rule[Any], ...] = (
     rows.RULE,
     total.RULE,
     transpose.RULE,
+    pieces.RULE,
     elementwise.RULE,
 )
 

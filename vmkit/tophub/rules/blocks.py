@@ -97,7 +97,19 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
     calls = _calls(made.body)
     if calls and calls + _calls(read.body) > _CALLS:
         return True
+    if not calls and len(loads) == 1 and _is_one_to_one(loads[0], read):
+        return False  # a part of a concatenation, which reads only some elements of it there
     return len(loads) > (2 if calls else 8) or not Analyzer().can_prove(_elements(read) <= _elements(made))
+
+
+def _is_one_to_one(load: Any, block: s_tir.SBlock) -> bool:
+    """Say whether a block reads no element twice by a load: each of its axes goes along an axis of the operand."""
+    waiting = [v.var for v in block.iter_vars if not Analyzer().can_prove_equal(v.dom.extent, 1)]
+    for index in load.indices:
+        along = [var for var in waiting if uses(index, var)]
+        if len(along) == 1 and stride(index, along[0]) == 1:
+            waiting = [var for var in waiting if not var.same_as(along[0])]
+    return not waiting
 
 
 def _calls(body: Any) -> int:

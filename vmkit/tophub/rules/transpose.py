@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import s_tir
+import tvm_ffi
+from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
@@ -131,11 +132,20 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
 def _near(region: Any, variables: list[Any], loops: list[Loop], sch: s_tir.Schedule) -> int | None:
     """Return the one loop that goes along the last axis of an operand, if the last loop goes along another."""
     *far, index = _without_units(region) or [0]
-    if uses(index, variables[-1]) or not any(uses(each, variables[-1]) for each in far):
+    last = variables[-1]
+    # Phases of the output's last axis may lie apart in the operand's; what goes along the two is still not the same.
+    if (uses(index, last) and not _is_of_phases(index, last)) or not any(uses(each, last) for each in far):
         return None
-    along = [at for at, v in enumerate(variables[:-1]) if uses(index, v) and extent(sch, loops[at]) != 1]
+    varying = [at for at, v in enumerate(variables[:-1]) if uses(index, v) and extent(sch, loops[at]) != 1]
+    along = [at for at in varying if not _is_of_phases(index, variables[at])]
     is_step = len(along) == 1 and stride(index, variables[along[0]]) == 1
     return along[0] if is_step and not any(uses(each, variables[along[0]]) for each in far) else None
+
+
+def _is_of_phases(index: Any, variable: Any) -> bool:
+    """Say whether an index depends on remainders of a variable alone."""
+    kept = tvm_ffi.structural_map(index, (tirx.FloorMod, lambda rest: tirx.IntImm(str(rest.ty.dtype), 0)))
+    return uses(index, variable) and not uses(kept, variable)
 
 
 def _without_units(region: Any) -> list[Any]:

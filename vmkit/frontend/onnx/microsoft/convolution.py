@@ -8,7 +8,7 @@ from typing import Any
 from .... import relay
 from ....relay.ir import Expr
 from ..context import Context
-from ..operators.convolution import conv, conv_transpose
+from ..operators.convolution import conv, transposed_convolution
 from ..registry import converter
 from .activation import activated
 
@@ -84,8 +84,9 @@ def conv_transpose_with_pads(
     group: int = 1,
     output_padding: Sequence[int] | None = None,
 ) -> Expr:
-    widths = None if pads is None else ctx.ints(pads, "Pads")
-    return conv_transpose(
-        ctx, x, weight, bias, kernel_shape=kernel_shape, strides=strides, dilations=dilations, pads=widths,
-        auto_pad=auto_pad, group=group, output_padding=output_padding,
+    is_known = pads is None or ctx.static(pads) is not None
+    return transposed_convolution(
+        ctx, x, weight, bias, kernel_shape=kernel_shape, strides=strides, dilations=dilations,
+        pads=ctx.ints(pads, "Pads") if pads is not None and is_known else None, auto_pad=auto_pad, group=group,
+        output_padding=output_padding, run_time_pads=None if is_known else pads,
     )  # fmt: skip

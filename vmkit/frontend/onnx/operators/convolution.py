@@ -10,8 +10,9 @@ from ....relay.ir import Dim, Expr, dims
 from ....relay.op import build
 from ..context import Context
 from ..registry import converter
+from .transposed_sizes import cut_to_size, without_pads
 
-__all__ = ["kernel_of", "spatial_rank", "window_padding"]
+__all__ = ["kernel_of", "spatial_rank", "transposed_convolution", "window_padding"]
 
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
@@ -137,11 +138,40 @@ def conv_transpose(
     output_padding: Sequence[int] | None = None,
     output_shape: Sequence[int] | None = None,
 ) -> Expr:
+    return transposed_convolution(
+        ctx, x, weight, bias, kernel_shape=kernel_shape, strides=strides, dilations=dilations, pads=pads,
+        auto_pad=auto_pad, group=group, output_padding=output_padding, output_shape=output_shape,
+    )  # fmt: skip
+
+
+def transposed_convolution(
+    ctx: Context,
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None,
+    *,
+    kernel_shape: Sequence[int] | None,
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    group: int,
+    output_padding: Sequence[int] | None,
+    output_shape: Sequence[int] | None = None,
+    run_time_pads: Expr | None = None,
+) -> Expr:
+    """Return a transposed convolution; `run_time_pads`, where there are some, are a tensor instead of `pads`."""
     rank = spatial_rank(ctx, x)
     kernel = kernel_of(ctx, weight, kernel_shape)
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
     extra = list(output_padding or [0] * rank)
-    padding = _transpose_padding(ctx, x, kernel, steps, spread, extra, pads, auto_pad, output_shape)
+    # Where the size of the data decides about the padding and is not known, the whole result is cut.
+    is_cut = run_time_pads is not None or (
+        output_shape is not None and not all(isinstance(d, int) for d in ctx.shape(x)[2:])
+    )
+    padding = [0] * (2 * rank)
+    if not is_cut:
+        padding = _transpose_padding(ctx, x, kernel, steps, spread, extra, pads, auto_pad, output_shape)
     channels = _channels(ctx, weight, 1)
     y = build(
         f"nn.conv{rank}d_transpose",
@@ -157,6 +187,10 @@ def conv_transpose(
         data_layout=_LAYOUTS[rank],
         kernel_layout="IO" + _LAYOUTS[rank][2:],
     )
+    if run_time_pads is not None:
+        y = without_pads(ctx, y, run_time_pads)
+    elif is_cut and output_shape is not None:
+        y = cut_to_size(ctx, y, list(output_shape)[-rank:], auto_pad == "SAME_UPPER")
     return y if bias is None else relay.nn.bias_add(y, bias, axis=1)
 
 
@@ -171,24 +205,24 @@ def _transpose_padding(
     auto_pad: str,
     output_shape: Sequence[int] | None,
 ) -> list[int]:
-    """Return the padding, which the size wanted of the result may decide; it may also add to the `extra` output."""
+    """Return the padding, which the size wanted of the result may decide, where that of the data is known.
+
+    It may also add to the `extra` output.
+    """
     rank = len(kernel)
     if output_shape is None and not auto_pad.startswith("SAME"):
         return [int(p) for p in pads] if pads is not None and auto_pad != "VALID" else [0] * (2 * rank)
     before, after = [], []
     for axis in range(rank):
-        extent = ctx.shape(x)[2 + axis]
         reach = (kernel[axis] - 1) * dilations[axis] + 1
         if output_shape is None:
             total = max(reach + extra[axis] - strides[axis], 0)
-        elif isinstance(extent, int):
-            wanted = output_shape[axis - rank]
+        else:
+            extent, wanted = int(ctx.shape(x)[2 + axis]), output_shape[axis - rank]
             total = strides[axis] * (extent - 1) + extra[axis] + reach - wanted
             if total < 0:
                 extra[axis] -= total
                 total = 0
-        else:
-            ctx.fail("output_shape of a size that is not known at import")
         small, large = total // 2, total - total // 2
         before.append(small if auto_pad == "SAME_UPPER" else large)
         after.append(large if auto_pad == "SAME_UPPER" else small)
