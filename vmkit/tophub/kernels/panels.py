@@ -19,7 +19,8 @@ from tvm.tirx.script import builder as T
 __all__ = ["PanelPlan", "PanelShape", "fetch_ahead", "panels", "plan_panels"]
 
 _NEAR = 512 << 10  # bytes of a weight that stay in the second cache while rows go by
-_AHEAD = 256  # steps of the sum between the fetch of a part of the weight and its use
+_LINE = 16  # float32 that come from memory at once
+_USUAL = 4  # tiles of data of unknown size
 _NEAREST = 24 << 10  # bytes of rows that stay in the first cache while blocks of the weight go by
 
 
@@ -71,11 +72,15 @@ class PanelPlan:
         Tiles that a block of the weight is used for before the next block.
     unrolled : int
         Steps of the sum that are unrolled; a divisor of its length.
+    fetched : int
+        Lines of the next block of the weight that are fetched meanwhile by as many steps as are unrolled. All tiles of
+        a block share this work: memory is slower than one tile, but not slower than all of them.
     """
 
     rows: int
     parts: int
     unrolled: int
+    fetched: int
 
 
 def plan_panels(shape: PanelShape, registers: int) -> PanelPlan:
@@ -92,7 +97,18 @@ def plan_panels(shape: PanelShape, registers: int) -> PanelPlan:
         parts = max(1, _NEAREST // (4 * rows * shape.inner))
     else:
         parts = max(1, _NEAR // (4 * rows * shape.inner))
-    return PanelPlan(rows, parts, unrolled)
+    return PanelPlan(rows, parts, unrolled, _fetched(shape, rows, parts, unrolled))
+
+
+def _fetched(shape: PanelShape, rows: int, parts: int, unrolled: int) -> int:
+    """Return how many lines each round of unrolled steps is to fetch, so that a block has come when it is needed."""
+    tiles = _USUAL if shape.rows is None else max(1, -(-shape.rows // rows))
+    rounds = min(parts, tiles) * shape.inner // unrolled
+    return -(-_lines(shape) // rounds)
+
+
+def _lines(shape: PanelShape) -> int:
+    return -(-shape.inner * shape.block // _LINE)
 
 
 def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
@@ -131,7 +147,7 @@ def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
                 with T.Then():
                     _tiles(s, p, buffers, rows)
                 with T.Else():
-                    _tiles(s, PanelPlan(1, 1, p.unrolled), buffers, rows)
+                    _tiles(s, PanelPlan(1, 1, p.unrolled, _fetched(s, 1, 1, p.unrolled)), buffers, rows)
     return ib.get()
 
 
@@ -144,10 +160,10 @@ def _tiles(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], rows: Any) -> N
         count = tirx.Min(_int(p.parts), tiles - group * p.parts)
         with T.serial(_int(0), count) as part:
             first = tirx.Min((group * p.parts + part) * p.rows, rows - p.rows)
-            _tile(s, p, buffers, _held(first), block)
+            _tile(s, p, buffers, _held(first), block, part)
 
 
-def _tile(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], first: Any, block: Any) -> None:
+def _tile(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], first: Any, block: Any, part: Any) -> None:
     vectors = range(s.block // s.lanes)
     total = [[T.alloc_buffer((_int(1),), f"float32x{s.lanes}", layout=None) for _ in vectors] for _ in range(p.rows)]
     channels = [_ramp(_held(block * s.block + v * s.lanes), s.lanes) for v in vectors]
@@ -156,12 +172,17 @@ def _tile(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], first: Any, bloc
     for row in total:
         for each, start in zip(row, starts, strict=True):
             T.buffer_store(each, start, [_int(0)])
-    with T.serial(_int(0), _int(s.inner // p.unrolled)) as outer:
+    if s.has_residual:
+        for r in range(p.rows):
+            fetch_ahead(buffers["residual"][first + r, channels[0].base])
+    rounds = s.inner // p.unrolled
+    with T.serial(_int(0), _int(rounds)) as outer:
+        for line in range(p.fetched):
+            at = tirx.Min((part * rounds + outer) * p.fetched + line, _int(_lines(s) - 1))
+            fetch_ahead(buffers["weight"][block + 1, tirx.floordiv(at * _LINE, s.block), tirx.floormod(at * _LINE, s.block)])
         for step in range(p.unrolled):
             k = _held(outer * p.unrolled + step)
             columns = [T.Bind(buffers["weight"][block, k, _ramp(_int(v * s.lanes), s.lanes)]) for v in vectors]
-            for v in vectors:
-                fetch_ahead(buffers["weight"][block, k + _AHEAD, v * s.lanes])
             for r in range(p.rows):
                 x = T.Bind(tirx.Broadcast(buffers["data"][first + r, k], s.lanes))
                 for v in vectors:
