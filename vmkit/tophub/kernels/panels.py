@@ -16,10 +16,10 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-__all__ = ["PanelPlan", "PanelShape", "fetch_ahead", "panels", "plan_panels"]
+__all__ = ["LINE", "PanelPlan", "PanelShape", "fetch_ahead", "panels", "plan_panels"]
 
 _NEAR = 512 << 10  # bytes of a weight that stay in the second cache while rows go by
-_LINE = 16  # float32 that come from memory at once
+LINE = 16  # float32 that come from memory at once
 _USUAL = 4  # tiles of data of unknown size
 _NEAREST = 24 << 10  # bytes of rows that stay in the first cache while blocks of the weight go by
 
@@ -108,7 +108,7 @@ def _fetched(shape: PanelShape, rows: int, parts: int, unrolled: int) -> int:
 
 
 def _lines(shape: PanelShape) -> int:
-    return -(-shape.inner * shape.block // _LINE)
+    return -(-shape.inner * shape.block // LINE)
 
 
 def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
@@ -174,12 +174,12 @@ def _tile(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], first: Any, bloc
             T.buffer_store(each, start, [_int(0)])
     if s.has_residual:
         for r in range(p.rows):
-            fetch_ahead(buffers["residual"][first + r, channels[0].base])
+            fetch_ahead(buffers["residual"][first + (p.rows + r), channels[0].base])  # of the next tile
     rounds = s.inner // p.unrolled
     with T.serial(_int(0), _int(rounds)) as outer:
         for line in range(p.fetched):
             at = tirx.Min((part * rounds + outer) * p.fetched + line, _int(_lines(s) - 1))
-            fetch_ahead(buffers["weight"][block + 1, tirx.floordiv(at * _LINE, s.block), tirx.floormod(at * _LINE, s.block)])
+            fetch_ahead(buffers["weight"][block + 1, tirx.floordiv(at * LINE, s.block), tirx.floormod(at * LINE, s.block)])
         for step in range(p.unrolled):
             k = _held(outer * p.unrolled + step)
             columns = [T.Bind(buffers["weight"][block, k, _ramp(_int(v * s.lanes), s.lanes)]) for v in vectors]
