@@ -45,7 +45,7 @@ class ConvLayer:
 
     @classmethod
     def of(cls, node: Any) -> ConvLayer | None:
-        """Return the layer that a node begins; None if it is no plain convolution, of strides and groups 1."""
+        """Return the layer that a node begins; None if it is no plain convolution, of groups 1."""
         if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "nn.conv2d"):
             return None
         attrs, (data, weight) = node.attrs, node.args
@@ -54,11 +54,16 @@ class ConvLayer:
         dtypes = {data.checked_type.dtype, weight.checked_type.dtype, attrs.out_dtype or "float32"}
         if sorted(attrs.kernel_layout) != sorted("OIHW") or dtypes != {"float32"}:
             return None
-        if any(int(n) != 1 for n in (*attrs.strides, *attrs.dilation, attrs.groups)):
+        if attrs.groups != 1:
             return None
         shape = (int(d) for d in weight.checked_type.shape)
         top, left, bottom, right = padding_of(attrs.padding, 2)
         return cls(node, dict(zip(attrs.kernel_layout, shape, strict=True)), (top, left, bottom, right))
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether there is a window at every position, and of neighbouring elements."""
+        return all(int(n) == 1 for n in (*self.conv.attrs.strides, *self.conv.attrs.dilation))
 
     def weight(self, layout: str) -> np.ndarray:
         """Return the weight with its axes in an order."""

@@ -9,7 +9,8 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from .panels import LINE, fetch_ahead
+from .panel_plan import LINE
+from .panels import fetch_ahead
 from .winograd_points import transform_data, transform_result
 
 __all__ = ["WinogradPlan", "WinogradShape", "winograd"]
