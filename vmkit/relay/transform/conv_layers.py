@@ -81,13 +81,17 @@ class ConvLayer:
         bias = [] if self.bias is None else [const(self.bias.astype("float32"))]
         return end.args[0], bias + residual
 
-    def extend(self, users: dict[Any, list[Any]]) -> Any:
-        """Take in the calls that follow, as long as nothing else uses what is between; return the last one."""
+    def extend(self, users: dict[Any, list[Any]], taken: set[Any]) -> Any:
+        """Take in the calls that follow, as long as nothing else uses what is between; return the last one.
+
+        What another layer has `taken` in, such as the sum of two of them, stays with it.
+        """
         end: Any = self.conv
         while len(users.get(end, ())) == 1:
             (call,) = users[end]
-            if not (isinstance(call, Call) and isinstance(call.op, Op)) or not self._takes(call, end):
+            if not (isinstance(call, Call) and isinstance(call.op, Op)) or call in taken or not self._takes(call, end):
                 break
+            taken.add(call)
             self._path.insert(0, next(i for i, arg in enumerate(call.args) if arg.same_as(end)))
             if self._residual is not None:
                 self._residual += 1
@@ -149,7 +153,8 @@ def rewrite_layers(function: Any, choose: Callable[[ConvLayer], Callable[[Any, l
         make = None if layer is None else choose(layer)
         if layer is not None and make is not None:
             chosen.append((layer, make))
-    ends = {layer.extend(users): (layer, make) for layer, make in chosen}
+    taken: set[Any] = set()
+    ends = {layer.extend(users, taken): (layer, make) for layer, make in chosen}
 
     def replace(node: Any, original: Any) -> Any:
         if isinstance(original, Call) and original in ends:

@@ -92,7 +92,7 @@ class WinogradPlan:
 
     rows: int
     count: int
-    unrolled: int = 2
+    unrolled: int = 4
     is_parallel_over_tiles: bool = True
 
 
