@@ -12,7 +12,19 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dense, dot, edges, elementwise, packed, rows, total, transpose, window
+from vmkit.tophub.rules import (
+    contraction,
+    dense,
+    dot,
+    edges,
+    elementwise,
+    joined,
+    packed,
+    rows,
+    total,
+    transpose,
+    window,
+)
 
 TARGET = tvm.target.Target("llvm")
 WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
@@ -123,6 +135,9 @@ KERNELS = {
     "to channels first": (lambda x: topi.transpose(x, (0, 3, 1, 2)), [(2, n, 9, 24)], transpose),
     "to channels last, few channels": (lambda x: topi.transpose(x, (0, 2, 3, 1)), [(n, 3, 9, 56)], elementwise),
     "transpose of heads": (lambda x: topi.transpose(x, (0, 2, 1, 3)), [(1, n, 9, 24)], elementwise),
+    "joined lines": (lambda *xs: topi.nn.relu(topi.concatenate(xs, -1)), [(n, 5, 8), (n, 5, 3), (n, 5, 16)], joined),
+    "joined lines, shared": (lambda *xs: topi.concatenate(xs, 2), [(n, 9, 1200), (n, 9, 800)], joined),
+    "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], elementwise),
     "scalar": (lambda x: topi.exp(x), [()], elementwise),
 }
 

@@ -48,8 +48,8 @@ def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
             for name, handle in handles.items()
         }
         # All positions are one axis; what begins anywhere in memory is read from there.
-        flat = {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
-        flat |= {"data": [reduce(mul, shapes["data"])], "weight": [_int(weight_size)]}
+        flat = {"data": [reduce(mul, shapes["data"])], "weight": [_int(weight_size)]}
+        flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
         for name, size in flat.items():
             buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)
         if s.rows is not None:

@@ -115,7 +115,9 @@ def _cuts(block: s_tir.SBlock) -> list[int]:
 
 def _cut(call: tvm.ir.Call, var: Any) -> int | None:
     """Return the place on an axis from which a call chooses its first value; None of another call."""
-    test = call.args[0] if getattr(call.op, "name", "") == "prim.if_then_else" else None
+    if getattr(call.op, "name", "") != "prim.if_then_else":
+        return None
+    test: Any = call.args[0]
     is_cut = isinstance(test, tirx.LE) and test.b.same_as(var) and isinstance(test.a, tirx.IntImm)
     return int(test.a) if is_cut else None
 
