@@ -92,7 +92,7 @@ class WinogradPlan:
 
     rows: int
     count: int
-    unrolled: int = 4
+    unrolled: int = 2
     is_parallel_over_tiles: bool = True
 
 
