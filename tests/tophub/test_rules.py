@@ -18,6 +18,7 @@ from vmkit.tophub.rules import (
     dot,
     edges,
     elementwise,
+    joined,
     packed,
     pieces,
     rows,
@@ -138,10 +139,10 @@ KERNELS = {
     "joined channels": (
         lambda x, y: topi.nn.relu(topi.concatenate([topi.add(x, x), y], -1)),
         [(2, n, 9, 24), (2, n, 9, 40)],
-        pieces,
+        joined,
     ),
-    "joined channels, many": (lambda x, y: topi.concatenate([x, y], -1), [(n, 5, 1040), (n, 5, 16)], pieces),
-    "joined channels, odd": (lambda x, y: topi.concatenate([x, y], -1), [(n, 9, 24), (n, 9, 7)], elementwise),
+    "joined channels, many": (lambda x, y: topi.concatenate([x, y], -1), [(n, 5, 1040), (n, 5, 16)], joined),
+    "joined channels, odd": (lambda x, y: topi.concatenate([x, y], -1), [(n, 9, 24), (n, 9, 7)], joined),
     "interleaved": (lambda x: interleaved(x, 2, 0), [(n, 6, 5, 96)], pieces),
     "interleaved and cropped": (lambda x: interleaved(x, 3, 2), [(n, 3, 4, 72)], pieces),
     "interleaved, few channels": (lambda x: interleaved(x, 2, 1), [(n, 5, 4, 12)], elementwise),
@@ -155,6 +156,9 @@ KERNELS = {
         [(n, 3, 5, 64), (n, 6, 10, 8)],
         pieces,
     ),
+    "joined lines": (lambda *xs: topi.nn.relu(topi.concatenate(xs, -1)), [(n, 5, 8), (n, 5, 3), (n, 5, 16)], joined),
+    "joined lines, shared": (lambda *xs: topi.concatenate(xs, 2), [(n, 9, 1200), (n, 9, 800)], joined),
+    "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], elementwise),
     "scalar": (lambda x: topi.exp(x), [()], elementwise),
 }
 

@@ -209,7 +209,13 @@ SAMPLES |= {
         has_bias=True,
     ),
     "nn.contrib_panels_fused": lambda g: build(
-        "nn.contrib_panels_fused", g(2, 3, 4, known=(2,)), g(2, 4, 8, known=(0, 1, 2)), g(16), lanes=8, has_bias=True
+        "nn.contrib_panels_fused",
+        g(2, 3, 4, known=(2,)),
+        g(2, 4, 8, known=(0, 1, 2)),
+        g(16),
+        lanes=8,
+        units=16,
+        has_bias=True,
     ),
     "nn.contrib_interleave_phases": lambda g: build(
         "nn.contrib_interleave_phases",

@@ -45,7 +45,7 @@ class ConvLayer:
 
     @classmethod
     def of(cls, node: Any) -> ConvLayer | None:
-        """Return the layer that a node begins; None if it is no plain convolution, of strides and groups 1."""
+        """Return the layer that a node begins; None if it is no plain convolution, of groups 1."""
         if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "nn.conv2d"):
             return None
         attrs, (data, weight) = node.attrs, node.args
@@ -54,11 +54,16 @@ class ConvLayer:
         dtypes = {data.checked_type.dtype, weight.checked_type.dtype, attrs.out_dtype or "float32"}
         if sorted(attrs.kernel_layout) != sorted("OIHW") or dtypes != {"float32"}:
             return None
-        if any(int(n) != 1 for n in (*attrs.strides, *attrs.dilation, attrs.groups)):
+        if attrs.groups != 1:
             return None
         shape = (int(d) for d in weight.checked_type.shape)
         top, left, bottom, right = padding_of(attrs.padding, 2)
         return cls(node, dict(zip(attrs.kernel_layout, shape, strict=True)), (top, left, bottom, right))
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether there is a window at every position, and of neighbouring elements."""
+        return all(int(n) == 1 for n in (*self.conv.attrs.strides, *self.conv.attrs.dilation))
 
     def weight(self, layout: str) -> np.ndarray:
         """Return the weight with its axes in an order."""
@@ -76,13 +81,17 @@ class ConvLayer:
         bias = [] if self.bias is None else [const(self.bias.astype("float32"))]
         return end.args[0], bias + residual
 
-    def extend(self, users: dict[Any, list[Any]]) -> Any:
-        """Take in the calls that follow, as long as nothing else uses what is between; return the last one."""
+    def extend(self, users: dict[Any, list[Any]], taken: set[Any]) -> Any:
+        """Take in the calls that follow, as long as nothing else uses what is between; return the last one.
+
+        What another layer has `taken` in, such as the sum of two of them, stays with it.
+        """
         end: Any = self.conv
         while len(users.get(end, ())) == 1:
             (call,) = users[end]
-            if not (isinstance(call, Call) and isinstance(call.op, Op)) or not self._takes(call, end):
+            if not (isinstance(call, Call) and isinstance(call.op, Op)) or call in taken or not self._takes(call, end):
                 break
+            taken.add(call)
             self._path.insert(0, next(i for i, arg in enumerate(call.args) if arg.same_as(end)))
             if self._residual is not None:
                 self._residual += 1
@@ -144,7 +153,8 @@ def rewrite_layers(function: Any, choose: Callable[[ConvLayer], Callable[[Any, l
         make = None if layer is None else choose(layer)
         if layer is not None and make is not None:
             chosen.append((layer, make))
-    ends = {layer.extend(users): (layer, make) for layer, make in chosen}
+    taken: set[Any] = set()
+    ends = {layer.extend(users, taken): (layer, make) for layer, make in chosen}
 
     def replace(node: Any, original: Any) -> Any:
         if isinstance(original, Call) and original in ends:

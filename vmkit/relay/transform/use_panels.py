@@ -1,4 +1,4 @@
-"""Convolutions by constant kernels of 1x1 become products of one matrix of all positions."""
+"""Convolutions by constant kernels become products of one matrix of all positions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...tophub.kernels.panel_plan import block_of
 from ..ir import const
 from ..op.registry import build
 from .conv_layers import ConvLayer, rewrite_layers
@@ -14,10 +15,15 @@ from .registry import ModuleTransform, per_function, relay_pass
 
 __all__ = ["UsePanels"]
 
+_LONG = 64  # elements of a window
+
 
 @relay_pass(opt_level=2)
 def UsePanels(lanes: int = 16, registers: int = 32) -> ModuleTransform:
-    """Return the pass that computes convolutions by 1x1 over channels-last data as products, with what follows them.
+    """Return the pass that computes convolutions over channels-last data as products, with what follows them.
+
+    By more than 1x1 these are ones over images of known size, of which a padded copy is made. Those of few channels,
+    where the copy is most of the work, and the others stay as they are.
 
     Parameters
     ----------
@@ -30,13 +36,23 @@ def UsePanels(lanes: int = 16, registers: int = 32) -> ModuleTransform:
 
 def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Callable[[Any, list[Any]], Any] | None:
     """Return what makes the operator for a layer, or None where there is no such product."""
-    sizes = layer.sizes
-    if (sizes["H"], sizes["W"]) != (1, 1) or any(layer.padding) or sizes["O"] % lanes or lanes < 4:
+    sizes, units = layer.sizes, layer.sizes["O"]
+    if units % lanes or lanes < 4 or 0 in layer.conv.checked_type.shape:
         return None
-    block = lanes * 2 if sizes["O"] % (lanes * 2) == 0 else lanes
+    is_plain = (sizes["H"], sizes["W"]) == (1, 1) and not any(layer.padding) and layer.is_everywhere
+    if not is_plain and not _is_worth_windows(layer, lanes):
+        return None
+    attrs, block = layer.conv.attrs, block_of(units, lanes)
+    inner, blocks = sizes["H"] * sizes["W"] * sizes["I"], -(-units // block)
+    window = {} if is_plain else {"kernel_size": [sizes["H"], sizes["W"]]}
+    window |= {} if is_plain else {name: [int(n) for n in getattr(attrs, name)] for name in ("strides", "dilation")}
 
     def make(data: Any, added: list[Any]) -> Any:
-        weight = layer.weight("HWIO").reshape(sizes["I"], sizes["O"] // block, block).transpose(1, 0, 2)
+        rows = np.pad(layer.weight("HWIO").reshape(inner, units), ((0, 0), (0, blocks * block - units)))
+        weight = rows.reshape(inner, blocks, block).transpose(1, 0, 2)
+        if any(layer.padding):
+            top, left, bottom, right = layer.padding
+            data = build("nn.pad", data, ((0, 0), (top, bottom), (left, right), (0, 0)))
         return build(
             "nn.contrib_panels_fused",
             data,
@@ -47,6 +63,15 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Callable[[Any, list
             has_bias=layer.bias is not None,
             a_min=layer.low,
             a_max=layer.high,
+            units=units,
+            **window,
         )
 
     return make
+
+
+def _is_worth_windows(layer: ConvLayer, lanes: int) -> bool:
+    """Say whether windows are long enough to find where each of them begins, in an image of known size."""
+    sizes, made = layer.sizes, layer.conv.checked_type.shape
+    is_known = all(isinstance(d, int) for d in made[1:3])
+    return is_known and sizes["O"] > lanes and sizes["H"] * sizes["W"] * sizes["I"] >= _LONG

@@ -1,13 +1,14 @@
-"""Products of rows with a packed weight on a CPU: convolutions by 1x1 at every position, with what follows them.
+"""Products of rows with a packed weight on a CPU: convolutions, with what follows them.
 
-All positions of all images are rows of one matrix, so no tile is cut at the edge of a small image.
+All positions of all images are rows of one matrix, so no tile is cut at the edge of a small image. Where windows have
+more than one element, or do not begin at every position, each row of a tile begins where its window does in the data,
+which are padded already; see :class:`.panel_plan.PanelWindow`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 from typing import Any
@@ -16,91 +17,17 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-__all__ = ["PanelPlan", "PanelShape", "fetch_ahead", "panels", "plan_panels"]
+from .panel_plan import LINE, PanelPlan, PanelShape, fetched, lines_of
 
-_NEAR = 512 << 10  # bytes of a weight that stay in the second cache while rows go by
-_AHEAD = 256  # steps of the sum between the fetch of a part of the weight and its use
-_NEAREST = 24 << 10  # bytes of rows that stay in the first cache while blocks of the weight go by
-
-
-@dataclass(frozen=True)
-class PanelShape:
-    """What a kernel of :func:`panels` computes.
-
-    Attributes
-    ----------
-    lead : tuple of int or None
-        Axes whose positions are the rows of the data; None where a size is known at run time.
-    inner, outer : int
-        Elements of a row, and of a row of the result: a multiple of `block`.
-    block : int
-        Elements of the result in a block of the weight: one or two vectors.
-    lanes : int
-        How many float32 a vector has.
-    has_bias, has_residual : bool
-        Whether a vector (outer,) and a matrix like the result are added, in this order.
-    low, high : float or None
-        What results are raised and lowered to at the end.
-    """
-
-    lead: tuple[int | None, ...]
-    inner: int
-    outer: int
-    block: int
-    lanes: int
-    has_bias: bool = False
-    has_residual: bool = False
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def rows(self) -> int | None:
-        """How many rows there are, None where that is known at run time."""
-        return None if None in self.lead else math.prod(size for size in self.lead if size is not None)
-
-
-@dataclass(frozen=True)
-class PanelPlan:
-    """How :func:`panels` goes about it.
-
-    Attributes
-    ----------
-    rows : int
-        Rows of a tile, whose results for a block are in registers.
-    parts : int
-        Tiles that a block of the weight is used for before the next block.
-    unrolled : int
-        Steps of the sum that are unrolled; a divisor of its length.
-    """
-
-    rows: int
-    parts: int
-    unrolled: int
-
-
-def plan_panels(shape: PanelShape, registers: int) -> PanelPlan:
-    """Return the order of work for a machine with so many vector registers."""
-    # Some registers are for the weight and what it is multiplied with.
-    most = max(1, (registers - 4) // (shape.block // shape.lanes))
-    rows, have = most, shape.rows
-    if have is not None:
-        # As few tiles as there can be, and little of the last one computed twice.
-        sizes = range(max(1, min(have, most) // 2), min(have, most) + 1)
-        rows = min(sizes, key=lambda r: (-(-have // r) * (r + 1), -r))
-    unrolled = next(u for u in (4, 2, 1) if shape.inner % u == 0)
-    if 4 * shape.inner * shape.outer <= _NEAR:
-        parts = max(1, _NEAREST // (4 * rows * shape.inner))
-    else:
-        parts = max(1, _NEAR // (4 * rows * shape.inner))
-    return PanelPlan(rows, parts, unrolled)
+__all__ = ["fetch_ahead", "panels"]
 
 
 def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
     """Return the kernel ``out = clip(data @ weight + bias + residual)``.
 
-    Data is (*lead, inner), the weight (outer / block, inner, block); then come bias (outer,) and residual where there
-    are any, and the result (*lead, outer). All are float32. The last tile begins where it ends with the data, and
-    computes some rows again; data of fewer rows than a tile goes by one row at a time.
+    Data is (*lead, inner), or an image if there is a window; the weight (blocks, inner, block); then come bias (outer,)
+    and residual where there are any, and the result (*lead, outer). All are float32. The last tile begins where it ends
+    with the data, and computes some rows again; data of fewer rows than a tile goes by one row at a time.
     """
     s, p = shape, plan
     with IRBuilder() as ib, T.prim_func(private=True):
@@ -110,20 +37,21 @@ def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
         handles = {name: T.arg(name, T.handle()) for name in names}
         lead = [tirx.Var(f"d{i}", "int64") if size is None else _int(size) for i, size in enumerate(s.lead)]
         rows = reduce(mul, lead)
+        w, weight_size = s.window, s.blocks * s.inner * s.block
         shapes = {
-            "weight": [s.outer // s.block, s.inner, s.block],
+            "data": [*lead, s.inner] if w is None else [lead[0], w.height, w.width, w.channels],
+            "weight": [s.blocks, s.inner, s.block],
             "bias": [s.outer],
         }
-        widths = {name: s.inner if name == "data" else s.outer for name in names if name not in shapes}
         buffers = {
-            name: T.match_buffer(
-                handle, shapes[name] if name in shapes else [*lead, widths[name]], "float32", layout=None
-            )
+            name: T.match_buffer(handle, shapes.get(name, [*lead, s.outer]), "float32", layout=None)
             for name, handle in handles.items()
         }
-        for name, width in widths.items():
-            # All positions are one axis.
-            buffers[name] = T.decl_buffer([rows, width], "float32", data=buffers[name].data, layout=None)
+        # All positions are one axis; what begins anywhere in memory is read from there.
+        flat = {"data": [reduce(mul, shapes["data"])], "weight": [_int(weight_size)]}
+        flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
+        for name, size in flat.items():
+            buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)
         if s.rows is not None:
             _tiles(s, p, buffers, rows)
         else:
@@ -131,45 +59,97 @@ def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
                 with T.Then():
                     _tiles(s, p, buffers, rows)
                 with T.Else():
-                    _tiles(s, PanelPlan(1, 1, p.unrolled), buffers, rows)
+                    _tiles(s, PanelPlan(1, 1, p.unrolled, fetched(s, 1, 1, p.unrolled)), buffers, rows)
     return ib.get()
 
 
 def _tiles(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], rows: Any) -> None:
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
-    blocks = s.outer // s.block
     groups = tirx.floordiv(tiles + (p.parts - 1), p.parts)
-    with T.parallel(_int(0), groups * blocks) as work:
-        block, group = tirx.floormod(work, blocks), tirx.floordiv(work, blocks)
+    with T.parallel(_int(0), groups * s.blocks) as work:
+        block, group = tirx.floormod(work, s.blocks), tirx.floordiv(work, s.blocks)
         count = tirx.Min(_int(p.parts), tiles - group * p.parts)
         with T.serial(_int(0), count) as part:
-            first = tirx.Min((group * p.parts + part) * p.rows, rows - p.rows)
-            _tile(s, p, buffers, _held(first), block)
+            first = _held(tirx.Min((group * p.parts + part) * p.rows, rows - p.rows))
+            tile = _Tile(s, p, buffers, first, block, part, s.block)
+            if s.outer % s.block == 0:
+                tile.write()
+            else:
+                with T.If(block < s.blocks - 1):
+                    with T.Then():
+                        tile.write()
+                    with T.Else():
+                        replace(tile, width=s.outer % s.block).write()
 
 
-def _tile(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], first: Any, block: Any) -> None:
-    vectors = range(s.block // s.lanes)
-    total = [[T.alloc_buffer((_int(1),), f"float32x{s.lanes}", layout=None) for _ in vectors] for _ in range(p.rows)]
-    channels = [_ramp(_held(block * s.block + v * s.lanes), s.lanes) for v in vectors]
-    zero = tirx.Broadcast(tirx.FloatImm("float32", 0.0), s.lanes)
-    starts = [T.Bind(buffers["bias"][channel]) if s.has_bias else zero for channel in channels]
-    for row in total:
-        for each, start in zip(row, starts, strict=True):
-            T.buffer_store(each, start, [_int(0)])
-    with T.serial(_int(0), _int(s.inner // p.unrolled)) as outer:
-        for step in range(p.unrolled):
-            k = _held(outer * p.unrolled + step)
-            columns = [T.Bind(buffers["weight"][block, k, _ramp(_int(v * s.lanes), s.lanes)]) for v in vectors]
-            for v in vectors:
-                fetch_ahead(buffers["weight"][block, k + _AHEAD, v * s.lanes])
+@dataclass(frozen=True)
+class _Tile:
+    """Some rows of the result from `first` on, in `width` columns of a block."""
+
+    shape: PanelShape
+    plan: PanelPlan
+    buffers: dict[str, Any]
+    first: Any
+    block: Any
+    part: Any
+    width: int
+
+    def write(self) -> None:
+        s, p, first = self.shape, self.plan, self.first
+        vectors = range(self.width // s.lanes)
+        total = [
+            [T.alloc_buffer((_int(1),), f"float32x{s.lanes}", layout=None) for _ in vectors] for _ in range(p.rows)
+        ]
+        channels = [_ramp(_held(self.block * s.block + v * s.lanes), s.lanes) for v in vectors]
+        zero = tirx.Broadcast(tirx.FloatImm("float32", 0.0), s.lanes)
+        starts = [T.Bind(self.buffers["bias"][channel]) if s.has_bias else zero for channel in channels]
+        for row in total:
+            for each, start in zip(row, starts, strict=True):
+                T.buffer_store(each, start, [_int(0)])
+        if s.has_residual:
             for r in range(p.rows):
-                x = T.Bind(tirx.Broadcast(buffers["data"][first + r, k], s.lanes))
-                for v in vectors:
-                    T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [_int(0)])
-    for r in range(p.rows):
-        for v in vectors:
-            at = (first + r, channels[v])
-            T.buffer_store(buffers["out"], _finished(s, total[r][v][0], buffers, at), list(at))
+                fetch_ahead(self.buffers["residual"][first + (p.rows + r), channels[0].base])  # of the next tile
+        begin, pitch = _held(self.block * (s.inner * s.block)), s.inner
+        if s.window is None:
+            data = _held(first * pitch)
+            self._sum(total, [data + r * pitch for r in range(p.rows)], begin, _int(0))
+        else:
+            _, down, across = s.lead
+            assert down is not None and across is not None
+            rows = [_held(s.window.begin(first + r, down, across)) for r in range(p.rows)]
+            self._sum_of_windows(total, rows, begin)
+        for r in range(p.rows):
+            for v in vectors:
+                at = (first + r, channels[v])
+                T.buffer_store(self.buffers["out"], _finished(s, total[r][v][0], self.buffers, at), list(at))
+
+    def _sum_of_windows(self, total: Any, rows: list[Any], begin: Any) -> None:
+        w = self.shape.window
+        assert w is not None
+        down, across = w.runs
+        with T.serial(_int(0), _int(down)) as y, T.serial(_int(0), _int(across)) as x:
+            run, offset = y * across + x, _held(w.offset(y, x))
+            weight = _held(begin + run * (w.run * self.shape.block))
+            self._sum(total, [row + offset for row in rows], weight, run)
+
+    def _sum(self, total: Any, rows: list[Any], begin: Any, run: Any) -> None:
+        """Add the products of a part of each row that follows each other in memory."""
+        s, p = self.shape, self.plan
+        weight, vectors = self.buffers["weight"], range(self.width // s.lanes)
+        rounds = (s.inner if s.window is None else s.window.run) // p.unrolled
+        next_block = _held((self.block + 1) * (s.inner * s.block))
+        done = _held((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
+        with T.serial(_int(0), _int(rounds)) as outer:
+            for line in range(p.fetched):
+                at = tirx.Min(done + (outer * p.fetched + line), _int(lines_of(s) - 1))
+                fetch_ahead(weight[next_block + at * LINE])
+            for step in range(p.unrolled):
+                k = _held(outer * p.unrolled + step)
+                columns = [T.Bind(weight[_ramp(begin + k * s.block + v * s.lanes, s.lanes)]) for v in vectors]
+                for r in range(p.rows):
+                    x = T.Bind(tirx.Broadcast(self.buffers["data"][rows[r] + k], s.lanes))
+                    for v in vectors:
+                        T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [_int(0)])
 
 
 def fetch_ahead(element: Any) -> None:
@@ -205,3 +185,8 @@ def _held(value: Any) -> Any:
     place = T.alloc_buffer((_int(1),), "int64", layout=None)
     T.buffer_store(place, value, [_int(0)])
     return place[0]
+
+
+def _register(lanes: int) -> Any:
+    """Return memory for one vector, which LLVM keeps in a register."""
+    return T.alloc_buffer((_int(1),), f"float32x{lanes}", layout=None)

@@ -9,13 +9,11 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from .panel_plan import LINE
 from .panels import fetch_ahead
 from .winograd_points import transform_data, transform_result
 
 __all__ = ["WinogradPlan", "WinogradShape", "winograd"]
-
-
-_AHEAD = 256  # steps of a product between the fetch of a part of the weight and its use
 
 
 @dataclass(frozen=True)
@@ -221,8 +219,15 @@ class _Writer:
                 T.buffer_store(each, self._number(0.0), [_int(0)])
         weight = self.buffers["weight"]
         base = _held(point * self.data_pitch + part * (p.rows * s.lanes))
+        # Memory is slower than one part, so all of them share in fetching what the next product takes.
+        lines, rounds = -(-s.inner * s.block // LINE), s.inner // p.unrolled
+        fetched = -(-lines // (rounds * self._parts()))
         steps = T.serial(_int(0), _int(s.lanes // p.unrolled))
         with T.serial(_int(0), _int(s.inner // s.lanes)) as outer, steps as middle:
+            at = (part * rounds + outer * (s.lanes // p.unrolled) + middle) * fetched
+            for line in range(fetched):
+                element = tirx.Min(at + line, _int(lines - 1)) * LINE
+                fetch_ahead(weight[block, point + 1, tirx.floordiv(element, s.block), tirx.floormod(element, s.block)])
             for step in range(p.unrolled):
                 c = middle * p.unrolled + step
                 begin = _held(base + outer * (p.count * s.lanes) + c)
@@ -230,8 +235,6 @@ class _Writer:
                     self._keep(weight[block, point, outer * s.lanes + c, self._ramp(v * s.lanes)])
                     for v in range(vectors)
                 ]
-                for v in range(vectors):
-                    fetch_ahead(weight[block, point, outer * s.lanes + c + _AHEAD, v * s.lanes])
                 for r in range(p.rows):
                     x = data[begin + r * s.lanes]
                     x = self._keep(tirx.Broadcast(x, s.lanes))
@@ -242,6 +245,11 @@ class _Writer:
             for v in range(vectors):
                 where = begin + (r * s.block + v * s.lanes)
                 T.buffer_store(products, total[r][v][0], [self._ramp(where)])
+
+    def _parts(self) -> int:
+        """Return how many parts a group of tiles usually has."""
+        tiles, p = self.shape.tiles, self.plan
+        return -(-(p.count if tiles is None else min(p.count, tiles)) // p.rows)
 
     def _transform_products(self, products: Any, tile: Any, at: Any, block: Any) -> None:
         s = self.shape

@@ -15,10 +15,25 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..vector_math import with_vector_math
-from . import contraction, dense, dot, edges, elementwise, filled, packed, pieces, rows, total, transpose, window
+from . import (
+    contraction,
+    dense,
+    dot,
+    edges,
+    elementwise,
+    filled,
+    joined,
+    packed,
+    pieces,
+    rows,
+    total,
+    transpose,
+    window,
+)
 from .blocks import inline_cheap_blocks, kernel_blocks
 from .borders import with_borders
 from .chunks import with_chunks
+from .joined import with_pieces
 from .overlap import with_overlaps
 from .prefetch import with_prefetches
 from .rule import Rule
@@ -41,6 +56,7 @@ RULES: tuple[Rule[Any], ...] = (
     rows.RULE,
     total.RULE,
     transpose.RULE,
+    joined.RULE,
     pieces.RULE,
     elementwise.RULE,
 )
@@ -105,7 +121,8 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions:
 def _applied(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any, size: Any = None) -> tirx.PrimFunc:
     schedule = plain.copy()
     rule.apply(schedule, target, decisions)
-    return with_prefetches(with_chunks(with_borders(with_overlaps(schedule.mod["main"], size))))
+    function = with_pieces(with_overlaps(schedule.mod["main"], size))
+    return with_prefetches(with_chunks(with_borders(function)))
 
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:

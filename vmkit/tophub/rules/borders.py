@@ -20,7 +20,7 @@ from tvm.sym import Analyzer
 
 from .blocks import Loop, SingleReduction, stride, uses
 
-__all__ = ["Borders", "borders_of", "mark_borders", "with_borders"]
+__all__ = ["Borders", "borders_of", "copied", "mark_borders", "with_borders"]
 
 _TILES, _ACROSS = "vmkit.borders.tiles", "vmkit.borders.across"
 
@@ -186,10 +186,10 @@ def _part(loop: tirx.For, key: str, var: tirx.Var, place: Any, count: Any, body:
     dtype = str(loop.loop_var.ty.dtype)
     moved = tvm_ffi.structural_map(body, (tirx.Var, lambda v: place if v.same_as(loop.loop_var) else v))
     annotations = {k: v for k, v in loop.annotations.items() if k != key}
-    return tirx.For(var, tirx.IntImm(dtype, 0), count, loop.kind, _copied(moved), loop.thread_binding, annotations)
+    return tirx.For(var, tirx.IntImm(dtype, 0), count, loop.kind, copied(moved), loop.thread_binding, annotations)
 
 
-def _copied(body: tirx.Stmt) -> tirx.Stmt:
+def copied(body: tirx.Stmt) -> tirx.Stmt:
     """Return statements with loops and blocks of their own, over the same buffers."""
     fresh: dict[Any, Any] = {}
 

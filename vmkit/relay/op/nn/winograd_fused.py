@@ -104,5 +104,7 @@ class Conv2DWinogradFused:
             low=attrs.a_min,
             high=attrs.a_max,
         )
-        plan = WinogradPlan(attrs.rows, attrs.count, is_parallel_over_tiles=attrs.is_parallel_over_tiles)
+        # Steps of short vectors are short themselves, beside what each round of them takes.
+        unrolled = 4 if attrs.lanes <= 8 else 2
+        plan = WinogradPlan(attrs.rows, attrs.count, unrolled, attrs.is_parallel_over_tiles)
         return call_kernel(context, winograd(what, plan), "conv2d_winograd", [data, weight, *added], result)
