@@ -33,6 +33,7 @@ _UNROLLED = (8, 4, 2, 1)  # steps of the reduction in one iteration
 _UNROLLED_OF_FEW = (4, 2, 1)  # those where a step has several blocks
 _STREAMS = 5  # the most blocks that are read side by side
 _CHUNK = 16  # tiles whose rows stay in the cache while all blocks of the weight go by
+_BESIDE = 1  # rows whose work takes as long as reading the weight
 _SHORTEST = 4  # tiles that repay reading the weight once more
 _NEAR = 786_432  # bytes of rows that stay in the cache beside a block of the weight and the next one
 _FROM_MEMORY = 262_144  # bytes of a weight from which it is not taken to be in the cache
@@ -211,7 +212,7 @@ def _most_rows(kernel: _Kernel, unit: VectorUnit) -> int:
 def _decisions(sch: s_tir.Schedule, kernel: _Kernel, unit: VectorUnit, rows: int) -> Decisions:
     """Return the default decisions for a number of rows."""
     most, parallel = _most_rows(kernel, unit), static_size(sch, kernel.loops) >= PARALLEL_SIZE
-    tile = rows_of_tile(rows, most)
+    tile = rows_of_tile(rows, most, _BESIDE)
     is_few = tile * 2 <= most
     unrolled = next(u for u in (_UNROLLED_OF_FEW if is_few else _UNROLLED) if kernel.inner % u == 0)
     if is_few:
