@@ -13,10 +13,14 @@ MASKS = ((False,) * 4, (True, False, False, True), (True, True, True, True), (Fa
 
 
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("is_one_row", [False, True])
-def test_attention_is_softmax_of_scores_times_values(is_one_row: bool, mask: tuple[bool, bool, bool, bool]) -> None:
-    run = built(attention(AttentionShape(INNER, WIDTH, HEADS, 0.25, mask, is_one_row, 8)))
-    for batch, rows, columns in ((1, 1, 1), (2, 1 if is_one_row else 8, 16), (3, 1 if is_one_row else 13, 35)):
+@pytest.mark.parametrize(("is_one_row", "lanes"), [(False, 4), (False, 8), (True, 8)])
+def test_attention_is_softmax_of_scores_times_values(
+    is_one_row: bool, lanes: int, mask: tuple[bool, bool, bool, bool]
+) -> None:
+    run = built(attention(AttentionShape(INNER, WIDTH, HEADS, 0.25, mask, is_one_row, lanes)))
+    # Parts of a tile, whole ones, and more of them than stay in the first cache together.
+    for batch, rows, columns in ((1, 1, 1), (2, 8, 16), (3, 13, 35), (1, 61, 70)):
+        rows = 1 if is_one_row else rows
         count = batch * HEADS
         q, k, v = (
             normal(count, rows, INNER),

@@ -11,8 +11,11 @@ from tvm import tirx
 
 import vmkit
 from vmkit import relay
+from vmkit.compiler import fused_kernels
 from vmkit.relay import transform
 from vmkit.relay.ir import Call, post_order
+from vmkit.target import canonical_target
+from vmkit.tophub import rules
 
 RNG = np.random.default_rng(0)
 n = tirx.Var("n", "int64")
@@ -65,3 +68,15 @@ def test_packed_weights_give_the_same(name: str) -> None:
         expected = vmkit.VirtualMachine(vmkit.compile(mod, target="llvm")).run(value).numpy()
     result = vmkit.VirtualMachine(vmkit.compile(packed, target="native")).run(value).numpy()
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_tile_that_overlaps_tests_no_bounds_where_the_last_axis_is_one() -> None:
+    target = canonical_target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3").primary
+    x = relay.var("x", shape=(n, 17, 1, 32))
+    made = relay.nn.conv2d(
+        x, constant(5, 1, 32, 64), data_layout="NHWC", kernel_layout="HWIO", channels=64, kernel_size=(5, 1)
+    )
+    kernels = rules.schedule_kernels(fused_kernels(relay.Function([x], made), target), target)
+    (text,) = [f.script() for v, f in kernels.functions.items() if v.name_hint.startswith("nn_conv2d")]
+    assert "T.parallel" in text and "T.min" in text
+    assert "T.where" not in text

@@ -11,12 +11,22 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from ..vector_math import with_vector_math
+from .attention_code import (
+    STEPS,
+    biased,
+    exponentials,
+    masked,
+    pack_keys,
+    pack_mask,
+    pack_values,
+    products,
+    score_of_key,
+    weighted,
+)
 
 __all__ = ["AttentionShape", "attention"]
 
-_ROWS = 8
-_LOWEST = -3.4028234663852886e38
-_NOTHING = float("-inf")  # the score of a column that there is not: not even the least finite one is as small
+_TILES = 4  # tiles of rows for which a block of keys or values stays in the first cache
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,21 @@ class AttentionShape:
     is_one_row: bool
     lanes: int
 
+    @property
+    def rows(self) -> int:
+        """How many rows a tile has: as many as registers hold the results of, two vectors each."""
+        return 8 if self.lanes >= 16 else 6
+
+    @property
+    def columns(self) -> int:
+        """How many columns of scores are computed together."""
+        return 2 * self.lanes
+
+    @property
+    def wide(self) -> int:
+        """How many elements of values go together."""
+        return self.columns if self.width % self.columns == 0 else self.lanes
+
     def mask_shape(self, count: Any, rows: Any, columns: Any) -> tuple[Any, ...]:
         """Return the mask's shape for a number of matrices, their rows and columns."""
         whole = (tirx.floordiv(count, self.heads), self.heads, rows, columns)
@@ -69,95 +94,8 @@ def attention(shape: AttentionShape) -> tirx.PrimFunc:
     return with_vector_math(function).with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})
 
 
-@T.inline
-def _pack_keys(packed, key, at, length, blocks, inner, lanes):
-    """Lay out keys in blocks of columns, innermost, so that vectors go along them."""
-    for block in T.serial(blocks):
-        for d in T.serial(inner):
-            for c in T.serial(lanes):
-                packed[(block * inner + d) * lanes + c] = key[at, T.min(block * lanes + c, length - 1), d]
-
-
-@T.inline
-def _products(total, query, packed, at, block, first, height, rows, inner, lanes):
-    """Multiply some rows of the query with a block of keys."""
-    for r in T.unroll(rows):
-        for c in T.vectorized(lanes):
-            total[r * lanes + c] = T.float32(0)
-    for d in T.serial(inner):
-        for r in T.unroll(rows):
-            for c in T.vectorized(lanes):
-                total[r * lanes + c] = (
-                    total[r * lanes + c]
-                    + query[at, T.min(first + r, height - 1), d] * packed[(block * inner + d) * lanes + c]
-                )
-
-
-@T.inline
-def _masked(score, total, mask, s, at, block, blocks, first, height, length, rows, lanes):
-    """Scale and mask a block of scores; columns beyond the last get none."""
-    if (block + 1) * lanes <= length:
-        for r in T.unroll(rows):
-            for c in T.vectorized(lanes):
-                score[(r * blocks + block) * lanes + c] = (
-                    total[r * lanes + c] * T.float32(s.scale)
-                    + mask[s.masked_at(at, T.min(first + r, height - 1), block * lanes + c)]
-                )
-    else:
-        for r in T.unroll(rows):
-            for c in T.vectorized(lanes):
-                score[(r * blocks + block) * lanes + c] = total[r * lanes + c] * T.float32(s.scale)
-        for r in T.serial(rows):
-            for c in T.serial(lanes):
-                if block * lanes + c < length:
-                    score[(r * blocks + block) * lanes + c] = (
-                        score[(r * blocks + block) * lanes + c]
-                        + mask[s.masked_at(at, T.min(first + r, height - 1), block * lanes + c)]
-                    )
-                else:
-                    score[(r * blocks + block) * lanes + c] = T.float32(_NOTHING)
-
-
-@T.inline
-def _exponentials(score, begin, blocks, most, sums, lanes):
-    """Replace the scores of a row by the exponentials of what they are above the largest; their sum is ``sums[0]``."""
-    for c in T.vectorized(lanes):
-        most[c] = T.float32(_LOWEST)
-        sums[c] = T.float32(0)
-    for block in T.serial(blocks):
-        for c in T.vectorized(lanes):
-            most[c] = T.max(most[c], score[begin + block * lanes + c])
-    for c in T.serial(1, lanes):
-        most[0] = T.max(most[0], most[c])
-    for block in T.serial(blocks):
-        for c in T.vectorized(lanes):
-            score[begin + block * lanes + c] = T.exp(score[begin + block * lanes + c] - most[0])
-            sums[c] = sums[c] + score[begin + block * lanes + c]
-    for c in T.serial(1, lanes):
-        sums[0] = sums[0] + sums[c]
-
-
-@T.inline
-def _weighted(out, total, score, value, inverse, at, block, blocks, first, height, length, rows, lanes, wide):
-    """Add up a block of the values' columns by the weights of some rows."""
-    for r in T.unroll(rows):
-        for c in T.vectorized(wide):
-            total[r * wide + c] = T.float32(0)
-    for j in T.serial(length):
-        for r in T.unroll(rows):
-            for c in T.vectorized(wide):
-                total[r * wide + c] = (
-                    total[r * wide + c] + score[r * (blocks * lanes) + j] * value[at, j, block * wide + c]
-                )
-    for r in T.unroll(rows):
-        if first + r < height:
-            for c in T.vectorized(wide):
-                out[at, first + r, block * wide + c] = total[r * wide + c] * inverse[r]
-
-
 def _rows(s: AttentionShape) -> tirx.PrimFunc:
-    rows, lanes, inner, width = _ROWS, 2 * s.lanes, s.inner, s.width
-    wide = lanes if width % lanes == 0 else s.lanes
+    rows, columns, inner, width, shares_mask = s.rows, s.columns, s.inner, s.width, not s.mask[2]
 
     @T.prim_func(private=True)
     def kernel(q: T.handle, k: T.handle, v: T.handle, m: T.handle, o: T.handle) -> None:
@@ -168,56 +106,65 @@ def _rows(s: AttentionShape) -> tirx.PrimFunc:
         mask = T.match_buffer(m, s.mask_shape(n, height, length), "float32")
         out = T.match_buffer(o, (n, height, width), "float32")
         for at in T.parallel(n):
-            blocks: T.let = T.ceildiv(length, T.int64(lanes))
-            packed = T.alloc_buffer((blocks * (inner * lanes),), "float32", layout=None)
-            score = T.alloc_buffer((blocks * (rows * lanes),), "float32", layout=None)
-            total = T.alloc_buffer((rows * lanes,), "float32", scope="local", layout=None)
-            most = T.alloc_buffer((lanes,), "float32", scope="local", layout=None)
-            sums = T.alloc_buffer((lanes,), "float32", scope="local", layout=None)
-            inverse = T.alloc_buffer((rows,), "float32", scope="local", layout=None)
-            _pack_keys(packed, key, at, length, blocks, inner, lanes)
-            for tile in T.serial(T.ceildiv(height, T.int64(rows))):
+            blocks: T.let = T.ceildiv(length, T.int64(columns))
+            steps: T.let = T.ceildiv(length, T.int64(STEPS)) * T.int64(STEPS)
+            tiles: T.let = T.ceildiv(height, T.int64(rows))
+            keys = T.alloc_buffer((blocks * (inner * columns),), "float32", layout=None)
+            values = T.alloc_buffer((steps * width,), "float32", layout=None)
+            bias = T.alloc_buffer((blocks * columns,), "float32", layout=None)
+            score = T.alloc_buffer((blocks * (_TILES * rows * columns),), "float32", layout=None)
+            total = T.alloc_buffer((rows * columns,), "float32", scope="local", layout=None)
+            most = T.alloc_buffer((columns,), "float32", scope="local", layout=None)
+            sums = T.alloc_buffer((columns,), "float32", scope="local", layout=None)
+            inverse = T.alloc_buffer((_TILES * rows,), "float32", scope="local", layout=None)
+            pack_keys(keys, key, at, length, blocks, s)
+            pack_values(values, value, at, length, steps, s)
+            if shares_mask:
+                pack_mask(bias, mask, at, length, blocks, s)
+            for group in T.serial(T.ceildiv(tiles, T.int64(_TILES))):
+                count: T.let = T.min(T.int64(_TILES), tiles - group * _TILES)
+                begin: T.let = group * (_TILES * rows)
                 for block in T.serial(blocks):
-                    _products(total, query, packed, at, block, tile * rows, height, rows, inner, lanes)
-                    _masked(score, total, mask, s, at, block, blocks, tile * rows, height, length, rows, lanes)
-                for r in T.serial(rows):
-                    _exponentials(score, r * (blocks * lanes), blocks, most, sums, lanes)
+                    for tile in T.serial(count):
+                        products(total, query, keys, at, block, begin + tile * rows, height, s)
+                        if shares_mask:
+                            biased(score, total, bias, block, blocks, tile * rows, s)
+                        else:
+                            masked(
+                                score,
+                                total,
+                                mask,
+                                s,
+                                at,
+                                block,
+                                blocks,
+                                tile * rows,
+                                begin + tile * rows,
+                                height,
+                                length,
+                            )
+                for r in T.serial(count * rows):
+                    exponentials(score, r * (blocks * columns), blocks, most, sums, columns)
                     inverse[r] = T.Select(length > 0, T.float32(1) / sums[0], T.float32(0))
-                for block in T.serial(width // wide):
-                    _weighted(
-                        out,
-                        total,
-                        score,
-                        value,
-                        inverse,
-                        at,
-                        block,
-                        blocks,
-                        tile * rows,
-                        height,
-                        length,
-                        rows,
-                        lanes,
-                        wide,
-                    )
+                for block in T.serial(width // s.wide):
+                    for tile in T.serial(count):
+                        weighted(
+                            out,
+                            total,
+                            score,
+                            values,
+                            inverse,
+                            at,
+                            block,
+                            blocks,
+                            steps,
+                            tile * rows,
+                            begin + tile * rows,
+                            height,
+                            s,
+                        )
 
     return kernel
-
-
-@T.inline
-def _score_of_key(score, part, query, key, mask, s, at, j, length):
-    """Compute one score of a single row, elements first in a vector and then added up."""
-    if j < length:
-        for c in T.vectorized(s.lanes):
-            part[c] = query[at, 0, c] * key[at, j, c]
-        for d in T.unroll(s.inner // s.lanes - 1):
-            for c in T.vectorized(s.lanes):
-                part[c] = part[c] + query[at, 0, (d + 1) * s.lanes + c] * key[at, j, (d + 1) * s.lanes + c]
-        for c in T.unroll(s.lanes - 1):
-            part[0] = part[0] + part[c + 1]
-        score[j] = part[0] * T.float32(s.scale) + mask[s.masked_at(at, 0, j)]
-    else:
-        score[j] = T.float32(_NOTHING)
 
 
 def _one_row(s: AttentionShape) -> tirx.PrimFunc:
@@ -239,8 +186,8 @@ def _one_row(s: AttentionShape) -> tirx.PrimFunc:
             sums = T.alloc_buffer((lanes,), "float32", scope="local", layout=None)
             total = T.alloc_buffer((width,), "float32", scope="local", layout=None)
             for j in T.serial(blocks * lanes):
-                _score_of_key(score, part, query, key, mask, s, at, j, length)
-            _exponentials(score, 0, blocks, most, sums, lanes)
+                score_of_key(score, part, query, key, mask, s, at, j, length)
+            exponentials(score, 0, blocks, most, sums, lanes)
             for c in T.vectorized(width):
                 total[c] = T.float32(0)
             for j in T.serial(length):

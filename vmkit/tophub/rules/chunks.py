@@ -13,14 +13,18 @@ _KEY = "vmkit.chunk"
 
 
 def in_chunks(sch: s_tir.Schedule, block: Any, tiles: int) -> None:
-    """Mark a loop over blocks of a weight, right within which tiles of rows go by, to do so many tiles at a time."""
+    """Mark a loop over blocks of a weight, right within which tiles of rows go by, to do about so many tiles at a time.
+
+    Chunks have at least so many tiles and less than twice as many: the last one is no smaller than the others, for
+    which the weight would come again in vain.
+    """
     sch.annotate(block, _KEY, tiles)
 
 
 def with_chunks(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a scheduled kernel in which marked loops are within loops over chunks of their tiles.
 
-    The number of tiles may be known at run time only; the last chunk has what is left of them.
+    The number of tiles may be known at run time only.
     """
 
     def chunked(block: tirx.For) -> tirx.For:
@@ -28,7 +32,9 @@ def with_chunks(function: tirx.PrimFunc) -> tirx.PrimFunc:
         if mark is None:
             return block
         dtype = str(tile.loop_var.ty.dtype)
-        size, zero = tirx.IntImm(dtype, int(mark)), tirx.IntImm(dtype, 0)
+        zero, one = tirx.IntImm(dtype, 0), tirx.IntImm(dtype, 1)
+        chunks = tirx.max(tirx.floordiv(tile.extent, tirx.IntImm(dtype, int(mark))), one)
+        size = tirx.max(tirx.ceildiv(tile.extent, chunks), one)  # also of no tiles
         chunk, part = (tirx.Var(f"{tile.loop_var.name}_{role}", dtype) for role in ("chunk", "part"))
         here = chunk * size + part
         body = tvm_ffi.structural_map(tile.body, (tirx.Var, lambda v: here if v.same_as(tile.loop_var) else v))

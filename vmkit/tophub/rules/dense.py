@@ -29,10 +29,13 @@ from .versions import fewer_rows
 
 __all__ = ["RULE", "Decisions", "version_of_many_rows"]
 
-_UNROLLED = 4  # steps of the reduction in one iteration
+_UNROLLED = (8, 4, 2, 1)  # steps of the reduction in one iteration
+_UNROLLED_OF_FEW = (4, 2, 1)  # those where a step has several blocks
 _STREAMS = 5  # the most blocks that are read side by side
 _CHUNK = 16  # tiles whose rows stay in the cache while all blocks of the weight go by
-_NEAR = 524_288  # bytes of rows that stay in the cache beside a block of the weight and the next one
+_BESIDE = 1  # rows whose work takes as long as reading the weight
+_SHORTEST = 4  # tiles that repay reading the weight once more
+_NEAR = 786_432  # bytes of rows that stay in the cache beside a block of the weight and the next one
 _FROM_MEMORY = 262_144  # bytes of a weight from which it is not taken to be in the cache
 _MANY_FOR_UNIT = 32  # rows that repay cutting the weight in parts for a matrix unit
 _MANY = 4  # tiles to expect where the number of rows is known at run time only
@@ -209,17 +212,18 @@ def _most_rows(kernel: _Kernel, unit: VectorUnit) -> int:
 def _decisions(sch: s_tir.Schedule, kernel: _Kernel, unit: VectorUnit, rows: int) -> Decisions:
     """Return the default decisions for a number of rows."""
     most, parallel = _most_rows(kernel, unit), static_size(sch, kernel.loops) >= PARALLEL_SIZE
-    unrolled = next((u for u in (_UNROLLED, 2) if kernel.inner % u == 0), 1)
-    tile = rows_of_tile(rows, most)
-    if tile * 2 <= most:
+    tile = rows_of_tile(rows, most, _BESIDE)
+    is_few = tile * 2 <= most
+    unrolled = next(u for u in (_UNROLLED_OF_FEW if is_few else _UNROLLED) if kernel.inner % u == 0)
+    if is_few:
         side_by_side = range(min(_STREAMS, most // tile), 0, -1)
         blocks = next(b for b in side_by_side if kernel.count % b == 0)
-        return Decisions(tile, blocks, unrolled, 0, kernel.is_from_memory and tile > 1, 0, parallel)
+        return Decisions(tile, blocks, unrolled, 0, kernel.is_from_memory, 0, parallel)
     tiles = max(2, -(-rows // tile))
     lines = _lines(kernel, unrolled, tiles) if kernel.is_from_memory and kernel.row_axis is not None else 0
-    is_near = kernel.is_in_rows and _CHUNK * tile * kernel.inner * kernel.bytes <= _NEAR
-    is_long = kernel.rows is None or tiles > _CHUNK
-    return Decisions(tile, 1, unrolled, lines, False, _CHUNK if is_near and is_long else 0, parallel)
+    chunk = min(_CHUNK, _NEAR // (tile * kernel.inner * kernel.bytes)) if kernel.is_in_rows else 0
+    is_long = kernel.rows is None or tiles > chunk
+    return Decisions(tile, 1, unrolled, lines, False, chunk if is_long and chunk >= _SHORTEST else 0, parallel)
 
 
 def _lines(kernel: _Kernel, unrolled: int, tiles: int) -> int:
@@ -236,7 +240,8 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     if kernel.row_axis is not None:
         whole, row = tiles(sch, outer[kernel.row_axis], decisions.rows)
         outer[kernel.row_axis] = whole
-        inner.insert(0, row)
+        # Of several blocks each is read for all rows at once, so that few vectors of the weight wait in registers.
+        inner.insert(1 if decisions.blocks > 1 else 0, row)
     steps, step = sch.split(reduction, [None, decisions.unrolled])
     # Blocks of the weight change slowly: one stays in the cache while all positions go by.
     order = [columns, *outer[:last]]

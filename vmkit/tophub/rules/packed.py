@@ -27,6 +27,7 @@ from .versions import for_fewer_rows
 __all__ = ["RULE", "Decisions", "rows_of_tile", "rows_to_try"]
 
 _UNROLLED = (4, 2, 1)  # steps of the reduction in one iteration
+_BESIDE = 1  # positions whose work takes as long as reading the weight
 _FEW = 4  # channels of data of which a padded copy is made element by element
 
 
@@ -71,7 +72,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     rows, unit = 1, vector_unit(target)
     if kernel.row_axis is not None:
         most = max(1, unit.accumulators * unit.lanes // max(kernel.block_size, unit.lanes))
-        rows = rows_of_tile(kernel.positions, most)
+        rows = rows_of_tile(kernel.positions, most, _BESIDE)
     unrolled = next((u for u in _UNROLLED if kernel.steps is not None and kernel.steps % u == 0), 1)
     return Decisions(rows, unrolled, True, static_size(sch, kernel.loops) >= PARALLEL_SIZE)
 
@@ -112,12 +113,15 @@ def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versi
     return for_fewer_rows(sch, None if kernel.row_axis is None else kernel.loops[kernel.row_axis], decisions)
 
 
-def rows_of_tile(size: int | None, most: int) -> int:
-    """Return how many positions a tile has: as many as keep the multipliers busy and compute little twice."""
+def rows_of_tile(size: int | None, most: int, beside: int = 0) -> int:
+    """Return how many positions a tile has: as many as keep the multipliers busy and compute little twice.
+
+    What a tile does beside its positions, such as reading the weight, takes as long as `beside` of them.
+    """
     if size is None:
         return most
     least = max(1, most // 2)  # fewer wait for the results of those before them
-    return min(range(1, min(size, most) + 1), key=lambda rows: (-(-size // rows) * max(rows, least), -rows))
+    return min(range(1, min(size, most) + 1), key=lambda rows: (-(-size // rows) * (max(rows, least) + beside), -rows))
 
 
 def rows_to_try(size: int | None, most: int) -> list[int]:
@@ -191,8 +195,10 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     if kernel.borders is not None and row_axis is not None:
         mark_borders(sch, across, outer[row_axis], row_axis, kernel.borders.tiles(decisions.rows))
     if decisions.parallel:
-        shared = order[:-1] if decisions.weight_first else outer[: last if row_axis is None else row_axis]
-        sch.parallel(sch.fuse(*shared) if len(order) > 2 else order[0])
+        # Not the loop over tiles, of which the last one may overlap; what is within it has one position.
+        whole = outer[: last if row_axis is None else row_axis]
+        shared = [outer[last], *whole] if decisions.weight_first else whole
+        sch.parallel(sch.fuse(*shared) if len(shared) > 1 else (shared or order)[0])
     sch.decompose_reduction(block, reduction[0])
 
 

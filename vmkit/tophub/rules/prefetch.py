@@ -2,7 +2,8 @@
 
 While many rows go by one block of a weight, which lies in the cache by then, memory has nothing to do: prefetching the
 next block meanwhile hides the time that it takes to come. Where few rows stream the weight, its lines are asked for
-some steps ahead, since the work of several rows between two loads leaves too few of them under way.
+some steps ahead: the work between two loads leaves too few of them under way, and the machine's own fetching ahead ends
+at every page.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LINE = 64  # bytes that come at once
 
 _KEY = "vmkit.prefetch"
 _FIRST_LEVEL, _SECOND_LEVEL = 3, 2  # as LLVM counts localities: the nearest cache, and the one that holds a block
-_ROWS_AHEAD = 16
+_LINES_AHEAD = 32
 
 
 def prefetch_next_block(sch: s_tir.Schedule, loops: tuple[Any, Any, Any], weight: int, lines: int) -> None:
@@ -102,24 +103,22 @@ def _of_next_block(weight: tirx.Var, lines: int, loops: dict[str, tirx.For]) -> 
 
 
 def _ahead(weight: tirx.Var, blocks: int, loops: dict[str, tirx.For]) -> list[tirx.Stmt]:
-    """Return what a step does beside its work: ask for the lines of a later one, in all blocks of the group."""
+    """Return what a step does beside its work: ask for the lines of a later one, in all blocks of the group.
+
+    The last steps ask for the first lines of the next group. Beyond the end of the weight a prefetch does nothing.
+    """
     block, step = loops["block"], loops["stream"]
     _, inner, width = (int(d) for d in weight.ty.shape)
     line, const = _line(weight), _constants(block)
-    rows = inner // int(step.extent)
-    return [
-        _prefetch(
-            weight,
-            [
-                block.loop_var * const(blocks) + const(side),
-                tirx.min(step.loop_var * const(rows) + const(_ROWS_AHEAD + at // width), const(inner - 1)),
-                const(at % width),
-            ],
-            _FIRST_LEVEL,
-        )
-        for side in range(blocks)
-        for at in range(0, rows * width, line)
-    ]
+    rows, distance = inner // int(step.extent), max(1, _LINES_AHEAD * line // width)
+    made = []
+    for at in range(0, rows * width, line):
+        row = step.loop_var * const(rows) + const(distance + at // width)
+        row = row + tirx.Select(row >= const(inner), const((blocks - 1) * inner), const(0))
+        for side in range(blocks):
+            where = [block.loop_var * const(blocks) + const(side), row, const(at % width)]
+            made.append(_prefetch(weight, where, _FIRST_LEVEL))
+    return made
 
 
 def _line(weight: tirx.Var) -> int:
