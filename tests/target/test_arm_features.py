@@ -9,7 +9,9 @@ import pytest
 from vmkit.target import arm_features, canonical_target, host_supports, llvm
 
 # The lines of a Neoverse N1 and of a Cortex-A72 without ciphers.
-SERVER = "Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp\n"
+SERVER = (
+    "Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp\n"
+)
 BOARD = "Features\t: fp asimd evtstrm crc32 cpuid\n"
 BOARDS_OWN = {"fp-armv8": True, "neon": True, "crc": True, "aes": False, "sha2": False, "sve": False, "rand": False}
 
