@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import subprocess
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--cpu", default="neoverse-n1", help="whose model llvm-mca uses")
     parser.add_argument("--gigahertz", type=float, default=3.0, help="what cycles are turned into seconds with")
     parser.add_argument("--seconds", type=float, default=60.0, help="for how long candidates of one kernel are tried")
+    parser.add_argument("--rules", nargs="*", help="only kernels of these schedule rules")
     given = parser.parse_intermixed_args()
     if missing := missing_tools():
         parser.error(f"these programs are needed: {', '.join(missing)}")
@@ -40,11 +42,13 @@ def main() -> None:
         for kernel in kernels:
             if records.exact(kernel.workload, target_class(target)) is not None:
                 continue
+            if given.rules is not None and kernel.rule.name not in given.rules:
+                continue
             found = _estimated(kernel, target, given.cpu, sizes, given.seconds)
             if found is not None:
                 records += Records([_record(kernel, target, given.cpu, given.gigahertz, *found)])
                 records.write(given.records)
-            said = "not estimated" if found is None else f"{found[1]:.0f} -> {found[2]:.0f} cycles {found[0]}"
+            said = "the default" if found is None else f"{found[1]:.0f} -> {found[2]:.0f} cycles {found[0]}"
             print(f"{name}: {kernel.rule.name}: {kernel.name}: {said}", flush=True)
 
 
@@ -60,7 +64,7 @@ def _kernels(model: Model, target: Target) -> list[Kernel]:
 def _estimated(
     kernel: Kernel, target: Target, cpu: str, sizes: dict[str, int], seconds: float
 ) -> tuple[Any, float, float] | None:
-    """Return the best decisions, and the cycles of the default and of these; None where there is nothing to judge."""
+    """Return the best decisions, and the cycles of the default and of these; None where nothing is known."""
     default, candidates = judged(kernel, target)
     if len(candidates) < 2:
         return None
@@ -75,7 +79,11 @@ def _estimated(
                 known[decisions] = None
         return known[decisions]
 
-    return search(default, candidates, of, seconds)
+    start = time.monotonic()
+    found = search(default, candidates, of, seconds)
+    # That nothing is better is known when all of it was tried.
+    is_cut = time.monotonic() - start >= seconds
+    return None if found is None or (is_cut and found[0] == default) else found
 
 
 def _record(

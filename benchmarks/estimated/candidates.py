@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -32,6 +33,8 @@ _JUDGED = {
 }
 # Where a tile of fewer rows loads a weight more often from where the estimate does not look.
 _NOT_FEWER = {"filled": "rows", "dense": "rows", "packed": "rows", "contraction": "rows"}
+# What says how many results grow at once. Fewer than by default would be for processors alone that look far ahead.
+_AT_ONCE = ("rows", "blocks", "lanes", "outputs", "sums")
 
 
 def target_for(cpu: str) -> Target:
@@ -46,13 +49,19 @@ def judged(kernel: Kernel, target: Target) -> tuple[Any, list[Any]]:
     assert schedule is not None
     default, rule = kernel.rule.decide(schedule, target), kernel.rule
     own, names = asdict(default), _JUDGED.get(rule.name, set())
-    least = _NOT_FEWER.get(rule.name)
+    rows = _NOT_FEWER.get(rule.name)
 
     def may_be(decisions: Any) -> bool:
-        changed = {name for name, value in asdict(decisions).items() if value != own[name]}
-        return changed <= names and (least is None or asdict(decisions)[least] >= own[least])
+        values = asdict(decisions)
+        if any(value != own[name] for name, value in values.items() if name not in names):
+            return False
+        return _at_once(values) >= _at_once(own) and (rows is None or values[rows] >= own[rows])
 
     return default, [each for each in rule.candidates(schedule, target) if may_be(each)]
+
+
+def _at_once(values: Mapping[str, int]) -> int:
+    return math.prod(values.get(name, 1) for name in _AT_ONCE)
 
 
 def assembly(kernel: Kernel, target: Target, decisions: Any) -> str:

@@ -65,7 +65,9 @@ def require_devices(tracker: Tracker) -> None:
     served = rpc.connect_tracker(host, port).summary()["server_info"]
     keys = sorted({str(each["key"]).removeprefix("server:") for each in served})
     if key not in keys:
-        raise OptionError(f"tracker: {host}:{port} has no device with the key {key!r}; there are: {', '.join(keys)}")
+        raise OptionError(
+            f"tracker: {host}:{port} has no device with the key {key!r}; there are: {', '.join(keys) or 'none'}"
+        )
 
 
 class Here:
