@@ -18,7 +18,7 @@ import vm_programs
 from tvm import relax
 
 import vmkit
-from vmkit import archive, executable, relay
+from vmkit import archive, executable, library_files, relay
 from vmkit.archive import read_archive, write_archive
 from vmkit.errors import DeviceError, ExecutableError, VMKitError
 from vmkit.executable import Executable, load
@@ -128,7 +128,7 @@ def test_a_fresh_process_loads_and_runs(saved: Path) -> None:
 def test_without_a_compiler_the_kernels_are_llvm_ir(
     exe: Executable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executable, "has_compiler", lambda: False)
+    monkeypatch.setattr(library_files, "linker_for", lambda *_: None)
     exe.export(tmp_path / "model.vmx")
     assert zipfile.ZipFile(tmp_path / "model.vmx").namelist() == ["manifest.json", "code.bin", "lib0.ll"]
     np.testing.assert_array_equal(VirtualMachine(load(tmp_path / "model.vmx")).run(X, Y).numpy(), SUMS)
@@ -278,7 +278,7 @@ def test_without_a_compiler_shape_functions_are_kept_beside_the_kernels(
     x, y = relay.var("x", shape=(relay.Any(),)), relay.var("y", shape=(relay.Any(),))
     built = vmkit.compile(relay.Function([x, y], x + y), target="llvm")
     assert "shape_func" in built.primitive_ops
-    monkeypatch.setattr(executable, "has_compiler", lambda: False)
+    monkeypatch.setattr(library_files, "linker_for", lambda *_: None)
     built.export(tmp_path / "model.vmx")
     a, b = np.array([1, 2], "float32"), np.array([3], "float32")
     np.testing.assert_array_equal(VirtualMachine(load(tmp_path / "model.vmx")).run(a, b).numpy(), [4, 5])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from typing import Any
 
 import tvm
 from tvm.runtime import Tensor
-from tvm.support import cc
 
 from . import bytecode
 from ._version import __version__
@@ -21,6 +19,8 @@ from .archive import read_archive, write_archive
 from .bytecode import Program, module_of
 from .errors import ExecutableError
 from .late_constants import bound, late_names, taken_out
+from .library_files import export_libraries
+from .linker import Linker
 from .signature import AnySpec, Signature, Spec
 from .stored_weights import moved_to_block, with_block
 from .target import command_line, host_supports
@@ -326,22 +326,31 @@ class Executable:
             )
         return _with_note(module_of(bytes(bytecode), [] if lib is None else [lib]))
 
-    def export(self, path: str | Path) -> None:
+    def export(self, path: str | Path, linker: Linker | None = None) -> None:
         """Write all of the executable to one file, which :func:`load` reads.
 
-        Without a C compiler the kernels are stored as LLVM IR, which is compiled when the file is loaded.
+        Parameters
+        ----------
+        path : path
+            Of the file.
+        linker : str or callable, optional
+            What links the kernels: the command of a C compiler for the target, with options if need be, or what TVM's
+            ``export_library`` takes as `fcompile`. By default the C compiler of this machine or, for another one, a
+            cross compiler that is found by its name, such as ``aarch64-linux-gnu-gcc``. Where there is none the
+            kernels are stored as LLVM IR, which is compiled when the file is loaded; a warning says so.
 
         Raises
         ------
         ExecutableError
-            If the file cannot be written; no part of it is left then.
+            If the file cannot be written, or the linker is not there or is for another machine; no part of the file is
+            left then.
         """
         path = Path(path)
         if not path.parent.is_dir():
             raise ExecutableError(f"cannot write {path}: there is no folder {path.parent}")
         if path.is_dir():
             raise ExecutableError(f"cannot write {path}: it is a folder")
-        libraries = self._libraries or _export_libraries(self._libraries_here)
+        libraries = self._libraries or export_libraries(self._libraries_here, self.target, linker)
         program, weights = moved_to_block(self.program)
         manifest = {
             "vmkit_version": __version__,
@@ -442,44 +451,6 @@ def _with_note(mod: tvm.runtime.Module) -> Executable:
     if note is None:
         return plain
     return _described(mod, json.loads(note.removeprefix(_NOTE)))
-
-
-def _export_libraries(libraries: list[tvm.runtime.Module]) -> dict[str, bytes]:
-    """Return the imported libraries as files: shared objects, or LLVM IR where there is no C compiler."""
-    members: dict[str, bytes] = {}
-    with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
-        if not has_compiler():
-            # Nothing links them into one: each goes into a file of its own.
-            libraries = [each for library in libraries for each in (library, *library.imports)]
-        for index, library in enumerate(libraries):
-            members.update([_export_library(library, Path(folder), f"lib{index}")])
-    return members
-
-
-def _export_library(library: tvm.runtime.Module, folder: Path, stem: str) -> tuple[str, bytes]:
-    if library.kind == "library":
-        raise ExecutableError(
-            "the kernels were loaded from a shared library and cannot be written again; export the executable where "
-            "it was compiled"
-        )
-    if has_compiler():
-        path = folder / f"{stem}.so"
-        library.export_library(str(path))
-    elif library.kind == "llvm" and all(each.kind == "llvm" for each in library.imports):
-        path = folder / f"{stem}.ll"
-        library.write_to_file(str(path), "ll")
-    else:
-        raise ExecutableError(
-            f"no C compiler was found, and kernels of kind {library.kind!r} cannot be exported without one; "
-            "install gcc or clang, or set the environment variable CXX"
-        )
-    return path.name, path.read_bytes()
-
-
-def has_compiler() -> bool:
-    """Tell whether there is a C compiler to link shared libraries with."""
-    found = cc.get_cc()
-    return bool(found) and shutil.which(found) is not None
 
 
 def _load_library(name: str, data: memoryview) -> tvm.runtime.Module:

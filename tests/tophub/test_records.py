@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 from tvm import te, tirx, topi
@@ -20,6 +21,7 @@ from vmkit.errors import OptionError
 from vmkit.target import canonical_target
 from vmkit.tophub import Record, Records, choosing, rules
 from vmkit.tophub.rules import dot
+from vmkit.tophub.tuning.extract import kernels_of
 from vmkit.tophub.workload import workload_of
 
 V3 = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell"}
@@ -190,6 +192,32 @@ def test_bundled_files_are_of_the_class_that_they_are_named_after() -> None:
         assert len(records) and {r.target_class for r in records} == {file.stem}
         by_name = {rule.name: rule for rule in rules.RULES}
         assert all(by_name[r.workload.rule].from_json(r.decisions) is not None for r in records)
+
+
+BUNDLED = {
+    "aarch64": {"mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n1"},
+    "generic": {"mtriple": "x86_64-linux-gnu", "mcpu": "x86-64"},
+    "x86-64-v3": {"mtriple": "x86_64-linux-gnu", "mcpu": "haswell"},
+    "x86-64-v4": {"mtriple": "x86_64-linux-gnu", "mcpu": "rocketlake"},
+}
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_bundled_decisions_are_found_and_are_legal_for_their_kernels(name: str) -> None:
+    target = canonical_target({"kind": "llvm", **BUNDLED[name], "num-cores": 1}).primary
+    assert tophub.target_class(target) == name
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    kernels = kernels_of(onnx.load(folder / "light_squeezenet.onnx"), target)
+    records, found = Records.read(tophub.RECORDS / f"{name}.json"), 0
+    for kernel in kernels:
+        record = records.exact(kernel.workload, name)
+        if record is None:
+            continue
+        schedule = rules.prepared(kernel.function)
+        assert schedule is not None
+        assert kernel.rule.from_json(record.decisions) in list(kernel.rule.candidates(schedule, target))
+        found += 1
+    assert found > 0
 
 
 def test_folders_of_meta_schedule_databases_are_entered_and_asked_with_the_users_own(tmp_path: Path) -> None:

@@ -59,9 +59,13 @@ class BuiltModule:
         """Return the kernels' source: LLVM's IR, or assembly for ``"asm"``."""
         return str(self.lib.inspect_source(fmt))
 
-    def export_library(self, file_name: str | Path, **_: Any) -> None:
-        """Write the model to a file, which ``tvm.runtime.load_module`` reads; it is a vmkit executable."""
-        self.executable.export(file_name)
+    def export_library(self, file_name: str | Path, fcompile: Any = None, **_: Any) -> None:
+        """Write the model to a file, which ``tvm.runtime.load_module`` reads; it is a vmkit executable.
+
+        `fcompile` links the kernels where it makes shared libraries, such as ``cc.cross_compiler(...)``.
+        """
+        links = getattr(fcompile, "output_format", None) == "so"
+        self.executable.export(file_name, linker=fcompile if links else None)
 
     def get_params(self) -> dict[str, Tensor]:
         """Return the parameters that are kept apart: none, they are inside the executable."""

@@ -13,6 +13,8 @@ import re
 import tvm_ffi
 from tvm.target import Target, codegen
 
+from . import arm_features
+
 __all__ = [
     "architecture",
     "cpu_features",
@@ -60,12 +62,12 @@ _FAMILIES = (
     (re.compile(r"mips(isa)?64(r\d)?$"), "mips64"),
     (re.compile(r"mips(isa)?64(r\d)?el$"), "mips64el"),
 )
-# Instructions for operating systems, enclaves and caches: part of what a cpu name stands for, but no compiler emits
-# them for a tensor program, and hypervisors often hide them.
+# Instructions for operating systems, enclaves, ciphers and caches: part of what a cpu name stands for, but no compiler
+# emits them for a tensor program, and hypervisors and makers of cheap boards often leave them out.
 _NEVER_EMITTED = frozenset(
-    """64bit cldemote clflushopt clwb clzero cmpccxadd enqcmd fsgsbase fsrm fxsr hreset invpcid kl lwp mwaitx movdir64b
-    movdiri pconfig pku prefetchi prfchw ptwrite rdpid rdpru rdrnd rdseed rtm sahf serialize sgx shstk tsxldtrk uintr
-    usermsr waitpkg wbnoinvd widekl xsave xsavec xsaveopt xsaves""".split()  # noqa: SIM905 - forty lines of one word each hide the rest
+    """64bit aes cldemote clflushopt clwb clzero cmpccxadd enqcmd fsgsbase fsrm fxsr hreset invpcid kl lwp movdir64b
+    movdiri mwaitx pconfig pku prefetchi prfchw ptwrite rand rdpid rdpru rdrnd rdseed rtm sahf serialize sgx
+    sha2 shstk ssbs tsxldtrk uintr usermsr waitpkg wbnoinvd widekl xsave xsavec xsaveopt xsaves""".split()  # noqa: SIM905 - forty lines of one word each hide the rest
 )
 
 
@@ -124,12 +126,13 @@ def host_cores() -> int:
 
 @functools.cache
 def host_features() -> dict[str, bool]:
-    """Each feature that LLVM can detect on this machine, and whether it is there.
+    """Each feature that LLVM, or on ARM Linux, can detect on this machine, and whether it is there.
 
     This is what the processor answers, not what a cpu of its name should have: a hypervisor may hide features.
     """
     detected = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
-    return {str(name): bool(present) for name, present in detected.items()}
+    more = arm_features.features_in() if architecture(default_triple()) == "aarch64" else {}
+    return {**{str(name): bool(present) for name, present in detected.items()}, **more}
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""MetaSchedule as the deeper search: schedules from scratch, for kernels of known sizes, here or on a remote device."""
+"""MetaSchedule as the deeper search: schedules from scratch, for kernels of known sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm import rpc, tirx
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule
 from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
@@ -18,17 +17,12 @@ from tvm.target import Target
 from .extract import Kernel, unknown_sizes
 from .measure import Measured, Measurer
 
-__all__ = ["Tracker", "search_deeper"]
-
-Tracker = tuple[str, int, str]
-"""Host and port of an RPC tracker, and the key of the devices to run on."""
+__all__ = ["search_deeper"]
 
 _NEVER = 1e10  # what MetaSchedule takes for the time of what failed
 
 
-def search_deeper(
-    kernels: Sequence[Kernel], target: Target, folder: Path, trials: int, measurer: Measurer, tracker: Tracker | None
-) -> int:
+def search_deeper(kernels: Sequence[Kernel], target: Target, folder: Path, trials: int, measurer: Measurer) -> int:
     """Search schedules for kernels that a database does not hold yet; return for how many.
 
     Parameters
@@ -43,8 +37,6 @@ def search_deeper(
         How many schedules of each kernel are measured.
     measurer : Measurer
         Where they are measured.
-    tracker : Tracker, optional
-        Where instead.
     """
     folder.mkdir(exist_ok=True)
     files = [str(folder / f"database_{name}.json") for name in ("workload", "tuning_record")]
@@ -62,7 +54,7 @@ def search_deeper(
                 trials,
                 num_trials_per_iter=min(trials, 16),
                 builder=_AsText(),
-                runner=_Runner(measurer, target, tracker),
+                runner=_Runner(measurer),
                 database=database,
                 cost_model="random",
                 strategy="replay-trace",
@@ -98,39 +90,10 @@ class _Now(PyRunnerFuture):
 
 @derived_object
 class _Runner(PyRunner):
-    def __init__(self, measurer: Measurer, target: Target, tracker: Tracker | None) -> None:
+    def __init__(self, measurer: Measurer) -> None:
         super().__init__()
-        self.measurer, self.target, self.tracker = measurer, target, tracker
+        self.measurer = measurer
 
     def run(self, runner_inputs: list[Any]) -> list[Any]:
-        return [_Now(self._measured(str(each.artifact_path))) for each in runner_inputs]
-
-    def _measured(self, text: str) -> Measured:
-        mod = tvm.ir.load_json(text)
-        if self.tracker is None:
-            return self.measurer.measure_scheduled(mod)
-        try:
-            return Measured(_seconds_on(self.tracker, mod, self.target))
-        except Exception as error:
-            return Measured(None, f"{type(error).__name__}: {error}")
-
-
-def _seconds_on(tracker: Tracker, mod: tvm.IRModule, target: Target) -> float:
-    """Return the least seconds of a call on a remote device."""
-    host, port, key = tracker
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "kernel.tar"
-        tvm.compile(mod, target).export_library(str(library))
-        session = rpc.connect_tracker(host, port).request(key, session_timeout=60)
-        session.upload(str(library))
-        remote, device = session.load_module(library.name), session.cpu()
-        operands = [_random(param, device) for param in mod["main"].params]
-        return float(remote.time_evaluator("main", device, number=1, repeat=5, min_repeat_ms=2)(*operands).min)
-
-
-def _random(param: tirx.Var, device: Any) -> tvm.runtime.Tensor:
-    operand = tvm.runtime.empty([int(d) for d in param.ty.shape], str(param.ty.dtype), device)
-    fill = tvm.get_global_func("tvm.contrib.random.random_fill_for_measure", allow_missing=True)
-    if fill is not None:
-        fill(operand)
-    return operand
+        modules = [tvm.ir.load_json(str(each.artifact_path)) for each in runner_inputs]
+        return [_Now(self.measurer.measure_scheduled(module)) for module in modules]

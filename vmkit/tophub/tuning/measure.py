@@ -17,6 +17,7 @@ import tvm
 from tvm.target import Target
 
 from .extract import Kernel
+from .places import Tracker
 
 __all__ = ["Measured", "Measurer"]
 
@@ -46,6 +47,8 @@ class Measurer:
         Seconds that a process may take to start.
     command : sequence of str
         What starts a worker.
+    tracker : Tracker, optional
+        Where the device is on which candidates run; they are built here all the same.
     """
 
     def __init__(
@@ -56,10 +59,12 @@ class Measurer:
         *,
         start: float = 60.0,
         command: Sequence[str] = WORKER,
+        tracker: Tracker | None = None,
     ) -> None:
         self._target = tvm.ir.save_json(target)
         self._cores = int(target.attrs.get("num-cores", 1))
         self._sizes = dict(sizes)
+        self._where = {} if tracker is None else {"tracker": tracker}
         self._timeout = timeout
         self._start = start
         self._command = tuple(command)
@@ -82,12 +87,13 @@ class Measurer:
                 "rule": kernel.rule.name,
                 "decisions": kernel.rule.to_json(decisions),
                 "sizes": self._sizes,
+                **self._where,
             }
         )
 
     def measure_scheduled(self, mod: tvm.IRModule) -> Measured:
         """Return the seconds that a call of ``main``, a scheduled kernel of known sizes, takes."""
-        return self._answer({"target": self._target, "scheduled": tvm.ir.save_json(mod)})
+        return self._answer({"target": self._target, "scheduled": tvm.ir.save_json(mod), **self._where})
 
     def _answer(self, request: Mapping[str, Any]) -> Measured:
         process, is_new = self._started()

@@ -22,6 +22,7 @@ from ..records import Record, Records
 from ..rules import prepared
 from .extract import Kernel, kernels_of, sizes_of
 from .measure import Measured, Measurer
+from .places import Tracker, require_devices
 from .search import search
 
 __all__ = ["Progress", "tune"]
@@ -75,22 +76,22 @@ def tune(
     timeout: float = 10.0,
     sizes: Mapping[str, int] | None = None,
     trials: int = 0,
-    tracker: tuple[str, int, str] | None = None,
+    tracker: Tracker | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Records:
     """Return the records of a file after measuring the kernels of a model that it does not hold yet.
 
-    Candidates are measured on this machine, in a process of their own; their values must be those of the default
-    schedule. The file is written after each kernel, as a whole, so that a run may be ended at any time and goes on
-    where it was.
+    Candidates are built and measured on this machine, in a process of their own, or measured on a device that a tracker
+    lends; their values must be those of the default schedule. The file is written after each kernel, as a whole, so
+    that a run may be ended at any time and goes on where it was.
 
     Parameters
     ----------
     model : path, onnx.ModelProto, tvm.IRModule or relay.Function
         As for :func:`vmkit.compile`.
     target : optional
-        What to tune for, a CPU that this machine's can stand for; see :func:`vmkit.target.canonical_target`. With
-        ``-num-cores``, so many threads run.
+        What to tune for, a CPU that this machine's, or the tracker's devices, can stand for; see
+        :func:`vmkit.target.canonical_target`. With ``-num-cores``, so many threads run here.
     params : mapping, optional
         Arrays to bind to parameters of ``main`` by name.
     database : path
@@ -100,22 +101,23 @@ def tune(
     budget : float, optional
         For how long kernels are begun.
     timeout : float
-        How many seconds one candidate may take.
+        How many seconds one candidate may take, with the wait for a device of the tracker.
     sizes : mapping of str to int, optional
         What unknown sizes are when kernels run, by name; 16 by default. Records hold for any size.
     trials : int
         How many schedules MetaSchedule tries afterwards for each kernel of known sizes. They go into a folder beside
         the file, named like it without the suffix, which :func:`vmkit.tophub.load` takes too.
     tracker : tuple of str, int, str, optional
-        Host and port of an RPC tracker and the key of the devices on which these run; the schedule rules' candidates,
-        which run on this machine, are left out then.
+        Host and port of an RPC tracker and the key of the devices on which candidates run. They are linked here by the
+        cross compiler of the target's triple (see :meth:`vmkit.Executable.export`), else by the device's own compiler.
     progress : callable, optional
         Called with a :class:`Progress` after each kernel; by default it is logged.
 
     Raises
     ------
     OptionError
-        If the file holds something else, an option has no meaning, or the target is no CPU of this kind of machine.
+        If the file holds something else, an option has no meaning, the target is no CPU of this kind of machine, or the
+        tracker has no such devices.
     ModelError, UnsupportedOperatorError, ParseError, TypeCheckError
         When the model is at fault.
 
@@ -130,10 +132,12 @@ def tune(
     for name, value in {"seconds": seconds, "budget": budget, "timeout": timeout}.items():
         if value is not None and not value > 0:
             raise OptionError(f"{name} is {value!r}, expected a positive number of seconds")
-    if trials < 0 or (tracker is not None and not trials):
+    if trials < 0:
         raise OptionError(f"trials is {trials}, expected a number of schedules for MetaSchedule to try")
     plan = canonical_target(target).primary
     _require_measurable(plan, is_remote=tracker is not None)
+    if tracker is not None:
+        require_devices(tracker)
     path = Path(database)
     if not path.parent.is_dir():
         raise OptionError(f"database: there is no folder {path.parent}")
@@ -141,8 +145,8 @@ def tune(
     kernels = kernels_of(model, plan, params)
     known = sizes_of(kernels, sizes or {})
     of_class, end = target_class(plan), None if budget is None else time.monotonic() + budget
-    with Measurer(plan, known, timeout) as measurer:
-        for done, kernel in enumerate(kernels if tracker is None else (), 1):
+    with Measurer(plan, known, timeout, tracker=tracker) as measurer:
+        for done, kernel in enumerate(kernels, 1):
             if records.exact(kernel.workload, of_class) is not None:
                 continue
             if end is not None and time.monotonic() >= end:
@@ -156,7 +160,7 @@ def tune(
         if trials:
             from .deeper import search_deeper  # MetaSchedule's intrinsics take seconds to import
 
-            count = search_deeper(kernels, plan, path.with_suffix(""), trials, measurer, tracker)
+            count = search_deeper(kernels, plan, path.with_suffix(""), trials, measurer)
             logger.info("MetaSchedule searched schedules for %d kernels", count)
     return records
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -20,42 +19,34 @@ from tvm import tirx
 from tvm.target import Target
 
 from vmkit.tophub.rules import RULES, prepared, scheduled
+from vmkit.tophub.tuning.places import Place, Running, place_of
 
 __all__ = ["answer", "serve"]
 
-_BATCH = 0.002  # seconds that one timing takes at least, so that the clock and the call weigh little
-_REPEATS = 5
+_NAME = "kernel"  # of what is built
 
 
 class _Subject:
-    """A kernel with operands, and what it computes under the default decisions."""
+    """A kernel with the values of its operands, and what it computes under the default decisions."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.target: Target = tvm.ir.load_json(request["target"])
+        self.place = _place(request)
         self.rule = next(rule for rule in RULES if rule.name == request["rule"])
         function: tirx.PrimFunc = tvm.ir.load_json(request["kernel"])
         schedule = prepared(function)
         if schedule is None:
             raise ValueError("the kernel has no blocks to schedule")
         self.schedule = schedule
-        self.operands = _operands(function, request["sizes"])
+        self.values = _values(function, request["sizes"])
         default = self.rule.decide(schedule, self.target)
-        self.expected = self.results(self.built(default))
+        with self.running(default) as running:
+            self.expected = _results(running, _operands(self.values, running))
 
-    def built(self, decisions: Any) -> Callable[[], None]:
-        function = scheduled(self.schedule, self.rule, self.target, decisions).with_attr("global_symbol", "kernel")
-        run = tvm.compile(tvm.IRModule({"kernel": function}), self.target)["kernel"]
-        return lambda: run(*self.operands)
-
-    def results(self, run: Callable[[], None]) -> list[np.ndarray]:
-        """Return what the kernel leaves in its operands, among them what it computes; they are as before afterwards."""
-        tensors = [operand for operand in self.operands if isinstance(operand, tvm.runtime.Tensor)]
-        before = [tensor.numpy() for tensor in tensors]
-        run()
-        after = [tensor.numpy() for tensor in tensors]
-        for tensor, value in zip(tensors, before, strict=True):
-            tensor.copyfrom(value)
-        return after
+    def running(self, decisions: Any) -> AbstractContextManager[Running]:
+        """Return the kernel under some decisions, to be called inside."""
+        function = scheduled(self.schedule, self.rule, self.target, decisions).with_attr("global_symbol", _NAME)
+        return self.place.loaded(tvm.compile(tvm.IRModule({_NAME: function}), self.target), self.target)
 
 
 def answer(request: dict[str, Any], subjects: dict[str, _Subject]) -> dict[str, Any]:
@@ -70,19 +61,40 @@ def answer(request: dict[str, Any], subjects: dict[str, _Subject]) -> dict[str, 
         decisions = subject.rule.from_json(request["decisions"])
         if decisions is None:
             return {"error": f"these are no decisions of the rule {subject.rule.name}"}
-        run = subject.built(decisions)
-        if not all(map(_agree, subject.results(run), subject.expected)):
-            return {"error": "it computes other values than the default schedule"}
-        return {"seconds": _seconds(run)}
+        with subject.running(decisions) as running:
+            operands = _operands(subject.values, running)
+            if not all(map(_agree, _results(running, operands), subject.expected)):
+                return {"error": "it computes other values than the default schedule"}
+            return {"seconds": running.seconds(_NAME, operands)}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
+def _place(request: dict[str, Any]) -> Place:
+    tracker = request.get("tracker")
+    return place_of(None if tracker is None else (str(tracker[0]), int(tracker[1]), str(tracker[2])))
+
+
 def _seconds_of_scheduled(request: dict[str, Any]) -> float:
     module: tvm.IRModule = tvm.ir.load_json(request["scheduled"])
-    run = tvm.compile(module, tvm.ir.load_json(request["target"]))["main"]
-    operands = _operands(module["main"], {})
-    return _seconds(lambda: run(*operands))
+    target: Target = tvm.ir.load_json(request["target"])
+    with _place(request).loaded(tvm.compile(module, target), target) as running:
+        return running.seconds("main", _operands(_values(module["main"], {}), running))
+
+
+def _operands(values: list[Any], running: Running) -> list[Any]:
+    return [v if isinstance(v, int) else tvm.runtime.tensor(v, device=running.device) for v in values]
+
+
+def _results(running: Running, operands: list[Any]) -> list[np.ndarray]:
+    """Return what the kernel leaves in its operands, among them what it computes; they are as before afterwards."""
+    tensors = [operand for operand in operands if isinstance(operand, tvm.runtime.Tensor)]
+    before = [tensor.numpy() for tensor in tensors]
+    running.call(_NAME, operands)
+    after = [tensor.numpy() for tensor in tensors]
+    for tensor, value in zip(tensors, before, strict=True):
+        tensor.copyfrom(value)
+    return after
 
 
 def _agree(value: np.ndarray, expected: np.ndarray) -> bool:
@@ -93,32 +105,17 @@ def _agree(value: np.ndarray, expected: np.ndarray) -> bool:
     return bool(np.allclose(value, expected, rtol=1e-4, atol=tolerance, equal_nan=True))
 
 
-def _seconds(run: Callable[[], None]) -> float:
-    """Return the least time of a call, over some batches of them."""
-    count, best = 1, float("inf")
-    repeats = 0
-    while repeats < _REPEATS:
-        start = time.perf_counter()
-        for _ in range(count):
-            run()
-        took = time.perf_counter() - start
-        if took < _BATCH and count < 1_000_000:
-            count = max(count * 2, int(count * _BATCH / max(took, 1e-7)) + 1)
-            continue
-        best, repeats = min(best, took / count), repeats + 1
-    return best
-
-
-def _operands(function: tirx.PrimFunc, sizes: dict[str, int]) -> list[Any]:
+def _values(function: tirx.PrimFunc, sizes: dict[str, int]) -> list[Any]:
+    """Return values for a kernel's operands: an array for a tensor, an int for a size."""
     random = np.random.default_rng(0)
 
     def known(var: tvm.ir.Var) -> Any:
         return tirx.IntImm(str(var.ty.dtype), sizes[var.name])
 
-    operands: list[Any] = []
+    made: list[Any] = []
     for param in function.params:
         if not hasattr(param.ty, "shape"):
-            operands.append(sizes[param.name])
+            made.append(sizes[param.name])
             continue
         analyzer = tvm.sym.Analyzer()
         shape = [int(analyzer.simplify(tvm_ffi.structural_map(d, (tvm.ir.Var, known)))) for d in param.ty.shape]
@@ -126,8 +123,8 @@ def _operands(function: tirx.PrimFunc, sizes: dict[str, int]) -> list[Any]:
         dtype = str(param.ty.dtype)
         is_real = dtype.startswith(("float", "bfloat"))
         values = random.uniform(0.1, 1.0, shape) if is_real else random.integers(0, 2, shape)
-        operands.append(tvm.runtime.tensor(np.asarray(values).astype(dtype)))
-    return operands
+        made.append(np.asarray(values).astype(dtype))
+    return made
 
 
 def serve() -> None:
