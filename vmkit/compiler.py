@@ -40,6 +40,8 @@ __all__ = ["VMCompiler", "compile", "evaluate", "fused_kernels", "load_model"]
 
 T = TypeVar("T")
 
+_CHANNELS_LAST = {"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]}
+
 logger = logging.getLogger(__name__)
 
 
@@ -316,6 +318,10 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, transform.ForwardFoldScaleAxis()),
         (2, transform.FoldConstant()),
     ]
+    if "gpu" in target.keys:
+        # Threads that follow each other compute channels that do, whatever the sizes of images; weights are constants,
+        # and so turned round while compiling.
+        return [*passes, *scales, (2, transform.ConvertLayout(_CHANNELS_LAST)), (2, transform.FoldConstant())]
     if target.kind.name != "llvm":
         return [*passes, *scales]
     unit, has_tiles = vector_unit(target), has_matrix_unit(target)
@@ -329,7 +335,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, transform.FoldLookups()),
         (2, transform.FlattenRows()),
         *scales,
-        (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),
+        (2, transform.ConvertLayout(_CHANNELS_LAST)),
         (2, transform.FoldConstant()),
         (2, transform.UseWinograd(unit.lanes, unit.registers, cores, has_tiles)),
         *([(2, transform.PackTiles())] if has_tiles else []),
