@@ -18,7 +18,7 @@ from tvm.target import Target
 from vmkit.errors import CompileError
 
 from ..rules import CHOSEN, Choose, Rule, defaults
-from . import elements, tiles
+from . import elements, tensor_tiles, tiles
 from .launch import has_threads, launch_problem
 from .loops import launch_loops
 from .spread import prepare, reduce_together, spread_blocks
@@ -33,7 +33,7 @@ RULE = "vmkit.rule"  # the attribute of a scheduled kernel that names its rule
 
 # The most special first.
 RULES: tuple[Rule[Any], ...] = (
-
+    tensor_tiles.RULE,
     tiles.RULE,
     dlight_rule("gpu.matmul", dlight.gpu.Matmul()),
     dlight_rule("gpu.gemv", dlight.gpu.GEMV()),

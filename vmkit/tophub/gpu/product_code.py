@@ -42,8 +42,9 @@ class Layout:
         A tile's size along k.
     parts : int
         In how many parts sums are cut.
-    left_by_row, right_by_column : bool
-        Whether k is the inner axis of the operand's tiles; otherwise it is the outer one.
+    left, right : str
+        Where k is among the axes of the operand's tiles: ``outer``, ``inner``, or ``between`` the last factor and the
+        others.
     sums : str
         The type of sums.
     """
@@ -52,8 +53,8 @@ class Layout:
     columns: tuple[int, ...]
     step: int
     parts: int
-    left_by_row: bool
-    right_by_column: bool
+    left: str
+    right: str
     sums: str = "float32"
 
 
@@ -70,11 +71,11 @@ class _Writer:
 
     def function(self) -> tirx.PrimFunc:
         product, layout = self.product, self.layout
-        left_axes = _with_k(self.row_axes, layout.left_by_row)
-        right_axes = _with_k(self.column_axes, layout.right_by_column)
+        left_axes = _with_k(self.row_axes, layout.left)
+        right_axes = _with_k(self.column_axes, layout.right)
         left = self._buffer(LEFT, left_axes, product.left.dtype)
         right = self._buffer(RIGHT, right_axes, product.right.dtype)
-        own = ["s", *self.row_axes, *self.column_axes]
+        own = self.own_axes
         sums = self._buffer(SUMS, own, layout.sums)
 
         def term(at: Mapping[str, Any]) -> tirx.Stmt:
@@ -104,6 +105,13 @@ class _Writer:
             made += [self._block(RESULT, own, self._parts(sums, parts)), self._total(parts)]
         root = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(made), alloc_buffers=buffers)
         return self.plain.with_body(s_tir.SBlockRealize([], True, root))
+
+    @property
+    def own_axes(self) -> list[str]:
+        """The axes of sums, the last factors of rows and columns innermost."""
+        *rows, row = self.row_axes
+        *columns, column = self.column_axes
+        return ["s", *rows, *columns, row, column]
 
     @property
     def row_axes(self) -> list[str]:
@@ -219,8 +227,9 @@ class _Writer:
         return tirx.BufferStore(product.result, value, indices)
 
 
-def _with_k(axes: Sequence[str], is_inner: bool) -> list[str]:
-    return ["s", *axes, "k"] if is_inner else ["s", "k", *axes]
+def _with_k(axes: Sequence[str], where: str) -> list[str]:
+    at = {"outer": 0, "between": len(axes) - 1, "inner": len(axes)}[where]
+    return ["s", *axes[:at], "k", *axes[at:]]
 
 
 def _tiles(extent: Any, size: int) -> Any:

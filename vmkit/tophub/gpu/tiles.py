@@ -9,7 +9,8 @@ matrices on the way into shared memory, padding and all; what follows the sums i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvm import s_tir
@@ -150,10 +151,10 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     assert product is not None
     rows = (decisions.thread_rows // _FRAGMENT, decisions.rows // decisions.thread_rows, _FRAGMENT)
     columns = (decisions.thread_columns // _FRAGMENT, decisions.columns // decisions.thread_columns, _FRAGMENT)
-    layout = Layout(rows, columns, decisions.step, decisions.parts, False, False)
+    layout = Layout(rows, columns, decisions.step, decisions.parts, "outer", "outer")
     made = s_tir.Schedule(written(sch.mod["main"], product, layout))
     sums = made.get_sblock(SUMS)
-    s, i0, i1, i2, i3, j0, j1, j2, j3, k = made.get_loops(sums)
+    s, i0, i1, i2, j0, j1, j2, i3, j3, k = made.get_loops(sums)
     steps, step = made.split(k, [None, decisions.step])
     made.reorder(s, i0, j0, i2, j2, steps, step, i1, i3, j1, j3)
     thread = made.fuse(i2, j2)
@@ -169,7 +170,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
         ((LEFT, product.left, decisions.rows), (RIGHT, product.right, decisions.columns))
     ):
         block = made.get_sblock(name)
-        fetch_tile(made, block, steps, operand, (size * decisions.step, decisions.threads), limits)
+        fetch_tile(made, block, steps, operand, size * decisions.step, {"threadIdx.x": decisions.threads}, limits)
         if operand.along == "k":
             made.storage_align(block, 0, 1, 32, _PADDING)
         if decisions.ahead:
@@ -215,7 +216,7 @@ def _write_results(sch: s_tir.Schedule, thread: Loop, lanes: int) -> None:
     """Let each thread write its results, after its sums."""
     result = sch.get_sblock(RESULT)
     sch.reverse_compute_at(result, thread, preserve_unit_loops=True)
-    i1, _, i3, _, j1, _, j3 = sch.get_loops(result)[-7:]
+    i1, _, _, j1, _, i3, j3 = sch.get_loops(result)[-7:]
     for loop in (i1, i3, j1):
         sch.unroll(loop)
     if lanes == 1:
@@ -227,7 +228,14 @@ def _write_results(sch: s_tir.Schedule, thread: Loop, lanes: int) -> None:
 
 
 def fetch_tile(
-    sch: s_tir.Schedule, block: Block, at: Loop, operand: Operand, sizes: Sequence[int], limits: Limits
+    sch: s_tir.Schedule,
+    block: Block,
+    at: Loop,
+    operand: Operand,
+    elements: int,
+    threads: Mapping[str, int],
+    limits: Limits,
+    scope: str = "shared",
 ) -> None:
     """Let the threads of a block copy a tile of an operand into shared memory together.
 
@@ -237,25 +245,29 @@ def fetch_tile(
         The schedule, the block that copies, and the loop over the steps.
     operand : Operand
         What is copied: threads that follow each other read elements that do.
-    sizes : pair of int
-        How many elements a tile has, and a block threads.
+    elements : int
+        How many a tile has.
+    threads : mapping of str to int
+        How many threads a block has by their tags, the outer ones first.
     limits : Limits
         Of the device.
+    scope : str
+        Of the shared memory.
     """
-    sch.set_scope(block, 0, "shared")
+    sch.set_scope(block, 0, scope)
     sch.compute_at(block, at, preserve_unit_loops=True)
-    count = len(sch.get(block).iter_vars)
-    own = sch.get_loops(block)[-count:]
-    is_inner = sch.get(block).iter_vars[-1].var.name == "vk"
-    k, others = (own[-1], own[1:-1]) if is_inner else (own[1], own[2:])
-    order = [*others, k] if operand.along == "k" else [k, *others]
-    sch.reorder(own[0], *order)
-    elements, threads = sizes
+    axes = [v.var.name for v in sch.get(block).iter_vars]
+    own = dict(zip(axes, sch.get_loops(block)[-len(axes) :], strict=True))
+    batch, k = own.pop("vs"), own.pop("vk")
+    order = [*own.values(), k] if operand.along == "k" else [k, *own.values()]
+    sch.reorder(batch, *order)
+    count = math.prod(threads.values())
     lanes = max(1, min(operand.width, limits.vector // (2 if operand.dtype == "float16" else 4)))
-    while lanes > 1 and elements % (threads * lanes):
+    while lanes > 1 and elements % (count * lanes):
         lanes //= 2
-    _, thread, lane = sch.split(sch.fuse(own[0], *order), [None, threads, lanes])
-    sch.bind(thread, "threadIdx.x")
+    _, *own_threads, lane = sch.split(sch.fuse(batch, *order), [None, *threads.values(), lanes])
+    for thread, tag in zip(own_threads, threads, strict=True):
+        sch.bind(thread, tag)
     if lanes > 1:
         sch.vectorize(lane)
 
