@@ -321,7 +321,8 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
     if "gpu" in target.keys:
         # Threads that follow each other compute channels that do, whatever the sizes of images; weights are constants,
         # and so turned round while compiling.
-        return [*passes, *scales, (2, transform.ConvertLayout(_CHANNELS_LAST)), (2, transform.FoldConstant())]
+        last = [(2, transform.ConvertLayout(_CHANNELS_LAST)), (2, transform.FoldConstant())]
+        return [*passes, (2, transform.FlattenRows()), *scales, *last]
     if target.kind.name != "llvm":
         return [*passes, *scales]
     unit, has_tiles = vector_unit(target), has_matrix_unit(target)

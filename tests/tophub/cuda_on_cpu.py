@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
+
 from vmkit.tophub.gpu.launch import lowered_body
 
 __all__ = ["cuda_source", "run_source"]
@@ -37,7 +38,9 @@ def cuda_source(module: Any) -> str:
 def run_source(function: tirx.PrimFunc, target: Any, operands: list[np.ndarray], folder: Path) -> None:
     """Run a scheduled kernel on arrays, the last of which it writes, by the source that it is compiled to."""
     function = function.with_attr("global_symbol", "kernel")
-    source = cuda_source(tvm.compile(tvm.IRModule({"kernel": function}), target).mod)
+    # Common parts of sizes would be computed on the host, and given to kernels by names that say nothing.
+    with tvm.transform.PassContext(config={"tirx.disable_cse_tir": True}):
+        source = cuda_source(tvm.compile(tvm.IRModule({"kernel": function}), target).mod)
     sizes = _sizes(function, operands)
     buffers = {f"{p.name}_ptr": array for p, array in zip(function.params, operands, strict=True)}
     body = lowered_body(function, target)
@@ -56,7 +59,9 @@ def run_source(function: tirx.PrimFunc, target: Any, operands: list[np.ndarray],
             else:
                 names.append(f"({kind})pointers[{list(buffers).index(name)}]")
         wrappers.append(f"static void run_{kernel}() {{ {kernel}({', '.join(names)}); }}")
-        block, threads = (", ".join(str(grid[tag]) for tag in _TAGS if tag.startswith(k)) for k in ("blockI", "threadI"))
+        block, threads = (
+            ", ".join(str(grid[tag]) for tag in _TAGS if tag.startswith(k)) for k in ("blockI", "threadI")
+        )
         calls.append(f"shim::launch({{{block}}}, {{{threads}}}, run_{kernel});")
     program = "\n".join(
         [
@@ -70,7 +75,7 @@ def run_source(function: tirx.PrimFunc, target: Any, operands: list[np.ndarray],
     )
     (folder / "kernel.cc").write_text(program)
     library = folder / "kernel.so"
-    command = ["g++", "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-I", str(_SHIM), "kernel.cc", "-o", str(library)]
+    command = ["g++", "-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-I", str(_SHIM), "kernel.cc", "-o", str(library)]
     subprocess.run(command, cwd=folder, check=True)
     pointers = (ctypes.c_void_p * len(buffers))(*(array.ctypes.data for array in buffers.values()))
     ctypes.CDLL(str(library)).run(pointers)
@@ -95,32 +100,27 @@ def _grids(body: tirx.Stmt, sizes: Mapping[str, int]) -> Iterator[dict[str, int]
     found: list[dict[str, int]] = []
 
     def note(node: tirx.AttrStmt) -> None:
-        if node.attr_key != "thread_extent":
-            return
-        tag = str(node.node.thread_tag)
-        if not found or (tag in found[-1] and "sealed" in found[-1]):
-            found.append({})
-        found[-1][tag] = _known(node.value, sizes)
+        if node.attr_key == "thread_extent":
+            found[-1][str(node.node.thread_tag)] = _known(node.value, sizes)
 
-    parts = body.seq if isinstance(body, tirx.SeqStmt) else [body]
-    for part in _launched(parts):
+    for part in _launched(body):
         found.append({})
         tvm_ffi.structural_walk(part, (tirx.AttrStmt, note))
     for grid in found:
         yield {tag: grid.get(tag, 1) for tag in _TAGS}
 
 
-def _launched(parts: Any) -> Iterator[Any]:
-    for part in parts:
-        if isinstance(part, tirx.SeqStmt):
-            yield from _launched(part.seq)
-        elif isinstance(part, tirx.AttrStmt) and part.attr_key == "thread_extent":
-            yield part
+def _launched(stmt: tirx.Stmt) -> Iterator[tirx.Stmt]:
+    if isinstance(stmt, tirx.SeqStmt):
+        for part in stmt.seq:
+            yield from _launched(part)
+    elif isinstance(stmt, tirx.AttrStmt) and stmt.attr_key == "thread_extent":
+        yield stmt
 
 
 def _workspaces(body: tirx.Stmt, sizes: Mapping[str, int]) -> Iterator[tuple[str, list[int], str]]:
-    parts = body.seq if isinstance(body, tirx.SeqStmt) else [body]
-    for part in parts:
+    """Yield the name, shape and type of each buffer that launches share."""
+    for part in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
         if isinstance(part, tirx.AllocBuffer):
             buffer = part.buffer
             yield str(buffer.name), [_known(d, sizes) for d in buffer.ty.shape], str(buffer.ty.dtype)

@@ -2,10 +2,10 @@
 
 The model counts cycles of the busiest multiprocessor. A step over a tile costs three things: the multiply-adds over the
 lanes; what threads store into and read from the tiles, over the banks of shared memory; what the tiles take from the
-cache that all multiprocessors share. They overlap in part: the root of the sum of their squares counts. Registers and shared memory say how many blocks a multiprocessor holds (occupancy), and
-with few threads there the latency of a step shows. Blocks are dealt out evenly, so that the last round may leave
-multiprocessors idle (wave quantisation). Operands and results go through memory once at least. Where sums are cut in
-parts, these are written, and read by a second launch.
+cache that all multiprocessors share. They overlap in part: the root of the sum of their squares counts. Registers and
+shared memory say how many blocks a multiprocessor holds (occupancy), and with few threads there the latency of a step
+shows. Blocks are dealt out evenly, so that the last round may leave multiprocessors idle (wave quantisation). Operands
+and results go through memory once at least. Where sums are cut in parts, these are written, and read by a second launch.
 
 It ranks decisions; its seconds are no measurement.
 """

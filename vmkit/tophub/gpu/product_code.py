@@ -259,7 +259,7 @@ def _block(name: str, sizes: Mapping[str, Any], body: Statement, init: Statement
     """Return a block with a loop for each of its axes; it sums over the last one if it has an initial value."""
     zero, own = tirx.IntImm("int64", 0), {}
     for axis, size in sizes.items():
-        is_summed = init is not None and axis == next(reversed(sizes))
+        is_summed = init is not None and axis == list(sizes)[-1]
         kind = tirx.IterVar.CommReduce if is_summed else tirx.IterVar.DataPar
         own[axis] = tirx.IterVar(Range(zero, size), tirx.Var(f"v{axis}", "int64"), kind)
     at = {axis: each.var for axis, each in own.items()}
@@ -268,7 +268,7 @@ def _block(name: str, sizes: Mapping[str, Any], body: Statement, init: Statement
     loops = {axis: tirx.Var(f"{name}_{axis}", "int64") for axis in sizes}
     block = s_tir.SBlock(list(own.values()), reads, writes, name, **fields)
     made: tirx.Stmt = s_tir.SBlockRealize(list(loops.values()), True, block)
-    for axis in reversed(sizes):
+    for axis in reversed(list(sizes)):
         made = tirx.For(loops[axis], zero, sizes[axis], tirx.ForKind.SERIAL, made)
     return made
 

@@ -160,9 +160,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     made.bind(warp, "threadIdx.y")
     squares = made.blockize(i3)
     threads = {"threadIdx.y": d.warp_rows * d.warp_columns, "threadIdx.x": _WARP}
-    for number, (name, operand, size) in enumerate(
-        ((LEFT, product.left, d.rows), (RIGHT, product.right, d.columns))
-    ):
+    for number, (name, operand, size) in enumerate(((LEFT, product.left, d.rows), (RIGHT, product.right, d.columns))):
         block = made.get_sblock(name)
         fetch_tile(made, block, steps, operand, size * d.step, threads, limits, _SHARED)
         if name == LEFT or by_column:

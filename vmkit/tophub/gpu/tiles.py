@@ -23,7 +23,17 @@ from .occupancy import Sizes, Tile, resident_blocks, seconds
 from .product import Operand, Product, product_of
 from .product_code import LEFT, RESULT, RIGHT, SUMS, TOTAL, Layout, written
 
-__all__ = ["RULE", "Decisions", "best", "bind_tiles", "fetch_tile", "legal_parts", "sizes_of", "spread_total", "tile_of"]
+__all__ = [
+    "RULE",
+    "Decisions",
+    "best",
+    "bind_tiles",
+    "fetch_tile",
+    "legal_parts",
+    "sizes_of",
+    "spread_total",
+    "tile_of",
+]
 
 _FRAGMENT = 4  # neighbouring rows or columns of a thread, which it reads at once
 _EXPECTED = 1024  # what a size that is known at run time only is taken for

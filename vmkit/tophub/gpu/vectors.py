@@ -32,9 +32,7 @@ def is_conditional(expr: Any, variable: Any) -> bool:
         if str(getattr(call.op, "name", "")).endswith("if_then_else"):
             conditions.append(call.args[0])
 
-    tvm_ffi.structural_walk(
-        expr, [(tvm.ir.Call, note), (tirx.Select, lambda node: conditions.append(node.condition))]
-    )
+    tvm_ffi.structural_walk(expr, [(tvm.ir.Call, note), (tirx.Select, lambda node: conditions.append(node.condition))])
     return any(uses(condition, variable) for condition in conditions)
 
 

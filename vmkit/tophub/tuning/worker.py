@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.target import Target
 
-from vmkit.tophub.rules import RULES, prepared, scheduled
+from vmkit.tophub.scheduling import scheduling
 
 __all__ = ["answer", "serve"]
 
@@ -32,18 +32,21 @@ class _Subject:
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.target: Target = tvm.ir.load_json(request["target"])
-        self.rule = next(rule for rule in RULES if rule.name == request["rule"])
+        self.scheduling = scheduling(self.target)
+        self.rule = self.scheduling.rule(request["rule"])
+        self.device = tvm.device(self.target.kind.name if "gpu" in self.target.keys else "cpu")
         function: tirx.PrimFunc = tvm.ir.load_json(request["kernel"])
-        schedule = prepared(function)
+        schedule = self.scheduling.prepared(function)
         if schedule is None:
             raise ValueError("the kernel has no blocks to schedule")
         self.schedule = schedule
-        self.operands = _operands(function, request["sizes"])
+        self.operands = _operands(function, request["sizes"], self.device)
         default = self.rule.decide(schedule, self.target)
         self.expected = self.results(self.built(default))
 
     def built(self, decisions: Any) -> Callable[[], None]:
-        function = scheduled(self.schedule, self.rule, self.target, decisions).with_attr("global_symbol", "kernel")
+        made = self.scheduling.scheduled(self.schedule, self.rule, self.target, decisions)
+        function = made.with_attr("global_symbol", "kernel")
         run = tvm.compile(tvm.IRModule({"kernel": function}), self.target)["kernel"]
         return lambda: run(*self.operands)
 
@@ -73,7 +76,7 @@ def answer(request: dict[str, Any], subjects: dict[str, _Subject]) -> dict[str, 
         run = subject.built(decisions)
         if not all(map(_agree, subject.results(run), subject.expected)):
             return {"error": "it computes other values than the default schedule"}
-        return {"seconds": _seconds(run)}
+        return {"seconds": _seconds(run, subject.device)}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
@@ -81,8 +84,9 @@ def answer(request: dict[str, Any], subjects: dict[str, _Subject]) -> dict[str, 
 def _seconds_of_scheduled(request: dict[str, Any]) -> float:
     module: tvm.IRModule = tvm.ir.load_json(request["scheduled"])
     run = tvm.compile(module, tvm.ir.load_json(request["target"]))["main"]
-    operands = _operands(module["main"], {})
-    return _seconds(lambda: run(*operands))
+    device = tvm.cpu()
+    operands = _operands(module["main"], {}, device)
+    return _seconds(lambda: run(*operands), device)
 
 
 def _agree(value: np.ndarray, expected: np.ndarray) -> bool:
@@ -93,14 +97,15 @@ def _agree(value: np.ndarray, expected: np.ndarray) -> bool:
     return bool(np.allclose(value, expected, rtol=1e-4, atol=tolerance, equal_nan=True))
 
 
-def _seconds(run: Callable[[], None]) -> float:
-    """Return the least time of a call, over some batches of them."""
+def _seconds(run: Callable[[], None], device: tvm.runtime.Device) -> float:
+    """Return the least time of a call, over some batches of them that the device has done."""
     count, best = 1, float("inf")
     repeats = 0
     while repeats < _REPEATS:
         start = time.perf_counter()
         for _ in range(count):
             run()
+        device.sync()
         took = time.perf_counter() - start
         if took < _BATCH and count < 1_000_000:
             count = max(count * 2, int(count * _BATCH / max(took, 1e-7)) + 1)
@@ -109,7 +114,7 @@ def _seconds(run: Callable[[], None]) -> float:
     return best
 
 
-def _operands(function: tirx.PrimFunc, sizes: dict[str, int]) -> list[Any]:
+def _operands(function: tirx.PrimFunc, sizes: dict[str, int], device: tvm.runtime.Device) -> list[Any]:
     random = np.random.default_rng(0)
 
     def known(var: tvm.ir.Var) -> Any:
@@ -126,7 +131,7 @@ def _operands(function: tirx.PrimFunc, sizes: dict[str, int]) -> list[Any]:
         dtype = str(param.ty.dtype)
         is_real = dtype.startswith(("float", "bfloat"))
         values = random.uniform(0.1, 1.0, shape) if is_real else random.integers(0, 2, shape)
-        operands.append(tvm.runtime.tensor(np.asarray(values).astype(dtype)))
+        operands.append(tvm.runtime.tensor(np.asarray(values).astype(dtype), device))
     return operands
 
 
