@@ -142,6 +142,7 @@ def test_the_source_of_tiles_computes_the_products(name: str, tmp_path: Path) ->
         np.testing.assert_allclose(source_result(made, operands, folder), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.nightly  # importing TVM's intrinsics for tensor cores alone takes tens of seconds on a busy machine
 @pytest.mark.parametrize("name", HALF)
 def test_the_source_for_tensor_cores_computes_the_products(name: str, tmp_path: Path) -> None:
     kernel = kernel_of(name, True)
@@ -177,7 +178,10 @@ def test_operands_are_read_sixteen_bytes_at_a_time_and_conditions_stay_out_of_th
     assert "if (" not in inner
 
 
-@pytest.mark.parametrize("name", [*KERNELS, *(f"half {each}" for each in HALF)])
+CANDIDATES = [*KERNELS, *(pytest.param(f"half {each}", marks=pytest.mark.nightly) for each in HALF)]
+
+
+@pytest.mark.parametrize("name", CANDIDATES)
 def test_candidates_can_be_launched_and_hold_the_default(name: str) -> None:
     is_half = name.startswith("half ")
     rule = tensor_tiles.RULE if is_half else tiles.RULE

@@ -5,7 +5,7 @@ lanes; what threads store into and read from the tiles, over the banks of shared
 cache that all multiprocessors share. They overlap in part: the root of the sum of their squares counts. Registers and
 shared memory say how many blocks a multiprocessor holds (occupancy), and with few threads there the latency of a step
 shows. Blocks are dealt out evenly, so that the last round may leave multiprocessors idle (wave quantisation). Operands
-and results go through memory once at least. Where sums are cut in parts, these are written, and read by a second launch.
+and results go through memory once at least. Where sums are cut in parts, a second launch reads what they wrote.
 
 It ranks decisions; its seconds are no measurement.
 """
