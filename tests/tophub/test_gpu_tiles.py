@@ -157,10 +157,10 @@ def test_the_source_for_tensor_cores_computes_the_products(name: str, tmp_path: 
 
 
 def test_elements_that_lie_together_are_read_and_written_together(tmp_path: Path) -> None:
-    function = conv((2, 64, 9, 9), (64, 1, 3, 3), padding=(1, 1), groups=64)
-    (kernel,) = [f for each, f in kernels_of(function).items() if "conv2d" in each]
+    x, y = (relay.var(name, shape=(5, 9, 64)) for name in "xy")
+    (kernel,) = kernels_of(relay.Function([x, y], nn.relu(relay.add(x, y)))).values()
     plain, operands = gpu.prepared(kernel), operands_of(kernel)
-    made = gpu.scheduled(plain, elements.RULE, TARGET, elements.Decisions(64, 4))
+    made = gpu.scheduled(plain, elements.RULE, TARGET, elements.Decisions(32, 4))
     source = cuda_source(tvm.compile(tvm.IRModule({"kernel": made.with_attr("global_symbol", "kernel")}), TARGET).mod)
     assert source.count("*(float4*)") >= 3
     result = source_result(made, operands, tmp_path)
@@ -210,8 +210,8 @@ def test_the_model_counts_blocks_registers_and_rounds() -> None:
     assert resident_blocks(tile, limits) == 4  # 65536 registers of 128 for each of 128 threads
     assert resident_blocks(replace(tile, registers=32, shared=40_000), limits) == 4  # 164 KiB
     assert resident_blocks(replace(tile, registers=300), limits) == 0
-    one_round, two = (seconds(Sizes(1, 64, 64 * count, 1024), tile, limits) for count in (108, 109))
-    assert 1.4 < two / one_round < 2.2
+    half, one_round, two = (seconds(Sizes(1, 64, 64 * count, 1024), tile, limits) for count in (54, 108, 109))
+    assert half == one_round < two
     assert seconds(Sizes(1, 64, 64, 8192), replace(tile, parts=8), limits) < seconds(
         Sizes(1, 64, 64, 8192), tile, limits
     )

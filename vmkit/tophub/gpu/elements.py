@@ -1,20 +1,20 @@
 """The rule for kernels whose threads each compute elements of their own: maps, and sums over windows of a few.
 
-A thread has several elements that are next to each other in memory wherever every operand has them so: it reads and
-writes them at once, as for channels of images whose channels are last. Sums stay in its registers.
+A thread of a map has several elements that are next to each other in memory wherever every operand has them so: it
+reads and writes them at once, as for channels of images whose channels are last.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ..rules.blocks import Block, Loop, extent, is_reduction, kernel_blocks, single_reduction, static_size, uses
+from ..rules.blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size, uses
 from ..rules.rule import Rule, choices
 from .limits import limits_of
 from .vectors import is_conditional, loads_in, neighbours
@@ -26,7 +26,6 @@ _SHORT = 32
 _THREADS = 256
 # With that many elements there are enough threads even if each has several.
 _MANY = 65_536
-_UNROLLED = 32  # steps of a window that are written one after another
 _VECTORS = ("float32", "float16")
 
 
@@ -56,7 +55,9 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     lanes = _lanes(sch, target)
     while lanes > 1 and not is_open and elements // lanes < _MANY:
         lanes //= 2
-    return Decisions(min(_THREADS, limits_of(target).threads), lanes)
+    most = min(_THREADS, limits_of(target).threads)
+    whole = [each for each in (256, 128, 64, 32) if each <= most and elements % (each * lanes) == 0]
+    return Decisions(most if is_open or not whole else whole[0], lanes)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
@@ -64,20 +65,14 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     default, most = decide(sch, target), _lanes(sch, target)
     if default is None:
         return ()
-    threads = [each for each in (64, 128, 256, 512) if each <= limits_of(target).threads]
+    threads = [each for each in (32, 64, 128, 256, 512) if each <= limits_of(target).threads]
     return choices(Decisions, default, {"threads": threads, "lanes": [w for w in (1, 2, 4, 8) if w <= most]})
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     """Schedule a kernel of maps and short sums."""
-    found = single_reduction(sch)
-    if found is None or not _steps(sch, found.block):
-        for block in kernel_blocks(sch):
-            _launch(sch, block, decisions)
-        return
-    for block in found.others:
-        _launch(sch, block, decisions)
-    _launch(sch, found.block, decisions, found.after)
+    for block in kernel_blocks(sch):
+        _launch(sch, block, replace(decisions, lanes=1) if _steps(sch, block) else decisions)
 
 
 def _is_for_one_thread(sch: s_tir.Schedule, block: Block) -> bool:
@@ -140,36 +135,17 @@ def _is_one(value: Any) -> bool:
     return isinstance(value, tirx.IntImm) and int(value) == 1
 
 
-def _launch(sch: s_tir.Schedule, block: Block, decisions: Decisions, after: Block | None = None) -> None:
-    """Launch a block, and the one that follows its sums within the same threads."""
+def _launch(sch: s_tir.Schedule, block: Block, decisions: Decisions) -> None:
     spatial, steps = _spatial(sch, block), _steps(sch, block)
     spatial = spatial or [sch.add_unit_loop(steps[0] if steps else block)]
     sch.reorder(*spatial, *steps)
     outer, thread, lane = sch.split(sch.fuse(*spatial), [None, decisions.threads, decisions.lanes])
     sch.bind(outer, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")
-    if steps:
-        sch.annotate(thread, "pragma_unroll_explicit", 0)
-        sch.reorder(*steps, lane)
-        if after is None:
-            after = sch.cache_write(block, 0, "local")
-        else:
-            sch.set_scope(block, 0, "local")
-        sch.reverse_compute_at(after, thread, preserve_unit_loops=True)
-        if decisions.lanes > 1:
-            _vectorize(sch, sch.get_loops(after)[-1], decisions.lanes)
-        if static_size(sch, steps) <= _UNROLLED:
-            for step in steps:
-                sch.unroll(step)
     if decisions.lanes > 1:
         sch.vectorize(lane)
     if steps:
         sch.decompose_reduction(block, steps[0])
-
-
-def _vectorize(sch: s_tir.Schedule, loop: Loop, lanes: int) -> None:
-    if extent(sch, loop) == lanes:
-        sch.vectorize(loop)
 
 
 RULE = Rule("gpu.elements", Decisions, decide, candidates, apply)
