@@ -40,9 +40,9 @@ __all__ = ["VMCompiler", "compile", "evaluate", "fused_kernels", "load_model"]
 
 T = TypeVar("T")
 
-_CHANNELS_LAST = {
-    "nn.conv1d": ["NWC", "default"],
-    "nn.conv2d": ["NHWC", "default"],
+_CHANNELS_LAST = {"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]}
+_CHANNELS_LAST_ON_CPU = {
+    **_CHANNELS_LAST,
     "nn.conv3d": ["NDHWC", "default"],
     "nn.conv1d_transpose": ["NWC", "default"],
     "nn.conv2d_transpose": ["NHWC", "default"],
@@ -325,6 +325,11 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, transform.ForwardFoldScaleAxis()),
         (2, transform.FoldConstant()),
     ]
+    if "gpu" in target.keys:
+        # Threads that follow each other compute channels that do, whatever the sizes of images; weights are constants,
+        # and so turned round while compiling.
+        last = [(2, transform.ConvertLayout(_CHANNELS_LAST)), (2, transform.FoldConstant())]
+        return [*passes, (2, transform.FlattenRows()), *scales, *last]
     if target.kind.name != "llvm":
         return [*passes, *scales]
     unit, has_tiles = vector_unit(target), has_matrix_unit(target)
@@ -338,7 +343,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, transform.FoldLookups()),
         (2, transform.FlattenRows()),
         *scales,
-        (2, transform.ConvertLayout(_CHANNELS_LAST)),
+        (2, transform.ConvertLayout(_CHANNELS_LAST_ON_CPU)),
         (2, transform.FoldConstant()),
         (2, transform.UsePhases(unit.lanes)),
         (2, transform.UseWinograd(unit.lanes, unit.registers, cores, has_tiles)),

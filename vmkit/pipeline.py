@@ -86,7 +86,7 @@ def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     if s_tir.meta_schedule.Database.current() is not None:
         mod = _with_database(mod)
     if "gpu" in target.keys:
-        return gpu.schedule_kernels(mod, target)
+        return gpu.schedule_kernels(mod, target, choose)
     # The rules make vectors, which the generators of C and its relatives do not know.
     return expecting_elements(schedule_kernels(mod, target, choose)) if target.kind.name == "llvm" else mod
 

@@ -70,7 +70,8 @@ def _serial(function: tirx.PrimFunc) -> tirx.PrimFunc:
 
     def named(block: s_tir.SBlock) -> Any:
         parts = (block.iter_vars, block.reads, block.writes, next(names), block.body, block.init)
-        return s_tir.SBlock(*parts, block.alloc_buffers, block.match_buffers, block.annotations)
+        # Annotations are about shared memory and the steps of a pipeline through it.
+        return s_tir.SBlock(*parts, block.alloc_buffers, block.match_buffers)
 
     made = function.with_body(tvm_ffi.structural_map(function.body, [(tirx.For, plain), (s_tir.SBlock, named)]))
     schedule = s_tir.Schedule(made.with_attr("global_symbol", "main"), enable_check=False)

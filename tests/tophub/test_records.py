@@ -19,7 +19,7 @@ import vmkit
 from vmkit import relay, tophub
 from vmkit.errors import OptionError
 from vmkit.target import canonical_target
-from vmkit.tophub import Record, Records, choosing, rules
+from vmkit.tophub import Record, Records, choosing, gpu, rules
 from vmkit.tophub.rules import dot
 from vmkit.tophub.tuning.extract import kernels_of
 from vmkit.tophub.workload import workload_of
@@ -190,7 +190,7 @@ def test_bundled_files_are_of_the_class_that_they_are_named_after() -> None:
     for file in tophub.RECORDS.glob("*.json"):
         records = Records.read(file)
         assert len(records) and {r.target_class for r in records} == {file.stem}
-        by_name = {rule.name: rule for rule in rules.RULES}
+        by_name = {rule.name: rule for rule in (*rules.RULES, *gpu.RULES)}
         assert all(by_name[r.workload.rule].from_json(r.decisions) is not None for r in records)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from vmkit.tophub import Records, rules
 from vmkit.tophub.rules import dot
 from vmkit.tophub.tuning import Progress, worker
 from vmkit.tophub.tuning.extract import kernels_of
-from vmkit.tophub.tuning.measure import Measurer
+from vmkit.tophub.tuning.measure import Measured, Measurer
 from vmkit.tophub.tuning.search import search
+
+tune_module = sys.modules["vmkit.tophub.tuning.tune"]  # the function of that name hides it in the package
 
 TARGET = canonical_target("llvm -num-cores=1").primary
 n = tirx.Var("n", "int64")
@@ -118,7 +121,8 @@ def test_values_are_compared_with_those_of_the_default_schedule(monkeypatch: pyt
         function = rules.scheduled(*kernel)
         return function.with_body(tvm_ffi.structural_map(function.body, (tirx.Max, lambda e: e.a + e.b + 1)))
 
-    monkeypatch.setattr(worker, "scheduled", broken)
+    (subject,) = subjects.values()
+    monkeypatch.setattr(subject, "scheduling", replace(subject.scheduling, scheduled=broken))
     assert worker.answer(request, subjects) == {"error": "it computes other values than the default schedule"}
     assert "no decisions of the rule dot" in worker.answer({**request, "decisions": {}}, subjects)["error"]
 
@@ -189,6 +193,23 @@ def test_meta_schedule_searches_deeper_here_and_by_a_tracker(tmp_path: Path, is_
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_a_gpu_is_tuned_for_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = canonical_target("cuda -arch=sm_80").primary
+    assert {kernel.rule.name for kernel in kernels_of(program(), target)} == {"gpu.tiles"}
+    monkeypatch.setattr(tune_module, "_has_device", lambda kind: False)
+    with pytest.raises(OptionError, match="candidates for cuda are measured on a device, and TVM finds none here"):
+        tophub.tune(program(), target, database=tmp_path / "mine.json")
+    monkeypatch.setattr(tune_module, "_has_device", lambda kind: True)
+    monkeypatch.setattr(Measurer, "measure", lambda self, kernel, decisions: Measured(1.0 / decisions.rows))
+    said: list[Progress] = []
+    records = tophub.tune(program(), target, database=tmp_path / "mine.json", seconds=0.5, progress=said.append)
+    (record,) = records
+    assert (record.target_class, record.cpu, record.basis) == ("cuda", "sm_80", "measured")
+    assert record.decisions["rows"] == 128 and said[0].tried > 2
+    with tophub.load(tmp_path / "mine.json"):
+        assert vmkit.compile(program(), target).info["kernels"]["tuned"] == 1
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -197,7 +218,8 @@ def test_meta_schedule_searches_deeper_here_and_by_a_tracker(tmp_path: Path, is_
         ({"sizes": {"m": 3}}, "no kernel has an unknown size 'm'"),
         ({"sizes": {"n": 0}}, "n is 0, expected a positive int"),
         ({"target": {"kind": "llvm", "mtriple": "aarch64-linux-gnu"}}, "but the target is aarch64-linux-gnu"),
-        ({"target": "cuda -arch=sm_80"}, "of kind llvm, not cuda"),
+        ({"target": "c"}, "of kind llvm and for GPUs, not c"),
+        ({"target": "cuda -arch=sm_80", "trials": 2}, "MetaSchedule searches schedules for CPUs only"),
     ],
 )
 def test_options_without_a_meaning_are_refused(tmp_path: Path, changed: dict[str, Any], message: str) -> None:

@@ -34,7 +34,7 @@ class Record:
     target_class : str
         Of what class of targets; see :func:`vmkit.tophub.target_class`.
     cpu : str
-        What LLVM calls the target's processor.
+        What LLVM calls the target's processor, or the architecture of a GPU.
     default_seconds, seconds : float
         What a call took with the default decisions and with these ones; for unknown sizes, at those that were measured.
     vmkit, tvm : str

@@ -14,11 +14,11 @@ from tvm.target import Target
 
 from ..rules.blocks import Block, extent, inline_cheap_blocks, is_reduction, kernel_blocks, static_size
 
-__all__ = ["Decisions", "reduce_together", "spread_blocks", "spread_short"]
+__all__ = ["prepare", "reduce_together", "spread_blocks"]
 
 
 @dataclass(frozen=True)
-class Decisions:
+class _Spread:
     """How a block is spread.
 
     Attributes
@@ -35,8 +35,6 @@ class Decisions:
 
 # A reduction of that many steps is worth an exchange among the threads of a block.
 _LONG = 256
-# One of that many steps at most is not.
-_SHORT = 32
 # With that many elements every thread has one of its own.
 _MANY = 16_384
 
@@ -55,32 +53,29 @@ def reduce_together(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | 
     return schedule.mod["main"]
 
 
-def spread_short(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
-    """Return a kernel every thread of which computes elements, if its reductions are short; None if one is not.
-
-    A window of nine numbers is no work for 256 threads, among whom other rules would share it.
-    """
-    schedule, blocks = _prepared(function)
-    lengths = [_steps(schedule, block) for block in blocks if is_reduction(schedule, block)]
-    if not lengths or any(length is None or length > _SHORT for length in lengths):
-        return None
-    return spread_blocks(function, target)
-
-
 def spread_blocks(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
     """Return a kernel every thread of which computes elements; None for one of loops within a single block."""
     schedule, blocks = _prepared(function)
     for block in blocks:
-        _apply(schedule, block, Decisions(256, False))
+        _apply(schedule, block, _Spread(256, False))
     return schedule.mod["main"] if blocks else None
 
 
-def _prepared(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, list[Block]]:
+def prepare(function: tirx.PrimFunc) -> s_tir.Schedule:
+    """Return the schedule of a kernel in which what only moves or pads elements is done where they are read."""
     schedule = s_tir.Schedule(function)
     inline_cheap_blocks(schedule)
     for block in kernel_blocks(schedule):
         if _only_moves(schedule, block) and len(schedule.get_consumers(block)) == 1:
-            schedule.compute_inline(block)
+            try:
+                schedule.compute_inline(block)
+            except s_tir.ScheduleError:
+                continue
+    return schedule
+
+
+def _prepared(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, list[Block]]:
+    schedule = prepare(function)
     return schedule, kernel_blocks(schedule)
 
 
@@ -94,15 +89,15 @@ def _only_moves(sch: s_tir.Schedule, block: Block) -> bool:
     return len(loads) <= 1 and all(str(call.op.name) == "prim.if_then_else" for call in calls)
 
 
-def _decide(sch: s_tir.Schedule, block: Block) -> Decisions:
+def _decide(sch: s_tir.Schedule, block: Block) -> _Spread:
     spatial, steps = _loops(sch, block)
     if not is_reduction(sch, block) or not steps:
-        return Decisions(256, False)
+        return _Spread(256, False)
     length = _steps(sch, block) or _LONG
     is_many = all(extent(sch, loop) for loop in spatial) and static_size(sch, spatial) >= _MANY
     if spatial and (length < _LONG or is_many):
-        return Decisions(256, False)
-    return Decisions(256 if length >= 8 * _LONG else 64, True)
+        return _Spread(256, False)
+    return _Spread(256 if length >= 8 * _LONG else 64, True)
 
 
 def _steps(sch: s_tir.Schedule, block: Block) -> int | None:
@@ -111,7 +106,7 @@ def _steps(sch: s_tir.Schedule, block: Block) -> int | None:
     return None if None in sizes else math.prod(size for size in sizes if size is not None)
 
 
-def _apply(sch: s_tir.Schedule, block: Block, decisions: Decisions) -> None:
+def _apply(sch: s_tir.Schedule, block: Block, decisions: _Spread) -> None:
     spatial, steps = _loops(sch, block)
     spatial = spatial or [sch.add_unit_loop(steps[0] if steps else block)]
     sch.reorder(*spatial, *steps)

@@ -40,7 +40,7 @@ from .rule import Rule
 from .tiles import with_tiles
 from .versions import by_size
 
-__all__ = ["CHOSEN", "RULES", "Choice", "Rule", "defaults", "prepared", "schedule_kernels", "scheduled"]
+__all__ = ["CHOSEN", "RULES", "Choice", "Choose", "Rule", "defaults", "prepared", "schedule_kernels", "scheduled"]
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions:
 
 def _applied(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any, size: Any = None) -> tirx.PrimFunc:
     schedule = plain.copy()
-    rule.apply(schedule, target, decisions)
+    schedule = rule.apply(schedule, target, decisions) or schedule
     function = with_pieces(with_overlaps(schedule.mod["main"], size))
     return with_prefetches(with_chunks(with_borders(function)))
 

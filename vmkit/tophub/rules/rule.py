@@ -40,7 +40,8 @@ class Rule(Generic[D]):
         Takes the same of a kernel that the rule applies to; returns the decisions that are legal and may be better,
         the default ones among them.
     apply : callable
-        Takes the same and decisions that are among the candidates, and schedules the kernel.
+        Takes the same and decisions that are among the candidates, and schedules the kernel; returns the schedule of
+        one that had to be written anew for that, None otherwise.
     versions : callable, optional
         Takes the same; for a kernel that is scheduled several times, because a size that is known at run time only
         chooses among decisions, returns the :data:`Versions`, of which the first has the decisions given. None for
@@ -51,7 +52,7 @@ class Rule(Generic[D]):
     decisions: type[D]
     decide: Callable[[s_tir.Schedule, Target], D | None]
     candidates: Callable[[s_tir.Schedule, Target], Iterable[D]]
-    apply: Callable[[s_tir.Schedule, Target, D], None]
+    apply: Callable[[s_tir.Schedule, Target, D], s_tir.Schedule | None]
     versions: Callable[[s_tir.Schedule, Target, D], Versions[D] | None] | None = None
 
     def to_json(self, decisions: D) -> dict[str, Any]:

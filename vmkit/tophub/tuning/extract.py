@@ -12,9 +12,10 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from vmkit import compiler
-from vmkit.errors import OptionError, suggest
+from vmkit.errors import CompileError, OptionError, suggest
 
-from ..rules import RULES, Rule, prepared
+from ..rules import Rule
+from ..scheduling import scheduling
 from ..workload import Workload, workload_of
 
 __all__ = ["Kernel", "kernels_of", "sizes_of", "unknown_sizes"]
@@ -61,16 +62,17 @@ def kernels_of(model: Any, target: Target, params: Mapping[str, Any] | None = No
 
 
 def _kernel(name: str, function: tirx.PrimFunc, target: Target) -> Kernel | None:
-    schedule = prepared(function)
+    how = scheduling(target)
+    schedule = how.prepared(function)
     if schedule is None:
         return None
-    for rule in RULES:
+    for rule in how.rules:
         default = rule.decide(schedule, target)
         if default is None:
             continue
         try:
-            rule.apply(schedule.copy(), target, default)
-        except s_tir.ScheduleError:
+            how.scheduled(schedule, rule, target, default)
+        except (s_tir.ScheduleError, CompileError):
             continue
         is_open = any(candidate != default for candidate in rule.candidates(schedule, target))
         return Kernel(name, function, rule, workload_of(schedule, rule)) if is_open else None

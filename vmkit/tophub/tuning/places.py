@@ -71,34 +71,34 @@ def require_devices(tracker: Tracker) -> None:
 
 
 class Here:
-    """This process."""
+    """This process, and the GPU of its machine for targets that are one."""
 
     @contextlib.contextmanager
     def loaded(self, built: Any, target: Target) -> Iterator[Running]:
-        yield _Own(built)
+        yield _Own(built, tvm.device(target.kind.name) if "gpu" in target.keys else tvm.cpu())
 
 
 class _Own:
-    device = tvm.cpu()
-
-    def __init__(self, built: Any) -> None:
-        self._built = built
+    def __init__(self, built: Any, device: Any) -> None:
+        self._built, self.device = built, device
 
     def call(self, name: str, operands: Sequence[Any]) -> None:
         self._built[name](*operands)
 
     def seconds(self, name: str, operands: Sequence[Any]) -> float:
         run = self._built[name]
-        return _least_seconds(lambda: run(*operands))
+        return _least_seconds(lambda: run(*operands), self.device)
 
 
-def _least_seconds(run: Callable[[], None]) -> float:
+def _least_seconds(run: Callable[[], None], device: Any) -> float:
+    """Return the least time of a call, over some batches of them that the device has done."""
     count, best = 1, float("inf")
     repeats = 0
     while repeats < _REPEATS:
         start = time.perf_counter()
         for _ in range(count):
             run()
+        device.sync()
         took = time.perf_counter() - start
         if took < _BATCH and count < 1_000_000:
             count = max(count * 2, int(count * _BATCH / max(took, 1e-7)) + 1)

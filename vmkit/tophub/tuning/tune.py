@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import tvm
 from tvm.target import Target
 
 from vmkit._version import __version__
@@ -19,7 +20,7 @@ from vmkit.target import canonical_target, llvm
 
 from ..classes import target_class
 from ..records import Record, Records
-from ..rules import prepared
+from ..scheduling import scheduling
 from .extract import Kernel, kernels_of, sizes_of
 from .measure import Measured, Measurer
 from .places import Tracker, require_devices
@@ -90,8 +91,8 @@ def tune(
     model : path, onnx.ModelProto, tvm.IRModule or relay.Function
         As for :func:`vmkit.compile`.
     target : optional
-        What to tune for, a CPU that this machine's, or the tracker's devices, can stand for; see
-        :func:`vmkit.target.canonical_target`. With ``-num-cores``, so many threads run here.
+        What to tune for, a CPU that this machine's, or the tracker's devices, can stand for, or a GPU that this machine
+        has; see :func:`vmkit.target.canonical_target`. With ``-num-cores``, so many threads run here.
     params : mapping, optional
         Arrays to bind to parameters of ``main`` by name.
     database : path
@@ -116,8 +117,8 @@ def tune(
     Raises
     ------
     OptionError
-        If the file holds something else, an option has no meaning, the target is no CPU of this kind of machine, or the
-        tracker has no such devices.
+        If the file holds something else, an option has no meaning, the target is no CPU of this kind of machine and no
+        GPU that it has, or the tracker has no such devices.
     ModelError, UnsupportedOperatorError, ParseError, TypeCheckError
         When the model is at fault.
 
@@ -135,6 +136,8 @@ def tune(
     if trials < 0:
         raise OptionError(f"trials is {trials}, expected a number of schedules for MetaSchedule to try")
     plan = canonical_target(target).primary
+    if trials and "gpu" in plan.keys:
+        raise OptionError(f"trials is {trials}, but MetaSchedule searches schedules for CPUs only; leave it out")
     _require_measurable(plan, is_remote=tracker is not None)
     if tracker is not None:
         require_devices(tracker)
@@ -172,7 +175,7 @@ def _tuned(kernel: Kernel, target: Target, measurer: Measurer, seconds: float, d
         outcomes.append(measurer.measure(kernel, decisions))
         return outcomes[-1].seconds
 
-    schedule = prepared(kernel.function)
+    schedule = scheduling(target).prepared(kernel.function)
     assert schedule is not None
     default, candidates = kernel.rule.decide(schedule, target), kernel.rule.candidates(schedule, target)
     found = search(default, candidates, seconds_of, seconds)
@@ -186,7 +189,7 @@ def _record(kernel: Kernel, target: Target, decisions: Any, before: float, after
         kernel.workload,
         kernel.rule.to_json(decisions),
         target_class(target),
-        str(target.attrs.get("mcpu", "")) or "generic",
+        str(target.attrs.get("mcpu", "") or target.attrs.get("arch", "")) or "generic",
         float(f"{before:.4g}"),
         float(f"{after:.4g}"),
         __version__,
@@ -196,8 +199,12 @@ def _record(kernel: Kernel, target: Target, decisions: Any, before: float, after
 
 
 def _require_measurable(target: Target, is_remote: bool) -> None:
-    if target.kind.name != "llvm":
-        raise OptionError(f"schedule rules are tuned for targets of kind llvm, not {target.kind.name}")
+    kind = str(target.kind.name)
+    if "gpu" in target.keys:
+        _require_device(kind, is_remote)
+        return
+    if kind != "llvm":
+        raise OptionError(f"schedule rules are tuned for targets of kind llvm and for GPUs, not {kind}")
     if is_remote:
         return
     triple = str(target.attrs.get("mtriple", "")) or llvm.default_triple()
@@ -206,3 +213,18 @@ def _require_measurable(target: Target, is_remote: bool) -> None:
     attributes = tuple(str(a) for a in target.attrs.get("mattr", ()))
     if missing := llvm.missing_on_host(triple, str(target.attrs.get("mcpu", "")), attributes):
         raise OptionError(f"candidates run on this machine, which lacks {', '.join(missing)} of the target")
+
+
+def _require_device(kind: str, is_remote: bool) -> None:
+    if is_remote:
+        raise OptionError(
+            f"tracker: its devices are CPUs; candidates for {kind} are measured on this machine, without it"
+        )
+    if not _has_device(kind):
+        raise OptionError(
+            f"candidates for {kind} are measured on a device, and TVM finds none here: run this where one is"
+        )
+
+
+def _has_device(kind: str) -> bool:
+    return bool(tvm.device(kind).exist)

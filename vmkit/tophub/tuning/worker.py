@@ -18,7 +18,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.target import Target
 
-from vmkit.tophub.rules import RULES, prepared, scheduled
+from vmkit.tophub.scheduling import scheduling
 from vmkit.tophub.tuning.places import Place, Running, place_of
 
 __all__ = ["answer", "serve"]
@@ -32,9 +32,10 @@ class _Subject:
     def __init__(self, request: dict[str, Any]) -> None:
         self.target: Target = tvm.ir.load_json(request["target"])
         self.place = _place(request)
-        self.rule = next(rule for rule in RULES if rule.name == request["rule"])
+        self.scheduling = scheduling(self.target)
+        self.rule = self.scheduling.rule(request["rule"])
         function: tirx.PrimFunc = tvm.ir.load_json(request["kernel"])
-        schedule = prepared(function)
+        schedule = self.scheduling.prepared(function)
         if schedule is None:
             raise ValueError("the kernel has no blocks to schedule")
         self.schedule = schedule
@@ -45,7 +46,8 @@ class _Subject:
 
     def running(self, decisions: Any) -> AbstractContextManager[Running]:
         """Return the kernel under some decisions, to be called inside."""
-        function = scheduled(self.schedule, self.rule, self.target, decisions).with_attr("global_symbol", _NAME)
+        made = self.scheduling.scheduled(self.schedule, self.rule, self.target, decisions)
+        function = made.with_attr("global_symbol", _NAME)
         return self.place.loaded(tvm.compile(tvm.IRModule({_NAME: function}), self.target), self.target)
 
 
