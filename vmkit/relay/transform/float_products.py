@@ -18,10 +18,10 @@ from .known_type import rewrite_typed, type_of
 from .layout_rules import with_attrs
 from .registry import ModuleTransform, per_function, relay_pass
 
-__all__ = ["FloatProducts"]
+__all__ = ["EXACT", "FloatProducts"]
 
-# Integers up to this are exact in float32, and so is each partial sum of a product that stays below.
-_EXACT = 1 << 24
+EXACT = 1 << 24
+"""Integers up to this are exact in float32, and so is each partial sum of a product that stays below."""
 _MOST_PARTS = 16
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
@@ -93,9 +93,9 @@ def _chosen(node: Any) -> Any:
     def is_exact(count: int) -> bool:
         """Say whether every part of a sum cut in `count` is."""
         if known is None:
-            return a.most * b.most * -(-terms // count) <= _EXACT
+            return a.most * b.most * -(-terms // count) <= EXACT
         parts = np.array_split(known, count, axis=of_b)
-        return all(a.most * int(p.sum(axis=(of_b, *others)).max(initial=0)) <= _EXACT for p in parts)
+        return all(a.most * int(p.sum(axis=(of_b, *others)).max(initial=0)) <= EXACT for p in parts)
 
     most = min(lengths[0], _MOST_PARTS) if groups == 1 else 1
     count = next((n for n in range(1, max(most, 1) + 1) if is_exact(n)), None)
