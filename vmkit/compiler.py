@@ -326,6 +326,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
     return [
         *([(2, transform.FactorScales(integers))] if integers is not None else []),
         *passes,
+        (2, transform.LookUpFirst()),
         (2, transform.FuseRecurrence(unit.lanes)),
         (2, transform.FuseAttention(unit.lanes)),
         (2, transform.FoldLookups()),

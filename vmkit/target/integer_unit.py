@@ -9,7 +9,7 @@ from tvm.target import Target
 
 from . import llvm
 
-__all__ = ["IntegerUnit", "integer_unit"]
+__all__ = ["VECTORS", "IntegerUnit", "integer_unit"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,9 @@ _UNITS = (
     (("avx512bw",), IntegerUnit(16, 2, 32)),
     (("avx2",), IntegerUnit(8, 2, 16)),
 )
+
+VECTORS = IntegerUnit(16, 4, 32)
+"""What processors with AVX-512 VNNI have."""
 
 
 def integer_unit(target: Target) -> IntegerUnit | None:

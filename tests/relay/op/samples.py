@@ -213,6 +213,14 @@ SAMPLES |= {
         channels=4,
         units=5,
     ),
+    "nn.contrib_integer_product": lambda g: build(
+        "nn.contrib_integer_product",
+        g(2, 3, 4, dtype="uint8", known=(2,)),
+        g(1, 1, 1, 32, 4, dtype="int8", known=(0, 1, 2, 3, 4)),
+        g(dtype="uint8"),
+        channels=4,
+        units=5,
+    ),
     "nn.contrib_lstm": lambda g: build(
         "nn.contrib_lstm", g(5, 2, 32, known=(2,)), g(2, 8, 4, 4, known=(0, 1, 2, 3)), g(2, 8), g(2, 8)
     ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...target.integer_unit import IntegerUnit
+from ...target.integer_unit import VECTORS, IntegerUnit
 from ..ir import Call, Constant, Op, const
 from ..op.nn.integer_product import IntegerProductAttrs, integer_weight
 from ..op.registry import build
@@ -24,7 +24,7 @@ _DATA = {"nn.conv1d": "NCW", "nn.conv2d": "NCHW"}
 
 
 @relay_pass(opt_level=2)
-def FactorScales(unit: IntegerUnit = IntegerUnit(16, 4, 32)) -> ModuleTransform:
+def FactorScales(unit: IntegerUnit = VECTORS) -> ModuleTransform:
     """Return the pass that multiplies dequantised tensors as integers, where a target has instructions for them.
 
     With one scale of the data, and one of the weight or one for each output,

@@ -13,7 +13,7 @@ from ..ir import Call, Constant, Op, const
 from ..op.nn.layout import axes_of
 from ..op.registry import build
 from ..op.saturation import integer_range
-from .integer_products import MOVES, moved
+from .integer_products import MOVES, known_integers, moved
 from .known_type import rewrite_typed, type_of
 from .layout_rules import with_attrs
 from .registry import ModuleTransform, per_function, relay_pass
@@ -51,10 +51,8 @@ class _Numbers:
 
 def _numbers(value: Any) -> _Numbers | None:
     """Return what is made of 8-bit integers by moving and subtracting them, in float32; None for anything else."""
-    if isinstance(value, Constant):
-        if not type_of(value).dtype.startswith(("int", "uint")):
-            return None
-        known = value.data.numpy()
+    known = known_integers(value)
+    if known is not None:
         low, high = int(known.min(initial=0)), int(known.max(initial=0))
         return _Numbers(const(known.astype("float32")), low, high) if max(-low, high) < 1 << 15 else None
     if not (isinstance(value, Call) and isinstance(value.op, Op)):
@@ -88,7 +86,7 @@ def _chosen(node: Any) -> Any:
     if not all(isinstance(length, int) for length in lengths):
         return node
     terms = int(np.prod(lengths))
-    known = np.abs(node.args[1].data.numpy().astype("int64")) if isinstance(node.args[1], Constant) else None
+    known = np.abs(b.real.data.numpy().astype("int64")) if isinstance(b.real, Constant) else None
 
     def is_exact(count: int) -> bool:
         """Say whether every part of a sum cut in `count` is."""
@@ -107,7 +105,7 @@ def _chosen(node: Any) -> Any:
 
 
 def _summed(node: Call) -> tuple[int, int, tuple[int, ...], int] | None:
-    """Return the axes of the data and of the weight that are summed over and can be cut, the weight's others, groups."""
+    """Return the axes of data and weight that are summed over and can be cut, the weight's others, and the groups."""
     if node.op.name == "nn.dense":
         return len(type_of(node.args[0]).shape) - 1, 1, (), 1
     if node.op.name == "nn.batch_matmul":

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...target.integer_unit import IntegerUnit
+from ...target.integer_unit import VECTORS, IntegerUnit
 from ...tophub.kernels.integer_weight import IntegerWeight
 from ..ir import Call, Constant, Op, const, dims
 from ..op.nn.integer_product import IntegerProductAttrs, integer_weight
@@ -16,7 +16,7 @@ from ..op.registry import build, entry
 from .known_type import rewrite_typed, type_of
 from .registry import ModuleTransform, per_function, relay_pass
 
-__all__ = ["MOVES", "IntegerProducts", "is_worth_it", "moved"]
+__all__ = ["MOVES", "IntegerProducts", "is_worth_it", "known_integers", "moved"]
 
 _LAYOUTS = {("nn.conv1d", "NWC"): "OWI", ("nn.conv2d", "NHWC"): "OHWI"}
 # Operators that move elements; what is below them is still the same integers.
@@ -24,7 +24,7 @@ MOVES = ("reshape", "layout_transform", "transpose", "expand_dims", "squeeze")
 
 
 @relay_pass(opt_level=2)
-def IntegerProducts(unit: IntegerUnit = IntegerUnit(16, 4, 32)) -> ModuleTransform:
+def IntegerProducts(unit: IntegerUnit = VECTORS) -> ModuleTransform:
     """Return the pass that computes int32 sums of products of 8-bit integers by a target's instructions.
 
     The weight is a constant, and the data are 8-bit integers, less a zero point or not. With ``x`` shifted to uint8,
@@ -76,6 +76,37 @@ def _difference(value: Any) -> _Difference | None:
     return None
 
 
+def known_integers(value: Any) -> np.ndarray[Any, Any] | None:
+    """Return the numbers of an expression of integer constants, cast, subtracted and moved; None for any other.
+
+    Constants that would grow much when they are folded are still such expressions.
+    """
+    if not type_of(value).dtype.startswith(("int", "uint")):
+        return None
+    if isinstance(value, Constant):
+        known: np.ndarray[Any, Any] = value.data.numpy()
+        return known
+    if not (isinstance(value, Call) and isinstance(value.op, Op)):
+        return None
+    parts = [known_integers(arg) for arg in value.args]
+    arrays = [part for part in parts if part is not None]
+    if len(arrays) != len(parts) or not arrays:
+        return None
+    match value.op.name:
+        case "cast":
+            return arrays[0].astype(type_of(value).dtype)
+        case "subtract":
+            return arrays[0] - arrays[1]
+        case "transpose":
+            axes = [int(a) for a in value.attrs.axes or ()]
+            return arrays[0].transpose(axes or None)
+        case "layout_transform" if (value.attrs.src_layout + value.attrs.dst_layout).isalpha():
+            source, wanted = value.attrs.src_layout, value.attrs.dst_layout
+            if sorted(source) == sorted(wanted) and source.isupper() and wanted.isupper():
+                return arrays[0].transpose([source.index(axis) for axis in wanted])
+    return None
+
+
 def _holds_differences(dtype: str) -> bool:
     return dtype in ("int16", "int32", "int64", "float32", "float64")
 
@@ -95,20 +126,20 @@ def _sizes(value: Any) -> list[int]:
 def _chosen(node: Any, unit: IntegerUnit) -> Any:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
         return node
-    weight = node.args[1]
-    if not isinstance(weight, Constant) or node.checked_type.dtype != "int32":
-        return node
-    if not weight.checked_type.dtype.startswith(("int", "uint")):
-        return node
-    if node.op.name == "nn.dense":
-        return _product(node, weight.data.numpy()[:, None, None, :], {}, unit)
     layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
-    if layout is None or node.attrs.groups != 1 or node.attrs.out_layout not in ("", node.attrs.data_layout):
+    if (layout is None and node.op.name != "nn.dense") or node.checked_type.dtype != "int32":
+        return node
+    weight = known_integers(node.args[1])
+    if weight is None:
+        return node
+    if layout is None:
+        return _product(node, weight[:, None, None, :], {}, unit)
+    if node.attrs.groups != 1 or node.attrs.out_layout not in ("", node.attrs.data_layout):
         return node
     old = node.attrs.kernel_layout
     if sorted(old) != sorted(layout):
         return node
-    ordered = weight.data.numpy().transpose([old.index(letter) for letter in layout])
+    ordered = weight.transpose([old.index(letter) for letter in layout])
     window = {name: [int(v) for v in getattr(node.attrs, name)] for name in ("strides", "dilation", "padding")}
     window["kernel_size"] = list(ordered.shape[1:-1])
     return _product(node, ordered if ordered.ndim == 4 else ordered[:, None], window, unit)
@@ -122,13 +153,13 @@ def _product(node: Call, weight: np.ndarray[Any, Any], window: dict[str, list[in
     attrs = {"channels": weight.shape[-1], "units": weight.shape[0], **window}
     attrs |= {"group": unit.group, "multiple": unit.depth}
     packed = integer_weight(IntegerProductAttrs(**attrs))
-    parts = _parts(weight)
-    if not is_worth_it(packed, unit, len(parts)):
+    most = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
+    if not is_worth_it(packed, unit, max(1, -(-most // 128))):
         return node
     x, zero = _unsigned(data)
     filler = const(np.uint8(0)) if zero is None else build("cast", zero, dtype="uint8")
     result = None
-    for part in parts:
+    for part in _parts(weight):
         made = entry("nn.contrib_integer_product").call(x, const(packed.pack(part)), filler, **attrs)
         result = made if result is None else build("add", result, made)
     sums = weight.astype("int64").sum(axis=(1, 2, 3)).astype("int32")
@@ -146,13 +177,13 @@ def is_worth_it(packed: IntegerWeight, unit: IntegerUnit, parts: int) -> bool:
 
 def _parts(weight: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """Return integers as the sum of some of int8: one is enough unless a zero point was subtracted from many sizes."""
-    parts, left = [], weight.astype("int64")
+    left = weight.astype("int64")
+    parts: list[np.ndarray[Any, Any]] = []
     while not parts or left.any():
-        parts.append(np.clip(left, -128, 127))
-        left = left - parts[-1]
-        if len(parts) > 3:
-            break
-    return [part.astype("int8") for part in parts]
+        part = np.clip(left, -128, 127)
+        parts.append(part.astype("int8"))
+        left = left - part
+    return parts
 
 
 def _unsigned(data: _Difference) -> tuple[Any, Any]:

@@ -136,4 +136,3 @@ def _multiplied(unit: IntegerUnit, total: Any, data: Any, weight: Any) -> Any:
     if unit.group == 4:
         return E.call_llvm_pure_intrin(dtype, unit.intrinsic, total, data, weight)
     return total + E.call_llvm_pure_intrin(dtype, unit.intrinsic, data, weight)
-

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-
 from .integer_code import held
 from .integer_weight import IntegerWeight
 from .tile_plan import at_once, bound, divided, int64, is_same, known, least, most, product_of, unravel
@@ -94,7 +93,11 @@ class Plan:
             return unravel(here.row + at, self.outer), None
         row, column = divided(at, self.pitch) if self.is_flat else (group, at)
         is_always = not self.is_flat or is_same(self.pitch, self.columns)
-        return [here.image, *([here.row + row] if self.has_rows else []), column], None if is_always else column < self.columns
+        return [
+            here.image,
+            *([here.row + row] if self.has_rows else []),
+            column,
+        ], None if is_always else column < self.columns
 
 
 @dataclass(frozen=True)
@@ -132,4 +135,3 @@ class Chunk:
 def _input_rows(w: IntegerWeight, rows: Any) -> Any:
     """Return how many rows of the data so many output rows take."""
     return (rows - 1) * w.strides[0] + (w.kernel[0] - 1) * w.dilation[0] + 1
-

@@ -44,7 +44,7 @@ def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
         if not has_matrix_unit(target):
             return None
         tiled = TiledWeight.from_json(str(blocks[at].annotations[MARK]))
-        return _with_loops(function, at, TiledProduct(tiled, *regions[:2], shape))
+        return _with_loops(function, at, TiledProduct(tiled, regions[0], regions[1], shape))
     unit, window = integer_unit(target), IntegerWeight.from_json(str(blocks[at].annotations[INTEGER_MARK]))
     if unit is None or (unit.group, unit.depth) != (window.group, window.multiple):
         return None
