@@ -28,6 +28,7 @@ __all__ = ["IntegerProduct"]
 
 _TILES_OF_TASK = 16
 _COPIED = 64  # numbers that are copied at once
+_MOST, _FEWER = 12, (8, 4, 2, 1)  # positions that are summed up at once in vectors
 
 
 @dataclass(frozen=True)
@@ -145,14 +146,13 @@ class IntegerProduct:
 
     def _sizes(self, plan: Plan, here: Chunk) -> list[int]:
         """Return how many positions may be summed up at once, in falling order; the last one is 1 or always fits."""
-        most = (self.unit.registers - 4) // (BLOCK // self.unit.lanes)
-        most = min(most, 12)
+        most = min(_MOST, (self.unit.registers - 4) // (BLOCK // self.unit.lanes))
         many = [2 * TILE, TILE] if self.unit.has_tiles else []
         if isinstance(here.positions, int):
             have = here.positions
             fitting = [size for size in many if size <= have]
             return fitting[:1] or [_even(have, most)]
-        return [*many, *(size for size in (most, 4, 2, 1) if size <= most)]
+        return [*many, *(size for size in (most, *_FEWER) if size <= most)]
 
     def _sums(
         self, plan: Plan, sizes: tuple[list[int], Any], operands: tuple[Any, Any], at: tuple[Any, Any], sums: Any
@@ -240,9 +240,13 @@ def _even(have: int, most: int) -> int:
 
 
 def _chosen(sizes: list[int], positions: Any) -> Any:
-    """Return the first of some sizes that is not more than there are positions."""
+    """Return the first of some sizes that is not more than there are positions, unless the next computes far less."""
     *others, chosen = sizes
     result: Any = E.int64(chosen) if others else chosen
     for size in reversed(others):
-        result = E.Select(int64(positions) >= size, E.int64(size), result)
+        is_chosen = int64(positions) >= size
+        if size == _MOST:
+            whole, fewer = ((positions + (n - 1)) // n * n for n in (size, _FEWER[0]))
+            is_chosen = tirx.all(is_chosen, whole * 7 <= fewer * 8)
+        result = E.Select(is_chosen, E.int64(size), result)
     return result
