@@ -13,6 +13,7 @@ from ...tophub.kernels.integer_weight import IntegerWeight
 from ..ir import Call, Constant, Op, const, dims
 from ..op.nn.integer_product import IntegerProductAttrs, integer_weight
 from ..op.registry import build, entry
+from ..op.saturation import integer_range
 from .known_type import rewrite_typed, type_of
 from .registry import ModuleTransform, per_function, relay_pass
 
@@ -156,6 +157,8 @@ def _product(node: Call, weight: np.ndarray[Any, Any], window: dict[str, list[in
     most = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
     if not is_worth_it(packed, unit, max(1, -(-most // 128))):
         return node
+    if any(window.get("padding", ())) and not _is_of_range(data.zero, type_of(data.integers).dtype):
+        return node  # no integer of the data's type stands for 0 around it
     x, zero = _unsigned(data)
     filler = const(np.uint8(0)) if zero is None else build("cast", zero, dtype="uint8")
     result = None
@@ -184,6 +187,18 @@ def _parts(weight: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
         parts.append(part.astype("int8"))
         left = left - part
     return parts
+
+
+def _is_of_range(zero: Any, dtype: str) -> bool:
+    """Say whether a zero point is certainly a number of a data type."""
+    while isinstance(zero, Call) and isinstance(zero.op, Op) and zero.op.name in ("cast", "reshape"):
+        if type_of(zero).dtype == dtype:
+            return True
+        zero = zero.args[0]
+    if isinstance(zero, Constant):
+        low, high = integer_range(dtype)
+        return low <= int(zero.data.numpy().reshape(())) <= high
+    return zero is None or type_of(zero).dtype == dtype
 
 
 def _unsigned(data: _Difference) -> tuple[Any, Any]:
