@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import onnx
 
-from benchmarks import models, transformers
+from benchmarks import models, quantized, transformers
 from benchmarks.mobilenet import mobilenet_v2
 
 __all__ = ["CATALOGUE", "FAMILIES", "Model", "static_shapes"]
@@ -18,7 +18,7 @@ Arrays = dict[str, np.ndarray]
 Shapes = Mapping[str, Sequence[int | str]] | None
 Size = tuple[int, ...]
 
-FAMILIES = ("convolutional", "transformer", "small")
+FAMILIES = ("convolutional", "transformer", "small", "quantised")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Model:
         ``at(model, size)`` gives what every peer gets: the model, and the inputs of a size.
     dynamic : callable
         ``dynamic(model)`` gives the model and the shapes to compile for any size.
+    of_largest : float or None
+        By how much of the largest result peers may differ, where they may by more than rounding.
     """
 
     family: str
@@ -44,6 +46,7 @@ class Model:
     load: Callable[[], onnx.ModelProto | None]
     at: Callable[[onnx.ModelProto, Size], tuple[onnx.ModelProto, Arrays]]
     dynamic: Callable[[onnx.ModelProto], tuple[onnx.ModelProto, Shapes]]
+    of_largest: float | None = None
 
 
 def static_shapes(inputs: Arrays) -> dict[str, list[int]]:
@@ -56,8 +59,13 @@ def _image_at(model: onnx.ModelProto, size: Size) -> tuple[onnx.ModelProto, Arra
     return changed, models.batched_inputs(changed, size[0])
 
 
-def _image(family: str, load: Callable[[], onnx.ModelProto | None], sizes: Sequence[Size] = ((1,), (8,))) -> Model:
-    return Model(family, sizes, load, _image_at, lambda model: models.with_batch(model, "n"))
+def _image(
+    family: str,
+    load: Callable[[], onnx.ModelProto | None],
+    sizes: Sequence[Size] = ((1,), (8,)),
+    of_largest: float | None = None,
+) -> Model:
+    return Model(family, sizes, load, _image_at, lambda model: models.with_batch(model, "n"), of_largest)
 
 
 def _any_size(
@@ -65,9 +73,12 @@ def _any_size(
     sizes: Sequence[Size],
     load: Callable[[], onnx.ModelProto | None],
     inputs: Callable[..., Arrays],
+    of_largest: float | None = None,
 ) -> Model:
     """Return a model whose own sizes are dynamic."""
-    return Model(family, sizes, load, lambda model, size: (model, inputs(*size)), lambda model: (model, None))
+    return Model(
+        family, sizes, load, lambda model, size: (model, inputs(*size)), lambda model: (model, None), of_largest
+    )
 
 
 def magika_inputs(batch: int) -> Arrays:
@@ -94,5 +105,7 @@ CATALOGUE: dict[str, Model] = {
     "mnist": _image("small", partial(models.load, "mnist")),
     "magika": _any_size("small", _TWO_BATCHES, partial(models.load, "magika_v3_3"), magika_inputs),
     "silero": _any_size("small", _TWO_BATCHES, partial(models.load, "silero_op15"), silero_inputs),
+    "int8 encoder": _any_size("quantised", _SEQUENCES, quantized.encoder, transformers.encoder_inputs, 0.05),
+    "int8 resnet": _image("quantised", quantized.resnet, of_largest=0.1),
     "tagger": _any_size("small", _SEQUENCES[:3], transformers.tagger, transformers.tagger_inputs),
 }

@@ -32,6 +32,7 @@ from .signature import Signature
 from .stack import on_deep_stack
 from .surroundings import Surroundings
 from .target import TargetPlan, canonical_target
+from .target.integer_unit import integer_unit
 from .target.matrix_unit import has_matrix_unit
 from .target.vectors import vector_unit
 from .tophub.choosing import tally
@@ -329,15 +330,17 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         # Threads that follow each other compute channels that do, whatever the sizes of images; weights are constants,
         # and so turned round while compiling.
         last = [(2, transform.ConvertLayout(_CHANNELS_LAST)), (2, transform.FoldConstant())]
-        return [*passes, (2, transform.FlattenRows()), *scales, *last]
+        return [*passes, (2, transform.FloatProducts()), (2, transform.FlattenRows()), *scales, *last]
     if target.kind.name != "llvm":
-        return [*passes, *scales]
-    unit, has_tiles = vector_unit(target), has_matrix_unit(target)
+        return [*passes, (2, transform.FloatProducts()), *scales]
+    unit, has_tiles, integers = vector_unit(target), has_matrix_unit(target), integer_unit(target)
     cores = int(target.attrs.get("num-cores", 1))
     # Channels come last in memory, so that vectors run along them whatever the sizes of images; weights are packed
     # for that. Each step leaves constants to compute.
     return [
+        *([(2, transform.FactorScales(integers))] if integers is not None else []),
         *passes,
+        (2, transform.LookUpFirst()),
         (2, transform.FuseRecurrence(unit.lanes)),
         (2, transform.FuseAttention(unit.lanes)),
         (2, transform.FoldLookups()),
@@ -346,6 +349,8 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, transform.ConvertLayout(_CHANNELS_LAST_ON_CPU)),
         (2, transform.FoldConstant()),
         (2, transform.UsePhases(unit.lanes)),
+        *([(2, transform.IntegerProducts(integers))] if integers is not None else []),
+        (2, transform.FloatProducts()),
         (2, transform.UseWinograd(unit.lanes, unit.registers, cores, has_tiles)),
         *([(2, transform.PackTiles())] if has_tiles else []),
         (2, transform.UsePanels(unit.lanes, unit.registers)),

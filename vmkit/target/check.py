@@ -45,7 +45,8 @@ def native_config() -> dict[str, Any]:
     attributes = [f"-{feature}" for feature in llvm.missing_on_host(triple, cpu, ())]
     if matrix_unit.is_permitted():
         # LLVM may take the model for an older one, and the operating system has a say.
-        attributes += [f"+{f}" for f in matrix_unit.FEATURES if f not in llvm.cpu_features(triple, cpu)]
+        wanted = (*matrix_unit.FEATURES, *(f for f in matrix_unit.MORE_FEATURES if llvm.host_features().get(f)))
+        attributes += [f"+{f}" for f in wanted if f not in llvm.cpu_features(triple, cpu)]
     if attributes:
         config["mattr"] = attributes
     return config

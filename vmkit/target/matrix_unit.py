@@ -10,10 +10,12 @@ from tvm.target import Target
 
 from . import llvm
 
-__all__ = ["FEATURES", "PERMISSION", "has_matrix_unit", "is_permitted"]
+__all__ = ["FEATURES", "MORE_FEATURES", "PERMISSION", "has_matrix_unit", "is_permitted"]
 
 FEATURES = ("amx-tile", "amx-bf16", "avx512f")
 """What LLVM calls the instructions that the kernels for the matrix unit use."""
+MORE_FEATURES = ("amx-int8",)
+"""What units may have beside, which kernels for integers use."""
 PERMISSION = (158, 0x1023, 18)
 """The system call by which a process asks Linux on x86-64 for tiles: arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA)."""
 

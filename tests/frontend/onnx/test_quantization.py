@@ -13,7 +13,7 @@ from onnx_programs import Compiled, array, check, model, node
 from onnxruntime import InferenceSession
 
 from vmkit.errors import ModelError
-from vmkit.frontend.onnx.quantization import _EXACT
+from vmkit.relay.transform.float_products import EXACT
 
 rng = np.random.default_rng(3)
 
@@ -110,7 +110,7 @@ def test_a_tensor_is_quantised_to_its_own_range() -> None:
 
 def test_products_of_integers_are_exact_for_every_form_of_zero_point() -> None:
     wide = integers(700, 5, dtype="int8")  # so many terms that float32 could not hold their sum
-    assert _EXACT < 255 * 700 * 255
+    assert EXACT < 255 * 700 * 255
     nodes = [
         node("MatMulInteger", "a c", "p"),
         node("MatMulInteger", "a c za", "q"),

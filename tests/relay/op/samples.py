@@ -236,6 +236,14 @@ SAMPLES |= {
     "nn.contrib_rnn": lambda g: build(
         "nn.contrib_rnn", g(5, 3, 6, known=(2,)), g(2, 6, 1, 4, known=(0, 1, 2, 3)), g(3, 6), _lengths(g)
     ),
+    "nn.contrib_integer_product": lambda g: build(
+        "nn.contrib_integer_product",
+        g(2, 3, 4, dtype="uint8", known=(2,)),
+        g(1, 1, 1, 32, 4, dtype="int8", known=(0, 1, 2, 3, 4)),
+        g(dtype="uint8"),
+        channels=4,
+        units=5,
+    ),
     "nn.contrib_lstm": lambda g: build(
         "nn.contrib_lstm",
         g(5, 3, 32, known=(2,)),

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from ... import relay
 from ...relay.ir import Constant, Expr, dims
 from ...relay.op import build
-from ...relay.op.saturation import QUANTIZED, integer_range
+from ...relay.op.saturation import QUANTIZED
 from .context import Context
 from .known import constant, value_of
 from .operators.conversion import casted
 
 __all__ = ["along_axis", "centred", "dequantized", "exact_product", "multiplied", "quantized", "zero_of"]
-
-# Integers up to this are exact in float32, and so is each partial sum of a product that stays below.
-_EXACT = 1 << 24
-_MOST_PARTS = 16
 
 
 def zero_of(ctx: Context, dtype: str) -> Expr:
@@ -130,15 +124,10 @@ def exact_product(
     product: Callable[[Expr, Expr], Expr],
     a: tuple[Expr, Expr | None],
     b: tuple[Expr, Expr | None],
-    terms: Any,
-    weight_axes: tuple[int, ...],
-    cut: tuple[int, int] | None = None,
 ) -> Expr:
     """Return a product of quantised tensors, each with its zero point, as int32.
 
-    It is computed in float32, whose kernels are the fastest, where no partial sum can leave the integers that float32
-    holds: as known from the numbers of `b` where that is a constant, and from the count of terms otherwise. A sum of
-    too many terms is cut in parts.
+    Passes choose how it is computed.
 
     Parameters
     ----------
@@ -146,50 +135,5 @@ def exact_product(
         Computes it from two tensors of one data type.
     a, b
         The operands with their zero points, which are broadcast.
-    terms
-        How many products are summed; an unknown size gives int32.
-    weight_axes
-        The axes of `b` that are summed over.
-    cut
-        The axes of `a` and of `b` along which a sum can be cut.
     """
-    most = _largest(ctx, *a)
-    weights = centred(ctx, *b, "int32")
-    known = np.abs(value_of(weights).astype("int64")) if isinstance(weights, Constant) else None
-
-    def is_exact(count: int) -> bool:
-        """Say whether every part of a sum cut in `count` is."""
-        if known is None:
-            return most * _largest(ctx, *b) * -(-terms // count) <= _EXACT
-        parts = np.array_split(known, count, axis=cut[1]) if cut is not None else [known]
-        return all(most * int(p.sum(axis=weight_axes).max(initial=0)) <= _EXACT for p in parts)
-
-    length = ctx.shape(b[0])[cut[1]] if cut is not None else 1
-    most_parts = min(length, _MOST_PARTS) if isinstance(length, int) else 1
-    counts = range(1, most_parts + 1) if isinstance(terms, int) or known is not None else ()
-    count = next((n for n in counts if is_exact(n)), None)
-    if count is None:
-        return product(centred(ctx, *a, "int32"), weights)
-    left, right = centred(ctx, *a, "float32"), centred(ctx, *b, "float32")
-    if count == 1 or cut is None:
-        return relay.cast(product(left, right), "int32")
-    pairs = zip(_parts(left, count, length, cut[0]), _parts(right, count, length, cut[1]), strict=True)
-    sums = [relay.cast(product(p, q), "int32") for p, q in pairs]
-    return reduce(lambda total, more: relay.add(total, more), sums)
-
-
-def _parts(x: Expr, count: int, length: int, axis: int) -> list[Expr]:
-    """Return a tensor cut along an axis into parts of nearly one size."""
-    if isinstance(x, Constant):
-        return [constant(np.ascontiguousarray(p)) for p in np.array_split(value_of(x), count, axis=axis)]
-    ends = np.cumsum([len(p) for p in np.array_split(np.arange(length), count)])
-    return list(relay.split(x, [int(e) for e in ends[:-1]], axis))
-
-
-def _largest(ctx: Context, x: Expr, zero_point: Expr | None) -> int:
-    """Return the largest size of ``x - zero_point``."""
-    low, high = integer_range(ctx.dtype(x))
-    zeros = np.zeros(1, "int64") if zero_point is None else ctx.static(zero_point)
-    if zeros is None:
-        return high - low
-    return int(max(high - zeros.astype("int64").min(), zeros.astype("int64").max() - low, 0))
+    return product(centred(ctx, *a, "int32"), centred(ctx, *b, "int32"))

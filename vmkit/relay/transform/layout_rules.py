@@ -200,6 +200,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(_REDUCTIONS.split(), _reduce),
     **dict.fromkeys(_WITH_LAYOUT.split(), _layout),
     "concatenate": _concatenate,
+    "contrib_quantized": _quantized(2),
     "layout_transform": _layout_transform,
     "nn.batch_norm": _batch_norm,
     "nn.bias_add": _bias_add,

@@ -95,6 +95,8 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
     # One element may be read twice, as in x * sigmoid(x), where the compiler sees that it is the same; a sum or a
     # product also more often, as the biased value is in GELU by tanh.
     calls = _calls(made.body)
+    if not calls and not made.iter_vars:
+        return False  # LLVM computes what does not change in a loop before it
     if calls and calls + _calls(read.body) > _CALLS:
         return True
     if not calls and len(loads) == 1 and _is_one_to_one(loads[0], read):

@@ -1,7 +1,7 @@
-"""Kernels for a matrix unit: loops written for the product, and what follows it computed on each row of sums.
+"""Kernels whose products have loops of their own, with what follows computed on each row of sums.
 
-Such a kernel is known by a mark on its sum. The loops of :mod:`..kernels.tiles` take the place of the sum, and of the
-elementwise blocks behind it.
+Such a kernel is known by a mark on its sum. The loops of :mod:`..kernels.tiles`, for a matrix unit, or of
+:mod:`..kernels.integers` take the place of the sum, and of the elementwise blocks behind it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
+from ...target.integer_unit import integer_unit
 from ...target.matrix_unit import has_matrix_unit
+from ..kernels.integer_weight import INTEGER_MARK, IntegerWeight
+from ..kernels.integers import IntegerProduct
 from ..kernels.tiled_weight import BLOCK, MARK, TiledWeight
 from ..kernels.tiles import Row, TiledProduct
 
@@ -27,16 +30,27 @@ _MANY_PRODUCTS = 1 << 18  # of a row with a weight, for which a version of a ker
 
 
 def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
-    """Return a kernel with its marked sum computed on the matrix unit.
+    """Return a kernel with its marked sum computed by the loops written for it.
 
-    None for a kernel without such a sum, and for a target without the unit, where the sum is computed as it stands.
+    None for a kernel without such a sum, and for a target without the instructions, where the sum is computed as it
+    stands.
     """
-    if not has_matrix_unit(target) or not _is_marked(function):
+    if not _is_marked(function):
         return None
     blocks = [_block_of(nest) for nest in _nests(function)]
-    at = next(i for i, block in enumerate(blocks) if MARK in block.annotations)
-    data, weight = (region.source for region in blocks[at].reads[:2])
-    return _with_loops(function, at, data, weight, TiledWeight.from_json(str(blocks[at].annotations[MARK])))
+    at = next(i for i, block in enumerate(blocks) if _mark(block))
+    regions, shape = [region.source for region in blocks[at].reads], list(blocks[at].writes[0].source.shape)
+    if MARK in blocks[at].annotations:
+        if not has_matrix_unit(target):
+            return None
+        tiled = TiledWeight.from_json(str(blocks[at].annotations[MARK]))
+        return _with_loops(function, at, TiledProduct(tiled, regions[0], regions[1], shape))
+    unit, window = integer_unit(target), IntegerWeight.from_json(str(blocks[at].annotations[INTEGER_MARK]))
+    if unit is None or (unit.group, unit.depth) != (window.group, window.multiple):
+        return None
+    filler = next((buffer for buffer in regions if len(buffer.shape) == 0), None)
+    data, weight = (buffer for buffer in regions if buffer is not filler)
+    return _with_loops(function, at, IntegerProduct(unit, window, data, weight, filler, shape))
 
 
 def for_many_rows(function: tirx.PrimFunc, target: Target, weight: Any, inner: int) -> tirx.PrimFunc | None:
@@ -55,20 +69,21 @@ def for_many_rows(function: tirx.PrimFunc, target: Target, weight: Any, inner: i
         return None
     if any(str(buffer.dtype) != "float32" for buffer in (weight, sources[0], product.writes[0].source)):
         return None
-    return _with_loops(function, sums[0], sources[0], weight, TiledWeight(inner, int(units)))
+    loops = TiledProduct(TiledWeight(inner, int(units)), sources[0], weight, list(product.writes[0].source.shape))
+    return _with_loops(function, sums[0], loops)
 
 
-def _with_loops(function: tirx.PrimFunc, at: int, data: Any, weight: Any, tiled: TiledWeight) -> tirx.PrimFunc:
-    """Return a kernel with loops for the unit in the place of a sum, and of the elementwise blocks behind it."""
+def _with_loops(function: tirx.PrimFunc, at: int, written: TiledProduct | IntegerProduct) -> tirx.PrimFunc:
+    """Return a kernel with written loops in the place of a sum, and of the elementwise blocks behind it."""
     root, nests = function.body.block, _nests(function)
     product, *followers = (_block_of(nest) for nest in nests[at:])
     is_fused = _is_chain(product, followers)
     stages = followers if is_fused else []
     inner = list(root.alloc_buffers) if is_fused else []
-    loops = _loops(tiled, (data, weight), [product, *stages], inner)
+    loops = _loops(written, [product, *stages], inner)
     body = [*nests[:at], loops, *([] if is_fused else nests[at + 1 :])]
-    written = [block.writes[0].source for block in [product, *stages]]
-    kept = [buffer for buffer in root.alloc_buffers if not (is_fused and _is_in(buffer, written))]
+    results = [block.writes[0].source for block in [product, *stages]]
+    kept = [buffer for buffer in root.alloc_buffers if not (is_fused and _is_in(buffer, results))]
     block = s_tir.SBlock(
         root.iter_vars,
         root.reads,
@@ -95,8 +110,12 @@ def _is_sum(block: Any) -> bool:
 
 def _is_marked(function: tirx.PrimFunc) -> bool:
     found: list[Any] = []
-    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda b: found.append(b) if MARK in b.annotations else None))
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda b: found.append(b) if _mark(b) else None))
     return bool(found)
+
+
+def _mark(block: Any) -> str | None:
+    return next((mark for mark in (MARK, INTEGER_MARK) if mark in block.annotations), None)
 
 
 def _block_of(nest: Any) -> Any:
@@ -127,10 +146,9 @@ def _is_chain(product: Any, followers: Sequence[Any]) -> bool:
     return True
 
 
-def _loops(tiled: TiledWeight, operands: tuple[Any, Any], blocks: Sequence[Any], inner: Sequence[Any]) -> tirx.Stmt:
+def _loops(written: TiledProduct | IntegerProduct, blocks: Sequence[Any], inner: Sequence[Any]) -> tirx.Stmt:
     """Return the loops of a product and the stages that follow it; the buffers `inner` need not be written."""
     product, *stages = blocks
-    shape = list(product.writes[0].source.shape)
     made = [product.writes[0].source, *(stage.body.buffer for stage in stages)]
 
     def finish(row: Row) -> None:
@@ -151,7 +169,7 @@ def _loops(tiled: TiledWeight, operands: tuple[Any, Any], blocks: Sequence[Any],
                     T.buffer_store(buffer, value, at)
 
     with IRBuilder() as builder, T.prim_func():
-        TiledProduct(tiled, *operands, shape).emit(finish)
+        written.emit(finish)
     return builder.get().body
 
 

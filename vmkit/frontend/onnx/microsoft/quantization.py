@@ -179,17 +179,9 @@ def qgemm(
     transB: int = 0,
 ) -> Expr:
     """A bias is an int32 in steps of ``alpha * a_scale * b_scale``; without y_scale the result is a float32."""
-    terms = ctx.shape(a)[0 if transA else 1]
     zero = along_axis(ctx, b_zero, b, 0 if transB else 1)
-    total = exact_product(
-        ctx,
-        lambda p, q: gemm(ctx, p, q, transA=transA, transB=transB),
-        (a, a_zero),
-        (b, zero),
-        terms,
-        (1 if transB else 0,),
-        (0 if transA else 1, 1 if transB else 0),
-    )
+    operands = (a, a_zero), (b, zero)
+    total = exact_product(ctx, lambda p, q: gemm(ctx, p, q, transA=transA, transB=transB), *operands)
     if c is not None:
         total = relay.add(total, c)
     scales = [(ctx.constant(alpha, "float32"), None), (a_scale, None), (along_axis(ctx, b_scale, total, 1), y_scale)]

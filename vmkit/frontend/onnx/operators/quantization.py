@@ -7,7 +7,7 @@ from typing import Any
 
 from .... import relay
 from ....element_types import is_stored_type
-from ....relay.ir import Expr, dims
+from ....relay.ir import Expr
 from ..context import Context
 from ..dtype import dtype_name
 from ..quantization import along_axis, dequantized, exact_product, multiplied, quantized
@@ -92,11 +92,7 @@ def factor_products(ctx: Context, a: Expr, b: Expr, a_zero: Expr | None, b_zero:
     for value in (a, b):
         if ctx.dtype(value) not in ("int8", "uint8"):
             ctx.fail(f"the factors must be int8 or uint8, not {ctx.type(value)}")
-    terms = ctx.shape(a)[-1]
-    axis = max(ctx.rank(b) - 2, 0)
-    operands = (a, _by_row(ctx, a_zero)), (b, b_zero)
-    cut = (ctx.rank(a) - 1, axis)
-    return exact_product(ctx, lambda p, q: matmul(ctx, p, q), *operands, terms, (axis,), cut)
+    return exact_product(ctx, lambda p, q: matmul(ctx, p, q), (a, _by_row(ctx, a_zero)), (b, b_zero))
 
 
 @converter("MatMulInteger", since=10)
@@ -129,13 +125,10 @@ def qlinear_matmul(
 
 def convolved(ctx: Context, x: Expr, w: Expr, x_zero: Expr | None, w_zero: Expr | None, **attributes: Any) -> Expr:
     """Return the convolution of integers of 8 bits, each less its zero point, as int32; what is padded is 0."""
-    terms = dims.product(ctx.shape(w)[1:])
     if w_zero is not None:
         w_zero = along_axis(ctx, w_zero, w, 0)
     x_zero = None if x_zero is None else along_axis(ctx, x_zero, x, 1)
-    axes = tuple(range(1, ctx.rank(w)))
-    cut = (1, 1) if attributes["group"] == 1 else None
-    return exact_product(ctx, lambda p, q: conv(ctx, p, q, **attributes), (x, x_zero), (w, w_zero), terms, axes, cut)
+    return exact_product(ctx, lambda p, q: conv(ctx, p, q, **attributes), (x, x_zero), (w, w_zero))
 
 
 @converter("ConvInteger", since=10)

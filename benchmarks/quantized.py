@@ -1,0 +1,87 @@
+"""Quantised networks: an encoder with dynamic quantisation, a residual network with scales from calibration."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
+
+from benchmarks import transformers
+
+__all__ = ["encoder", "resnet"]
+
+# ResNet-50's stages (He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, table 1).
+_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
+
+
+def encoder() -> onnx.ModelProto:
+    """Return the encoder of :mod:`benchmarks.transformers` whose products quantise their data as they come."""
+    return _quantized(transformers.encoder(), lambda source, target: quantize_dynamic(source, target))
+
+
+def resnet() -> onnx.ModelProto:
+    """Return ResNet-50 with random weights between QuantizeLinear and DequantizeLinear, a scale for each output."""
+
+    def quantize(source: Path, target: Path) -> None:
+        quantize_static(source, target, _Images(), quant_format=QuantFormat.QDQ, per_channel=True)
+
+    return _quantized(_resnet(), quantize)
+
+
+class _Images(CalibrationDataReader):
+    def __init__(self) -> None:
+        self._images = [np.random.default_rng(0).random((1, 3, 224, 224), dtype="float32")]
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return {"image": self._images.pop()} if self._images else None
+
+
+def _quantized(model: onnx.ModelProto, quantize: Callable[[Path, Path], None]) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "source.onnx", Path(folder) / "target.onnx"
+        onnx.save(model, source)
+        quantize(source, target)
+        return onnx.load(target)
+
+
+def _resnet(classes: int = 1000) -> onnx.ModelProto:
+    nodes: list[onnx.NodeProto] = []
+    tensors: list[onnx.TensorProto] = []
+    random = np.random.default_rng(0)
+
+    def add(kind: str, *inputs: str, **attributes: object) -> str:
+        nodes.append(helper.make_node(kind, list(inputs), [f"{kind}{len(nodes)}"], **attributes))
+        return str(nodes[-1].output[0])
+
+    def constant(value: np.ndarray) -> str:
+        tensors.append(numpy_helper.from_array(value.astype("float32"), f"c{len(tensors)}"))
+        return str(tensors[-1].name)
+
+    def conv(x: str, inner: int, outer: int, size: int, stride: int, gain: float = 2) -> str:
+        spread = (gain / (inner * size * size)) ** 0.5
+        weight = constant(spread * random.standard_normal((outer, inner, size, size)))
+        bias = constant(0.1 * random.standard_normal(outer))
+        return add("Conv", x, weight, bias, kernel_shape=[size] * 2, strides=[stride] * 2, pads=[size // 2] * 4)
+
+    x = add("Relu", conv("image", 3, 64, 7, 2))
+    x, channels = add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4), 64
+    for width, count, stride in _STAGES:
+        for number in range(count):
+            step = stride if number == 0 else 1
+            y = add("Relu", conv(x, channels, width, 1, 1))
+            y = add("Relu", conv(y, width, width, 3, step))
+            y = conv(y, width, width * 4, 1, 1, gain=0.2)  # residual sums keep their spread
+            x = x if number else conv(x, channels, width * 4, 1, step, gain=1)
+            x, channels = add("Relu", add("Add", x, y)), width * 4
+    x = add("Flatten", add("GlobalAveragePool", x))
+    weight = constant(channels**-0.5 * random.standard_normal((channels, classes)))
+    y = add("Gemm", x, weight, constant(np.zeros(classes)))
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 224, 224])
+    result = helper.make_tensor_value_info(y, TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "resnet", [image], [result], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
