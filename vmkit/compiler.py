@@ -331,6 +331,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         *scales,
         (2, transform.ConvertLayout({"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]})),
         (2, transform.FoldConstant()),
+        (2, transform.FoldTransposes()),
         (2, transform.UseWinograd(unit.lanes, unit.registers, cores, has_tiles)),
         *([(2, transform.PackTiles())] if has_tiles else []),
         (2, transform.UsePanels(unit.lanes, unit.registers)),

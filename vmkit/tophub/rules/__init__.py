@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..vector_math import with_vector_math
-from . import contraction, dense, dot, edges, elementwise, filled, packed, rows, total, transpose, window
+from . import contraction, dense, dot, edges, elementwise, filled, packed, product, rows, total, transpose, window
 from .blocks import inline_cheap_blocks, kernel_blocks
 from .borders import with_borders
 from .chunks import with_chunks
@@ -34,6 +34,7 @@ RULES: tuple[Rule[Any], ...] = (
     filled.RULE,
     dense.RULE,
     packed.RULE,
+    product.RULE,
     edges.RULE,
     window.RULE,
     contraction.RULE,

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
-from tvm.ir.expr import TensorLoad
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
@@ -20,6 +18,7 @@ from tvm.target import Target
 from ...target.matrix_unit import has_matrix_unit
 from ..kernels.tiled_weight import BLOCK, MARK, TiledWeight
 from ..kernels.tiles import Row, TiledProduct
+from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
 
 __all__ = ["for_many_rows", "with_tiles"]
 
@@ -33,7 +32,7 @@ def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
     """
     if not has_matrix_unit(target) or not _is_marked(function):
         return None
-    blocks = [_block_of(nest) for nest in _nests(function)]
+    blocks = [block_of(nest) for nest in nests_of(function)]
     at = next(i for i, block in enumerate(blocks) if MARK in block.annotations)
     data, weight = (region.source for region in blocks[at].reads[:2])
     return _with_loops(function, at, data, weight, TiledWeight.from_json(str(blocks[at].annotations[MARK])))
@@ -44,11 +43,11 @@ def for_many_rows(function: tirx.PrimFunc, target: Target, weight: Any, inner: i
 
     None where that cannot be done, or would not be faster.
     """
-    nests = _nests(function)
-    sums = [at for at, nest in enumerate(nests) if _is_sum(_block_of(nest))]
+    nests = nests_of(function)
+    sums = [at for at, nest in enumerate(nests) if _is_sum(block_of(nest))]
     if not has_matrix_unit(target) or len(sums) != 1 or inner % 2:
         return None
-    product = _block_of(nests[sums[0]])
+    product = block_of(nests[sums[0]])
     units = product.writes[0].source.shape[-1]
     sources = [region.source for region in product.reads if not region.source.same_as(weight)]
     if len(sources) != 1 or not isinstance(units, tirx.IntImm) or int(units) * inner < _MANY_PRODUCTS:
@@ -60,33 +59,16 @@ def for_many_rows(function: tirx.PrimFunc, target: Target, weight: Any, inner: i
 
 def _with_loops(function: tirx.PrimFunc, at: int, data: Any, weight: Any, tiled: TiledWeight) -> tirx.PrimFunc:
     """Return a kernel with loops for the unit in the place of a sum, and of the elementwise blocks behind it."""
-    root, nests = function.body.block, _nests(function)
-    product, *followers = (_block_of(nest) for nest in nests[at:])
-    is_fused = _is_chain(product, followers)
+    root, nests = function.body.block, nests_of(function)
+    product, *followers = (block_of(nest) for nest in nests[at:])
+    is_fused = is_chain(product, followers)
     stages = followers if is_fused else []
     inner = list(root.alloc_buffers) if is_fused else []
     loops = _loops(tiled, (data, weight), [product, *stages], inner)
     body = [*nests[:at], loops, *([] if is_fused else nests[at + 1 :])]
     written = [block.writes[0].source for block in [product, *stages]]
-    kept = [buffer for buffer in root.alloc_buffers if not (is_fused and _is_in(buffer, written))]
-    block = s_tir.SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        tirx.SeqStmt(body) if len(body) > 1 else body[0],
-        root.init,
-        kept,
-        root.match_buffers,
-        root.annotations,
-    )
+    block = with_nests(root, body, written if is_fused else ())
     return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, block))
-
-
-def _nests(function: tirx.PrimFunc) -> list[Any]:
-    """Return the loop nests of a kernel."""
-    body = function.body.block.body
-    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
 
 
 def _is_sum(block: Any) -> bool:
@@ -97,34 +79,6 @@ def _is_marked(function: tirx.PrimFunc) -> bool:
     found: list[Any] = []
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda b: found.append(b) if MARK in b.annotations else None))
     return bool(found)
-
-
-def _block_of(nest: Any) -> Any:
-    """Return the block within loops."""
-    while isinstance(nest, tirx.For):
-        nest = nest.body
-    return nest.block
-
-
-def _is_chain(product: Any, followers: Sequence[Any]) -> bool:
-    """Say whether each follower maps elements of the sums, and of followers before it, to elements at their places."""
-    extents = [v.dom.extent for v in product.iter_vars if v.iter_type == tirx.IterVar.DataPar]
-    inner = [product.writes[0].source]
-    for block in followers:
-        store, places = block.body, [v.var for v in block.iter_vars]
-        if not isinstance(store, tirx.BufferStore) or any(v.iter_type != tirx.IterVar.DataPar for v in block.iter_vars):
-            return False
-        sizes = [v.dom.extent for v in block.iter_vars]
-        if len(sizes) != len(extents) or not all(map(tvm_ffi.structural_equal, sizes, extents)):
-            return False
-        loads: list[Any] = []
-        tvm_ffi.structural_walk(store.value, (TensorLoad, loads.append))
-        own = [load.indices for load in loads if any(load.source.same_as(b) for b in inner)]
-        for index in (store.indices, *own):
-            if len(index) != len(places) or not all(i.same_as(v) for i, v in zip(index, places, strict=True)):
-                return False
-        inner.append(store.buffer)
-    return True
 
 
 def _loops(tiled: TiledWeight, operands: tuple[Any, Any], blocks: Sequence[Any], inner: Sequence[Any]) -> tirx.Stmt:
@@ -139,15 +93,15 @@ def _loops(tiled: TiledWeight, operands: tuple[Any, Any], blocks: Sequence[Any],
         sources = [row.sums, *(_reader(buffer) for buffer in kept)]
         for number, buffer in enumerate(made):
             is_last = number == len(made) - 1
-            if number == 0 and not is_last and _is_in(buffer, inner):
+            if number == 0 and not is_last and is_in(buffer, inner):
                 continue
             with T.vectorized(tirx.IntImm("int64", row.lanes)) as lane:
                 at = [*row.index, row.first + lane]
-                value = _value(stages[number - 1], at, made, [s(lane) for s in sources]) if number else row.sums(lane)
+                value = value_of(stages[number - 1], at, made, [s(lane) for s in sources]) if number else row.sums(lane)
                 if number and not is_last:
                     T.buffer_store(kept[number - 1], value, [lane])
                     value = kept[number - 1][lane]
-                if not _is_in(buffer, inner):
+                if not is_in(buffer, inner):
                     T.buffer_store(buffer, value, at)
 
     with IRBuilder() as builder, T.prim_func():
@@ -157,20 +111,3 @@ def _loops(tiled: TiledWeight, operands: tuple[Any, Any], blocks: Sequence[Any],
 
 def _reader(buffer: Any) -> Any:
     return lambda lane: buffer[lane]
-
-
-def _is_in(buffer: Any, buffers: Sequence[Any]) -> bool:
-    return any(buffer.same_as(b) for b in buffers)
-
-
-def _value(stage: Any, at: Sequence[Any], made: Sequence[Any], values: Sequence[Any]) -> Any:
-    """Return what a stage computes for an element, given the elements that were computed before."""
-
-    def read(load: Any) -> Any:
-        return next((v for b, v in zip(made, values, strict=False) if load.source.same_as(b)), load)
-
-    def place(var: Any) -> Any:
-        return next((i for v, i in zip(stage.iter_vars, at, strict=True) if v.var.same_as(var)), var)
-
-    value = tvm_ffi.structural_map(stage.body.value, (tvm.ir.Var, place))
-    return tvm_ffi.structural_map(value, (TensorLoad, read))
