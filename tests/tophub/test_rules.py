@@ -12,7 +12,19 @@ import tvm
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.tophub import rules
-from vmkit.tophub.rules import contraction, dense, dot, edges, elementwise, packed, rows, total, transpose, window
+from vmkit.tophub.rules import (
+    contraction,
+    dense,
+    dot,
+    edges,
+    elementwise,
+    packed,
+    product,
+    rows,
+    total,
+    transpose,
+    window,
+)
 
 TARGET = tvm.target.Target("llvm")
 WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
@@ -55,7 +67,7 @@ KERNELS = {
     "conv 3x3": (conv(1, 1), [(n, 8, 14, 14), (12, 8, 3, 3)], contraction),
     "conv 1x1, odd width": (conv(1, 0), [(2, 5, 7, 13), (6, 5, 1, 1)], contraction),
     "conv 7x7, stride 2": (conv(2, 3), [(1, 3, 32, 32), (8, 3, 7, 7)], contraction),
-    "matmul": (lambda a, b: topi.matmul(a, b), [(n, 24), (24, 48)], contraction),
+    "matmul": (lambda a, b: topi.matmul(a, b), [(n, 24), (24, 48)], product),
     "average pool": (lambda x: topi.nn.pool2d(x, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), "avg"), [(n, 4, 9, 9)], None),
     "max pool": (
         lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max"),
@@ -89,7 +101,7 @@ KERNELS = {
     "dense, packed, from memory": (packed_dense, [(n, 260), (20, 260, 16)], dense),
     "packed": (packed_conv, [(n, 23, 24), (3, 2, 24, 16)], packed),
     "packed, rows of unknown length": (packed_conv, [(2, n, 24), (3, 1, 24, 16)], packed),
-    "dense": (lambda x, w: topi.nn.relu(topi.nn.dense(x, w)), [(n, 64), (20, 64)], dot),
+    "dense": (lambda x, w: topi.nn.relu(topi.nn.dense(x, w)), [(n, 64), (20, 64)], product),
     "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
     "sum of all": (lambda x: topi.sum(x), [(n, 5)], elementwise),

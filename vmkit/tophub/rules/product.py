@@ -26,7 +26,7 @@ from ..kernels.product import Product, Tile, emit_product
 from .blocks import SingleReduction, single_reduction, static_size, uses
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .rule import Options, Rule, choices
-from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
+from .stages import block_of, is_chain, nests_of, value_of, with_nests
 
 __all__ = ["RULE", "Decisions"]
 
@@ -111,7 +111,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     is_dot = kernel.has_dots and kernel.rows is not None and kernel.rows < _DOTS
     rows, vectors = _tile_size(kernel.rows, kernel.columns, lanes, unit)
     inner = kernel.inner
-    unrolled = next(u for u in (4, 2, 1) if inner is not None and inner % u == 0) if inner is not None else 1
+    unrolled = 1 if inner is None else next(u for u in (4, 2, 1) if inner % u == 0)
     near = _NEAR // (4 * rows * (inner or _USUAL))
     is_reused = kernel.rows is None or kernel.rows >= _REUSED * rows
     packed = not is_dot and (kernel.is_transposed or is_reused)
@@ -183,20 +183,15 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
 
 def _factors(node: Any) -> tuple[Any, Any] | None:
     """Return the two elements of float32 whose products are added up, if that is what a block does."""
-    value, sums = getattr(node.body, "value", None), node.writes[0].source
-    is_sum = isinstance(value, tirx.Add) and getattr(getattr(node.init, "value", None), "value", None) == 0
-    if not is_sum or str(sums.dtype) != "float32":
+    value, start, sums = getattr(node.body, "value", None), getattr(node.init, "value", None), node.writes[0].source
+    if not isinstance(value, tirx.Add) or getattr(start, "value", None) != 0 or str(sums.dtype) != "float32":
         return None
-    product = value.b if isinstance(value.b, tirx.Mul) else value.a
-    if not isinstance(product, tirx.Mul):
+    own, product = (value.a, value.b) if isinstance(value.b, tirx.Mul) else (value.b, value.a)
+    if not (isinstance(product, tirx.Mul) and isinstance(own, TensorLoad) and own.source.same_as(sums)):
         return None
-    pair = (product.a, product.b)
-    own = value.a if product.same_as(value.b) else value.b
-    if not (isinstance(own, TensorLoad) and own.source.same_as(sums)):
-        return None
-    if not all(isinstance(x, TensorLoad) and str(x.source.dtype) == "float32" for x in pair):
-        return None
-    return pair
+    factors = (product.a, product.b)
+    are_read = all(isinstance(x, TensorLoad) and str(x.source.dtype) == "float32" for x in factors)
+    return factors if are_read else None
 
 
 def _has(load: Any, var: Any) -> bool:
@@ -282,8 +277,6 @@ def _loops(kernel: _Kernel, node: Any, stages: Sequence[Any], tiles: Sequence[Ti
     spatial = kernel.found.spatial
     outer = [a for a in range(spatial) if a not in (kernel.row, kernel.column)]
     made = [node.writes[0].source, *(stage.body.buffer for stage in stages)]
-    last = all(_known(size) == 1 for size in kernel.sizes[kernel.column + 1 : spatial])
-    assert last
 
     def axes(place: Sequence[Any], row: Any, column: Any) -> list[Any]:
         at = dict(zip(outer, place, strict=True)) | {kernel.column: column}
