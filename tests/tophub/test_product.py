@@ -22,6 +22,7 @@ SYMBOLS = {name: tirx.Var(name, "int64") for name in "bmnk"}
 
 FORMS = [(a, b) for a in (False, True) for b in (False, True)]
 SIZES = [(2, 33, 45, 19), (1, 1, 37, 5), (3, 7, 100, 64), (1, 64, 70, 33), (2, 5, 4, 1), (1, 9, 12, 24)]
+FROM_MEMORY = (1, 1, 2068, 131)  # a matrix that is read in whole rows
 
 
 def random(*shape: int) -> np.ndarray:
@@ -146,6 +147,29 @@ def test_operators_are_their_sums(name: str) -> None:
     )
     out = vmkit.VirtualMachine(executable).run(*values)
     np.testing.assert_allclose(out.numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_row_by_large_matrix_is_whole(form: tuple[bool, bool]) -> None:
+    for is_fused in (False, True):
+        check(built(kernel(form, FROM_MEMORY, is_fused)), form, FROM_MEMORY, is_fused)
+    b, _, columns, inner = FROM_MEMORY
+    run = built(kernel(form, (b, SYMBOLS["m"], columns, inner), is_fused=True))
+    for rows in (0, 1, 2, 5):
+        check(run, form, (b, rows, columns, inner), is_fused=True)
+
+
+def test_candidates_keep_values() -> None:
+    """Decisions that a tuner may try, a few of each kind."""
+    for form, sizes in (((False, False), (1, 9, 40, 12)), ((False, True), (1, 9, 40, 12))):
+        plain = rules.prepared(kernel(form, sizes, is_fused=True))
+        assert plain is not None
+        legal = list(product.RULE.candidates(plain, TARGET))
+        default = product.RULE.decide(plain, TARGET)
+        assert legal[0] == default and len(set(legal)) == len(legal)
+        for decisions in legal[:: max(1, len(legal) // 8)]:
+            made = rules.scheduled(plain, product.RULE, TARGET, decisions).with_attr("global_symbol", "main")
+            check(tvm.compile(tvm.IRModule({"main": made}), target=TARGET), form, sizes, is_fused=True)
 
 
 def test_narrow_vectors_take_products_of_few_columns() -> None:

@@ -19,6 +19,8 @@ from .lanes import ramp, sums_of, transposed, zeros
 
 __all__ = ["Product", "Tile", "emit_product"]
 
+_STREAMS = 8  # rows of the right operand that are read side by side
+
 Place = Sequence[Any]
 """Where a matrix is: an index for each outer axis."""
 
@@ -73,6 +75,8 @@ class Tile:
         Whether vectors go along the sums instead, for each row by itself; the operands allow that.
     parallel : bool
         Whether tiles are shared among cores.
+    is_streamed : bool
+        Whether the right operand is read row by row, as it comes fastest from memory, for each row by itself.
     """
 
     rows: int
@@ -83,6 +87,7 @@ class Tile:
     is_packed: bool
     is_dot: bool
     parallel: bool
+    is_streamed: bool = False
 
 
 def emit_product(product: Product, tiles: Sequence[Tile]) -> None:
@@ -107,7 +112,7 @@ def emit_product(product: Product, tiles: Sequence[Tile]) -> None:
 def _loops(p: Product, t: Tile) -> None:
     width = t.lanes if t.is_dot else t.lanes * t.vectors
     blocks = _ceildiv(p.columns, width)
-    tiles = _int(1) if t.is_dot else _ceildiv(p.rows, t.rows)
+    tiles = _int(1) if t.is_dot or t.is_streamed else _ceildiv(p.rows, t.rows)
     groups = _ceildiv(tiles, t.chunk)
     count = reduce(mul, p.outer, groups * blocks)
     with (T.parallel if t.parallel else T.serial)(_int(0), count) as work:
@@ -116,6 +121,9 @@ def _loops(p: Product, t: Tile) -> None:
         place = _place(at, p.outer)
         if t.is_dot:
             _dots(p, t, place, _start(p.columns, block * width, t.lanes, width))
+            return
+        if t.is_streamed:
+            _stream(p, t, place, block * width)
             return
         starts = [_start(p.columns, block * width + v * t.lanes, t.lanes, width) for v in range(t.vectors)]
         read = _panel(p, t, place, block * width) if t.is_packed else _rows_of_right(p, t, place, starts)
@@ -211,6 +219,33 @@ def _dots(p: Product, t: Tile, place: Place, column: Any) -> None:
             _either(rest > 0, lambda: _either(p.inner >= lanes, add_end, add_few))
         sums = sums_of([T.Bind(_sum(total, c, lanes)) for c in range(lanes)], lanes)
         p.finish(place, row, column, lanes, sums)
+
+
+def _stream(p: Product, t: Tile, place: Place, first: Any) -> None:
+    """Compute a block of columns, each row by itself, whose sums are in the nearest cache meanwhile."""
+    lanes = t.lanes
+    count = tirx.Min(_int(t.vectors), _ceildiv(p.columns - first, lanes))
+    sums = T.alloc_buffer((_int(t.vectors * lanes),), "float32", layout=None)
+
+    def add(row: Any, k: Any, steps: int) -> None:
+        x = [T.Bind(_broadcast(p.left(place, row, k + step), lanes)) for step in range(steps)]
+        with T.serial(_int(0), count) as v:
+            column = ramp(_held(tirx.Min(first + v * lanes, p.columns - lanes)), lanes)
+            total = sums[ramp(v * lanes, lanes)]
+            for step in range(steps):
+                total = T.Bind(total + x[step] * p.right(place, k + step, column))
+            T.buffer_store(sums, total, [ramp(v * lanes, lanes)])
+
+    with T.serial(_int(0), p.rows) as row:
+        with T.serial(_int(0), count) as v:
+            T.buffer_store(sums, zeros(lanes), [ramp(v * lanes, lanes)])
+        with T.serial(_int(0), tirx.floordiv(p.inner, _STREAMS)) as steps:
+            add(row, _held(steps * _STREAMS), _STREAMS)
+        with T.serial(_int(0), tirx.floormod(p.inner, _STREAMS)) as step:
+            add(row, _held(tirx.floordiv(p.inner, _STREAMS) * _STREAMS + step), 1)
+        with T.serial(_int(0), count) as v:
+            column = _held(tirx.Min(first + v * lanes, p.columns - lanes))
+            p.finish(place, row, column, lanes, sums[ramp(v * lanes, lanes)])
 
 
 def _totals(count: int, lanes: int) -> Any:

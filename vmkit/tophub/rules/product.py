@@ -37,6 +37,8 @@ _FEW = 4  # rows that keep the multipliers busy tolerably
 _REUSED = 3  # tiles of rows that repay the copy of a panel
 _NEAR = 512 << 10  # bytes of rows that stay in the cache while panels go by
 _CHUNK = 48  # tiles that repay the making of a panel well
+_FROM_MEMORY = 1 << 20  # bytes of a right operand from which it is not taken to be in the cache
+_ROW = 128  # vectors of a row that are read in one piece
 _USUAL = 64  # a size that is known at run time only
 _LATENCY = 4  # cycles until a result can be added to
 
@@ -57,6 +59,8 @@ class Decisions:
         Whether panels are copied.
     dot : bool
         Whether vectors go along the sums, for each row by itself.
+    streamed : bool
+        Whether the right operand is read row by row where there is one row of the left one.
     parallel : bool
         Whether tiles are shared among cores.
     """
@@ -67,6 +71,7 @@ class Decisions:
     chunk: int
     packed: bool
     dot: bool
+    streamed: bool
     parallel: bool
 
 
@@ -112,10 +117,11 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     rows, vectors = _tile_size(kernel.rows, kernel.columns, lanes, unit)
     inner = kernel.inner
     unrolled = 1 if inner is None else next(u for u in (4, 2, 1) if inner % u == 0)
-    near = _NEAR // (4 * rows * (inner or _USUAL))
     is_reused = kernel.rows is None or kernel.rows >= _REUSED * rows
     packed = not is_dot and (kernel.is_transposed or is_reused)
-    return Decisions(rows, vectors, unrolled, max(1, min(near, _CHUNK)), packed, is_dot, _is_large(sch, kernel))
+    chunk = max(1, min(_NEAR // (4 * rows * (inner or _USUAL)), _CHUNK))
+    is_streamed = not kernel.is_transposed and _is_from_memory(kernel)
+    return Decisions(rows, vectors, unrolled, chunk, packed, is_dot, is_streamed, _is_large(sch, kernel))
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
@@ -129,6 +135,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         "vectors": list(range(1, _VECTORS + 1)),
         "unrolled": [u for u in (1, 2, 4, 8) if inner is not None and inner % u == 0] or [1],
         "chunk": list(dict.fromkeys([default.chunk, 8, 16, 32, 64])),
+        "streamed": [False] if kernel.is_transposed else [False, True],
         "packed": [True] if kernel.is_transposed else [False, True],
         "parallel": sharing(static_size(sch, sch.get_loops(kernel.found.block)), target),
     }
@@ -219,6 +226,10 @@ def _lanes(kernel: _Kernel, unit: VectorUnit) -> int:
     return min(unit.lanes, 1 << int(log2(kernel.columns)))
 
 
+def _is_from_memory(kernel: _Kernel) -> bool:
+    return 4 * (kernel.inner or _USUAL) * (kernel.columns or _USUAL) >= _FROM_MEMORY
+
+
 def _is_large(sch: s_tir.Schedule, kernel: _Kernel) -> bool:
     unknown = sum(_known(size) is None for size in kernel.sizes)
     return static_size(sch, sch.get_loops(kernel.found.block)) * _USUAL**unknown >= PARALLEL_SIZE
@@ -254,7 +265,9 @@ def _tiles(kernel: _Kernel, unit: VectorUnit, decisions: Decisions) -> list[Tile
     d, lanes = decisions, _lanes(kernel, unit)
     whole = Tile(d.rows, d.vectors, lanes, d.unrolled, d.chunk, d.packed, d.dot, d.parallel)
     one = replace(whole, rows=1, is_dot=True) if kernel.has_dots else _fewer(kernel, unit, whole, 1)
-    made = [one if d.dot else whole]
+    if d.streamed:
+        one = replace(one, vectors=_ROW, is_streamed=True)
+    made = [one if d.dot or (d.streamed and d.rows == 1) else whole]
     if kernel.rows is None:
         few = _DOTS if kernel.has_dots else _FEW
         made += [_fewer(kernel, unit, whole, few)] if few < d.rows else []
