@@ -149,6 +149,20 @@ def test_operators_are_their_sums(name: str) -> None:
     np.testing.assert_allclose(out.numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_what_follows_may_read_what_is_computed_beside_the_sum() -> None:
+    rows = SYMBOLS["m"]
+    x, y, scale = (te.placeholder(shape, name=name) for shape, name in (((rows, 20), "x"), ((6, 20), "y"), ((), "s")))
+    along = te.reduce_axis((0, 20), name="along")
+    made = te.compute((rows, 6), lambda i, j: te.sum(x[i, along] * y[j, along], axis=along))
+    square = te.compute((), lambda: scale() * scale())
+    half = te.compute((rows, 6), lambda i, j: made[i, j] * square())
+    run = built(te.create_prim_func([x, y, scale, half]))
+    left, right = random(3, 20), random(6, 20)
+    out = tvm.runtime.tensor(np.zeros((3, 6), "float32"))
+    run["main"](*map(tvm.runtime.tensor, (left, right, np.array(0.5, "float32"))), out)
+    np.testing.assert_allclose(out.numpy(), left @ right.T / 4, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_one_row_by_large_matrix_is_whole(form: tuple[bool, bool]) -> None:
     for is_fused in (False, True):

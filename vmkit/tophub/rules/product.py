@@ -26,7 +26,7 @@ from ..kernels.product import Product, Tile, emit_product
 from .blocks import SingleReduction, single_reduction, static_size, uses
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .rule import Options, Rule, choices
-from .stages import block_of, is_chain, nests_of, value_of, with_nests
+from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
 
 __all__ = ["RULE", "Decisions"]
 
@@ -154,12 +154,15 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
         schedule_spatial(sch, other)
     function, node = sch.mod["main"], sch.get(found.block)
     root, nests = function.body.block, nests_of(function)
-    at = next(i for i, nest in enumerate(nests) if block_of(nest).same_as(node))
     stages = [sch.get(block) for block in follows] if is_fused else []
     loops = _loops(kernel, node, stages, _tiles(kernel, unit, decisions))
-    rest = [nest for nest in nests[at + 1 :] if not any(block_of(nest).same_as(stage) for stage in stages)]
+    # What follows the sum may read what is computed between them: all of it goes where the last of it was.
+    parts = [node, *stages]
+    at = next(i for i, nest in enumerate(nests) if block_of(nest).same_as(parts[-1]))
+    before, after = ([n for n in some if not is_in(block_of(n), parts)] for some in (nests[:at], nests[at + 1 :]))
     gone = [node.writes[0].source] if stages else []
-    sch.state.replace(sch.get_sref(sch.get_sblock(root.name_hint)), with_nests(root, [*nests[:at], loops, *rest], gone))
+    made = with_nests(root, [*before, loops, *after], gone)
+    sch.state.replace(sch.get_sref(sch.get_sblock(root.name_hint)), made)
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:

@@ -63,9 +63,9 @@ def is_chain(product: Any, followers: Sequence[Any]) -> bool:
     return True
 
 
-def is_in(buffer: Any, buffers: Sequence[Any]) -> bool:
-    """Say whether a buffer is one of several."""
-    return any(buffer.same_as(b) for b in buffers)
+def is_in(node: Any, nodes: Sequence[Any]) -> bool:
+    """Say whether a node, such as a buffer, is one of several."""
+    return any(node.same_as(each) for each in nodes)
 
 
 def value_of(stage: Any, at: Sequence[Any], made: Sequence[Any], values: Sequence[Any]) -> Any:
