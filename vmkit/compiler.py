@@ -351,6 +351,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, transform.UsePhases(unit.lanes)),
         *([(2, transform.IntegerProducts(integers))] if integers is not None else []),
         (2, transform.FloatProducts()),
+        (2, transform.FoldTransposes()),
         (2, transform.UseWinograd(unit.lanes, unit.registers, cores, has_tiles)),
         *([(2, transform.PackTiles())] if has_tiles else []),
         (2, transform.UsePanels(unit.lanes, unit.registers)),

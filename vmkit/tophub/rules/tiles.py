@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
-from tvm.ir.expr import TensorLoad
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
@@ -23,6 +21,7 @@ from ..kernels.integer_weight import INTEGER_MARK, IntegerWeight
 from ..kernels.integers import IntegerProduct
 from ..kernels.tiled_weight import BLOCK, MARK, TiledWeight
 from ..kernels.tiles import Row, TiledProduct
+from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
 
 __all__ = ["for_many_rows", "with_tiles"]
 
@@ -37,7 +36,7 @@ def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
     """
     if not _is_marked(function):
         return None
-    blocks = [_block_of(nest) for nest in _nests(function)]
+    blocks = [block_of(nest) for nest in nests_of(function)]
     at = next(i for i, block in enumerate(blocks) if _mark(block))
     regions, shape = [region.source for region in blocks[at].reads], list(blocks[at].writes[0].source.shape)
     if MARK in blocks[at].annotations:
@@ -58,11 +57,11 @@ def for_many_rows(function: tirx.PrimFunc, target: Target, weight: Any, inner: i
 
     None where that cannot be done, or would not be faster.
     """
-    nests = _nests(function)
-    sums = [at for at, nest in enumerate(nests) if _is_sum(_block_of(nest))]
+    nests = nests_of(function)
+    sums = [at for at, nest in enumerate(nests) if _is_sum(block_of(nest))]
     if not has_matrix_unit(target) or len(sums) != 1 or inner % 2:
         return None
-    product = _block_of(nests[sums[0]])
+    product = block_of(nests[sums[0]])
     units = product.writes[0].source.shape[-1]
     sources = [region.source for region in product.reads if not region.source.same_as(weight)]
     if len(sources) != 1 or not isinstance(units, tirx.IntImm) or int(units) * inner < _MANY_PRODUCTS:
@@ -75,33 +74,16 @@ def for_many_rows(function: tirx.PrimFunc, target: Target, weight: Any, inner: i
 
 def _with_loops(function: tirx.PrimFunc, at: int, written: TiledProduct | IntegerProduct) -> tirx.PrimFunc:
     """Return a kernel with written loops in the place of a sum, and of the elementwise blocks behind it."""
-    root, nests = function.body.block, _nests(function)
-    product, *followers = (_block_of(nest) for nest in nests[at:])
-    is_fused = _is_chain(product, followers)
+    root, nests = function.body.block, nests_of(function)
+    product, *followers = (block_of(nest) for nest in nests[at:])
+    is_fused = is_chain(product, followers)
     stages = followers if is_fused else []
     inner = list(root.alloc_buffers) if is_fused else []
     loops = _loops(written, [product, *stages], inner)
     body = [*nests[:at], loops, *([] if is_fused else nests[at + 1 :])]
     results = [block.writes[0].source for block in [product, *stages]]
-    kept = [buffer for buffer in root.alloc_buffers if not (is_fused and _is_in(buffer, results))]
-    block = s_tir.SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        tirx.SeqStmt(body) if len(body) > 1 else body[0],
-        root.init,
-        kept,
-        root.match_buffers,
-        root.annotations,
-    )
+    block = with_nests(root, body, results if is_fused else ())
     return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, block))
-
-
-def _nests(function: tirx.PrimFunc) -> list[Any]:
-    """Return the loop nests of a kernel."""
-    body = function.body.block.body
-    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
 
 
 def _is_sum(block: Any) -> bool:
@@ -118,34 +100,6 @@ def _mark(block: Any) -> str | None:
     return next((mark for mark in (MARK, INTEGER_MARK) if mark in block.annotations), None)
 
 
-def _block_of(nest: Any) -> Any:
-    """Return the block within loops."""
-    while isinstance(nest, tirx.For):
-        nest = nest.body
-    return nest.block
-
-
-def _is_chain(product: Any, followers: Sequence[Any]) -> bool:
-    """Say whether each follower maps elements of the sums, and of followers before it, to elements at their places."""
-    extents = [v.dom.extent for v in product.iter_vars if v.iter_type == tirx.IterVar.DataPar]
-    inner = [product.writes[0].source]
-    for block in followers:
-        store, places = block.body, [v.var for v in block.iter_vars]
-        if not isinstance(store, tirx.BufferStore) or any(v.iter_type != tirx.IterVar.DataPar for v in block.iter_vars):
-            return False
-        sizes = [v.dom.extent for v in block.iter_vars]
-        if len(sizes) != len(extents) or not all(map(tvm_ffi.structural_equal, sizes, extents)):
-            return False
-        loads: list[Any] = []
-        tvm_ffi.structural_walk(store.value, (TensorLoad, loads.append))
-        own = [load.indices for load in loads if any(load.source.same_as(b) for b in inner)]
-        for index in (store.indices, *own):
-            if len(index) != len(places) or not all(i.same_as(v) for i, v in zip(index, places, strict=True)):
-                return False
-        inner.append(store.buffer)
-    return True
-
-
 def _loops(written: TiledProduct | IntegerProduct, blocks: Sequence[Any], inner: Sequence[Any]) -> tirx.Stmt:
     """Return the loops of a product and the stages that follow it; the buffers `inner` need not be written."""
     product, *stages = blocks
@@ -157,15 +111,15 @@ def _loops(written: TiledProduct | IntegerProduct, blocks: Sequence[Any], inner:
         sources = [row.sums, *(_reader(buffer) for buffer in kept)]
         for number, buffer in enumerate(made):
             is_last = number == len(made) - 1
-            if number == 0 and not is_last and _is_in(buffer, inner):
+            if number == 0 and not is_last and is_in(buffer, inner):
                 continue
             with T.vectorized(tirx.IntImm("int64", row.lanes)) as lane:
                 at = [*row.index, row.first + lane]
-                value = _value(stages[number - 1], at, made, [s(lane) for s in sources]) if number else row.sums(lane)
+                value = value_of(stages[number - 1], at, made, [s(lane) for s in sources]) if number else row.sums(lane)
                 if number and not is_last:
                     T.buffer_store(kept[number - 1], value, [lane])
                     value = kept[number - 1][lane]
-                if not _is_in(buffer, inner):
+                if not is_in(buffer, inner):
                     T.buffer_store(buffer, value, at)
 
     with IRBuilder() as builder, T.prim_func():
@@ -175,20 +129,3 @@ def _loops(written: TiledProduct | IntegerProduct, blocks: Sequence[Any], inner:
 
 def _reader(buffer: Any) -> Any:
     return lambda lane: buffer[lane]
-
-
-def _is_in(buffer: Any, buffers: Sequence[Any]) -> bool:
-    return any(buffer.same_as(b) for b in buffers)
-
-
-def _value(stage: Any, at: Sequence[Any], made: Sequence[Any], values: Sequence[Any]) -> Any:
-    """Return what a stage computes for an element, given the elements that were computed before."""
-
-    def read(load: Any) -> Any:
-        return next((v for b, v in zip(made, values, strict=False) if load.source.same_as(b)), load)
-
-    def place(var: Any) -> Any:
-        return next((i for v, i in zip(stage.iter_vars, at, strict=True) if v.var.same_as(var)), var)
-
-    value = tvm_ffi.structural_map(stage.body.value, (tvm.ir.Var, place))
-    return tvm_ffi.structural_map(value, (TensorLoad, read))

@@ -1,0 +1,71 @@
+"""Products read through the transposes of their operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+import vmkit
+from vmkit import relay
+from vmkit.relay import nn, transform
+from vmkit.relay.ir import Call, Op, post_order
+
+n = relay.Any()
+
+
+def swapped(x: Any, *axes: int) -> Any:
+    return relay.transpose(x, list(axes) or None)
+
+
+PRODUCTS = {
+    "dense": (lambda x, y: nn.dense(x, swapped(y)), [(n, 6), (6, n)], [(5, 6), (6, 7)], "nn.matmul"),
+    "dense, both": (lambda x, y: nn.dense(swapped(x, 1, 0), swapped(y, -1, 0)), [(6, n), (6, 7)], [(6, 5), (6, 7)], 0),
+    "matmul": (
+        lambda x, y: nn.matmul(swapped(x), y, transpose_a=True),
+        [(4, 6), (6, 7)],
+        [(4, 6), (6, 7)],
+        "nn.matmul",
+    ),
+    "matmul that is a dense": (lambda x, y: nn.matmul(x, swapped(y)), [(4, 6), (7, 6)], [(4, 6), (7, 6)], "nn.dense"),
+    "batches": (
+        lambda x, y: nn.batch_matmul(swapped(x, 0, 2, 1), swapped(y, 0, 2, 1)),
+        [(n, 6, 5), (n, 6, 7)],
+        [(3, 6, 5), (1, 6, 7)],
+        "nn.batch_matmul",
+    ),
+}
+
+
+def operators(mod: tvm.IRModule) -> list[str]:
+    calls = [e for e in post_order(mod["main"].body) if isinstance(e, Call) and isinstance(e.op, Op)]
+    return [call.op.name for call in calls]
+
+
+def folded(variables: list[Any], body: Any) -> tvm.IRModule:
+    mod = tvm.IRModule({"main": relay.Function(variables, body)})
+    return transform.FoldTransposes()(transform.InferType()(mod))
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_product_of_transposed_is_product_of_another_form(name: str) -> None:
+    build, types, shapes, operator = PRODUCTS[name]
+    variables = [relay.var(f"x{i}", shape=shape) for i, shape in enumerate(types)]
+    body = build(*variables)
+    mod = folded(variables, body)
+    assert operators(mod) == [operator or "nn.matmul"]
+    values = [np.random.default_rng(i).standard_normal(shape).astype("float32") for i, shape in enumerate(shapes)]
+    plain = tvm.IRModule({"main": relay.Function(variables, body)})
+    results = []
+    for each in (mod, plain):
+        with tvm.transform.PassContext(opt_level=0):
+            results.append(vmkit.VirtualMachine(vmkit.compile(each)).run(*values).numpy())
+    np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-5)
+
+
+def test_other_orders_of_axes_stay() -> None:
+    x, y = relay.var("x", shape=(3, 5, 6)), relay.var("y", shape=(6, 3, 7))
+    mod = folded([x, y], nn.batch_matmul(x, swapped(y, 1, 2, 0)))
+    assert operators(mod) == ["transpose", "nn.batch_matmul"]

@@ -1,0 +1,81 @@
+"""Code for whole vectors: transposed squares of them, and their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+__all__ = ["ramp", "sums_of", "transposed", "zeros"]
+
+_PART = 4  # elements of a vector that are shuffled among themselves in one step, whatever its width
+
+
+def ramp(begin: Any, lanes: int) -> Any:
+    """Return consecutive indices, a single one where there is one lane."""
+    return begin if lanes == 1 else tirx.Ramp(begin, tirx.IntImm("int64", 1), lanes)
+
+
+def zeros(lanes: int) -> Any:
+    """Return a vector of zeros."""
+    zero = tirx.FloatImm("float32", 0.0)
+    return zero if lanes == 1 else tirx.Broadcast(zero, lanes)
+
+
+def transposed(rows: Sequence[Any], lanes: int) -> list[Any]:
+    """Return the columns of a square of as many vectors as each has lanes, which are a power of 2.
+
+    First the squares of four are transposed, which never leaves parts of 128 bits, and then squares of those parts.
+    """
+    if lanes == 1:
+        return list(rows)
+    if lanes == 2:
+        return [_picked(rows[0], rows[1], [c, 2 + c]) for c in range(2)]
+    made: list[Any] = []
+    for first in range(0, lanes, _PART):
+        a, b, c, d = rows[first : first + _PART]
+        low, high = (0, 4, 1, 5), (2, 6, 3, 7)
+        ab, cd = ([_in_parts(x, y, order, lanes) for order in (low, high)] for x, y in ((a, b), (c, d)))
+        for x, y in zip(ab, cd, strict=True):
+            made += [_in_parts(x, y, order, lanes) for order in ((0, 1, 4, 5), (2, 3, 6, 7))]
+    step = _PART
+    while step < lanes:
+        for i in range(lanes):
+            if not i & step:
+                made[i], made[i | step] = _exchanged(made[i], made[i | step], step, lanes)
+        step *= 2
+    return made
+
+
+def sums_of(vectors: Sequence[Any], lanes: int) -> Any:
+    """Return the vector of the sums of as many vectors as each has lanes.
+
+    Pairs are halved together, so that each step has half of the vectors.
+    """
+    rest, step = list(vectors), 1
+    while step < lanes:
+        halved = []
+        for first, second in zip(rest[::2], rest[1::2], strict=True):
+            a, b = _exchanged(first, second, step, lanes)
+            halved.append(T.Bind(a + b))
+        rest, step = halved, step * 2
+    return rest[0]
+
+
+def _exchanged(a: Any, b: Any, step: int, lanes: int) -> tuple[Any, Any]:
+    """Return two vectors with every second group of `step` lanes of the first exchanged for one of the second."""
+    near = [j if not j & step else lanes + j - step for j in range(lanes)]
+    far = [j + step if not j & step else lanes + j for j in range(lanes)]
+    return _picked(a, b, near), _picked(a, b, far)
+
+
+def _in_parts(a: Any, b: Any, order: Sequence[int], lanes: int) -> Any:
+    """Return what an order of four picks of each part of two vectors, of which the second counts from four on."""
+    parts = range(0, lanes, _PART)
+    return _picked(a, b, [part + (i if i < _PART else lanes + i - _PART) for part in parts for i in order])
+
+
+def _picked(a: Any, b: Any, indices: Sequence[int]) -> Any:
+    return T.Bind(tirx.Shuffle([a, b], [tirx.IntImm("int32", i) for i in indices]))

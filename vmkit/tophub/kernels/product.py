@@ -1,0 +1,319 @@
+"""Products of matrices that are known at run time only: tiles of the result in registers, panels of the right operand.
+
+Vectors and tiles at the end of an axis begin earlier and compute some elements again, so that none is cut. A right
+operand whose sums are next to each other in memory is transposed into panels, or for few rows added up along them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+from .lanes import ramp, sums_of, transposed, zeros
+
+__all__ = ["Product", "Tile", "emit_product"]
+
+_STREAMS = 8  # rows of the right operand that are read side by side
+
+Place = Sequence[Any]
+"""Where a matrix is: an index for each outer axis."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """What is multiplied.
+
+    Attributes
+    ----------
+    outer : list of expression
+        Sizes of the axes along which there are products.
+    rows, columns, inner : expression
+        Sizes of a product: of the result, and of the sums.
+    left : callable
+        ``left(place, row, k)`` returns an element, or for a ramp of `k` a vector if `is_left_along` is set.
+    right : callable
+        ``right(place, k, column)`` returns an element, or a vector for a ramp of `column`, or of `k` if `is_transposed`
+        is set.
+    is_left_along, is_transposed : bool
+        Whether consecutive elements of a sum are next to each other in the left operand, and in the right one.
+    finish : callable
+        ``finish(place, row, column, lanes, sums)`` writes what becomes of a vector of sums that begins at a column.
+    """
+
+    outer: Sequence[Any]
+    rows: Any
+    columns: Any
+    inner: Any
+    left: Callable[[Place, Any, Any], Any]
+    right: Callable[[Place, Any, Any], Any]
+    is_left_along: bool
+    is_transposed: bool
+    finish: Callable[[Place, Any, Any, int, Any], None]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a product is computed that has as many rows as a tile, and as many columns as a vector, or more.
+
+    Attributes
+    ----------
+    rows, vectors, lanes : int
+        How much of the result is in registers: rows of vectors of so many lanes.
+    unrolled : int
+        How many steps of the sum one iteration has; they divide it.
+    chunk : int
+        How many tiles go by a panel before the next one is made.
+    is_packed : bool
+        Whether panels are copied, so that what a tile reads is in one piece.
+    is_dot : bool
+        Whether vectors go along the sums instead, for each row by itself; the operands allow that.
+    parallel : bool
+        Whether tiles are shared among cores.
+    is_streamed : bool
+        Whether the right operand is read row by row, as it comes fastest from memory, for each row by itself.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    unrolled: int
+    chunk: int
+    is_packed: bool
+    is_dot: bool
+    parallel: bool
+    is_streamed: bool = False
+
+
+def emit_product(product: Product, tiles: Sequence[Tile]) -> None:
+    """Write the loops of a product into the builder at hand.
+
+    The first of `tiles` that is not larger than the result computes it; where none is, the result is empty.
+    """
+    first, *others = tiles
+    fits = [(size, least) for size, least in ((product.rows, first.rows), (product.columns, first.lanes)) if least > 1]
+    unsure = [size >= least for size, least in fits if not isinstance(size, tirx.IntImm)]
+    if not unsure:
+        _loops(product, first)
+        return
+    with T.If(reduce(tirx.And, unsure)):
+        with T.Then():
+            _loops(product, first)
+        if others:
+            with T.Else():
+                emit_product(product, others)
+
+
+def _loops(p: Product, t: Tile) -> None:
+    width = t.lanes if t.is_dot else t.lanes * t.vectors
+    blocks = _ceildiv(p.columns, width)
+    tiles = _int(1) if t.is_dot or t.is_streamed else _ceildiv(p.rows, t.rows)
+    groups = _ceildiv(tiles, t.chunk)
+    count = reduce(mul, p.outer, groups * blocks)
+    with (T.parallel if t.parallel else T.serial)(_int(0), count) as work:
+        at, block = _divided(work, blocks)
+        at, group = _divided(at, groups)
+        place = _place(at, p.outer)
+        if t.is_dot:
+            _dots(p, t, place, _start(p.columns, block * width, t.lanes, width))
+            return
+        if t.is_streamed:
+            _stream(p, t, place, block * width)
+            return
+        starts = [_start(p.columns, block * width + v * t.lanes, t.lanes, width) for v in range(t.vectors)]
+        read = _panel(p, t, place, block * width) if t.is_packed else _rows_of_right(p, t, place, starts)
+        with T.serial(_int(0), tirx.Min(_int(t.chunk), tiles - group * t.chunk)) as part:
+            row = _start(p.rows, (group * t.chunk + part) * t.rows, t.rows, t.rows)
+            _tile(p, t, place, row, starts, read)
+
+
+def _tile(p: Product, t: Tile, place: Place, row: Any, starts: Sequence[Any], read: Callable[[Any, int], Any]) -> None:
+    """Compute a tile of the result; ``read(k, v)`` returns a vector of the right operand."""
+    total = _totals(t.rows * t.vectors, t.lanes)
+    with T.serial(_int(0), tirx.floordiv(p.inner, t.unrolled)) as outer:
+        for step in range(t.unrolled):
+            k = _held(outer * t.unrolled + step)
+            columns = [T.Bind(read(k, v)) for v in range(t.vectors)]
+            for r in range(t.rows):
+                x = T.Bind(_broadcast(p.left(place, row + r, k), t.lanes))
+                for v in range(t.vectors):
+                    _add(total, r * t.vectors + v, x * columns[v], t.lanes)
+    for r in range(t.rows):
+        for v in range(t.vectors):
+            p.finish(place, row + r, starts[v], t.lanes, _sum(total, r * t.vectors + v, t.lanes))
+
+
+def _rows_of_right(p: Product, t: Tile, place: Place, starts: Sequence[Any]) -> Callable[[Any, int], Any]:
+    return lambda k, v: p.right(place, k, ramp(starts[v], t.lanes))
+
+
+def _panel(p: Product, t: Tile, place: Place, first: Any) -> Callable[[Any, int], Any]:
+    """Copy what a block of columns needs of the right operand, sums outermost; return how it is read."""
+    width = t.vectors * t.lanes
+    panel = T.alloc_buffer((tirx.Max(p.inner, _int(1)) * width,), "float32", layout=None)
+
+    def at(k: Any, v: Any) -> Any:
+        return ramp(k * width + v * t.lanes, t.lanes)
+
+    def plainly() -> None:
+        with T.serial(_int(0), p.inner) as k:
+            for v in range(t.vectors):
+                start = _start(p.columns, first + v * t.lanes, t.lanes, width)
+                if p.is_transposed and t.lanes > 1:
+                    with T.serial(_int(0), _int(t.lanes)) as lane:
+                        T.buffer_store(panel, p.right(place, k, start + lane), [k * width + v * t.lanes + lane])
+                else:
+                    T.buffer_store(panel, p.right(place, k, ramp(start, t.lanes)), [at(k, v)])
+
+    def in_squares() -> None:
+        with T.serial(_int(0), _ceildiv(p.inner, t.lanes)) as square:
+            k = _start(p.inner, square * t.lanes, t.lanes, t.lanes)
+            with T.serial(_int(0), _int(t.vectors)) as v:
+                start = _start(p.columns, first + v * t.lanes, t.lanes, width)
+                rows = [T.Bind(p.right(place, ramp(k, t.lanes), start + lane)) for lane in range(t.lanes)]
+                for lane, column in enumerate(transposed(rows, t.lanes)):
+                    T.buffer_store(panel, column, [at(k + lane, v)])
+
+    if not p.is_transposed or t.lanes == 1:
+        plainly()
+    else:
+        _either(p.inner >= t.lanes, in_squares, plainly)
+    return lambda k, v: panel[at(k, v)]
+
+
+def _dots(p: Product, t: Tile, place: Place, column: Any) -> None:
+    """Compute as many columns as a vector has lanes, each row by itself, a vector of partial sums for each column."""
+    lanes = t.lanes
+    whole, rest = tirx.floordiv(p.inner, lanes), tirx.floormod(p.inner, lanes)
+    lane = tirx.Ramp(tirx.IntImm("int64", 0), tirx.IntImm("int64", 1), lanes) if lanes > 1 else _int(0)
+    with T.serial(_int(0), p.rows) as row:
+        total = _totals(lanes, lanes)
+
+        def add(begin: Any, row: Any = row, total: Any = total, is_new: Any = None) -> None:
+            k = ramp(begin, lanes)
+            x = T.Bind(p.left(place, row, k))
+            for c in range(lanes):
+                product = x * p.right(place, k, column + c)
+                _add(total, c, product if is_new is None else tirx.Select(is_new, product, zeros(lanes)), lanes)
+
+        def add_end() -> None:
+            # Of the last vector, which begins earlier, only what has not been added yet.
+            add(_held(p.inner - lanes), is_new=lane >= _broadcast(lanes - rest, lanes))
+
+        def add_few(row: Any = row, total: Any = total) -> None:
+            with T.serial(_int(0), rest) as k:
+                x = p.left(place, row, k)
+                for c in range(lanes):
+                    product = _broadcast(x * p.right(place, k, column + c), lanes)
+                    is_first = tirx.EQ(lane, _broadcast(_int(0), lanes))
+                    _add(total, c, tirx.Select(is_first, product, zeros(lanes)), lanes)
+
+        with T.serial(_int(0), whole) as step:
+            add(_held(step * lanes))
+        if lanes > 1:
+            _either(rest > 0, lambda: _either(p.inner >= lanes, add_end, add_few))
+        sums = sums_of([T.Bind(_sum(total, c, lanes)) for c in range(lanes)], lanes)
+        p.finish(place, row, column, lanes, sums)
+
+
+def _stream(p: Product, t: Tile, place: Place, first: Any) -> None:
+    """Compute a block of columns, each row by itself, whose sums are in the nearest cache meanwhile."""
+    lanes = t.lanes
+    count = tirx.Min(_int(t.vectors), _ceildiv(p.columns - first, lanes))
+    sums = T.alloc_buffer((_int(t.vectors * lanes),), "float32", layout=None)
+
+    def add(row: Any, k: Any, steps: int) -> None:
+        x = [T.Bind(_broadcast(p.left(place, row, k + step), lanes)) for step in range(steps)]
+        with T.serial(_int(0), count) as v:
+            column = ramp(_held(tirx.Min(first + v * lanes, p.columns - lanes)), lanes)
+            total = sums[ramp(v * lanes, lanes)]
+            for step in range(steps):
+                total = T.Bind(total + x[step] * p.right(place, k + step, column))
+            T.buffer_store(sums, total, [ramp(v * lanes, lanes)])
+
+    with T.serial(_int(0), p.rows) as row:
+        with T.serial(_int(0), count) as v:
+            T.buffer_store(sums, zeros(lanes), [ramp(v * lanes, lanes)])
+        with T.serial(_int(0), tirx.floordiv(p.inner, _STREAMS)) as steps:
+            add(row, _held(steps * _STREAMS), _STREAMS)
+        with T.serial(_int(0), tirx.floormod(p.inner, _STREAMS)) as step:
+            add(row, _held(tirx.floordiv(p.inner, _STREAMS) * _STREAMS + step), 1)
+        with T.serial(_int(0), count) as v:
+            column = _held(tirx.Min(first + v * lanes, p.columns - lanes))
+            p.finish(place, row, column, lanes, sums[ramp(v * lanes, lanes)])
+
+
+def _totals(count: int, lanes: int) -> Any:
+    total = T.alloc_buffer((_int(count * lanes),), "float32", scope="local", layout=None)
+    for at in range(count):
+        T.buffer_store(total, zeros(lanes), [ramp(_int(at * lanes), lanes)])
+    return total
+
+
+def _sum(total: Any, at: int, lanes: int) -> Any:
+    return total[ramp(_int(at * lanes), lanes)]
+
+
+def _add(total: Any, at: int, value: Any, lanes: int) -> None:
+    T.buffer_store(total, _sum(total, at, lanes) + value, [ramp(_int(at * lanes), lanes)])
+
+
+def _either(test: Any, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+    """Write what is done where a test holds and where not, only one of them where the test is known."""
+    if isinstance(test, tirx.IntImm):
+        chosen = then if int(test) else otherwise
+        if chosen is not None:
+            chosen()
+        return
+    with T.If(test):
+        with T.Then():
+            then()
+        if otherwise is not None:
+            with T.Else():
+                otherwise()
+
+
+def _start(size: Any, begin: Any, least: int, step: int) -> Any:
+    """Return where a part of an axis begins that is one of several every `step`, and ends with the axis at last."""
+    if isinstance(size, tirx.IntImm) and int(size) % step == 0:
+        return _held(begin)
+    return _held(tirx.Min(begin, size - least))
+
+
+def _place(at: Any, sizes: Sequence[Any]) -> Place:
+    """Return the index of each axis for a position among all of them."""
+    found: list[Any] = []
+    for size in reversed(sizes[1:]):
+        at, index = _divided(at, size)
+        found.insert(0, index)
+    return [at, *found] if sizes else []
+
+
+def _divided(value: Any, size: Any) -> tuple[Any, Any]:
+    if isinstance(size, tirx.IntImm) and int(size) == 1:
+        return value, _int(0)
+    return T.Bind(tirx.floordiv(value, size)), T.Bind(tirx.floormod(value, size))
+
+
+def _ceildiv(value: Any, size: int) -> Any:
+    return tirx.floordiv(value + (size - 1), _int(size))
+
+
+def _broadcast(value: Any, lanes: int) -> Any:
+    return value if lanes == 1 else tirx.Broadcast(value, lanes)
+
+
+def _int(value: int) -> Any:
+    return tirx.IntImm("int64", value)
+
+
+def _held(value: Any) -> Any:
+    """Return an integer that has been put in memory, which LLVM makes a register; see :mod:`.winograd`."""
+    place = T.alloc_buffer((_int(1),), "int64", layout=None)
+    T.buffer_store(place, value, [_int(0)])
+    return place[0]
