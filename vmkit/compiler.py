@@ -347,6 +347,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, transform.FlattenRows()),
         *scales,
         (2, transform.ConvertLayout(_CHANNELS_LAST_ON_CPU)),
+        (2, transform.UsePatches()),
         (2, transform.FoldConstant()),
         (2, transform.UsePhases(unit.lanes)),
         *([(2, transform.IntegerProducts(integers))] if integers is not None else []),
