@@ -1,4 +1,4 @@
-"""Convolutions by constant kernels of 3x3 become products of tiles, where that is faster."""
+"""Convolutions by small constant kernels become products of tiles, where that is faster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], An
     sizes, lanes = layer.sizes, machine.lanes
     if (
         not layer.is_everywhere
-        or (sizes["H"], sizes["W"]) != (3, 3)
+        or sizes["H"] * sizes["W"] == 1
         or sizes["I"] % lanes
         or sizes["O"] % lanes
         or lanes < 4
@@ -54,7 +54,8 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], An
     have = layer.conv.args[0].checked_type.shape
     batch, height, width = (d if isinstance(d, int) else None for d in have[:3])
     shape = WinogradShape(
-        tile=4,
+        kernel=(sizes["H"], sizes["W"]),
+        tile=(1, 1),
         batch=batch,
         height=height,
         width=width,
@@ -75,7 +76,8 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], An
             data,
             const(_packed(layer, shape)),
             *added,
-            tile=shape.tile,
+            kernel=list(shape.kernel),
+            tile=list(shape.tile),
             rows=plan.rows,
             count=plan.count,
             lanes=lanes,
@@ -96,8 +98,9 @@ def _is_whole(weight: np.ndarray) -> bool:
 
 def _packed(layer: ConvLayer, shape: WinogradShape) -> np.ndarray:
     """Return a weight transformed, (blocks, products, input channels, output channels of a block)."""
-    matrix = weight_matrix(shape.tile)
-    kernel = layer.weight("HWIO").reshape(9, -1).astype("float64")
-    moved = (np.kron(matrix, matrix) @ kernel).astype("float32")
+    down, across = (weight_matrix(*pair) for pair in zip(shape.reach, shape.kernel, strict=True))
+    kernel = layer.weight("HWIO").astype("float64")
+    kernel = kernel.reshape(shape.kernel[0] * shape.kernel[1], -1)
+    moved = (np.kron(down, across) @ kernel).astype("float32")
     blocks = moved.reshape(shape.points, shape.inner, shape.outer // shape.block, shape.block)
     return np.ascontiguousarray(blocks.transpose(2, 0, 1, 3))

@@ -22,8 +22,11 @@ class WinogradShape:
 
     Attributes
     ----------
-    tile : int
-        How many results on an axis come from one tile: 2 or 4.
+    kernel : tuple of int
+        Height and width of the kernel; an axis of 1 has no tiles.
+    tile : tuple of int
+        How many results on each axis come from one tile. With the kernel less one it makes the `reach`, for which
+        :mod:`.winograd_points` must have points.
     batch, height, width : int or None
         Sizes of the data; None where they are known at run time.
     inner, outer : int
@@ -40,7 +43,8 @@ class WinogradShape:
         What results are raised and lowered to at the end.
     """
 
-    tile: int
+    kernel: tuple[int, int]
+    tile: tuple[int, int]
     batch: int | None
     height: int | None
     width: int | None
@@ -55,23 +59,27 @@ class WinogradShape:
     high: float | None = None
 
     @property
-    def reach(self) -> int:
-        """How many elements on an axis a tile depends on."""
-        return self.tile + 2
+    def reach(self) -> tuple[int, int]:
+        """How many elements on each axis a tile depends on."""
+        return self.tile[0] + self.kernel[0] - 1, self.tile[1] + self.kernel[1] - 1
 
     @property
     def points(self) -> int:
         """How many products of matrices there are."""
-        return self.reach**2
+        return self.reach[0] * self.reach[1]
 
     @property
     def tiles(self) -> int | None:
         """How many tiles there are, None where that is known at run time."""
         if self.batch is None or self.height is None or self.width is None:
             return None
+        down, across = self.made(self.height, self.width)
+        return self.batch * -(-down // self.tile[0]) * -(-across // self.tile[1])
+
+    def made(self, height: Any, width: Any) -> tuple[Any, Any]:
+        """Return height and width of the result for those of the data."""
         top, left, bottom, right = self.padding
-        down = -(-(self.height + top + bottom - 2) // self.tile)
-        return self.batch * down * -(-(self.width + left + right - 2) // self.tile)
+        return height + (top + bottom + 1 - self.kernel[0]), width + (left + right + 1 - self.kernel[1])
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,7 @@ class WinogradPlan:
 
 
 def winograd(shape: WinogradShape, plan: WinogradPlan) -> tirx.PrimFunc:
-    """Return the kernel of a convolution by a kernel of 3x3 at every position.
+    """Return the kernel of a convolution at every position.
 
     Data is (batch, height, width, inner), the transformed weight (outer / block, points, inner, block); then come bias
     (outer,) and residual where there are any, and the result (batch, height, width, outer). All are float32.
@@ -125,8 +133,7 @@ class _Writer:
                 _int(size) if size is not None else tirx.Var(name, "int64")
                 for name, size in (("batch", s.batch), ("height", s.height), ("width", s.width))
             ]
-            top, left, bottom, right = s.padding
-            made = [have[0], have[1] + (top + bottom - 2), have[2] + (left + right - 2)]
+            made = [have[0], *s.made(have[1], have[2])]
             self.height, self.width, self.made = have[1], have[2], made
             shapes = {
                 "data": [*have, s.inner],
@@ -142,7 +149,9 @@ class _Writer:
 
     def _body(self) -> None:
         s, p = self.shape, self.plan
-        self.down, self.across = (tirx.floordiv(size + (s.tile - 1), s.tile) for size in self.made[1:])
+        self.down, self.across = (
+            tirx.floordiv(size + (tile - 1), tile) for size, tile in zip(self.made[1:], s.tile, strict=True)
+        )
         tiles = self.made[0] * self.down * self.across
         groups = tirx.floordiv(tiles + (p.count - 1), p.count)
         with (T.parallel if p.is_parallel_over_tiles else T.serial)(_int(0), groups) as group:
@@ -165,14 +174,15 @@ class _Writer:
         """Return the image of a tile, and where it begins in the result."""
         row = tirx.floordiv(tile, self.across)
         image = _held(tirx.floordiv(row, self.down))
-        top = _held(tirx.floormod(row, self.down) * self.shape.tile)
-        return image, top, _held(tirx.floormod(tile, self.across) * self.shape.tile)
+        down, across = self.shape.tile
+        top = _held(tirx.floormod(row, self.down) * down)
+        return image, top, _held(tirx.floormod(tile, self.across) * across)
 
     def _transform_data(self, data: Any, tile: Any, at: Any) -> None:
         s = self.shape
         image, top, left = self._place(tile)
-        down = [self._inside(top + (i - s.padding[0]), self.height) for i in range(s.reach)]
-        across = [self._inside(left + (i - s.padding[1]), self.width) for i in range(s.reach)]
+        down = [self._inside(top + (i - s.padding[0]), self.height) for i in range(s.reach[0])]
+        across = [self._inside(left + (i - s.padding[1]), self.width) for i in range(s.reach[1])]
         source = self.buffers["data"]
         with T.serial(_int(0), _int(s.inner // s.lanes)) as part:
             channel, begin = self._ramp(_held(part * s.lanes)), _held((part * self.plan.count + at) * s.lanes)
@@ -183,9 +193,9 @@ class _Writer:
                     value = source[image, y, x, channel]
                     elements.append(self._keep(self._masked(value, is_row & is_column)))
                 columns.append([self._keep(v) for v in self._data(elements)])
-            for i in range(s.reach):
+            for i in range(s.reach[0]):
                 for j, value in enumerate(self._data([column[i] for column in columns])):
-                    where = begin + (i * s.reach + j) * self.data_pitch
+                    where = begin + (i * s.reach[1] + j) * self.data_pitch
                     T.buffer_store(data, value, [self._ramp(where)])
 
     def _clear(self, data: Any, first: Any, end: Any) -> None:
@@ -257,18 +267,18 @@ class _Writer:
         with T.serial(_int(0), _int(s.block // s.lanes)) as part:
             begin = _held(at * s.block + part * s.lanes)
             columns = []
-            for j in range(s.reach):
-                places = [begin + (i * s.reach + j) * self.product_pitch for i in range(s.reach)]
+            for j in range(s.reach[1]):
+                places = [begin + (i * s.reach[1] + j) * self.product_pitch for i in range(s.reach[0])]
                 elements = [self._keep(products[self._ramp(place)]) for place in places]
-                columns.append([self._keep(v) for v in self._result(elements)])
-            rows = [self._result([column[i] for column in columns]) for i in range(s.tile)]
+                columns.append([self._keep(v) for v in self._result(s.tile[0], elements)])
+            rows = [self._result(s.tile[1], [column[i] for column in columns]) for i in range(s.tile[0])]
             results = [[self._keep(v) for v in row] for row in rows]
             channel = self._ramp(_held(block * s.block + part * s.lanes))
             bias = self._keep(self.buffers["bias"][channel]) if s.has_bias else None
-            for i in range(s.tile):
+            for i in range(s.tile[0]):
                 self._if_inside(
                     top + i,
-                    self.made[1],
+                    0,
                     i,
                     lambda i=i: self._store_row(results[i], bias, image, top + i, left, channel),
                 )
@@ -277,14 +287,15 @@ class _Writer:
         for j, value in enumerate(row):
             self._if_inside(
                 left + j,
-                self.made[2],
+                1,
                 j,
                 lambda j=j, value=value: self._store(value, bias, [image, y, left + j, channel]),
             )
 
-    def _if_inside(self, place: Any, size: Any, offset: int, write: Any) -> None:
+    def _if_inside(self, place: Any, axis: int, offset: int, write: Any) -> None:
         """Write statements that are run where a place that is `offset` from the begin of a tile is in the result."""
-        if offset == 0 or (isinstance(size, tirx.IntImm) and int(size.value) % self.shape.tile == 0):
+        size = self.made[axis + 1]
+        if offset == 0 or (isinstance(size, tirx.IntImm) and int(size.value) % self.shape.tile[axis] == 0):
             write()
             return
         with T.If(place < size), T.Then():
@@ -303,10 +314,10 @@ class _Writer:
         T.buffer_store(self.buffers["out"], value, at)
 
     def _data(self, elements: list[Any]) -> list[Any]:
-        return transform_data(self.shape.tile, elements, self._number, self._keep)
+        return transform_data(elements, self._number, self._keep)
 
-    def _result(self, elements: list[Any]) -> list[Any]:
-        return transform_result(self.shape.tile, elements, self._number, self._keep)
+    def _result(self, tile: int, elements: list[Any]) -> list[Any]:
+        return transform_result(tile, elements, self._number, self._keep)
 
     def _ramp(self, begin: Any) -> Any:
         return tirx.Ramp(begin if not isinstance(begin, int) else _int(begin), _int(1), self.shape.lanes)

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .winograd import WinogradPlan, WinogradShape
+from .winograd_points import PAIRS
 
 __all__ = ["Machine", "plan_winograd"]
 
+_MOST_ON_TWO_AXES = 6  # the reach of tiles; see winograd_points
 _USUAL = 28  # the height and width of an image of unknown size
 _NEAR = 640 << 10  # bytes that stay in the second cache
 _NEAR_RATE, _FAR_RATE, _COLD_RATE = 32, 5, 4  # bytes a cycle: second cache, beyond it, and after other layers
 _UNIT_GAIN = 1.4  # how much sooner than vectors a matrix unit has computed a sum
-_TRANSFORMS = {2: (45, 40), 4: (160, 140)}  # cycles of a vector of channels of a tile: of data, of results
+_TRANSFORM = {1: 0.0, 4: 4.4, 6: 11.0, 8: 18.0}  # cycles of a vector of channels on an axis, by the reach
+_MOVE = 0.7  # cycles to load or store a vector
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,18 @@ def plan_winograd(shape: WinogradShape, machine: Machine) -> tuple[WinogradShape
     shape : WinogradShape
         The convolution; its size of tiles is left open.
     """
-    cycles, best = min(
+    best = min(
         ((_cycles(each, plan, machine), (each, plan)) for each, plan in _candidates(shape, machine)),
         key=lambda pair: pair[0],
+        default=None,
     )
-    return best if cycles < _direct_cycles(shape, machine) else None
+    return best[1] if best is not None and best[0] < _direct_cycles(shape, machine) else None
 
 
 def _candidates(shape: WinogradShape, machine: Machine) -> Iterator[tuple[WinogradShape, WinogradPlan]]:
     # Some registers are for the weight and what it is multiplied with.
     most = max(1, (machine.registers - 4) // (shape.block // machine.lanes))
-    for tile in (2, 4):
+    for tile in _sizes_of_tiles(shape.kernel):
         each = replace(shape, tile=tile)
         tiles = _tiles(each)
         for rows in range(max(1, most // 2), most + 1):
@@ -65,16 +69,26 @@ def _candidates(shape: WinogradShape, machine: Machine) -> Iterator[tuple[Winogr
                 yield each, WinogradPlan(rows, rows * parts, is_parallel_over_tiles=is_shared)
 
 
+def _sizes_of_tiles(kernel: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    for reach in PAIRS:
+        if reach > _MOST_ON_TWO_AXES and min(kernel) > 1:
+            continue
+        down, across = (1 if size == 1 else reach + 1 - size for size in kernel)
+        # A tile of one result takes as many products as the sum itself.
+        if all(tile > 1 or size == 1 for tile, size in ((down, kernel[0]), (across, kernel[1]))):
+            yield down, across
+
+
 def _size(shape: WinogradShape) -> tuple[int, int, int]:
     """Return the batch, height and width of the result, as they are or as they may be."""
-    top, left, bottom, right = shape.padding
-    height = (shape.height or _USUAL) + top + bottom - 2
-    return shape.batch or 1, height, (shape.width or _USUAL) + left + right - 2
+    # What has a kernel of height 1 is most often a row.
+    height = shape.height or (_USUAL if shape.kernel[0] > 1 else 1)
+    return shape.batch or 1, *shape.made(height, shape.width or _USUAL)
 
 
 def _tiles(shape: WinogradShape) -> int:
     batch, height, width = _size(shape)
-    return batch * -(-height // shape.tile) * -(-width // shape.tile)
+    return batch * -(-height // shape.tile[0]) * -(-width // shape.tile[1])
 
 
 def _cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) -> float:
@@ -85,7 +99,9 @@ def _cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) -> float
     # Multiplying begins and ends with as many registers as there are results.
     latency = max(1.0, 8 / (plan.rows * (shape.block // machine.lanes)))
     products = parts * plan.rows * shape.points * vectors * (shape.inner * latency + 4) / 2
-    of_data, of_result = _TRANSFORMS[shape.tile]
+    (high, wide), tile_high = shape.reach, shape.tile[0]
+    of_data = wide * _TRANSFORM[high] + high * _TRANSFORM[wide] + _MOVE * shape.points
+    of_result = wide * _TRANSFORM[high] + tile_high * _TRANSFORM[wide] + _MOVE * shape.points
     transforms = tiles * (shape.inner // machine.lanes * of_data + vectors * of_result)
     weight = 4 * shape.points * shape.inner * shape.outer
     moved = 4 * shape.points * plan.count * shape.inner
@@ -98,8 +114,9 @@ def _cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) -> float
 
 def _direct_cycles(shape: WinogradShape, machine: Machine) -> float:
     batch, height, width = _size(shape)
-    products = batch * height * width * 9 * shape.inner * (shape.outer // machine.lanes) / 2
-    weight = 36 * shape.inner * shape.outer
+    elements = shape.kernel[0] * shape.kernel[1] * shape.inner * shape.outer
+    products = batch * height * width * elements / machine.lanes / 2
+    weight = 4 * elements
     if machine.has_matrix_unit:
         return products / _UNIT_GAIN + 1.5 * weight / _COLD_RATE
     return 1.2 * products + weight / _COLD_RATE

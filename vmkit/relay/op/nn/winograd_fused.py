@@ -1,4 +1,4 @@
-"""Winograd's convolution and what follows it as one operator: what UseWinograd makes of convolutions by 3x3."""
+"""Winograd's convolution and what follows it as one operator: what UseWinograd makes of convolutions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from tvm import relax
 
 from ....errors import TypeCheckError
+from ....tophub.kernels.winograd_points import PAIRS
 from ...ir import dims
 from ...ir.types import TensorType, Type
 from ..attrs import Attrs, Bool, Float, Int, Ints, attrs_node
@@ -23,11 +24,13 @@ __all__: list[str] = []
 class Conv2DWinogradFusedAttrs(Attrs):
     """Attributes of nn.contrib_conv2d_winograd_fused.
 
-    tile is how many results on an axis come from one tile (2 or 4), lanes how many float32 a vector has; a_min and
-    a_max are what results are raised and lowered to; the others are fields of tophub's WinogradPlan.
+    kernel is the height and width of the kernel, tile how many results on either axis come from one tile, lanes how many
+    float32 a vector has; a_min and a_max are what results are raised and lowered to; the others are fields of tophub's
+    WinogradPlan.
     """
 
-    tile: Int
+    kernel: Ints
+    tile: Ints
     rows: Int
     count: Int
     lanes: Int
@@ -48,7 +51,7 @@ class Conv2DWinogradFusedAttrs(Attrs):
     pattern=OpPattern.OPAQUE,
 )
 class Conv2DWinogradFused:
-    """``clip(conv2d(data, weight) + bias + residual)`` by a kernel of 3x3 at every position, on a CPU in float32.
+    """``clip(conv2d(data, weight) + bias + residual)`` at every position, on a CPU in float32.
 
     data is (batch, height, width, channels), weight the transformed one (blocks, products, channels, output channels of
     a block); then comes the bias (output channels,) if has_bias, and the residual, like the result, if there is one.
@@ -63,13 +66,16 @@ class Conv2DWinogradFused:
         if any(t.dtype != "float32" for t in tensors):
             raise TypeCheckError(f"all inputs must be float32, not {', '.join(t.dtype for t in tensors)}")
         blocks, points, inner, block = filters.shape
-        if attrs.tile not in (2, 4) or points != (attrs.tile + 2) ** 2 or dims.equal(source.shape[3], inner) is False:
-            raise TypeCheckError(f"tiles of {attrs.tile} and {filters} do not fit {source}")
+        (height, width), (down, across) = attrs.kernel, attrs.tile
+        reach = [down + height - 1, across + width - 1]
+        has_points = all(r in PAIRS or (r, k) == (1, 1) for r, k in zip(reach, (height, width), strict=True))
+        if not has_points or points != reach[0] * reach[1] or dims.equal(source.shape[3], inner) is False:
+            raise TypeCheckError(f"tiles of {list(attrs.tile)} by {list(attrs.kernel)} and {filters} do not fit {source}")
         if not (isinstance(inner, int) and isinstance(block, int)) or inner % attrs.lanes or block % attrs.lanes:
             raise TypeCheckError(f"channels must be known multiples of {attrs.lanes}, not {inner} and {block}")
         if not isinstance(blocks, int):
             raise TypeCheckError(f"how many blocks the weight has must be known: {filters}")
-        sizes = fitted(source.shape[1:3], padding_of(attrs.padding, 2), (3, 3), (1, 1))
+        sizes = fitted(source.shape[1:3], padding_of(attrs.padding, 2), attrs.kernel, (1, 1))
         result = [source.shape[0], *sizes, blocks * block]
         require_added(others, attrs.has_bias, result)
         return TensorType(result, "float32")
@@ -82,15 +88,16 @@ class Conv2DWinogradFused:
 
         have, (blocks, _, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
         padding = padding_of(attrs.padding, 2)
-        require_fits(context, have[1:3], padding, (3, 3))
+        require_fits(context, have[1:3], padding, attrs.kernel)
         name = "nn.contrib_conv2d_winograd_fused"
         context.require_equal(have[3], inner, f"{name}: the data has {{actual}} channels, expected {{expected}}")
-        result = [have[0], *fitted(have[1:3], padding, (3, 3), (1, 1)), blocks * block]
+        result = [have[0], *fitted(have[1:3], padding, attrs.kernel, (1, 1)), blocks * block]
         require_added_at_run_time(context, name, added, attrs.has_bias, result)
         batch, height, width = (d if isinstance(d, int) else None for d in have[:3])
         top, left, bottom, right = padding
         what = WinogradShape(
-            tile=attrs.tile,
+            kernel=tuple(attrs.kernel),
+            tile=tuple(attrs.tile),
             batch=batch,
             height=height,
             width=width,
