@@ -75,6 +75,19 @@ def test_compiled_layers_agree_with_numpy(has_residual: bool, is_known: bool) ->
     np.testing.assert_allclose(machine.run(*inputs).numpy(), np.maximum(sums, 0), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("size", "stride"), [(1, 1), (9, 2)])
+def test_rows_are_images_of_height_one(size: int, stride: int) -> None:
+    weight, data = numbers(size, 20, 48, seed=1) / 4, numbers(2, 31, 20)
+    x = relay.var("x", shape=data.shape)
+    y = relay.nn.conv1d(x, relay.const(weight), strides=stride, data_layout="NWC", kernel_layout="WIO")
+    function = relay.Function([x], relay.nn.relu(relay.add(y, relay.const(numbers(48, seed=3)))))
+    assert operators(function) == ["expand_dims", NAME, "squeeze"]
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), TARGET), "cpu")
+    windows = np.lib.stride_tricks.sliding_window_view(data.astype("float64"), size, axis=1)[:, ::stride]
+    expected = np.maximum(np.einsum("nwik,kio->nwo", windows, weight) + numbers(48, seed=3), 0)
+    np.testing.assert_allclose(machine.run(data).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
 # A window of one element with strides; padding on sides of their own; dilation, whose elements are apart in memory; and
 # a batch that is known at run time only, with fewer positions than a tile.
 @pytest.mark.parametrize(

@@ -94,8 +94,9 @@ def test_transforms_of_an_axis_give_the_sum_of_products(reach: int, size: int) -
 def test_rounding_of_transforms_is_within_the_bound_that_is_given_for_them(reach: int, axes: int) -> None:
     channels, tiles, size = 32, 200, 3
     data, kernel = numbers(channels, tiles, *[reach] * axes), numbers(channels, 1, *[size] * axes, seed=1)
-    products = along(kernel.astype("float64"), axes, lambda k: np.tensordot(weight_matrix(reach, size), k, 1)).astype("float32")
-    products = (products * along(data, axes, lambda d: transform_data(d, np.float32, same))).sum(0)
+    matrix = weight_matrix(reach, size)
+    factors = along(kernel.astype("float64"), axes, lambda k: np.tensordot(matrix, k, 1)).astype("float32")
+    products = (factors * along(data, axes, lambda d: transform_data(d, np.float32, same))).sum(0)
     actual = along(products, axes, lambda m: transform_result(reach - 2, m, np.float32, same))
     assert actual.dtype == "float32"
     made = range(reach - 2)
@@ -169,6 +170,25 @@ def test_compiled_layers_agree_with_numpy(ending: str, is_known: bool) -> None:
     result = machine.run(data, *([] if other is None else [other])).numpy()
     expected = after(convolved(data, weight, (1, 1, 1, 1)), ending, other)
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
+
+
+def row_layer(shape: tuple[Any, ...], weight: np.ndarray) -> relay.Function:
+    """Return ``relu(conv1d(x, weight) + bias + other)``."""
+    x, other = relay.var("x", shape=shape), relay.var("other", shape=(*shape[:2], weight.shape[2]))
+    y = relay.nn.conv1d(x, relay.const(weight), padding=(2, 2), data_layout="NWC", kernel_layout="WIO")
+    y = relay.add(relay.add(y, relay.const(numbers(weight.shape[2], seed=3))), other)
+    return relay.Function([x, other], relay.nn.relu(y))
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_rows_are_images_of_height_one(is_known: bool) -> None:
+    weight, data, other = numbers(5, 32, 48, seed=1) / 8, numbers(2, 61, 32), numbers(2, 61, 48, seed=5)
+    batch, width = (2, 61) if is_known else (tvm.tirx.Var("n", "int64"), tvm.tirx.Var("w", "int64"))
+    function = row_layer((batch, width, 32), weight)
+    assert operators(function) == ["expand_dims", "expand_dims", NAME, "squeeze"]
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), "llvm"), "cpu")
+    sums = convolved(data[:, None], weight[None], (0, 2, 0, 2))[:, 0] + numbers(48, seed=3) + other
+    np.testing.assert_allclose(machine.run(data, other).numpy(), np.maximum(sums, 0), rtol=1e-3, atol=1e-4)
 
 
 def test_what_follows_is_taken_in_as_long_as_nothing_else_uses_what_is_between() -> None:

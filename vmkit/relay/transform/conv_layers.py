@@ -10,19 +10,24 @@ import numpy as np
 
 from ..ir import Call, Constant, Op, children, const, dims, post_order, rewrite
 from ..op.nn.window import padding_of
+from ..op.registry import build
 from .known_type import type_of
 
 __all__ = ["ConvLayer", "rewrite_layers"]
+
+_SPATIAL = {"nn.conv1d": "W", "nn.conv2d": "HW"}
 
 
 @dataclass
 class ConvLayer:
     """A convolution over channels-last float32 data, and what follows it up to the first call that is something else.
 
+    A convolution of rows is seen as one of images of height 1.
+
     Attributes
     ----------
     conv : Call
-        The convolution.
+        The convolution, of images or of rows.
     sizes : dict of str to int
         The shape of its weight by O, I, H and W.
     padding : tuple of int
@@ -46,32 +51,64 @@ class ConvLayer:
     @classmethod
     def of(cls, node: Any) -> ConvLayer | None:
         """Return the layer that a node begins; None if it is no plain convolution, of groups 1."""
-        if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "nn.conv2d"):
+        if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _SPATIAL):
             return None
-        attrs, (data, weight) = node.attrs, node.args
-        if not isinstance(weight, Constant) or attrs.data_layout != "NHWC" or attrs.out_layout not in ("", "NHWC"):
+        attrs, (data, weight), spatial = node.attrs, node.args, _SPATIAL[node.op.name]
+        layout = f"N{spatial}C"
+        if not isinstance(weight, Constant) or attrs.data_layout != layout or attrs.out_layout not in ("", layout):
             return None
         dtypes = {data.checked_type.dtype, weight.checked_type.dtype, attrs.out_dtype or "float32"}
-        if sorted(attrs.kernel_layout) != sorted("OIHW") or dtypes != {"float32"}:
+        if sorted(attrs.kernel_layout) != sorted("OI" + spatial) or dtypes != {"float32"}:
             return None
         if attrs.groups != 1:
             return None
         shape = (int(d) for d in weight.checked_type.shape)
-        top, left, bottom, right = padding_of(attrs.padding, 2)
-        return cls(node, dict(zip(attrs.kernel_layout, shape, strict=True)), (top, left, bottom, right))
+        begin_end = padding_of(attrs.padding, len(spatial))
+        top, bottom = (0, 0) if spatial == "W" else (begin_end[0], begin_end[2])
+        left, right = begin_end[len(spatial) - 1], begin_end[-1]
+        sizes = {"H": 1, **dict(zip(attrs.kernel_layout, shape, strict=True))}
+        return cls(node, sizes, (top, left, bottom, right))
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether the convolution has one spatial axis."""
+        return len(_SPATIAL[self.conv.op.name]) == 1
+
+    @property
+    def strides(self) -> list[int]:
+        """Steps from window to window down and across."""
+        return [1] * self.is_of_rows + [int(n) for n in self.conv.attrs.strides]
+
+    @property
+    def dilation(self) -> list[int]:
+        """Steps from element to element of a window down and across."""
+        return [1] * self.is_of_rows + [int(n) for n in self.conv.attrs.dilation]
 
     @property
     def is_everywhere(self) -> bool:
         """Whether there is a window at every position, and of neighbouring elements."""
-        return all(int(n) == 1 for n in (*self.conv.attrs.strides, *self.conv.attrs.dilation))
+        return all(n == 1 for n in (*self.strides, *self.dilation))
+
+    def image(self, node: Any) -> list[Any]:
+        """Return batch, height, width and channels of the data or of a result."""
+        batch, *sizes = node.checked_type.shape
+        return [batch, *[1] * self.is_of_rows, *sizes]
 
     def weight(self, layout: str) -> np.ndarray:
         """Return the weight with its axes in an order."""
-        have = self.conv.attrs.kernel_layout
+        have = "H" * self.is_of_rows + self.conv.attrs.kernel_layout
         array: np.ndarray = self.conv.args[1].data.numpy()
-        return array.transpose([have.index(axis) for axis in layout])
+        return array.reshape([self.sizes[axis] for axis in have]).transpose([have.index(axis) for axis in layout])
 
-    def parts(self, end: Any) -> tuple[Any, list[Any]]:
+    def replaced(self, end: Any, make: Callable[[Any, list[Any]], Any]) -> Any:
+        """Return what stands for the layer: what `make` returns for images, with the shape that the last call has."""
+        data, bias, residual = self._parts(end)
+        if not self.is_of_rows:
+            return make(data, [*bias, *residual])
+        data, *residual = (build("expand_dims", each, axis=1) for each in (data, *residual))
+        return build("squeeze", make(data, [*bias, *residual]), axis=[1])
+
+    def _parts(self, end: Any) -> tuple[Any, list[Any], list[Any]]:
         """Return the data, and the bias and the residual where there are any, from the last call, rewritten."""
         residual = []
         for depth, argument in enumerate(self._path):
@@ -79,7 +116,7 @@ class ConvLayer:
                 residual.append(end.args[1 - argument])
             end = end.args[argument]
         bias = [] if self.bias is None else [const(self.bias.astype("float32"))]
-        return end.args[0], bias + residual
+        return end.args[0], bias, residual
 
     def extend(self, users: dict[Any, list[Any]], taken: set[Any]) -> Any:
         """Take in the calls that follow, as long as nothing else uses what is between; return the last one.
@@ -122,14 +159,14 @@ class ConvLayer:
     def _takes_added(self, other: Any, end: Any) -> bool:
         if self._residual is not None or other.same_as(end):
             return False
-        shape, channels = list(other.checked_type.shape), self.sizes["O"]
-        is_vector = len(shape) <= 4 and all(d == 1 for d in shape[:-1]) and (not shape or shape[-1] in (1, channels))
+        shape, made, channels = other.checked_type.shape, end.checked_type.shape, self.sizes["O"]
+        is_short = len(shape) <= len(made) and all(d == 1 for d in shape[:-1])
+        is_vector = is_short and (not shape or shape[-1] in (1, channels))
         if isinstance(other, Constant) and is_vector:
             bias = np.broadcast_to(other.data.numpy().reshape(-1), (channels,))
             self.bias = bias if self.bias is None else self.bias + bias
             return True
-        made = end.checked_type.shape
-        if len(shape) != 4 or not all(dims.equal(a, b) is True for a, b in zip(shape, made, strict=True)):
+        if len(shape) != len(made) or not all(dims.equal(a, b) is True for a, b in zip(shape, made, strict=True)):
             return False
         self._residual = -1
         return True
@@ -159,7 +196,7 @@ def rewrite_layers(function: Any, choose: Callable[[ConvLayer], Callable[[Any, l
     def replace(node: Any, original: Any) -> Any:
         if isinstance(original, Call) and original in ends:
             layer, make = ends[original]
-            node = make(*layer.parts(node))
+            node = layer.replaced(node, make)
             type_of(node)
         elif not node.same_as(original):
             node.checked_type_ = original.checked_type_

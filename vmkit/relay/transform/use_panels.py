@@ -42,10 +42,9 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Callable[[Any, list
     is_plain = (sizes["H"], sizes["W"]) == (1, 1) and not any(layer.padding) and layer.is_everywhere
     if not is_plain and not _is_worth_windows(layer, lanes):
         return None
-    attrs, block = layer.conv.attrs, block_of(units, lanes)
+    block = block_of(units, lanes)
     inner, blocks = sizes["H"] * sizes["W"] * sizes["I"], -(-units // block)
-    window = {} if is_plain else {"kernel_size": [sizes["H"], sizes["W"]]}
-    window |= {} if is_plain else {name: [int(n) for n in getattr(attrs, name)] for name in ("strides", "dilation")}
+    window = {"kernel_size": [sizes["H"], sizes["W"]], "strides": layer.strides, "dilation": layer.dilation}
 
     def make(data: Any, added: list[Any]) -> Any:
         rows = np.pad(layer.weight("HWIO").reshape(inner, units), ((0, 0), (0, blocks * block - units)))
@@ -64,7 +63,7 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Callable[[Any, list
             a_min=layer.low,
             a_max=layer.high,
             units=units,
-            **window,
+            **({} if is_plain else window),
         )
 
     return make
@@ -72,6 +71,6 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Callable[[Any, list
 
 def _is_worth_windows(layer: ConvLayer, lanes: int) -> bool:
     """Say whether windows are long enough to find where each of them begins, in an image of known size."""
-    sizes, made = layer.sizes, layer.conv.checked_type.shape
-    is_known = all(isinstance(d, int) for d in made[1:3])
+    sizes = layer.sizes
+    is_known = all(isinstance(d, int) for d in layer.image(layer.conv)[1:3])
     return is_known and sizes["O"] > lanes and sizes["H"] * sizes["W"] * sizes["I"] >= _LONG

@@ -41,18 +41,11 @@ def UseWinograd(lanes: int = 16, registers: int = 32, cores: int = 1, has_matrix
 def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], Any] | None:
     """Return what makes the operator for a layer, or None where the sum itself is faster."""
     sizes, lanes = layer.sizes, machine.lanes
-    if (
-        not layer.is_everywhere
-        or sizes["H"] * sizes["W"] == 1
-        or sizes["I"] % lanes
-        or sizes["O"] % lanes
-        or lanes < 4
-    ):
+    if not layer.is_everywhere or sizes["H"] * sizes["W"] == 1 or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
         return None
     if _is_whole(layer.conv.args[1].data.numpy()):
         return None
-    have = layer.conv.args[0].checked_type.shape
-    batch, height, width = (d if isinstance(d, int) else None for d in have[:3])
+    batch, height, width = (d if isinstance(d, int) else None for d in layer.image(layer.conv.args[0])[:3])
     shape = WinogradShape(
         kernel=(sizes["H"], sizes["W"]),
         tile=(1, 1),

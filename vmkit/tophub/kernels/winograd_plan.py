@@ -11,7 +11,7 @@ from .winograd_points import PAIRS
 __all__ = ["Machine", "plan_winograd"]
 
 _MOST_ON_TWO_AXES = 6  # the reach of tiles; see winograd_points
-_USUAL = 28  # the height and width of an image of unknown size
+_USUAL, _USUAL_ROW = 28, 256  # the height and width of an image of unknown size, and the length of a row
 _NEAR = 640 << 10  # bytes that stay in the second cache
 _NEAR_RATE, _FAR_RATE, _COLD_RATE = 32, 5, 4  # bytes a cycle: second cache, beyond it, and after other layers
 _UNIT_GAIN = 1.4  # how much sooner than vectors a matrix unit has computed a sum
@@ -81,9 +81,8 @@ def _sizes_of_tiles(kernel: tuple[int, int]) -> Iterator[tuple[int, int]]:
 
 def _size(shape: WinogradShape) -> tuple[int, int, int]:
     """Return the batch, height and width of the result, as they are or as they may be."""
-    # What has a kernel of height 1 is most often a row.
-    height = shape.height or (_USUAL if shape.kernel[0] > 1 else 1)
-    return shape.batch or 1, *shape.made(height, shape.width or _USUAL)
+    usual = _USUAL_ROW if shape.height == 1 else _USUAL
+    return shape.batch or 1, *shape.made(shape.height or _USUAL, shape.width or usual)
 
 
 def _tiles(shape: WinogradShape) -> int:

@@ -4,9 +4,8 @@ A. Lavin and S. Gray, "Fast algorithms for convolutional neural networks" (2015)
 elements reaches over m + r - 1 elements and is a product of polynomials, evaluated at as many points. The points are 0,
 infinity, and pairs of opposite numbers, whose even and odd parts are shared; those of :data:`PAIRS` keep rounding
 small. On standard normal data and weights, results differ from exact ones by 1e-6 of their standard deviation (root
-mean square) and by less than 2e-5 everywhere: on two axes with a reach of 6, on one axis with one of 8. On one axis with
-a reach of 6, and with a reach of 4, they differ by less than half of that, about as much as a plain sum in float32. On
-two axes with a reach of 8 they would differ by ten times as much, so that is for one axis alone.
+mean square) and by less than 2e-5 everywhere: on two axes with a reach of 6, on one axis with a reach of 8. On one axis
+with a reach of 6, and with a reach of 4, they differ by less than half of that, about as much as a sum in float32 does.
 """
 
 from __future__ import annotations

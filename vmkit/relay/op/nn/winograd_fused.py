@@ -24,9 +24,9 @@ __all__: list[str] = []
 class Conv2DWinogradFusedAttrs(Attrs):
     """Attributes of nn.contrib_conv2d_winograd_fused.
 
-    kernel is the height and width of the kernel, tile how many results on either axis come from one tile, lanes how many
-    float32 a vector has; a_min and a_max are what results are raised and lowered to; the others are fields of tophub's
-    WinogradPlan.
+    kernel is the height and width of the kernel, tile how many results on either axis come from one tile, lanes how
+    many float32 a vector has; a_min and a_max are what results are raised and lowered to; the others are fields of
+    tophub's WinogradPlan.
     """
 
     kernel: Ints
@@ -66,11 +66,14 @@ class Conv2DWinogradFused:
         if any(t.dtype != "float32" for t in tensors):
             raise TypeCheckError(f"all inputs must be float32, not {', '.join(t.dtype for t in tensors)}")
         blocks, points, inner, block = filters.shape
+        if not len(attrs.kernel) == len(attrs.tile) == 2:
+            raise TypeCheckError(f"kernel and tile have two values each, not {attrs.kernel} and {attrs.tile}")
         (height, width), (down, across) = attrs.kernel, attrs.tile
         reach = [down + height - 1, across + width - 1]
         has_points = all(r in PAIRS or (r, k) == (1, 1) for r, k in zip(reach, (height, width), strict=True))
         if not has_points or points != reach[0] * reach[1] or dims.equal(source.shape[3], inner) is False:
-            raise TypeCheckError(f"tiles of {list(attrs.tile)} by {list(attrs.kernel)} and {filters} do not fit {source}")
+            how = f"tiles of {list(attrs.tile)} by a kernel of {list(attrs.kernel)}"
+            raise TypeCheckError(f"{how} and {filters} do not fit {source}")
         if not (isinstance(inner, int) and isinstance(block, int)) or inner % attrs.lanes or block % attrs.lanes:
             raise TypeCheckError(f"channels must be known multiples of {attrs.lanes}, not {inner} and {block}")
         if not isinstance(blocks, int):
@@ -87,17 +90,17 @@ class Conv2DWinogradFused:
         from ....tophub.kernels.winograd import WinogradPlan, WinogradShape, winograd
 
         have, (blocks, _, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
-        padding = padding_of(attrs.padding, 2)
-        require_fits(context, have[1:3], padding, attrs.kernel)
+        padding, kernel, tile = padding_of(attrs.padding, 2), attrs.kernel, attrs.tile
+        require_fits(context, have[1:3], padding, kernel)
         name = "nn.contrib_conv2d_winograd_fused"
         context.require_equal(have[3], inner, f"{name}: the data has {{actual}} channels, expected {{expected}}")
-        result = [have[0], *fitted(have[1:3], padding, attrs.kernel, (1, 1)), blocks * block]
+        result = [have[0], *fitted(have[1:3], padding, kernel, (1, 1)), blocks * block]
         require_added_at_run_time(context, name, added, attrs.has_bias, result)
         batch, height, width = (d if isinstance(d, int) else None for d in have[:3])
         top, left, bottom, right = padding
         what = WinogradShape(
-            kernel=tuple(attrs.kernel),
-            tile=tuple(attrs.tile),
+            kernel=(kernel[0], kernel[1]),
+            tile=(tile[0], tile[1]),
             batch=batch,
             height=height,
             width=width,
