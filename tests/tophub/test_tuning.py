@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -148,12 +149,17 @@ def test_the_search_goes_one_decision_at_a_time_and_keeps_the_default_where_litt
 @contextlib.contextmanager
 def lent_by_a_tracker() -> Iterator[tuple[str, int, str]]:
     """Start a tracker and a server of this machine's, in processes of their own."""
+    from tvm import rpc
     from tvm.rpc.server import Server
     from tvm.rpc.tracker import Tracker  # needs tornado
 
     tracker = Tracker(host="127.0.0.1", port=9190, port_end=9290)
     server = Server(host="127.0.0.1", key="here", tracker_addr=("127.0.0.1", tracker.port))
     try:
+        # A server says that it is there when its process has started.
+        client, end = rpc.connect_tracker("127.0.0.1", tracker.port), time.monotonic() + 60
+        while not client.summary()["server_info"] and time.monotonic() < end:
+            time.sleep(0.05)
         yield "127.0.0.1", tracker.port, "here"
     finally:
         server.terminate()
