@@ -11,6 +11,7 @@ from tvm.script.ir_builder import tirx as T
 
 from ...target.integer_unit import IntegerUnit
 from .integer_weight import BLOCK
+from .storage import held, register
 from .tile_code import evaluate, loop
 from .tile_plan import int64
 
@@ -102,24 +103,12 @@ def emit_tiles(o: Operands, sums: Any, high: int) -> None:
         evaluate("tilestored64", E.int8(tile), E.address_of(sums[at]), E.int64(BLOCK * 4))
 
 
-def held(value: Any) -> Any:
-    """Return an integer that has been put in memory, which LLVM makes a register.
-
-    TVM looks through what is bound to a variable, and takes minutes to simplify places that depend on many of them.
-    """
-    if isinstance(value, int):
-        return value
-    place = T.alloc_buffer((int64(1),), "int64", scope="local", layout=None)
-    T.buffer_store(place, value, [int64(0)])
-    return place[0]
-
-
 def _load(tile: int, element: Any, stride: int) -> None:
     evaluate("tileloadd64", E.int8(tile), E.address_of(element), E.int64(stride))
 
 
 def _vector(unit: IntegerUnit) -> Any:
-    total = T.alloc_buffer((int64(1),), f"int32x{unit.lanes}", layout=None)
+    total = register(unit.lanes, "int32")
     T.buffer_store(total, E.Broadcast(E.int32(0), unit.lanes), [int64(0)])
     return total
 

@@ -17,9 +17,11 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from .lanes import ramp
 from .panel_plan import LINE, PanelPlan, PanelShape, fetched, lines_of
+from .storage import fetch_ahead, held, integer, register
 
-__all__ = ["fetch_ahead", "panels"]
+__all__ = ["panels"]
 
 
 def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
@@ -35,7 +37,7 @@ def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
         T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
         names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
         handles = {name: T.arg(name, T.handle()) for name in names}
-        lead = [tirx.Var(f"d{i}", "int64") if size is None else _int(size) for i, size in enumerate(s.lead)]
+        lead = [tirx.Var(f"d{i}", "int64") if size is None else integer(size) for i, size in enumerate(s.lead)]
         rows = reduce(mul, lead)
         w, weight_size = s.window, s.blocks * s.inner * s.block
         shapes = {
@@ -48,7 +50,7 @@ def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
             for name, handle in handles.items()
         }
         # All positions are one axis; what begins anywhere in memory is read from there.
-        flat = {"data": [reduce(mul, shapes["data"])], "weight": [_int(weight_size)]}
+        flat = {"data": [reduce(mul, shapes["data"])], "weight": [integer(weight_size)]}
         flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
         for name, size in flat.items():
             buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)
@@ -66,11 +68,11 @@ def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
 def _tiles(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], rows: Any) -> None:
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
     groups = tirx.floordiv(tiles + (p.parts - 1), p.parts)
-    with T.parallel(_int(0), groups * s.blocks) as work:
+    with T.parallel(integer(0), groups * s.blocks) as work:
         block, group = tirx.floormod(work, s.blocks), tirx.floordiv(work, s.blocks)
-        count = tirx.Min(_int(p.parts), tiles - group * p.parts)
-        with T.serial(_int(0), count) as part:
-            first = _held(tirx.Min((group * p.parts + part) * p.rows, rows - p.rows))
+        count = tirx.Min(integer(p.parts), tiles - group * p.parts)
+        with T.serial(integer(0), count) as part:
+            first = held(tirx.Min((group * p.parts + part) * p.rows, rows - p.rows))
             tile = _Tile(s, p, buffers, first, block, part, s.block)
             if s.outer % s.block == 0:
                 tile.write()
@@ -97,26 +99,24 @@ class _Tile:
     def write(self) -> None:
         s, p, first = self.shape, self.plan, self.first
         vectors = range(self.width // s.lanes)
-        total = [
-            [T.alloc_buffer((_int(1),), f"float32x{s.lanes}", layout=None) for _ in vectors] for _ in range(p.rows)
-        ]
-        channels = [_ramp(_held(self.block * s.block + v * s.lanes), s.lanes) for v in vectors]
+        total = [[register(s.lanes) for _ in vectors] for _ in range(p.rows)]
+        channels = [ramp(held(self.block * s.block + v * s.lanes), s.lanes) for v in vectors]
         zero = tirx.Broadcast(tirx.FloatImm("float32", 0.0), s.lanes)
         starts = [T.Bind(self.buffers["bias"][channel]) if s.has_bias else zero for channel in channels]
         for row in total:
             for each, start in zip(row, starts, strict=True):
-                T.buffer_store(each, start, [_int(0)])
+                T.buffer_store(each, start, [integer(0)])
         if s.has_residual:
             for r in range(p.rows):
                 fetch_ahead(self.buffers["residual"][first + (p.rows + r), channels[0].base])  # of the next tile
-        begin, pitch = _held(self.block * (s.inner * s.block)), s.inner
+        begin, pitch = held(self.block * (s.inner * s.block)), s.inner
         if s.window is None:
-            data = _held(first * pitch)
-            self._sum(total, [data + r * pitch for r in range(p.rows)], begin, _int(0))
+            data = held(first * pitch)
+            self._sum(total, [data + r * pitch for r in range(p.rows)], begin, integer(0))
         else:
             _, down, across = s.lead
             assert down is not None and across is not None
-            rows = [_held(s.window.begin(first + r, down, across)) for r in range(p.rows)]
+            rows = [held(s.window.begin(first + r, down, across)) for r in range(p.rows)]
             self._sum_of_windows(total, rows, begin)
         for r in range(p.rows):
             for v in vectors:
@@ -127,9 +127,9 @@ class _Tile:
         w = self.shape.window
         assert w is not None
         down, across = w.runs
-        with T.serial(_int(0), _int(down)) as y, T.serial(_int(0), _int(across)) as x:
-            run, offset = y * across + x, _held(w.offset(y, x))
-            weight = _held(begin + run * (w.run * self.shape.block))
+        with T.serial(integer(0), integer(down)) as y, T.serial(integer(0), integer(across)) as x:
+            run, offset = y * across + x, held(w.offset(y, x))
+            weight = held(begin + run * (w.run * self.shape.block))
             self._sum(total, [row + offset for row in rows], weight, run)
 
     def _sum(self, total: Any, rows: list[Any], begin: Any, run: Any) -> None:
@@ -137,28 +137,19 @@ class _Tile:
         s, p = self.shape, self.plan
         weight, vectors = self.buffers["weight"], range(self.width // s.lanes)
         rounds = (s.inner if s.window is None else s.window.run) // p.unrolled
-        next_block = _held((self.block + 1) * (s.inner * s.block))
-        done = _held((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
-        with T.serial(_int(0), _int(rounds)) as outer:
+        next_block = held((self.block + 1) * (s.inner * s.block))
+        done = held((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
+        with T.serial(integer(0), integer(rounds)) as outer:
             for line in range(p.fetched):
-                at = tirx.Min(done + (outer * p.fetched + line), _int(lines_of(s) - 1))
+                at = tirx.Min(done + (outer * p.fetched + line), integer(lines_of(s) - 1))
                 fetch_ahead(weight[next_block + at * LINE])
             for step in range(p.unrolled):
-                k = _held(outer * p.unrolled + step)
-                columns = [T.Bind(weight[_ramp(begin + k * s.block + v * s.lanes, s.lanes)]) for v in vectors]
+                k = held(outer * p.unrolled + step)
+                columns = [T.Bind(weight[ramp(begin + k * s.block + v * s.lanes, s.lanes)]) for v in vectors]
                 for r in range(p.rows):
                     x = T.Bind(tirx.Broadcast(self.buffers["data"][rows[r] + k], s.lanes))
                     for v in vectors:
-                        T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [_int(0)])
-
-
-def fetch_ahead(element: Any) -> None:
-    """Write a statement that has an element fetched to the second cache; beyond the end of a tensor that does nothing.
-
-    Weights that come from memory would be waited for at every page, where the machine's own fetching ahead ends.
-    """
-    address = tirx.address_of(element)
-    T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *(tirx.IntImm("int32", n) for n in (0, 2, 1))))
+                        T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [integer(0)])
 
 
 def _finished(s: PanelShape, value: Any, buffers: dict[str, Any], at: Sequence[Any]) -> Any:
@@ -170,23 +161,3 @@ def _finished(s: PanelShape, value: Any, buffers: dict[str, Any], at: Sequence[A
     if s.high is not None:
         value = tirx.Min(value, tirx.Broadcast(tirx.FloatImm("float32", s.high), s.lanes))
     return value
-
-
-def _int(value: int) -> Any:
-    return tirx.IntImm("int64", value)
-
-
-def _ramp(begin: Any, lanes: int) -> Any:
-    return tirx.Ramp(begin, _int(1), lanes)
-
-
-def _held(value: Any) -> Any:
-    """Return an integer that has been put in memory, which LLVM makes a register; see :mod:`.winograd`."""
-    place = T.alloc_buffer((_int(1),), "int64", layout=None)
-    T.buffer_store(place, value, [_int(0)])
-    return place[0]
-
-
-def _register(lanes: int) -> Any:
-    """Return memory for one vector, which LLVM keeps in a register."""
-    return T.alloc_buffer((_int(1),), f"float32x{lanes}", layout=None)

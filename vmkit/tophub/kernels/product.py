@@ -16,6 +16,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .lanes import ramp, sums_of, transposed, zeros
+from .storage import held, integer
 
 __all__ = ["Product", "Tile", "emit_product"]
 
@@ -112,10 +113,10 @@ def emit_product(product: Product, tiles: Sequence[Tile]) -> None:
 def _loops(p: Product, t: Tile) -> None:
     width = t.lanes if t.is_dot else t.lanes * t.vectors
     blocks = _ceildiv(p.columns, width)
-    tiles = _int(1) if t.is_dot or t.is_streamed else _ceildiv(p.rows, t.rows)
+    tiles = integer(1) if t.is_dot or t.is_streamed else _ceildiv(p.rows, t.rows)
     groups = _ceildiv(tiles, t.chunk)
     count = reduce(mul, p.outer, groups * blocks)
-    with (T.parallel if t.parallel else T.serial)(_int(0), count) as work:
+    with (T.parallel if t.parallel else T.serial)(integer(0), count) as work:
         at, block = _divided(work, blocks)
         at, group = _divided(at, groups)
         place = _place(at, p.outer)
@@ -127,7 +128,7 @@ def _loops(p: Product, t: Tile) -> None:
             return
         starts = [_start(p.columns, block * width + v * t.lanes, t.lanes, width) for v in range(t.vectors)]
         read = _panel(p, t, place, block * width) if t.is_packed else _rows_of_right(p, t, place, starts)
-        with T.serial(_int(0), tirx.Min(_int(t.chunk), tiles - group * t.chunk)) as part:
+        with T.serial(integer(0), tirx.Min(integer(t.chunk), tiles - group * t.chunk)) as part:
             row = _start(p.rows, (group * t.chunk + part) * t.rows, t.rows, t.rows)
             _tile(p, t, place, row, starts, read)
 
@@ -135,9 +136,9 @@ def _loops(p: Product, t: Tile) -> None:
 def _tile(p: Product, t: Tile, place: Place, row: Any, starts: Sequence[Any], read: Callable[[Any, int], Any]) -> None:
     """Compute a tile of the result; ``read(k, v)`` returns a vector of the right operand."""
     total = _totals(t.rows * t.vectors, t.lanes)
-    with T.serial(_int(0), tirx.floordiv(p.inner, t.unrolled)) as outer:
+    with T.serial(integer(0), tirx.floordiv(p.inner, t.unrolled)) as outer:
         for step in range(t.unrolled):
-            k = _held(outer * t.unrolled + step)
+            k = held(outer * t.unrolled + step)
             columns = [T.Bind(read(k, v)) for v in range(t.vectors)]
             for r in range(t.rows):
                 x = T.Bind(_broadcast(p.left(place, row + r, k), t.lanes))
@@ -155,25 +156,25 @@ def _rows_of_right(p: Product, t: Tile, place: Place, starts: Sequence[Any]) -> 
 def _panel(p: Product, t: Tile, place: Place, first: Any) -> Callable[[Any, int], Any]:
     """Copy what a block of columns needs of the right operand, sums outermost; return how it is read."""
     width = t.vectors * t.lanes
-    panel = T.alloc_buffer((tirx.Max(p.inner, _int(1)) * width,), "float32", layout=None)
+    panel = T.alloc_buffer((tirx.Max(p.inner, integer(1)) * width,), "float32", layout=None)
 
     def at(k: Any, v: Any) -> Any:
         return ramp(k * width + v * t.lanes, t.lanes)
 
     def plainly() -> None:
-        with T.serial(_int(0), p.inner) as k:
+        with T.serial(integer(0), p.inner) as k:
             for v in range(t.vectors):
                 start = _start(p.columns, first + v * t.lanes, t.lanes, width)
                 if p.is_transposed and t.lanes > 1:
-                    with T.serial(_int(0), _int(t.lanes)) as lane:
+                    with T.serial(integer(0), integer(t.lanes)) as lane:
                         T.buffer_store(panel, p.right(place, k, start + lane), [k * width + v * t.lanes + lane])
                 else:
                     T.buffer_store(panel, p.right(place, k, ramp(start, t.lanes)), [at(k, v)])
 
     def in_squares() -> None:
-        with T.serial(_int(0), _ceildiv(p.inner, t.lanes)) as square:
+        with T.serial(integer(0), _ceildiv(p.inner, t.lanes)) as square:
             k = _start(p.inner, square * t.lanes, t.lanes, t.lanes)
-            with T.serial(_int(0), _int(t.vectors)) as v:
+            with T.serial(integer(0), integer(t.vectors)) as v:
                 start = _start(p.columns, first + v * t.lanes, t.lanes, width)
                 rows = [T.Bind(p.right(place, ramp(k, t.lanes), start + lane)) for lane in range(t.lanes)]
                 for lane, column in enumerate(transposed(rows, t.lanes)):
@@ -190,8 +191,8 @@ def _dots(p: Product, t: Tile, place: Place, column: Any) -> None:
     """Compute as many columns as a vector has lanes, each row by itself, a vector of partial sums for each column."""
     lanes = t.lanes
     whole, rest = tirx.floordiv(p.inner, lanes), tirx.floormod(p.inner, lanes)
-    lane = tirx.Ramp(tirx.IntImm("int64", 0), tirx.IntImm("int64", 1), lanes) if lanes > 1 else _int(0)
-    with T.serial(_int(0), p.rows) as row:
+    lane = tirx.Ramp(tirx.IntImm("int64", 0), tirx.IntImm("int64", 1), lanes) if lanes > 1 else integer(0)
+    with T.serial(integer(0), p.rows) as row:
         total = _totals(lanes, lanes)
 
         def add(begin: Any, row: Any = row, total: Any = total, is_new: Any = None) -> None:
@@ -203,18 +204,18 @@ def _dots(p: Product, t: Tile, place: Place, column: Any) -> None:
 
         def add_end() -> None:
             # Of the last vector, which begins earlier, only what has not been added yet.
-            add(_held(p.inner - lanes), is_new=lane >= _broadcast(lanes - rest, lanes))
+            add(held(p.inner - lanes), is_new=lane >= _broadcast(lanes - rest, lanes))
 
         def add_few(row: Any = row, total: Any = total) -> None:
-            with T.serial(_int(0), rest) as k:
+            with T.serial(integer(0), rest) as k:
                 x = p.left(place, row, k)
                 for c in range(lanes):
                     product = _broadcast(x * p.right(place, k, column + c), lanes)
-                    is_first = tirx.EQ(lane, _broadcast(_int(0), lanes))
+                    is_first = tirx.EQ(lane, _broadcast(integer(0), lanes))
                     _add(total, c, tirx.Select(is_first, product, zeros(lanes)), lanes)
 
-        with T.serial(_int(0), whole) as step:
-            add(_held(step * lanes))
+        with T.serial(integer(0), whole) as step:
+            add(held(step * lanes))
         if lanes > 1:
             _either(rest > 0, lambda: _either(p.inner >= lanes, add_end, add_few))
         sums = sums_of([T.Bind(_sum(total, c, lanes)) for c in range(lanes)], lanes)
@@ -224,43 +225,43 @@ def _dots(p: Product, t: Tile, place: Place, column: Any) -> None:
 def _stream(p: Product, t: Tile, place: Place, first: Any) -> None:
     """Compute a block of columns, each row by itself, whose sums are in the nearest cache meanwhile."""
     lanes = t.lanes
-    count = tirx.Min(_int(t.vectors), _ceildiv(p.columns - first, lanes))
-    sums = T.alloc_buffer((_int(t.vectors * lanes),), "float32", layout=None)
+    count = tirx.Min(integer(t.vectors), _ceildiv(p.columns - first, lanes))
+    sums = T.alloc_buffer((integer(t.vectors * lanes),), "float32", layout=None)
 
     def add(row: Any, k: Any, steps: int) -> None:
         x = [T.Bind(_broadcast(p.left(place, row, k + step), lanes)) for step in range(steps)]
-        with T.serial(_int(0), count) as v:
-            column = ramp(_held(tirx.Min(first + v * lanes, p.columns - lanes)), lanes)
+        with T.serial(integer(0), count) as v:
+            column = ramp(held(tirx.Min(first + v * lanes, p.columns - lanes)), lanes)
             total = sums[ramp(v * lanes, lanes)]
             for step in range(steps):
                 total = T.Bind(total + x[step] * p.right(place, k + step, column))
             T.buffer_store(sums, total, [ramp(v * lanes, lanes)])
 
-    with T.serial(_int(0), p.rows) as row:
-        with T.serial(_int(0), count) as v:
+    with T.serial(integer(0), p.rows) as row:
+        with T.serial(integer(0), count) as v:
             T.buffer_store(sums, zeros(lanes), [ramp(v * lanes, lanes)])
-        with T.serial(_int(0), tirx.floordiv(p.inner, _STREAMS)) as steps:
-            add(row, _held(steps * _STREAMS), _STREAMS)
-        with T.serial(_int(0), tirx.floormod(p.inner, _STREAMS)) as step:
-            add(row, _held(tirx.floordiv(p.inner, _STREAMS) * _STREAMS + step), 1)
-        with T.serial(_int(0), count) as v:
-            column = _held(tirx.Min(first + v * lanes, p.columns - lanes))
+        with T.serial(integer(0), tirx.floordiv(p.inner, _STREAMS)) as steps:
+            add(row, held(steps * _STREAMS), _STREAMS)
+        with T.serial(integer(0), tirx.floormod(p.inner, _STREAMS)) as step:
+            add(row, held(tirx.floordiv(p.inner, _STREAMS) * _STREAMS + step), 1)
+        with T.serial(integer(0), count) as v:
+            column = held(tirx.Min(first + v * lanes, p.columns - lanes))
             p.finish(place, row, column, lanes, sums[ramp(v * lanes, lanes)])
 
 
 def _totals(count: int, lanes: int) -> Any:
-    total = T.alloc_buffer((_int(count * lanes),), "float32", scope="local", layout=None)
+    total = T.alloc_buffer((integer(count * lanes),), "float32", scope="local", layout=None)
     for at in range(count):
-        T.buffer_store(total, zeros(lanes), [ramp(_int(at * lanes), lanes)])
+        T.buffer_store(total, zeros(lanes), [ramp(integer(at * lanes), lanes)])
     return total
 
 
 def _sum(total: Any, at: int, lanes: int) -> Any:
-    return total[ramp(_int(at * lanes), lanes)]
+    return total[ramp(integer(at * lanes), lanes)]
 
 
 def _add(total: Any, at: int, value: Any, lanes: int) -> None:
-    T.buffer_store(total, _sum(total, at, lanes) + value, [ramp(_int(at * lanes), lanes)])
+    T.buffer_store(total, _sum(total, at, lanes) + value, [ramp(integer(at * lanes), lanes)])
 
 
 def _either(test: Any, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
@@ -281,8 +282,8 @@ def _either(test: Any, then: Callable[[], None], otherwise: Callable[[], None] |
 def _start(size: Any, begin: Any, least: int, step: int) -> Any:
     """Return where a part of an axis begins that is one of several every `step`, and ends with the axis at last."""
     if isinstance(size, tirx.IntImm) and int(size) % step == 0:
-        return _held(begin)
-    return _held(tirx.Min(begin, size - least))
+        return held(begin)
+    return held(tirx.Min(begin, size - least))
 
 
 def _place(at: Any, sizes: Sequence[Any]) -> Place:
@@ -296,24 +297,13 @@ def _place(at: Any, sizes: Sequence[Any]) -> Place:
 
 def _divided(value: Any, size: Any) -> tuple[Any, Any]:
     if isinstance(size, tirx.IntImm) and int(size) == 1:
-        return value, _int(0)
+        return value, integer(0)
     return T.Bind(tirx.floordiv(value, size)), T.Bind(tirx.floormod(value, size))
 
 
 def _ceildiv(value: Any, size: int) -> Any:
-    return tirx.floordiv(value + (size - 1), _int(size))
+    return tirx.floordiv(value + (size - 1), integer(size))
 
 
 def _broadcast(value: Any, lanes: int) -> Any:
     return value if lanes == 1 else tirx.Broadcast(value, lanes)
-
-
-def _int(value: int) -> Any:
-    return tirx.IntImm("int64", value)
-
-
-def _held(value: Any) -> Any:
-    """Return an integer that has been put in memory, which LLVM makes a register; see :mod:`.winograd`."""
-    place = T.alloc_buffer((_int(1),), "int64", layout=None)
-    T.buffer_store(place, value, [_int(0)])
-    return place[0]

@@ -10,7 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from .panel_plan import LINE
-from .panels import fetch_ahead
+from .storage import fetch_ahead, held, integer, register
 from .winograd_points import transform_data, transform_result
 
 __all__ = ["WinogradPlan", "WinogradShape", "winograd"]
@@ -130,7 +130,7 @@ class _Writer:
             names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
             handles = {name: T.arg(name, T.handle()) for name in names}
             have = [
-                _int(size) if size is not None else tirx.Var(name, "int64")
+                integer(size) if size is not None else tirx.Var(name, "int64")
                 for name, size in (("batch", s.batch), ("height", s.height), ("width", s.width))
             ]
             made = [have[0], *s.made(have[1], have[2])]
@@ -154,29 +154,29 @@ class _Writer:
         )
         tiles = self.made[0] * self.down * self.across
         groups = tirx.floordiv(tiles + (p.count - 1), p.count)
-        with (T.parallel if p.is_parallel_over_tiles else T.serial)(_int(0), groups) as group:
+        with (T.parallel if p.is_parallel_over_tiles else T.serial)(integer(0), groups) as group:
             data = _scratch(s.points * self.data_pitch)
             first = group * p.count
-            count = _known(s.tiles, p.count) or T.Bind(tirx.Min(_int(p.count), tiles - first))
+            count = _known(s.tiles, p.count) or T.Bind(tirx.Min(integer(p.count), tiles - first))
             shared = T.serial if p.is_parallel_over_tiles else T.parallel
-            with shared(_int(0), count) as tile:
+            with shared(integer(0), count) as tile:
                 self._transform_data(data, first + tile, tile)
             parts = tirx.floordiv(count + (p.rows - 1), p.rows)
             self._clear(data, count, parts * p.rows)
-            with shared(_int(0), _int(s.outer // s.block)) as block:
+            with shared(integer(0), integer(s.outer // s.block)) as block:
                 products = _scratch(s.points * self.product_pitch)
-                with T.serial(_int(0), _int(s.points)) as point, T.serial(_int(0), parts) as part:
+                with T.serial(integer(0), integer(s.points)) as point, T.serial(integer(0), parts) as part:
                     self._multiply(data, products, block, point, part)
-                with T.serial(_int(0), count) as tile:
+                with T.serial(integer(0), count) as tile:
                     self._transform_products(products, first + tile, tile, block)
 
     def _place(self, tile: Any) -> tuple[Any, Any, Any]:
         """Return the image of a tile, and where it begins in the result."""
         row = tirx.floordiv(tile, self.across)
-        image = _held(tirx.floordiv(row, self.down))
+        image = held(tirx.floordiv(row, self.down))
         down, across = self.shape.tile
-        top = _held(tirx.floormod(row, self.down) * down)
-        return image, top, _held(tirx.floormod(tile, self.across) * across)
+        top = held(tirx.floormod(row, self.down) * down)
+        return image, top, held(tirx.floormod(tile, self.across) * across)
 
     def _transform_data(self, data: Any, tile: Any, at: Any) -> None:
         s = self.shape
@@ -184,8 +184,8 @@ class _Writer:
         down = [self._inside(top + (i - s.padding[0]), self.height) for i in range(s.reach[0])]
         across = [self._inside(left + (i - s.padding[1]), self.width) for i in range(s.reach[1])]
         source = self.buffers["data"]
-        with T.serial(_int(0), _int(s.inner // s.lanes)) as part:
-            channel, begin = self._ramp(_held(part * s.lanes)), _held((part * self.plan.count + at) * s.lanes)
+        with T.serial(integer(0), integer(s.inner // s.lanes)) as part:
+            channel, begin = self._ramp(held(part * s.lanes)), held((part * self.plan.count + at) * s.lanes)
             columns = []
             for x, is_column in across:
                 elements = []
@@ -204,7 +204,7 @@ class _Writer:
         What memory holds by chance may be numbers so small that processors take a hundred times as long over them.
         """
         s = self.shape
-        points, parts = T.serial(_int(0), _int(s.points)), T.serial(_int(0), _int(s.inner // s.lanes))
+        points, parts = T.serial(integer(0), integer(s.points)), T.serial(integer(0), integer(s.inner // s.lanes))
         with T.serial(first, end) as at, points as point, parts as part:
             where = (part * self.plan.count + at) * s.lanes + point * self.data_pitch
             T.buffer_store(data, self._number(0.0), [self._ramp(where)])
@@ -213,7 +213,7 @@ class _Writer:
         """Return the nearest place on an axis, and all bits of an integer where it is the place itself, else none."""
         is_inside = tirx.all(place >= 0, place < size)
         mask = tirx.Select(is_inside, tirx.IntImm("int32", -1), tirx.IntImm("int32", 0))
-        return _held(tirx.Max(_int(0), tirx.Min(place, size - 1))), _held(mask)
+        return held(tirx.Max(integer(0), tirx.Min(place, size - 1))), held(mask)
 
     def _masked(self, value: Any, mask: Any) -> Any:
         lanes = self.shape.lanes
@@ -223,24 +223,24 @@ class _Writer:
     def _multiply(self, data: Any, products: Any, block: Any, point: Any, part: Any) -> None:
         s, p = self.shape, self.plan
         vectors = s.block // s.lanes
-        total = [[_register(s.lanes) for _ in range(vectors)] for _ in range(p.rows)]
+        total = [[register(s.lanes) for _ in range(vectors)] for _ in range(p.rows)]
         for row in total:
             for each in row:
-                T.buffer_store(each, self._number(0.0), [_int(0)])
+                T.buffer_store(each, self._number(0.0), [integer(0)])
         weight = self.buffers["weight"]
-        base = _held(point * self.data_pitch + part * (p.rows * s.lanes))
+        base = held(point * self.data_pitch + part * (p.rows * s.lanes))
         # Memory is slower than one part, so all of them share in fetching what the next product takes.
         lines, rounds = -(-s.inner * s.block // LINE), s.inner // p.unrolled
         fetched = -(-lines // (rounds * self._parts()))
-        steps = T.serial(_int(0), _int(s.lanes // p.unrolled))
-        with T.serial(_int(0), _int(s.inner // s.lanes)) as outer, steps as middle:
+        steps = T.serial(integer(0), integer(s.lanes // p.unrolled))
+        with T.serial(integer(0), integer(s.inner // s.lanes)) as outer, steps as middle:
             at = (part * rounds + outer * (s.lanes // p.unrolled) + middle) * fetched
             for line in range(fetched):
-                element = tirx.Min(at + line, _int(lines - 1)) * LINE
+                element = tirx.Min(at + line, integer(lines - 1)) * LINE
                 fetch_ahead(weight[block, point + 1, tirx.floordiv(element, s.block), tirx.floormod(element, s.block)])
             for step in range(p.unrolled):
                 c = middle * p.unrolled + step
-                begin = _held(base + outer * (p.count * s.lanes) + c)
+                begin = held(base + outer * (p.count * s.lanes) + c)
                 columns = [
                     self._keep(weight[block, point, outer * s.lanes + c, self._ramp(v * s.lanes)])
                     for v in range(vectors)
@@ -249,8 +249,8 @@ class _Writer:
                     x = data[begin + r * s.lanes]
                     x = self._keep(tirx.Broadcast(x, s.lanes))
                     for v in range(vectors):
-                        T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [_int(0)])
-        begin = _held(point * self.product_pitch + part * (p.rows * s.block))
+                        T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [integer(0)])
+        begin = held(point * self.product_pitch + part * (p.rows * s.block))
         for r in range(p.rows):
             for v in range(vectors):
                 where = begin + (r * s.block + v * s.lanes)
@@ -264,8 +264,8 @@ class _Writer:
     def _transform_products(self, products: Any, tile: Any, at: Any, block: Any) -> None:
         s = self.shape
         image, top, left = self._place(tile)
-        with T.serial(_int(0), _int(s.block // s.lanes)) as part:
-            begin = _held(at * s.block + part * s.lanes)
+        with T.serial(integer(0), integer(s.block // s.lanes)) as part:
+            begin = held(at * s.block + part * s.lanes)
             columns = []
             for j in range(s.reach[1]):
                 places = [begin + (i * s.reach[1] + j) * self.product_pitch for i in range(s.reach[0])]
@@ -273,7 +273,7 @@ class _Writer:
                 columns.append([self._keep(v) for v in self._result(s.tile[0], elements)])
             rows = [self._result(s.tile[1], [column[i] for column in columns]) for i in range(s.tile[0])]
             results = [[self._keep(v) for v in row] for row in rows]
-            channel = self._ramp(_held(block * s.block + part * s.lanes))
+            channel = self._ramp(held(block * s.block + part * s.lanes))
             bias = self._keep(self.buffers["bias"][channel]) if s.has_bias else None
             for i in range(s.tile[0]):
                 self._if_inside(
@@ -320,7 +320,7 @@ class _Writer:
         return transform_result(tile, elements, self._number, self._keep)
 
     def _ramp(self, begin: Any) -> Any:
-        return tirx.Ramp(begin if not isinstance(begin, int) else _int(begin), _int(1), self.shape.lanes)
+        return tirx.Ramp(begin if not isinstance(begin, int) else integer(begin), integer(1), self.shape.lanes)
 
     def _number(self, value: float) -> Any:
         return tirx.Broadcast(tirx.FloatImm("float32", value), self.shape.lanes)
@@ -329,30 +329,10 @@ class _Writer:
         return T.Bind(value)
 
 
-def _int(value: int) -> Any:
-    return tirx.IntImm("int64", value)
-
-
 def _scratch(size: int) -> Any:
-    return T.alloc_buffer((_int(size),), "float32", layout=None)
-
-
-def _held(value: Any) -> Any:
-    """Return an integer that has been put in memory, which LLVM makes a register.
-
-    A pass of TVM's works out which parts of buffers an index reaches, through all that variables stand for: for the
-    many indices here that takes seconds. What is loaded it takes for unknown.
-    """
-    place = T.alloc_buffer((_int(1),), str(value.ty.dtype), layout=None)
-    T.buffer_store(place, value, [_int(0)])
-    return place[0]
-
-
-def _register(lanes: int) -> Any:
-    """Return memory for one vector, which LLVM keeps in a register."""
-    return T.alloc_buffer((_int(1),), f"float32x{lanes}", layout=None)
+    return T.alloc_buffer((integer(size),), "float32", layout=None)
 
 
 def _known(tiles: int | None, count: int) -> Any:
     """Return the number of tiles of every group where they are all whole."""
-    return _int(count) if tiles is not None and tiles % count == 0 else None
+    return integer(count) if tiles is not None and tiles % count == 0 else None
