@@ -144,6 +144,19 @@ def test_copies_of_inputs_use_memory_again(monkeypatch: pytest.MonkeyPatch) -> N
     assert made == [(2, 2)]
 
 
+def test_inputs_without_elements_are_made_once_for_each_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    copied = host_memory.copied
+    monkeypatch.setattr(host_memory, "copied", lambda array: made.append(array.shape) or copied(array))
+    machine = VirtualMachine(executable(vm_programs.double("float32", ("n", "m"))))
+    for shape in ((0, 3), (0, 3), (2, 0), (2, 0), (0, 3)):
+        result = machine.run(np.zeros(shape, "float32"))
+        assert (result.shape, str(result.dtype)) == (shape, "float32")
+    assert made == [(0, 3), (2, 0), (0, 3)]
+    with pytest.raises(InputError, match="int8"):
+        machine.run(np.zeros((0, 3), "int8"))
+
+
 @pytest.mark.parametrize("dtype", ["bool", "float16", "bfloat16", "int8", "uint64"])
 def test_dtypes_go_through(dtype: str) -> None:
     machine = VirtualMachine(executable(vm_programs.identity(dtype, (2, 2))))

@@ -56,7 +56,7 @@ def readable(values: Sequence[Any], alignments: Sequence[int], scratches: Sequen
         # Empty arrays have strides that kernels refuse, and no address.
         if tensor.data_ptr() % alignment == 0 and tensor.is_contiguous() and tensor.numel():
             tensors.append(tensor)
-        elif kind is np.ndarray and value.size:
+        elif kind is np.ndarray:
             tensors.append(scratch.copy(value))
         else:
             return None
@@ -69,14 +69,17 @@ class Scratch:
     Safe with several threads: what one of them has taken out, no other sees.
     """
 
-    __slots__ = ("_arrays",)
+    __slots__ = ("_arrays", "_empty")
     _LARGEST = 1 << 20
 
     def __init__(self) -> None:
         self._arrays: list[np.ndarray] = []
+        self._empty: tuple[tuple[int, ...], np.dtype, Tensor] | None = None
 
     def copy(self, array: np.ndarray) -> Tensor:
         """Return a tensor of a copy of `array`."""
+        if not array.size:
+            return self._without_elements(array)
         try:
             kept = self._arrays.pop()
         except IndexError:
@@ -92,6 +95,13 @@ class Scratch:
         self._arrays.append(kept)
         return tensor
 
+    def _without_elements(self, array: np.ndarray) -> Tensor:
+        """Return a tensor like `array`, which may be the last one again, since nobody can write to it."""
+        last = self._empty
+        if last is None or last[0] != array.shape or last[1] != array.dtype:
+            last = self._empty = (array.shape, array.dtype, copied(array))
+        return last[2]
+
 
 def to_cpu_tensor(array: np.ndarray, scratch: Scratch | None = None) -> Tensor:
     """Return an array as a tensor on the CPU, over its own memory if kernels can read that.
@@ -106,7 +116,7 @@ def to_cpu_tensor(array: np.ndarray, scratch: Scratch | None = None) -> Tensor:
     # numpy gives empty arrays strides that kernels refuse, and no address.
     if array.size and tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous():
         return tensor
-    return scratch.copy(array) if scratch is not None and array.size else copied(array)
+    return scratch.copy(array) if scratch is not None else copied(array)
 
 
 def copied(value: np.ndarray | Tensor) -> Tensor:
