@@ -38,7 +38,7 @@ def ratio(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., None]
     """
 
     def record(candidate: Run, note: str | Callable[[Comparison], str] = "", **peers: Run) -> None:
-        comparison = compare(benchmark, candidate, peers)
+        comparison = compare(benchmark, candidate, peers, threads())
         if comparison is not None:
             benchmark.extra_info["note"] = note if isinstance(note, str) else note(comparison)
             _add(request.config, benchmark, comparison.seconds)
