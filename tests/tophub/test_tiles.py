@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
 
 import vmkit
 from vmkit import relay
 from vmkit.target import canonical_target
 from vmkit.target.matrix_unit import FEATURES, has_matrix_unit, is_permitted
+from vmkit.tophub.kernels.tile_plan import ROWS, Plan
 from vmkit.tophub.kernels.tiled_weight import PARTS, TiledWeight
 
 BOUND = 2.0**-20 + 2.0**-19  # the second term is for float32 sums
@@ -103,15 +106,16 @@ CONVOLUTIONS = {
 
 
 @needs_unit
+@pytest.mark.parametrize("cores", [1, 3])
 @pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("case", CONVOLUTIONS)
-def test_convolution_keeps_the_bound(case: str, is_dynamic: bool) -> None:
+def test_convolution_keeps_the_bound(case: str, is_dynamic: bool, cores: int) -> None:
     shape, units, kernel, strides, padding, dilation = CONVOLUTIONS[case]
     x, w = random(*shape), random(units, *kernel, shape[-1])
     n, h, width = (relay.Any() for _ in range(3)) if is_dynamic else shape[:3]
     data = relay.var("x", shape=(n, h, width, shape[-1]))
     call = tiled(data, w, kernel_size=kernel, strides=strides, padding=padding, dilation=dilation)
-    exe = vmkit.compile(relay.Function([data], relay.nn.relu(call)), target="native")
+    exe = vmkit.compile(relay.Function([data], relay.nn.relu(call)), target=f"native -num-cores={cores}")
     got = vmkit.VirtualMachine(exe).run(x).numpy()
     want = np.maximum(convolved(x, w, strides, padding, dilation), 0)
     bound = BOUND * convolved(np.abs(x), np.abs(w), strides, padding, dilation)
@@ -119,14 +123,15 @@ def test_convolution_keeps_the_bound(case: str, is_dynamic: bool) -> None:
 
 
 @needs_unit
-@pytest.mark.parametrize("rows", [0, 1, 2, 16, 17, 33, 300])
+@pytest.mark.parametrize("rows", [0, 1, 2, 16, 17, 33, 191, 192, 300, 9000])
 def test_dense_of_any_rows_keeps_the_bound(rows: int) -> None:
     data, x, w, bias = relay.var("x", shape=(relay.Any(), 100)), random(rows, 100), random(70, 100), random(70)
     product = tiled(data, w)
     # A value that is used several times, one of them behind a function, is kept and not computed again.
     biased = relay.nn.bias_add(product, relay.const(bias))
     out = relay.add(relay.multiply(relay.tanh(biased), biased), relay.multiply(biased, biased))
-    exe = vmkit.compile(relay.Function([data], out), target="native")
+    # Three cores share the products of fewer rows than 192, and the chunks of more.
+    exe = vmkit.compile(relay.Function([data], out), target="native -num-cores=3")
     got = vmkit.VirtualMachine(exe).run(x).numpy()
     sums = x.astype("float64") @ w.T.astype("float64") + bias
     want = np.tanh(sums) * sums + sums * sums
@@ -187,6 +192,27 @@ def tiled_calls(mod: tvm.IRModule) -> int:
     for function in mod.functions.values():
         relay.analysis.post_order_visit(function, found.append)
     return sum(1 for node in found if getattr(getattr(node, "op", None), "name", "") == "nn.contrib_tiled_product")
+
+
+@pytest.mark.parametrize(
+    ("rows", "units", "cores", "is_over_chunks"),
+    [
+        (3136, 64, 1, False),
+        (3136, 64, 2, True),
+        (196, 256, 2, True),
+        (49, 512, 2, False),  # too few for every core to fill the unit
+        (3136, 64, 100, False),
+        (196, 1024, 2, False),  # a core would fetch more of the weight than it saves of the data
+    ],
+)
+def test_cores_share_chunks_where_there_are_enough(rows: int, units: int, cores: int, is_over_chunks: bool) -> None:
+    with IRBuilder(), T.prim_func():
+        plan = Plan.of(TiledWeight(256, units), [1, rows, 256], [1, rows, units], cores)
+        T.evaluate(0)
+    assert plan.is_over_chunks is is_over_chunks
+    if is_over_chunks:
+        chunks = -(-rows // plan.rows_of_chunk)
+        assert -(-chunks // cores) * plan.rows_of_chunk <= rows / cores + ROWS  # that the busiest core has
 
 
 def test_only_products_that_fill_the_unit_are_given_to_it() -> None:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm
+import tvm_ffi
 from tvm import tirx
 from tvm.script import tirx as E
 from tvm.script.ir_builder import tirx as T
@@ -24,6 +26,7 @@ LANES = 16
 ROWS = 2 * TILE
 """How many positions are computed at once."""
 _CACHE_BYTES = (1 << 17, 1 << 20)  # of split data: the second cache of processors that have the unit holds 2 MiB
+_SPLITTING = 2  # how much longer a core takes over a number of the data than over one of the weight
 _LINES, _SKEW = 64, 5  # cache lines of a page, and by how many of them runs are apart in it
 
 
@@ -47,14 +50,16 @@ class Plan:
     column_phases: int
     pitch: Any  # positions from a row to the next
     depth: Any  # numbers of a row, where a tile takes rows
-    rows_at_once: Any
+    rows_at_once: Any  # for which there is room
+    rows_of_chunk: Any  # that a chunk has, but for the last
     images_at_once: Any
     input_rows: Any  # of split data of an image in a chunk
     plane: Any  # numbers between two runs of inputs
     part: Any  # numbers that each part has
+    is_over_chunks: Any  # whether cores share the chunks, not the steps of each; a test if run time tells
 
     @classmethod
-    def of(cls, w: TiledWeight, data: list[Any], shape: list[Any]) -> Plan:
+    def of(cls, w: TiledWeight, data: list[Any], shape: list[Any], cores: int = 1) -> Plan:
         """Plan a product from the shapes of its data and its result, in the builder at hand."""
         if w.is_pointwise:
             # All positions of all images are one column of rows.
@@ -80,8 +85,15 @@ class Plan:
         fit = most(1, _cache_bytes(w) // (2 * PARTS) // most(1, of_row) - extra)
         if w.is_pointwise and isinstance(fit, int):
             fit = max(2 * ROWS, fit // ROWS * ROWS)
-        rows_at_once = bound(most(1, at_once(rows, fit)))
+        is_over_chunks = _is_over_chunks(w, rows, of_row, cores)
+        rows_at_once = rows_of_chunk = bound(most(1, at_once(rows, fit)))
+        if is_over_chunks is not False and isinstance(fit, int):
+            rows_of_chunk = bound(most(1, _evenly(rows, fit, cores, ROWS if w.is_pointwise else 1)))
+            if isinstance(rows_of_chunk, int):
+                rows_at_once = rows_of_chunk
         images_at_once = bound(most(1, at_once(images, fit // most(1, rows))))
+        if is_over_chunks is True:
+            images_at_once = 1
         input_rows = bound(_input_rows(w, rows_at_once))
         plane: Any = DEPTH
         if not w.takes_rows:
@@ -103,10 +115,12 @@ class Plan:
             pitch=pitch,
             depth=depth,
             rows_at_once=rows_at_once,
+            rows_of_chunk=rows_of_chunk,
             images_at_once=images_at_once,
             input_rows=input_rows,
             plane=plane,
             part=bound(part),
+            is_over_chunks=is_over_chunks,
         )
 
     @property
@@ -176,11 +190,11 @@ class Chunk:
     @classmethod
     def of(cls, plan: Plan, group: Any, chunk: Any) -> Chunk:
         """Bind the sizes of a chunk of a group of images in the builder at hand."""
-        image, row = T.Bind(group * plan.images_at_once), T.Bind(chunk * plan.rows_at_once)
+        image, row = T.Bind(group * plan.images_at_once), T.Bind(chunk * plan.rows_of_chunk)
         images: Any = 1
         if not is_same(plan.images_at_once, 1):
             images = T.Bind(int64(least(plan.images_at_once, plan.images - image)))
-        rows = T.Bind(int64(least(plan.rows_at_once, plan.rows - row)))
+        rows = T.Bind(int64(least(plan.rows_of_chunk, plan.rows - row)))
         if plan.window.takes_rows:
             groups, positions = images * rows, plan.columns
         else:
@@ -199,7 +213,44 @@ def _input_rows(w: TiledWeight, rows: Any) -> Any:
 def _cache_bytes(weight: TiledWeight) -> int:
     """Return how much split data to have at once: as much as there is of the weight, so that both are read as often."""
     fewest, limit = _CACHE_BYTES
-    return min(limit, max(fewest, weight.blocks * BLOCK * weight.steps * DEPTH * 2 * PARTS))
+    return min(limit, max(fewest, _numbers(weight) * 2 * PARTS))
+
+
+def _numbers(weight: TiledWeight) -> int:
+    """Return how many numbers a part of the weight has."""
+    return weight.blocks * BLOCK * weight.steps * DEPTH
+
+
+def _is_over_chunks(w: TiledWeight, rows: Any, of_row: Any, cores: int) -> Any:
+    """Say whether cores share the chunks: each reads all of the weight then, and only data that it has split itself.
+
+    Otherwise they share the steps of a chunk, and read much of its split data from each other. Of an unknown number of
+    positions that is a test at run time, unless there are enough in any case.
+    """
+    fewest = (2 * ROWS if w.is_pointwise else 1) * cores
+    if cores == 1 or not isinstance(of_row, int):
+        return False
+    needed = max(fewest, ceildiv(_numbers(w), _SPLITTING * of_row))
+    least_rows = _least_value(rows)
+    if least_rows >= needed:
+        return True
+    if isinstance(rows, int) or not w.is_pointwise or least_rows >= fewest:
+        return False
+    return rows >= needed
+
+
+def _least_value(size: Any) -> int:
+    """Return a size where all that is unknown in it is 1."""
+    if isinstance(size, int):
+        return size
+    least_size = simplified(tvm_ffi.structural_map(size, (tvm.ir.Var, lambda v: tirx.IntImm(str(v.ty.dtype), 1))))
+    return least_size if isinstance(least_size, int) else 1
+
+
+def _evenly(size: Any, fit: int, cores: int, step: int) -> Any:
+    """Return how many rows a chunk has, a multiple of `step`, so that cores have as many chunks of at most `fit`."""
+    chunks = most(1, ceildiv(ceildiv(size, fit), cores)) * cores
+    return least(fit, ceildiv(ceildiv(size, chunks), step) * step)
 
 
 def int64(value: Any) -> Any:

@@ -29,12 +29,15 @@ from .tile_code import (
     store_parts,
     zero_parts,
 )
-from .tile_plan import LANES, ROWS, Chunk, Plan, ceildiv, divided, int64, is_same, least
+from .tile_plan import LANES, ROWS, Chunk, Plan, bound, ceildiv, divided, int64, is_same, least
 from .tiled_weight import BLOCK, DEPTH, PARTS, TILE, TiledWeight
 
 __all__ = ["Row", "TiledProduct"]
 
 _BLOCKS_OF_TASK = 16
+
+Loop = Callable[[Any], Any]
+"""Writes a loop of a number of turns, one after another or shared by cores."""
 
 
 @dataclass(frozen=True)
@@ -73,41 +76,65 @@ class TiledProduct:
         cut in parts block by block.
     shape : list of dimension
         The result's.
+    cores : int
+        How many cores share the work.
     """
 
     window: TiledWeight
     data: Any
     weight: Any
     shape: list[Any]
+    cores: int = 1
 
     def emit(self, finish: Callable[[Row], None]) -> None:
         """Write the loops into the builder at hand; `finish` writes what becomes of a row of sums."""
-        plan = Plan.of(self.window, list(self.data.shape), self.shape)
+        plan = Plan.of(self.window, list(self.data.shape), self.shape, self.cores)
         granted = E.call_extern("int64", "syscall", *(E.int64(n) for n in PERMISSION))
         with T.Assert(
             granted == E.int64(0), "the operating system does not let this process use the matrix unit (AMX)"
         ):
             T.evaluate(E.int32(0))
-        parts = T.alloc_buffer((PARTS * plan.part + plan.slack,), "uint16", layout=None)
-        groups, chunks = ceildiv(plan.images, plan.images_at_once), ceildiv(plan.rows, plan.rows_at_once)
-        with loop(groups) as group, loop(chunks) as chunk:
-            here = Chunk.of(plan, group, chunk)
-            if self.window.takes_rows:
-                self._split_rows(plan, here, parts)
-            else:
-                self._split_channels(plan, here, parts)
-            self._multiply(plan, here, parts, finish)
+        if isinstance(plan.is_over_chunks, bool):
+            (self._share_chunks if plan.is_over_chunks else self._share_steps)(plan, finish)
+            return
+        with T.If(plan.is_over_chunks):
+            with T.Then():
+                self._share_chunks(plan, finish)
+            with T.Else():
+                self._share_steps(plan, finish)
 
-    def _split_channels(self, plan: Plan, here: Chunk, parts: Any) -> None:
+    def _share_chunks(self, plan: Plan, finish: Callable[[Row], None]) -> None:
+        """Write loops in which each core splits chunks of its own, and multiplies them with all of the weight."""
+        groups, chunks = _chunks(plan)
+        with T.parallel(int64(groups * chunks)) as work:
+            group, chunk = (T.Bind(int64(i)) for i in divided(work, chunks))
+            self._take(plan, Chunk.of(plan, group, chunk), _parts(plan), finish, loop)
+
+    def _share_steps(self, plan: Plan, finish: Callable[[Row], None]) -> None:
+        """Write loops in which cores share the splitting of a chunk, and then its products block by block."""
+        parts = _parts(plan)
+        groups, chunks = _chunks(plan)
+        with loop(groups) as group, loop(chunks) as chunk:
+            self._take(plan, Chunk.of(plan, group, chunk), parts, finish, lambda count: T.parallel(int64(count)))
+
+    def _take(self, plan: Plan, here: Chunk, parts: Any, finish: Callable[[Row], None], shared: Loop) -> None:
+        """Split and multiply a chunk."""
+        if self.window.takes_rows:
+            self._split_rows(plan, here, parts, shared)
+        else:
+            self._split_channels(plan, here, parts, shared)
+        self._multiply(plan, here, parts, finish, shared)
+
+    def _split_channels(self, plan: Plan, here: Chunk, parts: Any, shared: Loop) -> None:
         """Split the data, each position's channels filled up to whole tiles."""
         if self.window.is_pointwise:
-            with T.parallel(int64(ceildiv(here.rows, ROWS))) as line:
+            with shared(ceildiv(here.rows, ROWS)) as line:
                 spare = spare_vector()
                 with loop(least(E.int64(ROWS), here.rows - line * ROWS)) as offset:
                     row = T.Bind(line * ROWS + offset)
                     self._split_position(plan, here, (parts, spare), (E.int64(0), E.int64(0), row, E.int64(0)))
             return
-        with T.parallel(int64(here.images * plan.phases * here.input_rows)) as line:
+        with shared(here.images * plan.phases * here.input_rows) as line:
             of_phase, row = (T.Bind(i) for i in divided(line, here.input_rows))
             image, phase = (T.Bind(i) for i in divided(of_phase, plan.phases))
             spare = spare_vector()
@@ -156,12 +183,12 @@ class TiledProduct:
             with T.Else(), loop(runs) as run:
                 zero_parts(parts, at + run * plan.plane, 2, plan.part)
 
-    def _split_rows(self, plan: Plan, here: Chunk, parts: Any) -> None:
+    def _split_rows(self, plan: Plan, here: Chunk, parts: Any, shared: Loop) -> None:
         """Split the data, each row of it as one run of columns and channels."""
         w, channels = self.window, self.window.channels
         left = w.padding[1] * channels
         count = least(plan.columns_of_data * channels, plan.depth - left)
-        with T.parallel(int64(here.images * here.input_rows)) as line:
+        with shared(here.images * here.input_rows) as line:
             image, row = (T.Bind(i) for i in divided(line, here.input_rows))
             begin = T.Bind((image * plan.input_rows + row) * plan.depth)
             y = T.Bind(here.row * w.strides[0] + row - w.padding[0])
@@ -178,12 +205,12 @@ class TiledProduct:
                     T.buffer_store(spare, E.if_then_else(at < count, read(at), E.float32(0)), [lane])
                 store_parts(parts, begin + left + vector * LANES, plan.part, spare, spare[lanes(0)])
 
-    def _multiply(self, plan: Plan, here: Chunk, parts: Any, finish: Callable[[Row], None]) -> None:
+    def _multiply(self, plan: Plan, here: Chunk, parts: Any, finish: Callable[[Row], None], shared: Loop) -> None:
         """Multiply the split data with the weight, and have each row finished."""
         tiles = ceildiv(here.positions, ROWS)
         total = here.groups * tiles
         tasks = ceildiv(total, _BLOCKS_OF_TASK)
-        with T.parallel(int64(tasks * self.window.blocks)) as task:
+        with shared(tasks * self.window.blocks) as task:
             config = T.alloc_buffer((8,), "int64", scope="local", layout=None)
             sums = T.alloc_buffer((ROWS * BLOCK,), "float32", scope="local", layout=None)
             configure(config)
@@ -275,3 +302,13 @@ class TiledProduct:
             else:
                 with T.If(inside), T.Then():
                     outputs()
+
+
+def _chunks(plan: Plan) -> tuple[Any, Any]:
+    """Return how many groups of images there are, and how many chunks each has."""
+    return ceildiv(plan.images, plan.images_at_once), bound(ceildiv(plan.rows, plan.rows_of_chunk))
+
+
+def _parts(plan: Plan) -> Any:
+    """Return memory for the split data of a chunk."""
+    return T.alloc_buffer((PARTS * plan.part + plan.slack,), "uint16", layout=None)

@@ -14,6 +14,7 @@ _MOST_ON_TWO_AXES = 6  # the reach of tiles; see winograd_points
 _USUAL, _USUAL_ROW = 28, 256  # the height and width of an image of unknown size, and the length of a row
 _NEAR = 640 << 10  # bytes that stay in the second cache
 _NEAR_RATE, _FAR_RATE, _COLD_RATE = 32, 5, 4  # bytes a cycle: second cache, beyond it, and after other layers
+_FOREIGN_RATE = 0.5  # bytes a cycle of what another core has just written
 _UNIT_GAIN = 1.4  # how much sooner than vectors a matrix unit has computed a sum
 _TRANSFORM = {1: 0.0, 4: 4.4, 6: 11.0, 8: 18.0}  # cycles of a vector of channels on an axis, by the reach
 _MOVE = 0.7  # cycles to load or store a vector
@@ -108,7 +109,16 @@ def _cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) -> float
     # The weight is fetched from afar once, and again for every group of tiles where it does not stay near.
     fetch = weight / _COLD_RATE + (rounds - 1) * weight / _rate((weight + moved) / 2)
     fetch += rounds * moved * (shape.outer // shape.block) / _rate(moved)
-    return products + transforms + fetch
+    alone = products + transforms + fetch
+    if machine.cores == 1:
+        return alone
+    # Nobody knows how many threads it will run on: one or as many as there are cores, which take so long together.
+    if plan.is_parallel_over_tiles:
+        waiting = -(-rounds // machine.cores) * machine.cores / rounds
+        together = (products + transforms) * waiting + fetch
+    else:
+        together = alone + rounds * moved * (machine.cores - 1) / _FOREIGN_RATE
+    return (alone + together) / 2
 
 
 def _direct_cycles(shape: WinogradShape, machine: Machine) -> float:

@@ -43,7 +43,7 @@ def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
         if not has_matrix_unit(target):
             return None
         tiled = TiledWeight.from_json(str(blocks[at].annotations[MARK]))
-        return _with_loops(function, at, TiledProduct(tiled, regions[0], regions[1], shape))
+        return _with_loops(function, at, TiledProduct(tiled, regions[0], regions[1], shape, _cores(target)))
     unit, window = integer_unit(target), IntegerWeight.from_json(str(blocks[at].annotations[INTEGER_MARK]))
     if unit is None or (unit.group, unit.depth) != (window.group, window.multiple):
         return None
@@ -68,7 +68,8 @@ def for_many_rows(function: tirx.PrimFunc, target: Target, weight: Any, inner: i
         return None
     if any(str(buffer.dtype) != "float32" for buffer in (weight, sources[0], product.writes[0].source)):
         return None
-    loops = TiledProduct(TiledWeight(inner, int(units)), sources[0], weight, list(product.writes[0].source.shape))
+    shape = list(product.writes[0].source.shape)
+    loops = TiledProduct(TiledWeight(inner, int(units)), sources[0], weight, shape, _cores(target))
     return _with_loops(function, sums[0], loops)
 
 
@@ -84,6 +85,10 @@ def _with_loops(function: tirx.PrimFunc, at: int, written: TiledProduct | Intege
     results = [block.writes[0].source for block in [product, *stages]]
     block = with_nests(root, body, results if is_fused else ())
     return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, block))
+
+
+def _cores(target: Target) -> int:
+    return int(target.attrs.get("num-cores", 1))
 
 
 def _is_sum(block: Any) -> bool:
