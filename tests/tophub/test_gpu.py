@@ -234,8 +234,10 @@ def test_a_rule_that_trips_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> No
 # What is for CPUs or names another device.
 ELSEWHERE = {
     "nn.contrib_attention",
+    "nn.contrib_conv2d_winograd_fused",
     "nn.contrib_gru",
     "nn.contrib_lstm",
+    "nn.contrib_panels_fused",
     "nn.contrib_rnn",
     "on_device",
     "device_copy",

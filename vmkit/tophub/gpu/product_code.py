@@ -274,11 +274,15 @@ def _block(name: str, sizes: Mapping[str, Any], body: Statement, init: Statement
 
 
 def _accesses(body: tirx.Stmt) -> tuple[list[Any], list[Any]]:
-    """Return which elements a statement reads, except those that it writes, and which it writes."""
+    """Return which elements a statement reads, except those that it writes, and which it writes; each of them once."""
     loads: list[Any] = []
     stores: list[Any] = []
     tvm_ffi.structural_walk(body, [(TensorLoad, loads.append), (tirx.BufferStore, stores.append)])
-    reads = [load for load in loads if not any(load.source.same_as(store.buffer) for store in stores)]
+    reads: list[Any] = []
+    for load in loads:
+        is_written = any(load.source.same_as(store.buffer) for store in stores)
+        if not is_written and not any(tvm_ffi.structural_equal(load, read) for read in reads):
+            reads.append(load)
 
     def region(buffer: Any, indices: Sequence[Any]) -> Any:
         return tirx.BufferRegion(buffer, [Range.from_min_extent(index, 1) for index in indices])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +43,14 @@ def search_deeper(kernels: Sequence[Kernel], target: Target, folder: Path, trial
     folder.mkdir(exist_ok=True)
     files = [str(folder / f"database_{name}.json") for name in ("workload", "tuning_record")]
     database = meta_schedule.database.JSONDatabase(*files, allow_missing=True)
+    if target.kind.name == "llvm" and "num-cores" not in target.attrs:
+        target = Target({**target.export(), "num-cores": 1})  # MetaSchedule has no default
     done = 0
     for kernel in kernels:
         mod = tvm.IRModule({"main": kernel.function.with_attr("global_symbol", "main")})
         if unknown_sizes(kernel.function) or database.has_workload(mod):
             continue
-        with tempfile.TemporaryDirectory() as work:
+        with tempfile.TemporaryDirectory() as work, _own_handlers():
             meta_schedule.tune_tir(
                 mod,
                 target,
@@ -63,6 +67,23 @@ def search_deeper(kernels: Sequence[Kernel], target: Target, folder: Path, trial
             )
         done += 1
     return done
+
+
+@contextlib.contextmanager
+def _own_handlers() -> Iterator[None]:
+    """Let MetaSchedule set up its logger inside, and put back what was there.
+
+    It names the handlers that the logger has, and fails where one has no name.
+    """
+    logger = logging.getLogger("tvm.s_tir.meta_schedule")
+    before, propagates = list(logger.handlers), logger.propagate
+    logger.handlers.clear()
+    try:
+        yield
+    finally:
+        for handler in logger.handlers:
+            handler.close()
+        logger.handlers[:], logger.propagate = before, propagates
 
 
 @derived_object
