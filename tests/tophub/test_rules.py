@@ -159,6 +159,7 @@ KERNELS = {
     ),
     "joined lines": (lambda *xs: topi.nn.relu(topi.concatenate(xs, -1)), [(n, 5, 8), (n, 5, 3), (n, 5, 16)], joined),
     "joined lines, shared": (lambda *xs: topi.concatenate(xs, 2), [(n, 9, 1200), (n, 9, 800)], joined),
+    "joined with nothing": (lambda *xs: topi.concatenate(xs, -1), [(2, 5, 8), (2, 5, 0)], joined),
     "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], elementwise),
     "scalar": (lambda x: topi.exp(x), [()], elementwise),
 }

@@ -79,7 +79,9 @@ def with_pieces(function: tirx.PrimFunc) -> tirx.PrimFunc:
             return loop
         cuts = [c for c in _cuts(loop.body.block) if 0 < c < int(loop.extent)]
         bounds = [0, *cuts, int(loop.extent)]
-        return tirx.SeqStmt([_piece(loop, first, end) for first, end in itertools.pairwise(bounds)])
+        pieces = [_piece(loop, first, end) for first, end in itertools.pairwise(bounds)]
+        # A line that is joined with an empty one is cut at its end, which leaves one piece.
+        return tirx.SeqStmt(pieces) if len(pieces) > 1 else pieces[0]
 
     return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, cut)))
 
