@@ -17,7 +17,7 @@ import onnx
 from benchmarks.catalogue import CATALOGUE, Arrays, Model, Shapes
 from vmkit import tophub
 from vmkit.target import canonical_target
-from vmkit.tophub.tuning.extract import kernels_of, unknown_sizes
+from vmkit.tuning.extract import kernels_of, unknown_sizes
 
 
 def main() -> None:

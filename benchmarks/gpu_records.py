@@ -3,7 +3,7 @@
     python -m benchmarks.gpu_records vmkit/tophub/records/cuda.json
 
 The kernels are the matrix products and convolutions of ResNet-50, for one image and for any number, and of BERT-base,
-for one text of 128 words and for any. Decisions are ranked by the model of `vmkit.tophub.gpu.occupancy`; the best few
+for one text of 128 words and for any. Decisions are ranked by the model of `vmkit.schedule.gpu.occupancy`; the best few
 are compiled and ranked again with the registers that a thread takes, those that spill left out. A record that
 `vmkit.tophub.tune` measures on a GPU replaces one of these.
 """
@@ -31,13 +31,14 @@ from benchmarks.models import load, with_batch
 from vmkit._version import __version__
 from vmkit.compiler import load_model
 from vmkit.relay import transform
+from vmkit.schedule import gpu
+from vmkit.schedule.gpu import tensor_tiles, tiles
+from vmkit.schedule.gpu.limits import limits_of
+from vmkit.schedule.gpu.occupancy import resident_blocks, seconds
+from vmkit.schedule.gpu.product import product_of
 from vmkit.target import canonical_target
-from vmkit.tophub import Record, Records, gpu, target_class
-from vmkit.tophub.gpu import tensor_tiles, tiles
-from vmkit.tophub.gpu.limits import limits_of
-from vmkit.tophub.gpu.occupancy import resident_blocks, seconds
-from vmkit.tophub.gpu.product import product_of
-from vmkit.tophub.tuning.extract import Kernel, kernels_of
+from vmkit.tophub import Record, Records, target_class
+from vmkit.tuning.extract import Kernel, kernels_of
 
 logger = logging.getLogger(__name__)
 

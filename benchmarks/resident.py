@@ -34,7 +34,7 @@ def main(model: str, inputs: str) -> None:
     given = dict(np.load(inputs))
     if model.endswith(".vmx"):
         import vmkit
-        import vmkit.machine
+        import vmkit.runtime.machine
 
         before = resident()
         result = vmkit.VirtualMachine(vmkit.load(model), "cpu").run(**given)

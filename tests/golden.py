@@ -12,15 +12,15 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vmkit.values import ADT
+from tests.places import DATA, SHARED
+from vmkit.values.conversion import ADT
 
-DATA = Path(__file__).parent / "data" / "golden_programs.zip"
-COLLECTION = Path(__file__).parents[2] / "shared" / "golden"
+PROGRAMS = DATA / "golden_programs.zip"
+COLLECTION = SHARED / "golden"
 
 _TOLERANCES = {"float64": (1e-6, 1e-8), "float32": (1e-4, 1e-5), "float16": (1e-2, 1e-3), "bfloat16": (2e-2, 1e-2)}
 
@@ -93,7 +93,7 @@ class GoldenProgram:
 
 def selected() -> list[GoldenProgram]:
     """Return the programs that lie in this repository."""
-    with zipfile.ZipFile(DATA) as archive:
+    with zipfile.ZipFile(PROGRAMS) as archive:
         folders = sorted({name.rsplit("/", 1)[0] for name in archive.namelist()})
         return [_read(lambda file, at=folder: archive.read(f"{at}/{file}")) for folder in folders]
 

@@ -12,6 +12,7 @@ import pytest
 
 import vmkit
 from vmkit import _version
+from vmkit._later import LATER
 from vmkit.errors import VersionError
 
 PYPROJECT = (Path(__file__).parents[1] / "pyproject.toml").read_text()
@@ -25,8 +26,8 @@ def test_import_brings_in_neither_tvm_nor_onnx_nor_numpy() -> None:
 
 def test_every_public_name_is_listed_and_has_a_home() -> None:
     assert set(vmkit.__all__) <= set(dir(vmkit))
-    assert set(vmkit._HOMES) | vmkit._SUBPACKAGES | {"__version__"} == set(vmkit.__all__)
-    assert vmkit.PassContext.__module__ == "vmkit.options"
+    assert set(LATER["vmkit"]) | {"__version__"} == set(vmkit.__all__)
+    assert vmkit.PassContext.__module__ == "vmkit.compiler.options"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

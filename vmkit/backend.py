@@ -20,11 +20,11 @@ import onnx.backend.base
 from onnx import helper
 
 from .compiler import compile, load_model
-from .devices import device as find_device
 from .errors import DeviceError, InputError, OptionError, UnsupportedOperatorError
-from .executable import Executable
-from .machine import VirtualMachine
-from .values import to_numpy
+from .executable.executable import Executable
+from .runtime.machine import VirtualMachine
+from .target.devices import device as find_device
+from .values.conversion import to_numpy
 
 __all__ = [
     "Backend",

@@ -16,14 +16,14 @@ from typing import Any
 import tvm
 from tvm.runtime import Device
 
-from .compiler import compile
-from .devices import device as one_device
+from .compiler.vm_compiler import compile
 from .errors import InputError, OptionError
-from .executable import Executable
-from .machine import VirtualMachine
-from .params import bind_params
+from .executable.executable import Executable
 from .relay.ir import Constant, Function, GlobalVar, Let, Tuple, Var, const, free_vars, with_functions
+from .relay.params import bind_params
+from .runtime.machine import VirtualMachine
 from .target import canonical_target, device_name, device_type
+from .target.devices import device as one_device
 
 __all__ = ["DebugExecutor", "Executor", "VMExecutor", "create_executor"]
 

@@ -15,8 +15,8 @@ from tvm.target import Target
 from benchmarks.catalogue import CATALOGUE, Model
 from vmkit._version import __version__
 from vmkit.tophub import Record, Records, target_class
-from vmkit.tophub.tuning.extract import Kernel, kernels_of, sizes_of
-from vmkit.tophub.tuning.search import search
+from vmkit.tuning.extract import Kernel, kernels_of, sizes_of
+from vmkit.tuning.search import search
 
 from .candidates import assembly, judged, operands, target_for
 from .counts import missing_tools

@@ -12,8 +12,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.target import Target
 
-from vmkit.tophub.rules import prepared, scheduled
-from vmkit.tophub.tuning.extract import Kernel
+from vmkit.schedule.cpu import prepared, scheduled
+from vmkit.tuning.extract import Kernel
 
 from .counts import Operand
 

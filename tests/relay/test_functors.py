@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from relay.programs import compiled
 
+from tests.relay.programs import compiled
 from vmkit import relay
 from vmkit.errors import InputError
 from vmkit.relay.ir import post_order

@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import golden
 import pytest
 import tvm_ffi
 
 import vmkit
+from tests import golden
 from vmkit import relay
 from vmkit.errors import InputError, TypeCheckError
 

@@ -17,7 +17,7 @@ from vmkit import relay
 from vmkit.errors import ModelError, VMKitError
 from vmkit.relay import import_from_std
 from vmkit.relay.prelude import Prelude
-from vmkit.values import ADT
+from vmkit.values.conversion import ADT
 
 LISTS: list[list[int]] = [[], [7], [3, 1, 4, 1, 5, 9]]
 INT = relay.scalar_type("int32")

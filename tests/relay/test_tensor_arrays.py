@@ -13,7 +13,7 @@ import vmkit
 from vmkit import relay
 from vmkit.errors import InputError, ModelError, TypeCheckError, VMKitError
 from vmkit.relay.prelude import Prelude, StaticTensorArrayOps, TensorArrayOps, get_tensor_array_shape
-from vmkit.values import ADT
+from vmkit.values.conversion import ADT
 
 ANY = relay.Any()
 INT, VECTOR = relay.scalar_type("int32"), relay.TensorType([ANY], "int32")

@@ -18,11 +18,13 @@ from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, MemoryDatab
 import vmkit
 from vmkit import relay, tophub
 from vmkit.errors import OptionError
+from vmkit.schedule import cpu as rules
+from vmkit.schedule import gpu
+from vmkit.schedule.cpu import dot
 from vmkit.target import canonical_target
-from vmkit.tophub import Record, Records, choosing, gpu, rules
-from vmkit.tophub.rules import dot
-from vmkit.tophub.tuning.extract import kernels_of
+from vmkit.tophub import Record, Records, choosing
 from vmkit.tophub.workload import workload_of
+from vmkit.tuning.extract import kernels_of
 
 V3 = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell"}
 TARGET = tvm.target.Target(V3)
@@ -239,7 +241,7 @@ def test_a_compilation_says_where_decisions_come_from_and_computes_the_same(capl
     assert plain.info["kernels"]["tuned"] == 0
     (workload,) = {key(f) for f in _kernels(mod)}
     mine = record(dense(3, 20, 64), dot.Decisions(8, 2, False), workload=workload)
-    with choosing.entered(Records([mine])), caplog.at_level(logging.INFO, logger="vmkit.compiler"):
+    with choosing.entered(Records([mine])), caplog.at_level(logging.INFO, logger="vmkit.compiler.vm_compiler"):
         tuned = vmkit.compile(mod, V3)
     assert tuned.info["kernels"] == {"tuned": 1, "generalised": 0, "default": 0}
     assert [r.message for r in caplog.records] == ["kernels: 1 tuned, 0 generalised, 0 default"]
@@ -248,7 +250,7 @@ def test_a_compilation_says_where_decisions_come_from_and_computes_the_same(capl
 
 
 def _kernels(mod: tvm.IRModule) -> list[tirx.PrimFunc]:
-    from vmkit.compiler import fused_kernels
+    from vmkit.compiler.vm_compiler import fused_kernels
 
     made = fused_kernels(mod, canonical_target(V3).primary)
     return [f for f in made.functions.values() if isinstance(f, tirx.PrimFunc)]

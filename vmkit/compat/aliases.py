@@ -10,6 +10,8 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
+from vmkit._tvm import OLD_FFI
+
 __all__ = ["MODULES", "install_aliases"]
 
 # Old name: today's. A module below one of the names is looked for below its counterpart.
@@ -25,6 +27,7 @@ MODULES = {
     "tvm.relay.expr": "vmkit.compat.expr",
     "tvm.relay.function": "vmkit.relay.ir",
     "tvm.relay.ty": "vmkit.relay.ir",
+    "tvm.relay.param_dict": "vmkit.values.param_dict",
     "tvm.relay.parser": "vmkit.relay.text",
     "tvm.relay.op.algorithm": "vmkit.relay.op",
     "tvm.relay.op.nn.nn": "vmkit.relay.nn",
@@ -45,8 +48,8 @@ MODULES = {
     "tvm.script.tir": "tvm.tirx.script",
     "tvm.tir": "tvm.tirx",
     "tvm.testing.plugin": "vmkit.compat.pytest_plugin",
-    "tvm._ffi": "vmkit.compat.ffi",
-    "tvm._ffi.base": "vmkit.compat.ffi",
+    OLD_FFI: "vmkit.compat.ffi",
+    f"{OLD_FFI}.base": "vmkit.compat.ffi",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm_ffi
 
-from vmkit import values
+from vmkit.values import conversion as values
 
 __all__ = ["ADT", "ShapeTuple", "String", "tuple_object"]
 

@@ -1,4 +1,4 @@
-"""``tvm._ffi`` and ``tvm._ffi.base``: where scripts found TVM's error and its table of functions."""
+"""TVM's old private package for its C interface, where scripts found TVM's error and its table of functions."""
 
 from __future__ import annotations
 

@@ -11,15 +11,15 @@ import numpy as np
 import tvm
 from tvm.runtime import Device, Tensor
 
-from vmkit.compiler import VMCompiler
+from vmkit.compiler.vm_compiler import VMCompiler
 from vmkit.errors import InputError, suggest
-from vmkit.executable import Executable
-from vmkit.executable import load as load_executable
+from vmkit.executable.executable import Executable
+from vmkit.executable.executable import load as load_executable
 from vmkit.executor import VMExecutor
-from vmkit.machine import BenchmarkResult, VirtualMachine
 from vmkit.relay.ir import Function
-from vmkit.relay.param_dict import load_param_dict
-from vmkit.signature import Spec, TensorSpec
+from vmkit.runtime.machine import BenchmarkResult, VirtualMachine
+from vmkit.values.param_dict import load_param_dict
+from vmkit.values.signature import Spec, TensorSpec
 
 __all__ = ["BuiltModule", "GraphExecutor", "GraphModule", "build", "create", "load_module"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from vmkit.executor import DebugExecutor as Interpreter
 from vmkit.executor import Executor
-from vmkit.values import ADT, RefValue
+from vmkit.values.conversion import ADT, RefValue
 
 __all__ = ["ConstructorValue", "Executor", "Interpreter", "RefValue"]
 

@@ -11,7 +11,7 @@ import tvm
 import tvm_ffi
 
 from vmkit import executor, relay
-from vmkit.compiler import VMCompiler
+from vmkit.compiler.vm_compiler import VMCompiler
 from vmkit.relay.prelude import Prelude
 
 from . import container, graph_executor, op

@@ -12,9 +12,9 @@ from typing import Any
 
 import tvm
 from tvm.ir import Op
-from tvm.ir import _ffi_api as _tvm_ir
 from tvm.ir.op import register_op_attr
 
+from vmkit._tvm import register_operator
 from vmkit.errors import ModelError, TypeCheckError, suggest
 from vmkit.relay.ir import TensorType
 from vmkit.relay.op import REGISTRY, OpEntry, OpPattern, entry, get
@@ -45,7 +45,7 @@ def register(op_name: str, describe: str = "") -> None:
     """Add an operator, to be described by the calls that follow."""
     if op_name in REGISTRY:
         raise ModelError(f"Operator {op_name} is registered before")
-    _tvm_ir.RegisterOp(op_name, describe)
+    register_operator(op_name, describe)
     REGISTRY[op_name] = OpEntry(
         name=op_name,
         doc=describe,

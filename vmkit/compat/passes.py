@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm.ir.transform import PassContext
 
-from vmkit.options import checked_options
+from vmkit.compiler.options import checked_options
 
 __all__ = ["install_pass_context"]
 

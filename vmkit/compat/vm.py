@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vmkit.compiler import VMCompiler, compile
-from vmkit.executable import Executable
+from vmkit.compiler.vm_compiler import VMCompiler, compile
+from vmkit.executable.executable import Executable
 from vmkit.executor import VMExecutor
-from vmkit.machine import VirtualMachine
+from vmkit.runtime.machine import VirtualMachine
 
 __all__ = ["Executable", "VMCompiler", "VMExecutor", "VirtualMachine", "compile"]

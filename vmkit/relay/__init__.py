@@ -3,10 +3,11 @@
 The builders of operators are reached by their Relay names: ``relay.add``, ``relay.nn.conv2d`` and so on.
 """
 
-import importlib
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
+from .._later import LATER, named_later
+from ..values.param_dict import load_param_dict, save_param_dict
 from . import (
     analysis,
     build_module,
@@ -76,7 +77,6 @@ from .ir import (
 from .json import load_json, save_json
 from .op import annotation, logsumexp, mean_std, mean_variance, reverse_reshape, segment_sum, std
 from .op.registry import namespace
-from .param_dict import load_param_dict, save_param_dict
 from .pattern_functor import PatternFunctor, PatternMutator, PatternVisitor
 from .scope_builder import ScopeBuilder
 from .text import astext, fromtext, parse, parse_expr
@@ -183,17 +183,11 @@ if TYPE_CHECKING:
 
 
 _operator, _operator_names = namespace("")
-# What stands above Relay, or costs an import of its own, is found when first used.
-_LATER = {"create_executor": "vmkit.executor", "import_from_std": "vmkit.relay.library"}
-_LATER_MODULES = ("frontend", "prelude", "testing")
+_later, _ = named_later(__name__)
 
 
 def __getattr__(name: str) -> _AnyValue:
-    if name in _LATER:
-        return getattr(importlib.import_module(_LATER[name]), name)
-    if name in _LATER_MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    return _operator(name)
+    return _later(name) if name in LATER[__name__] else _operator(name)
 
 
 def __dir__() -> list[str]:

@@ -1,25 +1,14 @@
-"""Relay's frontends; each is loaded when it is first called."""
+"""Relay's frontends, which stand above Relay: each is imported when it is first named."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-import tvm
+from .._later import named_later
+
+if TYPE_CHECKING:
+    from ..frontend.onnx import from_onnx
 
 __all__ = ["from_onnx"]
 
-
-def from_onnx(
-    model: Any,
-    shape: Mapping[str, Any] | None = None,
-    dtype: str | Mapping[str, str] = "float32",
-    opset: int | None = None,
-    freeze_params: bool = True,
-    convert_config: Mapping[str, Any] | None = None,
-    export_node_renamed_model_path: str | None = None,
-) -> tuple[tvm.IRModule, dict[str, Any]]:
-    """Return the Relay module of an ONNX model, and its parameters; see :func:`vmkit.frontend.onnx.from_onnx`."""
-    from ..frontend.onnx import from_onnx as convert
-
-    return convert(model, shape, dtype, opset, freeze_params, convert_config, export_node_renamed_model_path)
+__getattr__, __dir__ = named_later(__name__)

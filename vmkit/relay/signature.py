@@ -10,7 +10,16 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ..signature import AnySpec, DataSpec, OptionalSpec, SequenceSpec, Signature, TensorSpec, TupleSpec, UnrankedSpec
+from ..values.signature import (
+    AnySpec,
+    DataSpec,
+    OptionalSpec,
+    SequenceSpec,
+    Signature,
+    TensorSpec,
+    TupleSpec,
+    UnrankedSpec,
+)
 from .ir.adt import TypeData
 from .ir.definitions import type_definitions
 from .ir.types import (

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import tvm_ffi
 from tvm.target import Target, TargetKind, list_tags
 
+from vmkit._tvm import global_function_names
 from vmkit.errors import suggest
 from vmkit.target.source import Problem, Source
 
@@ -41,7 +41,7 @@ _OTHER_SPELLINGS = {"target": "mtriple"}
 def code_generators() -> list[str]:
     """The target kinds that the installed TVM can generate code for."""
     prefix = "target.build."
-    names = tvm_ffi.registry.list_global_func_names()
+    names = global_function_names()
     return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
 

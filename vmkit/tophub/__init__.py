@@ -11,11 +11,12 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, OrderedUnionDatabase
 from tvm.target import Target
 
+from vmkit._later import named_later
 from vmkit.errors import OptionError
 
 from .choosing import entered, in_force
@@ -24,7 +25,7 @@ from .records import Record, Records
 from .workload import Workload
 
 if TYPE_CHECKING:
-    from .tuning import tune
+    from ..tuning import tune
 
 __all__ = ["RECORDS", "Record", "Records", "Workload", "context", "load", "target_class", "tune"]
 
@@ -32,13 +33,7 @@ RECORDS = Path(__file__).parent / "records"
 
 logger = logging.getLogger(__name__)
 
-
-def __getattr__(name: str) -> Any:
-    if name != "tune":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .tuning import tune
-
-    return tune
+__getattr__, __dir__ = named_later(__name__)
 
 
 @contextlib.contextmanager

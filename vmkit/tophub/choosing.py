@@ -12,9 +12,9 @@ import tvm
 from tvm import s_tir
 from tvm.target import Target
 
+from ..schedule.cpu import CHOSEN, Choice, Rule
 from .classes import target_class
 from .records import Records
-from .rules import CHOSEN, Choice, Rule
 from .workload import workload_of
 
 __all__ = ["KINDS", "choose", "entered", "in_force", "tally"]

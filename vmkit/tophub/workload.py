@@ -13,8 +13,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import Call, Var
 
-from .rules.blocks import is_reduction, kernel_blocks
-from .rules.rule import Rule
+from ..schedule.blocks import is_reduction, kernel_blocks
+from ..schedule.rule import Rule
 
 __all__ = ["Axis", "Workload", "workload_of"]
 

@@ -13,10 +13,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_backend_cases import FAILURES, cases, run
-from onnx_programs import array, model, node
 
 import vmkit
+from tests.frontend.onnx.backend_cases import FAILURES, cases, run
+from tests.frontend.onnx.programs import array, model, node
 from vmkit import backend
 from vmkit.errors import DeviceError, InputError, OptionError, VMKitError
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import onnx
 import pytest
-from onnx_programs import array, graph, model, node
 
+from tests.frontend.onnx.programs import array, graph, model, node
 from vmkit.errors import ModelError, UnsupportedOperatorError
 from vmkit.relay.frontend import from_onnx
 

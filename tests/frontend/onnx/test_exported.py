@@ -8,17 +8,17 @@ from __future__ import annotations
 import math
 import zipfile
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnx_programs import Compiled, assert_agrees, operators, session
 
 import vmkit
+from tests.frontend.onnx.programs import Compiled, assert_agrees, operators, session
+from tests.places import DATA
 
-ARCHIVE = Path(__file__).resolve().parents[2] / "data" / "exported.zip"
+ARCHIVE = DATA / "exported.zip"
 TEXT = ({"batch": 2, "sequence": 12}, {"batch": 1, "sequence": 1}, {"batch": 3, "sequence": 7})
 IMAGES = tuple({"batch": b, "height": h, "width": w} for b, h, w in ((2, 48, 64), (1, 32, 32), (1, 64, 40)))
 ODD_IMAGES = tuple({"batch": b, "height": h, "width": w} for b, h, w in ((2, 33, 50), (1, 31, 32), (1, 64, 21)))

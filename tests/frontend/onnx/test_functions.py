@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import helper, parser
 from onnx.reference import ReferenceEvaluator
-from onnx_programs import Compiled, array, assert_agrees, model, node
 
+from tests.frontend.onnx.programs import Compiled, array, assert_agrees, model, node
 from vmkit.errors import ModelError, UnsupportedOperatorError
 from vmkit.frontend.onnx import functions, registry
 from vmkit.relay.frontend import from_onnx

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_programs import Compiled, array, check, model, node
 
+from tests.frontend.onnx.programs import Compiled, array, check, model, node
 from vmkit import relay
 from vmkit.errors import InputError, ModelError, OptionError, VMError
 from vmkit.relay.frontend import from_onnx

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_programs import Compiled, array, check, graph, model, node, operators, tensor
 
+from tests.frontend.onnx.programs import Compiled, array, check, graph, model, node, operators, tensor
 from vmkit.errors import VMError
 
 SHAPE_WORK = {"shape_of", "size_tensor", "dyn.reshape", "dyn.broadcast_to", "dyn.strided_slice", "dyn.tile", "dyn.full"}

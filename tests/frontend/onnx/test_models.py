@@ -18,12 +18,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from onnx_programs import Compiled, assert_agrees, session
 
+from tests.frontend.onnx.programs import Compiled, assert_agrees, session
+from tests.places import DATA, SHARED
 from vmkit.errors import VMError
 
-TESTS = Path(__file__).resolve().parents[2]
-SHARED = TESTS.parents[1] / "shared" / "models"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 QUICK = ("squeezenet", "shufflenet")
 SLOW = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "vgg19", "zfnet512")
@@ -31,7 +30,7 @@ SLOW = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50
 
 @cache
 def packed(name: str) -> bytes:
-    return lzma.decompress((TESTS / "data" / f"{name}.onnx.xz").read_bytes())
+    return lzma.decompress((DATA / f"{name}.onnx.xz").read_bytes())
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -93,9 +92,9 @@ def test_silero(tmp_path: Path) -> None:
         compiled(**silero_feed(1, 1024))
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="magika's model is too large to be kept with the tests")
+@pytest.mark.skipif(not (SHARED / "models").is_dir(), reason="magika's model is too large to be kept with the tests")
 def test_magika(tmp_path: Path) -> None:
-    proto = onnx.load(SHARED / "magika_v3_3.onnx")
+    proto = onnx.load(SHARED / "models" / "magika_v3_3.onnx")
     compiled = Compiled(proto)
     generator = np.random.default_rng(0)
     feeds = [{"bytes": generator.integers(0, 257, (n, 2048)).astype("int32")} for n in (1, 2, 5)]

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from onnx_mutations import FEEDS, SEEDS
-from onnx_programs import check
 
-TESTS = Path(__file__).resolve().parents[2]
+from tests.frontend.onnx.mutations import FEEDS, SEEDS
+from tests.frontend.onnx.programs import check
+from tests.places import TOP
+
 SECONDS = 60
 
 
@@ -26,8 +27,8 @@ def test_the_models_are_sound_before_they_are_broken(name: str) -> None:
 
 def outcomes(numbers: range, folder: Path, *options: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield what became of each mutant; a process that dies or hangs is replaced."""
-    paths = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
-    command = [sys.executable, str(TESTS / "onnx_mutant_process.py"), str(folder), *options]
+    paths = os.pathsep.join([str(TOP), *filter(None, sys.path)])
+    command = [sys.executable, "-m", "tests.frontend.onnx.mutant_process", str(folder), *options]
     process: subprocess.Popen[str] | None = None
     for number in numbers:
         if process is None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_programs import array, model, node
 
 import vmkit
+from tests.frontend.onnx.programs import array, model, node
 from vmkit.cli import ExitCode, main
 from vmkit.errors import InputError, ModelError
 from vmkit.frontend.onnx.report import Report

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnx_programs import array, model, node
 
 import vmkit
+from tests.frontend.onnx.programs import array, model, node
 from vmkit.errors import ModelError
 
 X = {"x": (["n", 4], "float32")}

@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnx_programs import Compiled, array, model, node, tensor
 
+from tests.frontend.onnx.programs import Compiled, array, model, node, tensor
 from vmkit.errors import ModelError
 from vmkit.frontend.onnx.load import load_model
 from vmkit.relay.frontend import from_onnx

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import tvm_ffi
-from relay_passes import module, operators
 
+from tests.relay.transform.passes import module, operators
 from vmkit import relay
 from vmkit.relay.dataflow_pattern import DFPatternCallback, is_constant, is_op, is_tuple_get_item, rewrite, wildcard
 

@@ -10,11 +10,11 @@ import re
 import struct
 from typing import Any
 
-import golden
 import pytest
 import tvm
-from json_documents import Document
 
+from tests import golden
+from tests.relay.json.documents import Document
 from vmkit import relay
 from vmkit.errors import ModelError
 

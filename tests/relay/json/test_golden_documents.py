@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import zipfile
-from pathlib import Path
 from typing import Any
 
-import golden
 import pytest
 import tvm
 import tvm_ffi
-from json_documents import assert_same_graph
 
+from tests import golden
+from tests.places import DATA
+from tests.relay.json.documents import assert_same_graph
 from vmkit import relay
 from vmkit.errors import UnsupportedOperatorError
 from vmkit.relay.ir import rewrite, with_functions
 
 SELECTION = golden.selected()
 # Programs with data types, matches and references.
-WITH_DATA_TYPES = Path(golden.__file__).parent / "data" / "relay_documents.zip"
+WITH_DATA_TYPES = DATA / "relay_documents.zip"
 
 
 def documents_with_data_types() -> list[tuple[str, str]]:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from json_documents import Document
 
+from tests.relay.json.documents import Document
 from vmkit import relay
 from vmkit.errors import ModelError, UnsupportedOperatorError
-from vmkit.relay.dltensor import write_dltensor
 from vmkit.relay.json import NodeReader
+from vmkit.values.dltensor import write_dltensor
 
 
 def tensor(array: Any) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from vmkit import relay
+from vmkit.kernels.tiled_weight import TiledWeight
 from vmkit.relay.op import build
-from vmkit.tophub.kernels.tiled_weight import TiledWeight
 
 __all__ = ["SAMPLES", "Given"]
 

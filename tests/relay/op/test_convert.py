@@ -11,10 +11,10 @@ from onnx.numpy_helper import saturate_cast, to_float8e8m0
 
 import vmkit
 from vmkit import relay
-from vmkit.element_types import STORED, numpy_dtype
 from vmkit.errors import TypeCheckError
 from vmkit.relay.op import build
-from vmkit.values import to_numpy
+from vmkit.values.conversion import to_numpy
+from vmkit.values.element_types import STORED, numpy_dtype
 
 SMALL = sorted(set(STORED) - {"string", "float8_e8m0fnu"})
 SMALL_FLOATS = [t for t in SMALL if t.startswith("float")]

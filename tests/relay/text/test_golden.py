@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import tvm_ffi
-from relay_texts import (
+
+from tests.relay.text.texts import (
     COLLECTION,
     SELECTION,
     collection,
@@ -18,7 +19,6 @@ from relay_texts import (
     without_comments,
     without_spans,
 )
-
 from vmkit import relay
 from vmkit.errors import ParseError
 from vmkit.relay.text.parser import read_module

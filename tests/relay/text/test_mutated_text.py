@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from golden import DATA
-from relay_texts import SELECTION, records
 
+from tests.golden import PROGRAMS
+from tests.relay.text.texts import SELECTION, records
 from vmkit import relay
 from vmkit.errors import ParseError, TypeCheckError
 from vmkit.relay.text.lexer import tokenize
@@ -26,7 +26,7 @@ SECONDS = 5
 
 def _sources() -> list[str]:
     texts = [r["before_text"] if r["kind"] == "types" else r["source"] for r in records(SELECTION)]
-    with zipfile.ZipFile(DATA) as programs:
+    with zipfile.ZipFile(PROGRAMS) as programs:
         texts += [programs.read(name).decode() for name in programs.namelist() if name.endswith(".relay")]
     return [t if HEADER.strip() in t else HEADER + t for t in texts if len(t) < LONGEST]
 

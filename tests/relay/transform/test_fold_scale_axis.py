@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from relay.programs import assert_same, compiled
-from relay_passes import after, assert_becomes, operators
 
+from tests.relay.programs import assert_same, compiled
+from tests.relay.transform.passes import after, assert_becomes, operators
 from vmkit import relay
 from vmkit.relay.transform import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from vmkit.relay.transform.channel_scale import channel_axes, kernel_axes, scale_of

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from relay.programs import compiled
-from relay_passes import after, assert_becomes, module
 
+from tests.relay.programs import compiled
+from tests.relay.transform.passes import after, assert_becomes, module
 from vmkit import relay
 from vmkit.errors import OptionError, UnsupportedOperatorError
 from vmkit.relay.op.mixed_precision import CONVERSIONS

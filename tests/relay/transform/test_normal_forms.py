@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm_ffi
-from relay.programs import assert_same, compiled
-from relay_passes import after, assert_becomes, module
 
+from tests.relay.programs import assert_same, compiled
+from tests.relay.transform.passes import after, assert_becomes, module
 from vmkit import relay
 from vmkit.relay.analysis import Feature, check_basic_block_normal_form, detect_feature, well_formed
 from vmkit.relay.transform import ToANormalForm, ToBasicBlockNormalForm, ToGraphNormalForm

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from relay.programs import compiled
-from relay_passes import after, assert_becomes, module, operators
 
+from tests.relay.programs import compiled
+from tests.relay.transform.passes import after, assert_becomes, module, operators
 from vmkit import relay
 from vmkit.relay.transform import SimplifyExpr
 

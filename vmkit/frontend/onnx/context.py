@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 import numpy as np
 import onnx
 
-from ...element_types import numpy_dtype
 from ...errors import ModelError
 from ...relay.ir import Dim, Expr, TensorType, dims
 from ...relay.op import build
+from ...values.element_types import numpy_dtype
 from .known import constant
 from .typing import typed
 

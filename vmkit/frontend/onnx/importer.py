@@ -14,11 +14,11 @@ import tvm
 from tvm import tirx
 from tvm.ir import GlobalVar
 
-from ...element_types import to_stored
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
 from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
 from ...relay.op import build
 from ...relay.signature import OUTPUT_NAMES
+from ...values.element_types import to_stored
 from . import families
 from .check import check_model, node_name, opset_versions, sorted_nodes
 from .context import Context

@@ -11,7 +11,7 @@ from ...errors import ModelError, UnsupportedOperatorError
 from ...relay.ir import TensorType, dims, type_text
 from ...relay.signature import relay_signatures
 from ...relay.transform.infer_pass import InferType
-from ...signature import Signature, TensorSpec
+from ...values.signature import Signature, TensorSpec
 from .check import all_nodes, node_name
 from .convert import conversion_settings
 from .importer import Conversion, ModelImporter

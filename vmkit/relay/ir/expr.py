@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm.ir import GlobalVar, Op, Span, Type
 from tvm_ffi.dataclasses import field, py_class
 
-from ...host_memory import copied
+from ..._tvm import call_global_vars_by
+from ...values.tensors import as_tensor
 from .types import TensorType, dtype_name
 
 __all__ = [
@@ -324,44 +324,11 @@ def const(value: Any, dtype: Any = None, span: Span | None = None) -> Constant:
         return value
     if dtype is not None:
         dtype = dtype_name(dtype.dtype if isinstance(dtype, TensorType) else dtype)
-    if isinstance(value, tvm.runtime.Tensor) and (dtype is None or str(value.dtype) == dtype):
-        return Constant(value, span)
-    if isinstance(value, tvm.runtime.Tensor):
-        value = value.numpy()
-    if dtype is None:
-        dtype = _default_dtype(value)
-    array = np.asarray(value)
-    if array.dtype == object:
-        raise TypeError(f"a constant must be a number or an array of numbers, not {type(value).__name__}")
-    converted = array.astype(_numpy_dtype(dtype), copy=False)
-    if isinstance(value, int) and int(converted) != int(value):
-        raise TypeError(f"the value {value} does not fit {dtype}; pass a wider dtype")
-    return Constant(copied(converted), span)
+    return Constant(as_tensor(value, dtype), span)
 
 
-def _default_dtype(value: Any) -> str:
-    if isinstance(value, np.ndarray | np.generic):
-        return str(value.dtype)
-    array = np.asarray(value)
-    return {"i": "int32", "u": "int32", "f": "float32", "b": "bool"}.get(array.dtype.kind, str(array.dtype))
+def _called(gvar: GlobalVar, args: tuple[Any, ...]) -> Call | None:
+    return Call(gvar, args) if any(isinstance(a, Expr | Function) for a in args) else None
 
 
-def _numpy_dtype(dtype: str) -> Any:
-    if dtype == "bfloat16" or dtype.startswith("float8") or dtype.startswith("float4"):
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, dtype))
-    return np.dtype(dtype)
-
-
-_call_of_tvm = GlobalVar.__call__
-
-
-def _call_global_var(self: GlobalVar, *args: Any) -> Any:
-    """Return a call of a global function: one of Relay, where an argument is a Relay expression."""
-    is_relay = any(isinstance(a, Expr | Function) for a in args)
-    return Call(self, args) if is_relay else _call_of_tvm(self, *args)
-
-
-# TVM's own method makes a node of another language, which no pass over Relay could read.
-GlobalVar.__call__ = _call_global_var
+call_global_vars_by(_called)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tvm_ffi.core import ObjectConvertible
-
+from ..._tvm import ObjectConvertible
 from .expr import TupleGetItem
 
 __all__ = ["TupleWrapper"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import tvm_ffi
 
 from ...errors import ModelError
-from ..dltensor import read_dltensor
+from ...values.dltensor import read_dltensor
 
 if TYPE_CHECKING:
     from .reader import NodeReader

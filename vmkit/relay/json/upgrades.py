@@ -15,7 +15,7 @@ import numpy as np
 import tvm
 
 from ...errors import ModelError
-from ..dltensor import write_dltensor
+from ...values.dltensor import write_dltensor
 
 if TYPE_CHECKING:
     from .reader import NodeReader

@@ -13,7 +13,7 @@ from tvm import tirx
 from tvm.ir import DictAttrs, Op, SourceName
 
 from ...errors import ModelError
-from ..dltensor import write_dltensor
+from ...values.dltensor import write_dltensor
 from ..ir import Any as AnyDim
 from ..ir import Call
 from ..op.attrs import Attrs

@@ -2,7 +2,7 @@
 
 Relax has one check that needs no Python at run time and that may stand between kernels which are to be fused:
 ``match_cast``. Its own message speaks of registers, so every check carries a number as an extra dimension, by which
-``vmkit.failures`` finds the text again.
+``vmkit.runtime.failures`` finds the text again.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import tvm
 from tvm import relax, tirx
 
-from ...failures import FIRST_CHECK
 from ..ir import dims
 from ..ir.types import Dim
 
 __all__ = ["RuntimeChecks"]
+
+_FIRST = 7_000_000_000_001  # checks are numbered from here: no dimension of a tensor comes near it
 
 
 class RuntimeChecks:
@@ -26,7 +27,7 @@ class RuntimeChecks:
 
     def emit(self, builder: relax.BlockBuilder, actual: Dim, expected: Dim, message: str) -> None:
         """Emit a check that two integers are equal, with its message."""
-        number = self._numbers.setdefault(message, FIRST_CHECK + len(self._numbers))
+        number = self._numbers.setdefault(message, _FIRST + len(self._numbers))
         self.messages[str(number)] = message
         if isinstance(expected, tvm.ir.Var):
             # A symbol alone would not be compared: Relax takes the cast as its definition and replaces it everywhere.

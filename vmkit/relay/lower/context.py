@@ -10,8 +10,8 @@ from typing import Any
 
 from tvm import relax, te, tirx
 
-from ...element_types import stored_type
 from ...errors import CompileError
+from ...values.element_types import stored_type
 from ..ir import dims
 from ..ir.types import Dim, TensorType, TupleType, Type
 from ..op.registry import OpEntry, OpPattern

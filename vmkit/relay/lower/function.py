@@ -10,6 +10,7 @@ from typing import Any
 from tvm import relax, tirx
 from tvm.ir import GlobalVar, Op
 
+from ..._tvm import begin_block, end_block
 from ...errors import CompileError, VMKitError
 from ..ir.adt import Constructor, Match, TypeData
 from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
@@ -116,11 +117,11 @@ class FunctionLowering:
         builder = self.builder
         params = relax_params(self.function, self.context.symbols)
         builder.begin_scope(params)
-        builder._begin_binding_block()
+        begin_block(builder)
         for variable, value in zip(self.function.params, params, strict=True):
             self.bind(variable, value)
         result = builder.emit(self.context.materialize(self.visit(self.function.body)))
-        body = relax.SeqExpr([builder._end_block()], result)
+        body = relax.SeqExpr([end_block(builder)], result)
         builder.end_scope()
         ret_type = relax_type(self.function.checked_type.ret_type)
         return relax.Function(params, body, ret_type, is_pure=self.module.is_pure)
@@ -146,9 +147,9 @@ class FunctionLowering:
     def block(self, lower: Callable[[], Value]) -> relax.SeqExpr:
         """Return what is lowered in a scope of its own."""
         self.scopes.append({})
-        self.builder._begin_binding_block()
+        begin_block(self.builder)
         value = self.builder.emit(self.context.materialize(lower()))
-        block = self.builder._end_block()
+        block = end_block(self.builder)
         self.scopes.pop()
         return relax.SeqExpr([block], value)
 

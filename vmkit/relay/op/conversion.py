@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import tirx
 
-from ...element_types import small_integer_bits
+from ...values.element_types import small_integer_bits
 from .small_float import SMALL_FLOATS, exponent_from_float, float_from_exponent
 
 __all__ = ["ROUND_MODES", "converted"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from tvm import relax, te, tirx
 
-from ...element_types import is_stored_type, stored_type
 from ...errors import TypeCheckError
+from ...values.element_types import is_stored_type, stored_type
 from ..ir import dims
 from ..ir.expr import Constant, Expr
 from ..ir.expr import const as relay_const

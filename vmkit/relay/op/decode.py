@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax
 
 from ...errors import TypeCheckError
-from ...images import CHANNELS, DECODE
+from ...values.images import CHANNELS, DECODE
 from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, Type
 from .attrs import Attrs, Str, attrs_node

@@ -8,8 +8,8 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx, topi
 
-from ...element_types import is_stored_type, numpy_dtype
 from ...errors import TypeCheckError
+from ...values.element_types import is_stored_type, numpy_dtype
 from ..ir.types import TensorType, Type, type_text
 from .attrs import Attrs, DType, Float, attrs_node
 from .conversion import converted

@@ -31,9 +31,9 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from tvm.ir import Op, Type
-from tvm.ir import _ffi_api as _tvm_ir
 from tvm.ir.op import register_op_attr
 
+from ..._tvm import register_operator
 from ...errors import TypeCheckError, suggest
 from ..ir.expr import Call
 from .attrs import ATTRS_CLASSES, Attrs
@@ -74,6 +74,8 @@ class OpEntry:
     is_pure: bool = True
     is_dynamic: bool = True
     has_effect: bool = False
+    home: str = ""
+    """The module that registers it."""
 
     @property
     def op(self) -> Op:
@@ -149,9 +151,10 @@ def operator(
             is_pure=pure,
             is_dynamic=dynamic,
             has_effect=effect,
+            home=cls.__module__,
         )
         REGISTRY[name] = made
-        _tvm_ir.RegisterOp(name, doc)
+        register_operator(name, doc)
         made.op.set_support_level(level)
         if not made.is_variadic:
             made.op.set_num_inputs(len(inputs))

@@ -6,8 +6,8 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from ...element_types import small_integer_bits
 from ...errors import TypeCheckError
+from ...values.element_types import small_integer_bits
 from ..ir.types import TensorType, Type
 from .attrs import Attrs, Bool, DType, attrs_node
 from .broadcast import broadcast_lowering, broadcast_shapes

@@ -2,7 +2,7 @@
 
 An operator whose result only holds elements of its inputs, wherever they go, works on the stored elements as they are;
 integers of less than a byte are stored as the integers they are, so what compares them works, too. Everything else is
-refused by the type checker: convert with a cast first. See :mod:`vmkit.element_types`.
+refused by the type checker: convert with a cast first. See :mod:`vmkit.values.element_types`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from tvm import relax
 from tvm.runtime import Tensor
 
-from ...element_types import STORED, from_stored, small_integer_bits, stored_type, to_stored
 from ...errors import TypeCheckError
-from ...host_memory import copied
+from ...values.element_types import STORED, from_stored, small_integer_bits, stored_type, to_stored
+from ...values.host_memory import copied
 from ..ir.expr import Call, Constant, Expr
 from ..ir.types import TensorType, TupleType, Type
 from .attrs import Attrs, DType, attrs_node

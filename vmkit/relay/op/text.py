@@ -1,7 +1,8 @@
 """Operators on strings: constants, and what functions in Python compute when the program runs.
 
-A tensor of strings holds digests (see :mod:`vmkit.texts`), on which equality and everything that only moves elements
-work as on other tensors. What looks into texts or makes new ones calls a function of :mod:`vmkit.text_functions`.
+A tensor of strings holds digests (see :mod:`vmkit.values.texts`), on which equality and everything that only moves
+elements work as on other tensors. What looks into texts or makes new ones calls a function of
+:mod:`vmkit.values.text_functions`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tvm
 from tvm import relax
 
 from ...errors import TypeCheckError
-from ...texts import digests
+from ...values.texts import digests
 from ..ir import dims
 from ..ir.expr import Call, Expr
 from ..ir.tuple_wrapper import TupleWrapper

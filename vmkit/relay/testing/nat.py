@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...values import ADT
+from ...values.conversion import ADT
 from ..ir import Expr
 from ..library import import_from_std
 from ..prelude import Prelude

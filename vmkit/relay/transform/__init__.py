@@ -11,11 +11,11 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any
 
-import tvm_ffi
 from tvm.ir.instrument import PassInstrument
 from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential, module_pass
 
 from ... import errors
+from ..._tvm import register_error
 from ...errors import suggest
 from .a_normal_form import ToANormalFormExpr
 from .fold_constant import FoldConstantExpr, fold_constants
@@ -54,7 +54,7 @@ __all__ = [
 # A Python error that crosses TVM's pass infrastructure comes back as the class registered under its name.
 for _name in errors.__all__:
     if isinstance(getattr(errors, _name), type):
-        tvm_ffi.register_error(_name, getattr(errors, _name))
+        register_error(_name, getattr(errors, _name))
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import tvm
 
-from ...element_types import stored_type
+from ...values.element_types import stored_type
 from ..ir import Call, Op, rewrite
 from ..op.registry import OpPattern, entry
 from .registry import ModuleTransform, per_function, relay_pass

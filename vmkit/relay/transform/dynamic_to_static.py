@@ -10,20 +10,16 @@ import tvm
 
 from ..ir import Call, Constant, Function, Op, TensorType, Tuple, const, post_order, rewrite, with_functions
 from ..op.registry import build, entry
+from .evaluation import Evaluate, evaluate_now
 from .infer_type import infer_module, typed
 from .registry import ModuleTransform, relay_pass
 
 __all__ = ["DynamicToStatic", "dynamic_to_static"]
 
-Evaluate = Callable[[tvm.IRModule], Sequence[Any]]
-
 
 @relay_pass(opt_level=2)
-def DynamicToStatic() -> ModuleTransform:
+def DynamicToStatic(*, evaluate: Evaluate = evaluate_now) -> ModuleTransform:
     """Return the pass that makes operators static whose shapes are known; see :func:`dynamic_to_static`."""
-    # What runs a program stands above Relay.
-    from ...compiler import evaluate
-
     return lambda mod: dynamic_to_static(typed(mod), evaluate)
 
 

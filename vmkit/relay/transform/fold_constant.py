@@ -7,9 +7,8 @@ from math import prod
 from typing import Any
 
 import tvm
-from tvm.runtime import Tensor
 
-from ...element_types import stored_type
+from ...values.element_types import stored_type
 from ..ir import (
     Call,
     Constant,
@@ -29,13 +28,12 @@ from ..ir import (
 )
 from ..op.registry import entry
 from ..op.storage import is_stored_constant, stored_constant
+from .evaluation import Evaluate, evaluate_now
 from .infer_type import infer_module, typed
 from .known_values import decided, without_lets
 from .registry import ModuleTransform, relay_pass
 
-__all__ = ["Evaluate", "FoldConstant", "FoldConstantExpr", "fold_constants"]
-
-Evaluate = Callable[[tvm.IRModule], Sequence[Tensor]]
+__all__ = ["FoldConstant", "FoldConstantExpr", "fold_constants"]
 
 # A folded value may be larger than what it is computed from by this much before it is left to run time: a constant
 # broadcast to a large shape costs more to store than to compute.
@@ -43,29 +41,26 @@ _GROWTH_BYTES = 1 << 20
 
 
 @relay_pass(opt_level=2)
-def FoldConstant(fold_qnn: bool = False) -> ModuleTransform:
+def FoldConstant(fold_qnn: bool = False, *, evaluate: Evaluate = evaluate_now) -> ModuleTransform:
     """Return the pass that computes what depends on constants alone; see :func:`fold_constants`.
 
     Parameters
     ----------
     fold_qnn : bool
         Whether operators of quantised numbers on constants are computed, too.
+    evaluate : callable
+        Runs a module without parameters; by default it is compiled for this machine.
     """
-    # What runs a program stands above Relay.
-    from ...compiler import evaluate
-
     return lambda mod: fold_constants(typed(mod), evaluate, fold_qnn)
 
 
 def FoldConstantExpr(expr: Any, mod: tvm.IRModule, fold_qnn: bool = False) -> Any:
     """Return an expression (or function) over a module with what depends on constants alone computed."""
-    from ...compiler import evaluate
-
     is_function = isinstance(expr, Function)
     place = tvm.ir.GlobalVar("the expression")
     over = with_functions(mod)
     over[place] = expr if is_function else Function(free_vars(expr), expr)
-    folded = fold_constants(infer_module(over), evaluate, fold_qnn)[place]
+    folded = fold_constants(infer_module(over), evaluate_now, fold_qnn)[place]
     return folded if is_function else folded.body
 
 

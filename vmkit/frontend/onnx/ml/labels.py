@@ -11,7 +11,7 @@ import onnx
 from .... import relay
 from ....relay.ir import Expr
 from ....relay.op import build
-from ....texts import as_texts, digests
+from ....values.texts import as_texts, digests
 from ..context import Context
 from ..dtype import numpy_tensor
 from ..known import constant

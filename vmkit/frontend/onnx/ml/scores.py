@@ -14,7 +14,7 @@ import numpy as np
 from .... import relay
 from ....errors import UnsupportedOperatorError
 from ....relay.ir import Expr
-from ....texts import as_texts
+from ....values.texts import as_texts
 from ..context import Context
 from ..known import constant
 from ..operators.elementwise import binary

@@ -5,9 +5,9 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from .... import relay
-from ....element_types import is_stored_type
 from ....relay.ir import Expr
 from ....relay.op import build
+from ....values.element_types import is_stored_type
 from ..context import Context
 from ..dtype import dtype_name
 from ..registry import converter

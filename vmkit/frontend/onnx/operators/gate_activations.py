@@ -24,7 +24,7 @@ class GateActivation:
     apply : callable
         The activation.
     function : str or None
-        What vmkit.tophub.kernels.gate_functions calls it, with its parameters; None where that has none.
+        What vmkit.kernels.gate_functions calls it, with its parameters; None where that has none.
     """
 
     apply: Callable[[Expr], Expr]

@@ -11,7 +11,7 @@ import numpy as np
 from .... import relay
 from ....relay.ir import Expr, dims
 from ....relay.op import build
-from ....texts import as_texts, digests
+from ....values.texts import as_texts, digests
 from ..context import Context
 from ..known import constant
 from ..registry import converter

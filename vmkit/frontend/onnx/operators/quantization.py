@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .... import relay
-from ....element_types import is_stored_type
 from ....relay.ir import Expr
+from ....values.element_types import is_stored_type
 from ..context import Context
 from ..dtype import dtype_name
 from ..quantization import along_axis, dequantized, exact_product, multiplied, quantized

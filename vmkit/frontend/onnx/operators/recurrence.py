@@ -15,7 +15,7 @@ from tvm import tirx
 from .... import relay
 from ....relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
 from ....relay.op import build
-from ....relay.transform.recurrent_loop import RecurrentLoop
+from ....relay.recurrent_loop import RecurrentLoop
 from ..context import Context
 from ..typing import typed
 from .elementwise import binary

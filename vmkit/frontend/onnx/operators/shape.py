@@ -9,7 +9,7 @@ import onnx
 
 from .... import relay
 from ....relay.ir import Dim, Expr, dims
-from ....texts import as_texts
+from ....values.texts import as_texts
 from ..arithmetic import maximum
 from ..context import Context
 from ..dtype import dtype_name, numpy_tensor

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....element_types import is_stored_type
+from ....values.element_types import is_stored_type
 from ...ir import Call
 from ...op.registry import build
 from ..known_type import type_of

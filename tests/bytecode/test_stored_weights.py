@@ -1,0 +1,172 @@
+"""Large constants of a loaded program: used where the file was read to, right wherever a program reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+
+import vmkit
+from vmkit import relay
+from vmkit.bytecode import TensorConstant, lift_weights
+from vmkit.bytecode.weights import WEIGHT_BYTES
+from vmkit.errors import ExecutableError
+from vmkit.executable.archive import read_archive, write_archive
+from vmkit.runtime.machine import VirtualMachine
+
+SIZE = WEIGHT_BYTES // 4
+W = np.random.default_rng(0).standard_normal(SIZE).astype("float32")
+X = np.random.default_rng(1).standard_normal(SIZE).astype("float32")
+
+
+def scalar(name: str, dtype: str = "int32") -> relay.Var:
+    return relay.var(name, shape=(), dtype=dtype)
+
+
+def vector(name: str) -> relay.Var:
+    return relay.var(name, shape=(SIZE,))
+
+
+def plain() -> tvm.IRModule:
+    x = vector("x")
+    return tvm.IRModule({"main": relay.Function([x], x * relay.const(W) + relay.const(W + 1))})
+
+
+def branches() -> tvm.IRModule:
+    x = vector("x")
+    chosen = relay.If(relay.less(relay.take(x, relay.const(0)), relay.const(9.0)), x * relay.const(W), x)
+    return tvm.IRModule({"main": relay.Function([x], chosen + relay.const(W))})
+
+
+def loop() -> tvm.IRModule:
+    """Add W three times, by a call in tail position."""
+    mod = tvm.IRModule({})
+    again = relay.GlobalVar("again")
+    n, acc = scalar("n"), vector("acc")
+    body = relay.If(relay.equal(n, relay.const(0)), acc, relay.Call(again, [n - relay.const(1), acc + relay.const(W)]))
+    tensor = relay.TensorType((SIZE,), "float32")
+    mod[again] = relay.Function([n, acc], body, tensor)
+    x = vector("x")
+    mod["main"] = relay.Function([x], relay.Call(again, [relay.const(3), x]))
+    return mod
+
+
+def recursion() -> tvm.IRModule:
+    """f(n, x) is x where n is 0, else f(n - 1, x) * W + x: the call is not the last act."""
+    mod = tvm.IRModule({})
+    again = relay.GlobalVar("again")
+    n, acc = scalar("n"), vector("acc")
+    inner = relay.Call(again, [n - relay.const(1), acc]) * relay.const(W) + acc
+    body = relay.If(relay.equal(n, relay.const(0)), acc, inner)
+    mod[again] = relay.Function([n, acc], body, relay.TensorType((SIZE,), "float32"))
+    x = vector("x")
+    mod["main"] = relay.Function([x], relay.Call(again, [relay.const(3), x]))
+    return mod
+
+
+def closure() -> tvm.IRModule:
+    """A function value that captures x and reads W, chosen at run time."""
+    x, y, z = vector("x"), vector("y"), vector("z")
+    made = relay.If(
+        relay.less(relay.take(x, relay.const(0)), relay.const(9.0)),
+        relay.Function([y], y * relay.const(W) + x),
+        relay.Function([z], z),
+    )
+    f = relay.var("f")
+    return tvm.IRModule({"main": relay.Function([x], relay.Let(f, made, relay.Call(f, [x + x])))})
+
+
+CASES = {
+    plain: X * W + W + 1,
+    branches: X * W + W,
+    loop: X + 3 * W,
+    recursion: ((X * W + X) * W + X) * W + X,
+    closure: 2 * X * W + X,
+}
+
+
+@pytest.mark.parametrize("build", CASES, ids=lambda build: build.__name__)
+def test_a_loaded_program_reads_its_weights(build: object, tmp_path: Path) -> None:
+    exe = vmkit.compile(build(), target="llvm")  # type: ignore[operator]
+    assert any(isinstance(c, TensorConstant) and len(c.data) >= WEIGHT_BYTES for c in exe.program.constants)
+    assert lift_weights(exe.program)[2], "nothing is passed"
+    exe.export(tmp_path / "model.vmx")
+    loaded = vmkit.load(tmp_path / "model.vmx")
+    assert loaded.code == exe.code and loaded.constants == exe.constants
+    machine = VirtualMachine(loaded)
+    assert loaded.holds_weights, "the runtime has a copy"
+    for _ in range(2):
+        np.testing.assert_allclose(machine.run(X).numpy(), CASES[build], rtol=1e-5, atol=1e-5)  # type: ignore[index]
+    np.testing.assert_allclose(VirtualMachine(exe).run(X).numpy(), CASES[build], rtol=1e-5, atol=1e-5)  # type: ignore[index]
+
+
+def constant_result(tmp_path: Path) -> Path:
+    x = relay.var("x", shape=(1,))
+    exe = vmkit.compile(relay.Function([x], relay.Tuple([x, relay.const(W)])), target="llvm")
+    exe.export(tmp_path / "model.vmx")
+    return tmp_path / "model.vmx"
+
+
+def test_weights_are_not_copied(tmp_path: Path) -> None:
+    loaded = vmkit.load(constant_result(tmp_path))
+    results = [VirtualMachine(loaded).run([1.0])[1] for _ in range(2)]
+    (held,) = [c.data for c in loaded.program.constants if isinstance(c, TensorConstant) and len(c.data) > 4]
+    assert {result.data_ptr() for result in results} == {np.frombuffer(held, "uint8").ctypes.data}
+    np.testing.assert_array_equal(results[0].numpy(), W)
+
+
+def test_a_result_outlives_executable_and_machine(tmp_path: Path) -> None:
+    result = VirtualMachine(vmkit.load(constant_result(tmp_path))).run([1.0])[1]
+    np.testing.assert_array_equal(result.numpy(), W)
+
+
+def test_an_altered_weight_is_refused(tmp_path: Path) -> None:
+    path = constant_result(tmp_path)
+    data = bytearray(path.read_bytes())
+    at = data.find(W.tobytes()) + 1000
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ExecutableError, match=r"altered: weights\.bin does not have the digest recorded for it"):
+        vmkit.load(path)
+
+
+def test_a_weight_outside_of_the_block_is_refused(tmp_path: Path) -> None:
+    path = constant_result(tmp_path)
+    manifest, members = read_archive(path)
+    kept = {key: value for key, value in manifest.items() if key not in ("format", "members")}
+    write_archive(path, kept, {**members, "weights.bin": members["weights.bin"][:-64]})
+    with pytest.raises(ExecutableError, match="a constant of 65536 bytes at 0 is not in the 65472 bytes of weights"):
+        vmkit.load(path)
+
+
+def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:
+    path = constant_result(tmp_path)
+    code = vmkit.load(path).code
+    manifest, members = read_archive(path)
+    kept = {key: value for key, value in manifest.items() if key not in ("format", "members", "format_version")}
+    libraries = {name: data for name, data in members.items() if name.startswith("lib")}
+    write_archive(path, {**kept, "format_version": 1}, {"code.bin": code, **libraries})
+    loaded = vmkit.load(path)
+    assert loaded.code == code
+    np.testing.assert_array_equal(VirtualMachine(loaded).run([1.0])[1].numpy(), W)
+
+
+def test_a_loaded_program_can_be_taken_apart_and_joined(tmp_path: Path) -> None:
+    exe = vmkit.compile(plain(), target="llvm")
+    exe.export(tmp_path / "model.vmx")
+    loaded = vmkit.load(tmp_path / "model.vmx")
+    code, lib = loaded.save()
+    joined = vmkit.Executable.load_exec(code, lib)
+    np.testing.assert_allclose(VirtualMachine(joined).run(X).numpy(), CASES[plain], rtol=1e-5, atol=1e-5)
+    moved = loaded.get_late_bound_consts(WEIGHT_BYTES)
+    assert len(moved) == 2
+    loaded.load_late_bound_consts_from_map(moved)
+    np.testing.assert_allclose(VirtualMachine(loaded).run(X).numpy(), CASES[plain], rtol=1e-5, atol=1e-5)
+
+
+def test_a_program_without_weights_is_left_alone() -> None:
+    x = relay.var("x", shape=(2,))
+    program = vmkit.compile(relay.Function([x], x + relay.const(1.0)), target="llvm").program
+    assert lift_weights(program) == (program, [], set())

@@ -1,0 +1,122 @@
+"""The cases of ONNX's own backend suite: a model, what goes in, what must come out, and how near."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+from tests.places import DATA
+from vmkit import backend
+
+__all__ = ["FAILURES", "cases", "run"]
+
+_KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
+_TABLE = DATA / "onnx_backend_failures.tsv"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What becomes of a case that does not pass, and why.
+
+    Attributes
+    ----------
+    outcome : str
+        ``refused``, by an error of vmkit's own; ``differs``, in what the suite compares; or ``random``, of which data
+        types and shapes are compared, but no values.
+    reason : str
+        Why.
+    """
+
+    outcome: str
+    reason: str
+
+
+def _failures() -> dict[str, Failure]:
+    with _TABLE.open(encoding="utf-8", newline="") as file:
+        return {row["case"]: Failure(row["outcome"], row["reason"]) for row in csv.DictReader(file, delimiter="\t")}
+
+
+FAILURES = _failures()
+"""The cases that do not pass."""
+
+
+@functools.cache
+def cases() -> dict[str, Any]:
+    """Return every case by name, those of the training domain left out: vmkit runs models and does not train them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the suite computes what it expects, infinities included
+        every = {case.name: case for kind in _KINDS for case in load_model_tests(kind=kind)}
+    return {name: case for name, case in sorted(every.items()) if not _is_training(case)}
+
+
+def _is_training(case: Any) -> bool:
+    model = case.model
+    if model is None and case.model_dir is not None:
+        model = onnx.load(Path(case.model_dir) / "model.onnx")
+    return model is not None and any(o.domain == "ai.onnx.preview.training" for o in model.opset_import)
+
+
+def run(name: str, *, is_random: bool = False) -> None:
+    """Run a case; AssertionError where a result is wrong, vmkit's errors where the model is refused."""
+    case = cases()[name]
+    model, sets = _loaded(case)
+    prepared = backend.prepare(model)
+    for inputs, expected in sets:
+        outputs = prepared.run(inputs)
+        if is_random:
+            assert [(o.shape, o.dtype) for o in outputs] == [(e.shape, e.dtype) for e in expected]
+            continue
+        Runner.assert_similar_outputs(expected, outputs, rtol=case.rtol, atol=case.atol)
+
+
+def _loaded(case: Any) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[Any]]]]:
+    if case.model is not None:
+        return case.model, [([_array(v) for v in i], [_array(v) for v in o]) for i, o in case.data_sets]
+    if case.url is not None:
+        return _light(case)
+    folder = Path(case.model_dir)
+    model = onnx.load(folder / "model.onnx")
+    return model, [
+        (list(_read(data, "input", model.graph.input)), list(_read(data, "output", model.graph.output)))
+        for data in sorted(folder.glob("test_data_set_*"))
+    ]
+
+
+def _light(case: Any) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[Any]]]]:
+    """Return a network of the package whose weights are numbers that it makes itself."""
+    path = Path(os.path.dirname(onnx.__file__)).parent / case.url
+    model = onnx.load(path)
+    initializers = {i.name for i in model.graph.initializer}
+    inputs = [Runner.generate_dummy_data(i) for i in model.graph.input if i.name not in initializers]
+    return model, [(inputs, [numpy_helper.to_array(onnx.load_tensor(f"{path.with_suffix('')}_output_0.pb"))])]
+
+
+def _read(folder: Path, what: str, declared: Any) -> Iterator[Any]:
+    for index in range(len(list(folder.glob(f"{what}_*.pb")))):
+        kind = declared[index].type.WhichOneof("value")
+        proto = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}.get(kind, onnx.TensorProto)()
+        proto.ParseFromString((folder / f"{what}_{index}.pb").read_bytes())
+        yield _array(proto)
+
+
+def _array(value: Any) -> Any:
+    match value:
+        case onnx.TensorProto():
+            return numpy_helper.to_array(value)
+        case onnx.SequenceProto():
+            return numpy_helper.to_list(value)
+        case onnx.OptionalProto():
+            return numpy_helper.to_optional(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value

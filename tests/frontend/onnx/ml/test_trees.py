@@ -1,0 +1,185 @@
+"""Ensembles of decision trees, random ones compared with onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import vmkit
+from tests.frontend.onnx.ml.models import agrees, single
+from vmkit.errors import ModelError, VMError
+
+S, F, D, I64 = TensorProto.STRING, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
+MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+FEATURES = 6
+
+
+class Ensemble:
+    """Random trees as the attributes of the older operators."""
+
+    def __init__(
+        self, trees: int, depth: int, targets: int, *, modes: list[str], growth: float = 1.0, seed: int = 0
+    ) -> None:
+        self.random, self.depth, self.growth, self.modes = np.random.default_rng(seed), depth, growth, modes
+        names = "treeids nodeids modes featureids values truenodeids falsenodeids missing_value_tracks_true"
+        self.nodes: dict[str, list[Any]] = {f"nodes_{name}": [] for name in names.split()}
+        self.leaves: dict[str, list[Any]] = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
+        for tree in range(trees):
+            self.count = 0
+            self.grow(tree, 0, targets)
+
+    def grow(self, tree: int, depth: int, targets: int) -> int:
+        number, place = self.count, len(self.nodes["nodes_modes"])
+        self.count += 1
+        is_leaf = depth == self.depth or self.random.random() > self.growth
+        mode = "LEAF" if is_leaf else str(self.random.choice(self.modes))
+        missing = int(len(self.modes) > 1 and not is_leaf and self.random.random() < 0.5)
+        feature, value = int(self.random.integers(FEATURES)), round(float(self.random.normal()), 1)
+        row = [tree, number, mode, 0 if is_leaf else feature, 0.0 if is_leaf else value, 0, 0, missing]
+        for column, element in zip(self.nodes.values(), row, strict=True):
+            column.append(element)
+        if is_leaf:
+            whole = self.random.random() < 0.7
+            for target in range(targets) if whole else [int(self.random.integers(targets))]:
+                weight = float(self.random.normal())
+                for column, element in zip(self.leaves.values(), [tree, number, target, weight], strict=True):
+                    column.append(element)
+        else:
+            for way in ("nodes_truenodeids", "nodes_falsenodeids"):
+                self.nodes[way][place] = self.grow(tree, depth + 1, targets)
+        return number
+
+    def regressor(self, targets: int, dtype: str = "float32", **more: Any) -> Any:
+        leaves = {f"target_{name}": column for name, column in self.leaves.items()}
+        rows = {"x": (["n", FEATURES], dtype)}
+        return single("TreeEnsembleRegressor", rows, [F], 3, n_targets=targets, **self.nodes, **leaves, **more)
+
+    def classifier(self, labels: list[Any], **more: Any) -> Any:
+        leaves = {f"class_{name}": column for name, column in self.leaves.items()}
+        leaves = {**leaves, **more}
+        named = "classlabels_strings" if isinstance(labels[0], str) else "classlabels_int64s"
+        code = S if isinstance(labels[0], str) else I64
+        rows = {"x": (["n", FEATURES], "float32")}
+        return single("TreeEnsembleClassifier", rows, [code, F], 3, **{named: labels}, **self.nodes, **leaves)
+
+
+def rows(count: int, *, holes: bool = False) -> np.ndarray:
+    random = np.random.default_rng(count)
+    x = np.round(random.normal(size=(count, FEATURES)), 1).astype("float32")
+    x[random.random(x.shape) < 0.1 * holes] = np.nan
+    return x
+
+
+def test_a_large_ensemble_agrees_at_every_number_of_rows() -> None:
+    model = Ensemble(203, 7, 1, modes=["BRANCH_LEQ"]).regressor(1)
+    agrees(model, *[{"x": rows(count)} for count in (0, 1, 2, 64, 65, 300)])
+
+
+@pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
+@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("growth", [1.0, 0.75])
+def test_every_question_and_aggregate_agrees_with_missing_values(aggregate: str, targets: int, growth: float) -> None:
+    made = Ensemble(13, 6, targets, modes=MODES, growth=growth, seed=targets)
+    more = {"base_values": [0.5, -1.0, 2.0][:targets], "post_transform": "LOGISTIC" if targets > 1 else "NONE"}
+    model = made.regressor(targets, aggregate_function=aggregate, **more)
+    agrees(model, {"x": rows(70, holes=True)}, {"x": rows(3, holes=True)})
+
+
+def test_trees_take_doubles_and_integers_and_tensors_of_doubles() -> None:
+    made = Ensemble(9, 4, 1, modes=MODES)
+    agrees(made.regressor(1, "float64"), {"x": rows(30).astype("float64")})
+    whole = (rows(30) * 2).astype("int64")
+    results = [
+        vmkit.VirtualMachine(vmkit.compile(made.regressor(1, dtype), target="llvm")).run(whole.astype(dtype)).numpy()
+        for dtype in ("int32", "int64", "float32")
+    ]
+    assert results[0].tolist() == results[1].tolist() == results[2].tolist()
+    values, weights = made.nodes.pop("nodes_values"), made.leaves.pop("weights")
+    tensors = {"nodes_values_as_tensor": values, "target_weights_as_tensor": weights}
+    as_tensors = {name: numpy_helper.from_array(np.array(column), name) for name, column in tensors.items()}
+    agrees(made.regressor(1, "float64", **as_tensors), {"x": rows(30).astype("float64")})
+
+
+@pytest.mark.parametrize("post", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
+@pytest.mark.parametrize(
+    ("labels", "only", "base"),
+    [
+        ([0, 1], 0, []), ([0, 1], 0, [0.1]), ([0, 1], 1, []), (["u", "v"], None, [0.1, 0.2]), ([0, 1], 1, [0.1, 0.2]),
+        (["a", "b", "c"], None, []), ([7, 5, 9], None, [0.5, 0.1, 0.2]), ([0], 0, []),
+    ],
+)  # fmt: skip
+def test_classes_and_scores_agree(post: str, labels: list[Any], only: int | None, base: list[float]) -> None:
+    made = Ensemble(8, 4, 1 if only is not None else len(labels), modes=["BRANCH_LT"], seed=3)
+    ids = made.leaves["ids"] if only is None else [only] * len(made.leaves["ids"])
+    for weights in (made.leaves["weights"], [abs(w) / 8 for w in made.leaves["weights"]]):
+        more = {"class_ids": ids, "class_weights": weights, **({"base_values": base} if base else {})}
+        agrees(made.classifier(labels, post_transform=post, **more), {"x": rows(40)})
+
+
+def newest(x: np.ndarray, aggregate: int, code: int) -> tuple[Any, np.ndarray]:
+    """Return a model of version 5 with sets and the values that onnx.reference gives for it."""
+    dtype = helper.tensor_dtype_to_np_dtype(code)
+
+    def tensor(name: str, values: list[float], kind: Any = dtype) -> TensorProto:
+        return numpy_helper.from_array(np.array(values, kind), name)
+
+    attributes = {
+        "n_targets": 2, "aggregate_function": aggregate, "tree_roots": [0, 3],
+        "nodes_featureids": [0, 1, 2, 3], "nodes_modes": tensor("modes", [0, 6, 4, 6], "uint8"),
+        "nodes_splits": tensor("splits", [0.5, 0, 1, 0]), "membership_values": tensor(
+            "members", [0.5, -1, 2, float("nan"), 1, float("nan")]),
+        "nodes_truenodeids": [1, 0, 2, 0], "nodes_trueleafs": [0, 1, 1, 1],
+        "nodes_falsenodeids": [2, 1, 3, 4], "nodes_falseleafs": [0, 1, 1, 1],
+        "nodes_missing_value_tracks_true": [0, 1, 0, 0],
+        "leaf_targetids": [0, 1, 0, 1, 1], "leaf_weights": tensor("weights", [1, 2.5, -3, 4, 0.5]),
+    }  # fmt: skip
+    model = single("TreeEnsemble", {"x": (["n", FEATURES], dtype)}, [code], 5, **attributes)
+    return model, ReferenceEvaluator(model).run(None, {"x": x})[0]
+
+
+@pytest.mark.parametrize("code", [F, D, TensorProto.FLOAT16])
+def test_the_newest_ensembles_ask_for_membership_in_sets(code: int) -> None:
+    random = np.random.default_rng(0)
+    x = random.choice([0.5, -1, 2, 1, 0.25, np.nan], (50, FEATURES)).astype(helper.tensor_dtype_to_np_dtype(code))
+    for aggregate in (0, 1):
+        model, expected = newest(x, aggregate, code)
+        result = vmkit.VirtualMachine(vmkit.compile(model, target="llvm")).run(x).numpy()
+        assert result.dtype == x.dtype
+        np.testing.assert_allclose(result, expected, rtol=1e-3)
+
+
+def test_features_that_rows_lack_are_an_error() -> None:
+    made = Ensemble(3, 5, 1, modes=["BRANCH_LEQ"])
+    model = made.regressor(1)
+    with pytest.raises(ModelError, match="the trees read feature 5; data has 4 features"):
+        vmkit.compile(model, target="llvm", shapes={"x": ("n", 4)})
+    machine = vmkit.VirtualMachine(vmkit.compile(model, target="llvm", shapes={"x": ("n", "m")}))
+    with pytest.raises(VMError, match="the trees read feature 5; data has fewer features"):
+        machine.run(np.zeros((2, 4), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("nodes_truenodeids", 99, "a node that the tree lacks"),
+        ("nodes_truenodeids", 0, "no tree leads to them"),
+        ("nodes_modes", "BRANCH_NO", "the mode 'BRANCH_NO'"),
+        ("nodes_featureids", -3, "reads feature -3"),
+    ],
+)
+def test_trees_that_lead_nowhere_are_refused(name: str, value: Any, said: str) -> None:
+    made = Ensemble(1, 2, 1, modes=["BRANCH_LEQ"])
+    made.nodes[name][1] = value
+    with pytest.raises(ModelError, match=said):
+        vmkit.compile(made.regressor(1), target="llvm")
+
+
+def test_weights_of_a_target_that_there_is_not_are_refused() -> None:
+    made = Ensemble(1, 2, 1, modes=["BRANCH_LEQ"])
+    made.leaves["ids"][0] = 4
+    with pytest.raises(ModelError, match="adds to target 4; there are 2"):
+        vmkit.compile(made.regressor(2), target="llvm")

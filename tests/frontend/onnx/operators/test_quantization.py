@@ -1,0 +1,282 @@
+"""Quantised tensors: steps between them and real ones, and exact products, at several sizes from one compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime import InferenceSession
+
+from tests.frontend.onnx.programs import Compiled, array, check, model, node
+from vmkit.errors import ModelError
+from vmkit.optimize.float_products import EXACT
+
+rng = np.random.default_rng(3)
+
+
+def integers(*shape: int, dtype: str = "uint8") -> np.ndarray:
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+
+
+def f32(*values: float) -> np.ndarray:
+    return np.float32(values[0] if len(values) == 1 else values)
+
+
+def u8(*values: int) -> np.ndarray:
+    return np.uint8(values[0] if len(values) == 1 else values)
+
+
+def i8(*values: int) -> np.ndarray:
+    return np.int8(values[0] if len(values) == 1 else values)
+
+
+def agrees_exactly(proto: onnx.ModelProto, *feeds: Mapping[str, Any], off_by: int = 0) -> None:
+    """Assert that a model agrees with onnxruntime in every number; quantised ones may differ by `off_by`."""
+    compiled = Compiled(proto)
+    peer = InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for feed in feeds:
+        for actual, expected in zip(compiled(**feed), peer.run(None, dict(feed)), strict=True):
+            assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+            if expected.dtype.kind == "f":
+                np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+            else:
+                assert np.abs(actual.astype("int64") - expected.astype("int64")).max(initial=0) <= off_by
+
+
+def with_types(proto: onnx.ModelProto, outputs: Mapping[str, str], *domains: str) -> onnx.ModelProto:
+    """Return a model that says the types of its outputs, and imports domains."""
+    for output in proto.graph.output:
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(outputs[output.name]))
+        output.CopyFrom(helper.make_tensor_value_info(output.name, code, None))
+    proto.opset_import.extend(helper.make_opsetid(d, 1) for d in domains)
+    return proto
+
+
+TIES = np.float32([[-1e9, -300, -2.5, -1.5, -0.5, 0.5], [1.5, 2.5, 126.5, 300, 1e9, 0]])
+
+
+def test_numbers_are_quantised_by_tensor_and_by_axis_halves_to_even_and_limited() -> None:
+    nodes = [
+        node("QuantizeLinear", "x one z8", "a"),
+        node("QuantizeLinear", "x one zs8", "b"),
+        node("QuantizeLinear", "x half", "c"),
+        node("QuantizeLinear", "x scales zeros", "d", axis=-1),
+        node("QuantizeLinear", "x rows rowzeros", "e", axis=0),
+        node("DequantizeLinear", "a one z8", "f"),
+        node("DequantizeLinear", "d scales zeros", "g", axis=-1),
+        node("DequantizeLinear", "e rows rowzeros", "h", axis=0),
+    ]
+    constants = {
+        "one": f32(1), "half": f32(0.5), "z8": u8(3), "zs8": i8(-3), "scales": f32(0.1, 1, 2, 3, 0.5, 7),
+        "zeros": i8(0, 1, -1, 5, -128, 127), "rows": f32(1, 0.25), "rowzeros": u8(0, 200),
+    }  # fmt: skip
+    proto = model(nodes, {"x": ([2, 6], "float32")}, "a b c d e f g h", constants)
+    check(proto, {"x": TIES}, {"x": array(2, 6)})
+
+
+def test_scales_and_zero_points_may_come_at_run_time_beside_an_unknown_size() -> None:
+    inputs = {"x": (["n", "m"], "float32"), "s": (["m"], "float32"), "z": (["m"], "int8")}
+    nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")]
+    feeds = [{"x": 9 * array(n, 4), "s": f32(0.1, 0.5, 1, 2), "z": i8(-1, 0, 1, 9)} for n in (1, 3)]
+    check(model(nodes, inputs, "q y", opset=13), *feeds)
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.INT4, TensorProto.UINT4, TensorProto.INT16, TensorProto.UINT16])
+def test_blocks_of_elements_have_scales_of_their_own(dtype: int) -> None:
+    zeros = helper.make_tensor("z", dtype, [2, 2], [1, 2, 3, 0])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, "n"])
+    nodes = [
+        node("QuantizeLinear", "x s z", "q", block_size=3, axis=1),
+        node("DequantizeLinear", "q s z", "y", block_size=3, axis=1),
+    ]
+    scales = numpy_helper.from_array(np.float32([[0.5, 1], [2, 0.25]]), "s")
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", [x], [y], [scales, zeros])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    check(proto, {"x": 4 * array(2, 5)}, {"x": 4 * array(2, 6)})
+
+
+def test_a_tensor_is_quantised_to_its_own_range() -> None:
+    proto = model([node("DynamicQuantizeLinear", "x", "q s z")], {"x": (["n", 3], "float32")}, "q s z")
+    proto = with_types(proto, {"q": "uint8", "s": "float32", "z": "uint8"})
+    feeds = [array(4, 3), np.abs(array(2, 3)), -np.abs(array(2, 3)), np.zeros((2, 3), "float32")]
+    agrees_exactly(proto, *({"x": x} for x in feeds))
+
+
+def test_products_of_integers_are_exact_for_every_form_of_zero_point() -> None:
+    wide = integers(700, 5, dtype="int8")  # so many terms that float32 could not hold their sum
+    assert EXACT < 255 * 700 * 255
+    nodes = [
+        node("MatMulInteger", "a c", "p"),
+        node("MatMulInteger", "a c za", "q"),
+        node("MatMulInteger", "a c za zc", "r"),
+        node("MatMulInteger", "a b za", "s"),
+        node("MatMulInteger", "a c za zcs", "t"),
+    ]
+    inputs = {"a": (["n", 700], "uint8"), "b": ([700, 2], "int8")}
+    constants = {"c": wide, "za": u8(200), "zc": i8(-7), "zcs": i8(1, 2, 3, 4, -128)}
+    proto = model(nodes, inputs, "p q r s t", constants)
+    agrees_exactly(proto, *({"a": integers(n, 700), "b": integers(700, 2, dtype="int8")} for n in (1, 4)))
+
+
+def test_rows_and_stacks_of_matrices_have_zero_points_of_their_own() -> None:
+    nodes = [node("MatMulInteger", "a b z", "y"), node("MatMulInteger", "c d _ w", "v")]
+    inputs = {"a": ([3, 4], "uint8"), "b": ([4, 2], "uint8"), "z": ([3], "uint8"),
+              "c": (["k", 3, 4], "int8"), "d": (["k", 4, 2], "int8"), "w": ([], "int8")}  # fmt: skip
+    feed = {"a": integers(3, 4), "b": integers(4, 2), "z": u8(1, 2, 255),
+            "c": integers(2, 3, 4, dtype="int8"), "d": integers(2, 4, 2, dtype="int8"), "w": i8(-5)}  # fmt: skip
+    y, v = Compiled(model(nodes, inputs, "y v"))(**feed)
+    wide = {k: value.astype("int32") for k, value in feed.items()}
+    np.testing.assert_array_equal(y, (wide["a"] - wide["z"][:, None]) @ wide["b"])
+    np.testing.assert_array_equal(v, wide["c"] @ (wide["d"] + 5))
+
+
+CONVOLUTIONS = {
+    "plain": ((2, 3, "h", "w"), (4, 3, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "strided": ((2, 3, "h", "w"), (4, 3, 2, 3), {"strides": [2, 1], "dilations": [1, 2], "pads": [0, 1, 1, 2]}),
+    "grouped": ((1, 4, "h", "w"), (4, 2, 3, 3), {"group": 2}),
+    "wide": ((1, 32, "h", "w"), (32, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "cut in parts": ((1, 80, "h", "w"), (16, 80, 3, 3), {"pads": [1, 1, 1, 1]}),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_of_integers_are_exact(name: str) -> None:
+    shape, weight, attributes = CONVOLUTIONS[name]
+    nodes = [
+        node("ConvInteger", "x w zx", "a", **attributes),
+        node("QLinearConv", "x sx zx w sws zws sy zy bias", "b", **attributes),
+        node("QLinearConv", "x sx zx w sw zw sy zy", "c", **attributes),
+    ]
+    outputs = weight[0]
+    constants = {
+        "w": integers(*weight, dtype="int8"), "zx": u8(120), "sx": f32(0.02), "sw": f32(0.01), "zw": i8(0),
+        "sws": np.linspace(0.005, 0.02, outputs, dtype="float32"), "zws": np.zeros(outputs, "int8"),
+        "sy": f32(0.9), "zy": u8(100), "bias": integers(outputs, dtype="int16").astype("int32"),
+    }  # fmt: skip
+    proto = with_types(
+        model(nodes, {"x": (shape, "uint8")}, "a b c", constants), {"a": "int32", "b": "uint8", "c": "uint8"}
+    )
+    if name == "wide":
+        proto.graph.node.pop(0)  # onnxruntime's own ConvInteger takes a second here
+        proto.graph.output.pop(0)
+    agrees_exactly(proto, *({"x": integers(shape[0], shape[1], h, w)} for h, w in ((7, 8), (10, 5))))
+
+
+def test_a_quantised_product_of_matrices_is_quantised_again() -> None:
+    nodes = [node("QLinearMatMul", "a sa za b sb zb sy zy", "y"), node("QLinearMatMul", "a sa za b sbs zbs sy zy", "v")]
+    constants = {
+        "sa": f32(0.01), "za": u8(113), "b": integers(64, 6), "sb": f32(0.02), "zb": u8(114), "sy": f32(0.5),
+        "zy": u8(118), "sbs": np.linspace(0.01, 0.03, 6, dtype="float32"), "zbs": integers(6),
+    }  # fmt: skip
+    agrees_exactly(
+        model(nodes, {"a": (["n", 64], "uint8")}, "y v", constants), {"a": integers(3, 64)}, {"a": integers(1, 64)}
+    )
+
+
+# Each: nodes, constants, and the data type of the outputs.
+MICROSOFT: dict[str, tuple[list[onnx.NodeProto], str]] = {
+    "QLinearAdd": ([node("QLinearAdd", "x sx zx c sy zy sz zz", "y")], "uint8"),
+    "QLinearMul": ([node("QLinearMul", "x sx zx c sy zy sz zz", "y")], "uint8"),
+    "QLinearSigmoid": ([node("QLinearSigmoid", "x sx zx tiny z0", "y")], "uint8"),
+    "QLinearLeakyRelu": ([node("QLinearLeakyRelu", "x sx zx sy zy", "y", alpha=0.2)], "uint8"),
+    "QLinearGlobalAveragePool": ([node("QLinearGlobalAveragePool", "x sx zx sy zy", "y", channels_last=0)], "uint8"),
+    "channels last": ([node("QLinearGlobalAveragePool", "x sx zx sy zy", "y", channels_last=1)], "uint8"),
+    "QLinearAveragePool": (
+        [node("QLinearAveragePool", "x sx zx sy zy", "y", kernel_shape=[2, 3], strides=[1, 2], pads=[0, 1, 0, 1])],
+        "uint8",
+    ),
+    "QLinearConcat": ([node("QLinearConcat", "sz zz x sx zx x sy zy", "y", axis=-1)], "uint8"),
+    "QLinearSoftmax": ([node("QLinearSoftmax", "x sx zx tiny z0", "y", axis=-1, opset=13)], "uint8"),
+    "QuantizeLinear": ([node("DequantizeLinear", "x sx zx", "f"), node("QuantizeLinear", "f sz zz", "y")], "uint8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MICROSOFT)
+def test_an_operator_between_quantised_tensors_agrees_with_onnxruntime(name: str) -> None:
+    nodes, dtype = MICROSOFT[name]
+    for each in nodes:
+        each.domain = "com.microsoft"
+    constants = {
+        "sx": f32(0.05), "zx": u8(120), "sy": f32(0.04), "zy": u8(130), "sz": f32(0.08), "zz": u8(60),
+        "tiny": f32(1 / 256), "z0": u8(0), "c": integers(3, 4, 5),
+    }  # fmt: skip
+    proto = with_types(model(nodes, {"x": (["n", 3, 4, 5], "uint8")}, "y", constants), {"y": dtype}, "com.microsoft")
+    # onnxruntime approximates: by tables, and by sums in integers.
+    agrees_exactly(proto, *({"x": integers(n, 3, 4, 5)} for n in (1, 3)), off_by=1)
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_a_quantised_product_with_a_bias_is_quantised_or_real(transposed: int) -> None:
+    nodes = [
+        node("QGemm", "a sa za b sb zb c sy zy", "y", alpha=0.5, transB=transposed, domain="com.microsoft"),
+        node("QGemm", "a sa za b sb zb c", "v", alpha=0.5, transB=transposed, domain="com.microsoft"),
+        node("MatMulIntegerToFloat", "a d sa sb za zb bias", "w", domain="com.microsoft"),
+    ]
+    b = integers(20, 6, dtype="int8")
+    constants = {
+        "b": b.T.copy() if transposed else b, "d": b, "sa": f32(0.02), "za": u8(9), "sy": f32(0.3), "zy": u8(99),
+        "sb": np.linspace(0.01, 0.03, 6, dtype="float32"), "zb": i8(0, 1, 2, 3, 4, 5), "bias": array(6),
+        "c": integers(6, dtype="int8").astype("int32"),
+    }  # fmt: skip
+    proto = model(nodes, {"a": (["n", 20], "uint8")}, "y v w", constants)
+    proto = with_types(proto, {"y": "uint8", "v": "float32", "w": "float32"}, "com.microsoft")
+    agrees_exactly(proto, {"a": integers(3, 20)}, {"a": integers(1, 20)})
+
+
+def test_a_real_matrix_is_quantised_for_its_product_with_a_quantised_one() -> None:
+    nodes = [node("DynamicQuantizeMatMul", "x b sb zb bias", "y", domain="com.microsoft")]
+    constants = {"b": integers(20, 6), "sb": f32(0.02), "zb": u8(130), "bias": array(6)}
+    proto = with_types(model(nodes, {"x": (["n", 20], "float32")}, "y", constants), {"y": "float32"}, "com.microsoft")
+    agrees_exactly(proto, {"x": array(3, 20)}, {"x": array(1, 20)})
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("has_zeros", [True, False])
+def test_weights_of_a_few_bits_are_unpacked(bits: int, has_zeros: bool) -> None:
+    k, n, block = 40, 6, 16
+    blocks = -(-k // block)
+    attributes = {"K": k, "N": n, "bits": bits, "block_size": block, "domain": "com.microsoft"}
+    constants = {
+        "b": integers(n, blocks, block * bits // 8), "s": np.abs(array(n, blocks)),
+        "z": integers(n, -(-blocks * bits // 8)),
+    }  # fmt: skip
+    names = "s z" if has_zeros else "s"
+    fixed = model(
+        [node("MatMulNBits", f"x b {names}", "y", **attributes)], {"x": (["m", k], "float32")}, "y", constants
+    )
+    inputs = {"x": (["m", k], "float32"), "b": (constants["b"].shape, "uint8")}
+    given = model(
+        [node("MatMulNBits", f"x b {names}", "y", **attributes)],
+        inputs,
+        "y",
+        {k: v for k, v in constants.items() if k != "b"},
+    )
+    for proto in (fixed, given):
+        with_types(proto, {"y": "float32"}, "com.microsoft")
+    feeds = [{"x": array(m, k)} for m in (1, 3)]
+    agrees_exactly(fixed, *feeds)
+    for feed in feeds:
+        (expected,), (actual,) = Compiled(fixed)(**feed), Compiled(given)(**feed, b=constants["b"])
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "names", "message"),
+    [
+        ("QuantizeLinear", "x s z", "output_dtype is int8, but the zero point is uint8"),
+        ("DequantizeLinear", "x s", "a tensor of float32 is not quantised"),
+    ],
+)
+def test_types_that_do_not_fit_are_named(op_type: str, names: str, message: str) -> None:
+    attributes = {"output_dtype": TensorProto.INT8} if op_type == "QuantizeLinear" else {}
+    proto = model(
+        [node(op_type, names, "y", **attributes)], {"x": ([2], "float32")}, "y", {"s": f32(1), "z": u8(0)}, opset=21
+    )
+    with pytest.raises(ModelError, match=message):
+        Compiled(proto)

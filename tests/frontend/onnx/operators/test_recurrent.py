@@ -1,0 +1,92 @@
+"""RNN, GRU and LSTM: every direction and option, for short sequences, long ones and any length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.frontend.onnx.programs import Compiled, array, check, model, node, operators
+
+INPUT, HIDDEN = 3, 4
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+X = {"x": (["t", "n", INPUT], "float32")}
+OUTPUTS = {"RNN": "y h", "GRU": "y h", "LSTM": "y h c"}
+
+
+def weights(kind: str, directions: int = 1) -> dict[str, np.ndarray]:
+    gates = GATES[kind] * HIDDEN
+    return {
+        "w": array(directions, gates, INPUT) / 2,
+        "r": array(directions, gates, HIDDEN, seed=1) / 2,
+        "b": array(directions, 2 * gates, seed=2),
+    }
+
+
+def layer(kind: str, inputs: str = "x w r b", **attributes: Any) -> list:
+    return [node(kind, inputs, OUTPUTS[kind], hidden_size=HIDDEN, **attributes)]
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", GATES)
+def test_sequences_of_any_length(kind: str, direction: str) -> None:
+    constants = weights(kind, 2 if direction == "bidirectional" else 1)
+    proto = model(layer(kind, direction=direction), X, OUTPUTS[kind], constants)
+    check(proto, *[{"x": array(t, n, INPUT)} for t, n in ((1, 1), (3, 2), (40, 3))])
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_a_short_sequence_is_written_out(kind: str) -> None:
+    proto = model(layer(kind), {"x": ([3, "n", INPUT], "float32")}, OUTPUTS[kind], weights(kind))
+    compiled = check(proto, *[{"x": array(3, n, INPUT)} for n in (1, 2, 5)])
+    assert len(compiled.module.functions) == 1
+
+
+@pytest.mark.parametrize("length", [3, 30])
+@pytest.mark.parametrize("kind", GATES)
+def test_initial_states_and_lengths_of_sequences(kind: str, length: int) -> None:
+    states = "h0 c0" if kind == "LSTM" else "h0"
+    inputs = {"x": ([length, "n", INPUT], "float32"), "lengths": (["n"], "int32")}
+    inputs |= {name: ([2, "n", HIDDEN], "float32") for name in states.split()}
+    nodes = layer(kind, f"x w r b lengths {states}", direction="bidirectional")
+    proto = model(nodes, inputs, OUTPUTS[kind], weights(kind, 2))
+    feed = {"x": array(length, 3, INPUT), "lengths": np.array([length, 1, 2], "int32")}
+    feed |= {name: array(2, 3, HIDDEN, seed=5) for name in states.split()}
+    check(proto, feed)
+
+
+def test_lstm_with_peepholes_and_clip() -> None:
+    nodes = layer("LSTM", "x w r b _ _ _ p", clip=0.5)
+    check(model(nodes, X, OUTPUTS["LSTM"], weights("LSTM") | {"p": array(1, 3 * HIDDEN)}), {"x": array(5, 2, INPUT)})
+
+
+def test_lstm_with_coupled_gates() -> None:
+    check(model(layer("LSTM", input_forget=1), X, OUTPUTS["LSTM"], weights("LSTM")), {"x": array(5, 2, INPUT)})
+
+
+@pytest.mark.parametrize("linear_before_reset", [0, 1])
+def test_gru_resets_before_or_after_its_product(linear_before_reset: int) -> None:
+    nodes = layer("GRU", linear_before_reset=linear_before_reset)
+    check(model(nodes, X, OUTPUTS["GRU"], weights("GRU")), {"x": array(5, 2, INPUT)}, {"x": array(2, 1, INPUT)})
+
+
+def test_other_activations() -> None:
+    nodes = layer(
+        "LSTM", activations=["HardSigmoid", "Softsign", "Relu"], activation_alpha=[0.3], activation_beta=[0.4]
+    )
+    check(model(nodes, X, OUTPUTS["LSTM"], weights("LSTM")), {"x": array(4, 2, INPUT)})
+
+
+def test_without_bias() -> None:
+    check(model(layer("GRU", "x w r"), X, OUTPUTS["GRU"], weights("GRU")), {"x": array(4, 2, INPUT)})
+
+
+def test_a_long_sequence_is_a_loop_of_constant_size() -> None:
+    proto = model(layer("LSTM"), X, OUTPUTS["LSTM"], weights("LSTM"))
+    compiled = Compiled(proto)
+    assert len(compiled.module.functions) == 2
+    assert "nn.dense" in operators(compiled.module)
+    y, h, _ = compiled(x=array(1500, 1, INPUT))
+    assert y.shape == (1500, 1, 1, HIDDEN)
+    np.testing.assert_allclose(y[-1, 0], h[0], rtol=1e-5)

@@ -1,0 +1,193 @@
+"""Products of integers of 8 bits: every kernel gives exactly the sums of int32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+import vmkit
+from vmkit import relay
+from vmkit.kernels.integer_weight import IntegerWeight
+from vmkit.optimize.ops.integer_product import integer_weight
+from vmkit.relay.ir import post_order
+from vmkit.relay.op.registry import entry
+from vmkit.target import canonical_target, llvm
+from vmkit.target.integer_unit import integer_unit
+from vmkit.target.matrix_unit import is_permitted
+
+X86 = "llvm -mtriple=x86_64-linux-gnu -mcpu"
+# For each instruction a cpu that has it and no better one; the features that this machine needs.
+TARGETS = {
+    "tiles": (f"{X86}=sapphirerapids", ("amx-int8", "avx512vnni")),
+    "vectors of 512 bits": (f"{X86}=rocketlake", ("avx512vnni",)),
+    "vectors of 256 bits": (f"{X86}=alderlake", ("avxvnni",)),
+    "int16 of 512 bits": (f"{X86}=skylake-avx512", ("avx512bw",)),
+    "int16 of 256 bits": (f"{X86}=haswell", ("avx2",)),
+}
+
+
+def target_of(name: str) -> str:
+    """Return a target with some instructions that runs on this machine, or skip the test."""
+    text, features = TARGETS[name]
+    config = canonical_target(text).primary
+    has_all = all(llvm.host_features().get(feature) for feature in features)
+    if not has_all or (name == "tiles" and not is_permitted()):
+        pytest.skip(f"this machine has no {' and '.join(features)}")
+    missing = llvm.missing_on_host(str(config.attrs["mtriple"]), str(config.attrs["mcpu"]), ())
+    return f"{text} -mattr={','.join(f'-{feature}' for feature in missing)}" if missing else text
+
+
+def integers(*shape: int, dtype: str = "uint8") -> np.ndarray:
+    """Return integers of the whole range of a type, its ends among the first and the last."""
+    info = np.iinfo(dtype)
+    values = np.random.default_rng(sum(shape)).integers(info.min, info.max + 1, shape).astype(dtype)
+    flat = values.reshape(-1)
+    flat[: flat.size // 4] = info.max
+    flat[flat.size - flat.size // 4 :] = info.min
+    return values
+
+
+def product(data: Any, weight: np.ndarray, target: str, filler: int = 0, **attrs: Any) -> Any:
+    """Return a call of the operator with a weight (units, window, channels) packed for a target."""
+    unit, operator = integer_unit(canonical_target(target).primary), entry("nn.contrib_integer_product")
+    assert unit is not None
+    values = {"channels": weight.shape[-1], "units": weight.shape[0], "group": unit.group, "multiple": unit.depth}
+    values |= attrs
+    packed = integer_weight(operator.attrs(**values)).pack(weight)
+    return operator.call(data, relay.const(packed), relay.const(np.uint8(filler)), **values)
+
+
+def compiled(data: Any, out: Any, target: str) -> vmkit.VirtualMachine:
+    return vmkit.VirtualMachine(vmkit.compile(relay.Function([data], out), target=target))
+
+
+def test_units_are_known_by_their_features() -> None:
+    found = {name: integer_unit(canonical_target(text).primary) for name, (text, _) in TARGETS.items()}
+    sizes = {name: (unit.lanes, unit.group, unit.has_tiles) for name, unit in found.items() if unit is not None}
+    assert sizes == {
+        "tiles": (16, 4, True),
+        "vectors of 512 bits": (16, 4, False),
+        "vectors of 256 bits": (8, 4, False),
+        "int16 of 512 bits": (16, 2, False),
+        "int16 of 256 bits": (8, 2, False),
+    }
+    assert integer_unit(canonical_target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64").primary) is None
+    assert integer_unit(canonical_target("llvm -mtriple=aarch64-linux-gnu").primary) is None
+
+
+def test_packed_weight_holds_every_element_once() -> None:
+    for window in ((1, 1), (3, 2)):
+        for dilation in ((1, 1), (2, 3)):
+            packing = IntegerWeight(6, 40, 4, 64, window, dilation=dilation)
+            weight = integers(40, *window, 6, dtype="int8")
+            packed, (unit, row, column, channel) = packing.pack(weight), np.indices(weight.shape)
+            at = tuple(np.broadcast_to(i, weight.shape) for i in packing.index(row, column, channel, unit))
+            assert packed.shape == packing.shape
+            np.testing.assert_array_equal(packed[at], weight)
+            assert np.count_nonzero(packed) == np.count_nonzero(weight)
+            assert IntegerWeight.from_json(packing.to_json()) == packing
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_dense_of_any_rows_is_exact(name: str) -> None:
+    target = target_of(name)
+    for inner, units in ((128, 64), (101, 37)):
+        weight = integers(units, inner, dtype="int8")
+        for rows in (relay.Any(), 7, 33):
+            data = relay.var("x", shape=(rows, inner), dtype="uint8")
+            machine = compiled(data, relay.cast(product(data, weight[:, None, :], target), "float64"), target)
+            for count in (0, 1, 3, 13, 16, 31, 33, 300) if not isinstance(rows, int) else (rows,):
+                x = integers(count, inner)
+                got = machine.run(x).numpy()
+                np.testing.assert_array_equal(got, x.astype("int64") @ weight.astype("int64").T)
+
+
+def convolved(x: np.ndarray, w: np.ndarray, strides: Any, padding: Any, dilation: Any, filler: int) -> np.ndarray:
+    """Return the convolution of NHWC data with an OHWI weight."""
+    (top, left, bottom, right), (_, height, width, _) = padding, w.shape
+    padded = np.pad(x.astype("int64"), ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=filler)
+    rows = (padded.shape[1] - (height - 1) * dilation[0] - 1) // strides[0] + 1
+    columns = (padded.shape[2] - (width - 1) * dilation[1] - 1) // strides[1] + 1
+    out = np.zeros((x.shape[0], rows, columns, w.shape[0]), "int64")
+    for i in range(height):
+        for j in range(width):
+            y0, x0 = i * dilation[0], j * dilation[1]
+            part = padded[:, y0 : y0 + rows * strides[0] : strides[0], x0 : x0 + columns * strides[1] : strides[1]]
+            out += part[:, :rows, :columns] @ w[:, i, j].astype("int64").T
+    return out
+
+
+CONVOLUTIONS = {
+    "blocks and channels that are not full": ((2, 7, 11, 40), 50, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    "unlike strides": ((1, 13, 14, 32), 16, (3, 2), (2, 3), (1, 0, 0, 1), (1, 1)),
+    "dilation and strides": ((2, 15, 16, 32), 32, (3, 3), (2, 2), (2, 2, 2, 2), (3, 2)),
+    "few channels": ((2, 21, 22, 3), 24, (7, 7), (2, 2), (3, 3, 3, 3), (1, 1)),
+    "pointwise": ((2, 5, 7, 96), 80, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
+    "pointwise, strides": ((2, 6, 7, 64), 64, (1, 1), (2, 2), (0, 0, 0, 0), (1, 1)),
+    "larger than the cache": ((1, 50, 130, 64), 16, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
+def test_convolution_is_exact(name: str, is_dynamic: bool) -> None:
+    target, calls, data, wanted = target_of(name), [], [], []
+    for shape, units, kernel, strides, padding, dilation in CONVOLUTIONS.values():
+        x, w = integers(*shape), integers(units, *kernel, shape[-1], dtype="int8")
+        sizes = (relay.Any(), relay.Any(), relay.Any(), shape[-1]) if is_dynamic else shape
+        data.append((relay.var(f"x{len(data)}", shape=sizes, dtype="uint8"), x))
+        attrs = {"kernel_size": kernel, "strides": strides, "padding": padding, "dilation": dilation}
+        calls.append(relay.cast(product(data[-1][0], w, target, 77, **attrs), "float64"))
+        wanted.append(convolved(x, w, strides, padding, dilation, 77))
+    function = relay.Function([v for v, _ in data], relay.Tuple(calls))
+    machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
+    for case, got, want in zip(CONVOLUTIONS, machine.run(*(x for _, x in data)), wanted, strict=True):
+        np.testing.assert_array_equal(got.numpy(), want, err_msg=case)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_words_are_exact_over_one_axis(name: str) -> None:
+    target, x, w = target_of(name), integers(2, 19, 24), integers(40, 1, 3, 24, dtype="int8")
+    data = relay.var("x", shape=x.shape, dtype="uint8")
+    attrs = {"kernel_size": [3], "strides": [1], "padding": [1, 1], "dilation": [1]}
+    got = compiled(data, product(data, w, target, 9, **attrs), target).run(x).numpy()
+    np.testing.assert_array_equal(got, convolved(x[:, None], w, (1, 1), (0, 1, 0, 1), (1, 1), 9)[:, 0])
+
+
+ZEROS = {"none": (0, 0), "of the data": (200, 0), "of both": (3, 131), "of the weight, far off": (0, 255)}
+
+
+@pytest.mark.parametrize("dtypes", [("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")])
+def test_quantised_operators_are_exact_with_zero_points(dtypes: tuple[str, str]) -> None:
+    target, (x_dtype, w_dtype) = target_of("vectors of 512 bits"), dtypes
+    x, w = integers(9, 100, dtype=x_dtype), integers(48, 100, dtype=w_dtype)
+    image, filters = integers(1, 16, 8, 9, dtype=x_dtype), integers(32, 16, 3, 3, dtype=w_dtype)
+    matrix, picture = (
+        relay.var("x", shape=(relay.Any(), 100), dtype=x_dtype),
+        relay.var("y", shape=image.shape, dtype=x_dtype),
+    )
+    results, wanted = [], []
+    for x_zero, w_zero in ZEROS.values():
+        zeros = [
+            relay.const(np.int32(z - 128 if dtype == "int8" else z))
+            for z, dtype in ((x_zero, x_dtype), (w_zero, w_dtype))
+        ]
+        a, b = (int(z.data.numpy()) for z in zeros)
+        one = relay.const(np.float32(1))
+        results.append(relay.qnn.op.dense(matrix, relay.const(w), *zeros, one, one, units=48))
+        wanted.append((x.astype("int64") - a) @ (w.astype("int64") - b).T)
+        window = {"kernel_size": (3, 3), "channels": 32, "padding": (1, 1)}
+        results.append(relay.qnn.op.conv2d(picture, relay.const(filters), *zeros, one, one, **window))
+        moved = image.astype("int64").transpose(0, 2, 3, 1) - a, filters.astype("int64").transpose(0, 2, 3, 1) - b
+        wanted.append(convolved(*moved, (1, 1), (1, 1, 1, 1), (1, 1), 0).transpose(0, 3, 1, 2))
+    function = relay.Function([matrix, picture], relay.Tuple(results))
+    optimized, _ = vmkit.VMCompiler().optimize(tvm.IRModule({"main": function}), target)
+    names = [node.op.name for node in post_order(optimized["main"]) if isinstance(getattr(node, "op", None), tvm.ir.Op)]
+    assert names.count("nn.contrib_integer_product") >= len(results)
+    assert not {"nn.dense", "nn.conv2d"} & set(names)
+    machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
+    for got, want in zip(machine.run(x, image), wanted, strict=True):
+        np.testing.assert_array_equal(got.numpy(), want)

@@ -1,0 +1,114 @@
+"""Vector forms of functions stay near the C library's, at the ends of the range too."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import te, topi
+
+import vmkit
+from vmkit import relay
+from vmkit.kernels.vector_math import sigmoid_quotient, tanh_quotient, with_vector_math
+
+EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "exp": np.exp,
+    "tanh": np.tanh,
+    "erf": np.vectorize(math.erf),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+
+
+@pytest.mark.parametrize(("name", "error"), [("exp", 3e-7), ("tanh", 5e-7), ("erf", 5e-7), ("sigmoid", 4e-7)])
+def test_the_relative_error_is_as_documented(name: str, error: float) -> None:
+    x = np.concatenate([np.linspace(-80, 80, 40_001), np.linspace(-4, 4, 80_001), [1e-20, -1e-30]]).astype("float32")
+    exact = EXACT[name](x.astype("float64"))
+    np.testing.assert_allclose(run(name, x), exact, rtol=error, atol=1e-37)
+
+
+@pytest.mark.parametrize(
+    ("name", "ends"),
+    [("exp", [0, math.inf, 0, 1]), ("tanh", [-1, 1, -1, 0]), ("erf", [-1, 1, -1, 0]), ("sigmoid", [0, 1, 0, 0.5])],
+)
+def test_infinities_and_nan_have_their_values(name: str, ends: list[float]) -> None:
+    x = np.array([-math.inf, math.inf, -1e30, 0, math.nan], "float32")
+    result = run(name, x)
+    np.testing.assert_allclose(result[:4], ends, rtol=5e-7)
+    assert np.isnan(result[4])
+
+
+@pytest.mark.parametrize(("name", "exact"), [("log", np.log), ("log2", np.log2), ("log10", np.log10)])
+def test_the_relative_error_of_logarithms_is_as_documented(
+    name: str, exact: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    near_one = 1 + np.linspace(-0.4, 0.6, 80_001)
+    x = np.concatenate([np.logspace(-45, 38.5, 80_001), near_one, [1.4e-45, 3.4e38, 1]]).astype("float32")
+    x = x[x > 0]
+    np.testing.assert_allclose(run(name, x), exact(x.astype("float64")), rtol=3e-7, atol=0)
+    ends = run(name, np.array([0, -0.0, -1, -math.inf, math.inf, math.nan], "float32"))
+    np.testing.assert_array_equal(ends, [-math.inf, -math.inf, math.nan, math.nan, math.inf, math.nan])
+
+
+def test_the_largest_exponential_is_no_infinity() -> None:
+    x = np.array([88.7, 88.73, 89.5], "float32")
+    result = run("exp", x)
+    np.testing.assert_allclose(result[0], np.exp(np.float64(x[0])), rtol=3e-7)
+    assert np.isinf(result[1:]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "quotient", "error"), [("tanh", tanh_quotient, 5e-7), ("sigmoid", sigmoid_quotient, 2e-7)]
+)
+def test_quotients_are_near_what_they_stand_for_and_nan_stays(
+    name: str, quotient: Callable[..., Any], error: float
+) -> None:
+    x = np.concatenate([np.linspace(-30, 30, 60_001), [-math.inf, math.inf, math.nan]]).astype("float32")
+    data = te.placeholder(x.shape, "float32", name="x")
+    result = evaluated([data, te.compute(x.shape, lambda i: quotient(data[i], operator.truediv))], x)
+    np.testing.assert_allclose(result[:-1], EXACT[name](x[:-1].astype("float64")), rtol=0, atol=error)
+    assert np.isnan(result[-1])
+
+
+def test_other_data_types_are_left_to_the_library() -> None:
+    x = te.placeholder((4,), "float64", name="x")
+    kernel = te.create_prim_func([x, topi.exp(x)])
+    assert tvm_ffi.structural_equal(with_vector_math(kernel), kernel)
+
+
+def run(name: str, x: np.ndarray) -> np.ndarray:
+    data = te.placeholder(x.shape, "float32", name="x")
+    return evaluated([data, getattr(topi, name)(data)], x)
+
+
+def evaluated(tensors: list[te.Tensor], x: np.ndarray) -> np.ndarray:
+    kernel = with_vector_math(te.create_prim_func(tensors))
+    result = tvm.runtime.tensor(np.zeros_like(x))
+    tvm.compile(tvm.IRModule({"main": kernel}), "llvm")["main"](tvm.runtime.tensor(x), result)
+    return result.numpy()
+
+
+def test_functions_of_functions_compile_soon_and_keep_their_values() -> None:
+    x = relay.var("x", shape=(64,))
+    chain = x
+    for _ in range(6):
+        chain = relay.tanh(relay.erf(relay.sigmoid(relay.exp(chain))))
+    values = np.linspace(-3, 3, 64, dtype="float32")
+    result = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], chain), target="native")).run(values).numpy()
+    expected = values.astype("float64")
+    for _ in range(6):
+        expected = np.tanh(np.vectorize(math.erf)(1 / (1 + np.exp(-np.exp(expected)))))
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["tanh", "erf"])
+def test_a_limit_that_is_reached_is_exact(name: str) -> None:
+    x = relay.var("x", shape=(4,))
+    function = relay.Function([x], relay.op.build(name, x))
+    result = vmkit.VirtualMachine(vmkit.compile(function, target="native")).run([-1000.0, -20.0, 20.0, np.inf])
+    np.testing.assert_array_equal(result.numpy(), [-1, -1, 1, 1])

@@ -1,0 +1,106 @@
+"""Products of quantised tensors are found wherever they stand, and what is computed for them is exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+
+import vmkit
+from vmkit import relay
+from vmkit.optimize.float_products import EXACT
+from vmkit.relay.ir import post_order
+from vmkit.relay.transform import infer_module
+
+PLAIN = "llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64"  # which has no instructions for integers
+
+
+def integers(*shape: int, dtype: str = "uint8") -> np.ndarray:
+    info = np.iinfo(dtype)
+    return np.random.default_rng(sum(shape)).integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def names(module: tvm.IRModule) -> list[str]:
+    """Return the names of the operators that are called."""
+    nodes = post_order(module["main"])
+    return [node.op.name for node in nodes if isinstance(getattr(node, "op", None), tvm.ir.Op)]
+
+
+def of_difference(x: Any, zero: int) -> Any:
+    return relay.subtract(relay.cast(x, "int32"), relay.const(np.int32(zero)))
+
+
+def run(function: relay.Function, target: str, *values: np.ndarray) -> Any:
+    return vmkit.VirtualMachine(vmkit.compile(function, target=target)).run(*values)
+
+
+def dequantized(x: Any, scale: Any, zero: int) -> Any:
+    return relay.multiply(relay.cast(of_difference(x, zero), "float32"), relay.const(np.float32(scale)))
+
+
+def test_products_of_dequantised_tensors_have_one_factor() -> None:
+    x, image = integers(5, 64), integers(1, 16, 9, 9)
+    w, filters = integers(48, 64, dtype="int8"), integers(32, 16, 3, 3, dtype="int8")
+    scales = np.linspace(0.01, 0.02, 48, dtype="float32")
+    a, b = relay.var("a", shape=x.shape, dtype="uint8"), relay.var("b", shape=image.shape, dtype="uint8")
+    dense = relay.nn.dense(dequantized(a, 0.5, 100), dequantized(relay.const(w), scales[:, None], 0))
+    conv = relay.nn.conv2d(
+        dequantized(b, 0.25, 7), dequantized(relay.const(filters), 0.125, 0), kernel_size=(3, 3), padding=(1, 1)
+    )
+    module = infer_module(tvm.IRModule({"main": relay.Function([a, b], relay.Tuple([dense, conv]))}))
+    found = names(relay.transform.FactorScales()(module))
+    assert found.count("nn.dense") == found.count("nn.conv2d") == 1
+    factored = relay.transform.FactorScales()(module)
+    dtypes = [node.checked_type.dtype for node in post_order(factored["main"]) if _is_product(node)]
+    assert dtypes == ["int32", "int32"]
+    for target in ("native", PLAIN):
+        product, image_product = (value.numpy() for value in run(module["main"], target, x, image))
+        want = (x.astype("float64") - 100) @ w.T.astype("float64") * 0.5 * scales
+        np.testing.assert_allclose(product, want, rtol=1e-5, atol=1e-3)
+        padded = np.pad(image.astype("float64") - 7, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+        want = np.einsum("nchwij,ocij->nohw", windows, filters.astype("float64")) / 32
+        np.testing.assert_allclose(image_product, want, rtol=1e-5, atol=1e-3)
+
+
+def _is_product(node: Any) -> bool:
+    return isinstance(getattr(node, "op", None), tvm.ir.Op) and node.op.name in ("nn.dense", "nn.conv2d")
+
+
+def test_floats_are_taken_where_they_are_exact_and_sums_cut_where_they_are_not() -> None:
+    short, long = integers(6, 64, dtype="int8"), np.full((6, 1200), -128, "int8")
+    a, b = relay.var("a", shape=(relay.Any(), 64), dtype="uint8"), relay.var("b", shape=(2, 1200), dtype="uint8")
+    c, d = relay.var("c", shape=(2, 3, 40), dtype="int8"), relay.var("d", shape=(2, 5, 40), dtype="uint8")
+    products = [
+        relay.nn.dense(of_difference(a, 128), relay.const(short.astype("int32"))),
+        relay.nn.dense(of_difference(b, 0), relay.const(long.astype("int32"))),
+        relay.nn.batch_matmul(of_difference(c, -5), of_difference(d, 9)),
+    ]
+    function = relay.Function([a, b, c, d], relay.Tuple(products))
+    module = relay.transform.FloatProducts()(infer_module(tvm.IRModule({"main": function})))
+    found = names(module)
+    assert 255 * 128 * 600 > EXACT > 255 * 128 * 400
+    assert found.count("nn.dense") == 4 and found.count("split") == 1
+    x, y = integers(7, 64), np.full((2, 1200), 255, "uint8")
+    z, w = integers(2, 3, 40, dtype="int8"), integers(2, 5, 40)
+    for got, want in zip(
+        run(function, PLAIN, x, y, z, w),
+        [
+            (x.astype("int64") - 128) @ short.T.astype("int64"),
+            y.astype("int64") @ long.T.astype("int64"),
+            (z.astype("int64") + 5) @ (w.astype("int64") - 9).transpose(0, 2, 1),
+        ],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
+def test_rows_of_a_dequantised_table_are_looked_up_first() -> None:
+    table, rows = integers(50, 8), relay.var("i", shape=(relay.Any(),), dtype="int64")
+    function = relay.Function([rows], relay.take(dequantized(relay.const(table), 0.5, 3), rows, axis=0))
+    moved = relay.transform.LookUpFirst()(infer_module(tvm.IRModule({"main": function})))
+    look_up = next(n for n in post_order(moved["main"]) if getattr(getattr(n, "op", None), "name", "") == "take")
+    assert look_up.checked_type.dtype == "uint8"
+    index = np.array([3, 49, 0, 3])
+    np.testing.assert_array_equal(run(moved["main"], "native", index).numpy(), (table[index] - np.float32(3)) / 2)

@@ -1,0 +1,191 @@
+"""Packed weights: which blocks they get, and that the kernels over them compute the convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import s_tir
+
+import vmkit
+from tests.relay.op.onnx_reference import onnx_result
+from tests.relay.programs import type_error
+from vmkit import relay
+from vmkit.relay.ir.visit import post_order
+from vmkit.relay.lower import lower_module
+from vmkit.relay.transform import FoldConstant, InferType, PackWeights
+from vmkit.schedule.cpu import filled
+from vmkit.target import canonical_target
+
+TARGET = canonical_target("llvm").primary
+ROWS = tvm.tirx.Var("rows", "int64")
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape).astype("float32")
+
+
+def convolution(shape: tuple[Any, ...], weight: np.ndarray, **options: Any) -> relay.Function:
+    """Return a convolution with bias over data (n, channels, ...); the weight is that of ONNX."""
+    x = relay.var("x", shape=shape)
+    y = relay.nn.conv2d(x, relay.const(weight), **options)
+    return relay.Function([x], relay.nn.relu(relay.nn.bias_add(y, relay.const(numbers(weight.shape[0])))))
+
+
+def channels_last(inputs: int, outputs: int, groups: int) -> relay.Function:
+    x, weight = relay.var("x", shape=(1, 5, 7, inputs)), relay.const(numbers(1, 1, inputs // groups, outputs))
+    y = relay.nn.conv2d(x, weight, groups=groups, data_layout="NHWC", kernel_layout="HWIO")
+    return relay.Function([x], relay.nn.relu(y))
+
+
+def packed(function: relay.Function, lanes: int) -> tvm.IRModule:
+    mod = tvm.IRModule({"main": function})
+    for each in (InferType(), PackWeights(lanes), FoldConstant(), InferType()):
+        mod = each(mod)
+    return mod
+
+
+def conv_of(mod: tvm.IRModule) -> Any:
+    is_conv = (n for n in post_order(mod["main"]) if isinstance(n, relay.Call) and n.op.name == "nn.conv2d")
+    return next(is_conv)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "groups", "layout", "first"),
+    [
+        (64, 1, "OHWI32o", 2),
+        (48, 1, "OHWI16o", 3),
+        (136, 4, "OHWI16o", 4 * 3),
+        (1000, 1, "OHWI16o", 63),
+        (24, 1, "OHWI16o", 2),
+        (8, 1, "OHWI8o", 1),
+        (12, 1, "OHWI16o", 1),
+        (6, 1, "OHWI4o", 2),
+        (3, 1, "HWIO", 1),
+    ],
+)
+def test_blocks_divide_the_channels_or_the_last_one_is_filled(
+    outputs: int, groups: int, layout: str, first: int
+) -> None:
+    call = conv_of(packed(channels_last(8, outputs, groups), 16))
+    assert (call.attrs.kernel_layout, int(call.args[1].checked_type.shape[0])) == (layout, first)
+    assert int(call.checked_type.shape[3]) == outputs
+
+
+def test_what_fills_a_block_is_zero() -> None:
+    weight = conv_of(packed(channels_last(8, 20, 2), 8)).args[1].data.numpy()
+    assert weight.shape == (2 * 2, 1, 1, 4, 8)
+    assert (weight[1::2, ..., 2:] == 0).all() and (weight[1::2, ..., :2] != 0).all()
+
+
+@pytest.mark.parametrize(("outputs", "groups"), [(34, 2), (58, 1), (10, 1), (6, 1)])
+def test_the_rule_for_filled_blocks_applies(outputs: int, groups: int) -> None:
+    lowered = lower_module(packed(channels_last(8, outputs, groups), 8), TARGET).module
+    kernels = [f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc)]
+    convolutions = [f for f in kernels if "conv2d_nhwc" in f.script()]
+    assert len(convolutions) == 1
+    assert filled.RULE.decide(s_tir.Schedule(convolutions[0]), TARGET) is not None
+
+
+@pytest.mark.parametrize("size", ["known", "unknown"])
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "groups", "kernel", "strides", "padding"),
+    [
+        (8, 34, 2, 1, (1, 1), (0, 0)),
+        (8, 68, 4, 1, (1, 1), (0, 0)),
+        (5, 58, 1, 3, (2, 1), (1, 2)),
+        (3, 6, 1, 3, (1, 1), (1, 1)),
+        (16, 136, 1, 1, (2, 2), (0, 0)),
+        (24, 24, 24, 3, (1, 2), (1, 1)),
+        (20, 20, 20, 5, (1, 1), (2, 2)),
+        (24, 24, 3, 3, (1, 1), (1, 1)),
+    ],
+)
+def test_compiled_convolutions_agree_with_onnxruntime(
+    inputs: int,
+    outputs: int,
+    groups: int,
+    kernel: int,
+    strides: tuple[int, int],
+    padding: tuple[int, int],
+    size: str,
+) -> None:
+    weight, bias = numbers(outputs, inputs // groups, kernel, kernel), numbers(outputs)
+    shape: tuple[Any, ...] = (2, inputs, 11, 19)
+    data = numbers(*(int(d) for d in shape))
+    if size == "unknown":
+        shape = (relay.Any(), inputs, relay.Any(), relay.Any())
+    function = convolution(shape, weight, strides=strides, padding=padding, groups=groups)
+    attrs = {"strides": list(strides), "pads": [*padding, *padding], "group": groups}
+    expected = np.maximum(onnx_result("Conv", data, weight, bias, **attrs), 0)
+    actual = vmkit.VirtualMachine(vmkit.compile(function, target="native"), vmkit.device("cpu")).run(data).numpy()
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_channels_that_the_blocks_cannot_be_filled_from_are_a_type_error() -> None:
+    x, weight = relay.var("x", shape=(1, 5, 7, 4)), relay.var("w", shape=(3, 1, 1, 4, 8))
+    options = {"data_layout": "NHWC", "kernel_layout": "OHWI8o"}
+    for channels, is_right in ((24, True), (17, True), (16, False), (25, False)):
+        result = relay.nn.conv2d(x, weight, channels=channels, **options)
+        if not is_right:
+            assert type_error([x, weight], result) == f"channels is {channels}, but the weight makes 24"
+        else:
+            mod = InferType()(tvm.IRModule({"main": relay.Function([x, weight], result)}))
+            assert int(mod["main"].checked_type.ret_type.shape[3]) == channels
+
+
+@pytest.mark.parametrize(
+    ("units", "layout", "blocks"),
+    [(20, "NC16n", 2), (12, "NC16n", 1), (72, "NC16n", 5), (200, "NC8n", 25), (48, "NC16n", 3), (8, "NC8n", 1)],
+)
+def test_the_last_block_of_units_is_filled_where_blocks_go_together(units: int, layout: str, blocks: int) -> None:
+    (call,) = dense_calls(packed(dense(units, 3, 7), 16))
+    assert (call.attrs.weight_layout, int(call.args[1].checked_type.shape[0])) == (layout, blocks)
+    assert [int(d) for d in call.checked_type.shape] == [3, units]
+    lowered = lower_module(packed(dense(units, 3, 7), 16), TARGET).module
+    (kernel,) = [f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc) and "dense" in f.script()]
+    is_filled = filled.RULE.decide(s_tir.Schedule(kernel), TARGET) is not None
+    assert is_filled == (blocks * call.args[1].checked_type.shape[-1] != units)
+
+
+@pytest.mark.parametrize("target", ["native", "llvm -mcpu=x86-64-v3 -num-cores=2"])
+@pytest.mark.parametrize("units", [12, 20, 72])
+def test_dense_layers_with_filled_blocks_keep_their_values(units: int, target: str) -> None:
+    for shape, sizes in (
+        ((7,), ((7,),)),
+        ((5, 3, 7), ((5, 3, 7),)),
+        ((ROWS, 7), ((1, 7), (2, 7), (3, 7), (5, 7), (40, 7))),
+    ):
+        function = dense(units, *shape)
+        machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
+        for size in sizes:
+            data = numbers(*size)
+            expected = np.maximum(data @ numbers(units, 7).T + numbers(units), 0)
+            np.testing.assert_allclose(machine.run(data).numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_units_that_the_blocks_cannot_be_filled_from_are_a_type_error() -> None:
+    x, weight = relay.var("x", shape=(2, 4)), relay.var("w", shape=(3, 4, 8))
+    for units, is_right in ((24, True), (17, True), (16, False), (25, False)):
+        result = relay.nn.contrib_dense_pack(x, weight, "NC8n", units=units)
+        if not is_right:
+            assert type_error([x, weight], result) == f"units is {units}, but weight has 24"
+        else:
+            mod = InferType()(tvm.IRModule({"main": relay.Function([x, weight], result)}))
+            assert int(mod["main"].checked_type.ret_type.shape[1]) == units
+
+
+def dense(units: int, *shape: Any) -> relay.Function:
+    """Return a dense layer of 7 channels with a bias and an activation."""
+    x = relay.var("x", shape=shape)
+    return relay.Function(
+        [x], relay.nn.relu(relay.add(relay.nn.dense(x, relay.const(numbers(units, 7))), relay.const(numbers(units))))
+    )
+
+
+def dense_calls(mod: tvm.IRModule) -> list[Any]:
+    return [
+        e for e in post_order(mod["main"]) if getattr(getattr(e, "op", None), "name", "") == "nn.contrib_dense_pack"
+    ]

@@ -1,0 +1,159 @@
+"""Convolutions as products of rows: which layers they are, and that the kernels compute them and what follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+import vmkit
+from vmkit import relay
+from vmkit.kernels.packed_gemm import panels
+from vmkit.kernels.packed_gemm_plan import PanelPlan, PanelShape, block_of, plan_panels
+from vmkit.relay.ir.visit import post_order
+from vmkit.relay.transform import InferType, UsePanels
+
+NAME = "nn.contrib_panels_fused"
+TARGET = "llvm -mattr=+avx2,+fma -num-cores=2"
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def layer(shape: tuple[Any, ...], weight: np.ndarray, has_residual: bool, **options: Any) -> relay.Function:
+    x = relay.var("x", shape=shape)
+    weight = weight.reshape((1,) * (4 - weight.ndim) + weight.shape)
+    y = relay.nn.conv2d(x, relay.const(weight), data_layout="NHWC", kernel_layout="HWIO", **options)
+    y = relay.add(y, relay.const(numbers(weight.shape[3], seed=3)))
+    if not has_residual:
+        return relay.Function([x], relay.nn.relu(y))
+    other = relay.var("other", shape=(*shape[:3], weight.shape[3]))
+    return relay.Function([x, other], relay.nn.relu(relay.add(y, other)))
+
+
+def operators(function: relay.Function) -> list[str]:
+    mod = UsePanels(lanes=8, registers=16)(InferType()(tvm.IRModule({"main": function})))
+    return [node.op.name for node in post_order(mod["main"]) if isinstance(node, relay.Call)]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("rows", [1, 3, 4, 9, 32])
+@pytest.mark.parametrize(("outer", "block"), [(24, 8), (40, 16)])
+def test_a_kernel_computes_any_number_of_rows(outer: int, block: int, rows: int, is_known: bool) -> None:
+    lanes, inner = 8, 6
+    shape = PanelShape((1, rows if is_known else None), inner, outer, block, lanes, True, True, -0.5, 0.75)
+    plan = plan_panels(shape, 8) if is_known else PanelPlan(4, 2, 2, 1)
+    data, weight, bias = numbers(1, rows, inner), numbers(inner, outer, seed=1), numbers(outer, seed=2)
+    residual = numbers(1, rows, outer, seed=3)
+    whole = np.pad(weight, ((0, 0), (0, -outer % block)), constant_values=np.nan)  # what fills up is not used
+    blocks = np.ascontiguousarray(whole.reshape(inner, -1, block).transpose(1, 0, 2))
+    result = tvm.runtime.tensor(np.full((1, rows, outer), np.nan, "float32"))
+    kernel = panels(shape, plan).with_attr("global_symbol", "main")
+    inputs = [tvm.runtime.tensor(each) for each in (data, blocks, bias, residual)]
+    tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))["main"](*inputs, result)
+    expected = np.clip(data.astype("float64") @ weight + bias + residual, -0.5, 0.75)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_block_is_two_vectors_or_three_where_they_leave_less_over() -> None:
+    assert [block_of(8 * vectors, 8) // 8 for vectors in range(1, 12)] == [1, 2, 3, 2, 2, 2, 2, 2, 3, 2, 2]
+
+
+@pytest.mark.parametrize("has_residual", [True, False])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_compiled_layers_agree_with_numpy(has_residual: bool, is_known: bool) -> None:
+    weight, data = numbers(20, 48, seed=1) / 4, numbers(2, 5, 7, 20)
+    batch: Any = tvm.tirx.Var("n", "int64")
+    function = layer((2, 5, 7, 20) if is_known else (batch, 5, 7, 20), weight, has_residual)
+    assert operators(function) == [NAME]
+    inputs = [data, numbers(2, 5, 7, 48, seed=4)] if has_residual else [data]
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), "llvm"), "cpu")
+    sums = data.astype("float64") @ weight + numbers(48, seed=3) + (inputs[1] if has_residual else 0)
+    np.testing.assert_allclose(machine.run(*inputs).numpy(), np.maximum(sums, 0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "stride"), [(1, 1), (9, 2)])
+def test_rows_are_images_of_height_one(size: int, stride: int) -> None:
+    weight, data = numbers(size, 20, 48, seed=1) / 4, numbers(2, 31, 20)
+    x = relay.var("x", shape=data.shape)
+    y = relay.nn.conv1d(x, relay.const(weight), strides=stride, data_layout="NWC", kernel_layout="WIO")
+    function = relay.Function([x], relay.nn.relu(relay.add(y, relay.const(numbers(48, seed=3)))))
+    assert operators(function) == ["expand_dims", NAME, "squeeze"]
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), TARGET), "cpu")
+    windows = np.lib.stride_tricks.sliding_window_view(data.astype("float64"), size, axis=1)[:, ::stride]
+    expected = np.maximum(np.einsum("nwik,kio->nwo", windows, weight) + numbers(48, seed=3), 0)
+    np.testing.assert_allclose(machine.run(data).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+# A window of one element with strides; padding on sides of their own; dilation, whose elements are apart in memory; and
+# a batch that is known at run time only, with fewer positions than a tile.
+@pytest.mark.parametrize(
+    ("size", "strides", "padding", "dilation", "is_known"),
+    [
+        ((1, 1), (2, 2), (0, 0, 0, 0), (1, 1), True),
+        ((3, 3), (2, 1), (1, 0, 2, 1), (1, 1), True),
+        ((3, 2), (1, 2), (1, 2, 2, 1), (2, 3), True),
+        ((5, 7), (3, 3), (0, 0, 0, 0), (1, 1), False),
+    ],
+)
+@pytest.mark.parametrize("has_residual", [True, False])
+def test_windows_agree_with_numpy(
+    size: tuple[int, int],
+    strides: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+    is_known: bool,
+    has_residual: bool,
+) -> None:
+    channels, units = -(-64 // (size[0] * size[1])), 40
+    weight, data = numbers(*size, channels, units, seed=1) / 8, numbers(2, 8, 9, channels)
+    batch: Any = 2 if is_known else tvm.tirx.Var("n", "int64")
+    window = {"strides": strides, "padding": padding, "dilation": dilation}
+    sums = convolved(data.astype("float64"), weight, **window) + numbers(units, seed=3)
+    function = layer((batch, 8, 9, channels), weight, False, **window)
+    inputs = [data]
+    if has_residual:
+        inputs.append(numbers(*sums.shape, seed=4))
+        x = function.params[0]
+        other = relay.var("other", shape=(batch, *sums.shape[1:]))
+        function = relay.Function([x, other], relay.nn.relu(relay.add(function.body.args[0], other)))
+        sums = sums + inputs[1]
+    assert operators(function) == ["nn.pad", NAME] if any(padding) else [NAME]
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), TARGET), "cpu")
+    np.testing.assert_allclose(machine.run(*inputs).numpy(), np.maximum(sums, 0), rtol=1e-4, atol=1e-5)
+
+
+def convolved(
+    data: np.ndarray, weight: np.ndarray, strides: tuple[int, int], padding: tuple[int, ...], dilation: tuple[int, int]
+) -> np.ndarray:
+    top, left, bottom, right = padding
+    data = np.pad(data, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    reach = [(k - 1) * d + 1 for k, d in zip(weight.shape, dilation, strict=False)]
+    windows = np.lib.stride_tricks.sliding_window_view(data, reach, (1, 2))
+    windows = windows[:, :: strides[0], :: strides[1], :, :: dilation[0], :: dilation[1]]
+    return np.einsum("nyxcij,ijco->nyxo", windows, weight)
+
+
+def test_of_two_layers_that_are_added_one_adds_the_other() -> None:
+    data, weights = numbers(1, 4, 4, 16), [numbers(1, 1, 16, 16, seed=seed) for seed in (1, 2)]
+    x = relay.var("x", shape=data.shape)
+    layers = [relay.nn.conv2d(x, relay.const(w), data_layout="NHWC", kernel_layout="HWIO") for w in weights]
+    function = relay.Function([x], relay.nn.relu(relay.add(*layers)))
+    assert operators(function) == [NAME, NAME]
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), TARGET), "cpu")
+    expected = np.maximum(data.astype("float64") @ sum(w[0, 0] for w in weights), 0)
+    np.testing.assert_allclose(machine.run(data).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_short_windows_and_parts_of_vectors_stay_with_the_convolution() -> None:
+    assert "nn.conv2d" in operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 32), False, strides=(2, 2)))
+    assert "nn.conv2d" in operators(layer((1, 6, 6, 16), numbers(3, 3, 16, 8), False, strides=(2, 2)))
+    assert "nn.conv2d" in operators(layer((1, 6, 6, 16), numbers(16, 30), False))
+
+
+def test_windows_over_an_image_of_unknown_size_stay_with_the_convolution() -> None:
+    height: Any = tvm.tirx.Var("h", "int64")
+    assert "nn.conv2d" in operators(layer((1, height, 6, 16), numbers(3, 3, 16, 32), False))

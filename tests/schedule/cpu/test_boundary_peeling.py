@@ -1,0 +1,161 @@
+"""Windows that stop at the edges give what windows over a padded copy do, whatever reaches over which edge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx, topi
+
+from vmkit.schedule import cpu as rules
+from vmkit.schedule.cpu import packed
+from vmkit.schedule.cpu import peeled_window as edges
+from vmkit.schedule.cpu.boundary_peeling import Borders
+from vmkit.target import canonical_target
+
+TARGET = canonical_target("llvm -mcpu=znver3").primary
+CHANNELS = 8
+h, w = tirx.Var("h", "int64"), tirx.Var("w", "int64")
+
+
+@dataclass(frozen=True)
+class Window:
+    """What a window is: sizes, strides, dilations, and the padding above, left, below and right."""
+
+    size: tuple[int, int] = (3, 3)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1)
+
+
+WINDOWS = {
+    "same": Window(),
+    "every second": Window(stride=(2, 2)),
+    "wide, and far over the edges": Window(size=(5, 7), padding=(2, 3, 2, 3)),
+    "dilated": Window(dilation=(2, 3), padding=(2, 3, 2, 3)),
+    "over the end only": Window(stride=(2, 2), padding=(0, 0, 1, 1)),
+    "over the beginning only": Window(stride=(1, 2), padding=(1, 2, 0, 0)),
+    "along a line only": Window(size=(1, 3), padding=(0, 1, 0, 1)),
+    "across lines only": Window(size=(3, 1), padding=(1, 0, 1, 0)),
+    "nothing but padding at the corners": Window(size=(2, 2), stride=(1, 3), padding=(3, 3, 3, 3)),
+}
+
+
+def sums(window: Window, height: object, width: object) -> tirx.PrimFunc:
+    """Return a depthwise convolution over channels-last data."""
+    data = te.placeholder((2, height, width, CHANNELS), name="data")
+    weight = te.placeholder((*window.size, CHANNELS, 1), name="weight")
+    made = topi.nn.depthwise_conv2d_nhwc(data, weight, window.stride, window.padding, window.dilation)
+    return te.create_prim_func([data, weight, topi.nn.relu(made)])
+
+
+def largest(window: Window, height: object, width: object) -> tirx.PrimFunc:
+    """Return the largest elements of windows."""
+    data = te.placeholder((2, height, width, CHANNELS), name="data")
+    made = topi.nn.pool2d(data, window.size, window.stride, window.dilation, window.padding, "max", layout="NHWC")
+    return te.create_prim_func([data, made])
+
+
+def first_layer(window: Window, height: object, width: object) -> tirx.PrimFunc:
+    """Return a convolution of three channels with a packed weight."""
+    data = te.placeholder((2, height, width, 3), name="data")
+    weight = te.placeholder((2, *window.size, 3, CHANNELS), name="weight")
+    padded = topi.nn.pad(data, [0, *window.padding[:2], 0], [0, *window.padding[2:], 0])
+    (down, right), (along, across) = window.stride, window.dilation
+    y, x, c = (te.reduce_axis((0, size), name) for size, name in zip((*window.size, 3), "yxc", strict=True))
+    made = te.compute(
+        (2, *out_size(window, height, width), 2 * CHANNELS),
+        lambda b, i, j, o: te.sum(
+            padded[b, i * down + y * along, j * right + x * across, c] * weight[o // CHANNELS, y, x, c, o % CHANNELS],
+            [y, x, c],
+        ),
+    )
+    return te.create_prim_func([data, weight, topi.nn.relu(made)])
+
+
+def out_size(window: Window, height: object, width: object) -> list[object]:
+    top, left, bottom, right = window.padding
+    have = zip((height, width), (top + bottom, left + right), window.size, window.dilation, window.stride, strict=True)
+    return [(size + more - (steps - 1) * dilation - 1) // stride + 1 for size, more, steps, dilation, stride in have]
+
+
+KERNELS = {
+    "sums": (sums, edges.RULE, [edges.Decisions(CHANNELS, rows, rows != 1, False) for rows in (1, 4)]),
+    "largest": (largest, edges.RULE, [edges.Decisions(CHANNELS, 3, False, True)]),
+    "first layer": (first_layer, packed.RULE, [packed.Decisions(4, 1, True, False)]),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_of_known_sizes_have_their_values(name: str, kernel: str) -> None:
+    function, rule, decisions = KERNELS[kernel]
+    for size in (12, 13):
+        plain = function(WINDOWS[name], 6, size)
+        shapes = [[int(d) for d in param.ty.shape] for param in plain.params]
+        made = {f"made{at}": scheduled(plain, rule, each) for at, each in enumerate(decisions)}
+        run = built({**made, "plain": plain})
+        for each in made:
+            np.testing.assert_allclose(call(run[each], shapes), call(run["plain"], shapes), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_of_sizes_known_at_run_time_have_their_values(name: str) -> None:
+    window = WINDOWS[name]
+    plain = sums(window, h, w)
+    made = scheduled(plain, edges.RULE, edges.Decisions(CHANNELS, 4, True, True))
+    run = built({"made": made, "plain": plain})
+    for height, width in ((6, 7), (7, 8), (6, 17), (9, 21)):
+        out = [2, *map(int, out_size(window, height, width)), CHANNELS]
+        shapes = [[2, height, width, CHANNELS], [*window.size, CHANNELS, 1], out]
+        np.testing.assert_allclose(call(run["made"], shapes), call(run["plain"], shapes), 1e-5, 1e-5)
+
+
+def test_tiles_between_those_at_the_edges_test_nothing() -> None:
+    text = scheduled(sums(Window(), 9, 40), edges.RULE, edges.Decisions(CHANNELS, 4, True, False)).script()
+    assert text.count("T.if_then_else") == 2  # the first and the last of ten tiles
+
+
+def test_padding_that_adds_something_is_kept() -> None:
+    data = te.placeholder((1, 8, 8, CHANNELS), name="data")
+    padded = topi.nn.pad(data, [0, 1, 1, 0], [0, 1, 1, 0], pad_value=1.0)
+    y, x = te.reduce_axis((0, 3), "y"), te.reduce_axis((0, 3), "x")
+    made = te.compute((1, 4, 4, CHANNELS), lambda b, i, j, c: te.sum(padded[b, 2 * i + y, 2 * j + x, c], [y, x]))
+    schedule = rules.prepared(te.create_prim_func([data, made]))
+    assert schedule is not None
+    assert edges.RULE.decide(schedule, TARGET) is None
+
+
+@pytest.mark.parametrize(
+    ("borders", "rows", "expected"),
+    [
+        (Borders(1, 1, 1, ()), 4, (1, 1)),
+        (Borders(3, 3, 1, ()), 1, (3, 3)),
+        (Borders(3, 0, 2, ()), 1, (2, 1)),
+        (Borders(0, 0, 1, (1,)), 4, (0, 0)),
+    ],
+)
+def test_how_many_tiles_reach_over_an_edge(borders: Borders, rows: int, expected: tuple[int, int]) -> None:
+    assert borders.tiles(rows) == expected
+
+
+def scheduled(function: tirx.PrimFunc, rule: rules.Rule, decisions: object) -> tirx.PrimFunc:
+    plain = rules.prepared(function)
+    assert plain is not None
+    return rules.scheduled(plain, rule, TARGET, decisions)
+
+
+def built(functions: dict[str, tirx.PrimFunc]) -> tvm.runtime.Module:
+    named = {name: function.with_attr("global_symbol", name) for name, function in functions.items()}
+    return tvm.compile(tvm.IRModule(named), TARGET)
+
+
+def call(function: tvm.runtime.PackedFunc, shapes: Sequence[Sequence[int]]) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    *inputs, out = shapes
+    result = tvm.runtime.tensor(np.full(out, np.nan, "float32"))
+    function(*(tvm.runtime.tensor(rng.standard_normal(s).astype("float32")) for s in inputs), result)
+    return result.numpy()

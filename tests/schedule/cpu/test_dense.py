@@ -1,0 +1,84 @@
+"""Dense layers over packed weights give the same for every number of rows, on targets with wide and narrow vectors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import te, tirx
+
+import vmkit
+from vmkit import relay
+from vmkit.schedule import cpu as rules
+from vmkit.schedule.cpu import dense
+from vmkit.target import canonical_target
+
+RNG = np.random.default_rng(0)
+ROWS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 13, 24, 25, 31, 57, 64, 130, 301)
+TARGETS = ("native", "llvm")
+n = tirx.Var("n", "int64")
+
+
+def layer(rows: Any, inner: int, units: int) -> tuple[relay.Function, np.ndarray, np.ndarray]:
+    weight, bias = (RNG.standard_normal(shape).astype("float32") for shape in ((units, inner), (units,)))
+    x = relay.var("x", shape=(rows, inner))
+    product = relay.nn.dense(x, relay.const(weight))
+    return relay.Function([x], relay.nn.relu(relay.add(product, relay.const(bias)))), weight, bias
+
+
+def assert_is_product(machine: vmkit.VirtualMachine, rows: int, weight: np.ndarray, bias: np.ndarray) -> None:
+    x = RNG.standard_normal((rows, weight.shape[1])).astype("float32")
+    expected = np.maximum(x.astype("float64") @ weight.T.astype("float64") + bias, 0)
+    # Sums of some hundred products, which a matrix unit rounds a little otherwise.
+    np.testing.assert_allclose(machine.run(x).numpy(), expected, rtol=1e-4, atol=1e-3)
+
+
+# One weight is small, one is read from memory and prefetched; the numbers of blocks have several divisors or none.
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("inner", "units"), [(24, 64), (520, 160), (515, 224)])
+def test_any_number_of_rows_gives_the_product(target: str, inner: int, units: int) -> None:
+    function, weight, bias = layer(n, inner, units)
+    machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
+    for rows in ROWS:
+        assert_is_product(machine, rows, weight, bias)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 16, 131])
+def test_a_known_number_of_rows_gives_the_product(rows: int) -> None:
+    function, weight, bias = layer(rows, 516, 192)
+    assert_is_product(vmkit.VirtualMachine(vmkit.compile(function, target="llvm")), rows, weight, bias)
+
+
+def test_rows_of_several_axes_keep_their_places() -> None:
+    weight = RNG.standard_normal((96, 40)).astype("float32")
+    x = relay.var("x", shape=(n, relay.Any(), 40))
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], relay.nn.dense(x, relay.const(weight))), "llvm"))
+    for shape in ((1, 1), (3, 5), (2, 0), (0, 4), (4, 17)):
+        value = RNG.standard_normal((*shape, 40)).astype("float32")
+        np.testing.assert_allclose(machine.run(value).numpy(), value @ weight.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("cpu", "leasts"), [("x86-64-v4", [25, 8, 4, 2, 1]), ("x86-64-v3", [10, 3, 2, 1])])
+def test_a_number_of_rows_chooses_among_versions_that_cover_all_of_them(cpu: str, leasts: list[int]) -> None:
+    chosen = canonical_target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}", None).primary
+    plain = rules.prepared(product(512, 20, 32))
+    assert plain is not None
+    default = dense.decide(plain, chosen)
+    assert default is not None
+    versions = dense.versions(plain, chosen, default)
+    assert versions is not None
+    assert [least for least, _ in versions[1]] == leasts
+    assert versions[1][0][1] == default
+    text = rules.scheduled(plain, dense.RULE, chosen, default).script()
+    assert [int(least) for least in re.findall(r"if n >= T.int64\((\d+)\):", text)] == leasts
+    assert "T.prefetch" in text
+    assert "pragma" not in text
+
+
+def product(inner: int, count: int, width: int) -> tirx.PrimFunc:
+    data, weight = te.placeholder((n, inner), name="data"), te.placeholder((count, inner, width), name="weight")
+    k = te.reduce_axis((0, inner), "k")
+    result = te.compute((n, count * width), lambda i, j: te.sum(data[i, k] * weight[j // width, k, j % width], k))
+    return te.create_prim_func([data, weight, result])

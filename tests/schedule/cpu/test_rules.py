@@ -1,0 +1,304 @@
+"""Schedule rules keep values, and apply to the kernels that they are for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import s_tir, te, tirx, topi
+
+from vmkit.schedule import cpu as rules
+from vmkit.schedule.cpu import (
+    concatenation as joined,
+)
+from vmkit.schedule.cpu import (
+    contraction,
+    dense,
+    dot,
+    elementwise,
+    packed,
+    product,
+    transpose,
+    window,
+)
+from vmkit.schedule.cpu import (
+    full_reduction as total,
+)
+from vmkit.schedule.cpu import (
+    peeled_window as edges,
+)
+from vmkit.schedule.cpu import (
+    piecewise as pieces,
+)
+from vmkit.schedule.cpu import (
+    row_reduction as rows,
+)
+
+TARGET = tvm.target.Target("llvm")
+WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
+n = tirx.Var("n", "int64")
+
+
+def conv(stride: int, pad: int) -> Callable[..., te.Tensor]:
+    return lambda x, w: topi.nn.relu(topi.nn.conv2d_nchw(x, w, stride, pad, 1))
+
+
+def packed_dense(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    blocks, size, lanes = (int(d) for d in w.shape)
+    k = te.reduce_axis((0, size), name="k")
+    made = te.compute(
+        (*x.shape[:-1], blocks * lanes),
+        lambda *i: te.sum(x[(*i[:-1], k)] * w[i[-1] // lanes, k, i[-1] % lanes], axis=k),
+    )
+    return topi.nn.relu(made)
+
+
+def packed_conv(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    blocks, width, size, lanes = (int(d) for d in w.shape)
+    i, k = te.reduce_axis((0, width), name="i"), te.reduce_axis((0, size), name="k")
+    made = te.compute(
+        (x.shape[0], x.shape[1] - (width - 1), blocks * lanes),
+        lambda b, at, o: te.sum(x[b, at + i, k] * w[o // lanes, i, k, o % lanes], axis=[i, k]),
+    )
+    return topi.nn.relu(made)
+
+
+def largest(x: te.Tensor) -> te.Tensor:
+    lowest = tirx.const(-np.inf, "float32")
+    pick = te.comm_reducer(lambda a, b: tirx.Max(a, b), lambda dtype: lowest)
+    k = te.reduce_axis((0, x.shape[1]), name="k")
+    # The first row has nothing but what it starts from.
+    return te.compute((x.shape[0],), lambda i: pick(tirx.Select(i == 0, lowest, x[i, k]), axis=k))
+
+
+KERNELS = {
+    "conv 3x3": (conv(1, 1), [(n, 8, 14, 14), (12, 8, 3, 3)], contraction),
+    "conv 1x1, odd width": (conv(1, 0), [(2, 5, 7, 13), (6, 5, 1, 1)], contraction),
+    "conv 7x7, stride 2": (conv(2, 3), [(1, 3, 32, 32), (8, 3, 7, 7)], contraction),
+    "matmul": (lambda a, b: topi.matmul(a, b), [(n, 24), (24, 48)], product),
+    "average pool": (lambda x: topi.nn.pool2d(x, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), "avg"), [(n, 4, 9, 9)], None),
+    "max pool": (
+        lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max"),
+        [(n, 4, 32, 32)],
+        elementwise,
+    ),
+    "max pool, channels last": (
+        lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max", layout="NHWC"),
+        [(n, 14, 23, 24)],
+        edges,
+    ),
+    "global average": (lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"), [(n, 7, 7, 40)], window),
+    "depthwise": (
+        lambda x, w: topi.nn.relu(topi.nn.depthwise_conv2d_nhwc(x, w, (1, 1), (1, 1), (1, 1))),
+        [(n, 28, 19, 32), (3, 3, 32, 1)],
+        window,
+    ),
+    "depthwise, stride 2": (
+        lambda x, w: topi.nn.relu(topi.nn.depthwise_conv2d_nhwc(x, w, (2, 2), (1, 1), (1, 1))),
+        [(n, 28, 19, 32), (3, 3, 32, 1)],
+        edges,
+    ),
+    "depthwise over rows of unknown length": (
+        lambda x, w: topi.nn.relu(topi.nn.depthwise_conv2d_nhwc(x, w, (1, 1), (1, 1), (1, 1))),
+        [(1, 12, n, 16), (3, 3, 16, 1)],
+        edges,
+    ),
+    "column sums": (lambda x: topi.sum(x, axis=1), [(n, 70, 48)], window),
+    "dense, packed": (packed_dense, [(n, 21, 24), (3, 24, 16)], dense),
+    "dense, packed, one axis": (packed_dense, [(n, 24), (3, 24, 16)], dense),
+    "dense, packed, from memory": (packed_dense, [(n, 260), (20, 260, 16)], dense),
+    "packed": (packed_conv, [(n, 23, 24), (3, 2, 24, 16)], packed),
+    "packed, rows of unknown length": (packed_conv, [(2, n, 24), (3, 1, 24, 16)], packed),
+    "dense": (lambda x, w: topi.nn.relu(topi.nn.dense(x, w)), [(n, 64), (20, 64)], product),
+    "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
+    "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
+    "sum of all": (lambda x: topi.sum(x), [(n, 5)], elementwise),
+    "sum of all, whole vectors": (lambda x: topi.sum(x), [(n, 48)], total),
+    "mean square": (lambda x: topi.sqrt(topi.sum(x * x) / 9.0), [(31, n, 80)], total),
+    "largest of all": (lambda x: topi.max(x, axis=None), [(131, 9, 128)], total),
+    "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], rows),
+    "softmax of few": (lambda x: topi.nn.softmax(x), [(n, 1)], elementwise),
+    "softmax of three": (lambda x: topi.nn.softmax(x), [(n, 3)], rows),
+    "softmax in steps": (lambda x: topi.nn.fast_softmax(x), [(7, n)], rows),
+    "softmax of odd length in steps": (lambda x: topi.nn.fast_softmax(x), [(n, 37)], rows),
+    "largest of rows": (largest, [(n, 48)], dot),
+    "softmax of rows of unknown length": (lambda x: topi.nn.softmax(x), [(37, n)], rows),
+    "softmax, shared": (lambda x: topi.nn.softmax(x), [(n, 300, 117)], rows),
+    "normal over two axes": (
+        lambda x, a, b: topi.nn.layer_norm(x, a, b, [1, 2], 1e-5),
+        [(n, 9, 21), (9, 21), (9, 21)],
+        rows,
+    ),
+    "softmax of whole vectors": (lambda x: topi.nn.softmax(x), [(n, 2, 48)], rows),
+    "layer norm": (lambda x, a, b: layer_norm(x, a, b), [(n, 5, 32), (32,), (32,)], rows),
+    "chain": (lambda x: topi.tanh(topi.nn.relu(topi.add(x, x))), [(n, 33)], elementwise),
+    "transpose": (lambda x: topi.transpose(x, (1, 0)), [(n, 300)], transpose),
+    "transpose of odd sizes": (lambda x: topi.transpose(x, (1, 0)), [(131, 129)], transpose),
+    "transpose and add": (
+        lambda x, y: topi.add(topi.nn.relu(topi.transpose(x, (0, 2, 1))), y),
+        [(n, 19, 70), (n, 70, 19)],
+        transpose,
+    ),
+    "to channels last": (lambda x: topi.transpose(x, (0, 2, 3, 1)), [(n, 24, 9, 56)], transpose),
+    "to channels first": (lambda x: topi.transpose(x, (0, 3, 1, 2)), [(2, n, 9, 24)], transpose),
+    "to channels last, few channels": (lambda x: topi.transpose(x, (0, 2, 3, 1)), [(n, 3, 9, 56)], elementwise),
+    "transpose of heads": (lambda x: topi.transpose(x, (0, 2, 1, 3)), [(1, n, 9, 24)], elementwise),
+    "joined channels": (
+        lambda x, y: topi.nn.relu(topi.concatenate([topi.add(x, x), y], -1)),
+        [(2, n, 9, 24), (2, n, 9, 40)],
+        joined,
+    ),
+    "joined channels, many": (lambda x, y: topi.concatenate([x, y], -1), [(n, 5, 1040), (n, 5, 16)], joined),
+    "joined channels, odd": (lambda x, y: topi.concatenate([x, y], -1), [(n, 9, 24), (n, 9, 7)], joined),
+    "interleaved": (lambda x: interleaved(x, 2, 0), [(n, 6, 5, 96)], pieces),
+    "interleaved and cropped": (lambda x: interleaved(x, 3, 2), [(n, 3, 4, 72)], pieces),
+    "interleaved, few channels": (lambda x: interleaved(x, 2, 1), [(n, 5, 4, 12)], elementwise),
+    "interleaved, channels first": (
+        lambda x: topi.transpose(interleaved(x, 2, 1), (0, 3, 1, 2)),
+        [(n, 6, 11, 96)],
+        transpose,
+    ),
+    "interleaved and joined": (
+        lambda x, y: topi.concatenate([topi.nn.relu(interleaved(x, 2, 0)), y], -1),
+        [(n, 3, 5, 64), (n, 6, 10, 8)],
+        pieces,
+    ),
+    "joined lines": (lambda *xs: topi.nn.relu(topi.concatenate(xs, -1)), [(n, 5, 8), (n, 5, 3), (n, 5, 16)], joined),
+    "joined lines, shared": (lambda *xs: topi.concatenate(xs, 2), [(n, 9, 1200), (n, 9, 800)], joined),
+    "joined with nothing": (lambda *xs: topi.concatenate(xs, -1), [(2, 5, 8), (2, 5, 0)], joined),
+    "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], elementwise),
+    "scalar": (lambda x: topi.exp(x), [()], elementwise),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_scheduled_kernel_keeps_its_values(name: str) -> None:
+    function, shapes, _ = KERNELS[name]
+    plain = kernel(function, shapes)
+    whole = function(*placeholders(shapes)).shape
+    scheduled = rules.schedule_kernels(plain, TARGET)
+    assert scheduled["main"].attrs["tirx.is_scheduled"]
+    for batch in (1, 3):
+        np.testing.assert_allclose(
+            run(scheduled, shapes, whole, batch), run(plain, shapes, whole, batch), rtol=2e-5, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("name", [k for k, (_, _, rule) in KERNELS.items() if rule is not None])
+def test_the_rule_that_applies_is_the_one_for_the_kernel(name: str) -> None:
+    function, shapes, expected = KERNELS[name]
+    schedule = s_tir.Schedule(kernel(function, shapes))
+    rules.inline_cheap_blocks(schedule)
+    first = next(rule for rule in rules.RULES if rule.decide(schedule, TARGET) is not None)
+    assert first is expected.RULE
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_decision_that_may_be_tried_keeps_the_values(name: str) -> None:
+    function, shapes, _ = KERNELS[name]
+    plain = kernel(function, shapes)
+    whole = function(*placeholders(shapes)).shape
+    schedule = rules.prepared(plain["main"])
+    assert schedule is not None
+    rule = next(rule for rule in rules.RULES if rule.decide(schedule, WIDE) is not None)
+    tried = spread(list(rule.candidates(schedule, WIDE)))
+    variants = {}
+    for at, decisions in enumerate(tried):
+        assert rule.from_json(json.loads(json.dumps(rule.to_json(decisions)))) == decisions
+        variants[f"try{at}"] = rules.scheduled(schedule, rule, WIDE, decisions).with_attr("global_symbol", f"try{at}")
+    built = tvm.compile(tvm.IRModule(variants), TARGET)
+    for batch in (1, 3):
+        expected = run(plain, shapes, whole, batch)
+        for at, decisions in enumerate(tried):
+            result = call(built[f"try{at}"], shapes, whole, batch)
+            np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6, err_msg=str(decisions))
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax of rows of unknown length", "transpose", "to channels first", "softmax in steps"]
+)
+def test_an_unknown_axis_of_several_tiles_keeps_its_values(name: str) -> None:
+    function, shapes, _ = KERNELS[name]
+    plain = kernel(function, shapes)
+    whole = function(*placeholders(shapes)).shape
+    built, expected = (tvm.compile(mod, TARGET)["main"] for mod in (rules.schedule_kernels(plain, WIDE), plain))
+    for size in (7, 8, 45, 64):
+        np.testing.assert_allclose(
+            call(built, shapes, whole, size), call(expected, shapes, whole, size), rtol=2e-5, atol=1e-6
+        )
+
+
+def spread(candidates: list[Any], count: int = 6) -> list[Any]:
+    """Return the first of some candidates and a few of the others, evenly."""
+    return candidates[:1] + candidates[1 :: max(1, len(candidates) // count)]
+
+
+def test_records_of_other_fields_or_types_are_no_decisions() -> None:
+    good = dot.Decisions(8, 2, True)
+    assert dot.RULE.from_json({"lanes": 8, "outputs": 2, "parallel": True}) == good
+    for bad in (
+        {"lanes": 8},
+        {"lanes": 8, "outputs": 2, "parallel": 1},
+        {"lanes": 8, "outputs": "2", "parallel": True},
+    ):
+        assert dot.RULE.from_json(bad) is None
+
+
+def test_a_stage_is_inlined_only_where_that_repeats_no_work() -> None:
+    def steps(x: te.Tensor) -> te.Tensor:
+        same = te.compute(x.shape, lambda i: te.exp(x[i]), name="same")
+        rows = te.compute(x.shape, lambda i: same[i] * 2, name="rows")
+        return te.compute((5, *x.shape), lambda j, i: rows[i] + j, name="spread")
+
+    schedule = s_tir.Schedule(kernel(steps, [(n,)]))
+    rules.inline_cheap_blocks(schedule)
+    names = [schedule.get(b).name_hint for b in schedule.get_child_blocks(schedule.get_sblock("root"))]
+    assert names == ["rows", "spread"]
+
+
+def interleaved(x: te.Tensor, stride: int, crop: int) -> te.Tensor:
+    """Return channels (row, column, channel) of blocks put side by side, without the first rows and columns."""
+    batch, height, width, channels = x.shape
+    made = int(channels) // stride**2
+
+    def element(i: Any, y: Any, x_: Any, c: Any) -> Any:
+        row, column = y + crop, x_ + crop
+        channel = (row % stride * stride + column % stride) * made + c
+        return x(i, row // stride, column // stride, channel)
+
+    return te.compute((batch, height * stride - crop, width * stride - crop, made), element)
+
+
+def layer_norm(x: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+    return topi.nn.layer_norm(x, gamma, beta, [2], 1e-5)
+
+
+def kernel(function: Callable[..., te.Tensor], shapes: Sequence[Sequence[object]]) -> tvm.IRModule:
+    inputs = placeholders(shapes)
+    return tvm.IRModule({"main": te.create_prim_func([*inputs, function(*inputs)])})
+
+
+def placeholders(shapes: Sequence[Sequence[object]]) -> list[te.Tensor]:
+    return [te.placeholder(shape, name=f"x{i}") for i, shape in enumerate(shapes)]
+
+
+def run(
+    mod: tvm.IRModule, shapes: Sequence[Sequence[object]], whole: Sequence[tirx.PrimExpr], batch: int
+) -> np.ndarray:
+    return call(tvm.compile(mod, TARGET)["main"], shapes, whole, batch)
+
+
+def call(
+    built: Callable[..., None], shapes: Sequence[Sequence[object]], whole: Sequence[tirx.PrimExpr], batch: int
+) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    sizes = [[batch if d is n else d for d in shape] for shape in shapes]
+    inputs = [tvm.runtime.tensor(rng.standard_normal(s).astype("float32")) for s in sizes]
+    shape = [int(d) if isinstance(d, tirx.IntImm) else batch for d in whole]
+    result = tvm.runtime.tensor(np.zeros(shape, "float32"))
+    built(*inputs, result)
+    return result.numpy()

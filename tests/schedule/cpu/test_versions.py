@@ -1,0 +1,130 @@
+"""Kernels over an axis of unknown size have versions for small sizes, and the right values at every size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx
+
+import vmkit
+from vmkit import relay
+from vmkit.schedule import cpu as rules
+from vmkit.schedule.cpu import packed
+from vmkit.target import canonical_target
+
+n = tirx.Var("n", "int64")
+SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 29, 40, 100)
+TARGETS = ("llvm", "llvm -mcpu=znver3", "llvm -mcpu=rocketlake")
+
+
+def dense(block: int, inner: int = 12) -> tirx.PrimFunc:
+    """Return a product with a packed weight, and what follows it."""
+    data = te.placeholder((n, inner), name="data")
+    weight = te.placeholder((2, inner, block), name="weight")
+    k = te.reduce_axis((0, inner), "k")
+    total = te.compute(
+        (n, 2 * block), lambda i, j: te.sum(data[i, k] * weight[j // block, k, j % block], k), name="total"
+    )
+    result = te.compute((n, 2 * block), lambda i, j: te.max(total[i, j], tirx.const(0, "float32")), name="result")
+    return te.create_prim_func([data, weight, result])
+
+
+def convolution(block: int) -> tirx.PrimFunc:
+    """Return a convolution with stride 2 along an axis of which only the input's size has a name."""
+    data = te.placeholder((2, n, 3), name="data")
+    weight = te.placeholder((2, 4, 3, block), name="weight")
+    w, c = te.reduce_axis((0, 4), "w"), te.reduce_axis((0, 3), "c")
+    width = (n - 4) // 2 + 1
+    result = te.compute(
+        (2, width, 2 * block),
+        lambda b, i, j: te.sum(data[b, 2 * i + w, c] * weight[j // block, w, c, j % block], [w, c]),
+        name="result",
+    )
+    return te.create_prim_func([data, weight, result])
+
+
+# A small weight, and one that is prefetched from memory.
+@pytest.mark.parametrize(("block", "inner"), [(16, 12), (32, 1030)])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_product_has_its_values_at_every_size(target: str, block: int, inner: int) -> None:
+    run = built(dense(block, inner), target)
+    weight = normal(2, inner, block)
+    matrix = weight.transpose(1, 0, 2).reshape(inner, 2 * block)
+    for size in SIZES:
+        data = normal(size, inner, seed=1)
+        np.testing.assert_allclose(run(data, weight, (size, 2 * block)), np.maximum(data @ matrix, 0), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_convolution_has_its_values_at_every_size(target: str) -> None:
+    block = 16
+    run = built(convolution(block), target)
+    weight = normal(2, 4, 3, block)
+    matrix = weight.transpose(1, 2, 0, 3).reshape(12, 2 * block)
+    for size in SIZES[1:]:
+        data = normal(2, 2 * size + 3, 3, seed=1)
+        windows = np.stack([data[:, 2 * i : 2 * i + 4].reshape(2, 12) for i in range(size)], 1)
+        np.testing.assert_allclose(run(data, weight, (2, size, 2 * block)), windows @ matrix, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("target", ["native", "llvm"])
+@pytest.mark.parametrize(("channels", "groups"), [(32, 1), (38, 1), (40, 4), (32, 32)])
+def test_a_layer_has_its_values_at_every_width(channels: int, groups: int, target: str) -> None:
+    """Of blocks that are whole, blocks that are filled up, and windows along all channels."""
+    inputs = max(groups, 4)
+    weight, rng = normal(2, 3, inputs // groups, channels), np.random.default_rng(2)
+    x = relay.var("x", shape=(1, 3, n, inputs))
+    layer = relay.nn.conv2d(
+        x, relay.const(weight), data_layout="NHWC", kernel_layout="HWIO", padding=(0, 1), groups=groups
+    )
+    function = relay.Function([x], relay.nn.relu(relay.add(layer, relay.const(normal(channels)))))
+    machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
+    with vmkit.PassContext(opt_level=0):
+        plain = vmkit.VirtualMachine(vmkit.compile(function, target="llvm"))
+    for size in SIZES[1:]:
+        data = rng.standard_normal((1, 3, size, inputs)).astype("float32")
+        np.testing.assert_allclose(machine.run(data).numpy(), plain.run(data).numpy(), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("kernel", [dense, convolution])
+def test_no_position_is_tested_in_a_tile(kernel: Callable[[int], tirx.PrimFunc]) -> None:
+    text = scheduled(kernel(16), "llvm -mcpu=rocketlake").script()
+    assert [int(least) for least in re.findall(r"if .* >= T.int64\((\d+)\):", text)] == [16, 4, 2, 1]
+    assert len(re.findall(r"\bif\b", text)) == 4
+    assert "T.where" not in text
+
+
+def test_the_decisions_given_are_those_of_the_largest_version() -> None:
+    target = canonical_target("llvm -mcpu=rocketlake").primary
+    plain = rules.prepared(convolution(16))
+    assert plain is not None
+    given = packed.Decisions(rows=6, unrolled=3, weight_first=False, parallel=False)
+    versions = packed.versions(plain, target, given)
+    assert versions is not None
+    assert versions[1] == [(6, given), *((rows, replace(given, rows=rows)) for rows in (4, 2, 1))]
+    assert "T.unroll(T.int64(6))" in rules.scheduled(plain, packed.RULE, target, given).script()
+
+
+def scheduled(kernel: tirx.PrimFunc, target: str) -> tvm.IRModule:
+    return rules.schedule_kernels(tvm.IRModule({"main": kernel}), canonical_target(target).primary)
+
+
+def built(kernel: tirx.PrimFunc, target: str):  # type: ignore[no-untyped-def]
+    """Return a scheduled kernel, built for this machine, as a function of two arrays and the shape of its result."""
+    main = tvm.compile(scheduled(kernel, target), "llvm")["main"]
+
+    def run(data: np.ndarray, weight: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        result = tvm.runtime.tensor(np.full(shape, np.nan, "float32"))
+        main(tvm.runtime.tensor(data), tvm.runtime.tensor(weight), result)
+        return result.numpy()
+
+    return run
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype("float32")

@@ -1,0 +1,75 @@
+"""Names that a room hands on from a higher one: found when they are first used, and all of them in one table.
+
+Imports point down the layers, inside functions too. But Relay's scripts find ``create_executor`` in ``relay``, the
+tuner belongs to ``tophub`` for whoever uses it, and folding constants takes a compiler. What a module gives out of a
+room above its own is written here, so that nobody has to search for it; ``tests/test_architecture.py`` holds all other
+imports to the layers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .errors import suggest
+
+__all__ = ["LATER", "named_later"]
+
+# By the module that gives the name out: the name, and where it is. What has no colon is a module.
+LATER: dict[str, dict[str, str]] = {
+    "vmkit": {
+        "ADT": "vmkit.values.conversion:ADT",
+        "Executable": "vmkit.executable.executable:Executable",
+        "PassContext": "vmkit.compiler.options:PassContext",
+        "RefValue": "vmkit.values.conversion:RefValue",
+        "VMCompiler": "vmkit.compiler.vm_compiler:VMCompiler",
+        "VMExecutor": "vmkit.executor:VMExecutor",
+        "VirtualMachine": "vmkit.runtime.machine:VirtualMachine",
+        "check": "vmkit.frontend.onnx.report:check",
+        "compile": "vmkit.compiler.vm_compiler:compile",
+        "device": "vmkit.target.devices:device",
+        "errors": "vmkit.errors",
+        "load": "vmkit.executable.executable:load",
+        "relay": "vmkit.relay",
+        "tophub": "vmkit.tophub",
+    },
+    "vmkit.relay": {
+        "create_executor": "vmkit.executor:create_executor",
+        "frontend": "vmkit.relay.frontend",
+        "import_from_std": "vmkit.relay.library:import_from_std",
+        "prelude": "vmkit.relay.prelude",
+        "testing": "vmkit.relay.testing",
+    },
+    "vmkit.relay.frontend": {"from_onnx": "vmkit.frontend.onnx:from_onnx"},
+    "vmkit.relay.transform.evaluation": {"evaluate": "vmkit.compiler.vm_compiler:evaluate"},
+    "vmkit.tophub": {"tune": "vmkit.tuning:tune"},
+}
+
+
+def named_later(module: str, names: Iterable[str] = ()) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a module's ``__getattr__`` and ``__dir__``, which find the names of :data:`LATER`.
+
+    Parameters
+    ----------
+    module : str
+        The ``__name__`` of the module.
+    names : iterable of str
+        Other names that an unknown one may have meant.
+    """
+    later = LATER[module]
+
+    def get(name: str) -> Any:
+        if name not in later:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}{suggest(name, [*later, *names])}")
+        home, _, attribute = later[name].partition(":")
+        found = importlib.import_module(home)
+        value = getattr(found, attribute) if attribute else found
+        setattr(sys.modules[module], name, value)
+        return value
+
+    def names_of() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *later})
+
+    return get, names_of

@@ -1,0 +1,189 @@
+"""Every private or unstable name of TVM and tvm-ffi that vmkit uses, each with the reason why.
+
+TVM promises nothing about the names below, and has no public ones for what they do. With a new release of TVM this is
+the file to go through; nothing else in vmkit reaches past what TVM documents. It was written against apache-tvm 0.27
+and apache-tvm-ffi 0.1.14.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import tvm
+import tvm_ffi
+from tvm.ir import GlobalVar
+from tvm.ir import _ffi_api as _ir_ffi
+from tvm.ir.expr import TensorLoad
+from tvm.libinfo import find_libtvm_runtime
+from tvm.runtime import Tensor
+from tvm_ffi.core import CObject, ObjectConvertible
+from tvm_ffi.libinfo import find_libtvm_ffi
+
+if TYPE_CHECKING:
+    from tvm import relax
+
+__all__ = [
+    "OLD_FFI",
+    "CObject",
+    "ObjectConvertible",
+    "TensorLoad",
+    "begin_block",
+    "call_global_vars_by",
+    "declare_packed",
+    "end_block",
+    "fail_packed",
+    "global_function_names",
+    "kernels_of",
+    "limit_threads_of_this_thread",
+    "link_executable",
+    "put_code",
+    "register_error",
+    "register_operator",
+    "retyped",
+    "tensor_view",
+]
+
+E = TypeVar("E")
+
+OLD_FFI = "tvm._ffi"
+"""Where TVM kept its error class and its table of functions until 0.20, private as it was; scripts import both."""
+
+# TensorLoad (tvm.ir.expr): the node of a read of a buffer; TVM moved it between modules in each of the last releases.
+# CObject (tvm_ffi.core): the base of all objects of tvm-ffi, those without a registered Python class too.
+# ObjectConvertible (tvm_ffi.core): what may stand for an object in a call; its name has changed once.
+
+
+# -- tensors
+
+
+def tensor_view(tensor: Tensor, shape: Sequence[int], dtype: str) -> Tensor:
+    """Return the memory of a tensor, which the view keeps alive, as one of another shape and data type.
+
+    ``Tensor._create_view``: nothing public gives a tensor over the memory of another, in a data type that DLPack does
+    not know from numpy.
+    """
+    raw: Any = tensor
+    return raw._create_view(tuple(shape), dtype)
+
+
+# -- IR
+
+
+def retyped(expr: E, ty: Any) -> E:
+    """Give a Relax expression its type, and return it.
+
+    ``relax.expr._update_type``: what is built outside a ``BlockBuilder`` has none, and passes of TVM read it.
+    """
+    from tvm import relax
+
+    relax.expr._update_type(expr, ty)
+    return expr
+
+
+def begin_block(builder: relax.BlockBuilder) -> None:
+    """Begin a binding block: ``BlockBuilder._begin_binding_block``, which is public for dataflow blocks alone."""
+    raw: Any = builder
+    raw._begin_binding_block()
+
+
+def end_block(builder: relax.BlockBuilder) -> relax.BindingBlock:
+    """End the block that :func:`begin_block` began, and return it."""
+    raw: Any = builder
+    return raw._end_block()
+
+
+def register_operator(name: str, doc: str) -> None:
+    """Put an operator into TVM's registry: ``tvm.ir._ffi_api.RegisterOp``, whose public form is in C++."""
+    _ir_ffi.RegisterOp(name, doc)
+
+
+def call_global_vars_by(call: Callable[[GlobalVar, tuple[Any, ...]], Any]) -> None:
+    """Have ``GlobalVar.__call__`` ask `call` first, which returns None for arguments that are not its own.
+
+    A dialect in Python has no other way in: TVM's method makes a call of its own language from any arguments. For those
+    that `call` leaves alone nothing changes.
+    """
+    of_tvm = GlobalVar.__call__
+
+    def call_either(self: GlobalVar, *args: Any) -> Any:
+        made = call(self, args)
+        return of_tvm(self, *args) if made is None else made
+
+    GlobalVar.__call__ = call_either
+
+
+def global_function_names() -> list[str]:
+    """Return the names of TVM's packed functions: ``tvm_ffi.registry``, from which passes and options are read."""
+    return tvm_ffi.registry.list_global_func_names()
+
+
+def register_error(name: str, kind: type[Exception]) -> None:
+    """Have errors of a name that cross TVM's C++ come back as a class: ``tvm_ffi.register_error``."""
+    tvm_ffi.register_error(name, kind)
+
+
+# -- building. The three steps of ``tvm.relax.build`` by themselves: vmkit's bytecode is changed between them.
+
+
+def put_code(builder: relax.ExecBuilder, mod: tvm.IRModule) -> tvm.IRModule:
+    """Write the bytecode of a module's Relax functions into a builder; return the module of what is left."""
+    from tvm.relax.vm_build import _vmcodegen
+
+    return _vmcodegen(builder, mod, "bytecode")
+
+
+def kernels_of(mod: tvm.IRModule) -> tvm.IRModule | None:
+    """Return the kernels of a module alone; None where it has none."""
+    from tvm.relax.vm_build import _filter_tir
+
+    return _filter_tir(mod)
+
+
+def link_executable(
+    builder: relax.ExecBuilder, target: tvm.target.Target, kernels: tvm.IRModule | None, tir_pipeline: Any
+) -> tvm.runtime.Module:
+    """Build kernels, and return the module of the builder's bytecode that imports them."""
+    from tvm.relax.vm_build import _vmlink
+
+    return _vmlink(builder, target, kernels, tir_pipeline=tir_pipeline).mod
+
+
+# -- running
+
+# runtime::threading::SetMaxConcurrency of TVM's C++ interface, which its Python one lacks: the limit of the calling
+# thread alone, from which the thread's pool is made.
+limit_threads_of_this_thread: Callable[[int], Any] = ctypes.CDLL(find_libtvm_runtime())[
+    "_ZN3tvm7runtime9threading17SetMaxConcurrencyEi"
+]
+
+# The C interface of tvm-ffi. A packed function in Python costs microseconds a call; one with a C signature does not.
+_C_INTERFACE = ctypes.CDLL(find_libtvm_ffi())
+_PackedFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_size_t)
+_declared: list[Any] = []  # ctypes frees a callback that nobody holds
+
+
+class _Bytes(ctypes.Structure):
+    """TVMFFIByteArray of tvm-ffi's C interface."""
+
+    _fields_ = (("data", ctypes.c_char_p), ("size", ctypes.c_size_t))
+
+
+def declare_packed(name: str, function: Callable[[int, int, int, int], int]) -> None:
+    """Register a function of (self, arguments, their number, address of the result) by name, without any conversion.
+
+    It returns 0, or -1 after :func:`fail_packed`.
+    """
+    callback, handle, encoded = _PackedFunction(function), ctypes.c_void_p(), name.encode()
+    _declared.append(callback)
+    if _C_INTERFACE.TVMFFIFunctionCreate(
+        None, callback, None, ctypes.byref(handle)
+    ) or _C_INTERFACE.TVMFFIFunctionSetGlobal(ctypes.byref(_Bytes(encoded, len(encoded))), handle, 1):
+        raise ImportError(f"{name} cannot be registered with tvm-ffi")
+
+
+def fail_packed(message: bytes) -> int:
+    """Set the RuntimeError that a function of :func:`declare_packed` ends with; return what it returns then."""
+    _C_INTERFACE.TVMFFIErrorSetRaisedFromCStr(b"RuntimeError", message)
+    return -1

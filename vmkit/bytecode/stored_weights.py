@@ -1,0 +1,77 @@
+"""Large constants of a program in a block of their own, so that they are used where a file was read to.
+
+In the code a constant that was moved there leaves a text, which says its data type, its shape and its place.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tvm.runtime import Tensor
+
+from ..errors import ExecutableError
+from ..values.host_memory import ALIGNMENT, over_memory
+from . import Program, TensorConstant
+from .weights import WEIGHT_BYTES
+
+__all__ = ["moved_to_block", "tensor_over", "with_block"]
+
+_MARK = "vmkit.weight:"
+
+
+def moved_to_block(program: Program) -> tuple[Program, bytes]:
+    """Return a program without its large constants, and the block that holds them, each at an aligned place."""
+    block: list[bytes | memoryview] = []
+    place = 0
+    constants: list[Any] = []
+    for constant in program.constants:
+        if not isinstance(constant, TensorConstant) or len(constant.data) < WEIGHT_BYTES:
+            constants.append(constant)
+            continue
+        size = len(constant.data)
+        said = {
+            "dtype": constant.dtype,
+            "device": constant.device,
+            "shape": constant.shape,
+            "place": place,
+            "size": size,
+            "reserved": constant.reserved,
+        }
+        constants.append(_MARK + json.dumps(said))
+        block += [constant.data, bytes(-size % ALIGNMENT)]
+        place += size + -size % ALIGNMENT
+    return replace(program, constants=tuple(constants)), b"".join(block)
+
+
+def with_block(program: Program, block: memoryview) -> Program:
+    """Return a program whose constants are back in their places, as parts of the block.
+
+    Raises
+    ------
+    ExecutableError
+        If a constant lies outside of the block.
+    """
+    constants = []
+    for constant in program.constants:
+        if isinstance(constant, str) and constant.startswith(_MARK):
+            said = json.loads(constant.removeprefix(_MARK))
+            place, size = said["place"], said["size"]
+            dtype, shape = tuple(said["dtype"]), tuple(said["shape"])
+            bits = dtype[1] * dtype[2] * math.prod(shape)
+            if not 0 <= place <= place + size <= len(block) or not 0 <= bits <= 8 * size:
+                raise ExecutableError(
+                    f"a constant of {size} bytes at {place} is not in the {len(block)} bytes of weights"
+                )
+            data = block[place : place + size]
+            constant = TensorConstant(dtype, tuple(said["device"]), shape, data, said["reserved"])
+        constants.append(constant)
+    return replace(program, constants=tuple(constants))
+
+
+def tensor_over(constant: TensorConstant) -> Tensor:
+    """Return a constant as a tensor on the CPU, over its own memory where that is aligned and may be written to."""
+    return over_memory(np.frombuffer(constant.data, "uint8"), constant.shape, constant.dtype_name)

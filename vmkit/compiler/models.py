@@ -1,0 +1,91 @@
+"""Models of every form as modules: files, ONNX, Relay and Relax."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from ..errors import ModelError, suggest
+from ..relay.ir import Function
+from ..relay.json import load_json
+from ..relay.text import parse
+
+__all__ = ["load_model"]
+
+
+def load_model(
+    model: Any, *, shapes: Mapping[str, Sequence[Any]] | None = None
+) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+    """Return a model of any form that :func:`compile` takes as a module and its parameters."""
+    if isinstance(model, str | Path):
+        return _load_file(Path(model), shapes)
+    if hasattr(model, "SerializeToString"):
+        return _from_onnx(model, shapes)
+    if shapes is not None:
+        raise ModelError("shapes are for ONNX models; a module declares the shapes of its parameters itself")
+    if isinstance(model, tvm.IRModule):
+        return model, {}
+    if isinstance(model, Function):
+        return tvm.IRModule({"main": model}), {}
+    raise ModelError(
+        f"a model is a path, an onnx.ModelProto, a tvm.IRModule or a relay.Function, not {type(model).__name__}"
+    )
+
+
+def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+    if path.is_dir():
+        raise ModelError(f"{path} is a folder; expected a file")
+    if not path.is_file():
+        beside = path.parent.iterdir() if path.parent.is_dir() else ()
+        raise ModelError(f"{path}: there is no such file{suggest(path.name, [p.name for p in beside])}")
+    match path.suffix:
+        case ".onnx":
+            return _from_onnx(str(path), shapes)
+        case ".relay" | ".txt":
+            return parse(_text_of(path), path.name), {}
+        case ".json":
+            return _from_json(path, _text_of(path)), {}
+        case ".gz" if path.name.endswith(".json.gz"):
+            return _from_json(path, _unzipped_text_of(path)), {}
+        case ".vmx":
+            raise ModelError(f"{path}: an executable is compiled already; vmkit.load reads it")
+    raise ModelError(f"{path}: the suffix {path.suffix!r} is not one of .onnx, .relay, .txt, .json, .json.gz")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path}: expected text in UTF-8, but {error}") from error
+
+
+def _unzipped_text_of(path: Path) -> str:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return file.read()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: expected compressed text in UTF-8, but {error}") from error
+
+
+def _from_json(path: Path, text: str) -> tvm.IRModule:
+    try:
+        module = load_json(text)
+    except ModelError as error:
+        raise type(error)(f"{path}: {error}") from error
+    if isinstance(module, Function):
+        return tvm.IRModule({"main": module})
+    if not isinstance(module, tvm.IRModule):
+        raise ModelError(f"{path}: expected a tvm.IRModule or a relay.Function, got {type(module).__name__}")
+    return module
+
+
+def _from_onnx(model: Any, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+    # The onnx package takes longer to import than a small program to compile.
+    from ..frontend.onnx import from_onnx
+
+    return from_onnx(model, shape=dict(shapes) if shapes is not None else None)

@@ -1,0 +1,234 @@
+"""Compiler options: TVM's ``PassContext``, made and read with every name and value checked.
+
+A script of Relay's time moves over as it is where its options have a meaning today: ``tir.*`` and some ``relay.*``
+names became others, and are translated. The rest is refused with the reason, never ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import tvm
+from tvm.ir.instrument import PassInstrument, PassTimingInstrument
+
+from vmkit.compiler.pass_names import RELAY_ONLY, known_passes, todays_name
+from vmkit.errors import OptionError, suggest
+
+__all__ = ["CompilerOptions", "PassContext", "check_context", "checked_options", "current_options"]
+
+_OPT_LEVELS = range(5)
+
+_RENAMED_CONFIG = {
+    "relay.FuseOps.max_depth": "relax.FuseOps.max_depth",
+    "relay.fallback_device_type": "relax.fallback_device_type",
+    "tir.Simplify": "tirx.StmtSimplify",
+    "tir.ptx_ldg32": "tirx.s_tir.ldg32",
+}
+
+
+@dataclass(frozen=True)
+class _Gone:
+    """An option without a counterpart: why, and the values that ask for what vmkit does anyway."""
+
+    reason: str
+    accepted: tuple[Any, ...] = ()
+
+
+_GONE_CONFIG = {
+    "relay.backend.disable_compile_engine_cache": _Gone("vmkit has no such cache", (True, False)),
+    "relay.backend.tir_converter": _Gone("vmkit lowers operators in one way", ("default",)),
+    "relay.backend.use_auto_scheduler": _Gone("the auto-scheduler is gone; use MetaSchedule records", (False,)),
+    "relay.backend.use_meta_schedule": _Gone("a MetaSchedule database in scope is always used", (True,)),
+    "relay.backend.use_meta_schedule_dispatch": _Gone("a MetaSchedule database in scope is always used", (0,)),
+    "tirx.add_lower_pass": _Gone("TVM 0.27 reads it nowhere; observe passes with instruments=[...]", ([],)),
+    "tir.add_lower_pass": _Gone("TVM 0.27 reads it nowhere; observe passes with instruments=[...]", ([],)),
+}
+_GONE_FAMILIES = {
+    "relay.collage.": "Collage is gone from TVM",
+    "relay.ext.": "code generators take their options elsewhere now",
+    "relay.": "it belonged to a Relay pass that has no counterpart",
+    "te.": "it is gone from TVM",
+    "tir.usmp.": "the unified static memory planner is gone from TVM",
+}
+
+
+# TVM's own constructor: vmkit.compat puts another in its place, which comes back here.
+_own_init = tvm.transform.PassContext.__init__
+
+
+@dataclass(frozen=True)
+class CompilerOptions:
+    """What a ``PassContext`` asks for, as the compiler reads it.
+
+    Attributes
+    ----------
+    opt_level : int
+        0 to 4. A pass of a higher level does not run.
+    required, disabled : frozenset of str
+        Names of passes that run, or do not run, whatever the level.
+    config : Mapping of str to object
+        Read-only.
+    """
+
+    opt_level: int = 2
+    required: frozenset[str] = frozenset()
+    disabled: frozenset[str] = frozenset()
+    config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def runs(self, name: str, level: int) -> bool:
+        """Whether pass `name`, which belongs to optimisation level `level`, is to run."""
+        return name not in self.disabled and (name in self.required or self.opt_level >= level)
+
+
+def PassContext(
+    opt_level: int = 2,
+    required_pass: Iterable[str] | None = None,
+    disabled_pass: Iterable[str] | None = None,
+    instruments: Sequence[Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> tvm.transform.PassContext:
+    """Return a ``tvm.transform.PassContext``, to be entered by ``with``, whose options are known to mean something.
+
+    Parameters
+    ----------
+    opt_level : int
+        0 to 4.
+    required_pass, disabled_pass : iterable of str, optional
+        Names of passes; old ``tir.*`` names are translated. A pass of Relay's that vmkit does not have may be disabled.
+    instruments : sequence of PassInstrument, optional
+    config : Mapping, optional
+        Options of single passes by name; old names are translated.
+
+    Raises
+    ------
+    OptionError
+        Listing every unknown name, with close matches, and every value of the wrong type.
+
+    Examples
+    --------
+    >>> with PassContext(opt_level=3, config={"tir.disable_vectorize": True}):
+    ...     dict(current_options().config)
+    {'tirx.disable_vectorize': True}
+    """
+    return tvm.transform.PassContext(*checked_options(opt_level, required_pass, disabled_pass, instruments, config))
+
+
+def checked_options(
+    opt_level: int = 2,
+    required_pass: Iterable[str] | None = None,
+    disabled_pass: Iterable[str] | None = None,
+    instruments: Sequence[Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> tuple[int, list[str], list[str], list[Any], dict[str, Any]]:
+    """Return the arguments of :func:`PassContext` with old names translated, for TVM's own class."""
+    problems: list[str] = []
+    if not isinstance(opt_level, int) or isinstance(opt_level, bool) or opt_level not in _OPT_LEVELS:
+        problems.append(f"opt_level: expected an int from 0 to 4, got {opt_level!r}")
+    required = _pass_names("required_pass", required_pass, problems)
+    disabled = _pass_names("disabled_pass", disabled_pass, problems)
+    for index, instrument in enumerate(instruments or ()):
+        if not isinstance(instrument, PassInstrument | PassTimingInstrument):
+            got = type(instrument).__name__
+            problems.append(f"instruments[{index}]: expected a tvm.ir.instrument.PassInstrument, got {got}")
+    options = _translated_config(config or {}, problems)
+    _raise_if(problems)
+    return opt_level, required, disabled, list(instruments or ()), options
+
+
+def check_context(context: tvm.transform.PassContext) -> None:
+    """Raise ``OptionError`` if `context`, made by any means, names passes that do not exist."""
+    problems: list[str] = []
+    for what, names in (("required_pass", context.required_pass), ("disabled_pass", context.disabled_pass)):
+        for name in map(str, names):
+            if todays_name(name) != name:
+                problems.append(f"{what}: {name!r} is called {todays_name(name)!r} today")
+            else:
+                problems += _complaints(what, name)
+    if "tirx.add_lower_pass" in context.config:
+        problems += _refusal("tirx.add_lower_pass", list(context.config["tirx.add_lower_pass"]))
+    _raise_if(problems)
+
+
+def current_options() -> CompilerOptions:
+    """Return the checked options of the ``PassContext`` entered in this thread, or the defaults."""
+    context = tvm.transform.PassContext.current()
+    check_context(context)
+    return CompilerOptions(
+        opt_level=int(context.opt_level),
+        required=frozenset(map(str, context.required_pass)),
+        disabled=frozenset(map(str, context.disabled_pass)),
+        config=MappingProxyType({str(name): value for name, value in context.config.items()}),
+    )
+
+
+def _pass_names(what: str, names: Iterable[str] | None, problems: list[str]) -> list[str]:
+    if names is None:
+        return []
+    if isinstance(names, str):
+        problems.append(f"{what}: expected a list of pass names, got str {names!r}; pass [{names!r}]")
+        return []
+    translated = [todays_name(str(name)) for name in names]
+    for name in translated:
+        problems += _complaints(what, name)
+    return translated
+
+
+def _complaints(what: str, name: str) -> list[str]:
+    known = known_passes()
+    if name in known or (what == "disabled_pass" and name in RELAY_ONLY):
+        return []
+    if name in RELAY_ONLY:
+        return [f"{what}: vmkit has no counterpart of Relay's pass {name!r}"]
+    return [f"{what}: there is no pass {name!r}{suggest(name, known | RELAY_ONLY)}"]
+
+
+def _translated_config(config: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    known = tvm.transform.PassContext.list_configs()
+    options: dict[str, Any] = {}
+    for old, value in config.items():
+        name = _todays_config_name(old, known)
+        if name in _GONE_CONFIG or name not in known:
+            problems += _refusal(name, value) if name in _GONE_CONFIG else _unknown_config(old, known)
+        elif name in options:
+            problems.append(f"config: {name!r} is given twice, once by its old name")
+        else:
+            problems += _value_complaints(name, value)
+            options[name] = value
+    return options
+
+
+def _todays_config_name(name: str, known: Iterable[str]) -> str:
+    if name in _RENAMED_CONFIG:
+        return _RENAMED_CONFIG[name]
+    prefix, _, rest = name.partition(".")
+    if prefix != "tir" or name in _GONE_CONFIG:
+        return name
+    return next((new for new in (f"tirx.{rest}", f"s_tir.{rest}") if new in known), name)
+
+
+def _refusal(name: str, value: Any) -> list[str]:
+    gone = _GONE_CONFIG[name]
+    return [] if value in gone.accepted else [f"config: {name!r} = {value!r} cannot be honoured: {gone.reason}"]
+
+
+def _unknown_config(name: str, known: Iterable[str]) -> list[str]:
+    reason = next((f": {reason}" for prefix, reason in _GONE_FAMILIES.items() if name.startswith(prefix)), "")
+    return [f"config: there is no option {name!r}{reason or suggest(name, map(str, known))}"]
+
+
+def _value_complaints(name: str, value: Any) -> list[str]:
+    try:
+        _own_init(tvm.transform.PassContext.__new__(tvm.transform.PassContext), config={name: value})
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+        expected = str(tvm.transform.PassContext.list_configs()[name]["type"])
+        detail = str(error).splitlines()[0] if isinstance(value, Mapping) else f"expected {expected}"
+        return [f"config: {name!r} cannot be {value!r}: {detail}"]
+    return []
+
+
+def _raise_if(problems: list[str]) -> None:
+    if problems:
+        raise OptionError("\n  ".join(["these compiler options cannot be used", *problems]))

@@ -1,0 +1,164 @@
+"""Relax to machine code: fusion, schedules, memory, bytecode, kernels.
+
+The passes of TVM that the compiler relies on are named here, in the order in which they run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import tvm
+from tvm import relax, s_tir
+from tvm.relax import transform
+from tvm.target import Target
+
+from .. import bytecode
+from .._tvm import kernels_of, link_executable, put_code
+from ..bytecode.outside_constants import put_back, taken_out
+from ..executable.executable import Parts
+from ..relax.alignment import expecting_elements
+from ..relax.dataflow import isolate_definitions
+from ..relax.kernel_groups.grouping import group_kernels, kernels_of_runs
+from ..relax.scaled_storage import share_scaled_storage
+from ..relax.sharing import merge_views, share_shapes
+from ..relax.stack_buffers import PIPELINE
+from ..relax.storage import own_storage_of_branches
+from ..relax.views import LEGALIZATIONS, views_of_computed_sizes
+from ..schedule import gpu
+from ..schedule.cpu import CHOSEN, schedule_kernels
+from ..tophub.choosing import choose
+from .options import CompilerOptions
+
+__all__ = ["Bytecode", "fuse_relax", "generate_bytecode", "link", "optimize_relax"]
+
+logger = logging.getLogger(__name__)
+
+
+class Bytecode:
+    """The bytecode of a module, the large constants that it names, and the kernels that it calls, not built yet."""
+
+    def __init__(
+        self, builder: relax.ExecBuilder, kernels: tvm.IRModule | None, constants: Sequence[tvm.runtime.Tensor] = ()
+    ) -> None:
+        self.builder = builder
+        self.kernels = kernels
+        self.constants = constants
+
+    @property
+    def runs(self) -> dict[str, list[str]]:
+        """The names of the kernels that one call of the VM runs, in their order, by the name of what is called."""
+        return {} if self.kernels is None else kernels_of_runs(self.kernels)
+
+
+def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
+    """Return a Relax module as calls of fused, scheduled kernels, still with tensors as values."""
+    mod = fuse_relax(mod, target, options)
+    with target:
+        return _schedule(mod, target)
+
+
+def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
+    """Return a Relax module as calls of fused kernels that have no schedules yet."""
+    passes = [
+        transform.LambdaLift(),
+        relax.backend.DispatchSampling(),
+        relax.backend.DispatchSortScan(),
+        transform.ConvertToDataflow(1),
+        transform.LegalizeOps(LEGALIZATIONS),
+        transform.AnnotateTIROpPattern(),
+        transform.DeadCodeElimination(),
+        isolate_definitions(),
+    ]
+    if options.runs("FuseOps", 1):
+        passes += [transform.FuseOps(), transform.FuseTIR()]
+    with target:
+        # A Sequential would leave out at level 0 what every program needs: lifted closures, and dead code gone.
+        for each in passes:
+            if each.info.name not in options.disabled:
+                mod = each(mod)
+        return mod
+
+
+def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+    """Return the module with its kernels scheduled: MetaSchedule records in force first, then default rules."""
+    if s_tir.meta_schedule.Database.current() is not None:
+        mod = _with_database(mod)
+    if "gpu" in target.keys:
+        return gpu.schedule_kernels(mod, target, choose)
+    # The rules make vectors, which the generators of C and its relatives do not know.
+    return expecting_elements(schedule_kernels(mod, target, choose)) if target.kind.name == "llvm" else mod
+
+
+def _with_database(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return the module with the kernels that the MetaSchedule database in force knows scheduled as it says."""
+    before = {v.name_hint for v, f in mod.functions.items() if _is_scheduled(f)}
+    mod = transform.MetaScheduleApplyDatabase(enable_warning=False)(mod)
+    found = {v: f.with_attr(CHOSEN, "tuned") for v, f in mod.functions.items() if _is_scheduled(f)}
+    mod.update(tvm.IRModule({v: f for v, f in found.items() if v.name_hint not in before}))
+    return mod
+
+
+def _is_scheduled(function: object) -> bool:
+    return isinstance(function, tvm.tirx.PrimFunc) and bool(function.attrs.get("tirx.is_scheduled", False))
+
+
+def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> Bytecode:
+    """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved."""
+    passes = [
+        transform.RewriteDataflowReshape(),
+        views_of_computed_sizes(),
+        merge_views(),
+        transform.DeadCodeElimination(),
+        transform.ToNonDataflow(),
+        transform.CallTIRRewrite(),
+        # The planner takes a plain call of a packed function for a kernel, which does not keep what it is given. A
+        # pure one, which values of data types are made by, must still be called by its operator here.
+        transform.StaticPlanBlockMemory(),
+        share_scaled_storage(),
+        own_storage_of_branches(),
+        transform.RemovePurityChecking(),
+        transform.LowerAllocTensor(),
+        # Parts of runs are functions that only LLVM's code can call.
+        *([group_kernels()] if target.kind.name == "llvm" and options.runs("GroupKernels", 1) else []),
+        transform.KillAfterLastUse(),
+        transform.LowerRuntimeBuiltin(),
+        transform.ComputePrimValue(),
+        transform.VMShapeLower(),
+        share_shapes(),
+        transform.AttachGlobalSymbol(),
+    ]
+    with target:
+        mod = tvm.transform.Sequential(passes)(mod)
+    builder = relax.ExecBuilder()
+    mod, constants = taken_out(mod)
+    return Bytecode(builder, kernels_of(put_code(builder, mod)), constants)
+
+
+def link(code: Bytecode, target: Target) -> tvm.runtime.Module | Parts:
+    """Return what an executable is made of: kernels built for a target, bytecode with its self-calls made loops."""
+    # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
+    is_llvm = target.kind.name == "llvm"
+    kernels, shapes = _apart(code.kernels) if is_llvm else (code.kernels, None)
+    passes = PIPELINE if is_llvm else "default"
+    built = link_executable(code.builder, target, kernels if kernels is not None else shapes, passes)
+    if kernels is not None and shapes is not None:
+        built.imports[0].import_module(tvm.tirx.build(shapes, target=target))
+    text = bytecode.blob_of(built)
+    looped = bytecode.tail_calls_to_loops(text)
+    if code.constants:
+        return Parts(put_back(bytecode.decode(looped), code.constants), tuple(built.imports))
+    return built if looped == text else bytecode.module_of(looped, list(built.imports))
+
+
+def _apart(mod: tvm.IRModule | None) -> tuple[tvm.IRModule | None, tvm.IRModule | None]:
+    """Return the kernels of a module and the functions that compute shapes, each None where there are none.
+
+    Compiled in one module with a shape function, a kernel comes out of LLVM several times slower.
+    """
+    if mod is None:
+        return None, None
+    shapes = {v: f for v, f in mod.functions.items() if f.attrs.get("tirx.is_host_func", False)}
+    kernels = {v: f for v, f in mod.functions.items() if v not in shapes}
+    made = (tvm.IRModule(part, attrs=mod.attrs) if part else None for part in (kernels, shapes))
+    return next(made), next(made)

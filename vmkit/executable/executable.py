@@ -1,0 +1,459 @@
+"""What was built: bytecode, kernels and signatures; saved to one file and loaded from it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.runtime import Tensor
+
+from .. import bytecode
+from .._version import __version__
+from ..bytecode import Program, module_of
+from ..bytecode.late_constants import bound, late_names, taken_out
+from ..bytecode.stored_weights import moved_to_block, with_block
+from ..errors import ExecutableError
+from ..target import command_line, host_supports
+from ..target.llvm import default_triple
+from ..values.param_dict import load_param_dict, save_param_dict
+from ..values.signature import AnySpec, Signature, Spec
+from .archive import read_archive, write_archive
+from .library_files import export_libraries
+from .linker import Linker
+
+__all__ = ["Executable", "load"]
+
+_CODE = "code.bin"
+_WEIGHTS = "weights.bin"
+_NOTE = "vmkit.executable.executable:"
+_DEVICE_KINDS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
+
+
+class _ArgumentTypeError(ExecutableError, TypeError):
+    """An argument of :meth:`Executable.load_exec` of the wrong type."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a runtime module is made of. As long as it is not made, constants are where they were read to."""
+
+    program: Program
+    libraries: tuple[tvm.runtime.Module, ...]
+
+
+class Executable:
+    """A compiled program: its functions' bytecode, its kernels, what it takes and returns.
+
+    Parameters
+    ----------
+    mod
+        The runtime module that the Relax VM loads, or its parts, from which it is made when it is needed.
+    signatures
+        By function name. A function that has none gets one of parameter names only.
+    target
+        What it was compiled for; None if not known.
+    info
+        Facts of the compiler, as JSON values; kept in the file. ``"recursive"`` overrides what the bytecode says of
+        the need of a deep stack, ``"stack_bytes"`` its size.
+
+    Examples
+    --------
+    >>> import vmkit
+    >>> from vmkit import relay
+    >>> x = relay.var("x", shape=(relay.Any(), 2))
+    >>> exe = vmkit.compile(relay.Function([x], relay.exp(x)), target="llvm")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     exe.export(f"{folder}/model.vmx")
+    ...     print(load(f"{folder}/model.vmx").signature)
+    main(x: float32[?, 2]) -> float32[?, 2]
+    """
+
+    def __init__(
+        self,
+        mod: tvm.runtime.Module | Parts,
+        signatures: Mapping[str, Signature] | None = None,
+        target: tvm.target.Target | None = None,
+        info: Mapping[str, Any] | None = None,
+        *,
+        libraries: Mapping[str, bytes] | None = None,
+    ) -> None:
+        self._parts = mod if isinstance(mod, Parts) else None
+        self._mod = None if isinstance(mod, Parts) else mod
+        self.target = target
+        self.info: dict[str, Any] = dict(info or {})
+        self._libraries = libraries
+        self._runnable: tvm.runtime.Module | None = None
+        given = dict(signatures or {})
+        unknown = sorted(set(given) - set(self.globals))
+        if unknown:
+            raise ExecutableError(f"signatures for functions that the executable lacks: {', '.join(unknown)}")
+        self.signatures = {name: given.get(name) or self._derived(name) for name in self.globals}
+        for name, signature in self.signatures.items():
+            arity = len(self.program.function(name).param_names)
+            if len(signature.inputs) != arity:
+                raise ExecutableError(f"{name} takes {arity} values, but its signature is {signature}")
+
+    @staticmethod
+    def from_module(mod: tvm.runtime.Module | tvm.runtime.Executable) -> Executable:
+        """Return the executable of a runtime module that TVM compiled, with what its bytecode tells of it."""
+        inner = mod.mod if isinstance(mod, tvm.runtime.Executable) else mod
+        if not isinstance(inner, tvm.runtime.Module) or not inner.implements_function("vm_load_executable"):
+            kind = type(mod).__name__
+            raise _ArgumentTypeError(f"expected an Executable or a runtime module of the Relax VM, not a {kind}")
+        return _with_note(inner)
+
+    def __repr__(self) -> str:
+        target = command_line(self.target) if self.target is not None else "unknown"
+        main = self.signatures.get("main")
+        shown = str(main) if main else ", ".join(map(str, self.signatures.values()))
+        return f"<Executable {shown}, target {target}>"
+
+    @property
+    def code(self) -> bytes:
+        """The bytecode blob."""
+        return bytecode.encode(self.program)
+
+    @cached_property
+    def program(self) -> bytecode.Program:
+        """The bytecode as data."""
+        return self._parts.program if self._parts else bytecode.decode(bytecode.blob_of(self.mod))
+
+    @property
+    def mod(self) -> tvm.runtime.Module:
+        """The runtime module that the Relax VM loads; it has its own copy of the constants."""
+        if self._mod is None:
+            self._mod = module_of(self.program, self._libraries_here)
+        return self._mod
+
+    @property
+    def _libraries_here(self) -> list[tvm.runtime.Module]:
+        return list(self._parts.libraries if self._parts else self.mod.imports)
+
+    @property
+    def holds_weights(self) -> bool:
+        """Whether the constants are in this object's memory, and not in that of a runtime module."""
+        return self._parts is not None and self._mod is None
+
+    @property
+    def module(self) -> tvm.runtime.Module:
+        """The runtime module; Relay's other name of :attr:`mod`."""
+        return self.mod
+
+    @property
+    def lib(self) -> tvm.runtime.Module | None:
+        """The library of kernels, or None if the program has none."""
+        libraries = self._libraries_here
+        return libraries[0] if libraries else None
+
+    @property
+    def signature(self) -> Signature:
+        """The signature of ``main``."""
+        if "main" not in self.signatures:
+            raise ExecutableError(f"the executable has no function main; it has {', '.join(self.globals) or 'none'}")
+        return self.signatures["main"]
+
+    @property
+    def inputs(self) -> tuple[Spec, ...]:
+        """What ``main`` takes."""
+        return self.signature.inputs
+
+    @property
+    def outputs(self) -> tuple[Spec, ...]:
+        """What ``main`` returns."""
+        return self.signature.outputs
+
+    @property
+    def device_kind(self) -> str | None:
+        """The kind of device that the program runs on, such as ``cuda``; None if not known."""
+        if self.target is None:
+            return None
+        kind = self.target.kind.name
+        return _DEVICE_KINDS.get(kind, kind)
+
+    @property
+    def globals(self) -> list[str]:
+        """The names of the functions that can be called."""
+        return self.program.globals
+
+    @property
+    def _runs(self) -> Mapping[str, list[str]]:
+        return self.info.get("runs", {})
+
+    @property
+    def primitive_ops(self) -> list[str]:
+        """The names of the kernels."""
+        return bytecode.kernel_names(self.program, self._runs)
+
+    @property
+    def primitives(self) -> str:
+        """The kernels, one a line."""
+        return bytecode.primitives_text(self.program, self._runs)
+
+    @property
+    def constants(self) -> str:
+        """The constants, one a line."""
+        return bytecode.constants_text(self.program)
+
+    @property
+    def bytecode(self) -> str:
+        """The instructions of every function, for people to read."""
+        return bytecode.disassemble(self.program, self._runs)
+
+    @property
+    def stats(self) -> str:
+        """Counts and names of constants, functions and kernels."""
+        return bytecode.stats(self.program, self._runs)
+
+    def get_function_params(self, func_name: str) -> list[str]:
+        """Return the names of a function's parameters."""
+        return list(self.program.function(func_name).param_names)
+
+    @property
+    def late_bound(self) -> list[str]:
+        """The names of the constants that have to be loaded before a machine can be made."""
+        return late_names(self.program)
+
+    def get_late_bound_consts(self, byte_limit: int) -> dict[str, Tensor]:
+        """Move the constants of `byte_limit` bytes and more out of the executable, and return them by name."""
+        program, moved = taken_out(self.program, byte_limit)
+        if moved:
+            self._replace_program(program)
+        return moved
+
+    def move_late_bound_consts(self, path: str | Path, byte_limit: int) -> None:
+        """Move the constants of `byte_limit` bytes and more to a file, in the format of ``relay.save_param_dict``."""
+        moved = self.get_late_bound_consts(byte_limit)
+        Path(path).write_bytes(save_param_dict(moved))
+
+    def load_late_bound_consts(self, path: str | Path) -> None:
+        """Bind the constants in a file that :meth:`move_late_bound_consts` wrote."""
+        self.load_late_bound_consts_from_map(load_param_dict(Path(path).read_bytes()))
+
+    def load_late_bound_consts_from_map(self, constants: Mapping[str, Any]) -> None:
+        """Bind constants by name; an executable that lacks none stays as it is.
+
+        Raises
+        ------
+        ExecutableError
+            If one is missing, of another type or shape, or has no place.
+        """
+        if self.late_bound:
+            self._replace_program(bound(self.program, constants))
+
+    def _replace_program(self, program: Program) -> None:
+        program.validate()
+        self._parts = Parts(program, tuple(self._libraries_here))
+        self.__dict__.pop("program", None)
+        self._mod = self._runnable = None
+
+    @property
+    def needs_deep_stack(self) -> bool:
+        """Whether calls may recurse deeper than an ordinary stack: the program recurses or builds ADT values.
+
+        The compiler can decide it by ``info["recursive"]``.
+        """
+        told = self.info.get("recursive")
+        return (
+            bool(told)
+            if told is not None
+            else bool(self.program.recursive_functions()) or self.program.makes_adt_values()
+        )
+
+    def runnable(self, program: Program | None = None) -> tvm.runtime.Module:
+        """Return the module in a form that runs here: kernels that are still source or objects are built first.
+
+        Parameters
+        ----------
+        program
+            Another form of the program, to be run in its place.
+
+        Raises
+        ------
+        ExecutableError
+            If the kernels are for another machine; running them would end the process.
+        """
+        if self.late_bound:
+            raise ExecutableError(
+                f"Need to load late-bound-constants before creating VM: {', '.join(self.late_bound)}; "
+                "call load_late_bound_consts"
+            )
+        problems = host_supports(self.target) if self.target is not None else []
+        if problems:
+            reasons = "; ".join(problems)
+            raise ExecutableError(f"the executable cannot run here: {reasons}; compile the model for this machine")
+        if program is not None:
+            libraries = self._libraries_here if self._runnable is None else self._runnable.imports
+            return tvm.runtime.Executable(module_of(program, list(libraries))).jit()
+        if self._runnable is None:
+            self._runnable = tvm.runtime.Executable(self.mod).jit()
+        return self._runnable
+
+    def save(self) -> tuple[bytearray, tvm.runtime.Module | None]:
+        """Return the bytecode, with signatures and target inside, and the library; :meth:`load_exec` joins them."""
+        note = _NOTE + json.dumps(self._description())
+        kept = tuple(c for c in self.program.constants if not _is_note(c))
+        return bytearray(bytecode.encode(replace(self.program, constants=(*kept, note)))), self.lib
+
+    @staticmethod
+    def load_exec(bytecode: bytes | bytearray | str, lib: tvm.runtime.Module | None) -> Executable:
+        """Return the executable that :meth:`save` took apart.
+
+        Raises
+        ------
+        ExecutableError
+            Also a TypeError for arguments of another type; ``Invalid VM file format ...`` if the bytes are not code.
+        """
+        if isinstance(bytecode, str):
+            bytecode = bytecode.encode("latin-1")
+        if not isinstance(bytecode, bytes | bytearray):
+            raise _ArgumentTypeError(
+                "bytecode is expected to be the type of bytearray or TVMByteArray, "
+                f"but received {type(bytecode).__name__}"
+            )
+        if lib is not None and not isinstance(lib, tvm.runtime.Module):
+            raise _ArgumentTypeError(
+                f"lib is expected to be the type of tvm.runtime.Module, but received {type(lib).__name__}"
+            )
+        return _with_note(module_of(bytes(bytecode), [] if lib is None else [lib]))
+
+    def export(self, path: str | Path, linker: Linker | None = None) -> None:
+        """Write all of the executable to one file, which :func:`load` reads.
+
+        Parameters
+        ----------
+        path : path
+            Of the file.
+        linker : str or callable, optional
+            What links the kernels: the command of a C compiler for the target, with options if need be, or what TVM's
+            ``export_library`` takes as `fcompile`. By default the C compiler of this machine or, for another one, a
+            cross compiler that is found by its name, such as ``aarch64-linux-gnu-gcc``. Where there is none the
+            kernels are stored as LLVM IR, which is compiled when the file is loaded; a warning says so.
+
+        Raises
+        ------
+        ExecutableError
+            If the file cannot be written, or the linker is not there or is for another machine; no part of the file is
+            left then.
+        """
+        path = Path(path)
+        if not path.parent.is_dir():
+            raise ExecutableError(f"cannot write {path}: there is no folder {path.parent}")
+        if path.is_dir():
+            raise ExecutableError(f"cannot write {path}: it is a folder")
+        libraries = self._libraries or export_libraries(self._libraries_here, self.target, linker)
+        program, weights = moved_to_block(self.program)
+        manifest = {
+            "vmkit_version": __version__,
+            "tvm_version": tvm.__version__,
+            **self._description(),
+        }
+        members = {_CODE: bytecode.encode(program), **({_WEIGHTS: weights} if weights else {}), **libraries}
+        write_archive(path, manifest, members)
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "triple": default_triple(),
+            "target": _target_text(self.target),
+            "target_host": _target_text(self.target and self.target.host),
+            "signatures": {name: signature.to_json() for name, signature in self.signatures.items()},
+            "info": self.info,
+        }
+
+    def _derived(self, name: str) -> Signature:
+        return Signature(name, tuple(AnySpec(param) for param in self.get_function_params(name)))
+
+
+def load(path: str | Path) -> Executable:
+    """Return the executable in a file that :meth:`Executable.export` wrote.
+
+    Raises
+    ------
+    ExecutableError
+        If the file is missing, truncated, altered or of a newer format, or if its code is not for this machine or
+        this version of TVM. All of that is found out before any of the code runs.
+    """
+    path = Path(path)
+    manifest, members = read_archive(path)
+    try:
+        return _load(path, manifest, members)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ExecutableError(f"{path}: the manifest is incomplete: {error!r}") from error
+
+
+def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, memoryview]) -> Executable:
+    theirs, ours = str(manifest["tvm_version"]), str(tvm.__version__)
+    if theirs.split(".")[:2] != ours.split(".")[:2]:
+        raise ExecutableError(f"{path}: built with TVM {theirs}, this is TVM {ours}: compile the model again")
+    _refuse_foreign_code(path, manifest)
+    program = with_block(bytecode.decode(members.pop(_CODE)), members.pop(_WEIGHTS, memoryview(b"")))
+    program.validate()
+    try:
+        modules = [_load_library(name, data) for name, data in members.items()]
+    except Exception as error:
+        raise ExecutableError(
+            f"{path}: the kernels for {manifest['target']} cannot be loaded here: {str(error).strip()}"
+        ) from error
+    # What is kept of the libraries for another export does not keep the rest of the file.
+    libraries = {name: bytes(data) for name, data in members.items()}
+    return _described(Parts(program, tuple(modules)), manifest, libraries)
+
+
+def _described(
+    mod: tvm.runtime.Module | Parts, description: Mapping[str, Any], libraries: Mapping[str, bytes] | None = None
+) -> Executable:
+    signatures = {name: Signature.from_json(data) for name, data in description["signatures"].items()}
+    return Executable(mod, signatures, _target_of(description), description["info"], libraries=libraries)
+
+
+def _target_of(description: Mapping[str, Any]) -> tvm.target.Target | None:
+    if description["target"] is None:
+        return None
+    target_host = description["target_host"]
+    return tvm.target.Target(json.loads(description["target"]), json.loads(target_host) if target_host else None)
+
+
+def _target_text(target: tvm.target.Target | None) -> str | None:
+    return None if target is None else str(target)
+
+
+def _refuse_foreign_code(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise if the code is for another machine: it would not fail when it ran, it would end the process."""
+    for text in (manifest["target"], manifest["target_host"]):
+        config = json.loads(text) if text else {}
+        if config.get("kind") != "llvm":
+            continue
+        # A target without a triple is for the machine that built it.
+        config = {"mtriple": manifest["triple"], **config}
+        config.pop("host", None)
+        problems = host_supports(tvm.target.Target(config))
+        if problems:
+            raise ExecutableError(f"{path}: {'; '.join(problems)}; compile the model for this machine")
+
+
+def _is_note(constant: Any) -> bool:
+    return isinstance(constant, str) and constant.startswith(_NOTE)
+
+
+def _with_note(mod: tvm.runtime.Module) -> Executable:
+    """Return the executable of a module, described as the note that :meth:`Executable.save` left says."""
+    plain = Executable(mod)
+    note = next(filter(_is_note, plain.program.constants), None)
+    if note is None:
+        return plain
+    return _described(mod, json.loads(note.removeprefix(_NOTE)))
+
+
+def _load_library(name: str, data: memoryview) -> tvm.runtime.Module:
+    # Loading takes a file. The folder is private, and on Linux the library stays mapped once the file is gone.
+    with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
+        path = Path(folder) / name
+        path.write_bytes(data)
+        if path.suffix == ".ll":
+            return tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
+        return tvm.runtime.load_module(str(path))

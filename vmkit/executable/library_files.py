@@ -1,0 +1,78 @@
+"""The libraries of an executable as files: shared objects, or LLVM IR where nothing links them."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from ..errors import ExecutableError
+from ..target.llvm import default_triple
+from .linker import Linker, advice, linker_for
+
+__all__ = ["export_libraries"]
+
+logger = logging.getLogger(__name__)
+
+
+def export_libraries(
+    libraries: list[tvm.runtime.Module], target: tvm.target.Target | None, linker: Linker | None = None
+) -> dict[str, bytes]:
+    """Return libraries as files, by name.
+
+    Parameters
+    ----------
+    libraries : list of Module
+        Libraries of kernels, with what they import.
+    target : Target, optional
+        What they were built for; this machine where nothing is said.
+    linker : Linker, optional
+        What links them, instead of what :func:`vmkit.executable.linker.linker_for` finds.
+
+    Raises
+    ------
+    ExecutableError
+        If they cannot be linked, or there is nothing to link them with and they are more than LLVM's code.
+    """
+    host = target if target is None or target.host is None else target.host
+    triple = str(host.attrs.get("mtriple", "")) if host is not None and host.kind.name == "llvm" else ""
+    triple = triple or str(default_triple())
+    link = linker_for(triple, linker)
+    if link is None:
+        # Nothing links them into one: each goes into a file of its own.
+        libraries = [each for library in libraries for each in (library, *library.imports)]
+        if libraries:
+            logger.warning("kernels are stored as LLVM IR, which takes longer to load: %s", advice(triple))
+    members: dict[str, bytes] = {}
+    with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
+        for index, library in enumerate(libraries):
+            path = _written(library, Path(folder) / f"lib{index}", link, triple)
+            members[path.name] = path.read_bytes()
+    return members
+
+
+def _written(library: tvm.runtime.Module, stem: Path, link: Callable[..., Any] | None, triple: str) -> Path:
+    if library.kind == "library":
+        raise ExecutableError(
+            "the kernels were loaded from a shared library and cannot be written again; export the executable where "
+            "it was compiled"
+        )
+    if link is not None:
+        path = stem.with_suffix(".so")
+        try:
+            library.export_library(str(path), fcompile=link)
+        except RuntimeError as error:
+            raise ExecutableError(f"the kernels cannot be linked for {triple}: {str(error).strip()}") from error
+    elif library.kind == "llvm" and all(each.kind == "llvm" for each in library.imports):
+        path = stem.with_suffix(".ll")
+        library.write_to_file(str(path), "ll")
+    else:
+        raise ExecutableError(
+            f"no C compiler for {triple} was found, and kernels of kind {library.kind!r} cannot be exported without "
+            f"one; {advice(triple)}"
+        )
+    return path

@@ -1,0 +1,119 @@
+"""The functions of a recurrent layer's gates, as quotients: a product of two of them divides only once.
+
+A function is named in text, its parameters after colons: ``"tanh"``, ``"hard_sigmoid:0.2:0.5"``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+
+from .vector_math import Quotient, sigmoid_quotient, tanh_quotient
+
+__all__ = ["GATE_FUNCTIONS", "GateFunction", "gate_functions", "limited", "product"]
+
+
+def _f32(value: float) -> Any:
+    return tirx.const(value, "float32")
+
+
+def _whole(value: Any, then: Quotient) -> Any:
+    return then(value, _f32(1.0))
+
+
+def _named(value: Any, then: Callable[[Any], Any]) -> Any:
+    """Return an expression that uses a value several times, computed once."""
+    name = tirx.Var("v", "float32")
+    return tirx.Let(name, value, then(name))
+
+
+def _within(x: Any, low: float, high: float) -> Any:
+    """Return a value within limits; not a number stays what it is."""
+    return tirx.Select(x < _f32(low), _f32(low), tirx.Select(x > _f32(high), _f32(high), x))
+
+
+def _relu(x: Any, then: Quotient) -> Any:
+    return _named(x, lambda v: _whole(tirx.Select(v < _f32(0.0), _f32(0.0), v), then))
+
+
+def _affine(x: Any, then: Quotient, alpha: float, beta: float) -> Any:
+    return _whole(x * _f32(alpha) + _f32(beta), then)
+
+
+def _leaky_relu(x: Any, then: Quotient, alpha: float) -> Any:
+    return _named(x, lambda v: _whole(tirx.Select(v < _f32(0.0), v * _f32(alpha), v), then))
+
+
+def _thresholded_relu(x: Any, then: Quotient, alpha: float) -> Any:
+    return _named(x, lambda v: _whole(tirx.Select(v > _f32(alpha), v, _f32(0.0)), then))
+
+
+def _scaled_tanh(x: Any, then: Quotient, alpha: float, beta: float) -> Any:
+    return tanh_quotient(x * _f32(beta), lambda over, under: then(over * _f32(alpha), under))
+
+
+def _hard_sigmoid(x: Any, then: Quotient, alpha: float, beta: float) -> Any:
+    return _named(x * _f32(alpha) + _f32(beta), lambda v: _whole(_within(v, 0.0, 1.0), then))
+
+
+def _softsign(x: Any, then: Quotient) -> Any:
+    return _named(x, lambda v: then(v, tirx.Select(v < _f32(0.0), _f32(0.0) - v, v) + _f32(1.0)))
+
+
+GATE_FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
+    "sigmoid": (sigmoid_quotient, 0),
+    "tanh": (tanh_quotient, 0),
+    "relu": (_relu, 0),
+    "affine": (_affine, 2),
+    "leaky_relu": (_leaky_relu, 1),
+    "thresholded_relu": (_thresholded_relu, 1),
+    "scaled_tanh": (_scaled_tanh, 2),
+    "hard_sigmoid": (_hard_sigmoid, 2),
+    "softsign": (_softsign, 0),
+}
+"""Functions by name, each ``f(x, then, *parameters)`` with its number of parameters; `then` gets the quotient."""
+
+
+class GateFunction:
+    """One function of a gate.
+
+    Parameters
+    ----------
+    text : str
+        Its name and parameters. ValueError where there is no such function.
+    """
+
+    def __init__(self, text: str) -> None:
+        name, *parameters = text.split(":")
+        if name not in GATE_FUNCTIONS or len(parameters) != GATE_FUNCTIONS[name][1]:
+            raise ValueError(f"{text!r} is no function of a gate; there are {', '.join(GATE_FUNCTIONS)}")
+        self._function, _ = GATE_FUNCTIONS[name]
+        self._parameters = tuple(float(p) for p in parameters)
+
+    def quotient(self, x: Any, then: Quotient) -> Any:
+        """Return an expression of the dividend and divisor of the function's value."""
+        return self._function(x, then, *self._parameters)
+
+    def __call__(self, x: Any) -> Any:
+        return self.quotient(x, operator.truediv)
+
+
+def gate_functions(text: str, count: int) -> tuple[GateFunction, ...]:
+    """Return the functions that a text names, separated by spaces; ValueError where they are not so many."""
+    functions = tuple(GateFunction(each) for each in text.split())
+    if len(functions) != count:
+        raise ValueError(f"{count} functions of gates are needed, not {text!r}")
+    return functions
+
+
+def product(f: GateFunction, x: Any, g: GateFunction, y: Any) -> Any:
+    """Return ``f(x) * g(y)`` by one division."""
+    return f.quotient(x, lambda over, under: g.quotient(y, lambda o, u: (over * o) / (under * u)))
+
+
+def limited(x: Any, clip: float) -> Any:
+    """Return the sum of a gate, within `clip` of 0."""
+    return _named(x, lambda v: _within(v, -clip, clip))

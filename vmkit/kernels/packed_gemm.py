@@ -1,0 +1,163 @@
+"""Products of rows with a packed weight on a CPU: convolutions, with what follows them.
+
+All positions of all images are rows of one matrix, so no tile is cut at the edge of a small image. Where windows have
+more than one element, or do not begin at every position, each row of a tile begins where its window does in the data,
+which are padded already; see :class:`.panel_plan.PanelWindow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from .lanes import ramp
+from .packed_gemm_plan import LINE, PanelPlan, PanelShape, fetched, lines_of
+from .storage import fetch_ahead, held, integer, register
+
+__all__ = ["panels"]
+
+
+def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
+    """Return the kernel ``out = clip(data @ weight + bias + residual)``.
+
+    Data is (*lead, inner), or an image if there is a window; the weight (blocks, inner, block); then come bias (outer,)
+    and residual where there are any, and the result (*lead, outer). All are float32. The last tile begins where it ends
+    with the data, and computes some rows again; data of fewer rows than a tile goes by one row at a time.
+    """
+    s, p = shape, plan
+    with IRBuilder() as ib, T.prim_func(private=True):
+        # One function whose buffers may overlap makes LLVM take those of the whole module for such.
+        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+        names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
+        handles = {name: T.arg(name, T.handle()) for name in names}
+        lead = [tirx.Var(f"d{i}", "int64") if size is None else integer(size) for i, size in enumerate(s.lead)]
+        rows = reduce(mul, lead)
+        w, weight_size = s.window, s.blocks * s.inner * s.block
+        shapes = {
+            "data": [*lead, s.inner] if w is None else [lead[0], w.height, w.width, w.channels],
+            "weight": [s.blocks, s.inner, s.block],
+            "bias": [s.outer],
+        }
+        buffers = {
+            name: T.match_buffer(handle, shapes.get(name, [*lead, s.outer]), "float32", layout=None)
+            for name, handle in handles.items()
+        }
+        # All positions are one axis; what begins anywhere in memory is read from there.
+        flat = {"data": [reduce(mul, shapes["data"])], "weight": [integer(weight_size)]}
+        flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
+        for name, size in flat.items():
+            buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)
+        if s.rows is not None:
+            _tiles(s, p, buffers, rows)
+        else:
+            with T.If(rows >= p.rows):
+                with T.Then():
+                    _tiles(s, p, buffers, rows)
+                with T.Else():
+                    _tiles(s, PanelPlan(1, 1, p.unrolled, fetched(s, 1, 1, p.unrolled)), buffers, rows)
+    return ib.get()
+
+
+def _tiles(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], rows: Any) -> None:
+    tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
+    groups = tirx.floordiv(tiles + (p.parts - 1), p.parts)
+    with T.parallel(integer(0), groups * s.blocks) as work:
+        block, group = tirx.floormod(work, s.blocks), tirx.floordiv(work, s.blocks)
+        count = tirx.Min(integer(p.parts), tiles - group * p.parts)
+        with T.serial(integer(0), count) as part:
+            first = held(tirx.Min((group * p.parts + part) * p.rows, rows - p.rows))
+            tile = _Tile(s, p, buffers, first, block, part, s.block)
+            if s.outer % s.block == 0:
+                tile.write()
+            else:
+                with T.If(block < s.blocks - 1):
+                    with T.Then():
+                        tile.write()
+                    with T.Else():
+                        replace(tile, width=s.outer % s.block).write()
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Some rows of the result from `first` on, in `width` columns of a block."""
+
+    shape: PanelShape
+    plan: PanelPlan
+    buffers: dict[str, Any]
+    first: Any
+    block: Any
+    part: Any
+    width: int
+
+    def write(self) -> None:
+        s, p, first = self.shape, self.plan, self.first
+        vectors = range(self.width // s.lanes)
+        total = [[register(s.lanes) for _ in vectors] for _ in range(p.rows)]
+        channels = [ramp(held(self.block * s.block + v * s.lanes), s.lanes) for v in vectors]
+        zero = tirx.Broadcast(tirx.FloatImm("float32", 0.0), s.lanes)
+        starts = [T.Bind(self.buffers["bias"][channel]) if s.has_bias else zero for channel in channels]
+        for row in total:
+            for each, start in zip(row, starts, strict=True):
+                T.buffer_store(each, start, [integer(0)])
+        if s.has_residual:
+            for r in range(p.rows):
+                fetch_ahead(self.buffers["residual"][first + (p.rows + r), channels[0].base])  # of the next tile
+        begin, pitch = held(self.block * (s.inner * s.block)), s.inner
+        if s.window is None:
+            data = held(first * pitch)
+            self._sum(total, [data + r * pitch for r in range(p.rows)], begin, integer(0))
+        else:
+            _, down, across = s.lead
+            assert down is not None and across is not None
+            rows = [held(s.window.begin(first + r, down, across)) for r in range(p.rows)]
+            self._sum_of_windows(total, rows, begin)
+        for r in range(p.rows):
+            for v in vectors:
+                at = (first + r, channels[v])
+                T.buffer_store(self.buffers["out"], _finished(s, total[r][v][0], self.buffers, at), list(at))
+
+    def _sum_of_windows(self, total: Any, rows: list[Any], begin: Any) -> None:
+        w = self.shape.window
+        assert w is not None
+        down, across = w.runs
+        with T.serial(integer(0), integer(down)) as y, T.serial(integer(0), integer(across)) as x:
+            run, offset = y * across + x, held(w.offset(y, x))
+            weight = held(begin + run * (w.run * self.shape.block))
+            self._sum(total, [row + offset for row in rows], weight, run)
+
+    def _sum(self, total: Any, rows: list[Any], begin: Any, run: Any) -> None:
+        """Add the products of a part of each row that follows each other in memory."""
+        s, p = self.shape, self.plan
+        weight, vectors = self.buffers["weight"], range(self.width // s.lanes)
+        rounds = (s.inner if s.window is None else s.window.run) // p.unrolled
+        next_block = held((self.block + 1) * (s.inner * s.block))
+        done = held((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
+        with T.serial(integer(0), integer(rounds)) as outer:
+            for line in range(p.fetched):
+                at = tirx.Min(done + (outer * p.fetched + line), integer(lines_of(s) - 1))
+                fetch_ahead(weight[next_block + at * LINE])
+            for step in range(p.unrolled):
+                k = held(outer * p.unrolled + step)
+                columns = [T.Bind(weight[ramp(begin + k * s.block + v * s.lanes, s.lanes)]) for v in vectors]
+                for r in range(p.rows):
+                    x = T.Bind(tirx.Broadcast(self.buffers["data"][rows[r] + k], s.lanes))
+                    for v in vectors:
+                        T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [integer(0)])
+
+
+def _finished(s: PanelShape, value: Any, buffers: dict[str, Any], at: Sequence[Any]) -> Any:
+    """Return a vector of results from a sum."""
+    if s.has_residual:
+        value = value + buffers["residual"][tuple(at)]
+    if s.low is not None:
+        value = tirx.Max(value, tirx.Broadcast(tirx.FloatImm("float32", s.low), s.lanes))
+    if s.high is not None:
+        value = tirx.Min(value, tirx.Broadcast(tirx.FloatImm("float32", s.high), s.lanes))
+    return value

@@ -1,0 +1,216 @@
+"""Convolutions with constant weights, each with the calls after it that a kernel of its own can do at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..relay.ir import Call, Constant, Op, children, const, dims, post_order, rewrite
+from ..relay.op.nn.window import padding_of
+from ..relay.op.registry import build
+from ..relay.transform.known_type import type_of
+
+__all__ = ["ConvLayer", "rewrite_layers"]
+
+_SPATIAL = {"nn.conv1d": "W", "nn.conv2d": "HW"}
+
+
+@dataclass
+class ConvLayer:
+    """A convolution over channels-last float32 data, and what follows it up to the first call that is something else.
+
+    A convolution of rows is seen as one of images of height 1.
+
+    Attributes
+    ----------
+    conv : Call
+        The convolution, of images or of rows.
+    sizes : dict of str to int
+        The shape of its weight by O, I, H and W.
+    padding : tuple of int
+        Zeros above, left, below and right.
+    bias : numpy.ndarray or None
+        The sum of what constants add to each channel.
+    low, high : float or None
+        What results are raised and lowered to at the end.
+    """
+
+    conv: Call
+    sizes: dict[str, int]
+    padding: tuple[int, int, int, int]
+    bias: np.ndarray | None = None
+    low: float | None = None
+    high: float | None = None
+    # From the end to the convolution: which argument of a call the one before is; and how deep a residual is added.
+    _path: list[int] = field(default_factory=list)
+    _residual: int | None = None
+
+    @classmethod
+    def of(cls, node: Any) -> ConvLayer | None:
+        """Return the layer that a node begins; None if it is no plain convolution, of groups 1."""
+        if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _SPATIAL):
+            return None
+        attrs, (data, weight), spatial = node.attrs, node.args, _SPATIAL[node.op.name]
+        layout = f"N{spatial}C"
+        if not isinstance(weight, Constant) or attrs.data_layout != layout or attrs.out_layout not in ("", layout):
+            return None
+        dtypes = {data.checked_type.dtype, weight.checked_type.dtype, attrs.out_dtype or "float32"}
+        if sorted(attrs.kernel_layout) != sorted("OI" + spatial) or dtypes != {"float32"}:
+            return None
+        if attrs.groups != 1:
+            return None
+        shape = (int(d) for d in weight.checked_type.shape)
+        begin_end = padding_of(attrs.padding, len(spatial))
+        top, bottom = (0, 0) if spatial == "W" else (begin_end[0], begin_end[2])
+        left, right = begin_end[len(spatial) - 1], begin_end[-1]
+        sizes = {"H": 1, **dict(zip(attrs.kernel_layout, shape, strict=True))}
+        return cls(node, sizes, (top, left, bottom, right))
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether the convolution has one spatial axis."""
+        return len(_SPATIAL[self.conv.op.name]) == 1
+
+    @property
+    def strides(self) -> list[int]:
+        """Steps from window to window down and across."""
+        return [1] * self.is_of_rows + [int(n) for n in self.conv.attrs.strides]
+
+    @property
+    def dilation(self) -> list[int]:
+        """Steps from element to element of a window down and across."""
+        return [1] * self.is_of_rows + [int(n) for n in self.conv.attrs.dilation]
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether there is a window at every position, and of neighbouring elements."""
+        return all(n == 1 for n in (*self.strides, *self.dilation))
+
+    def image(self, node: Any) -> list[Any]:
+        """Return batch, height, width and channels of the data or of a result."""
+        batch, *sizes = node.checked_type.shape
+        return [batch, *[1] * self.is_of_rows, *sizes]
+
+    def weight(self, layout: str) -> np.ndarray:
+        """Return the weight with its axes in an order."""
+        have = "H" * self.is_of_rows + self.conv.attrs.kernel_layout
+        array: np.ndarray = self.conv.args[1].data.numpy()
+        return array.reshape([self.sizes[axis] for axis in have]).transpose([have.index(axis) for axis in layout])
+
+    def replaced(self, end: Any, make: Callable[[Any, list[Any]], Any]) -> Any:
+        """Return what stands for the layer: what `make` returns for images, with the shape that the last call has."""
+        data, bias, residual = self._parts(end)
+        if not self.is_of_rows:
+            return make(data, [*bias, *residual])
+        data, *residual = (build("expand_dims", each, axis=1) for each in (data, *residual))
+        return build("squeeze", make(data, [*bias, *residual]), axis=[1])
+
+    def _parts(self, end: Any) -> tuple[Any, list[Any], list[Any]]:
+        """Return the data, and the bias and the residual where there are any, from the last call, rewritten."""
+        residual = []
+        for depth, argument in enumerate(self._path):
+            if depth == self._residual:
+                residual.append(end.args[1 - argument])
+            end = end.args[argument]
+        bias = [] if self.bias is None else [const(self.bias.astype("float32"))]
+        return end.args[0], bias, residual
+
+    def extend(self, users: dict[Any, list[Any]], taken: set[Any]) -> Any:
+        """Take in the calls that follow, as long as nothing else uses what is between; return the last one.
+
+        What another layer has `taken` in, such as the sum of two of them, stays with it.
+        """
+        end: Any = self.conv
+        while len(users.get(end, ())) == 1:
+            (call,) = users[end]
+            if not (isinstance(call, Call) and isinstance(call.op, Op)) or call in taken or not self._takes(call, end):
+                break
+            taken.add(call)
+            self._path.insert(0, next(i for i, arg in enumerate(call.args) if arg.same_as(end)))
+            if self._residual is not None:
+                self._residual += 1
+            end = call
+        return end
+
+    def _takes(self, call: Call, end: Any) -> bool:
+        name = call.op.name
+        if name == "add" and self.low is None and self.high is None:
+            return self._takes_added(_other(call, end), end)
+        if self.high is not None:
+            return False
+        if name == "nn.relu" and self.low is None:
+            self.low = 0.0
+            return True
+        if name == "clip" and self.low is None:
+            self.low, self.high = float(call.attrs.a_min), float(call.attrs.a_max)
+            return True
+        limit = _number(_other(call, end)) if name in ("maximum", "minimum") else None
+        if limit is None or (name == "maximum" and self.low is not None):
+            return False
+        if name == "maximum":
+            self.low = limit
+        else:
+            self.high = limit
+        return True
+
+    def _takes_added(self, other: Any, end: Any) -> bool:
+        if self._residual is not None or other.same_as(end):
+            return False
+        shape, made, channels = other.checked_type.shape, end.checked_type.shape, self.sizes["O"]
+        is_short = len(shape) <= len(made) and all(d == 1 for d in shape[:-1])
+        is_vector = is_short and (not shape or shape[-1] in (1, channels))
+        if isinstance(other, Constant) and is_vector:
+            bias = np.broadcast_to(other.data.numpy().reshape(-1), (channels,))
+            self.bias = bias if self.bias is None else self.bias + bias
+            return True
+        if len(shape) != len(made) or not all(dims.equal(a, b) is True for a, b in zip(shape, made, strict=True)):
+            return False
+        self._residual = -1
+        return True
+
+
+def rewrite_layers(function: Any, choose: Callable[[ConvLayer], Callable[[Any, list[Any]], Any] | None]) -> Any:
+    """Return a typed function in which layers are other calls.
+
+    Parameters
+    ----------
+    choose : callable
+        Takes a layer, of which only the convolution is known yet, and returns None, or what makes the call: a callable
+        that takes the data and what is added, when the layer is whole.
+    """
+    users: dict[Any, list[Any]] = {}
+    chosen = []
+    for node in post_order(function):
+        for part in children(node):
+            users.setdefault(part, []).append(node)
+        layer = ConvLayer.of(node)
+        make = None if layer is None else choose(layer)
+        if layer is not None and make is not None:
+            chosen.append((layer, make))
+    taken: set[Any] = set()
+    ends = {layer.extend(users, taken): (layer, make) for layer, make in chosen}
+
+    def replace(node: Any, original: Any) -> Any:
+        if isinstance(original, Call) and original in ends:
+            layer, make = ends[original]
+            node = layer.replaced(node, make)
+            type_of(node)
+        elif not node.same_as(original):
+            node.checked_type_ = original.checked_type_
+        return node
+
+    return rewrite(function, {}, replace) if ends else function
+
+
+def _other(call: Call, end: Any) -> Any:
+    return call.args[1] if call.args[0].same_as(end) else call.args[0]
+
+
+def _number(node: Any) -> float | None:
+    """Return the value of a constant of one element."""
+    if not isinstance(node, Constant) or any(d != 1 for d in node.checked_type.shape):
+        return None
+    return float(node.data.numpy().reshape(()))

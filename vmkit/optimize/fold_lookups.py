@@ -1,0 +1,193 @@
+"""What is computed from looked-up rows alone is computed from the table beforehand: embeddings, one-hot codes.
+
+A row of a constant table, projected by a constant matrix, with a bias and an activation, is a row of another constant
+table. A product with a one-hot code is a look-up to begin with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+
+from ..relay.ir import Call, Constant, Expr, Op, TensorType, const, dims
+from ..relay.op.registry import build
+from ..relay.transform.known_type import rewrite_typed, type_of
+from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from .flatten_rows import is_elementwise
+
+__all__ = ["FoldLookups"]
+
+
+@relay_pass(opt_level=2)
+def FoldLookups(largest: int = 1 << 24) -> ModuleTransform:
+    """Return the pass that moves elementwise operators and dense layers from looked-up rows to constant tables.
+
+    Parameters
+    ----------
+    largest : int
+        The most bytes that a new table may have.
+    """
+
+    def folded(function: Any) -> Any:
+        tables: set[Expr] = set()
+        return rewrite_typed(function, lambda node: _folded(node, tables, largest))
+
+    return per_function(folded)
+
+
+def _folded(node: Any, tables: set[Expr], largest: int) -> Any:
+    if not (isinstance(node, Call) and isinstance(node.op, Op) and isinstance(node.checked_type, TensorType)):
+        return node
+    if any(dims.is_any(d) for d in node.checked_type.shape):
+        return node
+    if node.op.name == "reshape":
+        table, index = _look_up(node.args[0], tables)
+        return node if table is None else _reshaped(node, table, index)
+    if node.op.name == "nn.dense":
+        table, index = _projected(node, tables, largest)
+    elif is_elementwise(node):
+        table, index = _mapped(node, tables, largest)
+    else:
+        return node
+    if table is None:
+        return node
+    tables.add(table)
+    return build("take", table, index, axis=0)
+
+
+def _look_up(expr: Any, tables: set[Expr]) -> tuple[Any, Any]:
+    """Return the table and the index of rows looked up in a constant matrix; (None, None) for anything else."""
+    if not (isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "take"):
+        return None, None
+    table, index = expr.args
+    if not (isinstance(table, Constant) or table in tables) or len(table.checked_type.shape) != 2:
+        return None, None
+    attrs = expr.attrs
+    # Rows that are counted around are the same ones in a table of as many rows, but need their mode.
+    if attrs.axis not in (0, -2) or attrs.batch_dims != 0 or attrs.mode == "wrap":
+        return None, None
+    return table, index
+
+
+def _reshaped(node: Call, table: Any, index: Any) -> Any:
+    """Return rows under another shape as rows looked up by an index of another shape."""
+    shape = list(node.checked_type.shape)
+    if not shape or not dims.equal(shape[-1], table.checked_type.shape[1]):
+        return node
+    place = build("reshape", index, newshape=shape[:-1], allowzero=True)
+    return build("take", table, place, axis=0)
+
+
+def _mapped(node: Call, tables: set[Expr], largest: int) -> tuple[Any, Any]:
+    """Return the table and the index that an elementwise operator on looked-up rows comes to."""
+    found = [_look_up(arg, tables) for arg in node.args]
+    table, index = next(((t, i) for t, i in found if t is not None), (None, None))
+    if table is None:
+        return None, None
+    rows, width = (int(d) for d in table.checked_type.shape)
+    operands = []
+    for arg, (own, place) in zip(node.args, found, strict=True):
+        if own is None:
+            operands.append(_of_rows(arg, width, len(node.checked_type.shape)))
+        else:
+            is_along = place.same_as(index) and [int(d) for d in own.checked_type.shape] == [rows, width]
+            operands.append(own if is_along else None)
+    if any(operand is None for operand in operands):
+        return None, None
+    result = Call(node.op, operands, node.attrs, span=node.span)
+    return (result, index) if _bytes(type_of(result)) <= largest else (None, None)
+
+
+def _of_rows(arg: Any, width: int, rank: int) -> Any:
+    """Return a constant as it stands beside the rows of a table; None if it is not the same for every row."""
+    if not isinstance(arg, Constant):
+        return None
+    shape = [int(d) for d in arg.checked_type.shape]
+    if not shape:
+        return arg
+    if len(shape) > rank or shape[-1] not in (1, width) or any(d != 1 for d in shape[:-1]):
+        return None
+    return arg if len(shape) == 1 else build("reshape", arg, newshape=[shape[-1]])
+
+
+def _bytes(ty: Any) -> int:
+    return int(np.prod([int(d) for d in ty.shape])) * (tvm.DataType(ty.dtype).bits // 8)
+
+
+def _projected(node: Call, tables: set[Expr], largest: int) -> tuple[Any, Any]:
+    """Return the table and the index that a dense layer of looked-up rows, or of one-hot codes, comes to."""
+    data, weight = node.args
+    types = (data.checked_type, weight.checked_type, node.checked_type)
+    if not isinstance(weight, Constant) or any(ty.dtype != "float32" for ty in types):
+        return None, None
+    units = int(weight.checked_type.shape[0])
+    table, index = _look_up(data, tables)
+    if table is not None:
+        # The product is computed here: constants do not grow that much when they are folded.
+        is_small = isinstance(table, Constant) and int(table.checked_type.shape[0]) * units * 4 <= largest
+        return (_constant(table.data.numpy() @ weight.data.numpy().T), index) if is_small else (None, None)
+    ids, depth = _one_hot(data)
+    matrix = weight.data.numpy()
+    # Nothing times infinity is not a number, which a look-up would leave out.
+    if ids is None or matrix.shape[1] != depth or not np.isfinite(matrix).all() or (depth + 1) * units * 4 > largest:
+        return None, None
+    rows = np.concatenate([matrix.T, np.zeros((1, units), "float32")])
+    flat = build("reshape", ids, newshape=list(node.checked_type.shape[:-1]), allowzero=True)
+    dtype = ids.checked_type.dtype
+
+    def number(value: int) -> Constant:
+        return _constant(np.array(value, dtype))
+
+    is_code = build("logical_and", build("greater_equal", flat, number(0)), build("less", flat, number(depth)))
+    # A number without a code is all zeros: the row behind the last.
+    return _constant(rows), build("where", is_code, flat, number(depth))
+
+
+def _constant(value: np.ndarray) -> Constant:
+    made = const(np.ascontiguousarray(value))
+    type_of(made)
+    return made
+
+
+def _one_hot(expr: Any) -> tuple[Any, int]:
+    """Return the numbers that one-hot codes stand for, and how many there are; (None, 0) for anything else."""
+    while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "reshape":
+        inner = expr.args[0]
+        if not dims.equal(inner.checked_type.shape[-1], expr.checked_type.shape[-1]):
+            return None, 0
+        expr = inner
+    if not (isinstance(expr, Call) and isinstance(expr.op, Op)):
+        return None, 0
+    if expr.op.name == "one_hot":
+        ids, on, off = expr.args
+        is_last = expr.attrs.axis in (-1, len(ids.checked_type.shape))
+        is_plain = _is_number(on, 1) and _is_number(off, 0) and isinstance(expr.attrs.depth, int)
+        return (ids, int(expr.attrs.depth)) if is_last and is_plain else (None, 0)
+    if expr.op.name != "cast":
+        return None, 0
+    equal = expr.args[0]
+    if not (isinstance(equal, Call) and isinstance(equal.op, Op) and equal.op.name == "equal"):
+        return None, 0
+    for ids, codes in (equal.args, reversed(equal.args)):
+        if isinstance(codes, Constant) and _is_column(ids) and _counts(codes, len(ids.checked_type.shape)):
+            return ids, int(codes.checked_type.shape[-1])
+    return None, 0
+
+
+def _is_number(expr: Any, value: int) -> bool:
+    return isinstance(expr, Constant) and expr.data.numpy().size == 1 and float(expr.data.numpy().item()) == value
+
+
+def _is_column(expr: Any) -> bool:
+    ty = expr.checked_type
+    return bool(ty.dtype.startswith("int") and len(ty.shape) > 0 and dims.equal(ty.shape[-1], 1))
+
+
+def _counts(codes: Constant, rank: int) -> bool:
+    """Say whether a constant counts from 0 along its last axis, the only one."""
+    values = codes.data.numpy()
+    if values.ndim == 0 or values.ndim > rank or values.size != values.shape[-1]:
+        return False
+    return bool(np.array_equal(values.reshape(-1), np.arange(values.size)))

@@ -1,0 +1,54 @@
+"""Products of matrices read an operand that was transposed for them as it was before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..relay.ir import Call, Op
+from ..relay.op.registry import build
+from ..relay.transform.known_type import rewrite_typed
+from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+
+__all__ = ["FoldTransposes"]
+
+
+@relay_pass(opt_level=2)
+def FoldTransposes() -> ModuleTransform:
+    """Return the pass that takes transposes of matrices into the products that they are operands of.
+
+    ONNX's ``MatMul`` of two inputs is imported as Relay did it, as ``nn.dense`` or ``nn.batch_matmul`` of a transposed
+    operand, which a kernel for any order of axes need not have.
+    """
+    return per_function(lambda function: rewrite_typed(function, _folded))
+
+
+def _folded(node: Any) -> Any:
+    if not (isinstance(node, Call) and isinstance(node.op, Op)):
+        return node
+    match node.op.name:
+        case "nn.dense":
+            is_swapped = (False, True)
+        case "nn.matmul" | "nn.batch_matmul":
+            is_swapped = (node.attrs.transpose_a, node.attrs.transpose_b)
+        case _:
+            return node
+    sources = [_untransposed(arg) for arg in node.args]
+    if all(source is None for source in sources):
+        return node
+    operands = [arg if source is None else source for arg, source in zip(node.args, sources, strict=True)]
+    a, b = (swap != (source is not None) for swap, source in zip(is_swapped, sources, strict=True))
+    attrs = {"out_dtype": node.attrs.out_dtype, "transpose_a": a, "transpose_b": b}
+    if node.op.name == "nn.batch_matmul":
+        return build("nn.batch_matmul", *operands, **attrs)
+    return build("nn.matmul", *operands, units=node.attrs.units, **attrs)
+
+
+def _untransposed(arg: Any) -> Any:
+    """Return what an operand is the transpose of, its last two axes exchanged; None of any other."""
+    if not (isinstance(arg, Call) and isinstance(arg.op, Op) and arg.op.name == "transpose"):
+        return None
+    rank = len(arg.checked_type.shape)
+    axes = list(arg.attrs.axes) if arg.attrs.axes else list(reversed(range(rank)))
+    exchanged = [*range(rank - 2), rank - 1, rank - 2]
+    is_exchange = rank >= 2 and [int(axis) % rank for axis in axes] == exchanged
+    return arg.args[0] if is_exchange else None

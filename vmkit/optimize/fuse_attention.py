@@ -1,0 +1,156 @@
+"""Two products of batches of matrices with a softmax between them become one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..relay.ir import Call, Constant, Op, const, dims
+from ..relay.op.registry import build
+from ..relay.transform.known_type import rewrite_typed, use_counts
+from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+
+__all__ = ["FuseAttention"]
+
+
+@relay_pass(opt_level=2)
+def FuseAttention(lanes: int = 16) -> ModuleTransform:
+    """Return the pass that makes ``softmax(q @ k * scale + mask) @ v`` one operator, whose scores stay in the cache.
+
+    Parameters
+    ----------
+    lanes : int
+        How many float32 a vector of the target has.
+    """
+
+    def fused(function: Any) -> Any:
+        uses = use_counts(function)
+        return rewrite_typed(function, lambda node: _fused(node, uses, lanes))
+
+    return per_function(fused)
+
+
+@dataclass
+class _Scores:
+    """What lies between the two products, read from the softmax upwards."""
+
+    product: Call
+    scale: float
+    mask: Any | None
+
+
+def _is_call(node: Any, *names: str) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in names
+
+
+def _fused(node: Any, uses: dict[Any, int], lanes: int) -> Any:
+    if not _is_call(node, "nn.batch_matmul") or node.checked_type.dtype != "float32" or node.attrs.transpose_a:
+        return node
+    weights = node.args[0]
+    if _is_call(weights, "reshape"):
+        weights = weights.args[0]
+    if not _is_call(weights, "nn.softmax"):
+        return node
+    rank = len(weights.checked_type.shape)
+    if weights.attrs.axis not in (-1, rank - 1) or rank not in (3, 4):
+        return node
+    scores = _scores(weights.args[0], rank)
+    if scores is None or scores.product.attrs.transpose_a:
+        return node
+    query, key = scores.product.args
+    key = _untransposed(key) if scores.product.attrs.transpose_b else _transposed(key)
+    value = _transposed(node.args[1]) if node.attrs.transpose_b else node.args[1]
+    shape = list(weights.checked_type.shape)
+    heads = shape[1] if rank == 4 else 1
+    mask = const(np.zeros([1] * 4, "float32")) if scores.mask is None else _rank_four(scores.mask, shape)
+    sizes = [scores.product.args[0].checked_type.shape[-1], node.checked_type.shape[-1]]
+    counts = [
+        query.checked_type.shape[0],
+        scores.product.args[1].checked_type.shape[0],
+        node.args[1].checked_type.shape[0],
+    ]
+    known = all(isinstance(s, int) and s % lanes == 0 and 0 < s <= 256 for s in sizes) and isinstance(heads, int)
+    if mask is None or not known or not all(dims.equal(c, counts[0]) for c in counts):
+        return node
+    return build("nn.contrib_attention", query, key, value, mask, scale=scores.scale, heads=heads, lanes=lanes)
+
+
+def _scores(node: Any, rank: int) -> _Scores | None:
+    """Return the parts of the scores, or None where they are made in another way."""
+    mask = None
+    if _is_call(node, "add"):
+        sides = list(node.args)
+        if not _leads_to_product(sides[0]):
+            sides.reverse()
+        node, mask = sides
+        if len(node.checked_type.shape) != rank:
+            return None
+    scale = 1.0
+    while _is_call(node, "multiply", "divide"):
+        factor = _number(node.args[1])
+        rest = node.args[0]
+        if factor is None and node.op.name == "multiply":
+            factor, rest = _number(node.args[0]), node.args[1]
+        if factor is None:
+            return None
+        scale = scale * factor if node.op.name == "multiply" else scale / factor
+        node = rest
+    if _is_call(node, "reshape"):
+        node = node.args[0]
+    if not _is_call(node, "nn.batch_matmul"):
+        return None
+    return _Scores(node, scale, mask)
+
+
+def _leads_to_product(node: Any) -> bool:
+    while _is_call(node, "multiply", "divide", "reshape"):
+        node = node.args[1] if _number(node.args[0]) is not None else node.args[0]
+    return _is_call(node, "nn.batch_matmul")
+
+
+def _number(node: Any) -> float | None:
+    """Return the value of a constant of one element."""
+    if not isinstance(node, Constant) or any(d != 1 for d in node.checked_type.shape):
+        return None
+    return float(node.data.numpy().reshape(()))
+
+
+def _rank_four(mask: Any, scores: list[Any]) -> Any:
+    """Return the mask as (batch, heads, rows, columns), or None where it is not known to broadcast to the scores."""
+    have = list(mask.checked_type.shape)
+    full = [1] * (len(scores) - len(have)) + have
+    if len(have) > len(scores):
+        return None
+    for size, whole in zip(full, scores, strict=True):
+        if not (dims.equal(size, 1) or dims.equal(size, whole)):
+            return None
+    if len(scores) == 3:
+        full.insert(1, 1)
+    return mask if len(full) == len(have) else build("reshape", mask, newshape=full, allowzero=True)
+
+
+def _untransposed(matrices: Any) -> Any:
+    """Return matrices without two transpositions that undo each other, where they were made by those."""
+    is_swapped = _is_call(matrices, "transpose") and _transposed(matrices).same_as(matrices.args[0])
+    return _transposed(matrices.args[0]) if is_swapped else matrices
+
+
+def _transposed(matrices: Any) -> Any:
+    """Return matrices with their last two axes swapped; a transposition that made them goes first."""
+    moved = matrices.args[0] if _is_call(matrices, "reshape") else matrices
+    if not _is_call(moved, "transpose") or moved.attrs.axes is None:
+        return build("transpose", matrices, axes=[0, 2, 1])
+    rank = len(moved.checked_type.shape)
+    axes = [a % rank for a in moved.attrs.axes]
+    count, inner, length = matrices.checked_type.shape
+    if moved is not matrices:
+        # The matrices are the last two axes of what was reshaped, too.
+        shape = list(moved.checked_type.shape)
+        if not (dims.equal(shape[-2], inner) and dims.equal(shape[-1], length)):
+            return build("transpose", matrices, axes=[0, 2, 1])
+    axes[-2:] = axes[:-3:-1]
+    source = moved.args[0]
+    swapped = source if axes == list(range(rank)) else build("transpose", source, axes=axes)
+    return swapped if moved is matrices else build("reshape", swapped, newshape=[count, length, inner], allowzero=True)

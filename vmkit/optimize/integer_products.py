@@ -1,0 +1,218 @@
+"""Products of integers of 8 bits with constant weights go to kernels of the target's instructions for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..kernels.integer_weight import IntegerWeight
+from ..relay.ir import Call, Constant, Op, const, dims
+from ..relay.op.registry import build, entry
+from ..relay.op.saturation import integer_range
+from ..relay.transform.known_type import rewrite_typed, type_of
+from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..target.integer_unit import VECTORS, IntegerUnit
+from .ops.integer_product import IntegerProductAttrs, integer_weight
+
+__all__ = ["MOVES", "IntegerProducts", "is_worth_it", "known_integers", "moved"]
+
+_LAYOUTS = {("nn.conv1d", "NWC"): "OWI", ("nn.conv2d", "NHWC"): "OHWI"}
+# Operators that move elements; what is below them is still the same integers.
+MOVES = ("reshape", "layout_transform", "transpose", "expand_dims", "squeeze")
+
+
+@relay_pass(opt_level=2)
+def IntegerProducts(unit: IntegerUnit = VECTORS) -> ModuleTransform:
+    """Return the pass that computes int32 sums of products of 8-bit integers by a target's instructions.
+
+    The weight is a constant, and the data are 8-bit integers, less a zero point or not. With ``x`` shifted to uint8,
+
+        sum((x - zero) * w) = sum(x * w) - zero * sum(w)
+
+    where the last sum is a constant of each output. Results are those of int32, whatever the values.
+
+    Parameters
+    ----------
+    unit : IntegerUnit
+        The instructions.
+    """
+    return per_function(lambda function: rewrite_typed(function, lambda node: _chosen(node, unit)))
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """A tensor of 8-bit integers less one number.
+
+    Attributes
+    ----------
+    integers : Expr
+        The integers.
+    zero : Expr or None
+        The number, of the data type of the difference; None for 0.
+    """
+
+    integers: Any
+    zero: Any
+
+
+def _difference(value: Any) -> _Difference | None:
+    """Return a typed expression as a difference of 8-bit integers and one number, None where it is none."""
+    if not (isinstance(value, Call) and isinstance(value.op, Op)):
+        return None
+    if value.op.name in MOVES:
+        inner = _difference(value.args[0])
+        return None if inner is None else _Difference(moved(value, inner.integers), inner.zero)
+    if value.op.name == "subtract":
+        zero, inner = value.args[1], _difference(value.args[0])
+        if inner is None or inner.zero is not None or prod(_sizes(zero)) != 1:
+            return None
+        if len(type_of(zero).shape) > len(type_of(inner.integers).shape):
+            return None
+        return _Difference(inner.integers, build("reshape", zero, newshape=[]) if len(_sizes(zero)) else zero)
+    if value.op.name == "cast" and type_of(value.args[0]).dtype in ("int8", "uint8"):
+        return _Difference(value.args[0], None) if _holds_differences(type_of(value).dtype) else None
+    return None
+
+
+def known_integers(value: Any) -> np.ndarray[Any, Any] | None:
+    """Return the numbers of an expression of integer constants, cast, subtracted and moved; None for any other.
+
+    Constants that would grow much when they are folded are still such expressions.
+    """
+    if not type_of(value).dtype.startswith(("int", "uint")):
+        return None
+    if isinstance(value, Constant):
+        known: np.ndarray[Any, Any] = value.data.numpy()
+        return known
+    if not (isinstance(value, Call) and isinstance(value.op, Op)):
+        return None
+    parts = [known_integers(arg) for arg in value.args]
+    arrays = [part for part in parts if part is not None]
+    if len(arrays) != len(parts) or not arrays:
+        return None
+    match value.op.name:
+        case "cast":
+            return arrays[0].astype(type_of(value).dtype)
+        case "subtract":
+            return arrays[0] - arrays[1]
+        case "transpose":
+            axes = [int(a) for a in value.attrs.axes or ()]
+            return arrays[0].transpose(axes or None)
+        case "layout_transform" if (value.attrs.src_layout + value.attrs.dst_layout).isalpha():
+            source, wanted = value.attrs.src_layout, value.attrs.dst_layout
+            if sorted(source) == sorted(wanted) and source.isupper() and wanted.isupper():
+                return arrays[0].transpose([source.index(axis) for axis in wanted])
+    return None
+
+
+def _holds_differences(dtype: str) -> bool:
+    return dtype in ("int16", "int32", "int64", "float32", "float64")
+
+
+def moved(call: Call, integers: Any) -> Any:
+    """Return other elements moved as those of a call are."""
+    moved = Call(call.op, [integers, *call.args[1:]], call.attrs, span=call.span)
+    type_of(moved)
+    return moved
+
+
+def _sizes(value: Any) -> list[int]:
+    """Return a tensor's sizes, those that are not known as 0."""
+    return [d if isinstance(d, int) else 0 for d in type_of(value).shape]
+
+
+def _chosen(node: Any, unit: IntegerUnit) -> Any:
+    if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
+        return node
+    layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
+    if (layout is None and node.op.name != "nn.dense") or node.checked_type.dtype != "int32":
+        return node
+    weight = known_integers(node.args[1])
+    if weight is None:
+        return node
+    if layout is None:
+        return _product(node, weight[:, None, None, :], {}, unit)
+    if node.attrs.groups != 1 or node.attrs.out_layout not in ("", node.attrs.data_layout):
+        return node
+    old = node.attrs.kernel_layout
+    if sorted(old) != sorted(layout):
+        return node
+    ordered = weight.transpose([old.index(letter) for letter in layout])
+    window = {name: [int(v) for v in getattr(node.attrs, name)] for name in ("strides", "dilation", "padding")}
+    window["kernel_size"] = list(ordered.shape[1:-1])
+    return _product(node, ordered if ordered.ndim == 4 else ordered[:, None], window, unit)
+
+
+def _product(node: Call, weight: np.ndarray[Any, Any], window: dict[str, list[int]], unit: IntegerUnit) -> Any:
+    """Return a product with a weight (units, rows, columns, channels), or the call where that is not to be gained."""
+    data = _difference(node.args[0])
+    if data is None or dims.equal(type_of(node.args[0]).shape[-1], weight.shape[-1]) is not True:
+        return node
+    attrs = {"channels": weight.shape[-1], "units": weight.shape[0], **window}
+    attrs |= {"group": unit.group, "multiple": unit.depth}
+    packed = integer_weight(IntegerProductAttrs(**attrs))
+    most = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
+    if not is_worth_it(packed, unit, max(1, -(-most // 128))):
+        return node
+    if any(window.get("padding", ())) and not _is_of_range(data.zero, type_of(data.integers).dtype):
+        return node  # no integer of the data's type stands for 0 around it
+    x, zero = _unsigned(data)
+    filler = const(np.uint8(0)) if zero is None else build("cast", zero, dtype="uint8")
+    result = None
+    for part in _parts(weight):
+        made = entry("nn.contrib_integer_product").call(x, const(packed.pack(part)), filler, **attrs)
+        result = made if result is None else build("add", result, made)
+    sums = weight.astype("int64").sum(axis=(1, 2, 3)).astype("int32")
+    if zero is not None and sums.any():
+        result = build("subtract", result, build("multiply", zero, const(sums)))
+    return result
+
+
+def is_worth_it(packed: IntegerWeight, unit: IntegerUnit, parts: int) -> bool:
+    """Say whether the unit computes an output position sooner than float32 products, where those are exact, would."""
+    products = prod(packed.kernel) * packed.channels * packed.units
+    faster = 12 if unit.has_tiles else 3 if unit.group == 4 else 1.1
+    return packed.products * parts <= products * faster
+
+
+def _parts(weight: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """Return integers as the sum of some of int8: one is enough unless a zero point was subtracted from many sizes."""
+    left = weight.astype("int64")
+    parts: list[np.ndarray[Any, Any]] = []
+    while not parts or left.any():
+        part = np.clip(left, -128, 127)
+        parts.append(part.astype("int8"))
+        left = left - part
+    return parts
+
+
+def _is_of_range(zero: Any, dtype: str) -> bool:
+    """Say whether a zero point is certainly a number of a data type."""
+    while isinstance(zero, Call) and isinstance(zero.op, Op) and zero.op.name in ("cast", "reshape"):
+        if type_of(zero).dtype == dtype:
+            return True
+        zero = zero.args[0]
+    if isinstance(zero, Constant):
+        low, high = integer_range(dtype)
+        return low <= int(zero.data.numpy().reshape(())) <= high
+    return zero is None or type_of(zero).dtype == dtype
+
+
+def _unsigned(data: _Difference) -> tuple[Any, Any]:
+    """Return integers as uint8, and the int32 to be subtracted from them, None for 0."""
+    zero = None if data.zero is None else build("cast", data.zero, dtype="int32")
+    if isinstance(data.zero, Constant):
+        known = data.zero.data.numpy().astype("int32").reshape(())
+        zero = const(known) if known.any() else None
+    if type_of(data.integers).dtype == "uint8":
+        return data.integers, zero
+    wide = build("add", build("cast", data.integers, dtype="int16"), const(np.int16(128)))
+    shift = const(np.int32(128))
+    if zero is None:
+        return build("cast", wide, dtype="uint8"), shift
+    if isinstance(zero, Constant):
+        return build("cast", wide, dtype="uint8"), const(zero.data.numpy() + np.int32(128))
+    return build("cast", wide, dtype="uint8"), build("add", zero, shift)

@@ -1,0 +1,48 @@
+"""What products with an epilogue have in common: the bias and the residual that come after data and weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relax, tirx
+
+from ...errors import TypeCheckError
+from ...relay.ir import dims
+from ...relay.ir.types import Dim, TensorType
+from ...relay.op.nn.layout import require_rank
+from ...relay.op.registry import OpPattern
+
+__all__ = ["call_kernel", "require_added", "require_added_at_run_time"]
+
+
+def require_added(added: Sequence[TensorType], has_bias: bool, result: Sequence[Dim]) -> None:
+    """Refuse with TypeCheckError what is no bias (the result's last axis,), or no residual like the result."""
+    if len(added) not in (has_bias, has_bias + 1):
+        raise TypeCheckError(f"there are {len(added)} inputs after the weight, has_bias is {has_bias}")
+    for tensor, shape in zip(added, _shapes(has_bias, result), strict=False):
+        require_rank(tensor, len(shape), "what is added")
+        if any(dims.equal(a, b) is False for a, b in zip(tensor.shape, shape, strict=True)):
+            raise TypeCheckError(f"what is added must have shape {tuple(shape)}, not {tensor}")
+
+
+def require_added_at_run_time(
+    context: Any, name: str, added: Sequence[relax.Expr], has_bias: bool, result: Sequence[Dim]
+) -> None:
+    """Check at run time what :func:`require_added` could not."""
+    for tensor, shape in zip(added, _shapes(has_bias, result), strict=False):
+        for a, b in zip(context.shape(tensor), shape, strict=True):
+            context.require_equal(a, b, f"{name}: a dimension of what is added is {{actual}}, expected {{expected}}")
+
+
+def call_kernel(
+    context: Any, kernel: tirx.PrimFunc, name: str, args: Sequence[relax.Expr], result: Sequence[Dim]
+) -> relax.Expr:
+    """Return the call of a kernel that is fused with nothing; its result is float32 of a shape."""
+    function = context.builder.add_func(kernel.with_attr("op_pattern", int(OpPattern.OPAQUE)), name)
+    made = relax.TensorType([dims.as_expr(d) for d in result], "float32")
+    return context.emit(relax.call_tir(function, list(args), made))
+
+
+def _shapes(has_bias: bool, result: Sequence[Dim]) -> list[list[Dim]]:
+    return [*[[result[-1]]] * has_bias, list(result)]

@@ -1,0 +1,121 @@
+"""A convolution of whole rows and what follows it as one operator: what UsePanels makes of convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tvm import relax
+
+from ...errors import TypeCheckError
+from ...relay.ir import dims
+from ...relay.ir.types import TensorType, Type
+from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, attrs_node
+from ...relay.op.elementwise import require_tensor
+from ...relay.op.nn.layout import require_rank
+from ...relay.op.registry import OpPattern, operator
+from .epilogue import call_kernel, require_added, require_added_at_run_time
+
+__all__: list[str] = []
+
+
+@attrs_node("relay.attrs.PanelsFusedAttrs")
+class PanelsFusedAttrs(Attrs):
+    """Attributes of nn.contrib_panels_fused.
+
+    lanes is how many float32 a vector has, registers how many vectors there are; a_min and a_max are what results are
+    raised and lowered to; units is how many output channels there are. Of a convolution by more than 1x1, or with
+    strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty.
+    """
+
+    lanes: Int = 16
+    registers: Int = 32
+    has_bias: Bool = False
+    a_min: Float | None = None
+    a_max: Float | None = None
+    units: Int = 0
+    kernel_size: Ints = ()
+    strides: Ints = (1, 1)
+    dilation: Ints = (1, 1)
+
+
+@operator(
+    "nn.contrib_panels_fused",
+    "data",
+    "weight",
+    "*added",
+    attrs=PanelsFusedAttrs,
+    level=10,
+    pattern=OpPattern.OPAQUE,
+)
+class PanelsFused:
+    """``clip(data @ weight + bias + residual)`` over the last axis of the data, on a CPU in float32.
+
+    weight is (blocks, elements of a row, output channels of a block), the last block filled up; then comes the bias
+    (units,) if has_bias, and the residual, like the result, if there is one. With a window, data is (batch, height,
+    width, channels), padded already, and a row is a window's elements by height, width and channel.
+    """
+
+    @staticmethod
+    def relation(attrs: PanelsFusedAttrs, data: Type, weight: Type, *added: Type) -> Type:
+        source, filters, *others = tensors = [require_tensor(ty, "an input") for ty in (data, weight, *added)]
+        require_rank(filters, 3, "weight")
+        if any(t.dtype != "float32" for t in tensors):
+            raise TypeCheckError(f"all inputs must be float32, not {', '.join(t.dtype for t in tensors)}")
+        blocks, inner, block = filters.shape
+        if not all(isinstance(d, int) for d in (blocks, inner, block)) or block % attrs.lanes:
+            raise TypeCheckError(
+                f"weight must have a known shape, its last axis a multiple of {attrs.lanes}: {filters}"
+            )
+        if not (blocks - 1) * block < attrs.units <= blocks * block or attrs.units % attrs.lanes:
+            raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units in vectors of {attrs.lanes}")
+        window = prod(int(d) for d in attrs.kernel_size)
+        if not source.shape or dims.equal(dims.product([source.shape[-1], window]), inner) is False:
+            raise TypeCheckError(f"the last axis of {source} does not fit the weight {filters}")
+        result = [*_lead(attrs, source.shape), attrs.units]
+        require_added(others, attrs.has_bias, result)
+        return TensorType(result, "float32")
+
+    @staticmethod
+    def lower(
+        context: Any, attrs: PanelsFusedAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
+    ) -> relax.Expr:
+        from ...kernels.packed_gemm import panels
+        from ...kernels.packed_gemm_plan import PanelShape, PanelWindow, plan_panels
+
+        have, (_, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
+        name, channels = "nn.contrib_panels_fused", inner // prod(int(d) for d in attrs.kernel_size)
+        context.require_equal(have[-1], channels, f"{name}: the data has {{actual}} channels, expected {{expected}}")
+        lead = _lead(attrs, have)
+        result = [*lead, attrs.units]
+        require_added_at_run_time(context, name, added, attrs.has_bias, result)
+        window = None
+        if attrs.kernel_size:
+            sizes = (tuple(int(v) for v in each) for each in (attrs.kernel_size, attrs.strides, attrs.dilation))
+            window = PanelWindow(int(have[1]), int(have[2]), channels, *sizes)  # type: ignore[arg-type]
+        what = PanelShape(
+            lead=tuple(d if isinstance(d, int) else None for d in lead),
+            inner=inner,
+            outer=attrs.units,
+            block=block,
+            lanes=attrs.lanes,
+            has_bias=attrs.has_bias,
+            has_residual=len(added) > attrs.has_bias,
+            low=attrs.a_min,
+            high=attrs.a_max,
+            window=window,
+        )
+        return call_kernel(
+            context, panels(what, plan_panels(what, attrs.registers)), "panels", [data, weight, *added], result
+        )
+
+
+def _lead(attrs: PanelsFusedAttrs, shape: Sequence[Any]) -> list[Any]:
+    """Return the axes of the result before its last one."""
+    if not attrs.kernel_size:
+        return list(shape[:-1])
+    if len(shape) != 4 or not all(isinstance(d, int) for d in shape[1:3]):
+        raise TypeCheckError(f"data for windows must have four axes and a known height and width, not {list(shape)}")
+    window = zip(shape[1:3], attrs.kernel_size, attrs.strides, attrs.dilation, strict=True)
+    return [shape[0], *((size - (k - 1) * d - 1) // s + 1 for size, k, s, d in window)]

@@ -1,0 +1,104 @@
+"""Constant weights are laid out as kernels read them: output channels in blocks of a few vectors, innermost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..relay.ir import Call, Constant, Op
+from ..relay.op.registry import build
+from ..relay.transform.known_type import rewrite_typed, type_of
+from ..relay.transform.layout_rules import with_attrs
+from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+
+__all__ = ["PackWeights"]
+
+# What a packed weight's layout is made of: the output channels first, in blocks of so many, then what is summed up.
+_LAYOUTS = {
+    ("nn.conv1d", "NWC"): "OWI{}o",
+    ("nn.conv2d", "NHWC"): "OHWI{}o",
+    ("nn.conv3d", "NDHWC"): "ODHWI{}o",
+}
+
+
+@relay_pass(opt_level=2)
+def PackWeights(lanes: int = 16) -> ModuleTransform:
+    """Return the pass that packs the constant weights of convolutions over channels-last data and of dense layers.
+
+    Parameters
+    ----------
+    lanes : int
+        How many float32 a vector of the target has. A block is up to two vectors where it divides the channels of a
+        group; otherwise the last one of each group is filled up with zeros, which the kernel computes with and leaves.
+    """
+    return per_function(lambda function: rewrite_typed(function, lambda node: _packed(node, lanes)))
+
+
+def _packed(node: Any, lanes: int) -> Any:
+    if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
+        return node
+    data, weight = node.args
+    if not isinstance(weight, Constant) or not weight.checked_type.dtype.startswith("float"):
+        return node
+    if node.op.name == "nn.dense":
+        return _packed_dense(node, data, weight, lanes)
+    layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
+    old = getattr(node.attrs, "kernel_layout", "")
+    if layout is None or not old.isalpha():
+        return node
+    channels, inner = (int(weight.checked_type.shape[old.index(letter)]) for letter in "OI")
+    groups = node.attrs.groups
+    if groups > 1 and inner == 1:
+        return node  # a depthwise convolution: nothing is summed up over channels
+    of_group = channels // groups
+    block = _block(of_group, lanes)
+    filled = _filled_block(of_group, lanes)
+    if filled is not None and (block is None or block < filled):
+        return _filled(node, weight, layout.format(filled))
+    if block is None:
+        return node
+    new = layout.format(block)
+    packed = build("layout_transform", weight, old, new)
+    return Call(node.op, [data, packed], with_attrs(node, kernel_layout=new), span=node.span)
+
+
+def _filled(node: Call, weight: Constant, layout: str) -> Call:
+    """Return a convolution over blocks of which the last one of each group is filled up with zeros."""
+    plain = "".join(letter for letter in layout if letter.isupper())
+    ordered = build("layout_transform", weight, node.attrs.kernel_layout, plain)
+    channels, *others = (int(d) for d in type_of(ordered).shape)
+    groups = node.attrs.groups
+    apart = build("reshape", ordered, newshape=(groups, channels // groups, *others))
+    blocks = build("layout_transform", apart, f"G{plain}", f"G{layout}")
+    _, count, *rest = (int(d) for d in type_of(blocks).shape)
+    packed = build("reshape", blocks, newshape=(groups * count, *rest))
+    attrs = with_attrs(node, kernel_layout=layout, channels=channels)
+    return Call(node.op, [node.args[0], packed], attrs, span=node.span)
+
+
+def _packed_dense(node: Call, data: Any, weight: Constant, lanes: int) -> Any:
+    units, out_dtype = int(weight.checked_type.shape[0]), node.attrs.out_dtype
+    block = _block(units, lanes)
+    if block is None:
+        return node
+    if block < lanes and block < units and _go_together(-(-units // lanes)):
+        block = lanes  # the last one filled up: several blocks that are narrower would leave most of each vector unused
+    layout = f"NC{block}n"
+    packed = build("layout_transform", weight, "NC", layout)
+    return build("nn.contrib_dense_pack", data, packed, weight_layout=layout, units=units, out_dtype=out_dtype)
+
+
+def _go_together(count: int) -> bool:
+    """Say whether so many blocks divide into some that are in registers at once; single ones are slow for few rows."""
+    return count == 1 or any(count % some == 0 for some in (2, 3, 5))
+
+
+def _block(channels: int, lanes: int) -> int | None:
+    """Return the largest block of up to two vectors that divides the channels, or None where a part of one is left."""
+    return next((b for b in (lanes * 2, lanes, lanes // 2, lanes // 4) if b >= 4 and channels % b == 0), None)
+
+
+def _filled_block(channels: int, lanes: int) -> int | None:
+    """Return the block of at most a vector of which there are several, the last of them filled up; or the only one."""
+    if lanes // 2 < channels < lanes:
+        return lanes
+    return next((b for b in (lanes, lanes // 2, lanes // 4) if b >= 4 and channels > b and channels % b), None)

@@ -1,0 +1,76 @@
+"""Convolutions by constant kernels become products of one matrix of all positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..kernels.packed_gemm_plan import block_of
+from ..relay.ir import const
+from ..relay.op.registry import build
+from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from .conv_layers import ConvLayer, rewrite_layers
+
+__all__ = ["UsePanels"]
+
+_LONG = 64  # elements of a window
+
+
+@relay_pass(opt_level=2)
+def UsePanels(lanes: int = 16, registers: int = 32) -> ModuleTransform:
+    """Return the pass that computes convolutions over channels-last data as products, with what follows them.
+
+    By more than 1x1 these are ones over images of known size, of which a padded copy is made. Those of few channels,
+    where the copy is most of the work, and the others stay as they are.
+
+    Parameters
+    ----------
+    lanes, registers : int
+        How many float32 a vector of the target has, and how many vectors. Output channels that vectors do not divide
+        stay with the convolution.
+    """
+    return per_function(lambda function: rewrite_layers(function, lambda layer: _chosen(layer, lanes, registers)))
+
+
+def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Callable[[Any, list[Any]], Any] | None:
+    """Return what makes the operator for a layer, or None where there is no such product."""
+    sizes, units = layer.sizes, layer.sizes["O"]
+    if units % lanes or lanes < 4 or 0 in layer.conv.checked_type.shape:
+        return None
+    is_plain = (sizes["H"], sizes["W"]) == (1, 1) and not any(layer.padding) and layer.is_everywhere
+    if not is_plain and not _is_worth_windows(layer, lanes):
+        return None
+    block = block_of(units, lanes)
+    inner, blocks = sizes["H"] * sizes["W"] * sizes["I"], -(-units // block)
+    window = {"kernel_size": [sizes["H"], sizes["W"]], "strides": layer.strides, "dilation": layer.dilation}
+
+    def make(data: Any, added: list[Any]) -> Any:
+        rows = np.pad(layer.weight("HWIO").reshape(inner, units), ((0, 0), (0, blocks * block - units)))
+        weight = rows.reshape(inner, blocks, block).transpose(1, 0, 2)
+        if any(layer.padding):
+            top, left, bottom, right = layer.padding
+            data = build("nn.pad", data, ((0, 0), (top, bottom), (left, right), (0, 0)))
+        return build(
+            "nn.contrib_panels_fused",
+            data,
+            const(np.ascontiguousarray(weight)),
+            *added,
+            lanes=lanes,
+            registers=registers,
+            has_bias=layer.bias is not None,
+            a_min=layer.low,
+            a_max=layer.high,
+            units=units,
+            **({} if is_plain else window),
+        )
+
+    return make
+
+
+def _is_worth_windows(layer: ConvLayer, lanes: int) -> bool:
+    """Say whether windows are long enough to find where each of them begins, in an image of known size."""
+    sizes = layer.sizes
+    is_known = all(isinstance(d, int) for d in layer.image(layer.conv)[1:3])
+    return is_known and sizes["O"] > lanes and sizes["H"] * sizes["W"] * sizes["I"] >= _LONG

@@ -1,0 +1,99 @@
+"""Convolutions by small constant kernels become products of tiles, where that is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..kernels.winograd import WinogradShape
+from ..kernels.winograd_plan import Machine, plan_winograd
+from ..kernels.winograd_points import weight_matrix
+from ..relay.ir import const
+from ..relay.op.registry import build
+from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from .conv_layers import ConvLayer, rewrite_layers
+
+__all__ = ["UseWinograd"]
+
+
+@relay_pass(opt_level=2)
+def UseWinograd(lanes: int = 16, registers: int = 32, cores: int = 1, has_matrix_unit: bool = False) -> ModuleTransform:
+    """Return the pass that computes convolutions over channels-last data by Winograd's tiles, with what follows them.
+
+    Results differ from exact ones as :mod:`vmkit.kernels.winograd_points` says: by rounding, but of larger
+    terms than those of the plain sum. Weights are transformed in float64, once.
+
+    Parameters
+    ----------
+    lanes, registers : int
+        How many float32 a vector of the target has, and how many vectors.
+    cores : int
+        How many cores share the work.
+    has_matrix_unit : bool
+        Whether the sum itself would be computed on a matrix unit.
+    """
+    machine = Machine(lanes, registers, cores, has_matrix_unit)
+    return per_function(lambda function: rewrite_layers(function, lambda layer: _chosen(layer, machine)))
+
+
+def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], Any] | None:
+    """Return what makes the operator for a layer, or None where the sum itself is faster."""
+    sizes, lanes = layer.sizes, machine.lanes
+    if not layer.is_everywhere or sizes["H"] * sizes["W"] == 1 or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
+        return None
+    if _is_whole(layer.conv.args[1].data.numpy()):
+        return None
+    batch, height, width = (d if isinstance(d, int) else None for d in layer.image(layer.conv.args[0])[:3])
+    shape = WinogradShape(
+        kernel=(sizes["H"], sizes["W"]),
+        tile=(1, 1),
+        batch=batch,
+        height=height,
+        width=width,
+        inner=sizes["I"],
+        outer=sizes["O"],
+        padding=layer.padding,
+        block=lanes * 2 if sizes["O"] % (lanes * 2) == 0 else lanes,
+        lanes=lanes,
+    )
+    planned = plan_winograd(shape, machine)
+    if planned is None:
+        return None
+    shape, plan = planned
+
+    def make(data: Any, added: list[Any]) -> Any:
+        return build(
+            "nn.contrib_conv2d_winograd_fused",
+            data,
+            const(_packed(layer, shape)),
+            *added,
+            kernel=list(shape.kernel),
+            tile=list(shape.tile),
+            rows=plan.rows,
+            count=plan.count,
+            lanes=lanes,
+            padding=list(shape.padding),
+            is_parallel_over_tiles=plan.is_parallel_over_tiles,
+            has_bias=layer.bias is not None,
+            a_min=layer.low,
+            a_max=layer.high,
+        )
+
+    return make
+
+
+def _is_whole(weight: np.ndarray) -> bool:
+    """Say whether a weight holds integers alone: those of quantised models, whose sums are to be exact."""
+    return bool(np.array_equal(weight, np.rint(weight)))
+
+
+def _packed(layer: ConvLayer, shape: WinogradShape) -> np.ndarray:
+    """Return a weight transformed, (blocks, products, input channels, output channels of a block)."""
+    down, across = (weight_matrix(*pair) for pair in zip(shape.reach, shape.kernel, strict=True))
+    kernel = layer.weight("HWIO").astype("float64")
+    kernel = kernel.reshape(shape.kernel[0] * shape.kernel[1], -1)
+    moved = (np.kron(down, across) @ kernel).astype("float32")
+    blocks = moved.reshape(shape.points, shape.inner, shape.outer // shape.block, shape.block)
+    return np.ascontiguousarray(blocks.transpose(2, 0, 1, 3))

@@ -1,0 +1,210 @@
+"""The function that a run of kernels becomes: it calls each as a part, at addresses that it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.sym import Analyzer
+from tvm.tirx.buffer import buffer_data, is_buffer_var
+
+from ..alignment import element_bytes
+from .parts import CALLS_PARTS, call_part, told_by_shapes
+
+_DATA = 1  # what tvm_struct_get reads of a tensor: the address of its elements
+
+__all__ = ["KernelCall", "Operands", "Run", "attributes", "kernel_call", "run_function"]
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A call of a kernel as a part.
+
+    Parameters
+    ----------
+    kernel
+        The kernel's name in the module.
+    args
+        What the caller gives for each of its parameters: tensors and numbers.
+    sizes
+        The sizes that the kernel would have taken from the shapes of its arguments.
+    """
+
+    kernel: ir.GlobalVar
+    args: tuple[Any, ...]
+    sizes: tuple[Any, ...]
+
+    @property
+    def tensors(self) -> list[Any]:
+        """The arguments that are tensors."""
+        return [arg for arg in self.args if isinstance(arg.ty, relax.TensorType)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Kernel calls to be made by one function.
+
+    Parameters
+    ----------
+    name
+        The function's name in the module.
+    calls
+        In their order.
+    tensors
+        What the function is given, in the order of its parameters.
+    unchecked
+        Those of `tensors` that the program made itself: constants, and memory that was allocated for the run.
+    position
+        By argument of a call: its position in `tensors`.
+    offset
+        By argument of a call that is in the workspace: its first byte there.
+    size
+        Bytes of the workspace that the run needs; 0 if it needs none.
+    """
+
+    name: ir.GlobalVar
+    calls: tuple[KernelCall, ...]
+    tensors: tuple[Any, ...]
+    unchecked: frozenset[Any]
+    position: Mapping[Any, int]
+    offset: Mapping[Any, Any]
+    size: Any
+
+    @property
+    def symbols(self) -> list[ir.Var]:
+        """The numbers that the function is given after its tensors."""
+        exprs = [size for tensor in self.tensors for size in tensor.ty.shape.values]
+        exprs += [size for call in self.calls for size in call.sizes]
+        exprs += [arg for call in self.calls for arg in call.args if not isinstance(arg.ty, relax.TensorType)]
+        exprs += self.offset.values()
+        found: dict[ir.Var, None] = {}
+        for expr in exprs:
+            if not isinstance(expr, int | tirx.IntImm):
+                tvm_ffi.structural_walk(expr, (ir.Var, lambda var: found.setdefault(var)))
+        return list(found)
+
+
+def kernel_call(value: Any, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc], analyzer: Analyzer) -> KernelCall | None:
+    """Return a call of a kernel whose arguments are known to be what the kernel expects; None for all others."""
+    if not (isinstance(value, ir.Call) and isinstance(value.op, ir.GlobalVar) and value.op in kernels):
+        return None
+    kernel, args = kernels[value.op], tuple(value.args)
+    if kernel.attrs.get("tirx.is_host_func", False) or len(args) != len(kernel.params):
+        return None
+    if not all(_may_take(param, arg) for param, arg in zip(kernel.params, args, strict=True)):
+        return None
+    known = {p: arg for p, arg in zip(kernel.params, args, strict=True) if not is_buffer_var(p)}
+    told = told_by_shapes(kernel)
+    known.update({symbol: args[position].ty.shape.values[axis] for symbol, position, axis in told})
+
+    def agrees(expected: Any, given: Any) -> bool:
+        if isinstance(expected, tirx.IntImm) and isinstance(given, tirx.IntImm):
+            return bool(expected.value == given.value)
+        wanted = tvm_ffi.structural_map(expected, (ir.Var, lambda var: known.get(var, var)))
+        return bool(tvm_ffi.structural_equal(wanted, given) or analyzer.can_prove_equal(wanted, given))
+
+    for param, arg in zip(kernel.params, args, strict=True):
+        sizes = zip(param.ty.shape, arg.ty.shape.values, strict=True) if is_buffer_var(param) else ()
+        if not all(agrees(expected, given) for expected, given in sizes):
+            return None
+    return KernelCall(value.op, args, tuple(known[symbol] for symbol, _, _ in told))
+
+
+def _may_take(param: ir.Var, arg: Any) -> bool:
+    """Say whether an argument is of the kind that a parameter is for; sizes are not looked at."""
+    if not is_buffer_var(param):
+        return isinstance(arg.ty, ir.PrimType) and arg.ty == param.ty
+    buffer, tensor = param.ty, arg.ty
+    if len(buffer.strides) or not (buffer.elem_offset is None or _is_zero(buffer.elem_offset)):
+        return False
+    if not isinstance(tensor, relax.TensorType) or not isinstance(tensor.shape, relax.ShapeExpr):
+        return False
+    return len(tensor.shape.values) == len(buffer.shape) and str(tensor.dtype) == str(buffer.dtype)
+
+
+def _is_zero(expr: Any) -> bool:
+    return isinstance(expr, tirx.IntImm) and expr.value == 0
+
+
+def run_function(run: Run, parts: Mapping[ir.GlobalVar, str]) -> tirx.PrimFunc:
+    """Return the function of a run: of its tensors, of the workspace if it needs one, of its symbols.
+
+    Parameters
+    ----------
+    parts
+        The names of the kernels as parts.
+    """
+    operands = Operands.of(run)
+    calls = [operands.call(call, parts) for call in run.calls]
+    return tirx.PrimFunc(operands.params, tirx.SeqStmt(calls), attrs=attributes(run))
+
+
+def attributes(run: Run) -> Any:
+    """Return the attributes of a run's function."""
+    names = [call.kernel.name_hint for call in run.calls]
+    return ir.make_node("ir.DictAttrs", **{CALLS_PARTS: names, "s_tir": True, "tirx.noalias": True})
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What the function of a run has in its own names.
+
+    Parameters
+    ----------
+    params
+        Its parameters.
+    address
+        Returns the address of a tensor among the arguments of the run's calls.
+    renamed
+        Returns a number in the function's own symbols.
+    """
+
+    params: list[Any]
+    address: Callable[[Any], Any]
+    renamed: Callable[[Any], Any]
+
+    @staticmethod
+    def of(run: Run) -> Operands:
+        """Return those of a run."""
+        return _operands(run)
+
+    def call(self, call: KernelCall, parts: Mapping[ir.GlobalVar, str]) -> tirx.Stmt:
+        """Return the call of a kernel as a part."""
+        args = [self.address(a) if isinstance(a.ty, relax.TensorType) else self.renamed(a) for a in call.args]
+        return call_part(parts[call.kernel], [*args, *map(self.renamed, call.sizes)])
+
+
+def _operands(run: Run) -> Operands:
+    symbols = {symbol: tirx.Var(symbol.name, symbol.ty) for symbol in run.symbols}
+
+    def renamed(expr: Any) -> Any:
+        return tvm_ffi.structural_map(expr, (ir.Var, lambda var: symbols.get(var, var)))
+
+    tensors = [tirx.Var("own", "handle") if t in run.unchecked else _buffer(t, renamed) for t in run.tensors]
+    workspace = tirx.Var("workspace", "handle")
+
+    def address(arg: Any) -> Any:
+        if arg in run.offset:
+            return tirx.handle_add_byte_offset(_data_of(workspace), renamed(run.offset[arg]))
+        tensor = tensors[run.position[arg]]
+        return buffer_data(tensor) if is_buffer_var(tensor) else _data_of(tensor)
+
+    params = [*tensors, *([workspace] if run.offset else []), *symbols.values()]
+    return Operands(params, address, renamed)
+
+
+def _data_of(tensor: ir.Var) -> Any:
+    """Return the address of the elements of a tensor that is known to be as it should."""
+    return ir.Call(
+        "tirx.tvm_struct_get", [tensor, tirx.IntImm("int32", 0), tirx.IntImm("int32", _DATA)], ret_ty="handle"
+    )
+
+
+def _buffer(tensor: Any, renamed: Any) -> ir.Var:
+    ty = tensor.ty
+    name = tensor.name if isinstance(tensor, ir.Var) else "constant"
+    shape, dtype = [renamed(size) for size in ty.shape.values], str(ty.dtype)
+    return tirx.decl_buffer(shape, dtype, name, data_alignment=element_bytes(dtype), layout=None)

@@ -1,0 +1,226 @@
+"""Kernels that run one after another become one call of the VM.
+
+An instruction of the VM costs up to 0.2 us: memory for a tensor, the tensor itself, a view, the call with all its
+checks, and forgetting each of them again. A *run* is a straight sequence of kernel calls with the allocations and views
+between them. Its kernels are called by one function (:mod:`.functions`), and what only they see lies in one workspace,
+where each of the storages that the memory planner gave them has its place. Runs that follow each other share a
+workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.sym import Analyzer
+
+from ..._tvm import retyped
+from ..aliases import TENSOR, home_of, is_call, is_silent
+from .functions import KernelCall, Run, kernel_call, run_function
+from .loop_functions import KernelLoop, flag_part, loop_function, move_part
+from .loops import FoundLoop, find_loop
+from .parts import CALLS_PARTS, as_part
+from .workspaces import places_of, with_workspaces
+
+__all__ = ["group_kernels", "kernels_of_runs"]
+
+_MOST_TENSORS = 64  # that a run takes from outside, so that its function does not grow too large for LLVM
+
+
+def group_kernels() -> tvm.transform.Pass:
+    """Return the pass, to be run when memory is planned and before it is released, that makes runs of kernels."""
+    return tvm.transform.module_pass(lambda mod, _: _Grouping(mod).module(), opt_level=0, name="GroupKernels")
+
+
+def kernels_of_runs(mod: tvm.IRModule) -> dict[str, list[str]]:
+    """Return the names of the kernels of each run in a module, by the name of its function."""
+    attrs = {gvar.name_hint: f.attrs for gvar, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+    return {name: [str(each) for each in of[CALLS_PARTS]] for name, of in attrs.items() if CALLS_PARTS in of}
+
+
+class _Grouping:
+    """What is known of a module while its kernels are grouped."""
+
+    def __init__(self, mod: tvm.IRModule) -> None:
+        self.mod = mod
+        self.kernels = {v: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+        self.names = {v.name_hint for v in mod.get_global_vars()}
+        self.runs: list[Run] = []
+        self.direct: set[ir.GlobalVar] = set()
+        self.analyzer = Analyzer()
+
+    def module(self) -> tvm.IRModule:
+        """Return the module with runs in it, and the kernels that only they call as parts."""
+        result = tvm.IRModule(
+            dict(self.mod.functions.items()), attrs=self.mod.attrs, global_infos=self.mod.global_infos
+        )
+        for gvar, function in self.mod.functions.items():
+            if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
+                found = find_loop(gvar, function, self.kernels, self.analyzer, self.new_name)
+                body = self.sequence(function.body, {}) if found is None else self.loop(found)
+                made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+                result.update_func(gvar, made)
+        parts: dict[ir.GlobalVar, str] = {}
+        for gvar in dict.fromkeys(call.kernel for run in self.runs for call in run.calls):
+            is_called = gvar in self.direct or "global_symbol" in self.kernels[gvar].attrs
+            part = self.new_name(f"{gvar.name_hint}_part") if is_called else gvar
+            result.update_func(part, as_part(self.kernels[gvar]))
+            parts[gvar] = part.name_hint
+        for run in self.runs:
+            if not isinstance(run, KernelLoop):
+                result.update_func(run.name, run_function(run, parts))
+        self.add_loops(result, parts)
+        return result
+
+    def add_loops(self, result: tvm.IRModule, parts: Mapping[ir.GlobalVar, str]) -> None:
+        """Add the functions of the loops, and what they call beside kernels."""
+        loops = [run for run in self.runs if isinstance(run, KernelLoop)]
+        if not loops:
+            return
+        move, flag = self.new_name("move"), self.new_name("flag")
+        result.update_func(move, move_part())
+        result.update_func(flag, flag_part())
+        for loop in loops:
+            result.update_func(loop.name, loop_function(loop, parts, move.name_hint, flag.name_hint))
+
+    def loop(self, found: FoundLoop) -> relax.SeqExpr:
+        """Return the body of a function that is a loop."""
+        self.runs.append(found.loop)
+        nothing = relax.Var("turns", relax.TupleType([]))
+        run = with_workspaces([(relax.VarBinding(nothing, relax.Tuple([])), found.loop)], self.kernels, self.analyzer)
+        rest = self.sequence(found.rest, {})
+        return relax.SeqExpr([relax.BindingBlock([*found.memory, *run]), *rest.blocks], rest.body)
+
+    def new_name(self, wanted: str) -> ir.GlobalVar:
+        """Return a global variable of a name that no other has."""
+        name, number = wanted, 0
+        while name in self.names:
+            number += 1
+            name = f"{wanted}{number}"
+        self.names.add(name)
+        gvar = ir.GlobalVar(name)
+        retyped(gvar, relax.FuncType.opaque_func(ret=relax.TupleType([])))
+        return gvar
+
+    def sequence(self, sequence: relax.SeqExpr, outer: Mapping[Any, Any]) -> relax.SeqExpr:
+        """Return a sequence with its runs made calls; `outer` is the memory, and its names, of before it."""
+        if any(isinstance(block, relax.DataflowBlock) for block in sequence.blocks):
+            return sequence
+        bindings = [binding for block in sequence.blocks for binding in block.bindings]
+        memory = {**outer, **{b.var: b.value for b in bindings if is_silent(b)}}
+        last = _last_uses(bindings, sequence.body)
+        calls = {b.var: call for b in bindings if (call := self.call_of(b)) is not None}
+        items: list[relax.Binding | tuple[relax.VarBinding, Run]] = []
+        for start, end in _segments(bindings, calls):
+            segment = bindings[start:end]
+            outside = {b.var for b in segment if last.get(b.var, -1) >= end}
+            run = self.run_of(segment, calls, outside, memory)
+            if run is not None:
+                items += [b for b in segment if b.var not in calls]
+                items.append((next(b for b in segment if b.var in calls), run))
+                continue
+            for binding in segment:
+                if not isinstance(binding.value, relax.If):
+                    tvm_ffi.structural_walk(binding.value, (ir.GlobalVar, self.direct.add))
+                items.append(self.with_branches(binding, memory))
+        made = _without_unused(with_workspaces(items, self.kernels, self.analyzer), sequence.body)
+        return relax.SeqExpr([relax.BindingBlock(made)], sequence.body)
+
+    def with_branches(self, binding: relax.Binding, memory: Mapping[Any, Any]) -> relax.Binding:
+        branch = binding.value
+        if not isinstance(branch, relax.If):
+            return binding
+        arms = [self.sequence(arm, memory) for arm in (branch.true_branch, branch.false_branch)]
+        made = relax.If(branch.cond, *arms)
+        retyped(made, branch.ty)
+        return relax.VarBinding(binding.var, made)
+
+    def call_of(self, binding: relax.Binding) -> KernelCall | None:
+        """Return a binding's call of a kernel that a run can make."""
+        is_plain = isinstance(binding, relax.VarBinding)
+        return kernel_call(binding.value, self.kernels, self.analyzer) if is_plain else None
+
+    def run_of(
+        self,
+        segment: Sequence[relax.Binding],
+        calls: Mapping[Any, KernelCall],
+        outside: set[Any],
+        memory: Mapping[Any, Any],
+    ) -> Run | None:
+        """Return the kernel calls of a segment as a run; None if it would be one of less than two.
+
+        Parameters
+        ----------
+        outside
+            Variables of the segment that are used after it.
+        memory
+            What is known to be memory, or to name it, in the segment and before it.
+        """
+        ours = tuple(calls[b.var] for b in segment if b.var in calls)
+        if len(ours) < 2:
+            return None
+        silent = {b.var: b.value for b in segment if b.var not in calls}
+        homes = {arg: home_of(arg, memory) for call in ours for arg in call.tensors}
+        seen = outside | {home for home in homes.values() if not is_call(silent.get(home), TENSOR)}
+        for var, value in reversed(silent.items()):
+            if var in seen:
+                tvm_ffi.structural_walk(value, (ir.Var, seen.add))
+        position: dict[Any, int] = {}
+        tensors: dict[Any, int] = {}
+        inner: dict[Any, Any] = {}
+        for arg, home in homes.items():
+            if home in seen:
+                position[arg] = tensors.setdefault(home, len(tensors))
+            else:
+                inner[arg] = silent[home].args[0]
+        places, size = places_of({s: memory[s].args[0].values[0] for s in inner.values()}, self.analyzer)
+        offset = {arg: places[storage] for arg, storage in inner.items()}
+        unchecked = frozenset(t for t in tensors if isinstance(t, ir.GenericConst) or is_call(memory.get(t), TENSOR))
+        run = Run(self.new_name("run"), ours, tuple(tensors), unchecked, position, offset, size)
+        self.runs.append(run)
+        return run
+
+
+def _segments(bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]) -> Iterator[tuple[int, int]]:
+    """Yield the ends of parts of a sequence; in each either all bindings may be in one run, or there is but one."""
+    start, own, given = 0, set[Any](), set[Any]()
+    for position, binding in enumerate(bindings):
+        call = calls.get(binding.var)
+        if call is None and not is_silent(binding):
+            if start < position:
+                yield start, position
+            yield position, position + 1
+            start, own, given = position + 1, set(), set()
+            continue
+        if call is not None:
+            taken = set(call.tensors) - own
+            if given and len(given | taken) > _MOST_TENSORS:
+                yield start, position
+                start, own, given, taken = position, set(), set(), set(call.tensors)
+            given |= taken
+        own.add(binding.var)
+    if start < len(bindings):
+        yield start, len(bindings)
+
+
+def _last_uses(bindings: Sequence[relax.Binding], body: Any) -> dict[Any, int]:
+    """Return by variable the position of the last binding that reads it; what the sequence returns comes after all."""
+    last: dict[Any, int] = {}
+    for position, value in enumerate([*(b.value for b in bindings), body]):
+        tvm_ffi.structural_walk(value, (ir.Var, lambda var, at=position: last.__setitem__(var, at)))
+    return last
+
+
+def _without_unused(bindings: Sequence[relax.Binding], body: Any) -> list[relax.Binding]:
+    """Return bindings without memory that nobody reads or writes."""
+    used: set[Any] = set()
+    tvm_ffi.structural_walk(body, (ir.Var, used.add))
+    kept: list[relax.Binding] = []
+    for binding in reversed(bindings):
+        if binding.var in used or not is_silent(binding):
+            tvm_ffi.structural_walk(binding.value, (ir.Var, used.add))
+            kept.append(binding)
+    return kept[::-1]

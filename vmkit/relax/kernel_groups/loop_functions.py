@@ -1,0 +1,123 @@
+"""The function that a loop of kernels becomes: it calls each as a part, turn after turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx.buffer import buffer_data
+
+from .functions import Operands, Run, attributes
+from .parts import as_part, call_part
+
+__all__ = ["KernelLoop", "Move", "flag_part", "loop_function", "move_part"]
+
+
+@dataclass(frozen=True)
+class Move:
+    """The copy of a tensor's bytes: from where, to where, how many."""
+
+    source: Any
+    target: Any
+    size: Any
+
+
+@dataclass(frozen=True)
+class KernelLoop(Run):
+    """A loop to be run by one function.
+
+    Parameters
+    ----------
+    head
+        How many of the calls compute the condition.
+    condition
+        The tensor that is read after those.
+    goes_on
+        The value of the condition at which there is a further turn.
+    before, after
+        What is copied before the first turn, and at the end of each.
+    swaps
+        What every other turn reads where it else writes, and the other way round, so that it need not be copied; each
+        from where it is written first to where it is read first, which is where it belongs in the end.
+    """
+
+    head: int
+    condition: Any
+    goes_on: bool
+    before: tuple[Move, ...]
+    after: tuple[Move, ...]
+    swaps: tuple[Move, ...]
+
+
+def move_part() -> tirx.PrimFunc:
+    """Return the part that copies bytes."""
+    with IRBuilder() as ib, T.prim_func(private=True):
+        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+        handles = [T.arg(name, T.handle()) for name in ("source", "target")]
+        size = tirx.Var("size", "int64")
+        source, target = (T.match_buffer(handle, (size,), "uint8", layout=None) for handle in handles)
+        with T.serial(size) as i:
+            T.buffer_store(target, source[i], [i])
+    return as_part(ib.get())
+
+
+def flag_part() -> tirx.PrimFunc:
+    """Return the part that reads a condition."""
+    with IRBuilder() as ib, T.prim_func(private=True):
+        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+        handles = [T.arg(name, T.handle()) for name in ("condition", "flag")]
+        condition = T.match_buffer(handles[0], (), "bool", layout=None)
+        flag = T.match_buffer(handles[1], (1,), "int32", layout=None)
+        T.buffer_store(flag, condition[()].astype("int32"), [0])
+    return as_part(ib.get())
+
+
+def loop_function(loop: KernelLoop, parts: Mapping[ir.GlobalVar, str], move: str, flag: str) -> tirx.PrimFunc:
+    """Return the function of a loop, of the parameters of a run's.
+
+    Parameters
+    ----------
+    parts
+        The names of the kernels as parts.
+    move, flag
+        The names of :func:`move_part` and :func:`flag_part`.
+    """
+    own = Operands.of(loop)
+    turning = tirx.decl_buffer((1,), "int32", "turning", layout=None)
+    one = tirx.IntImm("int32", 1)
+
+    def moved(moves: tuple[Move, ...], at: Operands) -> list[Any]:
+        return [call_part(move, [at.address(m.source), at.address(m.target), at.renamed(m.size)]) for m in moves]
+
+    def turn(at: Operands, end: list[Any]) -> list[Any]:
+        """Return the statements of a turn; `end` is done where there is none."""
+        calls = [at.call(call, parts) for call in loop.calls]
+        checked = [*calls[: loop.head], call_part(flag, [at.address(loop.condition), buffer_data(turning)])]
+        if not loop.goes_on:
+            checked.append(tirx.BufferStore(turning, one - turning[0], [0]))
+        rest = _sequence([*calls[loop.head :], *moved(loop.after, at)])
+        return [*checked, tirx.IfThenElse(turning[0] == one, rest, _sequence(end))]
+
+    turns = turn(own, [])
+    if loop.swaps:
+        back = {here: there for m in loop.swaps for here, there in ((m.source, m.target), (m.target, m.source))}
+        swapped = replace(own, address=lambda tensor: own.address(back.get(tensor, tensor)))
+        turns.append(tirx.IfThenElse(turning[0] == one, _sequence(turn(swapped, moved(loop.swaps, own))), None))
+    whole = [
+        *moved(loop.before, own),
+        tirx.AllocBuffer(turning),
+        tirx.BufferStore(turning, one, [0]),
+        tirx.While(turning[0] == one, _sequence(turns)),
+    ]
+    return tirx.PrimFunc(own.params, tirx.SeqStmt(whole), attrs=attributes(loop))
+
+
+def _sequence(statements: list[Any]) -> Any:
+    """Return some statements as one, TVM's sequences being of two and more."""
+    if not statements:
+        return tirx.Evaluate(tirx.IntImm("int32", 0))
+    return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)

@@ -1,0 +1,279 @@
+"""Loops of kernels become one call of the VM.
+
+A function that computes a condition by kernels and then either calls itself for the next turn or is done is a loop (see
+:mod:`vmkit.bytecode.loops`), each turn of which costs the VM a microsecond and more: memory for what changes, calls,
+their checks. Where a turn is nothing but kernels over tensors whose shapes stay, one function runs all turns. What
+changes lies in tensors that the function is given and in the workspace, in turn; little things are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.sym import Analyzer
+
+from ..._tvm import retyped
+from ..aliases import TENSOR, home_of, is_call, is_silent
+from ..alignment import element_bytes
+from .functions import KernelCall, kernel_call
+from .loop_functions import KernelLoop, Move
+from .workspaces import places_of
+
+__all__ = ["FoundLoop", "find_loop"]
+
+_MOST_BYTES = 1 << 14  # that a turn copies: what is larger takes so long to compute that the VM's part is small
+
+
+@dataclass(frozen=True)
+class FoundLoop:
+    """A function as a loop of kernels.
+
+    Attributes
+    ----------
+    loop : KernelLoop
+        All turns.
+    memory : list of relax.Binding
+        The allocation of the tensors that hold what changes.
+    rest : relax.SeqExpr
+        What the function does after the last turn.
+    """
+
+    loop: KernelLoop
+    memory: list[relax.Binding]
+    rest: relax.SeqExpr
+
+
+def find_loop(
+    gvar: ir.GlobalVar,
+    function: relax.Function,
+    kernels: Mapping[ir.GlobalVar, tirx.PrimFunc],
+    analyzer: Analyzer,
+    new_name: Callable[[str], ir.GlobalVar],
+) -> FoundLoop | None:
+    """Return a function as a loop of kernels; None if it is none."""
+    form = _form(gvar, function)
+    if form is None or not all(_has_known_shape(p) for p in function.params):
+        return None
+    inside = [*form.head, *form.body]
+    silent = {b.var: b.value for b in inside if is_silent(b)}
+    calls = {b.var: kernel_call(b.value, kernels, analyzer) for b in inside if b.var not in silent}
+    own = {b.var for b in inside}
+    if not calls or None in calls.values() or _reads(form, own) or str(form.condition.ty.dtype) != "bool":
+        return None
+    return _Turns(form, list(function.params), silent, calls, analyzer).found(new_name)  # type: ignore[arg-type]
+
+
+def _has_known_shape(value: Any) -> bool:
+    return isinstance(value.ty, relax.TensorType) and isinstance(value.ty.shape, relax.ShapeExpr)
+
+
+def _reads(form: _Form, own: set[Any]) -> bool:
+    """Say whether what follows the last turn reads what a turn computed."""
+    read: set[Any] = set()
+    for value in [*(b.value for b in form.rest), form.result]:
+        tvm_ffi.structural_walk(value, (ir.Var, read.add))
+    return bool(read & own)
+
+
+class _Turns:
+    """What is known of the turns of a loop."""
+
+    def __init__(
+        self,
+        form: _Form,
+        params: list[Any],
+        silent: Mapping[Any, Any],
+        calls: Mapping[Any, KernelCall],
+        analyzer: Analyzer,
+    ) -> None:
+        self.form, self.params, self.silent, self.calls, self.analyzer = form, params, silent, calls, analyzer
+        self.homes = [home_of(value, silent) for value in form.following]
+        changed = [p for p, home in zip(params, self.homes, strict=True) if not home.same_as(p)]
+        self.after = {p: relax.Var(p.name, p.ty) for p in changed}
+
+    def found(self, new_name: Callable[[str], ir.GlobalVar]) -> FoundLoop | None:
+        calls = [
+            KernelCall(c.kernel, tuple(self.place(a) if _is_tensor(a) else a for a in c.args), c.sizes)
+            for c in self.calls.values()
+        ]
+        condition = self.place(self.form.condition)
+        staging, moves, swaps = self.moves()
+        used = [a for c in calls for a in c.tensors] + [condition, *(m.source for m in (*moves, *swaps))]
+        inner = {a: self.silent[a].args[0] for a in used if is_call(self.silent.get(a), TENSOR)}
+        outside = [a for a in used if a not in inner and a not in staging]
+        known = {*self.params, *self.after.values()}
+        if (
+            not self.is_steady()
+            or not _are_few_bytes(moves)
+            or not all(isinstance(a, ir.GenericConst) or a in known for a in outside)
+        ):
+            return None
+        tensors = list(dict.fromkeys([*self.after, *self.after.values(), *outside]))
+        storages = {s: self.silent[s].args[0].values[0] for s in inner.values()}
+        places, size = places_of({**storages, **staging}, self.analyzer)
+        unchecked = {a for a in tensors if isinstance(a, ir.GenericConst)} | set(self.after.values())
+        loop = KernelLoop(
+            name=new_name("turns"),
+            calls=tuple(calls),
+            tensors=tuple(tensors),
+            unchecked=frozenset(unchecked),
+            position={a: i for i, a in enumerate(tensors)},
+            offset={**{a: places[s] for a, s in inner.items()}, **{s: places[s] for s in staging}},
+            size=size,
+            head=sum(b.var in self.calls for b in self.form.head),
+            condition=condition,
+            goes_on=self.form.goes_on,
+            before=tuple(Move(p, after, self.bytes(p)) for p, after in self.after.items()),
+            after=tuple(moves),
+            swaps=tuple(swaps),
+        )
+        return FoundLoop(loop, self.memory(), self.rest())
+
+    def place(self, tensor: Any) -> Any:
+        """Return where a tensor is in a turn."""
+        home = home_of(tensor, self.silent)
+        return self.after.get(home, home) if isinstance(home, ir.Var) else home
+
+    def is_steady(self) -> bool:
+        """Say whether the shapes of the parameters stay."""
+        return all(
+            _has_known_shape(value)
+            and str(value.ty.dtype) == str(p.ty.dtype)
+            and tvm_ffi.structural_equal(value.ty.shape, p.ty.shape)
+            for p, value in zip(self.params, self.form.following, strict=True)
+        )
+
+    def moves(self) -> tuple[dict[Any, Any], list[Move], list[Move]]:
+        """Return the copies at the end of a turn, the memory for what others would overwrite by its name, and swaps."""
+        staging: dict[Any, Any] = {}
+        first, then, swaps = [], [], []
+        for p, home in zip(self.params, self.homes, strict=True):
+            if home.same_as(p):
+                continue
+            source = self.place(home)
+            if self.is_alone(home):
+                swaps.append(Move(home, self.after[p], self.bytes(p)))
+                continue
+            if isinstance(home, ir.Var) and home in self.after:
+                kept = relax.Var("kept", p.ty)
+                staging[kept] = self.bytes(p)
+                first.append(Move(source, kept, self.bytes(p)))
+                source = kept
+            then.append(Move(source, self.after[p], self.bytes(p)))
+        return staging, [*first, *then], swaps
+
+    def is_alone(self, tensor: Any) -> bool:
+        """Say whether a tensor is what one parameter will be, in memory that nothing else uses."""
+        memory: Any = self.silent.get(tensor)
+        if not is_call(memory, TENSOR) or sum(map(tensor.same_as, self.homes)) > 1:
+            return False
+        tensors = [value for value in self.silent.values() if is_call(value, TENSOR)]
+        return sum(bool(value.args[0].same_as(memory.args[0])) for value in tensors) == 1
+
+    def bytes(self, tensor: Any) -> Any:
+        """Return how many bytes a tensor has."""
+        size: Any = tirx.IntImm("int64", element_bytes(str(tensor.ty.dtype)))
+        for dim in tensor.ty.shape.values:
+            size = size * dim
+        return self.analyzer.simplify(size)
+
+    def memory(self) -> list[relax.Binding]:
+        """Return the allocation of what changes."""
+        made: list[relax.Binding] = []
+        for p, after in self.after.items():
+            space = relax.op.memory.alloc_storage(relax.ShapeExpr([self.bytes(p)]), 0, "global", "uint8")
+            retyped(space, relax.AnyType())
+            storage = relax.Var("storage", relax.AnyType())
+            tensor = relax.op.memory.alloc_tensor(storage, 0, p.ty.shape, str(p.ty.dtype))
+            retyped(tensor, p.ty)
+            made += [relax.VarBinding(storage, space), relax.VarBinding(after, tensor)]
+        return made
+
+    def rest(self) -> relax.SeqExpr:
+        """Return what follows the last turn."""
+        block = relax.BindingBlock(self.form.rest)
+        sequence = relax.SeqExpr([block], self.form.result)
+        retyped(sequence, self.form.result.ty)
+        return tvm_ffi.structural_map(sequence, (ir.Var, lambda var: self.after.get(var, var)))
+
+
+def _are_few_bytes(moves: list[Move]) -> bool:
+    sizes = [m.size for m in moves]
+    return all(isinstance(s, tirx.IntImm) for s in sizes) and sum(int(s.value) for s in sizes) <= _MOST_BYTES
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value.ty, relax.TensorType)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A function that is a loop: what it does before the condition, in a further turn, and when it is done.
+
+    Attributes
+    ----------
+    head, body, rest : list of relax.Binding
+        The bindings of each.
+    condition : relax.Var
+        The tensor that is read.
+    goes_on : bool
+        The value of the condition at which there is a further turn.
+    following : sequence of relax.Expr
+        What the parameters are in the next turn.
+    result : relax.Expr
+        What is returned after `rest`.
+    """
+
+    head: list[relax.Binding]
+    body: list[relax.Binding]
+    rest: list[relax.Binding]
+    condition: Any
+    goes_on: bool
+    following: list[Any]
+    result: Any
+
+
+def _form(gvar: ir.GlobalVar, function: relax.Function) -> _Form | None:
+    """Return a function as a loop; None if it is none."""
+    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    if (
+        not bindings
+        or not isinstance(bindings[-1], relax.VarBinding)
+        or not function.body.body.same_as(bindings[-1].var)
+    ):
+        return None
+    branch = bindings[-1].value
+    if not isinstance(branch, relax.If) or not isinstance(branch.cond, ir.Var):
+        return None
+    for goes_on, again, rest in (
+        (True, branch.true_branch, branch.false_branch),
+        (False, branch.false_branch, branch.true_branch),
+    ):
+        body = [binding for block in again.blocks for binding in block.bindings]
+        call = _tail_call(gvar, body, again.body)
+        if call is not None:
+            body = [b for b in body if not b.value.same_as(call) and not _names(b, call, body)]
+            after = [binding for block in rest.blocks for binding in block.bindings]
+            return _Form(bindings[:-1], body, after, branch.cond, goes_on, list(call.args), rest.body)
+    return None
+
+
+def _tail_call(gvar: ir.GlobalVar, bindings: list[Any], result: Any) -> Any:
+    """Return the call of a function whose value, perhaps under other names, is the result."""
+    values = {b.var: b.value for b in bindings}
+    while isinstance(result, ir.Var) and result in values:
+        result = values[result]
+    is_call = isinstance(result, ir.Call) and isinstance(result.op, ir.GlobalVar) and result.op.same_as(gvar)
+    return result if is_call else None
+
+
+def _names(binding: Any, call: Any, bindings: list[Any]) -> bool:
+    """Say whether a binding is but another name of the value of a call."""
+    values, value = {b.var: b.value for b in bindings}, binding.value
+    while isinstance(value, ir.Var) and value in values:
+        value = values[value]
+    return bool(value.same_as(call))

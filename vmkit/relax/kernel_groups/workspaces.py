@@ -1,0 +1,95 @@
+"""Where a run of kernels keeps what only its kernels see."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+from tvm import ir, relax, tirx
+from tvm.sym import Analyzer
+
+from ..._tvm import retyped
+from .functions import Run
+
+__all__ = ["places_of", "with_workspaces"]
+
+_ALIGNMENT = 64  # bytes, what kernels expect of memory that they write
+_CLOSURES = ("relax.invoke_closure", "relax.invoke_pure_closure")
+
+
+def places_of(sizes: Mapping[Any, Any], analyzer: Analyzer) -> tuple[dict[Any, Any], Any]:
+    """Return the offset of each storage in a workspace, and the size of that; those of known sizes come first."""
+    places: dict[Any, Any] = {}
+    end: Any = tirx.IntImm("int64", 0)
+    for storage, size in sorted(sizes.items(), key=lambda one: not isinstance(one[1], tirx.IntImm)):
+        places[storage] = end
+        end = analyzer.simplify(end + (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT)
+    return places, end
+
+
+def with_workspaces(
+    items: Sequence[relax.Binding | tuple[relax.VarBinding, Run]], kernels: Container[Any], analyzer: Analyzer
+) -> list[relax.Binding]:
+    """Return the bindings of a sequence, in which runs are calls.
+
+    Runs share a workspace up to where its size would hold symbols that are not known before, or where a function of the
+    program is called, which may allocate one itself.
+    """
+    needed: list[list[Any]] = [[]]
+    for item in items:
+        if isinstance(item, tuple):
+            needed[-1] += [item[1].size] if item[1].offset else []
+        elif _ends_workspace(item, kernels):
+            needed.append([])
+    made: list[relax.Binding] = []
+    workspace: relax.Var | None = None
+    for item in items:
+        if not isinstance(item, tuple):
+            made.append(item)
+            if _ends_workspace(item, kernels):
+                needed, workspace = needed[1:], None
+            continue
+        binding, run = item
+        args = list(run.tensors)
+        if run.offset:
+            if workspace is None:
+                allocations = _workspace(_largest(needed[0], analyzer))
+                made += allocations
+                workspace = allocations[-1].var
+            args.append(workspace)
+        call = ir.Call(run.name, [*args, *run.symbols], ret_ty=binding.value.ty)
+        made.append(relax.VarBinding(binding.var, call))
+    return made
+
+
+def _largest(sizes: Sequence[Any], analyzer: Analyzer) -> Any:
+    """Return the largest of some sizes, as an expression where symbols decide."""
+    known = [size for size in sizes if isinstance(size, tirx.IntImm)]
+    others = [size for size in sizes if not isinstance(size, tirx.IntImm)]
+    largest = max(known, key=lambda size: int(size.value)) if known else others[0]
+    for size in others:
+        largest = analyzer.simplify(tirx.max(largest, size))
+    return largest
+
+
+def _ends_workspace(binding: relax.Binding, kernels: Container[Any]) -> bool:
+    """Say whether a binding defines symbols, or runs other functions of the program."""
+    value = binding.value
+    if isinstance(binding, relax.MatchCast):
+        return True
+    if not isinstance(value, ir.Call):
+        return isinstance(value, relax.If)
+    if isinstance(value.op, ir.GlobalVar):
+        return value.op not in kernels
+    return isinstance(value.op, ir.Var) or getattr(value.op, "name", "") in _CLOSURES
+
+
+def _workspace(size: Any) -> list[relax.VarBinding]:
+    """Return the allocation of a workspace of `size` bytes."""
+    shape, ty = relax.ShapeExpr([size]), relax.TensorType([size], "uint8")
+    space = relax.op.memory.alloc_storage(shape, 0, "global", "uint8")
+    retyped(space, relax.AnyType())
+    storage = relax.Var("workspace_storage", relax.AnyType())
+    tensor = relax.op.memory.alloc_tensor(storage, 0, shape, "uint8")
+    retyped(tensor, ty)
+    return [relax.VarBinding(storage, space), relax.VarBinding(relax.Var("workspace", ty), tensor)]

@@ -1,0 +1,170 @@
+"""Storage whose size is known at run time only is used again by tensors of another size.
+
+TVM's memory planner gives released storage of an unknown size to tensors of the very same size only. But in a network
+over any number of images all sizes are multiples of that number, so that it is known which is larger. A network that
+works in fewer places finds more of them in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.sym import Analyzer
+
+from .._tvm import retyped
+
+__all__ = ["share_scaled_storage"]
+
+_LIKE = 16  # how many times larger or smaller storage that is used again may be, as in TVM's planner
+
+
+@dataclass
+class _Storage:
+    """Storage of `scale` times `unit` bytes; `call` allocates such storage for one tensor of those that lie in it.
+
+    It is used from binding `begin` to binding `end`, which is infinite for what the function returns.
+    """
+
+    var: relax.Var
+    call: relax.Call
+    scale: int
+    unit: Any
+    begin: int
+    end: float
+
+    def takes(self, other: _Storage) -> bool:
+        """Say whether this storage is released when the other is needed, and may have its size."""
+        if self.end >= other.begin or not self.scale <= other.scale * _LIKE <= self.scale * _LIKE * _LIKE:
+            return False
+        _, *mine, _ = self.call.args  # between size and data type, which says nothing: the device and the scope
+        _, *others, _ = other.call.args
+        return all(map(tvm_ffi.structural_equal, [self.unit, *mine], [other.unit, *others]))
+
+
+def share_scaled_storage() -> tvm.transform.Pass:
+    """Return the pass, to be run after memory planning, that plans storage of related unknown sizes anew."""
+    return tvm.transform.module_pass(lambda mod, _: _shared(mod), opt_level=0, name="ShareScaledStorage")
+
+
+def _shared(mod: tvm.IRModule) -> tvm.IRModule:
+    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
+    for gvar, function in mod.functions.items():
+        if not isinstance(function, relax.Function) or not _is_straight(function.body):
+            continue
+        planned = {binding.var: binding.value for binding in _bindings(function.body) if _scaled_size(binding.value)}
+        if planned:
+            owners = _owners(_tensors(function.body, planned))
+            body = _rewritten(function.body, planned, owners)
+            made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+            result.update_func(gvar, made)
+    return result
+
+
+def _bindings(sequence: relax.SeqExpr) -> Iterator[relax.Binding]:
+    return (binding for block in sequence.blocks for binding in block.bindings)
+
+
+def _is_straight(body: Any) -> bool:
+    """Say whether a function has no branches and no functions within, so that its bindings run in their order."""
+    nested = (relax.If, relax.Function)
+    return isinstance(body, relax.SeqExpr) and not any(isinstance(b.value, nested) for b in _bindings(body))
+
+
+def _scaled_size(value: Any) -> tuple[int, Any] | None:
+    """Return what the unknown size of allocated storage is a multiple of, after how many times that it is."""
+    if not _is_call_of(value, "relax.memory.alloc_storage"):
+        return None
+    size = Analyzer().simplify(value.args[0].values[0])
+    if isinstance(size, tirx.Mul) and isinstance(size.b, tirx.IntImm) and int(size.b) > 0:
+        return int(size.b), size.a
+    return None if isinstance(size, tirx.IntImm) else (1, size)
+
+
+def _tensors(body: relax.SeqExpr, planned: Mapping[relax.Var, relax.Call]) -> dict[relax.Var, _Storage]:
+    """Return for each tensor in the storage that was planned storage of its own, as long as anything may lie in it."""
+    found: dict[relax.Var, _Storage] = {}
+    holds: dict[relax.Var, list[_Storage]] = {}  # what a value may lie in: a tensor, views of it, tuples of it
+
+    def used(value: Any, at: float) -> list[_Storage]:
+        inside: list[_Storage] = []
+        tvm_ffi.structural_walk(value, (tvm.ir.Var, lambda var: inside.extend(holds.get(var, ()))))
+        for storage in inside:
+            storage.end = max(storage.end, at)
+        return inside
+
+    for count, binding in enumerate(_bindings(body), start=1):
+        value, var = binding.value, binding.var
+        if not _is_tensor_in(value, planned):
+            holds[var] = used(value, count)
+            continue
+        call = planned[value.args[0]]
+        size = _scaled_size(call)
+        assert size is not None
+        found[var] = _Storage(relax.Var("storage", value.args[0].ty), call, *size, begin=count, end=count)
+        holds[var] = [found[var]]
+    used(body.body, inf)
+    return found
+
+
+def _owners(tensors: Mapping[relax.Var, _Storage]) -> dict[relax.Var, _Storage]:
+    """Return for each tensor the storage it lies in: its own, or that of others which are released by then."""
+    kept: list[_Storage] = []
+    owners: dict[relax.Var, _Storage] = {}
+    for tensor, storage in tensors.items():
+        # The caller shall not hold more than the result.
+        free = [each for each in kept if each.takes(storage)] if storage.end < inf else []
+        large = [each for each in free if each.scale >= storage.scale]
+        wanted = storage.scale
+        # The smallest that is large enough, else the one that has to grow least.
+        owner = min(large or free, key=lambda each: abs(each.scale - wanted), default=None)
+        if owner is None:
+            owner = storage
+            kept.append(storage)
+        owner.scale, owner.end = max(owner.scale, storage.scale), storage.end
+        owners[tensor] = owner
+    return owners
+
+
+def _rewritten(
+    body: relax.SeqExpr, planned: Mapping[relax.Var, relax.Call], owners: Mapping[relax.Var, _Storage]
+) -> relax.SeqExpr:
+    """Return a function's body that allocates storage as its tensors own it, each before the first of them."""
+    made: set[relax.Var] = set()
+    blocks = []
+    for block in body.blocks:
+        bindings: list[relax.Binding] = []
+        for binding in block.bindings:
+            owner = owners.get(binding.var)
+            if binding.var in planned:
+                continue
+            if owner is None:
+                bindings.append(binding)
+                continue
+            if owner.var not in made:
+                made.add(owner.var)
+                size = relax.ShapeExpr([owner.unit * tirx.IntImm("int64", owner.scale)])
+                bindings.append(relax.VarBinding(owner.var, _with_first(owner.call, size)))
+            bindings.append(relax.VarBinding(binding.var, _with_first(binding.value, owner.var)))
+        blocks.append(type(block)(bindings))
+    return relax.SeqExpr(blocks, body.body)
+
+
+def _is_tensor_in(value: Any, planned: Mapping[relax.Var, relax.Call]) -> bool:
+    return _is_call_of(value, "relax.memory.alloc_tensor") and value.args[0] in planned
+
+
+def _is_call_of(value: Any, name: str) -> bool:
+    return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op) and value.op.name == name
+
+
+def _with_first(call: relax.Call, first: Any) -> relax.Call:
+    """Return a call with another first argument."""
+    made = relax.Call(call.op, [first, *list(call.args)[1:]], call.attrs, list(call.ty_args))
+    retyped(made, call.ty)
+    return made

@@ -1,0 +1,97 @@
+"""TVM's virtual machine made ready: the executable fits the devices, memory has its allocators, weights are passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm.runtime import Device, Tensor
+
+from ..bytecode import lift_weights
+from ..bytecode.stored_weights import tensor_over
+from ..errors import DeviceError, ExecutableError, OptionError
+from ..executable.executable import Executable
+from ..target.devices import device as one_device
+from .failures import useful_line
+from .stack_guard import guarded
+
+__all__ = ["started"]
+
+_ALLOCATORS = {"naive": 1, "pooled": 2}
+
+
+def started(
+    executable: Executable, devices: Sequence[Device], memory_cfg: str | Mapping[Any, str] | None
+) -> tvm.runtime.Module:
+    """Return TVM's VM with an executable loaded, every kernel found and its weights passed to its functions.
+
+    Raises
+    ------
+    DeviceError
+        If the executable was built for a device that is not among `devices`.
+    OptionError
+        If `memory_cfg` names an allocator or a device that there is not.
+    ExecutableError
+        If a kernel is missing, or is for another machine.
+    """
+    _match_target(executable, devices)
+    if "texts" in executable.info:
+        from ..values import text_functions  # noqa: F401 - the functions that programs with strings call
+    pairs = zip(devices, _allocators(devices, memory_cfg), strict=True)
+    options = [number for device, kind in pairs for number in (device.dlpack_device_type(), device.index, kind)]
+    program, takers = executable.program, set[str]()
+    weights: list[Tensor] = []
+    if executable.holds_weights and len(devices) == 1:
+        program, positions, takers = lift_weights(program)
+        weights = [tensor_over(executable.program.constants[position]) for position in positions]
+    if program.recursive_functions():
+        program = guarded(program)
+    runnable = executable.runnable(program if program is not executable.program else None)
+    try:
+        module = runnable["vm_load_executable"]()
+        module["vm_initialization"](*options)
+        for name in sorted(takers):
+            module["save_function"](name, name, 1, weights)
+    except Exception as error:
+        raise ExecutableError(f"the executable cannot be linked: {useful_line(error)}") from error
+    return module
+
+
+def _match_target(executable: Executable, devices: Sequence[Device]) -> None:
+    """Raise unless the device that the executable was built for is among `devices`."""
+    wanted = executable.device_kind
+    kinds = [str(device).split(":")[0] for device in devices]
+    if wanted is not None and wanted not in kinds:
+        raise DeviceError(
+            f"Unable to find a physical device (from among the {len(devices)} given) to match the virtual device with "
+            f"device type {wanted}: the executable was built for {wanted}, the devices are "
+            f"{', '.join(map(str, devices))}; pass device={wanted!r}, or compile for another target"
+        )
+    if wanted == "cpu" and kinds[0] != "cpu":
+        raise DeviceError(
+            f"the executable was built for the CPU, but device {devices[0]} was asked for; "
+            "compile for it or pass device='cpu'"
+        )
+
+
+def _allocators(devices: Sequence[Device], config: str | Mapping[Any, str] | None) -> list[int]:
+    """Return the allocator of each device as the VM numbers them."""
+    if config is None or isinstance(config, str):
+        chosen: dict[Any, str] = {}
+        default = config or "pooled"
+    elif isinstance(config, Mapping):
+        chosen = {str(one_device(key)): kind for key, kind in config.items()}
+        default = "pooled"
+    else:
+        raise OptionError(
+            f"memory_cfg is expected be string or dictionary, but received {type(config)}; "
+            "pass 'naive', 'pooled' or a dict from device to one of them"
+        )
+    for kind in (default, *chosen.values()):
+        if kind not in _ALLOCATORS:
+            raise OptionError(f"unknown allocator {kind!r} in memory_cfg, expected 'naive' or 'pooled'")
+    unused = sorted(set(chosen) - {str(device) for device in devices})
+    if unused:
+        raise OptionError(f"memory_cfg names {', '.join(unused)}, which the machine does not run on")
+    return [_ALLOCATORS[chosen.get(str(device), default)] for device in devices]

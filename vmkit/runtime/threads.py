@@ -1,0 +1,169 @@
+"""How many threads the kernels of a call run on.
+
+TVM keeps a pool of worker threads for every thread that calls kernels: it is made when a kernel first shares its work,
+has as many threads as that calling thread was allowed at that moment, and never grows. How many of them a kernel uses
+is a setting of the calling thread too. Left alone, four Python threads on four cores would start sixteen threads, each
+bound to a core that three others are bound to as well. So here
+
+- every call says how many threads it may use, and the calling thread is set to that: with one, kernels run in the
+  caller's thread, and no pool is made or woken;
+- calls at the same time, of whatever machine, divide the processors of this process among them;
+- worker threads may run on any processor that the process may use: they are not bound to one, unless the environment
+  variable ``TVM_BIND_THREADS`` is set to 1.
+
+What a call sets stays set for its thread: kernels that it calls later without vmkit use as many threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from .._tvm import limit_threads_of_this_thread
+from ..errors import OptionError
+
+__all__ = ["PoolTooSmall", "call_with_threads", "checked_threads", "default_threads", "usable_processors"]
+
+os.environ.setdefault("TVM_BIND_THREADS", "0")
+
+_VARIABLES = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")
+_SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_configure = tvm.get_global_func("runtime.config_threadpool")
+_pool_size = tvm.get_global_func("runtime.NumThreads")
+_DEFAULT_MODE = 1
+
+# One entry for each call that runs, and one for each thread that those calls use: adding to a list and cutting off its
+# end are single steps of the interpreter, so no lock is needed to count.
+_calls: list[None] = []
+_in_use: list[None] = []
+
+
+class _Setting(threading.local):
+    """What the calling thread is set to, and how many threads its pool has; 0 is nothing yet."""
+
+    threads = 0
+    pool = 0
+
+
+_setting = _Setting()
+
+
+class PoolTooSmall(Exception):
+    """The calling thread has a pool already, of fewer threads than were asked for."""
+
+
+@functools.cache
+def usable_processors() -> int:
+    """Return how many processors this process may use: those it is bound to, within the quota of its control group."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = _QUOTA.read_text().split()
+        return max(1, min(bound, -(-int(quota) // int(period))))
+    except (OSError, ValueError):  # no such system, or "max"
+        return bound
+
+
+@functools.cache
+def _usable_cores() -> int:
+    """Return how many cores these processors are: kernels keep a core's units busy with one thread."""
+    processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    try:
+        cores = {Path(_SIBLINGS.format(processor)).read_text() for processor in processors}
+    except OSError:
+        return usable_processors()
+    return min(len(cores), usable_processors())
+
+
+def default_threads(target: tvm.target.Target | None = None) -> int:
+    """Return how many threads a machine uses that was not told.
+
+    What the environment variable ``TVM_NUM_THREADS`` or ``OMP_NUM_THREADS`` says; else one for each core that this
+    process may use, but not more than the ``-num-cores`` that the program was compiled for.
+
+    Raises
+    ------
+    OptionError
+        If the variable is not a number of threads.
+    """
+    for variable in _VARIABLES:
+        told = os.environ.get(variable)
+        if told:
+            if not told.isdigit() or int(told) < 1:
+                raise OptionError(f"the environment variable {variable} is {told!r}, expected a number of threads")
+            return int(told)
+    compiled_for = int(target.attrs.get("num-cores", 0)) if target is not None else 0
+    return min(compiled_for, _usable_cores()) if compiled_for > 0 else _usable_cores()
+
+
+def checked_threads(num_threads: Any) -> int:
+    """Return a number of threads that a caller asked for; OptionError if it is none."""
+    if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
+        raise OptionError(f"num_threads is {num_threads!r}, expected a number of threads, at least 1")
+    return num_threads
+
+
+def call_with_threads(num_threads: int, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """Return ``function(*values)``, whose kernels use at most `num_threads` threads, the calling one included.
+
+    Calls at the same time divide the processors among them, so that a call gets fewer when others run.
+
+    Raises
+    ------
+    PoolTooSmall
+        If this thread's kernels have used fewer threads before. Another thread is needed then; nothing was called.
+    """
+    if num_threads == 1:
+        if _setting.threads != 1:
+            _limit(1)
+        _in_use.append(None)
+        try:
+            return function(*values)
+        finally:
+            _in_use.pop()
+    if 0 < _setting.pool < num_threads:
+        raise PoolTooSmall
+    return _call_with_share(num_threads, function, values)
+
+
+def _call_with_share(num_threads: int, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """Call with a fair share of the processors: never more than others leave, and at least the calling thread."""
+    processors = max(num_threads, usable_processors())
+    _calls.append(None)
+    try:
+        share = max(1, min(num_threads, processors // len(_calls), processors - len(_in_use)))
+        if _setting.pool == 0:
+            _make_pool(num_threads)
+        if _setting.threads != share:
+            _limit(share)
+        _in_use.extend([None] * share)
+        try:
+            return function(*values)
+        finally:
+            del _in_use[-share:]
+    finally:
+        _calls.pop()
+
+
+def _make_pool(num_threads: int) -> None:
+    """Have this thread's pool made, by asking for its size while the limit is in force."""
+    limit_threads_of_this_thread(num_threads)
+    _pool_size()
+    _limit(num_threads)
+    _setting.pool = _pool_size()
+    if _setting.pool < num_threads:
+        raise PoolTooSmall
+
+
+def _limit(threads: int) -> None:
+    """Let kernels called from this thread use so many threads."""
+    if threads > 1:
+        _configure(_DEFAULT_MODE, threads)  # how many of the pool's threads get work; it resets the limit
+    limit_threads_of_this_thread(threads)  # at 1, kernels do not go to the pool at all
+    _setting.threads = threads

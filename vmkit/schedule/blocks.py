@@ -1,0 +1,227 @@
+"""What schedule rules ask about a kernel: its blocks, which of them reduce, what reads what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from math import isinf
+from operator import mul
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.sym import Analyzer
+
+from .._tvm import TensorLoad
+
+__all__ = [
+    "Block",
+    "Loop",
+    "SingleReduction",
+    "extent",
+    "inline_cheap_blocks",
+    "is_reduction",
+    "kernel_blocks",
+    "loops_of_results",
+    "partial_results",
+    "single_reduction",
+    "static_size",
+    "stride",
+    "uses",
+]
+
+# TVM writes a function out with its argument several times over: functions of functions would grow out of bounds.
+_CALLS = 6
+
+Block = Any  # s_tir.schedule.SBlockRV
+Loop = Any  # s_tir.schedule.LoopRV
+
+
+def kernel_blocks(schedule: s_tir.Schedule) -> list[Block]:
+    """Return the blocks of a kernel in order of computation; none of one that is loops within a single block."""
+    root = schedule.mod["main"].body.block.name_hint
+    return list(schedule.get_child_blocks(schedule.get_sblock(root)))
+
+
+def is_reduction(schedule: s_tir.Schedule, block: Block) -> bool:
+    """Say whether a block reduces."""
+    return any(v.iter_type == tirx.IterVar.CommReduce for v in schedule.get(block).iter_vars)
+
+
+def extent(schedule: s_tir.Schedule, loop: Loop) -> int | None:
+    """Return the trip count of a loop; None where it is symbolic."""
+    value = schedule.get(loop).extent
+    return int(value) if isinstance(value, tirx.IntImm) else None
+
+
+def static_size(schedule: s_tir.Schedule, loops: list[Loop]) -> int:
+    """Return the number of iterations of a loop nest, symbolic loops counted as one."""
+    size = 1
+    for loop in loops:
+        size *= extent(schedule, loop) or 1
+    return size
+
+
+def inline_cheap_blocks(schedule: s_tir.Schedule) -> None:
+    """Inline every block that maps elements to elements into its consumers where that repeats no work.
+
+    A block is kept where a reduction reads it (it would be computed once for each step of the reduction), where
+    several blocks read it, and where its one reader reads the same element many times.
+    """
+    for block in reversed(kernel_blocks(schedule)):
+        if is_reduction(schedule, block):
+            continue
+        readers = list(schedule.get_consumers(block))
+        if len(readers) == 1 and not is_reduction(schedule, readers[0]) and not _repeats(schedule, block, readers[0]):
+            try:
+                schedule.compute_inline(block)
+            except s_tir.ScheduleError:
+                continue
+
+
+def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
+    """Say whether a block inlined into its reader would compute elements again and again."""
+    made, read = schedule.get(block), schedule.get(reader)
+    value = getattr(made.body, "value", None)
+    while isinstance(value, tirx.Cast):
+        value = value.value
+    if isinstance(value, TensorLoad):
+        return False
+    written = made.writes[0].source
+    loads: list[Any] = []
+    tvm_ffi.structural_walk(
+        read.body, (TensorLoad, lambda load: loads.append(load) if load.source.same_as(written) else None)
+    )
+    # One element may be read twice, as in x * sigmoid(x), where the compiler sees that it is the same; a sum or a
+    # product also more often, as the biased value is in GELU by tanh.
+    calls = _calls(made.body)
+    if not calls and not made.iter_vars:
+        return False  # LLVM computes what does not change in a loop before it
+    if calls and calls + _calls(read.body) > _CALLS:
+        return True
+    if not calls and len(loads) == 1 and _is_one_to_one(loads[0], read):
+        return False  # a part of a concatenation, which reads only some elements of it there
+    return len(loads) > (2 if calls else 8) or not Analyzer().can_prove(_elements(read) <= _elements(made))
+
+
+def _is_one_to_one(load: Any, block: s_tir.SBlock) -> bool:
+    """Say whether a block reads no element twice by a load: each of its axes goes along an axis of the operand."""
+    waiting = [v.var for v in block.iter_vars if not Analyzer().can_prove_equal(v.dom.extent, 1)]
+    for index in load.indices:
+        along = [var for var in waiting if uses(index, var)]
+        if len(along) == 1 and stride(index, along[0]) == 1:
+            waiting = [var for var in waiting if not var.same_as(along[0])]
+    return not waiting
+
+
+def _calls(body: Any) -> int:
+    """Return how many functions are called."""
+    calls: list[Any] = []
+    tvm_ffi.structural_walk(body, (tvm.ir.Call, calls.append))
+    return len(calls)
+
+
+def _elements(block: s_tir.SBlock) -> Any:
+    """Return how many times the body of a block runs."""
+    return reduce(mul, [v.dom.extent for v in block.iter_vars], tirx.IntImm("int64", 1))
+
+
+@dataclass(frozen=True)
+class SingleReduction:
+    """A kernel around one reduction.
+
+    Attributes
+    ----------
+    block : Block
+        The reduction, its loops in the order of its iteration variables, those of the output first.
+    spatial : int
+        How many loops are of the output.
+    after : Block or None
+        The one block that reads the result and writes the kernel's output.
+    others : list of Block
+        What is computed before.
+    """
+
+    block: Block
+    spatial: int
+    after: Block | None
+    others: list[Block]
+
+
+def single_reduction(schedule: s_tir.Schedule) -> SingleReduction | None:
+    """Return the structure of a kernel if it is that of a single reduction."""
+    blocks = kernel_blocks(schedule)
+    reductions = [b for b in blocks if is_reduction(schedule, b)]
+    if len(reductions) != 1:
+        return None
+    block = reductions[0]
+    after = list(schedule.get_consumers(block))
+    if len(after) > 1 or (after and schedule.get_consumers(after[0])):
+        return None
+    kinds = [v.iter_type for v in schedule.get(block).iter_vars]
+    spatial = kinds.count(tirx.IterVar.DataPar)
+    if len(schedule.get_loops(block)) != len(kinds) or kinds[:spatial] != [tirx.IterVar.DataPar] * spatial:
+        return None
+    if spatial == 0:
+        return None
+    used = [block, *after]
+    others = [b for b in blocks if not any(schedule.get(b).same_as(schedule.get(u)) for u in used)]
+    return SingleReduction(block, spatial, after[0] if after else None, others)
+
+
+def partial_results(schedule: s_tir.Schedule, block: Block, loop: Loop, axis: int) -> Block:
+    """Cut a reduction in two, as ``rfactor`` does, also one to an extreme that starts from infinity.
+
+    TVM knows the ones that start from the largest finite number only; meanwhile it sees that.
+    """
+    for other in kernel_blocks(schedule):
+        if not schedule.get_loops(other):
+            # A single number beside it that no loop computes would be an internal error of rfactor.
+            schedule.add_unit_loop(other)
+    start = getattr(schedule.get(block).init, "value", None)
+    if not isinstance(start, tirx.FloatImm) or not isinf(start.value):
+        return schedule.rfactor(loop, axis)
+    dtype = str(start.ty.dtype)
+    _start_from(schedule, block, tirx.max_value(dtype) if start.value > 0 else tirx.min_value(dtype))
+    partial = schedule.rfactor(loop, axis)
+    for each in (partial, block):
+        _start_from(schedule, each, start)
+    return partial
+
+
+def _start_from(schedule: s_tir.Schedule, block: Block, value: Any) -> None:
+    """Let a reduction start from a value."""
+    node = schedule.get(block)
+    fields = {n: getattr(node, n) for n in ("iter_vars", "reads", "writes", "name_hint", "body", "alloc_buffers")}
+    init = tirx.BufferStore(node.init.buffer, value, node.init.indices)
+    made = s_tir.SBlock(**fields, init=init, annotations=dict(node.annotations.items()))
+    schedule.state.replace(schedule.get_sref(block), made, {node: made})
+
+
+def loops_of_results(schedule: s_tir.Schedule, found: SingleReduction, outer: list[Loop]) -> list[Loop]:
+    """Keep the results of a reduction's tile in registers, and return the loops that write them or what follows them.
+
+    They run at the end of the innermost of the loops `outer`, which are over the tiles.
+    """
+    if found.after is None:
+        after = schedule.cache_write(found.block, 0, "local")
+    else:
+        after = found.after
+        schedule.set_scope(found.block, 0, "local")
+    schedule.reverse_compute_at(after, outer[-1], preserve_unit_loops=True)
+    return list(schedule.get_loops(after))[len(outer) :]
+
+
+def uses(expr: Any, var: Any) -> bool:
+    """Say whether an index depends on a variable."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expr, (tvm.ir.Var, lambda v: found.append(v) if v.same_as(var) else None))
+    return bool(found)
+
+
+def stride(index: Any, var: Any) -> int | None:
+    """Return by how much an index grows with a variable; None where that is no constant."""
+    grown = tvm_ffi.structural_map(index, (tvm.ir.Var, lambda v: v + 1 if v.same_as(var) else v))
+    step = Analyzer().simplify(grown - index)
+    return int(step) if isinstance(step, tirx.IntImm) else None

@@ -1,0 +1,155 @@
+"""Schedule rules for kernels on a CPU: how loops are ordered, tiled, vectorised and shared among cores.
+
+A rule takes a schedule of one kernel, in which chains of elementwise blocks have been inlined, and says whether it
+applies and with which decisions. :func:`schedule_kernels` tries them in order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from ...kernels.vector_math import with_vector_math
+from ..blocks import inline_cheap_blocks, kernel_blocks
+from ..rule import Rule
+from . import (
+    concatenation as joined,
+)
+from . import (
+    contraction,
+    dense,
+    dot,
+    elementwise,
+    filled,
+    packed,
+    product,
+    transpose,
+    window,
+)
+from . import (
+    full_reduction as total,
+)
+from . import (
+    peeled_window as edges,
+)
+from . import (
+    piecewise as pieces,
+)
+from . import (
+    row_reduction as rows,
+)
+from .boundary_peeling import with_borders
+from .chunks import with_chunks
+from .concatenation import with_pieces
+from .overlap import with_overlaps
+from .packed_products import with_tiles
+from .prefetch import with_prefetches
+from .versions import by_size
+
+__all__ = ["CHOSEN", "RULES", "Choice", "Choose", "Rule", "defaults", "prepared", "schedule_kernels", "scheduled"]
+
+logger = logging.getLogger(__name__)
+
+# The most special first.
+RULES: tuple[Rule[Any], ...] = (
+    filled.RULE,
+    dense.RULE,
+    packed.RULE,
+    product.RULE,
+    edges.RULE,
+    window.RULE,
+    contraction.RULE,
+    dot.RULE,
+    rows.RULE,
+    total.RULE,
+    transpose.RULE,
+    joined.RULE,
+    pieces.RULE,
+    elementwise.RULE,
+)
+
+
+Choice = tuple[str, Any]
+"""How decisions were found, such as ``default``, and the decisions."""
+
+Choose = Callable[[s_tir.Schedule, Rule[Any], Target, Any], Iterable[Choice]]
+"""Takes a kernel, its rule, the target and the default decisions; returns what to schedule with, the best first."""
+
+CHOSEN = "vmkit.decisions"  # the attribute of a scheduled kernel that says how its decisions were found
+
+
+def defaults(sch: s_tir.Schedule, rule: Rule[Any], target: Target, default: Any) -> Iterable[Choice]:
+    """Choose a rule's default decisions."""
+    return [("default", default)]
+
+
+def schedule_kernels(mod: tvm.IRModule, target: Target, choose: Choose = defaults) -> tvm.IRModule:
+    """Return a module in which every kernel that is not scheduled yet is scheduled for a CPU."""
+    made = {
+        gvar: _scheduled(gvar.name_hint, function, target, choose)
+        for gvar, function in mod.functions.items()
+        if isinstance(function, tirx.PrimFunc) and not function.attrs.get("tirx.is_scheduled", False)
+    }
+    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    result.update(tvm.IRModule(made))
+    return result
+
+
+def prepared(function: tirx.PrimFunc) -> s_tir.Schedule | None:
+    """Return the schedule of a kernel that rules decide on; None for loops that stay as they were written."""
+    schedule = s_tir.Schedule(function)
+    if not kernel_blocks(schedule):
+        return None
+    inline_cheap_blocks(schedule)
+    return schedule
+
+
+def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any) -> tirx.PrimFunc:
+    """Return a prepared kernel as a rule schedules it with some decisions.
+
+    Raises
+    ------
+    ScheduleError
+        If a primitive refuses the kernel's shape.
+    """
+    versions = rule.versions(plain, target, decisions) if rule.versions is not None else None
+    if versions is None:
+        function = _applied(plain, rule, target, decisions)
+    else:
+        size, of_sizes = versions
+        made = [(least, _applied(plain, rule, target, each, size)) for least, each in of_sizes]
+        many = dense.version_of_many_rows(plain, target) if rule is dense.RULE else None
+        if many is not None:
+            made = [many, *((least, version) for least, version in made if least < many[0])]
+        function = by_size(plain.mod["main"], size, made)
+    return with_vector_math(function).with_attr("tirx.is_scheduled", True)
+
+
+def _applied(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any, size: Any = None) -> tirx.PrimFunc:
+    schedule = plain.copy()
+    schedule = rule.apply(schedule, target, decisions) or schedule
+    function = with_pieces(with_overlaps(schedule.mod["main"], size))
+    return with_prefetches(with_chunks(with_borders(function)))
+
+
+def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:
+    plain = prepared(function)
+    if plain is None:
+        return function
+    tiled = with_tiles(plain.mod["main"], target)
+    if tiled is not None:
+        return with_vector_math(tiled).with_attrs({"tirx.is_scheduled": True, CHOSEN: "default"})
+    for rule in RULES:
+        default = rule.decide(plain, target)
+        for how, decisions in choose(plain, rule, target, default) if default is not None else ():
+            try:
+                return scheduled(plain, rule, target, decisions).with_attr(CHOSEN, how)
+            except s_tir.ScheduleError as error:
+                # A primitive refused this kernel's shape; the loops as they are stay right, only slower.
+                logger.debug("kernel %s: %s does not apply with %s: %s", name, rule.name, decisions, error)
+    return function

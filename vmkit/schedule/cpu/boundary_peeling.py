@@ -1,0 +1,281 @@
+"""Windows that stop at the edges of their data, in place of data that is padded with what adds nothing.
+
+Once the padding is inlined, every element that a window reads is tested. Across the lines, a loop over the window runs
+only where there is data. Along a line, the loop over tiles is cut: the first tiles and the last ones test each element,
+with constants where sizes are known, and those between do not reach an edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.sym import Analyzer
+
+from ..._tvm import TensorLoad
+from ..blocks import Loop, SingleReduction, stride, uses
+
+__all__ = ["Borders", "borders_of", "copied", "mark_borders", "with_borders"]
+
+_TILES, _ACROSS = "vmkit.borders.tiles", "vmkit.borders.across"
+
+Values = Mapping[Any, Any]
+"""What the iteration variables of a block are."""
+
+
+@dataclass(frozen=True)
+class Borders:
+    """How windows reach over the edges of their data.
+
+    Attributes
+    ----------
+    before, after : int
+        How far they reach over the beginning and the end of a line.
+    stride : int
+        How far apart the windows of a line begin.
+    steps : tuple of int
+        Which iteration variables of the reduction go along the windows across lines, where these have edges.
+    """
+
+    before: int
+    after: int
+    stride: int
+    steps: tuple[int, ...]
+
+    def tiles(self, rows: int) -> tuple[int, int]:
+        """Return how many tiles at the beginning and at the end of a line may reach over an edge, at most."""
+        of_tile = rows * self.stride
+        if self.before == self.after == 0:
+            return 0, 0
+        # The last tile may begin early, and what is in it alone may be a single position.
+        return -(-self.before // of_tile), 1 + max(0, -(-(self.after - self.stride) // of_tile))
+
+
+def borders_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) -> Borders | None:
+    """Return the borders of a reduction whose one other stage pads its data with what adds nothing; else None."""
+    if len(found.others) != 1:
+        return None
+    pad, node = sch.get(found.others[0]), sch.get(found.block)
+    choice: Any = getattr(pad.body, "value", None)
+    stage = pad.writes[0].source
+    regions = [region for region in node.reads if region.source.same_as(stage)]
+    if not _is_choice(choice) or not isinstance(choice.args[1], TensorLoad) or len(regions) != 1:
+        return None
+    if not _adds_nothing(node, stage, choice.args[2]):
+        return None
+    over, step, steps = {1: 0, -1: 0}, 1, []
+    for test in _conjuncts(choice.args[0]):
+        rest = _rest(test)
+        axis = next((at for at, v in enumerate(pad.iter_vars) if rest is not None and uses(rest, v.var)), None)
+        if axis is None:
+            return None
+        index, side = regions[0].region[axis].min, stride(rest, pad.iter_vars[axis].var)
+        along = {at: stride(index, v.var) for at, v in enumerate(node.iter_vars) if uses(index, v.var)}
+        if len(along) != 2 or side not in over or not all(s is not None and s > 0 for s in along.values()):
+            return None
+        (line, _), (window, _) = along.items()
+        if not line < found.spatial <= window:
+            return None
+        if line != row_axis:
+            steps.append(window)
+            continue
+        # Of the padded stage, what comes before the data, or where the data ends.
+        limit = _at(rest, pad.iter_vars[axis].var, 0)
+        beyond = Analyzer().simplify(-limit if side == 1 else stage.ty.shape[axis] - limit - 1)
+        if not isinstance(beyond, tirx.IntImm):
+            return None
+        over[side], step = int(beyond), along[line] or 1
+    return Borders(over[1], over[-1], step, tuple(dict.fromkeys(steps)))
+
+
+def mark_borders(
+    sch: s_tir.Schedule, across: list[Loop], tile: Loop | None, row_axis: int, counts: tuple[int, int]
+) -> None:
+    """Mark the loops that :func:`with_borders` changes.
+
+    Parameters
+    ----------
+    sch : Schedule
+        The schedule of the kernel, in which the padding is inlined.
+    across : list of LoopRV
+        The loops over the window across lines.
+    tile : LoopRV or None
+        The loop over the tiles of a line; None where all of them test what they read.
+    row_axis : int
+        Which iteration variable of the reduction goes along a line.
+    counts : tuple of int
+        How many tiles at the beginning and at the end test what they read.
+    """
+    for loop in across:
+        sch.annotate(loop, _ACROSS, 1)
+    if tile is not None:
+        sch.annotate(tile, _TILES, [row_axis, *counts])
+
+
+def with_borders(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a scheduled kernel in which the marked loops stop at the edges."""
+
+    def bounded(loop: tirx.For) -> tirx.Stmt:
+        return _bounded(loop) if _ACROSS in loop.annotations else loop
+
+    def cut(loop: tirx.For) -> tirx.Stmt:
+        return _cut(loop, *map(int, loop.annotations[_TILES])) if _TILES in loop.annotations else loop
+
+    body = tvm_ffi.structural_map(function.body, (tirx.For, bounded))
+    return function.with_body(tvm_ffi.structural_map(body, (tirx.For, cut)))
+
+
+def _bounded(loop: tirx.For) -> tirx.For:
+    """Return a loop over a window that runs only where there is data."""
+    dtype, var, simplify = str(loop.loop_var.ty.dtype), loop.loop_var, Analyzer().simplify
+    low, high = tirx.IntImm(dtype, 0), loop.extent
+    rests: list[Any] = []
+
+    def is_kept(test: Any, values: Values) -> bool:
+        rest = _rest(_substituted(test, values))
+        if rest is None or not uses(rest, var):
+            return True
+        if not any(tvm_ffi.structural_equal(rest, other) for other in rests):
+            rests.append(rest)
+        return False
+
+    body = _with_tests(loop.body, is_kept)
+    for rest in rests:
+        step, at_first = stride(rest, var) or 1, _at(rest, var, 0)
+        if step > 0:
+            low = tirx.max(low, tirx.floordiv(step - 1 - at_first, tirx.IntImm(dtype, step)))
+        else:
+            high = tirx.min(high, tirx.floordiv(at_first, tirx.IntImm(dtype, -step)) + 1)
+    # What is read may be indexed by larger integers than the loop has.
+    low, count = (each.astype(dtype) for each in (simplify(low), simplify(high - low)))
+    here = tirx.Var(loop.loop_var.name, dtype)
+    return _part(loop, _ACROSS, here, low + here, count, body)
+
+
+def _cut(loop: tirx.For, row_axis: int, first: int, last: int) -> tirx.Stmt:
+    """Return a loop over tiles as loops over those at the ends and over those between, which test nothing."""
+
+    def is_kept(test: Any, values: Values) -> bool:
+        return not any(uses(test, var) for at, var in enumerate(values) if at == row_axis)
+
+    dtype, most, simplify = str(loop.loop_var.ty.dtype), loop.extent, Analyzer().simplify
+    begin = simplify(tirx.min(tirx.IntImm(dtype, first), most))
+    end = simplify(tirx.max(begin, most - tirx.IntImm(dtype, last)))
+    free, zero, between = _with_tests(loop.body, is_kept), tirx.IntImm(dtype, 0), simplify(end - begin)
+    is_known = isinstance(most, tirx.IntImm)
+    parts = [(zero, begin, loop.body), (begin, between, free), (end, simplify(most - end), loop.body)]
+    if not is_known:
+        # Nothing is known of where tiles with tests are, so one copy of them is enough.
+        parts = [(zero, simplify(most - between), loop.body), (begin, between, free)]
+    made = []
+    for origin, count, body in parts:
+        here = tirx.Var(loop.loop_var.name, dtype)
+        place = origin + here if is_known or body is free else here + tirx.Select(here < begin, zero, between)
+        made.append(_part(loop, _TILES, here, place, count, body))
+    kept = [each for each in made if not (isinstance(each.extent, tirx.IntImm) and int(each.extent) == 0)]
+    return tirx.SeqStmt(kept) if len(kept) > 1 else kept[0]
+
+
+def _part(loop: tirx.For, key: str, var: tirx.Var, place: Any, count: Any, body: tirx.Stmt) -> tirx.For:
+    """Return a loop by a variable over some places of a marked loop, with definitions of its own."""
+    dtype = str(loop.loop_var.ty.dtype)
+    moved = tvm_ffi.structural_map(body, (tirx.Var, lambda v: place if v.same_as(loop.loop_var) else v))
+    annotations = {k: v for k, v in loop.annotations.items() if k != key}
+    return tirx.For(var, tirx.IntImm(dtype, 0), count, loop.kind, copied(moved), loop.thread_binding, annotations)
+
+
+def copied(body: tirx.Stmt) -> tirx.Stmt:
+    """Return statements with loops and blocks of their own, over the same buffers."""
+    fresh: dict[Any, Any] = {}
+
+    def note(var: Any) -> None:
+        fresh[var] = tirx.Var(var.name, str(var.ty.dtype))
+
+    def note_axes(block: s_tir.SBlock) -> None:
+        for each in block.iter_vars:
+            note(each.var)
+
+    tvm_ffi.structural_walk(body, (tirx.For, lambda loop: note(loop.loop_var)))
+    tvm_ffi.structural_walk(body, (s_tir.SBlock, note_axes))
+    return tvm_ffi.structural_map(body, (tirx.Var, lambda v: fresh.get(v, v)))
+
+
+def _with_tests(body: tirx.Stmt, is_kept: Callable[[Any, Values], bool]) -> tirx.Stmt:
+    """Return statements whose blocks test only some of what they did."""
+
+    def realize(node: s_tir.SBlockRealize) -> s_tir.SBlockRealize:
+        block = node.block
+        values = {v.var: value for v, value in zip(block.iter_vars, node.iter_values, strict=True)}
+
+        def choice(call: tvm.ir.Call) -> Any:
+            if not _is_choice(call):
+                return call
+            tests = [test for test in _conjuncts(call.args[0]) if is_kept(test, values)]
+            return tirx.if_then_else(reduce(tirx.And, tests), *call.args[1:]) if tests else call.args[1]
+
+        fields = {n: getattr(block, n) for n in ("iter_vars", "reads", "writes", "name_hint", "init", "alloc_buffers")}
+        inner = tvm_ffi.structural_map(block.body, (tvm.ir.Call, choice))
+        made = s_tir.SBlock(**fields, body=inner, annotations=dict(block.annotations.items()))
+        return s_tir.SBlockRealize(node.iter_values, node.predicate, made)
+
+    return tvm_ffi.structural_map(body, (s_tir.SBlockRealize, realize))
+
+
+def _is_choice(value: Any) -> bool:
+    return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "prim.if_then_else"
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    if isinstance(condition, tirx.And):
+        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+    return [condition]
+
+
+def _rest(test: Any) -> Any:
+    """Return what is not negative where a comparison of integers holds; None of another test."""
+    match test:
+        case tirx.LE():
+            return test.b - test.a
+        case tirx.LT():
+            return test.b - test.a - 1
+        case tirx.GE():
+            return test.a - test.b
+        case tirx.GT():
+            return test.a - test.b - 1
+    return None
+
+
+def _adds_nothing(node: s_tir.SBlock, stage: Any, padding: Any) -> bool:
+    """Say whether a reduction is the same without the steps that read the padding of a stage."""
+    value, start = node.body.value, getattr(node.init, "value", None)
+    if isinstance(value, tirx.Max | tirx.Min):
+        plain = [each for each in (value.a, value.b) if isinstance(each, TensorLoad)]
+        return len(plain) == 2 and start is not None and tvm_ffi.structural_equal(padding, start)
+    is_zero = getattr(padding, "value", None) == 0
+    return is_zero and isinstance(value, tirx.Add) and any(_is_zero(each, stage) for each in (value.a, value.b))
+
+
+def _is_zero(term: Any, stage: Any) -> bool:
+    """Say whether a term is zero where a stage is."""
+    match term:
+        case TensorLoad():
+            return bool(term.source.same_as(stage))
+        case tirx.Cast():
+            return _is_zero(term.value, stage)
+        case tirx.Mul():
+            return _is_zero(term.a, stage) or _is_zero(term.b, stage)
+    return False
+
+
+def _at(expr: Any, var: Any, value: int) -> Any:
+    here = tirx.IntImm(str(var.ty.dtype), value)
+    return tvm_ffi.structural_map(expr, (tvm.ir.Var, lambda v: here if v.same_as(var) else v))
+
+
+def _substituted(expr: Any, values: Values) -> Any:
+    return tvm_ffi.structural_map(expr, (tvm.ir.Var, lambda v: next((n for o, n in values.items() if v.same_as(o)), v)))

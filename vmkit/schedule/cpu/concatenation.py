@@ -1,0 +1,135 @@
+"""The rule for tensors put one after the other along their last axis: lines are cut where one ends and the next begins.
+
+A line whose elements each test which tensor they are from is copied element by element, where the target has no masked
+loads. Cut into pieces of constant bounds, it has no tests, and each piece is copied by vectors.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from ..blocks import extent, is_reduction, kernel_blocks, static_size
+from ..rule import Rule, choices
+from .boundary_peeling import copied
+from .elementwise import PARALLEL_SIZE, sharing
+
+__all__ = ["RULE", "Decisions", "with_pieces"]
+
+_KEY = "vmkit.pieces"
+_MOST = 32  # pieces that are worth a copy of the code each
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How joined lines are copied.
+
+    Attributes
+    ----------
+    parallel : bool
+        Whether lines are shared among cores.
+    """
+
+    parallel: bool
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for one block whose elements choose by their place on the last axis."""
+    blocks = kernel_blocks(sch)
+    if len(blocks) != 1 or is_reduction(sch, blocks[0]):
+        return None
+    loops = sch.get_loops(blocks[0])
+    if len(loops) != len(sch.get(blocks[0]).iter_vars) or len(loops) < 2 or extent(sch, loops[-1]) is None:
+        return None
+    node = sch.get(blocks[0])
+    is_cut = 0 < len(_cuts(node)) < _MOST and not _has_remainders(node)
+    return Decisions(static_size(sch, loops) >= PARALLEL_SIZE) if is_cut else None
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return the default decisions, and others about cores where these are unsure."""
+    default = decide(sch, target)
+    if default is None:
+        return ()
+    (block,) = kernel_blocks(sch)
+    return choices(Decisions, default, {"parallel": sharing(static_size(sch, sch.get_loops(block)), target)})
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a kernel of joined lines; :func:`with_pieces` cuts them."""
+    (block,) = kernel_blocks(sch)
+    *outer, last = sch.get_loops(block)
+    if decisions.parallel:
+        sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
+    sch.annotate(last, _KEY, 1)
+
+
+def with_pieces(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a scheduled kernel in which marked loops are cut where tests of their places change."""
+
+    def cut(loop: tirx.For) -> tirx.Stmt:
+        if _KEY not in loop.annotations:
+            return loop
+        cuts = [c for c in _cuts(loop.body.block) if 0 < c < int(loop.extent)]
+        bounds = [0, *cuts, int(loop.extent)]
+        pieces = [_piece(loop, first, end) for first, end in itertools.pairwise(bounds)]
+        # A line that is joined with an empty one is cut at its end, which leaves one piece.
+        return tirx.SeqStmt(pieces) if len(pieces) > 1 else pieces[0]
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, cut)))
+
+
+def _piece(loop: tirx.For, first: int, end: int) -> tirx.For:
+    """Return a part of a loop, in which tests of its places against constants are decided."""
+    dtype, last = str(loop.loop_var.ty.dtype), loop.body.block.iter_vars[-1].var
+    var = tirx.Var(loop.loop_var.name, dtype)
+
+    def decided(call: tvm.ir.Call) -> Any:
+        at = _cut(call, last)
+        return call if at is None else call.args[1 if at <= first else 2]
+
+    place = tirx.IntImm(dtype, first) + var
+    body = tvm_ffi.structural_map(loop.body, (tvm.ir.Call, decided))
+    body = tvm_ffi.structural_map(body, (tirx.Var, lambda v: place if v.same_as(loop.loop_var) else v))
+    annotations = {k: v for k, v in loop.annotations.items() if k != _KEY}
+    size = tirx.IntImm(dtype, end - first)
+    return tirx.For(var, tirx.IntImm(dtype, 0), size, loop.kind, copied(body), loop.thread_binding, annotations)
+
+
+def _cuts(block: s_tir.SBlock) -> list[int]:
+    """Return the places on the last axis from which elements choose something else, in rising order."""
+    found: set[int] = set()
+
+    def note(call: tvm.ir.Call) -> None:
+        at = _cut(call, block.iter_vars[-1].var)
+        if at is not None:
+            found.add(at)
+
+    tvm_ffi.structural_walk(block.body, (tvm.ir.Call, note))
+    return sorted(found)
+
+
+def _has_remainders(block: s_tir.SBlock) -> bool:
+    """Say whether what is read comes round again from position to position, which the rule of pieces knows."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(block.body, (tirx.FloorMod, found.append))
+    return bool(found)
+
+
+def _cut(call: tvm.ir.Call, var: Any) -> int | None:
+    """Return the place on an axis from which a call chooses its first value; None of another call."""
+    if getattr(call.op, "name", "") != "prim.if_then_else":
+        return None
+    test: Any = call.args[0]
+    is_cut = isinstance(test, tirx.LE) and test.b.same_as(var) and isinstance(test.a, tirx.IntImm)
+    return int(test.a) if is_cut else None
+
+
+RULE = Rule("joined", Decisions, decide, candidates, apply)

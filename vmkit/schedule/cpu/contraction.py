@@ -1,0 +1,191 @@
+"""The rule for kernels around one reduction over contiguous outputs: convolution, matrix product, pooling.
+
+A tile of the output is kept in registers while the reduction runs: a few vectors along the innermost output axis,
+times a few along an axis that one of the operands does not depend on, so that each of its elements is used several
+times once loaded. What follows the reduction (bias, activation, residual) is computed on the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from ...target.vectors import vector_unit
+from ..blocks import SingleReduction, extent, loops_of_results, single_reduction, static_size, stride, uses
+from ..rule import Options, Rule, choices
+from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+
+__all__ = ["RULE", "Decisions"]
+
+_VECTOR = 8  # elements that one register holds
+_LANES = 16  # the most elements along the vectorised axis beside several rows
+_LEAST = 4  # an axis of fewer elements is not worth vectors
+_REGISTERS = 8  # accumulators: enough to hide the latency of multiply-add, few enough not to spill
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How a tile of the output is computed.
+
+    Attributes
+    ----------
+    lanes : int
+        How many elements it has along the vectorised axis; they divide it.
+    rows : int
+        How many along the other axis; they divide it. 1 where no axis uses again what is loaded.
+    parallel : bool
+        Whether tiles are shared among cores.
+    """
+
+    lanes: int
+    rows: int
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    found: SingleReduction
+    loops: list[Any]
+    lane_axis: int
+    row_axis: int | None
+    width: int
+    height: int
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for a kernel with one reduction over an innermost output axis of known size."""
+    kernel = _kernel(sch)
+    if kernel is None:
+        return None
+    lanes = _lanes(kernel.width, _LANES if kernel.row_axis is not None else _REGISTERS * _VECTOR)
+    rows = 1
+    if kernel.row_axis is not None:
+        most = max(1, _REGISTERS * _VECTOR // (-(-lanes // _VECTOR) * _VECTOR))
+        rows = next(r for r in range(most, 0, -1) if kernel.height % r == 0)
+    return Decisions(lanes, rows, static_size(sch, kernel.loops) >= PARALLEL_SIZE)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with tiles of half of the registers at most."""
+    kernel, default = _kernel(sch), decide(sch, target)
+    if kernel is None or default is None:
+        return ()
+    unit = vector_unit(target)
+    whole = [unit.lanes * t for t in (4, 3, 2, 1) if kernel.width % (unit.lanes * t) == 0]
+    options: Options = {
+        "lanes": list(dict.fromkeys([default.lanes, *whole])),
+        "rows": [r for r in range(1, unit.registers + 1) if kernel.height % r == 0 and kernel.row_axis is not None]
+        or [1],
+        "parallel": sharing(static_size(sch, kernel.loops), target),
+    }
+    # What is loaded needs registers as well, one for each vector of a row and one for the other operand.
+    return (
+        d
+        for d in choices(Decisions, default, options)
+        if d == default or (d.rows + 1) * -(-d.lanes // unit.lanes) < unit.registers
+    )
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a kernel around one reduction."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    for other in kernel.found.others:
+        schedule_spatial(sch, other)
+    _tile(sch, kernel, decisions)
+
+
+def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
+    found = single_reduction(sch)
+    if found is None:
+        return None
+    node, loops = sch.get(found.block), sch.get_loops(found.block)
+    extents = [extent(sch, loop) for loop in loops[: found.spatial]]
+    lane = _lane_axis(extents)
+    if lane is None or not _reads_lines(node, node.iter_vars[lane].var):
+        return None
+    rows = _row_axis(node, lane)
+    if rows is None and not _has_unit_stride(node, node.iter_vars[lane].var):
+        return None
+    return _Kernel(found, loops, lane, rows, extents[lane] or 1, 1 if rows is None else extents[rows] or 1)
+
+
+def _lane_axis(extents: list[int | None]) -> int | None:
+    """Return the innermost output axis of more than one element, if its size is known and worth vectors."""
+    for axis in reversed(range(len(extents))):
+        size = extents[axis]
+        if size != 1:
+            return axis if size is not None and size >= _LEAST else None
+    return None
+
+
+def _reads_lines(node: Any, var: Any) -> bool:
+    """Say whether every operand that depends on an iteration variable has it in its last index of several values."""
+    for region in node.reads:
+        indices, shape = list(region.region), list(region.source.ty.shape)
+        used = [at for at, index in enumerate(indices) if uses(index.min, var)]
+        if used and not (len(used) == 1 and all(_is_one(size) for size in shape[used[0] + 1 :])):
+            return False
+    return True
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, tirx.IntImm) and int(size.value) == 1
+
+
+def _has_unit_stride(node: Any, var: Any) -> bool:
+    """Say whether consecutive values of an iteration variable read consecutive elements."""
+    indices = [index.min for region in node.reads for index in region.region]
+    return all(stride(index, var) == 1 for index in indices if uses(index, var))
+
+
+def _row_axis(node: Any, lane_axis: int) -> int | None:
+    """Return an outer output axis along which what is loaded for a whole tile of lanes is used again."""
+    lane = node.iter_vars[lane_axis].var
+    for i in reversed(range(lane_axis)):
+        var = node.iter_vars[i].var
+        reads = [(_reads(region, lane), _reads(region, var)) for region in node.reads]
+        if any(by_row for _, by_row in reads) and not any(by_lane and by_row for by_lane, by_row in reads):
+            return i
+    return None
+
+
+def _reads(region: Any, var: Any) -> bool:
+    return any(uses(r.min, var) for r in region.region)
+
+
+def _lanes(width: int, most: int) -> int:
+    """Return how many elements of an axis to keep at once: whole registers if they divide it, else a part of one.
+
+    More than one register and no whole number of them would be cut into pieces of every size.
+    """
+    divisors = [t for t in range(min(width, most), 0, -1) if width % t == 0]
+    return next(t for t in divisors if t % _VECTOR == 0 or t < _VECTOR)
+
+
+def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
+    found, block, lane_axis, row_axis = kernel.found, kernel.found.block, kernel.lane_axis, kernel.row_axis
+    loops = kernel.loops
+    outer, reduce_loops, inner = loops[: found.spatial], loops[found.spatial :], []
+    if row_axis is not None:
+        outer[row_axis], row = sch.split(outer[row_axis], [None, decisions.rows])
+        sch.unroll(row)
+        inner.append(row)
+    outer[lane_axis], lane = sch.split(outer[lane_axis], [None, decisions.lanes])
+    sch.reorder(*outer, *reduce_loops, *inner, lane)
+    sch.vectorize(lane)
+    written = loops_of_results(sch, found, outer)
+    sch.vectorize(written[lane_axis])
+    if row_axis is not None:
+        # An accumulator that a loop reads by a running index would live in memory, not in a register.
+        sch.unroll(written[row_axis])
+    if decisions.parallel:
+        sch.parallel(sch.fuse(*outer))
+    sch.decompose_reduction(block, reduce_loops[0])
+
+
+RULE = Rule("contraction", Decisions, decide, candidates, apply)

@@ -1,0 +1,269 @@
+"""The rule for dense layers with packed weights: few rows stream the weight, many rows are tiled in registers.
+
+The weight is most of what is read, so it is read once: a block of it stays in the cache while all rows go by. Where
+there are enough rows to use it several times, the next block is prefetched meanwhile. For fewer rows several blocks are
+read side by side, so that results do not wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from ...kernels.tiled_weight import BLOCK
+from ...target.vectors import VectorUnit, vector_unit
+from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..rule import Options, Rule, Versions, choices
+from .chunks import in_chunks
+from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+from .overlap import tiles
+from .packed import rows_of_tile, rows_to_try
+from .packed_products import for_many_rows
+from .prefetch import LINE, prefetch_ahead, prefetch_next_block
+from .versions import fewer_rows
+
+__all__ = ["RULE", "Decisions", "version_of_many_rows"]
+
+_UNROLLED = (8, 4, 2, 1)  # steps of the reduction in one iteration
+_UNROLLED_OF_FEW = (4, 2, 1)  # those where a step has several blocks
+_STREAMS = 5  # the most blocks that are read side by side
+_CHUNK = 16  # tiles whose rows stay in the cache while all blocks of the weight go by
+_BESIDE = 1  # rows whose work takes as long as reading the weight
+_SHORTEST = 4  # tiles that repay reading the weight once more
+_NEAR = 786_432  # bytes of rows that stay in the cache beside a block of the weight and the next one
+_FROM_MEMORY = 262_144  # bytes of a weight from which it is not taken to be in the cache
+_MANY_FOR_UNIT = 32  # rows that repay cutting the weight in parts for a matrix unit
+_MANY = 4  # tiles to expect where the number of rows is known at run time only
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How a product of rows with a packed weight is computed.
+
+    Attributes
+    ----------
+    rows : int
+        How many rows are in registers at once, at most as many as there are.
+    blocks : int
+        How many blocks of the weight are read side by side; they divide its blocks.
+    unrolled : int
+        How many steps of the reduction one iteration has; they divide it.
+    lines : int
+        How many lines of the weight's next block an iteration prefetches; 0 unless one block is read at a time.
+    ahead : bool
+        Whether an iteration prefetches what a later one reads; else it may prefetch from the next block.
+    chunk : int
+        How many tiles of rows go by all blocks before the next ones do; 0 where all do at once.
+    parallel : bool
+        Whether blocks are shared among cores.
+    """
+
+    rows: int
+    blocks: int
+    unrolled: int
+    lines: int
+    ahead: bool
+    chunk: int
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel around a product with a packed weight of shape (count, inner, width), the parameter at `weight`."""
+
+    found: SingleReduction
+    loops: list[Loop]
+    weight: int
+    count: int
+    inner: int
+    width: int
+    bytes: int
+    row_axis: int | None
+    rows: int | None
+
+    @property
+    def is_from_memory(self) -> bool:
+        return self.count * self.inner * self.width * self.bytes >= _FROM_MEMORY
+
+    @property
+    def is_in_rows(self) -> bool:
+        """Whether tiles of rows are right within the blocks of the weight, so that chunks of them can be outside."""
+        return self.row_axis is not None and self.row_axis == self.found.spatial - 2
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for a product with a packed weight; for any number of rows, those for many."""
+    kernel, unit = _kernel(sch), vector_unit(target)
+    if kernel is None:
+        return None
+    many = _MANY * _most_rows(kernel, unit)
+    return _decisions(sch, kernel, unit, many if kernel.rows is None else kernel.rows)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with tiles that fit into the registers beside what they are computed from."""
+    kernel, default, unit = _kernel(sch), decide(sch, target), vector_unit(target)
+    if kernel is None or default is None:
+        return ()
+    vectors = -(-kernel.width // unit.lanes)
+    most = max(1, (unit.registers - vectors - 1) // vectors)
+    options: Options = {
+        "rows": rows_to_try(kernel.rows, most) if kernel.row_axis is not None else [1],
+        "blocks": [b for b in range(1, _STREAMS + 1) if kernel.count % b == 0],
+        "unrolled": [u for u in (1, 2, 4, 8) if kernel.inner % u == 0],
+        "lines": list(dict.fromkeys([default.lines, 0, 1, 2, 4])) if kernel.row_axis is not None else [0],
+        "ahead": [False, True],
+        "chunk": [0, _CHUNK] if kernel.is_in_rows else [0],
+        "parallel": sharing(static_size(sch, kernel.loops), target),
+    }
+    tried = choices(Decisions, default, options)
+    return (
+        d
+        for d in tried
+        if d == default
+        or ((d.rows + 1) * d.blocks * vectors < unit.registers and not (d.lines and (d.ahead or d.blocks > 1)))
+    )
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a product with a packed weight."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    for other in kernel.found.others:
+        schedule_spatial(sch, other)
+    _tile(sch, kernel, decisions)
+
+
+def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
+    """Return versions for numbers of rows that are known at run time only."""
+    kernel, unit = _kernel(sch), vector_unit(target)
+    assert kernel is not None
+    if kernel.row_axis is None or kernel.rows is not None:
+        return None
+    rows, size = decisions.rows, sch.get(kernel.loops[kernel.row_axis]).extent
+    # Two rows that stream a weight from memory take no longer than one.
+    least = [4, 2, 1] if kernel.is_from_memory else fewer_rows(rows)
+    fewer = [(each, _decisions(sch, kernel, unit, each)) for each in least if each < rows]
+    fewer = [(each, replace(d, parallel=decisions.parallel)) for each, d in fewer]
+    if not decisions.lines:
+        return size, [(rows, decisions), *fewer]
+    # With more tiles each has less to prefetch.
+    few = replace(decisions, lines=_lines(kernel, decisions.unrolled, 2), chunk=0)
+    return size, [((_MANY - 1) * rows + 1, decisions), (rows, few), *fewer]
+
+
+def version_of_many_rows(sch: s_tir.Schedule, target: Target) -> tuple[int, tirx.PrimFunc] | None:
+    """Return the least number of rows, and the kernel for those, that are computed on a matrix unit; None without."""
+    kernel = _kernel(sch)
+    if kernel is None or kernel.width != BLOCK:
+        return None
+    function = sch.mod["main"]
+    made = for_many_rows(function, target, function.params[kernel.weight], kernel.inner)
+    return None if made is None else (_MANY_FOR_UNIT, made)
+
+
+def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
+    """Return the structure of a kernel if it is that of a product with a packed weight."""
+    found = single_reduction(sch)
+    if found is None:
+        return None
+    if found.after is not None and len(sch.get_loops(found.after)) != found.spatial:
+        return None
+    node, params = sch.get(found.block), list(sch.mod["main"].params)
+    if len(node.iter_vars) != found.spatial + 1:
+        return None
+    column, k = node.iter_vars[found.spatial - 1].var, node.iter_vars[-1].var
+    region = next((r for r in node.reads if _is_packed(list(r.region), column, k)), None)
+    at = None if region is None else next((i for i, p in enumerate(params) if p.same_as(region.source)), None)
+    if region is None or at is None or not all(isinstance(d, tirx.IntImm) for d in region.source.ty.shape):
+        return None
+    count, inner, width = (int(d) for d in region.source.ty.shape)
+    size = tvm.DataType(str(region.source.ty.dtype)).bits // 8
+    loops = sch.get_loops(found.block)
+    row_axis = next((axis for axis in reversed(range(found.spatial - 1)) if extent(sch, loops[axis]) != 1), None)
+    rows = 1 if row_axis is None else extent(sch, loops[row_axis])
+    return _Kernel(found, loops, at, count, inner, width, size, row_axis, rows)
+
+
+def _is_packed(region: list[Any], column: Any, k: Any) -> bool:
+    """Say whether a weight is read as ``[column // width, k, column % width]``."""
+    if len(region) != 3:
+        return False
+    block, inner, lane = (r.min for r in region)
+    return (
+        isinstance(block, tirx.FloorDiv)
+        and isinstance(lane, tirx.FloorMod)
+        and isinstance(lane.b, tirx.IntImm)
+        and block.a.same_as(column)
+        and lane.a.same_as(column)
+        and inner.same_as(k)
+    )
+
+
+def _most_rows(kernel: _Kernel, unit: VectorUnit) -> int:
+    return max(1, unit.accumulators * unit.lanes // max(kernel.width, unit.lanes))
+
+
+def _decisions(sch: s_tir.Schedule, kernel: _Kernel, unit: VectorUnit, rows: int) -> Decisions:
+    """Return the default decisions for a number of rows."""
+    most, parallel = _most_rows(kernel, unit), static_size(sch, kernel.loops) >= PARALLEL_SIZE
+    tile = rows_of_tile(rows, most, _BESIDE)
+    is_few = tile * 2 <= most
+    unrolled = next(u for u in (_UNROLLED_OF_FEW if is_few else _UNROLLED) if kernel.inner % u == 0)
+    if is_few:
+        side_by_side = range(min(_STREAMS, most // tile), 0, -1)
+        blocks = next(b for b in side_by_side if kernel.count % b == 0)
+        return Decisions(tile, blocks, unrolled, 0, kernel.is_from_memory, 0, parallel)
+    tiles = max(2, -(-rows // tile))
+    lines = _lines(kernel, unrolled, tiles) if kernel.is_from_memory and kernel.row_axis is not None else 0
+    chunk = min(_CHUNK, _NEAR // (tile * kernel.inner * kernel.bytes)) if kernel.is_in_rows else 0
+    is_long = kernel.rows is None or tiles > chunk
+    return Decisions(tile, 1, unrolled, lines, False, chunk if is_long and chunk >= _SHORTEST else 0, parallel)
+
+
+def _lines(kernel: _Kernel, unrolled: int, tiles: int) -> int:
+    """Return how many lines of the next block an iteration prefetches, so that some tiles prefetch all of it."""
+    of_step = -(-unrolled * kernel.width * kernel.bytes // LINE)
+    return -(-of_step // tiles)
+
+
+def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
+    found, block, last = kernel.found, kernel.found.block, kernel.found.spatial - 1
+    outer, reduction = kernel.loops[: found.spatial], kernel.loops[-1]
+    columns, side, lane = sch.split(outer[last], [None, decisions.blocks, kernel.width])
+    whole, inner = None, [side]
+    if kernel.row_axis is not None:
+        whole, row = tiles(sch, outer[kernel.row_axis], decisions.rows)
+        outer[kernel.row_axis] = whole
+        # Of several blocks each is read for all rows at once, so that few vectors of the weight wait in registers.
+        inner.insert(1 if decisions.blocks > 1 else 0, row)
+    steps, step = sch.split(reduction, [None, decisions.unrolled])
+    # Blocks of the weight change slowly: one stays in the cache while all positions go by.
+    order = [columns, *outer[:last]]
+    sch.reorder(*order, steps, step, *inner, lane)
+    for loop in (step, *inner):
+        sch.unroll(loop)
+    sch.vectorize(lane)
+    written = loops_of_results(sch, found, order)
+    side, lane = sch.split(written[last], [decisions.blocks, kernel.width])
+    sch.unroll(side)
+    sch.vectorize(lane)
+    if kernel.row_axis is not None:
+        sch.unroll(written[kernel.row_axis])
+    if decisions.chunk:
+        in_chunks(sch, columns, decisions.chunk)
+    if decisions.lines and whole is not None:
+        prefetch_next_block(sch, (columns, whole, steps), kernel.weight, decisions.lines)
+    elif decisions.ahead:
+        prefetch_ahead(sch, (columns, steps), kernel.weight, decisions.blocks)
+    if decisions.parallel:
+        sch.parallel(columns)
+    sch.decompose_reduction(block, steps)
+
+
+RULE = Rule("dense", Decisions, decide, candidates, apply, versions)

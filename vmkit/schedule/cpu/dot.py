@@ -1,0 +1,120 @@
+"""The rule for reductions along contiguous memory: dense layers with the weight's rows as they are, sums of rows.
+
+Each output keeps a vector of partial sums, which are added up at the end; several outputs are computed at once where
+the last output axis can be cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import s_tir
+from tvm.target import Target
+
+from ...target.vectors import vector_unit
+from ..blocks import SingleReduction, extent, partial_results, single_reduction, static_size, stride, uses
+from ..rule import Options, Rule, choices
+from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+
+__all__ = ["RULE", "Decisions"]
+
+_LANES = (16, 8, 4)
+_ROWS = (4, 3, 2, 1)
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How outputs are computed.
+
+    Attributes
+    ----------
+    lanes : int
+        How many partial sums an output has; they divide the reduction.
+    outputs : int
+        How many outputs along the last axis are computed at once; they divide it.
+    parallel : bool
+        Whether outputs are shared among cores.
+    """
+
+    lanes: int
+    outputs: int
+    parallel: bool
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for a kernel whose innermost reduction axis is contiguous in every operand."""
+    found = single_reduction(sch)
+    if found is None:
+        return None
+    node = sch.get(found.block)
+    loops = sch.get_loops(found.block)
+    last = node.iter_vars[-1].var
+    width = extent(sch, loops[-1])
+    lanes = next((t for t in _LANES if width is not None and width % t == 0 and width >= 2 * t), None)
+    if lanes is None or not all(_is_contiguous(list(region.region), last) for region in node.reads):
+        return None
+    outputs = next(r for r in _ROWS if _outputs(sch, found) % r == 0)
+    return Decisions(lanes, outputs, static_size(sch, loops) >= PARALLEL_SIZE)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with a part of a vector to four of them, and one output to as many as registers hold."""
+    default, found = decide(sch, target), single_reduction(sch)
+    if default is None or found is None:
+        return ()
+    unit, loops = vector_unit(target), sch.get_loops(found.block)
+    width, have = extent(sch, loops[-1]) or 0, _outputs(sch, found)
+    options: Options = {
+        "lanes": [t for t in (4, 8, 16, 32, 64) if t <= 4 * unit.lanes and width % t == 0 and width >= 2 * t],
+        "outputs": [r for r in (1, 2, 3, 4, 6, 8) if have % r == 0],
+        "parallel": sharing(static_size(sch, loops), target),
+    }
+    most = unit.registers // 2 * unit.lanes  # what the operands need is as much again
+    tried = choices(Decisions, default, options)
+    return (d for d in tried if d == default or d.outputs * max(d.lanes, unit.lanes) <= most)
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a kernel of outputs that are sums over contiguous memory."""
+    found = single_reduction(sch)
+    assert found is not None
+    for other in found.others:
+        schedule_spatial(sch, other)
+    _, lane = sch.split(sch.get_loops(found.block)[-1], [None, decisions.lanes])
+    partial = partial_results(sch, found.block, lane, found.spatial)
+    sch.set_scope(partial, 0, "local")
+    outer = sch.get_loops(found.block)[: found.spatial]
+    outer[-1], _ = sch.split(outer[-1], [None, decisions.outputs])
+    sch.compute_at(partial, outer[-1], preserve_unit_loops=True)
+    if found.after is not None:
+        sch.set_scope(found.block, 0, "local")
+        sch.reverse_compute_at(found.after, outer[-1], preserve_unit_loops=True)
+    inner = sch.get_loops(partial)[len(outer) :]
+    kinds = [v.iter_type for v in sch.get(partial).iter_vars]
+    reduce_loops = [loop for loop, kind in zip(inner, kinds, strict=True) if kind != 0]
+    # The axis that rfactor made comes first among the block's own.
+    lane, *rows = (loop for loop, kind in zip(inner, kinds, strict=True) if kind == 0)
+    sch.reorder(*reduce_loops, *rows, lane)
+    sch.vectorize(lane)
+    sch.unroll(rows[-1])
+    if decisions.parallel:
+        sch.parallel(sch.fuse(*outer))
+    sch.decompose_reduction(partial, reduce_loops[0])
+
+
+def _outputs(sch: s_tir.Schedule, found: SingleReduction) -> int:
+    """Return the size of the last output axis, 1 where it is not known."""
+    return extent(sch, sch.get_loops(found.block)[found.spatial - 1]) or 1
+
+
+def _is_contiguous(region: list[Any], var: Any) -> bool:
+    """Say whether a read walks consecutive elements as a variable grows; a read of nothing that depends on it does."""
+    *outer, last = [r.min for r in region] or [0]
+    if any(uses(index, var) for index in outer):
+        return False
+    return not uses(last, var) or stride(last, var) == 1
+
+
+RULE = Rule("dot", Decisions, decide, candidates, apply)

@@ -1,0 +1,94 @@
+"""The rule for reductions to one value: the sum, the mean or an extreme of all elements.
+
+There is no output to share among cores or to go along in vectors, so the elements are reduced to partial results first:
+some vectors of them for each position on the first axis, then one for each element of a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tvm import s_tir, tirx
+from tvm.target import Target
+
+from ...target.vectors import vector_unit
+from ..blocks import Block, extent, is_reduction, kernel_blocks, partial_results, static_size
+from ..rule import Options, Rule, choices
+from .elementwise import PARALLEL_SIZE, sharing
+
+__all__ = ["RULE", "Decisions"]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How one value is computed.
+
+    Attributes
+    ----------
+    sums : int
+        How many partial results there are at a time; they divide the last axis.
+    parallel : bool
+        Whether positions on the first axis are shared among cores.
+    """
+
+    sums: int
+    parallel: bool
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for one reduction of two axes or more, of which nothing is left."""
+    block = _reduction(sch)
+    if block is None:
+        return None
+    sizes = _sums(sch, block, target)
+    return Decisions(sizes[0], static_size(sch, sch.get_loops(block)) >= PARALLEL_SIZE) if sizes else None
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with one to four vectors of partial results."""
+    block, default = _reduction(sch), decide(sch, target)
+    if block is None or default is None:
+        return ()
+    size = static_size(sch, sch.get_loops(block))
+    options: Options = {"sums": _sums(sch, block, target), "parallel": sharing(size, target)}
+    return choices(Decisions, default, options)
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a reduction to one value."""
+    block = _reduction(sch)
+    assert block is not None
+    for each in kernel_blocks(sch):
+        if not sch.get_loops(each):
+            sch.add_unit_loop(each)  # rfactor takes a block without loops for its own
+    _, lane = sch.split(sch.get_loops(block)[-1], [None, decisions.sums])
+    of_lanes = partial_results(sch, block, lane, 0)
+    first, *_ = sch.get_loops(of_lanes)
+    of_rows = partial_results(sch, of_lanes, first, 0)
+    row, *steps, lane = sch.get_loops(of_rows)
+    sch.vectorize(lane)
+    if decisions.parallel:
+        sch.parallel(row)
+    sch.decompose_reduction(of_rows, steps[0])
+    row, lane = sch.get_loops(of_lanes)
+    sch.vectorize(lane)
+    sch.decompose_reduction(of_lanes, row)
+
+
+def _reduction(sch: s_tir.Schedule) -> Block | None:
+    """Return the only reduction of a kernel, if it reduces all of two axes or more."""
+    found = [block for block in kernel_blocks(sch) if is_reduction(sch, block)]
+    if len(found) != 1:
+        return None
+    kinds = [v.iter_type for v in sch.get(found[0]).iter_vars]
+    is_whole = len(kinds) > 1 and all(kind == tirx.IterVar.CommReduce for kind in kinds)
+    return found[0] if is_whole and len(sch.get_loops(found[0])) == len(kinds) else None
+
+
+def _sums(sch: s_tir.Schedule, block: Block, target: Target) -> list[int]:
+    lanes, width = vector_unit(target).lanes, extent(sch, sch.get_loops(block)[-1])
+    return [t * lanes for t in (4, 2, 1) if width is not None and width % (t * lanes) == 0]
+
+
+RULE = Rule("total", Decisions, decide, candidates, apply)

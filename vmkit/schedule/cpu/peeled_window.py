@@ -1,0 +1,138 @@
+"""The rule for windows over padded data that is read where it is: depthwise convolution and pooling with padding.
+
+Copying the data to pad it costs as much as a small window itself, which pays only where windows overlap much and the
+copy stays near. Here windows stop at the edges instead, as :mod:`.borders` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tvm import s_tir
+from tvm.target import Target
+
+from ...target.vectors import vector_unit
+from ..blocks import loops_of_results, static_size
+from ..rule import Options, Rule, Versions, choices
+from . import window
+from .boundary_peeling import Borders, borders_of, mark_borders
+from .elementwise import PARALLEL_SIZE, sharing
+from .overlap import tiles
+from .packed import rows_of_tile, rows_to_try
+from .versions import for_fewer_rows
+
+__all__ = ["RULE", "Decisions"]
+
+_ROWS = 4  # positions in registers; what more of them have in common is in the nearest cache anyway
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How windows that stop at the edges are computed.
+
+    Attributes
+    ----------
+    lanes : int
+        How many elements go together along the last output axis; they divide it.
+    rows : int
+        How many positions a tile has, at most as many as there are.
+    channels_last : bool
+        Whether all channels of a tile are computed before the next tile; else all tiles of some channels.
+    parallel : bool
+        Whether lines are shared among cores.
+    """
+
+    lanes: int
+    rows: int
+    channels_last: bool
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    windows: window.Kernel
+    borders: Borders
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for one window whose one other stage pads its data with what adds nothing."""
+    kernel, unit = _kernel(sch), vector_unit(target)
+    lanes = window.lanes_of(kernel.windows.width, unit) if kernel is not None else None
+    if kernel is None or lanes is None or _shares_lines(sch, kernel, lanes):
+        return None
+    rows = rows_of_tile(kernel.windows.positions, _ROWS)
+    return Decisions(lanes, rows, True, static_size(sch, kernel.windows.loops) >= PARALLEL_SIZE)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with tiles that fit into the registers beside what they are computed from."""
+    kernel, default = _kernel(sch), decide(sch, target)
+    if kernel is None or default is None:
+        return ()
+    unit, width = vector_unit(target), kernel.windows.width
+    wide = [unit.lanes * t for t in (1, 2, 3, 4) if width % (unit.lanes * t) == 0]
+    options: Options = {
+        "lanes": list(dict.fromkeys([default.lanes, *wide])),
+        "rows": rows_to_try(kernel.windows.positions, unit.registers - 2),
+        "channels_last": [True, False],
+        "parallel": sharing(static_size(sch, kernel.windows.loops), target),
+    }
+    tried = choices(Decisions, default, options)
+    return (d for d in tried if d == default or (d.rows + 2) * -(-d.lanes // unit.lanes) <= unit.registers)
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a kernel of windows that stop at the edges."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    found, loops, row_axis = kernel.windows.found, kernel.windows.loops, kernel.windows.row_axis
+    assert row_axis is not None
+    sch.compute_inline(found.others[0])
+    last, block = found.spatial - 1, found.block
+    outer, reduction = loops[: found.spatial], loops[found.spatial :]
+    channels, lane = sch.split(outer[last], [None, decisions.lanes])
+    tile, row = tiles(sch, outer[row_axis], decisions.rows)
+    within = [tile, channels] if decisions.channels_last else [channels, tile]
+    order = [*outer[:row_axis], *outer[row_axis + 1 : last], *within]
+    sch.reorder(*order, *reduction, row, lane)
+    sch.vectorize(lane)
+    sch.unroll(row)
+    across = [loops[at] for at in kernel.borders.steps]
+    steps = kernel.windows.steps[-1]
+    if window.is_short(sch, steps) and not any(steps is each for each in across):
+        sch.unroll(steps)
+    written = loops_of_results(sch, found, order)
+    sch.vectorize(written[last])
+    sch.unroll(written[row_axis])
+    # A line of a few positions has hardly any that reach over no edge, and each copy costs time to compile.
+    is_cut = kernel.windows.positions is not None or decisions.rows > 1
+    mark_borders(sch, across, tile if is_cut else None, row_axis, kernel.borders.tiles(decisions.rows))
+    if decisions.parallel:
+        shared = order[:-2]
+        sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
+    sch.decompose_reduction(block, reduction[0])
+
+
+def _shares_lines(sch: s_tir.Schedule, kernel: _Kernel, lanes: int) -> bool:
+    """Say whether a near copy pays: neighbouring windows have most in common, so each element is read many times."""
+    return kernel.borders.stride == 1 and bool(window.lines_of(sch, kernel.windows, lanes))
+
+
+def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
+    """Return versions for numbers of positions that are known at run time only."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    axis = kernel.windows.row_axis
+    return for_fewer_rows(sch, None if axis is None else kernel.windows.loops[axis], decisions)
+
+
+def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
+    windows = window.kernel_of(sch)
+    if windows is None or windows.row_axis in (None, 0):
+        return None
+    borders = borders_of(sch, windows.found, windows.row_axis)
+    return None if borders is None else _Kernel(windows, borders)
+
+
+RULE = Rule("edges", Decisions, decide, candidates, apply, versions)

@@ -1,0 +1,191 @@
+"""The rule for maps that read one thing or another by where they write: joined tensors, interleaved phases.
+
+What is read changes at places of the last axis, as in a concatenation, or from one position of another axis to the next
+and back again. Vectors end where it changes, and steps from position to position are written out, so that every test
+has one outcome for a whole vector, known when compiling or once for all of it. LLVM sees neither by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.sym import Analyzer
+from tvm.target import Target
+
+from ...target.vectors import vector_unit
+from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size, stride, uses
+from ..rule import Options, Rule, choices
+from .elementwise import PARALLEL_SIZE, sharing
+
+__all__ = ["RULE", "Decisions"]
+
+_LEAST = 4  # elements that are worth a vector
+_WRITTEN_OUT = 64  # vectors that are written out at most
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How a map of pieces is computed.
+
+    Attributes
+    ----------
+    lanes : int
+        How many elements of the last axis go together; no piece ends within them.
+    written_out : bool
+        Whether all vectors of a position are written out.
+    parallel : bool
+        Whether positions are shared among cores.
+    """
+
+    lanes: int
+    written_out: bool
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    loops: list[Loop]
+    steps: dict[int, int]  # by loop, where they divide it: after how many positions what is read is the same again
+    whole: int  # what divides every piece
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for a map whose pieces are a vector long, or a good part of one."""
+    kernel = _kernel(sch)
+    if kernel is None:
+        return None
+    lanes = next((t for t in _widths(target) if kernel.whole % t == 0), None)
+    if lanes is None:
+        return None
+    return Decisions(lanes, _is_short(sch, kernel, lanes), static_size(sch, kernel.loops) >= PARALLEL_SIZE)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with vectors of several widths."""
+    kernel, default = _kernel(sch), decide(sch, target)
+    if kernel is None or default is None:
+        return ()
+    options: Options = {
+        "lanes": [t for t in _widths(target) if kernel.whole % t == 0],
+        "written_out": [True, False],
+        "parallel": sharing(static_size(sch, kernel.loops), target),
+    }
+    found = choices(Decisions, default, options)
+    return (d for d in found if not d.written_out or _is_short(sch, kernel, d.lanes))
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a map of pieces."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    outer, steps = [], []
+    for at, loop in enumerate(kernel.loops[:-1]):
+        if at in kernel.steps:
+            loop, step = sch.split(loop, [None, kernel.steps[at]], disable_predication=True)
+            steps.append(step)
+        outer.append(loop)
+    vector, lane = sch.split(kernel.loops[-1], [None, decisions.lanes])
+    sch.reorder(*outer, *steps, vector, lane)
+    for loop in steps:
+        sch.unroll(loop)
+    if decisions.written_out:
+        sch.unroll(vector)
+    sch.vectorize(lane)
+    if decisions.parallel:
+        shared = outer[:-1] if len(outer) > 2 else outer
+        sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
+
+
+def _widths(target: Target) -> list[int]:
+    lanes = vector_unit(target).lanes
+    return [t for t in (lanes, lanes // 2, lanes // 4) if t >= _LEAST]
+
+
+def _is_short(sch: s_tir.Schedule, kernel: _Kernel, lanes: int) -> bool:
+    count = (extent(sch, kernel.loops[-1]) or 0) // lanes
+    for step in kernel.steps.values():
+        count *= step
+    return count <= _WRITTEN_OUT
+
+
+def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
+    blocks = kernel_blocks(sch)
+    if len(blocks) != 1 or is_reduction(sch, blocks[0]):
+        return None
+    node, loops = sch.get(blocks[0]), sch.get_loops(blocks[0])
+    if len(loops) != len(node.iter_vars) or len(loops) < 2 or not extent(sch, loops[-1]):
+        return None
+    *others, last = [v.var for v in node.iter_vars]
+    if not all(_goes_along(region, last) for region in (*node.reads, *node.writes)):
+        return None
+    ends = _ends(node.body, last)
+    if ends is None:
+        return None
+    found = {at: step for at, step in enumerate(_step(node.body, var) for var in others) if step > 1}
+    if not ends and not found:
+        return None
+    steps = {at: step for at, step in found.items() if _divides(step, sch.get(loops[at]).extent)}
+    return _Kernel(list(loops), steps, gcd(extent(sch, loops[-1]) or 0, *ends))
+
+
+def _divides(step: int, size: Any) -> bool:
+    return bool(Analyzer().can_prove_equal(tirx.floormod(size, step), 0))
+
+
+def _goes_along(region: Any, last: Any) -> bool:
+    """Say whether elements next to each other in the output are so in an operand, or are the same one."""
+    *far, index = [r.min for r in region.region] or [0]
+    if any(isinstance(each, tvm.ir.Expr) and uses(each, last) for each in far):
+        return False
+    return not (isinstance(index, tvm.ir.Expr) and uses(index, last)) or stride(index, last) == 1
+
+
+def _ends(body: Any, last: Any) -> list[int] | None:
+    """Return where tests have another outcome along the last axis; None where that is not known."""
+    ends: list[int | None] = []
+
+    def note(test: Any) -> None:
+        sides = [side for side in (test.a, test.b) if uses(side, last)]
+        if sides:
+            ends.append(_end(test, last))
+
+    kinds = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+    tvm_ffi.structural_walk(body, tuple((kind, note) for kind in kinds))
+    return None if any(end is None for end in ends) else [end for end in ends if end is not None]
+
+
+def _end(test: Any, last: Any) -> int | None:
+    """Return where a test of the last axis against a number changes its outcome."""
+    if isinstance(test, tirx.EQ | tirx.NE):
+        return None
+    difference = Analyzer().simplify(test.a - test.b)
+    step = stride(difference, last)
+    if step not in (1, -1):
+        return None
+    rest = Analyzer().simplify(last * step - difference)
+    if not isinstance(rest, tirx.IntImm):
+        return None
+    end = int(rest) * step
+    # a < b and a >= b change where they are equal, the others one further on.
+    return end if isinstance(test, tirx.LT | tirx.GE) == (step == 1) else end + 1
+
+
+def _step(body: Any, var: Any) -> int:
+    """Return the divisor of the remainders that are taken of an axis; 1 where there are none, or several."""
+    found = set()
+
+    def note(node: Any) -> None:
+        if uses(node.a, var) and stride(node.a, var) == 1 and isinstance(node.b, tirx.IntImm):
+            found.add(int(node.b))
+
+    tvm_ffi.structural_walk(body, (tirx.FloorMod, note))
+    return found.pop() if len(found) == 1 else 1
+
+
+RULE = Rule("pieces", Decisions, decide, candidates, apply)

@@ -1,0 +1,339 @@
+"""The rule for products of matrices of which none was packed: two inputs, in any order of their axes.
+
+One operand has the columns of the result, of which vectors are made, and the other one the rows. Where the columns are
+not next to each other in memory, the sums have to be: squares are transposed for that, or, for a few rows, vectors go
+along the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import log2
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as T
+
+from ..._tvm import TensorLoad
+from ...kernels.lanes import ramp
+from ...kernels.product import Product, Tile, emit_product
+from ...target.vectors import VectorUnit, vector_unit
+from ..blocks import SingleReduction, single_reduction, static_size, uses
+from ..rule import Options, Rule, choices
+from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
+
+__all__ = ["RULE", "Decisions"]
+
+_LEAST = 4  # columns that are worth vectors
+_VECTORS = 8  # the most vectors of columns in a tile
+_DOTS = 8  # rows from which on transposing the right operand costs less than adding up vectors of sums
+_FEW = 4  # rows that keep the multipliers busy tolerably
+_REUSED = 3  # tiles of rows that repay the copy of a panel
+_NEAR = 512 << 10  # bytes of rows that stay in the cache while panels go by
+_CHUNK = 48  # tiles that repay the making of a panel well
+_FROM_MEMORY = 1 << 20  # bytes of a right operand from which it is not taken to be in the cache
+_ROW = 128  # vectors of a row that are read in one piece
+_USUAL = 64  # a size that is known at run time only
+_LATENCY = 4  # cycles until a result can be added to
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How a product is computed.
+
+    Attributes
+    ----------
+    rows, vectors : int
+        How many rows of how many vectors of the result are in registers.
+    unrolled : int
+        How many steps of the sum one iteration has; they divide it.
+    chunk : int
+        How many tiles go by a panel of the right operand before the next one is made.
+    packed : bool
+        Whether panels are copied.
+    dot : bool
+        Whether vectors go along the sums, for each row by itself.
+    streamed : bool
+        Whether the right operand is read row by row where there is one row of the left one.
+    parallel : bool
+        Whether tiles are shared among cores.
+    """
+
+    rows: int
+    vectors: int
+    unrolled: int
+    chunk: int
+    packed: bool
+    dot: bool
+    streamed: bool
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel around a product; `row` and `column` are places among the axes of the sum."""
+
+    found: SingleReduction
+    row: int | None
+    column: int
+    left: Any
+    right: Any
+    sizes: list[Any]
+    is_left_along: bool
+    is_transposed: bool
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows a product has, None where that is known at run time."""
+        return 1 if self.row is None else _known(self.sizes[self.row])
+
+    @property
+    def columns(self) -> int | None:
+        return _known(self.sizes[self.column])
+
+    @property
+    def inner(self) -> int | None:
+        return _known(self.sizes[-1])
+
+    @property
+    def has_dots(self) -> bool:
+        return self.is_left_along and self.is_transposed
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for a product of two matrices; for any number of rows, those for many."""
+    kernel = _kernel(sch)
+    if kernel is None:
+        return None
+    unit = vector_unit(target)
+    lanes = _lanes(kernel, unit)
+    is_dot = kernel.has_dots and kernel.rows is not None and kernel.rows < _DOTS
+    rows, vectors = _tile_size(kernel.rows, kernel.columns, lanes, unit)
+    inner = kernel.inner
+    unrolled = 1 if inner is None else next(u for u in (4, 2, 1) if inner % u == 0)
+    is_reused = kernel.rows is None or kernel.rows >= _REUSED * rows
+    packed = not is_dot and (kernel.is_transposed or is_reused)
+    chunk = max(1, min(_NEAR // (4 * rows * (inner or _USUAL)), _CHUNK))
+    is_streamed = not kernel.is_transposed and _is_from_memory(kernel)
+    return Decisions(rows, vectors, unrolled, chunk, packed, is_dot, is_streamed, _is_large(sch, kernel))
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with tiles that fit into the registers beside what they are computed from."""
+    kernel, default, unit = _kernel(sch), decide(sch, target), vector_unit(target)
+    if kernel is None or default is None:
+        return ()
+    rows, inner = kernel.rows, kernel.inner
+    options: Options = {
+        "rows": [r for r in range(1, unit.registers) if rows is None or r <= rows],
+        "vectors": list(range(1, _VECTORS + 1)),
+        "unrolled": [u for u in (1, 2, 4, 8) if inner is not None and inner % u == 0] or [1],
+        "chunk": list(dict.fromkeys([default.chunk, 8, 16, 32, 64])),
+        "streamed": [False] if kernel.is_transposed else [False, True],
+        "packed": [True] if kernel.is_transposed else [False, True],
+        "parallel": sharing(static_size(sch, sch.get_loops(kernel.found.block)), target),
+    }
+    tried = choices(Decisions, default, options)
+    return (d for d in tried if d == default or (not d.dot and _fits(d.rows, d.vectors, unit)))
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a product of two matrices."""
+    kernel, unit = _kernel(sch), vector_unit(target)
+    assert kernel is not None
+    found = kernel.found
+    follows = [] if found.after is None else [found.after]
+    is_fused = is_chain(sch.get(found.block), [sch.get(block) for block in follows])
+    for other in [*found.others, *([] if is_fused else follows)]:
+        schedule_spatial(sch, other)
+    function, node = sch.mod["main"], sch.get(found.block)
+    root, nests = function.body.block, nests_of(function)
+    stages = [sch.get(block) for block in follows] if is_fused else []
+    loops = _loops(kernel, node, stages, _tiles(kernel, unit, decisions))
+    # What follows the sum may read what is computed between them: all of it goes where the last of it was.
+    parts = [node, *stages]
+    at = next(i for i, nest in enumerate(nests) if block_of(nest).same_as(parts[-1]))
+    before, after = ([n for n in some if not is_in(block_of(n), parts)] for some in (nests[:at], nests[at + 1 :]))
+    gone = [node.writes[0].source] if stages else []
+    made = with_nests(root, [*before, loops, *after], gone)
+    sch.state.replace(sch.get_sref(sch.get_sblock(root.name_hint)), made)
+
+
+def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
+    found = single_reduction(sch)
+    if found is None:
+        return None
+    node = sch.get(found.block)
+    if len(node.iter_vars) != found.spatial + 1:
+        return None
+    factors = _factors(node)
+    sizes = [_int64(v.dom.extent) for v in node.iter_vars]
+    column = next((a for a in reversed(range(found.spatial)) if _known(sizes[a]) != 1), None)
+    if factors is None or column is None or (_known(sizes[column]) or _LEAST) < _LEAST:
+        return None
+    *axes, inner = [v.var for v in node.iter_vars]
+    left, right = factors if _has(factors[1], axes[column]) else factors[::-1]
+    if _has(left, axes[column]) or not _has(right, axes[column]):
+        return None
+    if not _has(left, inner) or not _has(right, inner):
+        return None
+    is_transposed = _is_along(right, inner)
+    if not is_transposed and not _is_along(right, axes[column]):
+        return None
+    of_left = [a for a in range(found.spatial) if _has(left, axes[a]) and not _has(right, axes[a])]
+    row = next((a for a in reversed(of_left) if _known(sizes[a]) != 1), None)
+    return _Kernel(found, row, column, left, right, sizes, _is_along(left, inner), is_transposed)
+
+
+def _factors(node: Any) -> tuple[Any, Any] | None:
+    """Return the two elements of float32 whose products are added up, if that is what a block does."""
+    value, start, sums = getattr(node.body, "value", None), getattr(node.init, "value", None), node.writes[0].source
+    if not isinstance(value, tirx.Add) or getattr(start, "value", None) != 0 or str(sums.dtype) != "float32":
+        return None
+    own, product = (value.a, value.b) if isinstance(value.b, tirx.Mul) else (value.b, value.a)
+    if not (isinstance(product, tirx.Mul) and isinstance(own, TensorLoad) and own.source.same_as(sums)):
+        return None
+    factors = (product.a, product.b)
+    are_read = all(isinstance(x, TensorLoad) and str(x.source.dtype) == "float32" for x in factors)
+    return factors if are_read else None
+
+
+def _has(load: Any, var: Any) -> bool:
+    return any(uses(index, var) for index in load.indices)
+
+
+def _is_along(load: Any, var: Any) -> bool:
+    """Say whether an operand's last index is a variable, and no other index depends on it."""
+    *others, last = load.indices
+    return bool(last.same_as(var)) and not any(uses(index, var) for index in others)
+
+
+def _int64(size: Any) -> Any:
+    return size.astype("int64")
+
+
+def _known(size: Any) -> int | None:
+    return int(size) if isinstance(size, tirx.IntImm) else None
+
+
+def _lanes(kernel: _Kernel, unit: VectorUnit) -> int:
+    """Return how many columns a vector has: as many as one holds if there are."""
+    if kernel.columns is None:
+        return unit.lanes
+    return min(unit.lanes, 1 << int(log2(kernel.columns)))
+
+
+def _is_from_memory(kernel: _Kernel) -> bool:
+    return 4 * (kernel.inner or _USUAL) * (kernel.columns or _USUAL) >= _FROM_MEMORY
+
+
+def _is_large(sch: s_tir.Schedule, kernel: _Kernel) -> bool:
+    unknown = sum(_known(size) is None for size in kernel.sizes)
+    return static_size(sch, sch.get_loops(kernel.found.block)) * _USUAL**unknown >= PARALLEL_SIZE
+
+
+def _fits(rows: int, vectors: int, unit: VectorUnit) -> bool:
+    """Say whether a tile fits into the registers beside a row of the right operand and an element of the left one."""
+    return rows * vectors + vectors + 1 <= unit.registers
+
+
+def _tile_size(rows: int | None, columns: int | None, lanes: int, unit: VectorUnit, least: int = 1) -> tuple[int, int]:
+    """Return rows and vectors of a tile that takes the fewest cycles by multiplications, loads and their latency."""
+
+    def cost(size: tuple[int, int]) -> tuple[float, int, int]:
+        r, v = size
+        tiles_down = 1 / r if rows is None else -(-rows // r)
+        tiles_across = 1 / v if columns is None else -(-columns // (lanes * v))
+        cycles = max(r * v / 2, (r + v) / 2, _LATENCY) + 0.5
+        return tiles_down * tiles_across * cycles, r + v, -v
+
+    most_rows, most_vectors = rows or unit.registers, -(-(columns or _VECTORS * lanes) // lanes)
+    sizes = [
+        (r, v)
+        for r in range(least, min(unit.registers, most_rows) + 1)
+        for v in range(1, min(_VECTORS, most_vectors) + 1)
+        if _fits(r, v, unit)
+    ]
+    return min(sizes, key=cost)
+
+
+def _tiles(kernel: _Kernel, unit: VectorUnit, decisions: Decisions) -> list[Tile]:
+    """Return the tiles to try in turn, the largest first; ones of one row and column where sizes are not known."""
+    d, lanes = decisions, _lanes(kernel, unit)
+    whole = Tile(d.rows, d.vectors, lanes, d.unrolled, d.chunk, d.packed, d.dot, d.parallel)
+    one = replace(whole, rows=1, is_dot=True) if kernel.has_dots else _fewer(kernel, unit, whole, 1)
+    if d.streamed:
+        one = replace(one, vectors=_ROW, is_streamed=True)
+    made = [one if d.dot or (d.streamed and d.rows == 1) else whole]
+    if kernel.rows is None:
+        few = _DOTS if kernel.has_dots else _FEW
+        made += [_fewer(kernel, unit, whole, few)] if few < d.rows else []
+        made += [one] if d.rows > 1 else []
+    if kernel.columns is None:
+        # Each version costs time to compile; less than a vector of columns is no place for speed.
+        made += [replace(one, lanes=narrow, vectors=1) for narrow in (_LEAST, 1) if narrow < lanes]
+    return made
+
+
+def _fewer(kernel: _Kernel, unit: VectorUnit, tile: Tile, rows: int) -> Tile:
+    """Return a tile for few rows, for which a panel is made only where vectors need it."""
+    _, vectors = _tile_size(rows, kernel.columns, tile.lanes, unit, least=rows)
+    return replace(tile, rows=rows, vectors=vectors, is_packed=kernel.is_transposed)
+
+
+def _loops(kernel: _Kernel, node: Any, stages: Sequence[Any], tiles: Sequence[Tile]) -> tirx.Stmt:
+    """Return the loops of a product and the stages that follow it."""
+    variables = [v.var for v in node.iter_vars]
+    spatial = kernel.found.spatial
+    outer = [a for a in range(spatial) if a not in (kernel.row, kernel.column)]
+    made = [node.writes[0].source, *(stage.body.buffer for stage in stages)]
+
+    def axes(place: Sequence[Any], row: Any, column: Any) -> list[Any]:
+        at = dict(zip(outer, place, strict=True)) | {kernel.column: column}
+        if kernel.row is not None:
+            at[kernel.row] = row
+        return [at[a] for a in range(spatial)]
+
+    def read(load: Any, values: Sequence[Any]) -> Any:
+        def placed(var: Any) -> Any:
+            return next((n for v, n in zip(variables, values, strict=True) if v.same_as(var)), var)
+
+        return load.source[tuple(tvm_ffi.structural_map(index, (tvm.ir.Var, placed)) for index in load.indices)]
+
+    def finish(place: Sequence[Any], row: Any, column: Any, lanes: int, sums: Any) -> None:
+        is_vector = kernel.column == spatial - 1
+        if not stages and (is_vector or lanes == 1):
+            T.buffer_store(made[0], sums, axes(place, row, ramp(column, lanes)))
+            return
+        kept = T.alloc_buffer((tirx.IntImm("int64", lanes),), "float32", scope="local", layout=None)
+        T.buffer_store(kept, sums, [ramp(tirx.IntImm("int64", 0), lanes)])
+        loop = T.vectorized if is_vector and lanes > 1 else T.serial
+        with loop(tirx.IntImm("int64", 0), tirx.IntImm("int64", lanes)) as lane:
+            at, value = axes(place, row, column + lane), kept[lane]
+            for stage in stages:
+                value = value_of(stage, at, made, [kept[lane]])
+            T.buffer_store(made[-1], value, at)
+
+    product = Product(
+        outer=[kernel.sizes[a] for a in outer],
+        rows=tirx.IntImm("int64", 1) if kernel.row is None else kernel.sizes[kernel.row],
+        columns=kernel.sizes[kernel.column],
+        inner=kernel.sizes[-1],
+        left=lambda place, row, k: read(kernel.left, [*axes(place, row, 0), k]),
+        right=lambda place, k, column: read(kernel.right, [*axes(place, 0, column), k]),
+        is_left_along=kernel.is_left_along,
+        is_transposed=kernel.is_transposed,
+        finish=finish,
+    )
+    with IRBuilder() as builder, T.prim_func():
+        emit_product(product, tiles)
+    return builder.get().body
+
+
+RULE = Rule("product", Decisions, decide, candidates, apply)

@@ -1,0 +1,232 @@
+"""The rule for kernels that reduce rows and then map their elements: layer normalisation, softmax.
+
+All stages of a row are computed before the next row begins. Sums and maxima are kept in a vector, whose elements are
+combined at the end of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.sym import Analyzer
+from tvm.target import Target
+
+from ...target.vectors import vector_unit
+from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, partial_results, static_size
+from ..rule import Options, Rule, choices
+from .elementwise import PARALLEL_SIZE, sharing
+from .overlap import tiles_of_any
+
+__all__ = ["RULE", "Decisions"]
+
+_LONG = 4096  # elements of a row from which several vectors of partial sums pay
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How rows are computed.
+
+    Attributes
+    ----------
+    sums : int
+        How many partial sums a reduction has.
+    lanes : int
+        How many elements of a map go together.
+    parallel : bool
+        Whether rows are shared among cores.
+    """
+
+    sums: int
+    lanes: int
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    blocks: list[Block]
+    outer: int  # how many loops are over rows, not along one
+    width: int | None  # of the innermost loop along a row
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for stages over rows, of which some reduce the last axes and the last does not."""
+    kernel, lanes = _kernel(sch), vector_unit(target).lanes
+    if kernel is None:
+        return None
+    whole = _fitting(kernel, [lanes, lanes // 2])
+    if not whole:
+        return None
+    # More partial sums hide the latency of additions, but are added one by one at the end of each row.
+    several = _fitting(kernel, [4 * lanes]) if (kernel.width or 0) >= _LONG else []
+    size = static_size(sch, sch.get_loops(kernel.blocks[-1]))
+    return Decisions((several or whole)[0], whole[0], size >= PARALLEL_SIZE)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with half a vector to four vectors at once."""
+    kernel, default = _kernel(sch), decide(sch, target)
+    if kernel is None or default is None:
+        return ()
+    lanes, size = vector_unit(target).lanes, static_size(sch, sch.get_loops(kernel.blocks[-1]))
+    options: Options = {
+        "sums": _fitting(kernel, [t * lanes for t in (1, 2, 3, 4)]) or [default.sums],
+        "lanes": _fitting(kernel, [lanes // 2, lanes, lanes * 2]),
+        "parallel": sharing(size, target),
+    }
+    return choices(Decisions, default, options)
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a kernel of stages over rows."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    last, maps = kernel.blocks[-1], [b for b in kernel.blocks if _is_map(sch, b, kernel)]
+    reductions = [b for b in kernel.blocks if is_reduction(sch, b)]
+    width = sch.get(sch.get_loops(last)[-1]).extent
+    partials = [_in_vectors(sch, block, kernel, decisions.sums) for block in reductions]
+    outer = sch.get_loops(last)[: kernel.outer]
+    # Indices taken apart again are not understood where sizes are unknown.
+    if decisions.parallel and all(extent(sch, loop) for loop in outer):
+        outer = [sch.fuse(*outer)]
+    for block in reversed(kernel_blocks(sch)[:-1]):
+        sch.compute_at(block, outer[-1], preserve_unit_loops=True)
+    if decisions.parallel:
+        # While the reductions are whole: what is left of them once their start is apart no longer looks like ones.
+        sch.parallel(next((loop for loop in outer if extent(sch, loop) != 1), outer[0]))
+    is_cut = kernel.width is None or kernel.width % decisions.sums != 0
+    for partial in partials:
+        steps = _schedule_partial(sch, partial, len(outer))
+        if is_cut:
+            _stop_at(sch, steps, decisions.sums, width)
+    for block in maps:
+        if is_cut:
+            _run_to(sch, block, width)
+            if any(_same(sch, producer, maps) for producer in sch.get_producers(block)) and not _same(
+                sch, block, [last]
+            ):
+                # May be computed in the place of what it reads, so nothing of it twice. LLVM makes vectors here.
+                continue
+        _, lane = tiles_of_any(sch, sch.get_loops(block)[-1], decisions.lanes)
+        sch.vectorize(lane)
+
+
+def _same(sch: s_tir.Schedule, block: Block, among: list[Block]) -> bool:
+    return any(sch.get(block).same_as(sch.get(each)) for each in among)
+
+
+def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
+    blocks = kernel_blocks(sch)
+    reductions = [block for block in blocks if is_reduction(sch, block)]
+    if not reductions or is_reduction(sch, blocks[-1]):
+        return None
+    rank, steps = len(sch.get_loops(blocks[-1])), _steps(sch, reductions[0])
+    if not 0 < steps < rank:
+        return None
+    loops = sch.get_loops(blocks[-1])
+    kernel = _Kernel(blocks, rank - steps, extent(sch, loops[-1]))
+    return kernel if all(_is_of_rows(sch, block, kernel) for block in blocks) else None
+
+
+def _steps(sch: s_tir.Schedule, block: Block) -> int:
+    """Return how many axes a block reduces; -1 where they are not the last ones."""
+    kinds = [v.iter_type for v in sch.get(block).iter_vars]
+    steps = sum(kind != tirx.IterVar.DataPar for kind in kinds)
+    is_plain = len(sch.get_loops(block)) == len(kinds) and all(
+        k == tirx.IterVar.CommReduce for k in kinds[len(kinds) - steps :]
+    )
+    return steps if is_plain else -1
+
+
+def _is_of_rows(sch: s_tir.Schedule, block: Block, kernel: _Kernel) -> bool:
+    """Say whether a block is one value for each row, or a map or a reduction of the row."""
+    steps, loops, whole = _steps(sch, block), sch.get_loops(block), sch.get_loops(kernel.blocks[-1])
+    if steps == 0 and len(loops) == kernel.outer:
+        return True
+    if len(loops) != len(whole) or steps not in (0, len(whole) - kernel.outer):
+        return False
+    return Analyzer().can_prove_equal(sch.get(loops[-1]).extent, sch.get(whole[-1]).extent)
+
+
+def _is_map(sch: s_tir.Schedule, block: Block, kernel: _Kernel) -> bool:
+    return len(sch.get_loops(block)) > kernel.outer and not is_reduction(sch, block)
+
+
+def _fitting(kernel: _Kernel, sizes: list[int]) -> list[int]:
+    """Return the sizes that divide rows; where none does, those that are no larger."""
+    width = kernel.width
+    if width is None:
+        return sizes
+    return [size for size in sizes if width % size == 0] or [size for size in sizes if size <= width]
+
+
+def _in_vectors(sch: s_tir.Schedule, block: Block, kernel: _Kernel, sums: int) -> Block:
+    """Cut a reduction in two: of every so many elements first, and of what that leaves."""
+    _, lane = sch.split(sch.get_loops(block)[-1], [None, sums])
+    return partial_results(sch, block, lane, kernel.outer)
+
+
+def _schedule_partial(sch: s_tir.Schedule, partial: Block, depth: int) -> Loop:
+    """Order the loops of partial sums and return that of the steps along the row.
+
+    They come as the iteration variables do: the sums first, and the steps last.
+    """
+    loops = sch.get_loops(partial)[depth:]
+    steps = [v for v in sch.get(partial).iter_vars if v.iter_type == tirx.IterVar.CommReduce]
+    lane, along = loops[0], loops[-len(steps) :]
+    sch.reorder(*loops[1:], lane)
+    sch.vectorize(lane)
+    sch.decompose_reduction(partial, along[0])
+    return along[-1]
+
+
+def _stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: Any) -> None:
+    """Let partial sums end where the row does, which a block forgets when it is computed at another's loop.
+
+    What whole vectors leave over is a loop of its own.
+    """
+    loop = sch.get(steps)
+    lanes, dtype = loop.body, str(loop.loop_var.ty.dtype)
+    zero, count = tirx.IntImm(dtype, 0), Analyzer().simplify(width // sums)
+    rest = Analyzer().simplify(width - count * sums)
+    kind = lanes.kind if isinstance(rest, tirx.IntImm) else tirx.ForKind.SERIAL
+    lane = tirx.Var("lane", str(lanes.loop_var.ty.dtype))
+    realize = lanes.body
+    at = {loop.loop_var: count, lanes.loop_var: lane}
+    values = [_substituted(value, at) for value in realize.iter_values]
+    left = tirx.For(lane, zero, rest, kind, s_tir.SBlockRealize(values, True, _copied(realize.block)))
+    whole = tirx.For(loop.loop_var, zero, count, loop.kind, lanes)
+    once = tirx.For(
+        tirx.Var("once", dtype), zero, tirx.IntImm(dtype, 1), tirx.ForKind.SERIAL, tirx.SeqStmt([whole, left])
+    )
+    sch.state.replace(sch.get_sref(steps), once, {realize.block: realize.block})
+
+
+def _copied(block: s_tir.SBlock) -> s_tir.SBlock:
+    """Return a block with variables of its own."""
+    fresh = {v.var: tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in block.iter_vars}
+    variables = [tirx.IterVar(v.dom, fresh[v.var], v.iter_type) for v in block.iter_vars]
+    regions = [_substituted(list(regions), fresh) for regions in (block.reads, block.writes)]
+    return s_tir.SBlock(variables, *regions, f"{block.name_hint}_rest", _substituted(block.body, fresh))
+
+
+def _substituted(node: Any, values: Mapping[Any, Any]) -> Any:
+    return tvm_ffi.structural_map(node, (tvm.ir.Var, lambda v: next((n for o, n in values.items() if v.same_as(o)), v)))
+
+
+def _run_to(sch: s_tir.Schedule, block: Block, width: Any) -> None:
+    """Let a map run along the row, not along what partial sums seem to read of it."""
+    loop = sch.get_loops(block)[-1]
+    node = sch.get(loop)
+    realize = node.body
+    values = [*list(realize.iter_values)[:-1], node.loop_var]
+    body = s_tir.SBlockRealize(values, True, realize.block)
+    whole = tirx.For(node.loop_var, tirx.IntImm(str(node.loop_var.ty.dtype), 0), width, node.kind, body)
+    sch.state.replace(sch.get_sref(loop), whole, {realize.block: realize.block})
+
+
+RULE = Rule("rows", Decisions, decide, candidates, apply)

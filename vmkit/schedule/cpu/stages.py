@@ -1,0 +1,82 @@
+"""A kernel taken apart: loops of another kind in the place of one nest, and what follows it within them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from ..._tvm import TensorLoad
+
+__all__ = ["block_of", "is_chain", "is_in", "nests_of", "value_of", "with_nests"]
+
+
+def nests_of(function: tirx.PrimFunc) -> list[Any]:
+    """Return the loop nests of a kernel."""
+    body = function.body.block.body
+    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+
+
+def block_of(nest: Any) -> Any:
+    """Return the block within loops."""
+    while isinstance(nest, tirx.For):
+        nest = nest.body
+    return nest.block
+
+
+def with_nests(root: Any, nests: Sequence[Any], gone: Sequence[Any] = ()) -> Any:
+    """Return a kernel's root block with other loop nests, and without the buffers that are gone."""
+    kept = [buffer for buffer in root.alloc_buffers if not is_in(buffer, gone)]
+    return s_tir.SBlock(
+        root.iter_vars,
+        root.reads,
+        root.writes,
+        root.name_hint,
+        tirx.SeqStmt(list(nests)) if len(nests) > 1 else nests[0],
+        root.init,
+        kept,
+        root.match_buffers,
+        root.annotations,
+    )
+
+
+def is_chain(product: Any, followers: Sequence[Any]) -> bool:
+    """Say whether each follower maps elements of the sums, and of followers before it, to elements at their places."""
+    extents = [v.dom.extent for v in product.iter_vars if v.iter_type == tirx.IterVar.DataPar]
+    inner = [product.writes[0].source]
+    for block in followers:
+        store, places = block.body, [v.var for v in block.iter_vars]
+        if not isinstance(store, tirx.BufferStore) or any(v.iter_type != tirx.IterVar.DataPar for v in block.iter_vars):
+            return False
+        sizes = [v.dom.extent for v in block.iter_vars]
+        if len(sizes) != len(extents) or not all(map(tvm_ffi.structural_equal, sizes, extents)):
+            return False
+        loads: list[Any] = []
+        tvm_ffi.structural_walk(store.value, (TensorLoad, loads.append))
+        own = [load.indices for load in loads if any(load.source.same_as(b) for b in inner)]
+        for index in (store.indices, *own):
+            if len(index) != len(places) or not all(i.same_as(v) for i, v in zip(index, places, strict=True)):
+                return False
+        inner.append(store.buffer)
+    return True
+
+
+def is_in(node: Any, nodes: Sequence[Any]) -> bool:
+    """Say whether a node, such as a buffer, is one of several."""
+    return any(node.same_as(each) for each in nodes)
+
+
+def value_of(stage: Any, at: Sequence[Any], made: Sequence[Any], values: Sequence[Any]) -> Any:
+    """Return what a stage computes for an element, given the elements that were computed before."""
+
+    def read(load: Any) -> Any:
+        return next((v for b, v in zip(made, values, strict=False) if load.source.same_as(b)), load)
+
+    def place(var: Any) -> Any:
+        return next((i for v, i in zip(stage.iter_vars, at, strict=True) if v.var.same_as(var)), var)
+
+    value = tvm_ffi.structural_map(stage.body.value, (tvm.ir.Var, place))
+    return tvm_ffi.structural_map(value, (TensorLoad, read))

@@ -1,0 +1,164 @@
+"""The rule for maps that read along another axis than they write: transposes, changes of layout.
+
+The output's last axis is far apart in the input, so in plain order every element read brings a line of cache of its
+own, and where its distance is a power of two the lines evict each other before their neighbours are read. Tiles of
+the two axes use all of a line while it is near: an output vector is gathered, several of them from the same lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.sym import Analyzer
+from tvm.target import Target
+
+from ...target.vectors import vector_unit
+from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size, stride, uses
+from ..rule import Options, Rule, choices
+from .elementwise import PARALLEL_SIZE, sharing
+from .overlap import tiles_of_any
+
+__all__ = ["RULE", "Decisions"]
+
+_GATHERED = 8  # what is gathered fastest: as many as there are addresses in a vector of AVX-512
+_LEAST = 4  # elements of an axis of the input below which its lines are used up anyway
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How a transpose is computed.
+
+    Attributes
+    ----------
+    columns : int
+        How many elements of the output's last axis a tile has.
+    lanes : int
+        How many of them are gathered at once; they divide the columns.
+    rows : int
+        How many elements of the input's last axis a tile has.
+    is_along : bool
+        Whether the next tile is along the output's last axis, not the input's.
+    parallel : bool
+        Whether tiles are shared among cores.
+    """
+
+    columns: int
+    lanes: int
+    rows: int
+    is_along: bool
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    loops: list[Loop]
+    near: int  # which loop goes along the input
+
+
+def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
+    """Return the default decisions for a map with an operand whose last axis is not the output's."""
+    kernel, lanes = _kernel(sch), vector_unit(target).lanes
+    if kernel is None:
+        return None
+    here, there = extent(sch, kernel.loops[-1]), extent(sch, kernel.loops[kernel.near])
+    if min(here or lanes, there or lanes) < _LEAST:
+        return None
+    columns = _whole(here, lanes)
+    gathered = next(t for t in (_GATHERED, 4, 2, 1) if columns % t == 0)
+    parallel = static_size(sch, kernel.loops) >= PARALLEL_SIZE
+    return Decisions(columns, gathered, _whole(there, _GATHERED), False, parallel)
+
+
+def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
+    """Return decisions with tiles of a quarter of a vector to two vectors."""
+    kernel, default = _kernel(sch), decide(sch, target)
+    if kernel is None or default is None:
+        return ()
+    sizes = [4, 8, 16, 32]
+    here, there = extent(sch, kernel.loops[-1]), extent(sch, kernel.loops[kernel.near])
+    options: Options = {
+        "columns": [size for size in sizes if size <= (here or size)],
+        "lanes": [4, 8, 16],
+        "rows": [size for size in sizes if size <= (there or size)],
+        "is_along": [False, True],
+        "parallel": sharing(static_size(sch, kernel.loops), target),
+    }
+    return (d for d in choices(Decisions, default, options) if d.columns % d.lanes == 0)
+
+
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+    """Schedule a transpose."""
+    kernel = _kernel(sch)
+    assert kernel is not None
+    near, last = kernel.loops[kernel.near], kernel.loops[-1]
+    others = [loop for at, loop in enumerate(kernel.loops[:-1]) if at != kernel.near]
+    sizes = {"rows": (extent(sch, near), decisions.rows), "columns": (extent(sch, last), decisions.columns)}
+    rows, row = tiles_of_any(sch, near, decisions.rows)
+    columns, column = tiles_of_any(sch, last, decisions.columns)
+    parts = {"rows": rows, "columns": columns}
+    names = ["rows", "columns"] if decisions.is_along else ["columns", "rows"]
+    vector, lane = sch.split(column, [None, decisions.lanes])
+    sch.reorder(*others, *(parts[name] for name in names), row, vector, lane)
+    for loop in (row, vector):
+        sch.unroll(loop)
+    sch.vectorize(lane)
+    # Tiles that overlap are no loop to share.
+    size, tile = sizes[names[0]]
+    shared = [*others, parts[names[0]]] if size is not None and size % tile == 0 else others
+    if decisions.parallel and shared:
+        sch.parallel(sch.fuse(*shared))
+
+
+def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
+    blocks = kernel_blocks(sch)
+    if len(blocks) != 1 or is_reduction(sch, blocks[0]):
+        return None
+    node, loops = sch.get(blocks[0]), sch.get_loops(blocks[0])
+    if len(loops) != len(node.iter_vars) or len(loops) < 2 or len(node.writes) != 1:
+        return None
+    variables = [v.var for v in node.iter_vars]
+    written = [r.min for r in node.writes[0].region]
+    if not (written and written[-1].same_as(variables[-1])):
+        return None
+    near = [_near(region, variables, loops, sch) for region in node.reads]
+    found = {at for at in near if at is not None}
+    return _Kernel(loops, found.pop()) if len(found) == 1 else None
+
+
+def _near(region: Any, variables: list[Any], loops: list[Loop], sch: s_tir.Schedule) -> int | None:
+    """Return the one loop that goes along the last axis of an operand, if the last loop goes along another."""
+    *far, index = _without_units(region) or [0]
+    last = variables[-1]
+    # Phases of the output's last axis may lie apart in the operand's; what goes along the two is still not the same.
+    if (uses(index, last) and not _is_of_phases(index, last)) or not any(uses(each, last) for each in far):
+        return None
+    varying = [at for at, v in enumerate(variables[:-1]) if uses(index, v) and extent(sch, loops[at]) != 1]
+    along = [at for at in varying if not _is_of_phases(index, variables[at])]
+    is_step = len(along) == 1 and stride(index, variables[along[0]]) == 1
+    return along[0] if is_step and not any(uses(each, variables[along[0]]) for each in far) else None
+
+
+def _is_of_phases(index: Any, variable: Any) -> bool:
+    """Say whether an index depends on remainders of a variable alone."""
+    kept = tvm_ffi.structural_map(index, (tirx.FloorMod, lambda rest: tirx.IntImm(str(rest.ty.dtype), 0)))
+    return uses(index, variable) and not uses(kept, variable)
+
+
+def _without_units(region: Any) -> list[Any]:
+    """Return the indices of an operand, without those of axes of size 1."""
+    pairs = zip(region.region, region.source.ty.shape, strict=True)
+    return [r.min for r, d in pairs if not Analyzer().can_prove_equal(d, 1)]
+
+
+def _whole(size: int | None, most: int) -> int:
+    """Return the largest tile that fits into an axis, one that divides it rather than one of up to twice its size."""
+    if size is None:
+        return most
+    return next((t for t in (most, most // 2) if size % t == 0), min(size, most))
+
+
+RULE = Rule("transpose", Decisions, decide, candidates, apply)

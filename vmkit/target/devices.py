@@ -1,0 +1,79 @@
+"""Which device a program runs on: names, Device objects and lists of them; a missing device is an error."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import tvm
+from tvm.runtime import Device
+
+from ..errors import DeviceError, suggest
+
+__all__ = ["device", "devices"]
+
+_ALIASES = {"llvm": "cpu", "gpu": "cuda", "cl": "opencl", "vpi": "ext_dev"}
+_NAMES = ("cpu", "cuda", "opencl", "vulkan", "metal", "rocm", "hexagon", "webgpu", "ext_dev")
+_RPC_SESSION_MASK = 128
+
+
+def device(spec: str | Device = "cpu", index: int | None = None) -> Device:
+    """Return the one device that `spec` names, after a check that it is there.
+
+    Parameters
+    ----------
+    spec
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or a TVM device.
+    index
+        Which device of that kind, where the name does not say it.
+
+    Raises
+    ------
+    DeviceError
+        If the name is unknown or the device is absent. Nothing else is chosen in its place.
+    """
+    if isinstance(spec, tvm.runtime.Device):
+        return _present(spec, str(spec))
+    if not isinstance(spec, str):
+        raise DeviceError(f"a device is a name such as 'cpu' or 'cuda:1', or a tvm.runtime.Device, not {spec!r}")
+    match = re.fullmatch(r"([a-z_]+)(?::(\d+))?", spec.strip())
+    name = match and _ALIASES.get(match[1], match[1])
+    if match is None or name not in _NAMES:
+        known = [*_NAMES, *_ALIASES]
+        close = suggest(spec.split(":")[0], known)
+        raise DeviceError(f"unknown device {spec!r}, expected one of {', '.join(known)} or NAME:INDEX{close}")
+    if match[2] is not None and index is not None and int(match[2]) != index:
+        raise DeviceError(f"device {spec!r} was given with another index {index}")
+    number = int(match[2]) if match[2] is not None else index or 0
+    return _present(tvm.runtime.device(name, number), f"{name}:{number}")
+
+
+def devices(spec: Any) -> list[Device]:
+    """Return the devices that `spec` names: one, or a list of at most one per kind.
+
+    The CPU is added at the end if it is not among them: shapes are computed there.
+    """
+    given = list(spec) if isinstance(spec, list | tuple) else [spec]
+    if not given:
+        raise DeviceError("no device was given, expected at least one such as 'cpu'")
+    chosen = [device(one) for one in given]
+    kinds = [one.dlpack_device_type() % _RPC_SESSION_MASK for one in chosen]
+    for position, kind in enumerate(kinds):
+        if kind in kinds[:position]:
+            first = chosen[kinds.index(kind)]
+            raise DeviceError(f"{first} and {chosen[position]} are of one kind, expected at most one device per kind")
+    cpu = tvm.cpu()
+    if cpu.dlpack_device_type() not in kinds:
+        return [*chosen, cpu]
+    # The machine looks for the CPU in the last place.
+    chosen.append(chosen.pop(kinds.index(cpu.dlpack_device_type())))
+    return chosen
+
+
+def _present(found: Device, name: str) -> Device:
+    if not found.exist:
+        raise DeviceError(
+            f"device {name} is not available: TVM's runtime has no such device or no driver for it; "
+            "choose another device, such as 'cpu'"
+        )
+    return found

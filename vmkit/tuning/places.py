@@ -1,0 +1,142 @@
+"""Where candidates run: in the worker's own process, or on a device that an RPC tracker lends."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import tvm
+from tvm.target import Target
+
+from vmkit.errors import OptionError
+from vmkit.executable.linker import linker_for
+from vmkit.target import llvm
+
+__all__ = ["Here", "Place", "Remote", "Running", "Tracker", "place_of", "require_devices"]
+
+Tracker = tuple[str, int, str]
+"""Host and port of an RPC tracker, and the key of the devices to run on."""
+
+_BATCH = 0.002  # seconds that one timing takes at least, so that the clock and the call weigh little
+_REPEATS = 5
+_ANSWER = 10  # seconds that a tracker may take to answer
+_SESSION = 120  # seconds after which a device ends what was started on it
+
+
+class Running(Protocol):
+    """A library of kernels that can be called."""
+
+    device: Any
+
+    def call(self, name: str, operands: Sequence[Any]) -> None:
+        """Run a kernel once."""
+
+    def seconds(self, name: str, operands: Sequence[Any]) -> float:
+        """Return the least time of a call, over some batches of them."""
+
+
+class Place(Protocol):
+    """Where libraries run."""
+
+    def loaded(self, built: Any, target: Target) -> contextlib.AbstractContextManager[Running]:
+        """Return a library of kernels, as it was compiled for a target, to be called inside."""
+
+
+def place_of(tracker: Tracker | None) -> Place:
+    """Return the place of a request: a device of a tracker, else this process."""
+    return Here() if tracker is None else Remote(tracker)
+
+
+def require_devices(tracker: Tracker) -> None:
+    """Raise OptionError where there is no such tracker, or no device that it could lend."""
+    host, port, key = tracker
+    try:
+        # The tracker's own client tries for a minute.
+        socket.create_connection((host, port), timeout=_ANSWER).close()
+    except OSError as error:
+        raise OptionError(f"tracker: there is no tracker at {host}:{port}: {error}") from error
+    from tvm import rpc
+
+    served = rpc.connect_tracker(host, port).summary()["server_info"]
+    keys = sorted({str(each["key"]).removeprefix("server:") for each in served})
+    if key not in keys:
+        raise OptionError(
+            f"tracker: {host}:{port} has no device with the key {key!r}; there are: {', '.join(keys) or 'none'}"
+        )
+
+
+class Here:
+    """This process, and the GPU of its machine for targets that are one."""
+
+    @contextlib.contextmanager
+    def loaded(self, built: Any, target: Target) -> Iterator[Running]:
+        yield _Own(built, tvm.device(target.kind.name) if "gpu" in target.keys else tvm.cpu())
+
+
+class _Own:
+    def __init__(self, built: Any, device: Any) -> None:
+        self._built, self.device = built, device
+
+    def call(self, name: str, operands: Sequence[Any]) -> None:
+        self._built[name](*operands)
+
+    def seconds(self, name: str, operands: Sequence[Any]) -> float:
+        run = self._built[name]
+        return _least_seconds(lambda: run(*operands), self.device)
+
+
+def _least_seconds(run: Callable[[], None], device: Any) -> float:
+    """Return the least time of a call, over some batches of them that the device has done."""
+    count, best = 1, float("inf")
+    repeats = 0
+    while repeats < _REPEATS:
+        start = time.perf_counter()
+        for _ in range(count):
+            run()
+        device.sync()
+        took = time.perf_counter() - start
+        if took < _BATCH and count < 1_000_000:
+            count = max(count * 2, int(count * _BATCH / max(took, 1e-7)) + 1)
+            continue
+        best, repeats = min(best, took / count), repeats + 1
+    return best
+
+
+class Remote:
+    """A device of a tracker; each library gets a process of its own there, which ends with it."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
+
+    @contextlib.contextmanager
+    def loaded(self, built: Any, target: Target) -> Iterator[Running]:
+        from tvm import rpc
+
+        host, port, key = self._tracker
+        session = rpc.connect_tracker(host, port).request(key, session_timeout=_SESSION)
+        with tempfile.TemporaryDirectory() as folder:
+            link = linker_for(str(target.attrs.get("mtriple", "")) or llvm.default_triple())
+            # What nothing links here is linked by the device's own compiler.
+            library = Path(folder) / ("kernels.tar" if link is None else "kernels.so")
+            built.export_library(str(library), **({} if link is None else {"fcompile": link}))
+            session.upload(str(library))
+            yield _Lent(session.load_module(library.name), session.cpu())
+
+
+class _Lent:
+    def __init__(self, module: Any, device: Any) -> None:
+        self._module, self.device = module, device
+
+    def call(self, name: str, operands: Sequence[Any]) -> None:
+        self._module[name](*operands)
+
+    def seconds(self, name: str, operands: Sequence[Any]) -> float:
+        timed = self._module.time_evaluator(
+            name, self.device, number=1, repeat=_REPEATS, min_repeat_ms=round(_BATCH * 1000)
+        )
+        return float(timed(*operands).min)

@@ -1,0 +1,230 @@
+"""``tune``: measure what schedule rules could decide for the kernels of a model, and keep what is best."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.target import Target
+
+from vmkit._version import __version__
+from vmkit.errors import OptionError
+from vmkit.target import canonical_target, llvm
+
+from ..schedule.scheduling import scheduling
+from ..tophub.classes import target_class
+from ..tophub.records import Record, Records
+from .extract import Kernel, kernels_of, sizes_of
+from .measure import Measured, Measurer
+from .places import Tracker, require_devices
+from .search import search
+
+__all__ = ["Progress", "tune"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a tuning run says after each kernel.
+
+    Attributes
+    ----------
+    name : str
+        The kernel.
+    done, total : int
+        How many kernels are done, and how many there are.
+    record : Record or None
+        What was found; None where the kernel cannot be measured.
+    tried : int
+        How many candidates were measured.
+    failed : tuple of str
+        Why others could not be.
+    """
+
+    name: str
+    done: int
+    total: int
+    record: Record | None
+    tried: int
+    failed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        said = f"kernel {self.done} of {self.total}, {self.name}: {self.tried} candidates"
+        if self.failed:
+            said += f", {len(self.failed)} failed (the last: {self.failed[-1]})"
+        if self.record is None:
+            return f"{said}; it cannot be measured"
+        before, after = self.record.default_seconds, self.record.seconds
+        return f"{said}, {before * 1e6:.1f} -> {after * 1e6:.1f} us"
+
+
+def tune(
+    model: Any,
+    target: Any = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    database: str | Path,
+    seconds: float = 10.0,
+    budget: float | None = None,
+    timeout: float = 10.0,
+    sizes: Mapping[str, int] | None = None,
+    trials: int = 0,
+    tracker: Tracker | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Records:
+    """Return the records of a file after measuring the kernels of a model that it does not hold yet.
+
+    Candidates are built and measured on this machine, in a process of their own, or measured on a device that a tracker
+    lends; their values must be those of the default schedule. The file is written after each kernel, as a whole, so
+    that a run may be ended at any time and goes on where it was.
+
+    Parameters
+    ----------
+    model : path, onnx.ModelProto, tvm.IRModule or relay.Function
+        As for :func:`vmkit.compile`.
+    target : optional
+        What to tune for, a CPU that this machine's, or the tracker's devices, can stand for, or a GPU that this machine
+        has; see :func:`vmkit.target.canonical_target`. With ``-num-cores``, so many threads run here.
+    params : mapping, optional
+        Arrays to bind to parameters of ``main`` by name.
+    database : path
+        The file of records; it need not exist.
+    seconds : float
+        For how long candidates of one kernel are tried.
+    budget : float, optional
+        For how long kernels are begun.
+    timeout : float
+        How many seconds one candidate may take, with the wait for a device of the tracker.
+    sizes : mapping of str to int, optional
+        What unknown sizes are when kernels run, by name; 16 by default. Records hold for any size.
+    trials : int
+        How many schedules MetaSchedule tries afterwards for each kernel of known sizes. They go into a folder beside
+        the file, named like it without the suffix, which :func:`vmkit.tophub.load` takes too.
+    tracker : tuple of str, int, str, optional
+        Host and port of an RPC tracker and the key of the devices on which candidates run. They are linked here by the
+        cross compiler of the target's triple (see :meth:`vmkit.Executable.export`), else by the device's own compiler.
+    progress : callable, optional
+        Called with a :class:`Progress` after each kernel; by default it is logged.
+
+    Raises
+    ------
+    OptionError
+        If the file holds something else, an option has no meaning, the target is no CPU of this kind of machine and no
+        GPU that it has, or the tracker has no such devices.
+    ModelError, UnsupportedOperatorError, ParseError, TypeCheckError
+        When the model is at fault.
+
+    Notes
+    -----
+    Records take effect where they are entered::
+
+        tune("model.onnx", "native", database="mine.json")
+        with load("mine.json"):
+            exe = vmkit.compile("model.onnx", "native")
+    """
+    for name, value in {"seconds": seconds, "budget": budget, "timeout": timeout}.items():
+        if value is not None and not value > 0:
+            raise OptionError(f"{name} is {value!r}, expected a positive number of seconds")
+    if trials < 0:
+        raise OptionError(f"trials is {trials}, expected a number of schedules for MetaSchedule to try")
+    plan = canonical_target(target).primary
+    if trials and "gpu" in plan.keys:
+        raise OptionError(f"trials is {trials}, but MetaSchedule searches schedules for CPUs only; leave it out")
+    _require_measurable(plan, is_remote=tracker is not None)
+    if tracker is not None:
+        require_devices(tracker)
+    path = Path(database)
+    if not path.parent.is_dir():
+        raise OptionError(f"database: there is no folder {path.parent}")
+    records = Records.read(path) if path.exists() else Records()
+    kernels = kernels_of(model, plan, params)
+    known = sizes_of(kernels, sizes or {})
+    of_class, end = target_class(plan), None if budget is None else time.monotonic() + budget
+    with Measurer(plan, known, timeout, tracker=tracker) as measurer:
+        for done, kernel in enumerate(kernels, 1):
+            if records.exact(kernel.workload, of_class) is not None:
+                continue
+            if end is not None and time.monotonic() >= end:
+                logger.info("the budget is spent: %d of %d kernels are left", len(kernels) - done + 1, len(kernels))
+                break
+            found = _tuned(kernel, plan, measurer, seconds, done, len(kernels))
+            if found.record is not None:
+                records += Records([found.record])
+                records.write(path)
+            progress(found) if progress is not None else logger.info("%s", found)
+        if trials:
+            from .deeper import search_deeper
+
+            count = search_deeper(kernels, plan, path.with_suffix(""), trials, measurer)
+            logger.info("MetaSchedule searched schedules for %d kernels", count)
+    return records
+
+
+def _tuned(kernel: Kernel, target: Target, measurer: Measurer, seconds: float, done: int, total: int) -> Progress:
+    outcomes: list[Measured] = []
+
+    def seconds_of(decisions: Any) -> float | None:
+        outcomes.append(measurer.measure(kernel, decisions))
+        return outcomes[-1].seconds
+
+    schedule = scheduling(target).prepared(kernel.function)
+    assert schedule is not None
+    default, candidates = kernel.rule.decide(schedule, target), kernel.rule.candidates(schedule, target)
+    found = search(default, candidates, seconds_of, seconds)
+    failed = tuple(m.error for m in outcomes if m.error is not None)
+    record = None if found is None else _record(kernel, target, *found)
+    return Progress(kernel.name, done, total, record, len(outcomes), failed)
+
+
+def _record(kernel: Kernel, target: Target, decisions: Any, before: float, after: float) -> Record:
+    return Record(
+        kernel.workload,
+        kernel.rule.to_json(decisions),
+        target_class(target),
+        str(target.attrs.get("mcpu", "") or target.attrs.get("arch", "")) or "generic",
+        float(f"{before:.4g}"),
+        float(f"{after:.4g}"),
+        __version__,
+        version("apache-tvm"),
+        datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+    )
+
+
+def _require_measurable(target: Target, is_remote: bool) -> None:
+    kind = str(target.kind.name)
+    if "gpu" in target.keys:
+        _require_device(kind, is_remote)
+        return
+    if kind != "llvm":
+        raise OptionError(f"schedule rules are tuned for targets of kind llvm and for GPUs, not {kind}")
+    if is_remote:
+        return
+    triple = str(target.attrs.get("mtriple", "")) or llvm.default_triple()
+    if llvm.architecture(triple) != llvm.architecture(llvm.default_triple()):
+        raise OptionError(f"candidates run on this machine, {llvm.default_triple()}, but the target is {triple}")
+    attributes = tuple(str(a) for a in target.attrs.get("mattr", ()))
+    if missing := llvm.missing_on_host(triple, str(target.attrs.get("mcpu", "")), attributes):
+        raise OptionError(f"candidates run on this machine, which lacks {', '.join(missing)} of the target")
+
+
+def _require_device(kind: str, is_remote: bool) -> None:
+    if is_remote:
+        raise OptionError(
+            f"tracker: its devices are CPUs; candidates for {kind} are measured on this machine, without it"
+        )
+    if not _has_device(kind):
+        raise OptionError(
+            f"candidates for {kind} are measured on a device, and TVM finds none here: run this where one is"
+        )
+
+
+def _has_device(kind: str) -> bool:
+    return bool(tvm.device(kind).exist)

@@ -1,0 +1,160 @@
+"""Tensors over the memory of arrays, or over copies of it where kernels could not read it as it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm.runtime import Device, Tensor
+
+from .._tvm import tensor_view
+
+__all__ = ["ALIGNMENT", "Scratch", "copied", "over_memory", "readable", "to_cpu_tensor", "to_tensor"]
+
+ALIGNMENT = 64
+"""The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""
+
+_BYTE = np.dtype("uint8")
+_CPU_TYPE = tvm.cpu().dlpack_device_type()
+_CPU = (_CPU_TYPE, 0)
+
+
+def to_tensor(value: np.ndarray | Tensor, device: Device) -> Tensor:
+    """Return `value` as a tensor on `device` that kernels can read.
+
+    Without a copy where possible: the tensor then shares the caller's memory and keeps it alive.
+    """
+    if isinstance(value, np.ndarray):
+        tensor = to_cpu_tensor(value)
+    else:
+        readable = value.data_ptr() % ALIGNMENT == 0 and value.is_contiguous() and value.numel() > 0
+        tensor = value if readable or value.device.dlpack_device_type() != _CPU_TYPE else copied(value)
+    return tensor if tensor.device == device else tensor.copyto(device)
+
+
+def readable(values: Sequence[Any], alignments: Sequence[int], scratches: Sequence[Scratch]) -> list[Tensor] | None:
+    """Return arrays and tensors as tensors on the CPU that kernels can read, or None if one is anything else.
+
+    This is the short way of a call: a tensor that kernels can read goes in as it is, an array without a copy if they
+    can read that, and otherwise by its scratch. It looks at no value twice and at no data type or shape. `alignments`
+    are what kernels expect of each address, in bytes.
+    """
+    tensors = []
+    for value, alignment, scratch in zip(values, alignments, scratches):  # noqa: B905 - strict costs time
+        kind = type(value)
+        if kind is np.ndarray:
+            try:
+                tensor = tvm_ffi.from_dlpack(value)
+            except (BufferError, RuntimeError):
+                return None  # read-only, of foreign byte order, or of a dtype that DLPack lacks
+        elif kind is Tensor and value.__dlpack_device__() == _CPU:
+            tensor = value
+        else:
+            return None
+        # Empty arrays have strides that kernels refuse, and no address.
+        if tensor.data_ptr() % alignment == 0 and tensor.is_contiguous() and tensor.numel():
+            tensors.append(tensor)
+        elif kind is np.ndarray:
+            tensors.append(scratch.copy(value))
+        else:
+            return None
+    return tensors
+
+
+class Scratch:
+    """Aligned memory for copies of one input, used again once nothing refers to the last copy.
+
+    Safe with several threads: what one of them has taken out, no other sees.
+    """
+
+    __slots__ = ("_arrays", "_empty")
+    _LARGEST = 1 << 20
+
+    def __init__(self) -> None:
+        self._arrays: list[np.ndarray] = []
+        self._empty: tuple[tuple[int, ...], np.dtype, Tensor] | None = None
+
+    def copy(self, array: np.ndarray) -> Tensor:
+        """Return a tensor of a copy of `array`."""
+        if not array.size:
+            return self._without_elements(array)
+        try:
+            kept = self._arrays.pop()
+        except IndexError:
+            kept = None
+        # Tensors over the memory, and arrays over those, count as references: here are `kept` and the argument.
+        if kept is None or kept.shape != array.shape or kept.dtype != array.dtype or getrefcount(kept) > 2:
+            kept = _aligned_copy(array)
+            if kept.nbytes > self._LARGEST or kept.dtype.kind not in "biufc":
+                return _over(kept)
+        else:
+            kept[...] = array
+        tensor = tvm_ffi.from_dlpack(kept)
+        self._arrays.append(kept)
+        return tensor
+
+    def _without_elements(self, array: np.ndarray) -> Tensor:
+        """Return a tensor like `array`, which may be the last one again, since nobody can write to it."""
+        last = self._empty
+        if last is None or last[0] != array.shape or last[1] != array.dtype:
+            last = self._empty = (array.shape, array.dtype, copied(array))
+        return last[2]
+
+
+def to_cpu_tensor(array: np.ndarray, scratch: Scratch | None = None) -> Tensor:
+    """Return an array as a tensor on the CPU, over its own memory if kernels can read that.
+
+    Otherwise over a copy, in the memory of `scratch` if given.
+    """
+    # Asking from_dlpack itself for the alignment costs 20 us where it is not met: the error carries a C++ trace.
+    try:
+        tensor = tvm_ffi.from_dlpack(array)
+    except (BufferError, RuntimeError):
+        return copied(array)  # read-only, of foreign byte order, or of a dtype that DLPack lacks
+    # numpy gives empty arrays strides that kernels refuse, and no address.
+    if array.size and tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous():
+        return tensor
+    return scratch.copy(array) if scratch is not None else copied(array)
+
+
+def copied(value: np.ndarray | Tensor) -> Tensor:
+    """Return an aligned copy on the CPU."""
+    array = value if isinstance(value, np.ndarray) else _compact(value)
+    if not array.size:
+        return tvm.runtime.empty(array.shape, str(array.dtype.newbyteorder("=")), tvm.cpu())
+    return _over(_aligned_copy(array))
+
+
+def _aligned_copy(array: np.ndarray) -> np.ndarray:
+    native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    memory = np.empty(array.nbytes + ALIGNMENT, _BYTE)
+    start = -tvm_ffi.from_dlpack(memory).data_ptr() % ALIGNMENT
+    aligned = np.ndarray(array.shape, native, memory, start)
+    aligned[...] = array
+    return aligned
+
+
+def _over(array: np.ndarray) -> Tensor:
+    """Return a tensor over an aligned array, also of a dtype that DLPack does not know from numpy."""
+    if array.dtype.kind in "biufc":
+        return tvm_ffi.from_dlpack(array)
+    raw = tvm_ffi.from_dlpack(array.view(f"uint{8 * array.dtype.itemsize}"))
+    return tensor_view(raw, array.shape, str(array.dtype))
+
+
+def over_memory(raw: np.ndarray, shape: Sequence[int], dtype: str) -> Tensor:
+    """Return bytes as a tensor on the CPU, over their own memory if that is aligned and may be written to."""
+    if not raw.flags.writeable or raw.ctypes.data % ALIGNMENT:
+        raw = _aligned_copy(raw)
+    return tensor_view(tvm_ffi.from_dlpack(raw), shape, dtype)
+
+
+def _compact(tensor: Tensor) -> np.ndarray:
+    """Return a tensor's values as numpy sees them, strides and all; off the CPU, as a copy."""
+    if tensor.device.dlpack_device_type() == _CPU_TYPE and str(tensor.dtype) != "bfloat16":
+        return np.from_dlpack(tensor)
+    return tensor.numpy()

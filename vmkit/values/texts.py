@@ -1,0 +1,213 @@
+"""Strings: to a program a tensor of them holds digests; here are the texts that the digests stand for.
+
+A digest is the first 64 bits of BLAKE2b of the text in UTF-8, and 0 for the empty text. The texts of a program's
+constants are kept in its executable. Those of a call's inputs, and those that the program makes, are in a table that
+lives as long as the call: :func:`open_call` is around it, and :func:`call_texts` gives it to functions in Python that
+the program calls. Two texts of one digest in a table are an error, never a wrong answer.
+
+>>> texts = Texts()
+>>> digests = texts.store(np.array(["a", "", "b"], object))
+>>> int(digests[1]), texts.read(digests).tolist()
+(0, ['a', '', 'b'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from ..errors import VMError
+
+__all__ = ["StringTensor", "Texts", "as_texts", "call_texts", "digest", "digests", "open_call"]
+
+
+def digest(text: str) -> int:
+    """Return what stands for a text in a tensor, as a signed integer of 64 bits."""
+    if not text:
+        return 0
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def digests(array: np.ndarray) -> np.ndarray:
+    """Return what stands for the texts of an array of str, of its shape."""
+    made = np.empty(array.size, "int64")
+    made[:] = [digest(text) for text in array.ravel().tolist()]
+    return made.reshape(array.shape)
+
+
+def as_texts(value: Any) -> np.ndarray:
+    """Return strings as an array of objects that are all str, never the array that was given.
+
+    Parameters
+    ----------
+    value
+        An array of objects, of numpy's strings or bytes, or a list, nested or not, or one string. Bytes are UTF-8.
+
+    Raises
+    ------
+    ValueError
+        With the first element that is no string.
+    """
+    given = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
+    if given.size and given.dtype.kind not in "OSUT":
+        raise ValueError(f"elements of {given.dtype}, not strings")
+    made = np.empty(given.size, dtype=object)
+    made[:] = [_as_text(element, place) for place, element in enumerate(given.ravel().tolist())]
+    return made.reshape(given.shape)
+
+
+def _as_text(element: Any, place: int) -> str:
+    try:
+        if isinstance(element, bytes):
+            return element.decode()
+        if isinstance(element, str):
+            element.encode()  # half of a surrogate pair has no UTF-8
+            return str(element)
+    except UnicodeError as error:
+        raise ValueError(f"element {place} is no text in UTF-8 ({error})") from None
+    raise ValueError(f"element {place} is {element!r}, not a string")
+
+
+class Texts:
+    """The texts of digests.
+
+    Parameters
+    ----------
+    below : Texts, optional
+        Where texts are that this table need not hold: those of the program's constants.
+    """
+
+    __slots__ = ("_below", "_digests", "_texts")
+
+    def __init__(self, below: Texts | None = None) -> None:
+        self._texts: dict[int, str] = {0: ""}
+        self._digests: dict[str, int] = {"": 0}
+        self._below = below
+
+    @staticmethod
+    def of(texts: Iterable[str]) -> Texts:
+        """Return the table of some texts."""
+        made = Texts()
+        for text in texts:
+            made.add(text)
+        return made
+
+    def __len__(self) -> int:
+        """Return how many texts there are beside those below, the empty one not counted."""
+        return len(self._texts) - 1
+
+    def add(self, text: str) -> int:
+        """Return the digest of a text, which can be read from now on; VMError if it is that of another one."""
+        found = self._known(text)
+        if found is not None:
+            return found
+        made = digest(text)
+        other = self.text(made)
+        if other is not None and other != text:
+            raise VMError(
+                f"the strings {text!r} and {other!r} have the same digest of 64 bits; one of them must change"
+            )
+        self._texts[made] = text
+        self._digests[text] = made
+        return made
+
+    def _known(self, text: str) -> int | None:
+        found = self._digests.get(text)
+        return found if found is not None or self._below is None else self._below._known(text)
+
+    def text(self, value: int) -> str | None:
+        """Return the text of a digest, or None."""
+        found = self._texts.get(value)
+        return found if found is not None or self._below is None else self._below.text(value)
+
+    def store(self, array: np.ndarray) -> np.ndarray:
+        """Return the digests of an array of str, whose texts can be read from now on."""
+        made = np.empty(array.size, "int64")
+        made[:] = [self.add(text) for text in array.ravel().tolist()]
+        return made.reshape(array.shape)
+
+    def read(self, stored: np.ndarray) -> np.ndarray:
+        """Return the texts of an array of digests, as an array of objects."""
+        made = np.empty(stored.size, dtype=object)
+        made[:] = [self._found(value) for value in stored.ravel().tolist()]
+        return made.reshape(stored.shape)
+
+    def _found(self, value: int) -> str:
+        text = self.text(value)
+        if text is None:
+            raise VMError(
+                f"no string has the digest {value}: strings go in as arrays of objects, and come out of the call "
+                "that made them"
+            )
+        return text
+
+
+_current: ContextVar[Texts | None] = ContextVar("vmkit_texts", default=None)
+
+
+def call_texts() -> Texts:
+    """Return the table of the call that runs; VMError outside of one."""
+    texts = _current.get()
+    if texts is None:
+        raise VMError("the program works on strings, whose texts are known in a call of vmkit.VirtualMachine alone")
+    return texts
+
+
+@contextmanager
+def open_call(constants: Texts) -> Iterator[Texts]:
+    """Make the table of a call, over the texts of a program's constants, the one that :func:`call_texts` gives."""
+    texts = Texts(constants)
+    token = _current.set(texts)
+    try:
+        yield texts
+    finally:
+        _current.reset(token)
+
+
+class StringTensor:
+    """A tensor of strings: what a program returned, or was given.
+
+    Parameters
+    ----------
+    array
+        The strings: what :func:`as_texts` takes.
+
+    Examples
+    --------
+    >>> StringTensor(["a", b"b"]).numpy()
+    array(['a', 'b'], dtype=object)
+    """
+
+    __slots__ = ("_array",)
+    dtype = "string"
+
+    def __init__(self, array: Any) -> None:
+        self._array = as_texts(array)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dims."""
+        return self._array.shape
+
+    def numpy(self) -> np.ndarray:
+        """Return the strings as an array of objects."""
+        return self._array.copy()
+
+    def stored(self) -> np.ndarray:
+        """Return the digests, whose texts are known in the call that runs."""
+        return call_texts().store(self._array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __repr__(self) -> str:
+        return f"StringTensor({list(self.shape)})"
