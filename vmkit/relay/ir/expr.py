@@ -7,7 +7,7 @@ TVM's own ``tvm.ir.GlobalVar`` and ``tvm.ir.Op``. Structural equality ignores na
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tvm
 import tvm_ffi
@@ -27,6 +27,7 @@ __all__ = [
     "If",
     "Let",
     "Op",
+    "RelayExpr",
     "Tuple",
     "TupleGetItem",
     "Var",
@@ -267,6 +268,10 @@ class Function(tvm.ir.BaseFunc):
 
     def __call__(self, *args: Any) -> Call:
         return Call(self, args)
+
+
+RelayExpr: TypeAlias = Expr | Function | GlobalVar | Op
+"""Whatever stands in a program: functions, global variables and operators are not below Relay's own base."""
 
 
 def var(
