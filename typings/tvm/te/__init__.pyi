@@ -1,0 +1,13 @@
+from typing import Any
+
+from tvm.ir.expr import Expr
+
+class Tensor(Expr):
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def ndim(self) -> int: ...
+
+def __getattr__(name: str) -> Any: ...
