@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -17,6 +17,9 @@ from .elementwise import require_tensor
 from .kernel import grid, loops
 from .registry import OpPattern, entry, operator
 from .shape import reshape_value
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["ScanopAttrs"]
 
@@ -41,13 +44,13 @@ def _scan(name: str, doc: str, combine: Callable[[Any, Any], Any], start: int) -
             resolve_axis(attrs.axis, len(shape))
         return TensorType(shape, attrs.dtype or source.dtype)
 
-    def lower(context: Any, attrs: ScanopAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ScanopAttrs, data: relax.Expr) -> relax.Expr:
         if attrs.axis is None:
             data = reshape_value(context, data, [dims.product(context.shape(data))])
         shape, dtype = context.shape(data), attrs.dtype or str(data.ty.dtype)
         axis = resolve_axis(attrs.axis or 0, len(shape))
 
-        def body(outputs: list[Any], data: Any) -> None:
+        def body(outputs: list[tirx.Buffer], data: tirx.Buffer) -> None:
             (out,) = outputs
             # The scanned axis runs outermost, so that neighbours in memory are computed together.
             order = [axis, *(k for k in range(len(data.shape)) if k != axis)]
