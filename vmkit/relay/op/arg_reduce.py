@@ -41,7 +41,9 @@ def _reducer(is_better: Callable[..., tirx.PrimExpr], last: bool) -> Callable[..
     No position, -1, loses against every other: a worst value to start from would be as good as an element equal to it.
     """
 
-    def pick(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    def pick(
+        one: tuple[tirx.PrimExpr, tirx.PrimExpr], other: tuple[tirx.PrimExpr, tirx.PrimExpr]
+    ) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         (i, x), (j, y) = one, other
         preferred = i > j if last else i < j
         wins = tirx.any(is_better(x, y), tirx.all(x == y, preferred))
@@ -61,7 +63,7 @@ def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[..., t
         data = topi.cast(data, _COMPARED_AS[str(data.dtype)])
     reduce = _reducer(is_better, attrs.select_last_index)
 
-    def element(*index: Any) -> tuple[tirx.PrimExpr, ...]:
+    def element(*index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, ...]:
         at = dict(enumerate(index)) if attrs.keepdims else dict(zip(kept, index, strict=True))
         flat: Any = tirx.IntImm("int64", 0)
         for axis, k in over.items():

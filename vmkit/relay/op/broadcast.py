@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -42,7 +42,7 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
     return result
 
 
-def broadcast_lowering(context: LowerContext, combine: Callable[..., Any], *values: relax.Expr) -> relax.Expr:
+def broadcast_lowering(context: LowerContext, combine: Callable[..., tirx.PrimExpr], *values: relax.Expr) -> relax.Expr:
     """Return ``combine`` of the elements of several lowered tensors, broadcast against each other.
 
     Dimensions that are not known to be equal are compared at run time, and an operand whose dimension turns out to be
@@ -172,7 +172,7 @@ def _only(*kinds: str) -> Callable[..., Type]:
 
 def _binary(
     name: str,
-    combine: Callable[[Any, Any], Any],
+    combine: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr],
     doc: str,
     *,
     level: int = 1,
@@ -190,7 +190,9 @@ def _is_floating(value: tirx.PrimExpr) -> bool:
     return str(value.ty.dtype).startswith(("float", "bfloat"))
 
 
-def _guarded(divide: Callable[[Any, Any], Any], *, is_remainder: bool) -> Callable[[Any, Any], Any]:
+def _guarded(
+    divide: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr], *, is_remainder: bool
+) -> Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]:
     """Return a division of integers that ends no process: by 0 it gives 0, as numpy's does.
 
     By -1 it is computed without dividing, for the quotient of the smallest integer does not exist either.
@@ -250,7 +252,9 @@ def _differ(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     return tirx.NE(a, b)
 
 
-def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _ordered(
+    compare: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr],
+) -> Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]:
     """Return a comparison that takes bool as integers, for LLVM knows no order of bool."""
 
     def combine(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:

@@ -141,7 +141,7 @@ def _filled(name: str, value: int) -> None:
             return entry(f"dyn.{name}").call(shape, shape=None, dtype=dtype)
         return entry(name).call(shape=shape, dtype=dtype)
 
-    def body(doc: str, relation: Callable[..., Type], lower: Callable[..., Any], **more: Any) -> type:
+    def body(doc: str, relation: Callable[..., Type], lower: Callable[..., relax.Expr], **more: Any) -> type:
         made = {"__doc__": doc, "relation": staticmethod(relation), "lower": staticmethod(lower)}
         return type(name, (), made | {k: staticmethod(v) for k, v in more.items()})
 

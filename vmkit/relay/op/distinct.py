@@ -116,7 +116,11 @@ def _sort(outputs: list[tirx.Buffer], x: tirx.Buffer) -> None:
 
 
 def _merge(
-    buffers: tuple[Any, Any, Any, Any], x: tirx.Buffer, begin: tirx.PrimExpr, middle: tirx.PrimExpr, end: tirx.PrimExpr
+    buffers: tuple[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr],
+    x: tirx.Buffer,
+    begin: tirx.PrimExpr,
+    middle: tirx.PrimExpr,
+    end: tirx.PrimExpr,
 ) -> None:
     """Merge two neighbouring sorted runs; of equal rows that of the first run comes first."""
     order, spare, state, places = buffers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -116,7 +116,7 @@ class Einsum:
         names = list(extents)
         reduced = [label for label in names if label not in result]
 
-        def compute(tensors: list[te.Tensor], sizes: list[Any]) -> te.Tensor:
+        def compute(tensors: list[te.Tensor], sizes: list[tirx.PrimExpr]) -> te.Tensor:
             extent = dict(zip(names, (dims.as_expr(s) for s in sizes), strict=True))
             axes = {label: te.reduce_axis((0, extent[label]), name="k") for label in reduced}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx, topi
 
@@ -113,10 +113,12 @@ def _coordinate(attrs: GridSampleAttrs, x: tirx.PrimExpr, size: tirx.PrimExpr) -
     return tirx.max(tirx.min(x, size_f + 2), tirx.const(-3, wide))
 
 
-def _taps(attrs: GridSampleAttrs, size: tirx.PrimExpr) -> Callable[[Any], list[tuple[Any, Any]]]:
+def _taps(
+    attrs: GridSampleAttrs, size: tirx.PrimExpr
+) -> Callable[[tirx.PrimExpr], list[tuple[tirx.PrimExpr, tirx.PrimExpr]]]:
     """Return what gives the pixels around a coordinate, as (position, weight)."""
 
-    def around(x: tirx.PrimExpr) -> list[tuple[Any, Any]]:
+    def around(x: tirx.PrimExpr) -> list[tuple[tirx.PrimExpr, tirx.PrimExpr]]:
         if attrs.method == "nearest":
             return [(tirx.nearbyint(x).astype("int64"), None)]
         floor = tirx.floor(x)

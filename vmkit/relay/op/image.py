@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import relax, te, tirx
 
@@ -319,7 +319,7 @@ def _crop(
     dtype = str(data.dtype)
     wide = wide_type(dtype)
 
-    def region(axis: int) -> Callable[..., tuple[Any, Any]]:
+    def region(axis: int) -> Callable[..., tuple[tirx.PrimExpr, tirx.PrimExpr]]:
         return lambda box: (boxes(box, axis).astype(wide), boxes(box, axis + 2).astype(wide))
 
     count = boxes.shape[0]

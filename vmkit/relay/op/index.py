@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -249,8 +249,8 @@ class AdvIndex:
             i: tuple[tirx.PrimExpr, ...],
             data: te.Tensor,
             indices: list[te.Tensor],
-            padded: list[Any],
-            common: list[Any],
+            padded: list[tirx.PrimExpr],
+            common: list[tirx.PrimExpr],
         ) -> tirx.PrimExpr:
             positions = []
             for k, tensor in enumerate(indices):

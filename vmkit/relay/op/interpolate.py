@@ -106,7 +106,12 @@ class Interpolation:
         )
 
     def source(
-        self, index: tirx.PrimExpr, size: tirx.PrimExpr, target: tirx.PrimExpr, region: tuple[Any, Any], wide: str
+        self,
+        index: tirx.PrimExpr,
+        size: tirx.PrimExpr,
+        target: tirx.PrimExpr,
+        region: tuple[tirx.PrimExpr, tirx.PrimExpr],
+        wide: str,
     ) -> tirx.PrimExpr:
         """Return the coordinate in a source axis of a size that an index of the result of size `target` stands for."""
         x, size_f, target_f = index.astype(wide), size.astype(wide), target.astype(wide)
@@ -157,11 +162,11 @@ class Interpolation:
             return wanted // known if known and wanted % known == 0 and wanted >= known else None
         return next((k for k in range(1, 17) if dims.equal(dims.mul(known, k), wanted)), None)
 
-    def nearest(self, x: tirx.PrimExpr) -> list[tuple[Any, Any]]:
+    def nearest(self, x: tirx.PrimExpr) -> list[tuple[tirx.PrimExpr, tirx.PrimExpr]]:
         """Return the one pixel of "nearest_neighbor" at a coordinate; its weight is None."""
         return [(self.rounded(x), None)]
 
-    def taps(self, x: tirx.PrimExpr, size: tirx.PrimExpr) -> list[tuple[Any, Any]]:
+    def taps(self, x: tirx.PrimExpr, size: tirx.PrimExpr) -> list[tuple[tirx.PrimExpr, tirx.PrimExpr]]:
         """Return the pixels around a coordinate of an axis as (position, weight); positions may lie outside."""
         if self.method == "nearest_neighbor":
             return self.nearest(x)
@@ -215,7 +220,7 @@ class AxisTaps:
     def around(
         cls,
         coordinate: te.Tensor,
-        taps: Callable[[Any], list[tuple[Any, Any]]],
+        taps: Callable[[tirx.PrimExpr], list[tuple[tirx.PrimExpr, tirx.PrimExpr]]],
         placed: Callable[[tirx.PrimExpr], tirx.PrimExpr],
     ) -> AxisTaps:
         """Return the pixels that `taps` gives around the coordinates of a tensor.
@@ -245,7 +250,11 @@ class AxisTaps:
         return cls(count, lambda index, tap: positions(*index, tap), lambda index, tap: weights(*index, tap))
 
 
-def mixed(read: Callable[[list[Any]], Any], axes: Sequence[tuple[AxisTaps, Sequence[Any]]], wide: str) -> tirx.PrimExpr:
+def mixed(
+    read: Callable[[list[tirx.PrimExpr]], tirx.PrimExpr],
+    axes: Sequence[tuple[AxisTaps, Sequence[tirx.PrimExpr]]],
+    wide: str,
+) -> tirx.PrimExpr:
     """Return the weighted sum of the source pixels that make up one pixel of a result.
 
     Parameters
@@ -285,7 +294,7 @@ def resized_axis(
     size: tirx.PrimExpr,
     target: tirx.PrimExpr,
     wide: str,
-    region: Callable[..., tuple[Any, Any]],
+    region: Callable[..., tuple[tirx.PrimExpr, tirx.PrimExpr]],
     lead: Sequence[tirx.PrimExpr] = (),
 ) -> ResizedAxis:
     """Return an axis of a size resized to `target`.
@@ -325,8 +334,8 @@ def resized_axis(
 
 def interpolated(
     how: Interpolation,
-    read: Callable[[list[Any]], Any],
-    axes: Sequence[tuple[ResizedAxis, Sequence[Any]]],
+    read: Callable[[list[tirx.PrimExpr]], tirx.PrimExpr],
+    axes: Sequence[tuple[ResizedAxis, Sequence[tirx.PrimExpr]]],
     wide: str,
     out_dtype: str,
 ) -> tirx.PrimExpr:
@@ -349,7 +358,7 @@ def resized(
     axes: str,
     spatial: str,
     target: Sequence[tirx.PrimExpr],
-    regions: Sequence[tuple[Any, Any]],
+    regions: Sequence[tuple[tirx.PrimExpr, tirx.PrimExpr]],
     out_dtype: str,
 ) -> te.Tensor:
     """Return a batch of images of other sizes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import relax, te, tirx
 
@@ -113,7 +113,9 @@ class Concatenate:
         starts = [_sum(s[axis] for s in shapes[:k]) for k in range(len(shapes))]
         shape[axis] = _sum(s[axis] for s in shapes)
 
-        def element(i: tuple[tirx.PrimExpr, ...], tensors: list[te.Tensor], starts: list[Any]) -> tirx.PrimExpr:
+        def element(
+            i: tuple[tirx.PrimExpr, ...], tensors: list[te.Tensor], starts: list[tirx.PrimExpr]
+        ) -> tirx.PrimExpr:
             def read(k: int) -> tirx.PrimExpr:
                 return tensors[k](*i[:axis], i[axis] - starts[k], *i[axis + 1 :])
 
@@ -238,7 +240,7 @@ class Split:
             message = f"split: the position {begin} is past the end of axis {axis}"
             context.require(end >= begin, message)
 
-        def section(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, begin: list[Any]) -> tirx.PrimExpr:
+        def section(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, begin: list[tirx.PrimExpr]) -> tirx.PrimExpr:
             return data(*i[:axis], i[axis] + begin[0], *i[axis + 1 :])
 
         return tuple(

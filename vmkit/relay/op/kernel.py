@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -15,7 +15,7 @@ from ..ir.types import Dim
 from .registry import OpPattern
 
 if TYPE_CHECKING:
-    from ..lower.context import LowerContext
+    from ..lower.context import LowerContext, Value
 
 __all__ = ["as_index", "chosen", "const", "grid", "indexed", "inside", "loops", "statement_of"]
 
@@ -23,8 +23,8 @@ __all__ = ["as_index", "chosen", "const", "grid", "indexed", "inside", "loops", 
 def indexed(
     context: LowerContext,
     shape: Sequence[Dim],
-    element: Callable[..., Any],
-    *args: Any,
+    element: Callable[..., tirx.PrimExpr],
+    *args: relax.Expr | Sequence[relax.Expr | Dim],
     pattern: OpPattern | None = None,
     name: str | None = None,
 ) -> relax.Expr:
@@ -43,7 +43,7 @@ def indexed(
         and lists of integer expressions. Dimensions must come this way: a kernel has symbols of its own.
     """
 
-    def compute(whole: list[Any], *given: Any) -> te.Tensor:
+    def compute(whole: list[Dim], *given: te.Tensor | list[te.Tensor] | list[tirx.PrimExpr]) -> te.Tensor:
         return te.compute([dims.as_expr(d) for d in whole], lambda *index: element(index, *given), name="element")
 
     return context.te(compute, list(shape), *args, pattern=pattern, name=name)
@@ -53,9 +53,9 @@ def loops(
     context: LowerContext,
     results: Sequence[tuple[Sequence[Dim], str]],
     body: Callable[..., None],
-    *args: Any,
+    *args: relax.Expr | Sequence[Dim],
     name: str | None = None,
-) -> relax.Expr | tuple[relax.Expr, ...]:
+) -> Value:
     """Return tensors written by loops: what no expression for every element can say.
 
     Parameters
@@ -78,7 +78,7 @@ def loops(
     dtypes = [dtype for _, dtype in results]
 
     def compute(
-        shapes: list[list[Any]], operands: list[te.Tensor], sizes: list[list[Any]]
+        shapes: list[list[Dim]], operands: list[te.Tensor], sizes: list[list[tirx.PrimExpr]]
     ) -> te.Tensor | list[te.Tensor]:
         def statement(inputs: Sequence[tirx.Buffer], outputs: Sequence[tirx.Buffer]) -> tirx.Stmt:
             buffers, lists = iter(inputs), iter(sizes)
@@ -103,7 +103,7 @@ def statement_of(write: Callable[[], None]) -> tirx.Stmt:
 
 
 @contextmanager
-def grid(extents: Sequence[Any]) -> Iterator[list[Any]]:
+def grid(extents: Sequence[Dim]) -> Iterator[list[tirx.Var]]:
     """Open one loop for each extent, in the body of `loops`, and give their variables."""
     with ExitStack() as opened:
         yield [opened.enter_context(T.serial(0, dims.as_expr(e))) for e in extents]

@@ -149,7 +149,9 @@ def _logical(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
     )
 
 
-def _extreme(pick: Callable[[Any, Any], Any], is_largest: bool) -> Callable[..., te.Tensor]:
+def _extreme(
+    pick: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr], is_largest: bool
+) -> Callable[..., te.Tensor]:
     """Return a reduction to an extreme that starts from infinity: TVM's own start from the largest finite number."""
 
     def start(dtype: str) -> tirx.PrimExpr:

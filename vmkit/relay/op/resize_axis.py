@@ -6,7 +6,7 @@ Resize of ONNX, version 19, in which the scale and the size of the result are tw
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
@@ -91,7 +91,7 @@ class ResizeAxis:
             return _filtered(context, attrs, data, placement, axis, whole)
         how = _way(attrs)
 
-        def compute(x: te.Tensor, places: te.Tensor, result: list[Any]) -> te.Tensor:
+        def compute(x: te.Tensor, places: te.Tensor, result: list[tirx.PrimExpr]) -> te.Tensor:
             extent = x.shape[axis]
             coordinate = te.compute(
                 [result[axis]], lambda i: _coordinate(attrs, i, extent, result[axis], places), "coordinates"

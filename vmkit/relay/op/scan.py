@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -33,7 +33,7 @@ class ScanopAttrs(Attrs):
     exclusive: Bool = False
 
 
-def _scan(name: str, doc: str, combine: Callable[[Any, Any], Any], start: int) -> None:
+def _scan(name: str, doc: str, combine: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr], start: int) -> None:
     def make(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Call:
         return entry(name).call(data, axis=axis, dtype=dtype, exclusive=bool(exclusive))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -33,7 +33,7 @@ def best_along(
     dtype = str(data.ty.dtype)
     whole = [*shape[:axis], k, *shape[axis + 1 :]]
 
-    def body(outputs: list[tirx.Buffer], source: tirx.Buffer, sizes: list[Any]) -> None:
+    def body(outputs: list[tirx.Buffer], source: tirx.Buffer, sizes: list[tirx.PrimExpr]) -> None:
         with grid([source.shape[d] for d in range(len(shape)) if d != axis]) as rest:
             _Heap(outputs, source, sizes[0], lambda i: (*rest[:axis], i, *rest[axis:]), smallest).run(axis)
 
@@ -49,7 +49,7 @@ class _Heap:
         outputs: Sequence[tirx.Buffer],
         source: tirx.Buffer,
         k: tirx.PrimExpr | int,
-        at: Callable[[Any], tuple[Any, ...]],
+        at: Callable[[tirx.PrimExpr], tuple[tirx.PrimExpr, ...]],
         smallest: bool,
     ) -> None:
         self.values, self.positions = outputs
@@ -100,7 +100,7 @@ class _Heap:
                     T.buffer_store(self.goes_on, const(0, "int32"), [0])
         self._write(hole, self.item[0], self.place[0])
 
-    def _read(self, i: tirx.PrimExpr) -> tuple[Any, Any]:
+    def _read(self, i: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         return self.values[self.at(i)], self.positions[self.at(i)]
 
     def _write(self, i: tirx.PrimExpr, value: tirx.PrimExpr, position: tirx.PrimExpr) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -34,7 +34,7 @@ def _computed_in(dtype: str) -> str:
     return "float64" if dtype == "float64" else "float32"
 
 
-def _turn(step: tirx.PrimExpr, period: tirx.PrimExpr, dtype: str) -> tuple[Any, Any]:
+def _turn(step: tirx.PrimExpr, period: tirx.PrimExpr, dtype: str) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
     """Return cosine and sine of `step` / `period` of a full turn.
 
     The remainder is taken in integers: the angle stays in one turn, and is as exact for the last step as for the first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import relax, te, tirx
 
@@ -122,7 +122,7 @@ class StridedSlice:
         for axis, first, size, stride in StridedSlice.ranges(attrs, shape, context.dims):
             whole[axis], starts[axis], steps[axis] = size, first, stride
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, starts: list[Any]) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, starts: list[tirx.PrimExpr]) -> tirx.PrimExpr:
             return data(*[k * step + first for k, step, first in zip(i, steps, starts, strict=True)])
 
         return indexed(context, whole, element, data, starts)
@@ -215,7 +215,7 @@ class DynStridedSlice:
             return data
         sized = attrs.slice_mode == "size"
 
-        def resolve(k: int, sizes: list[Any], *vectors: te.Tensor) -> tuple[Any, Any]:
+        def resolve(k: int, sizes: list[tirx.PrimExpr], *vectors: te.Tensor) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
             """Return the first position and the size along one dimension."""
             dim = dims.as_expr(sizes[k])
             step = const(1) if sized or k >= given else as_index(vectors[2](k))
@@ -228,12 +228,12 @@ class DynStridedSlice:
             width = tirx.max(tirx.abs(step), const(1))
             return first, tirx.max(tirx.floordiv(length + width - 1, width), const(0))
 
-        def size(i: tuple[tirx.PrimExpr, ...], sizes: list[Any], *vectors: te.Tensor) -> tirx.PrimExpr:
+        def size(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], *vectors: te.Tensor) -> tirx.PrimExpr:
             found = [resolve(k, sizes, *vectors)[1] for k in range(count)]
             zero = [vectors[2](k) == 0 for k in range(0 if sized else given)]
             return chosen(i[0], [*found, tirx.Select(tirx.any(tirx.const(False), *zero), const(0), const(1))])
 
-        def start(i: tuple[tirx.PrimExpr, ...], sizes: list[Any], *vectors: te.Tensor) -> tirx.PrimExpr:
+        def start(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], *vectors: te.Tensor) -> tirx.PrimExpr:
             return chosen(i[0], [resolve(k, sizes, *vectors)[0] for k in range(count)])
 
         def element(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx, topi
 
@@ -203,7 +203,7 @@ class DynTopK:
         shape = context.shape(data)
         axis = resolve_axis(attrs.axis, len(shape))
 
-        def count(i: tuple[tirx.PrimExpr, ...], k: te.Tensor, extent: list[Any]) -> tirx.PrimExpr:
+        def count(i: tuple[tirx.PrimExpr, ...], k: te.Tensor, extent: list[tirx.PrimExpr]) -> tirx.PrimExpr:
             asked = as_index(k(*[const(0)] * len(k.shape)))
             return tirx.Select(asked < 1, dims.as_expr(extent[0]), asked)
 

@@ -8,7 +8,6 @@ transformed at once, so that a vector holds the same element of each.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
@@ -91,7 +90,7 @@ class Stockham:
     def _count(self, dtype: str) -> tirx.PrimExpr:
         return self.length.astype(dtype)
 
-    def _place(self, row: tirx.PrimExpr) -> tuple[Any, Any]:
+    def _place(self, row: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         """Return where a row lies: before and after the axis."""
         after = self.x.shape[2]
         return T.bind(tirx.floordiv(row, after)), T.bind(tirx.floormod(row, after))
@@ -124,7 +123,7 @@ class Stockham:
                 number = (value[part] / divisor).astype(str(self.out.dtype))
                 T.buffer_store(self.out, number, [first, k, last, const(part)])
 
-    def _unfolded(self, k: tirx.PrimExpr, lane: tirx.PrimExpr) -> tuple[Any, Any]:
+    def _unfolded(self, k: tirx.PrimExpr, lane: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         """Return an element of a real signal's transform: that of its even elements and, turned, that of its odd ones.
 
         Both are in the transform of the numbers made of them, as the part that is its own mirror and the part that is
@@ -205,25 +204,35 @@ class Stockham:
                     added = _product(self._value(now, q + done * (p + apart * v), lane), turn)
                     self._keep(now, target, lane, _sum(self._value(1 - now, target, lane), added))
 
-    def _turn(self, index: tirx.PrimExpr) -> tuple[Any, Any]:
+    def _turn(self, index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         at = T.bind(index * self.fold)
         return T.bind(self.turns[at, const(0)]), T.bind(self.turns[at, const(1)])
 
-    def _value(self, half: tirx.PrimExpr, index: tirx.PrimExpr, lane: tirx.PrimExpr) -> tuple[Any, Any]:
+    def _value(
+        self, half: tirx.PrimExpr, index: tirx.PrimExpr, lane: tirx.PrimExpr
+    ) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         return self.work[half, index, const(0), lane], self.work[half, index, const(1), lane]
 
-    def _keep(self, now: tirx.PrimExpr, index: tirx.PrimExpr, lane: tirx.PrimExpr, value: tuple[Any, Any]) -> None:
+    def _keep(
+        self, now: tirx.PrimExpr, index: tirx.PrimExpr, lane: tirx.PrimExpr, value: tuple[tirx.PrimExpr, tirx.PrimExpr]
+    ) -> None:
         for part in (0, 1):
             T.buffer_store(self.work, value[part], [1 - now, index, const(part), lane])
 
 
-def _sum(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+def _sum(
+    a: tuple[tirx.PrimExpr, tirx.PrimExpr], b: tuple[tirx.PrimExpr, tirx.PrimExpr]
+) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
     return a[0] + b[0], a[1] + b[1]
 
 
-def _difference(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+def _difference(
+    a: tuple[tirx.PrimExpr, tirx.PrimExpr], b: tuple[tirx.PrimExpr, tirx.PrimExpr]
+) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
     return a[0] - b[0], a[1] - b[1]
 
 
-def _product(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+def _product(
+    a: tuple[tirx.PrimExpr, tirx.PrimExpr], b: tuple[tirx.PrimExpr, tirx.PrimExpr]
+) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]

@@ -203,7 +203,10 @@ def _convolve(attrs: DeformableConv2DAttrs, data: te.Tensor, offset: te.Tensor, 
 
 
 def _between(
-    read: Callable[..., tirx.PrimExpr], row: tirx.PrimExpr, column: tirx.PrimExpr, sizes: tuple[Any, Any]
+    read: Callable[..., tirx.PrimExpr],
+    row: tirx.PrimExpr,
+    column: tirx.PrimExpr,
+    sizes: tuple[tirx.PrimExpr, tirx.PrimExpr],
 ) -> tirx.PrimExpr:
     """Return an image at a point between its pixels, by those around it.
 

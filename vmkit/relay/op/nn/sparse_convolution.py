@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -91,7 +91,7 @@ class SparseConv2D:
         check_rows(context, matrix, dims.floordiv(dims.mul(channels, size * size), wide))
         sums = accumulator(dtype)
 
-        def place(column: tirx.PrimExpr, channels: tirx.PrimExpr) -> tuple[Any, Any, Any]:
+        def place(column: tirx.PrimExpr, channels: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr]:
             """Return channel, and row and column in the kernel, of a column of the weight."""
             if size == 1:
                 return column, const(0), const(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ....errors import TypeCheckError
 from ...ir.expr import Expr, Tuple, TupleGetItem
@@ -64,7 +63,7 @@ class Concatenate:
         return result
 
     @staticmethod
-    def canonicalize(attrs: ConcatenateAttrs, args: Sequence[Expr], types: Sequence[Any]) -> Expr:
+    def canonicalize(attrs: ConcatenateAttrs, args: Sequence[Expr], types: Sequence[Type]) -> Expr:
         tensors = types[0].fields
         wanted = Quantization.of(args, types, 3)
         data, scales, zero_points = (_fields(a, len(tensors)) for a in args[:3])

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -104,7 +104,7 @@ def random_words(context: LowerContext, key: relax.Expr, count: Dim) -> tuple[re
     _require_length(context, key)
     whole, rest = dims.floordiv(count, 4), dims.sub(count, dims.mul(dims.floordiv(count, 4), 4))
 
-    def body(outputs: list[tirx.Buffer], key: tirx.Buffer, sizes: list[Any]) -> None:
+    def body(outputs: list[tirx.Buffer], key: tirx.Buffer, sizes: list[tirx.PrimExpr]) -> None:
         state, words, block = outputs
         count, whole, rest = sizes
         old = _words(key, range(_KEY_WORDS))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -247,7 +247,7 @@ class _SampledAxis:
         self.visited = wholes[axis, 1]
         self.is_whole = T.bind(self.visited.astype(wide) == self.points)
 
-    def place(self, step: tirx.PrimExpr) -> tuple[Any, list[tuple[Any, Any]]]:
+    def place(self, step: tirx.PrimExpr) -> tuple[tirx.PrimExpr, list[tuple[tirx.PrimExpr, tirx.PrimExpr]]]:
         """Return whether a point lies on the map, and the pixels around it as (position, weight)."""
         wide, size = self._wide, self._size
         index = (self._first + step).astype(wide)
@@ -306,7 +306,7 @@ def _bin(
     bins: tirx.PrimExpr,
     at: tirx.PrimExpr,
     wide: str,
-) -> Sequence[Any]:
+) -> Sequence[tirx.PrimExpr]:
     """Return the first pixel of a bin on one axis, and the one after its last."""
     scale = tirx.const(attrs.spatial_scale, wide)
     begin, end = (T.bind(_rounded(rois[r, k].astype(wide) * scale)) for k in (2 - axis, 4 - axis))
