@@ -57,6 +57,13 @@ class LowerContext:
         self.texts: dict[str, None] = {} if texts is None else texts
         self._fresh = 0
 
+    @property
+    def operator(self) -> str:
+        """The name of the operator that is being lowered."""
+        if self.current is None:
+            raise CompileError("no operator is being lowered here")
+        return self.current.name
+
     # -- emitting
 
     def emit(self, expr: relax.Expr) -> relax.Var:

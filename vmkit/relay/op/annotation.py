@@ -8,8 +8,9 @@ for training, code generators and hardware, and mean nothing more when a program
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import tvm
 from tvm import te
 
 from ...errors import CompileError, TypeCheckError
@@ -20,12 +21,17 @@ from ..ir.types import Type
 from .attrs import Attrs, Bool, DType, Int, Placement, Str, attrs_node
 from .registry import OpPattern, entry, namespace, operator
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext, Value
+
 __all__ = ["compiler_begin", "compiler_end", "on_device", "stop_fusion"]
+
+Place: TypeAlias = str | tvm.runtime.Device | VirtualDevice
 
 _operator, _operator_names = namespace("annotation.")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Callable[..., Expr]:
     return _operator(name)
 
 
@@ -78,11 +84,11 @@ class DebugAttrs(Attrs):
     debug_func: Str | None = None
 
 
-def _same(attrs: Any, data: Type) -> Type:
+def _same(attrs: Attrs | None, data: Type) -> Type:
     return data
 
 
-def _value(context: Any, attrs: Any, data: Any) -> Any:
+def _value(context: LowerContext, attrs: Attrs | None, data: Value) -> Value:
     return data
 
 
@@ -110,41 +116,41 @@ class StopFusion:
     relation = staticmethod(_same)
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: Any) -> Any:
+    def lower(context: LowerContext, attrs: None, data: Value) -> Value:
         if isinstance(data, tuple):
             return tuple(StopFusion.lower(context, attrs, field) for field in data)
         return context.te(lambda x: te.compute(x.shape, lambda *i: x(*i), name="stop_fusion"), data)
 
 
-def _require_here(context: Any, *places: VirtualDevice | None) -> None:
+def _require_here(context: LowerContext, *places: VirtualDevice | None) -> None:
     """Check that a program that is compiled for one device has its values there."""
     for place in places:
         if place is None or not place.is_constrained or context.device is None:
             continue
         if place.device_type != context.device or place.virtual_device_id > 0:
             raise CompileError(
-                f"{context.current.name} names {place}, but the program is compiled for {device_name(context.device)}: "
+                f"{context.operator} names {place}, but the program is compiled for {device_name(context.device)}: "
                 "all of a program runs on one device; take the annotation out, or compile for the device that it names"
             )
 
 
-def _on_device(context: Any, attrs: OnDeviceAttrs, data: Any) -> Any:
+def _on_device(context: LowerContext, attrs: OnDeviceAttrs, data: Value) -> Value:
     _require_here(context, attrs.virtual_device)
     return data
 
 
-def on_device(body: Expr, device: Any, constrain_result: bool = False, constrain_body: bool = True) -> Expr:
+def on_device(body: Expr, device: Place, constrain_result: bool = False, constrain_body: bool = True) -> Expr:
     """Return an expression that is to be evaluated on a device, given by name, as ``tvm.device`` or VirtualDevice."""
     values = {"constrain_result": constrain_result, "constrain_body": constrain_body}
     return entry("on_device").call(body, virtual_device=device, **values)
 
 
-def _device_copy(context: Any, attrs: DeviceCopyAttrs, data: Any) -> Any:
+def _device_copy(context: LowerContext, attrs: DeviceCopyAttrs, data: Value) -> Value:
     _require_here(context, attrs.src_virtual_device, attrs.dst_virtual_device)
     return data
 
 
-def _build_device_copy(data: Expr, src_device: Any, dst_device: Any) -> Expr:
+def _build_device_copy(data: Expr, src_device: Place, dst_device: Place) -> Expr:
     return entry("device_copy").call(data, src_virtual_device=src_device, dst_virtual_device=dst_device)
 
 

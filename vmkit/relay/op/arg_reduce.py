@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx, topi
 
 from ..ir.expr import Call, Expr
 from ..ir.types import TensorType, Type
 from .attrs import Attrs, Bool, Ints, attrs_node
+from .axis import Axes
 from .elementwise import require_tensor
 from .reduce import reduced_axes, reduced_shape
 from .registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -31,13 +35,15 @@ class ArgReduceAttrs(Attrs):
     exclude: Bool = False
 
 
-def _reducer(is_better: Callable[[Any, Any], Any], last: bool) -> Any:
+def _reducer(is_better: Callable[..., tirx.PrimExpr], last: bool) -> Callable[..., tuple[tirx.PrimExpr, ...]]:
     """Return a reduction of pairs (position, value) to the one with the best value.
 
     No position, -1, loses against every other: a worst value to start from would be as good as an element equal to it.
     """
 
-    def pick(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    def pick(
+        one: tuple[tirx.PrimExpr, tirx.PrimExpr], other: tuple[tirx.PrimExpr, tirx.PrimExpr]
+    ) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         (i, x), (j, y) = one, other
         preferred = i > j if last else i < j
         wins = tirx.any(is_better(x, y), tirx.all(x == y, preferred))
@@ -47,7 +53,7 @@ def _reducer(is_better: Callable[[Any, Any], Any], last: bool) -> Any:
     return te.comm_reducer(pick, lambda i, x: (tirx.const(-1, i), tirx.const(0, x)), name="position")
 
 
-def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[[Any, Any], Any]) -> te.Tensor:
+def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[..., tirx.PrimExpr]) -> te.Tensor:
     rank, axes = len(data.shape), reduced_axes(attrs, len(data.shape))
     if not axes:
         return te.compute(data.shape, lambda *i: tirx.const(0, "int32"), name="position")
@@ -57,7 +63,7 @@ def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[[Any, 
         data = topi.cast(data, _COMPARED_AS[str(data.dtype)])
     reduce = _reducer(is_better, attrs.select_last_index)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, ...]:
         at = dict(enumerate(index)) if attrs.keepdims else dict(zip(kept, index, strict=True))
         flat: Any = tirx.IntImm("int64", 0)
         for axis, k in over.items():
@@ -69,7 +75,7 @@ def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[[Any, 
     return topi.identity(found[0])
 
 
-def _best(is_max: bool, dtype: str) -> Any:
+def _best(is_max: bool, dtype: str) -> Callable[..., tirx.PrimExpr]:
     """Return the reduction to the largest or the smallest element; TVM's own start from the finite numbers."""
     if not dtype.startswith("float"):
         return te.max if is_max else te.min
@@ -78,7 +84,7 @@ def _best(is_max: bool, dtype: str) -> Any:
     return te.comm_reducer(lambda x, y: tirx.min(x, y), lambda t: tirx.const(math.inf, t), name="best")
 
 
-def _in_last(context: Any, attrs: ArgReduceAttrs, data: relax.Expr, is_max: bool) -> relax.Expr:
+def _in_last(context: LowerContext, attrs: ArgReduceAttrs, data: relax.Expr, is_max: bool) -> relax.Expr:
     """Return positions along the last axis, which two reductions of vectors find: the best, and where that is first."""
 
     def reduce_best(data: te.Tensor) -> te.Tensor:
@@ -94,13 +100,13 @@ def _in_last(context: Any, attrs: ArgReduceAttrs, data: relax.Expr, is_max: bool
         first_of, none = (te.max, tirx.const(-1, "int32")) if last else (te.min, tirx.max_value("int32"))
         k = te.reduce_axis((0, extent), name="k")
 
-        def place(*i: Any) -> Any:
+        def place(*i: tirx.Var) -> tirx.PrimExpr:
             is_best = data(*i, k).astype(best.dtype) == best(*i)
             return first_of(tirx.Select(is_best, k.var.astype("int32"), none), axis=k)
 
         found = te.compute(outer, place, name="place")
 
-        def element(*i: Any) -> Any:
+        def element(*i: tirx.Var) -> tirx.PrimExpr:
             at = found(*i[: len(outer)])
             # Of numbers that are none, which equal nothing, the first is given; of nothing, no position.
             known = tirx.Select(tirx.all(at >= 0, at < extent.astype("int32")), at, tirx.const(0, "int32"))
@@ -111,10 +117,10 @@ def _in_last(context: Any, attrs: ArgReduceAttrs, data: relax.Expr, is_max: bool
     return context.te(reduce_place, data, context.te(reduce_best, data))
 
 
-def _arg_reduction(name: str, doc: str, is_better: Callable[[Any, Any], Any]) -> None:
+def _arg_reduction(name: str, doc: str, is_better: Callable[..., tirx.PrimExpr]) -> None:
     def make(
         data: Expr,
-        axis: Any = None,
+        axis: Axes = None,
         keepdims: bool = False,
         exclude: bool = False,
         select_last_index: bool = False,
@@ -126,7 +132,7 @@ def _arg_reduction(name: str, doc: str, is_better: Callable[[Any, Any], Any]) ->
     def relation(attrs: ArgReduceAttrs, data: Type) -> Type:
         return TensorType(reduced_shape(attrs, list(require_tensor(data).shape)), "int32")
 
-    def lower(context: Any, attrs: ArgReduceAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: ArgReduceAttrs, data: relax.Expr) -> relax.Expr:
         rank = len(context.shape(data))
         if rank and reduced_axes(attrs, rank) == [rank - 1]:
             return _in_last(context, attrs, data, name == "argmax")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from ...errors import TypeCheckError
 
-__all__ = ["checked_rank", "resolve_axes", "resolve_axis"]
+__all__ = ["Axes", "checked_rank", "resolve_axes", "resolve_axis"]
+
+Axes: TypeAlias = int | Sequence[int] | None
+"""The axes that a caller names; None is all of them."""
 
 # As many as numpy has since version 2; a text may ask for billions.
 _MOST_DIMENSIONS = 64

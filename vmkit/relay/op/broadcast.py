@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -12,6 +12,9 @@ from ..ir import dims
 from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import require_tensor
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = [
     "broadcast_dim",
@@ -39,7 +42,7 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
     return result
 
 
-def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax.Expr) -> Any:
+def broadcast_lowering(context: LowerContext, combine: Callable[..., tirx.PrimExpr], *values: relax.Expr) -> relax.Expr:
     """Return ``combine`` of the elements of several lowered tensors, broadcast against each other.
 
     Dimensions that are not known to be equal are compared at run time, and an operand whose dimension turns out to be
@@ -50,7 +53,7 @@ def broadcast_lowering(context: Any, combine: Callable[..., Any], *values: relax
     rank = len(result)
 
     def compute(tensors: list[te.Tensor], shapes: list[list[Dim]], whole: list[Dim]) -> te.Tensor:
-        def element(*indices: Any) -> Any:
+        def element(*indices: tirx.PrimExpr) -> tirx.PrimExpr:
             reads = []
             for tensor, shape in zip(tensors, shapes, strict=True):
                 skip = rank - len(tensor.shape)
@@ -72,12 +75,12 @@ def pad_shapes(shapes: Sequence[list[Dim]]) -> list[list[Dim]]:
     return [[1] * (rank - len(s)) + s for s in shapes]
 
 
-def broadcast_result(context: Any, shapes: Sequence[Sequence[Dim]]) -> list[Dim]:
+def broadcast_result(context: LowerContext, shapes: Sequence[Sequence[Dim]]) -> list[Dim]:
     """Return the shape that shapes of one rank broadcast to when run, checked at run time."""
     return [broadcast_dim(context, position, column) for position, column in enumerate(zip(*shapes, strict=True))]
 
 
-def broadcast_dim(context: Any, position: int, column: Sequence[Dim]) -> Dim:
+def broadcast_dim(context: LowerContext, position: int, column: Sequence[Dim]) -> Dim:
     """Return one dimension of the result, with a run-time check for every operand that may not fit."""
     distinct: list[Dim] = []
     alternatives: list[Dim] = []
@@ -129,7 +132,9 @@ def _first_not_one(column: Sequence[Dim]) -> Dim:
     return result
 
 
-def broadcast_index(shape: Sequence[Dim], result: Sequence[Dim], indices: Sequence[Any]) -> list[Any]:
+def broadcast_index(
+    shape: Sequence[Dim], result: Sequence[Dim], indices: Sequence[tirx.PrimExpr]
+) -> list[tirx.PrimExpr]:
     """Return the indices at which an operand of a shape is read for an element of the result, in a kernel."""
     chosen = []
     for dim, whole, index in zip(shape, result, indices, strict=True):
@@ -142,21 +147,21 @@ def broadcast_index(shape: Sequence[Dim], result: Sequence[Dim], indices: Sequen
     return chosen
 
 
-def _broadcast_relation(attrs: Any, lhs: Type, rhs: Type) -> Type:
+def _broadcast_relation(attrs: None, lhs: Type, rhs: Type) -> Type:
     a, b = require_tensor(lhs, "lhs"), require_tensor(rhs, "rhs")
     if a.dtype != b.dtype:
         raise TypeCheckError(f"the inputs' data types differ: {a.dtype} and {b.dtype}; cast one of them")
     return TensorType(broadcast_shapes(list(a.shape), list(b.shape)), a.dtype)
 
 
-def _comparison_relation(attrs: Any, lhs: Type, rhs: Type) -> Type:
+def _comparison_relation(attrs: None, lhs: Type, rhs: Type) -> Type:
     return TensorType(list(_broadcast_relation(attrs, lhs, rhs).shape), "bool")
 
 
 def _only(*kinds: str) -> Callable[..., Type]:
     """Return the broadcast relation for data types that start with one of `kinds`."""
 
-    def relation(attrs: Any, lhs: Type, rhs: Type) -> Type:
+    def relation(attrs: None, lhs: Type, rhs: Type) -> Type:
         result = _broadcast_relation(attrs, lhs, rhs)
         if not result.dtype.startswith(kinds):
             raise TypeCheckError(f"the inputs must be {' or '.join(kinds)} tensors, not {type_text(lhs)}")
@@ -166,7 +171,12 @@ def _only(*kinds: str) -> Callable[..., Type]:
 
 
 def _binary(
-    name: str, combine: Callable[[Any, Any], Any], doc: str, *, level: int = 1, relation: Any = _broadcast_relation
+    name: str,
+    combine: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr],
+    doc: str,
+    *,
+    level: int = 1,
+    relation: Callable[..., Type] = _broadcast_relation,
 ) -> None:
     body = {
         "__doc__": doc + " The inputs are broadcast.",
@@ -176,17 +186,19 @@ def _binary(
     operator(name, "lhs", "rhs", level=level, pattern=OpPattern.BROADCAST)(type(name, (), body))
 
 
-def _is_floating(value: Any) -> bool:
+def _is_floating(value: tirx.PrimExpr) -> bool:
     return str(value.ty.dtype).startswith(("float", "bfloat"))
 
 
-def _guarded(divide: Callable[[Any, Any], Any], *, is_remainder: bool) -> Callable[[Any, Any], Any]:
+def _guarded(
+    divide: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr], *, is_remainder: bool
+) -> Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]:
     """Return a division of integers that ends no process: by 0 it gives 0, as numpy's does.
 
     By -1 it is computed without dividing, for the quotient of the smallest integer does not exist either.
     """
 
-    def combine(a: Any, b: Any) -> Any:
+    def combine(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
         dtype = str(b.ty.dtype)
         zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
         if dtype.startswith("uint"):
@@ -203,23 +215,23 @@ _div, _floordiv, _truncdiv = (_guarded(f, is_remainder=False) for f in (tirx.div
 _floormod, _truncmod = (_guarded(f, is_remainder=True) for f in (tirx.floormod, tirx.truncmod))
 
 
-def _divide(a: Any, b: Any) -> Any:
+def _divide(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     return a / b if _is_floating(a) else _div(a, b)
 
 
-def _trunc_divide(a: Any, b: Any) -> Any:
+def _trunc_divide(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     return tirx.trunc(a / b) if _is_floating(a) else _truncdiv(a, b)
 
 
-def _floor_divide(a: Any, b: Any) -> Any:
+def _floor_divide(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     return tirx.floor(a / b) if _is_floating(a) else _floordiv(a, b)
 
 
-def _floor_mod(a: Any, b: Any) -> Any:
+def _floor_mod(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     return a - tirx.floor(a / b) * b if _is_floating(a) else _floormod(a, b)
 
 
-def _mod(a: Any, b: Any) -> Any:
+def _mod(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     if not _is_floating(a):
         return _truncmod(a, b)
     dtype = str(a.ty.dtype)
@@ -229,21 +241,23 @@ def _mod(a: Any, b: Any) -> Any:
     return tirx.call_pure_extern(wide, function, a.astype(wide), b.astype(wide)).astype(dtype)
 
 
-def _agree(a: Any, b: Any) -> Any:
+def _agree(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     return tirx.Not(_differ(a, b)) if str(a.ty.dtype) == "bool" else tirx.EQ(a, b)
 
 
-def _differ(a: Any, b: Any) -> Any:
+def _differ(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     """Compare for inequality; bool, of which TVM's comparison is taken for one of floats by LLVM, by logic."""
     if str(a.ty.dtype) == "bool":
         return tirx.all(tirx.any(a, b), tirx.Not(tirx.all(a, b)))
     return tirx.NE(a, b)
 
 
-def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _ordered(
+    compare: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr],
+) -> Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]:
     """Return a comparison that takes bool as integers, for LLVM knows no order of bool."""
 
-    def combine(a: Any, b: Any) -> Any:
+    def combine(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
         if str(a.ty.dtype) != "bool":
             return compare(a, b)
         return compare(a.astype("int8"), b.astype("int8")).astype("bool")
@@ -292,13 +306,13 @@ class Where:
     """Elements of x where the condition holds (is not zero), else of y. All three are broadcast."""
 
     @staticmethod
-    def relation(attrs: Any, condition: Type, x: Type, y: Type) -> Type:
+    def relation(attrs: None, condition: Type, x: Type, y: Type) -> Type:
         c = require_tensor(condition, "condition")
         result = _broadcast_relation(attrs, x, y)
         return TensorType(broadcast_shapes(list(c.shape), list(result.shape)), result.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: Any, condition: relax.Expr, x: relax.Expr, y: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, condition: relax.Expr, x: relax.Expr, y: relax.Expr) -> relax.Expr:
         return broadcast_lowering(
             context,
             lambda c, a, b: tirx.Select(c != 0, a, b) if str(c.ty.dtype) != "bool" else tirx.Select(c, a, b),

@@ -7,7 +7,7 @@ passed to one of these operators must not be used again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
@@ -22,13 +22,16 @@ from .elementwise import require_tensor
 from .kernel import as_index, const, grid, loops, statement_of
 from .registry import OpPattern, operator
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
 __all__ = ["write_in_place"]
 
 _LEAST_ROWS = 16
 
 
 def write_in_place(
-    context: Any, target: relax.Expr, body: Callable[..., None], operands: Sequence[relax.Expr], name: str
+    context: LowerContext, target: relax.Expr, body: Callable[..., None], operands: Sequence[relax.Expr], name: str
 ) -> relax.Expr:
     """Return a tensor after loops have written into it, which is the tensor itself.
 
@@ -89,7 +92,7 @@ class BufferCreate:
         return TensorType(list(attrs.shape), attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: BufferCreateAttrs, *shape: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: BufferCreateAttrs, *shape: relax.Expr) -> relax.Expr:
         sizes = context.dims(list(attrs.shape))
         if shape:
             read = read_shape(context, shape[0])
@@ -127,7 +130,7 @@ class BufferWrite:
 
     @staticmethod
     def lower(
-        context: Any, attrs: BufferWriteAttrs, buffer: relax.Expr, part: relax.Expr, index: relax.Expr
+        context: LowerContext, attrs: BufferWriteAttrs, buffer: relax.Expr, part: relax.Expr, index: relax.Expr
     ) -> relax.Expr:
         axis = int(attrs.axis)
         whole, piece = context.shape(buffer), context.shape(part)
@@ -136,7 +139,7 @@ class BufferWrite:
             if position != axis:
                 context.require_equal(have, wanted, attrs.message)
 
-        def body(target: Any, part: Any, index: Any) -> None:
+        def body(target: tirx.Buffer, part: tirx.Buffer, index: tirx.Buffer) -> None:
             shape = list(part.shape)
             extent = const(1) if attrs.new_axis else shape[axis]
             start = index[()] if len(index.shape) == 0 else index[0]
@@ -161,7 +164,7 @@ class BufferGrow:
         return TensorType([AnyDim(), *piece.shape], whole.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: None, buffer: relax.Expr, part: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, buffer: relax.Expr, part: relax.Expr) -> relax.Expr:
         rows = context.shape(buffer)[0]
         shape = [dims.select(dims.as_expr(rows) == 0, _LEAST_ROWS, dims.mul(rows, 2)), *context.shape(part)]
         return _with_rows(context, buffer, shape)
@@ -179,16 +182,16 @@ class BufferRows:
         return TensorType([AnyDim(), *list(whole.shape)[1:]], whole.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: None, buffer: relax.Expr, count: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, buffer: relax.Expr, count: relax.Expr) -> relax.Expr:
         vector = context.te(lambda n: te.compute((1,), lambda i: n(), name="count"), count)
         (rows,) = context.read_dims(vector)
         return _with_rows(context, buffer, [rows, *context.shape(buffer)[1:]])
 
 
-def _with_rows(context: Any, buffer: relax.Expr, shape: list[Dim]) -> relax.Expr:
+def _with_rows(context: LowerContext, buffer: relax.Expr, shape: list[Dim]) -> relax.Expr:
     """Return a new tensor of a shape that begins with the rows of a buffer, as many as both have."""
 
-    def body(outputs: list[Any], buffer: Any) -> None:
+    def body(outputs: list[tirx.Buffer], buffer: tirx.Buffer) -> None:
         (target,) = outputs
         rows = tirx.min(target.shape[0], buffer.shape[0])
         with T.If(rows > 0), T.Then(), grid([rows, *list(buffer.shape)[1:]]) as i:
@@ -211,7 +214,7 @@ class BufferIsFull:
         return TensorType([], "bool")
 
     @staticmethod
-    def lower(context: Any, attrs: None, buffer: relax.Expr, index: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, buffer: relax.Expr, index: relax.Expr) -> relax.Expr:
         rows = context.shape(buffer)[0]
         return context.te(
             lambda index, rows: te.compute((), lambda: as_index(index()) >= rows[0], name="is_full"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -15,6 +15,9 @@ from .elementwise import require_tensor
 from .index import require_integers
 from .kernel import as_index, const, indexed
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -57,10 +60,10 @@ class TensorScatter:
 
     @staticmethod
     def lower(
-        context: Any, attrs: TensorScatterAttrs, cache: relax.Expr, update: relax.Expr, positions: relax.Expr
-    ) -> Any:
+        context: LowerContext, attrs: TensorScatterAttrs, cache: relax.Expr, update: relax.Expr, positions: relax.Expr
+    ) -> relax.Expr:
         old, new = context.shape(cache), context.shape(update)
-        axis, name = resolve_axis(attrs.axis, len(old)), context.current.name
+        axis, name = resolve_axis(attrs.axis, len(old)), context.operator
         for k, (a, b) in enumerate(zip(new, old, strict=True)):
             if k != axis:
                 context.require_equal(
@@ -72,7 +75,9 @@ class TensorScatter:
             context.shape(positions)[0], old[0], f"{name}: there are {{actual}} positions for {{expected}} batches"
         )
 
-        def element(i: Any, cache: te.Tensor, update: te.Tensor, positions: te.Tensor) -> Any:
+        def element(
+            i: tuple[tirx.PrimExpr, ...], cache: te.Tensor, update: te.Tensor, positions: te.Tensor
+        ) -> tirx.PrimExpr:
             behind = i[axis] - as_index(positions(i[0]))
             if attrs.circular:
                 behind = tirx.floormod(behind, tirx.max(cache.shape[axis], const(1)))

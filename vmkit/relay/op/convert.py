@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te
 
@@ -12,6 +12,9 @@ from .attrs import Attrs, Bool, DType, Str, attrs_node
 from .conversion import ROUND_MODES, converted
 from .elementwise import check_dtype, require_tensor
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 
 @attrs_node("relay.attrs.ConvertAttrs")
@@ -39,12 +42,12 @@ class Convert:
         return TensorType(list(require_tensor(data).shape), attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: ConvertAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ConvertAttrs, data: relax.Expr) -> relax.Expr:
         options = {"saturate": attrs.saturate, "round_mode": attrs.round_mode}
         return convert(context, data, context.types[0].dtype, attrs.dtype, **options)
 
 
-def convert(context: Any, data: relax.Expr, source: str, target: str, **options: Any) -> Any:
+def convert(context: LowerContext, data: relax.Expr, source: str, target: str, **options: Any) -> relax.Expr:
     """Return a lowered tensor of an element type as one of another."""
 
     def compute(tensor: te.Tensor) -> te.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -12,6 +12,9 @@ from ..ir.types import TensorType, Type
 from .elementwise import require_tensor
 from .kernel import const, grid, loops
 from .registry import operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 _ROUNDS = 100
 _F32 = "float32"
@@ -36,12 +39,12 @@ class CoupleProbabilities:
         return TensorType([tensor.shape[0], tensor.shape[2]], _F32)
 
     @staticmethod
-    def lower(context: Any, attrs: None, pairs: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, pairs: relax.Expr) -> relax.Expr:
         rows, _, classes = context.shape(pairs)
         return loops(context, [([rows, classes], _F32)], _couple, pairs)
 
 
-def _couple(outputs: list[Any], pairs: Any) -> None:
+def _couple(outputs: list[tirx.Buffer], pairs: tirx.Buffer) -> None:
     (result,) = outputs
     classes = int(pairs.shape[2])
     zero, one = tirx.const(0.0, _F32), tirx.const(1.0, _F32)
@@ -74,7 +77,14 @@ def _couple(outputs: list[Any], pairs: Any) -> None:
                     _improve(result, matrix, products, state, r, classes)
 
 
-def _improve(result: Any, matrix: Any, products: Any, state: Any, row: Any, classes: int) -> None:
+def _improve(
+    result: tirx.Buffer,
+    matrix: tirx.Buffer,
+    products: tirx.Buffer,
+    state: tirx.Buffer,
+    row: tirx.PrimExpr,
+    classes: int,
+) -> None:
     """Change the probabilities one after another, and what depends on them."""
     one, two = tirx.const(1.0, _F32), tirx.const(2.0, _F32)
     step = T.alloc_buffer((1,), _F32, scope="local", layout=None)

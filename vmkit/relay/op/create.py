@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import relax, te, tirx
@@ -23,6 +23,9 @@ from .kernel import as_index, const, indexed
 from .rank import constant_list
 from .registry import OpPattern, entry, operator
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
 __all__ = ["InitOpAttrs", "fill", "read_shape", "require_scalar", "shape_vector"]
 
 
@@ -34,7 +37,7 @@ class InitOpAttrs(Attrs):
     dtype: DType = ""
 
 
-def fill(context: Any, shape: list[Dim], value: Any, dtype: str) -> Any:
+def fill(context: LowerContext, shape: list[Dim], value: float | relax.Expr, dtype: str) -> relax.Expr:
     """Return a tensor of a shape whose elements are all `value`: a number, or a lowered tensor of one element."""
     if isinstance(value, int | float):
         # The kernel has no tensor to take its device and order from, so Relax makes it.
@@ -58,19 +61,19 @@ def shape_vector(ty: Type, name: str = "shape") -> int:
     return checked_rank(vector.shape[0])
 
 
-def read_shape(context: Any, vector: relax.Expr) -> list[Dim]:
+def read_shape(context: LowerContext, vector: relax.Expr) -> list[Dim]:
     """Return the elements of a lowered vector as sizes; one below 0 is an error when run."""
     if context.shape(vector)[0] == 0:
         return []
     length = context.shape(vector)[0]
 
-    def size(i: Any, vector: te.Tensor) -> Any:
+    def size(i: tuple[tirx.PrimExpr, ...], vector: te.Tensor) -> tirx.PrimExpr:
         negative = tirx.any(tirx.const(False), *[vector(k) < 0 for k in range(length)])
         valid = tirx.Select(negative, const(0), const(1))
         return tirx.if_then_else(i[0] < length, tirx.max(as_index(vector(tirx.min(i[0], length - 1))), const(0)), valid)
 
     *sizes, valid = context.read_dims(indexed(context, [length + 1], size, vector, name="sizes"))
-    context.require_equal(valid, 1, f"{context.current.name}: the shape holds a negative size")
+    context.require_equal(valid, 1, f"{context.operator}: the shape holds a negative size")
     return sizes
 
 
@@ -79,7 +82,7 @@ class Full:
     """A tensor of a shape filled with a scalar. A shape that is an expression is read at run time."""
 
     @staticmethod
-    def build(fill_value: Expr, shape: Any = (), dtype: str = "") -> Expr:
+    def build(fill_value: Expr, shape: Dims | Expr = (), dtype: str = "") -> Expr:
         shape = constant_list(shape)
         if isinstance(shape, Expr):
             return entry("dyn.full").call(fill_value, shape, shape=None, dtype=dtype)
@@ -90,8 +93,8 @@ class Full:
         return TensorType(_given(attrs), _full_dtype(attrs, fill_value))
 
     @staticmethod
-    def lower(context: Any, attrs: InitOpAttrs, fill_value: relax.Expr) -> Any:
-        return fill(context, context.dims(attrs.shape), fill_value, _filled_dtype(attrs, fill_value))
+    def lower(context: LowerContext, attrs: InitOpAttrs, fill_value: relax.Expr) -> relax.Expr:
+        return fill(context, context.dims(_given(attrs)), fill_value, _filled_dtype(attrs, fill_value))
 
 
 def _full_dtype(attrs: InitOpAttrs, fill_value: Type) -> str:
@@ -125,20 +128,20 @@ class DynFull:
         return TensorType([AnyDim()] * shape_vector(shape), _full_dtype(attrs, fill_value))
 
     @staticmethod
-    def lower(context: Any, attrs: InitOpAttrs, fill_value: relax.Expr, shape: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: InitOpAttrs, fill_value: relax.Expr, shape: relax.Expr) -> relax.Expr:
         return fill(context, read_shape(context, shape), fill_value, _filled_dtype(attrs, fill_value))
 
 
 def _filled(name: str, value: int) -> None:
     """Register zeros or ones in their static, run-time and like forms."""
 
-    def make(shape: Any, dtype: str) -> Expr:
+    def make(shape: Dims | Expr, dtype: str) -> Expr:
         shape = constant_list(shape)
         if isinstance(shape, Expr):
             return entry(f"dyn.{name}").call(shape, shape=None, dtype=dtype)
         return entry(name).call(shape=shape, dtype=dtype)
 
-    def body(doc: str, relation: Callable[..., Type], lower: Callable[..., Any], **more: Any) -> type:
+    def body(doc: str, relation: Callable[..., Type], lower: Callable[..., relax.Expr], **more: Any) -> type:
         made = {"__doc__": doc, "relation": staticmethod(relation), "lower": staticmethod(lower)}
         return type(name, (), made | {k: staticmethod(v) for k, v in more.items()})
 
@@ -178,7 +181,7 @@ class FullLike:
         return require_tensor(data)
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr, fill_value: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr, fill_value: relax.Expr) -> relax.Expr:
         return fill(context, context.shape(data), fill_value, str(data.ty.dtype))
 
 
@@ -220,14 +223,14 @@ class Arange:
         return max(0, int(np.ceil((stop - start) / step)))
 
     @staticmethod
-    def lower(context: Any, attrs: ArangeAttrs, *ends: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ArangeAttrs, *ends: relax.Expr) -> relax.Expr:
         length = Arange.length(attrs)
         if dims.is_any(length):
             length, valid = context.read_dims(indexed(context, [2], _count, *ends, name="arange_length"))
             context.require_equal(valid, 1, "arange: step is 0")
         whole = str(attrs.dtype).startswith(("int", "uint"))
 
-        def element(i: Any, start: te.Tensor, stop: te.Tensor, step: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], start: te.Tensor, stop: te.Tensor, step: te.Tensor) -> tirx.PrimExpr:
             # Numbers of another data type take the result's where it is whole, as Relay computed.
             dtype = attrs.dtype if whole or str(start.dtype).startswith(("int", "uint")) else str(start.dtype)
             first, by = _only(start).astype(dtype), _only(step).astype(dtype)
@@ -236,11 +239,11 @@ class Arange:
         return indexed(context, [length], element, *ends)
 
 
-def _only(tensor: te.Tensor) -> Any:
+def _only(tensor: te.Tensor) -> tirx.PrimExpr:
     return tensor(*[const(0)] * len(tensor.shape))
 
 
-def _count(i: Any, start: te.Tensor, stop: te.Tensor, step: te.Tensor) -> Any:
+def _count(i: tuple[tirx.PrimExpr, ...], start: te.Tensor, stop: te.Tensor, step: te.Tensor) -> tirx.PrimExpr:
     """Return how many numbers a range has (element 0), and whether its step is not 0 (element 1)."""
     first, last, by = _only(start), _only(stop), _only(step)
     if all(str(t.dtype).startswith(("int", "uint")) for t in (start, stop, step)):
@@ -271,10 +274,9 @@ class OneHot:
     """on_value where the position along a new axis equals the index, else off_value."""
 
     @staticmethod
-    def build(indices: Expr, on_value: Expr, off_value: Expr, depth: Any, axis: int, dtype: str) -> Expr:
-        depth = constant_list(depth)
-        if isinstance(depth, list):
-            (depth,) = depth
+    def build(indices: Expr, on_value: Expr, off_value: Expr, depth: int | Expr, axis: int, dtype: str) -> Expr:
+        known = constant_list(depth)
+        (depth,) = known if isinstance(known, list) else (known,)
         if isinstance(depth, Expr):
             return entry("dyn.one_hot").call(indices, on_value, off_value, depth, depth=0, axis=axis, dtype=dtype)
         return entry("one_hot").call(indices, on_value, off_value, depth=depth, axis=axis, dtype=dtype)
@@ -295,7 +297,7 @@ class OneHot:
         return OneHot.type(attrs, attrs.depth, indices, on_value, off_value)
 
     @staticmethod
-    def lower(context: Any, attrs: OneHotAttrs, *values: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: OneHotAttrs, *values: relax.Expr) -> relax.Expr:
         return _one_hot(context, attrs, attrs.depth, *values)
 
 
@@ -306,11 +308,13 @@ def _with_axis(axis: int, shape: list[Dim], depth: Dim) -> list[Dim]:
     return [*shape[:at], depth, *shape[at:]]
 
 
-def _one_hot(context: Any, attrs: OneHotAttrs, depth: Dim, indices: relax.Expr, *values: relax.Expr) -> Any:
+def _one_hot(
+    context: LowerContext, attrs: OneHotAttrs, depth: Dim, indices: relax.Expr, *values: relax.Expr
+) -> relax.Expr:
     shape = context.shape(indices)
     at = len(shape) if attrs.axis == -1 else attrs.axis
 
-    def element(i: Any, indices: te.Tensor, on: te.Tensor, off: te.Tensor) -> Any:
+    def element(i: tuple[tirx.PrimExpr, ...], indices: te.Tensor, on: te.Tensor, off: te.Tensor) -> tirx.PrimExpr:
         return tirx.Select(as_index(indices(*i[:at], *i[at + 1 :])) == i[at], _only(on), _only(off))
 
     return indexed(context, _with_axis(attrs.axis, shape, depth), element, indices, *values)
@@ -337,7 +341,7 @@ class DynOneHot:
         return OneHot.type(attrs, AnyDim(), indices, on_value, off_value)
 
     @staticmethod
-    def lower(context: Any, attrs: OneHotAttrs, *values: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: OneHotAttrs, *values: relax.Expr) -> relax.Expr:
         *tensors, depth = values
         vector = context.emit(relax.op.reshape(depth, relax.ShapeExpr([1])))
         return _one_hot(context, attrs, read_shape(context, vector)[0], *tensors)

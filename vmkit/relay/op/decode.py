@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax
 
@@ -13,6 +13,9 @@ from ..ir.types import TensorType, Type
 from .attrs import Attrs, Str, attrs_node
 from .elementwise import require_tensor
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -38,7 +41,7 @@ class DecodeImage:
         return TensorType([AnyDim(), AnyDim(), CHANNELS[attrs.pixel_format]], "uint8")
 
     @staticmethod
-    def lower(context: Any, attrs: DecodeImageAttrs, stream: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: DecodeImageAttrs, stream: relax.Expr) -> relax.Expr:
         pixels = relax.op.call_pure_packed(
             f"{DECODE}.{attrs.pixel_format}", stream, ty_args=[relax.TensorType(ndim=3, dtype="uint8")]
         )

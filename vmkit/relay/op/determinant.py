@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -13,6 +13,9 @@ from ..ir.types import TensorType, Type
 from .elementwise import require_tensor
 from .kernel import grid, loops
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -36,12 +39,12 @@ class Determinant:
         return TensorType(list(source.shape)[:-2], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr) -> relax.Expr:
         *outer, rows, columns = context.shape(data)
         context.require_equal(rows, columns, "contrib.det: a matrix has {actual} rows and {expected} columns")
         dtype = str(data.ty.dtype)
 
-        def body(outputs: list[Any], x: Any) -> None:
+        def body(outputs: list[tirx.Buffer], x: tirx.Buffer) -> None:
             out, matrix, pivot, product = outputs
             size = dims.as_expr(x.shape[-1])
             with grid(list(x.shape[:-2])) as i:
@@ -56,7 +59,9 @@ class Determinant:
         return loops(context, [(outer, dtype), *scratch], body, data)[0]
 
 
-def _eliminate(matrix: Any, pivot: Any, product: Any, k: Any, size: Any) -> None:
+def _eliminate(
+    matrix: tirx.Buffer, pivot: tirx.Buffer, product: tirx.Buffer, k: tirx.PrimExpr, size: tirx.PrimExpr
+) -> None:
     """Bring the largest element of what is left of a column to the diagonal, and clear the rows below it."""
     T.buffer_store(pivot, k, [0])
     with grid([size - k - 1]) as (r,):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ...errors import TypeCheckError
+from ..ir.expr import Expr
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, TupleType, Type
@@ -15,6 +16,9 @@ from .attrs import Attrs, Bool, attrs_node
 from .elementwise import require_tensor
 from .kernel import const, grid, loops
 from .registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -34,7 +38,7 @@ class UniqueRows:
     """
 
     @staticmethod
-    def build(data: Any, is_sorted: bool = True) -> TupleWrapper:
+    def build(data: Expr, is_sorted: bool = True) -> TupleWrapper:
         return TupleWrapper(entry("contrib.unique_rows").call(data, sorted=is_sorted), 3)
 
     @staticmethod
@@ -46,13 +50,13 @@ class UniqueRows:
         return TupleType([some, TensorType([source.shape[0]], "int64"), some])
 
     @staticmethod
-    def lower(context: Any, attrs: UniqueRowsAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: UniqueRowsAttrs, data: relax.Expr) -> tuple[relax.Expr, ...]:
         rows, _ = context.shape(data)
         vector: Any = ([rows], "int64")
         pair: Any = ([2], "int64")
         order = loops(context, [vector, vector, pair, pair], _sort, data, name="unique_rows_order")[0]
 
-        def group(outputs: list[Any], x: Any, order: Any) -> None:
+        def group(outputs: list[tirx.Buffer], x: tirx.Buffer, order: tirx.Buffer) -> None:
             _group(outputs, x, order, attrs.sorted)
 
         first, inverse, counts, total, *_ = loops(
@@ -60,7 +64,7 @@ class UniqueRows:
         )
         (found,) = context.read_dims(total)
 
-        def shorten(outputs: list[Any], first: Any, counts: Any) -> None:
+        def shorten(outputs: list[tirx.Buffer], first: tirx.Buffer, counts: tirx.Buffer) -> None:
             for out, whole in zip(outputs, (first, counts), strict=True):
                 with grid(list(out.shape)) as i:
                     T.buffer_store(out, whole[tuple(i)], i)
@@ -70,7 +74,7 @@ class UniqueRows:
         return positions, inverse, numbers
 
 
-def _compare(state: Any, x: Any, a: Any, b: Any) -> None:
+def _compare(state: tirx.Buffer, x: tirx.Buffer, a: tirx.PrimExpr, b: tirx.PrimExpr) -> None:
     """Write whether a row comes before (-1), equals (0) or comes behind (1) another one."""
     T.buffer_store(state, const(0), [0])
     with grid([x.shape[1]]) as (c,), T.If(state[0] == 0), T.Then():
@@ -79,19 +83,19 @@ def _compare(state: Any, x: Any, a: Any, b: Any) -> None:
         T.buffer_store(state, sign, [0])
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: tirx.PrimExpr) -> tirx.PrimExpr:
     dtype = str(value.ty.dtype)
     return value.astype({"bool": "int8", "float16": "float32", "bfloat16": "float32"}.get(dtype, dtype))
 
 
-def _less(a: Any, b: Any) -> Any:
+def _less(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     """Say whether a number comes before another one; NaN comes last, and all of them are one."""
     if not str(a.ty.dtype).startswith("float"):
         return a < b
     return tirx.all(tirx.Not(tirx.isnan(a)), tirx.any(tirx.isnan(b), a < b))
 
 
-def _sort(outputs: list[Any], x: Any) -> None:
+def _sort(outputs: list[tirx.Buffer], x: tirx.Buffer) -> None:
     """Write the positions that sort the rows, equal ones in their order, by merging runs of doubled lengths."""
     order, spare, state, places = outputs
     rows = x.shape[0]
@@ -111,7 +115,13 @@ def _sort(outputs: list[Any], x: Any) -> None:
         T.buffer_store(state, state[1] * 2, [1])
 
 
-def _merge(buffers: tuple[Any, Any, Any, Any], x: Any, begin: Any, middle: Any, end: Any) -> None:
+def _merge(
+    buffers: tuple[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr],
+    x: tirx.Buffer,
+    begin: tirx.PrimExpr,
+    middle: tirx.PrimExpr,
+    end: tirx.PrimExpr,
+) -> None:
     """Merge two neighbouring sorted runs; of equal rows that of the first run comes first."""
     order, spare, state, places = buffers
 
@@ -132,7 +142,7 @@ def _merge(buffers: tuple[Any, Any, Any, Any], x: Any, begin: Any, middle: Any, 
                 T.buffer_store(places, places[0] + 1, [0])
 
 
-def _group(outputs: list[Any], x: Any, order: Any, is_sorted: bool) -> None:
+def _group(outputs: list[tirx.Buffer], x: tirx.Buffer, order: tirx.Buffer, is_sorted: bool) -> None:
     """Write the first position and the number of each distinct row, and which one each row is."""
     first, inverse, counts, total, leader, name, state = outputs
     rows = x.shape[0]

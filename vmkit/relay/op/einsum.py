@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from tvm import te
+from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.expr import Expr
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Str, attrs_node
-from .join import as_tuple, require_tensors
+from .join import TupleLike, as_tuple, require_tensors
 from .kernel import const
 from .registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["parse_equation"]
 
@@ -77,7 +80,7 @@ class Einsum:
     """The sum of products that an equation such as ``"ij,jk->ik"`` describes; ``...`` stands for other dimensions."""
 
     @staticmethod
-    def build(data: Any, equation: str) -> Expr:
+    def build(data: TupleLike, equation: str) -> Expr:
         return entry("einsum").call(as_tuple(data), equation=equation)
 
     @staticmethod
@@ -89,7 +92,7 @@ class Einsum:
         return TensorType([extents[label] for label in result], fields[0].dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: EinsumAttrs, tensors: Any) -> Any:
+    def lower(context: LowerContext, attrs: EinsumAttrs, tensors: tuple[relax.Expr, ...]) -> relax.Expr:
         values = context.fields(tensors)
         shapes = [context.shape(v) for v in values]
         operands, result = parse_equation(attrs.equation, [len(s) for s in shapes])
@@ -113,11 +116,11 @@ class Einsum:
         names = list(extents)
         reduced = [label for label in names if label not in result]
 
-        def compute(tensors: list[te.Tensor], sizes: list[Any]) -> te.Tensor:
+        def compute(tensors: list[te.Tensor], sizes: list[tirx.PrimExpr]) -> te.Tensor:
             extent = dict(zip(names, (dims.as_expr(s) for s in sizes), strict=True))
             axes = {label: te.reduce_axis((0, extent[label]), name="k") for label in reduced}
 
-            def element(*i: Any) -> Any:
+            def element(*i: tirx.PrimExpr) -> tirx.PrimExpr:
                 at = dict(zip(result, i, strict=True)) | axes
                 product = None
                 for tensor, labels, broadcast in zip(tensors, operands, ones, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tvm
 from tvm import relax, te, tirx, topi
@@ -15,6 +15,9 @@ from .attrs import Attrs, DType, Float, attrs_node
 from .conversion import converted
 from .registry import OpPattern, operator
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
 __all__ = ["check_dtype", "require_tensor", "round_half_away"]
 
 
@@ -25,16 +28,21 @@ def require_tensor(ty: Type, name: str = "the input") -> TensorType:
     return ty
 
 
-def _same(attrs: Any, data: Type) -> Type:
+def _same(attrs: Attrs | None, data: Type) -> Type:
     return require_tensor(data)
 
 
-def _to_bool(attrs: Any, data: Type) -> Type:
+def _to_bool(attrs: None, data: Type) -> Type:
     return TensorType(list(require_tensor(data).shape), "bool")
 
 
 def _unary(
-    name: str, compute: Callable[[te.Tensor], te.Tensor], doc: str, *, level: int = 1, relation: Any = _same
+    name: str,
+    compute: Callable[[te.Tensor], te.Tensor],
+    doc: str,
+    *,
+    level: int = 1,
+    relation: Callable[..., Type] = _same,
 ) -> None:
     body = {"__doc__": doc, "relation": staticmethod(relation), "compute": staticmethod(lambda attrs, x: compute(x))}
     operator(name, "data", level=level, pattern=OpPattern.ELEMWISE)(type(name, (), body))
@@ -45,7 +53,7 @@ def _wide(compute: Callable[[te.Tensor], te.Tensor]) -> Callable[[te.Tensor], te
     return lambda x: topi.cast(compute(topi.cast(x, "float32")), x.dtype) if str(x.dtype) == "float16" else compute(x)
 
 
-def round_half_away(value: Any) -> Any:
+def round_half_away(value: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return a number of a kernel rounded to the nearest integer, halves away from zero: TVM's round goes to even.
 
     The fraction is exact, unlike a sum with a half: the greatest number below a half is rounded to 0.
@@ -126,7 +134,7 @@ class Cast:
         return TensorType(list(require_tensor(data).shape), attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: CastAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: CastAttrs, data: relax.Expr) -> relax.Expr:
         return _cast(context, data, context.types[0].dtype, attrs.dtype)
 
 
@@ -140,7 +148,7 @@ def check_dtype(dtype: str, source: str) -> None:
         raise TypeCheckError(f"a cast does not convert {source} to {dtype}")
 
 
-def _cast(context: Any, data: relax.Expr, source: str, target: str) -> Any:
+def _cast(context: LowerContext, data: relax.Expr, source: str, target: str) -> relax.Expr:
     """Return a lowered tensor of an element type as one of another."""
     if not (is_stored_type(source) or is_stored_type(target)):
         return context.te(lambda tensor: topi.cast(tensor, target), data)
@@ -185,7 +193,7 @@ class CastLike:
         return TensorType(list(require_tensor(data).shape), dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr, dtype_like: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr, dtype_like: relax.Expr) -> relax.Expr:
         return _cast(context, data, *(t.dtype for t in context.types))
 
 

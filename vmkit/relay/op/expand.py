@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
@@ -13,12 +13,16 @@ from ..ir.expr import Expr
 from ..ir.expr import const as relay_const
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
+from .attrs import Dims
 from .broadcast import broadcast_index
 from .create import InitOpAttrs, read_shape, shape_vector
 from .elementwise import require_tensor
 from .kernel import const, grid, indexed, loops
 from .rank import constant_list
 from .registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["require_fits"]
 
@@ -37,7 +41,7 @@ def _text(shape: list[Dim]) -> str:
     return f"({', '.join(str(d) for d in shape)})"
 
 
-def broadcast_value(context: Any, data: relax.Expr, whole: list[Dim]) -> Any:
+def broadcast_value(context: LowerContext, data: relax.Expr, whole: list[Dim]) -> relax.Expr:
     """Return a lowered tensor broadcast to a shape, checked at run time."""
     own = context.shape(data)
     skip = len(whole) - len(own)
@@ -47,13 +51,15 @@ def broadcast_value(context: Any, data: relax.Expr, whole: list[Dim]) -> Any:
             context.require_equal(
                 have,
                 wanted,
-                f"{context.current.name}: dimension {position} is {{actual}}; it cannot be broadcast to {{expected}}",
+                f"{context.operator}: dimension {position} is {{actual}}; it cannot be broadcast to {{expected}}",
             )
 
     # A dimension that is known not to be 1 is the result's.
     whole = whole[:skip] + [h if isinstance(h, int) and h != 1 else w for h, w in zip(own, whole[skip:], strict=True)]
 
-    def element(i: Any, data: te.Tensor, own: list[Any], whole: list[Any]) -> Any:
+    def element(
+        i: tuple[tirx.PrimExpr, ...], data: te.Tensor, own: list[tirx.PrimExpr], whole: list[tirx.PrimExpr]
+    ) -> tirx.PrimExpr:
         return data(*broadcast_index(own, whole[skip:], i[skip:]))
 
     return indexed(context, whole, element, data, own, whole)
@@ -64,7 +70,7 @@ class BroadcastTo:
     """The input broadcast to a shape. A shape that is an expression is read at run time."""
 
     @staticmethod
-    def build(data: Expr, shape: Any) -> Expr:
+    def build(data: Expr, shape: Dims | Expr) -> Expr:
         shape = constant_list(shape)
         if isinstance(shape, Expr):
             return entry("dyn.broadcast_to").call(data, shape, shape=None)
@@ -80,7 +86,7 @@ class BroadcastTo:
         return TensorType(shape, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: InitOpAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: InitOpAttrs, data: relax.Expr) -> relax.Expr:
         own, asked = context.shape(data), list(attrs.shape or ())
         skip = len(asked) - len(own)
         # An unknown dimension of the shape is the input's own.
@@ -102,7 +108,7 @@ class DynBroadcastTo:
         return TensorType([AnyDim()] * rank, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: InitOpAttrs, data: relax.Expr, shape: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: InitOpAttrs, data: relax.Expr, shape: relax.Expr) -> relax.Expr:
         return broadcast_value(context, data, read_shape(context, shape))
 
 
@@ -117,23 +123,25 @@ class BroadcastToLike:
         return TensorType(list(like.shape), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr, broadcast_type: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr, broadcast_type: relax.Expr) -> relax.Expr:
         return broadcast_value(context, data, context.shape(broadcast_type))
 
 
-def _collapsed(context: Any, data: relax.Expr, target: list[Dim]) -> Any:
+def _collapsed(context: LowerContext, data: relax.Expr, target: list[Dim]) -> relax.Expr:
     """Return the sums of the elements that broadcasting a tensor of shape `target` would have copied."""
     own = context.shape(data)
     skip = len(own) - len(target)
     for position, (want, have) in enumerate(zip(target, own[skip:], strict=True)):
         if not isinstance(want, int) or want != 1:
             wanted = have if isinstance(want, int) else dims.select(want == 1, want, have)
-            message = f"{context.current.name}: dimension {position} is {{expected}}; it cannot be summed to {{actual}}"
+            message = f"{context.operator}: dimension {position} is {{expected}}; it cannot be summed to {{actual}}"
             context.require_equal(want, wanted, message)
 
     dtype = str(data.ty.dtype)
 
-    def body(outputs: list[Any], data: Any, target: list[Any], own: list[Any]) -> None:
+    def body(
+        outputs: list[tirx.Buffer], data: tirx.Buffer, target: list[tirx.PrimExpr], own: list[tirx.PrimExpr]
+    ) -> None:
         (out,) = outputs
         with grid(target) as i:
             T.buffer_store(out, tirx.const(0, dtype), i)
@@ -155,7 +163,7 @@ class CollapseSumLike:
         return TensorType(list(like.shape), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr, collapse_type: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr, collapse_type: relax.Expr) -> relax.Expr:
         return _collapsed(context, data, context.shape(collapse_type))
 
 
@@ -164,7 +172,7 @@ class CollapseSumTo:
     """The input summed to a shape: broadcasting undone."""
 
     @staticmethod
-    def build(data: Expr, shape: Any) -> Expr:
+    def build(data: Expr, shape: Dims | Expr) -> Expr:
         values = constant_list(shape)
         if isinstance(values, Expr):
             return entry("collapse_sum_to").call(data, values, shape=None)
@@ -178,6 +186,6 @@ class CollapseSumTo:
         return TensorType(target, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: InitOpAttrs, data: relax.Expr, shape: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: InitOpAttrs, data: relax.Expr, shape: relax.Expr) -> relax.Expr:
         target = read_shape(context, shape) if attrs.shape is None else context.dims(attrs.shape)
         return _collapsed(context, data, target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -18,6 +18,9 @@ from .kernel import as_index, const, grid, loops
 from .registry import OpPattern, entry, operator
 from .sort import sorted_positions
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
 __all__ = ["Argwhere"]
 
 
@@ -30,19 +33,19 @@ class Argwhere:
         return TensorType([AnyDim(), len(require_tensor(condition, "condition").shape)], "int32")
 
     @staticmethod
-    def lower(context: Any, attrs: None, condition: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, condition: relax.Expr) -> relax.Expr:
         rank = len(context.shape(condition))
 
-        def holds(value: Any) -> Any:
+        def holds(value: tirx.PrimExpr) -> tirx.PrimExpr:
             return value if str(value.ty.dtype) == "bool" else value != tirx.const(0, str(value.ty.dtype))
 
-        def count(outputs: list[Any], condition: Any) -> None:
+        def count(outputs: list[tirx.Buffer], condition: tirx.Buffer) -> None:
             (total,) = outputs
             T.buffer_store(total, const(0), [0])
             with grid(list(condition.shape)) as i, T.If(holds(condition[tuple(i)])), T.Then():
                 T.buffer_store(total, total[0] + 1, [0])
 
-        def fill(outputs: list[Any], condition: Any) -> None:
+        def fill(outputs: list[tirx.Buffer], condition: tirx.Buffer) -> None:
             rows, at = outputs
             T.buffer_store(at, const(0), [0])
             with grid(list(condition.shape)) as i, T.If(holds(condition[tuple(i)])), T.Then():
@@ -86,13 +89,13 @@ class Unique:
         return TupleType([*fields, whole] if attrs.return_counts else fields)
 
     @staticmethod
-    def lower(context: Any, attrs: UniqueAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: UniqueAttrs, data: relax.Expr) -> tuple[relax.Expr, ...]:
         shape = context.shape(data)
         order = sorted_positions(context, data, 0, True, "int32")
         vector = (shape, "int32")
         results = [(shape, str(data.ty.dtype)), vector, vector, ([1], "int32"), vector, vector]
 
-        def body(outputs: list[Any], data: Any, order: Any) -> None:
+        def body(outputs: list[tirx.Buffer], data: tirx.Buffer, order: tirx.Buffer) -> None:
             (length,) = data.shape
             elements, first, inverse, total, counts, name = outputs
             zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")

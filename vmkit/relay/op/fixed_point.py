@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -15,12 +15,17 @@ from .elementwise import require_tensor
 from .kernel import indexed
 from .registry import OpPattern, operator
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
 __all__ = ["FixedPointMultiply"]
 
 _FRACTION_BITS = 31
 
 
-def _scaled(value: Any, multiplier: Any, left: Any, right: Any) -> Any:
+def _scaled(
+    value: tirx.PrimExpr, multiplier: tirx.PrimExpr, left: tirx.PrimExpr, right: tirx.PrimExpr
+) -> tirx.PrimExpr:
     """Return ``round((value << left) * multiplier / 2**(31 + right))``, halves up, in int64."""
     bits = right + _FRACTION_BITS
     one = tirx.IntImm("int64", 1)
@@ -89,7 +94,9 @@ class FixedPointMultiplyPerAxis:
         return source
 
     @staticmethod
-    def lower(context: Any, attrs: FixedPointMultiplyPerAxisAttrs, x: relax.Expr, *given: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: FixedPointMultiplyPerAxisAttrs, x: relax.Expr, *given: relax.Expr
+    ) -> relax.Expr:
         shape = context.shape(x)
         axes = resolve_axes(attrs.axes, len(shape), "axes")
         for value in given:
@@ -99,7 +106,9 @@ class FixedPointMultiplyPerAxis:
                 )
                 context.require_equal(have, shape[axis], message)
 
-        def element(i: Any, x: te.Tensor, m: te.Tensor, lshift: te.Tensor, rshift: te.Tensor) -> Any:
+        def element(
+            i: tuple[tirx.PrimExpr, ...], x: te.Tensor, m: te.Tensor, lshift: te.Tensor, rshift: te.Tensor
+        ) -> tirx.PrimExpr:
             at = [i[a] for a in axes]
             zero = tirx.IntImm("int64", 0)
             left = lshift(*at).astype("int64") if attrs.is_lshift_required else zero

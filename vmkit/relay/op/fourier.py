@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm import relax, te, tirx
@@ -19,6 +19,9 @@ from .kernel import chosen, const, indexed, loops
 from .registry import OpPattern, operator
 from .shape import reshape_value
 from .stockham import ROWS, Stockham
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -69,9 +72,9 @@ class Fourier:
 
     @staticmethod
     def lower(
-        context: Any, attrs: FourierAttrs, data: relax.Expr, axis_value: relax.Expr, length_value: relax.Expr
-    ) -> Any:
-        name, shape = context.current.name, context.shape(data)
+        context: LowerContext, attrs: FourierAttrs, data: relax.Expr, axis_value: relax.Expr, length_value: relax.Expr
+    ) -> relax.Expr:
+        name, shape = context.operator, context.shape(data)
         *sizes, numbers = shape
         if not isinstance(numbers, int):
             number = dims.as_expr(numbers)
@@ -100,7 +103,7 @@ class Fourier:
             ([5], "int64"),
         ]
 
-        def body(outputs: list[Any], x: Any, given: list[Any]) -> None:
+        def body(outputs: list[tirx.Buffer], x: tirx.Buffer, given: list[tirx.PrimExpr]) -> None:
             is_cpu = context.device == int(tvm.cpu().dlpack_device_type())
             kernel = Stockham(outputs, x, given[0], inverse=attrs.inverse, onesided=attrs.onesided, has_vectors=is_cpu)
             kernel.write()
@@ -116,7 +119,7 @@ def _bins(attrs: FourierAttrs, length: Size) -> Size:
     return dims.add(dims.floordiv(length, 2), 1) if attrs.onesided and not attrs.inverse else length
 
 
-def _around(context: Any, axis: relax.Expr, sizes: list[Size], bins: Size) -> list[Size]:
+def _around(context: LowerContext, axis: relax.Expr, sizes: list[Size], bins: Size) -> list[Size]:
     """Return how many elements are before, along and after an axis that is read at run time, and the sizes that result.
 
     A kernel computes them, of which each becomes a symbol of its own: expressions that choose among sizes are dear to
@@ -124,7 +127,9 @@ def _around(context: Any, axis: relax.Expr, sizes: list[Size], bins: Size) -> li
     """
     rank = len(sizes)
 
-    def element(i: Any, axis: te.Tensor, sizes: list[Any], bins: list[Any]) -> Any:
+    def element(
+        i: tuple[tirx.PrimExpr, ...], axis: te.Tensor, sizes: list[tirx.PrimExpr], bins: list[tirx.PrimExpr]
+    ) -> tirx.PrimExpr:
         given = axis(const(0)).astype("int64")
         # The parts of a number are a dimension too.
         at = tirx.Select(given < 0, given + (rank + 1), given)
@@ -138,6 +143,6 @@ def _around(context: Any, axis: relax.Expr, sizes: list[Size], bins: Size) -> li
 
     lists = [[dims.as_expr(d) for d in values] for values in (sizes, [bins])]
     valid, *found = context.read_dims(indexed(context, [4 + rank], element, axis, *lists, name="around_axis"))
-    message = f"{context.current.name}: the axis is none of the {rank} dimensions before the parts of a number"
+    message = f"{context.operator}: the axis is none of the {rank} dimensions before the parts of a number"
     context.require_equal(valid, 1, message)
     return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx, topi
 
@@ -16,6 +16,9 @@ from .elementwise import require_tensor
 from .interpolate import AxisTaps, cubic_weights, mixed, require_pixels, wide_type
 from .nn.layout import require_rank
 from .registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -59,9 +62,9 @@ class GridSample:
         return TensorType([*source.shape[:2], *points.shape[2:]], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: GridSampleAttrs, data: relax.Expr, grid: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: GridSampleAttrs, data: relax.Expr, grid: relax.Expr) -> relax.Expr:
         images, points = context.shape(data), context.shape(grid)
-        name = context.current.name
+        name = context.operator
         context.require_equal(
             points[1], len(images) - 2, f"{name}: grid must have {{expected}} coordinates, not {{actual}}"
         )
@@ -89,8 +92,8 @@ def _sampled(attrs: GridSampleAttrs, data: te.Tensor, grid: te.Tensor) -> te.Ten
 
     axes = [taps_of(axis) for axis in range(len(sizes))]
 
-    def element(n: Any, c: Any, *index: Any) -> Any:
-        def read(positions: list[Any]) -> Any:
+    def element(n: tirx.PrimExpr, c: tirx.PrimExpr, *index: tirx.PrimExpr) -> tirx.PrimExpr:
+        def read(positions: list[tirx.PrimExpr]) -> tirx.PrimExpr:
             within = [t for p, s in zip(positions, sizes, strict=True) for t in (p >= 0, p < s)]
             return tirx.if_then_else(tirx.all(*within), data(n, c, *positions), tirx.const(0, dtype))
 
@@ -99,7 +102,7 @@ def _sampled(attrs: GridSampleAttrs, data: te.Tensor, grid: te.Tensor) -> te.Ten
     return te.compute([*data.shape[:2], *points], element, name="grid_sample")
 
 
-def _coordinate(attrs: GridSampleAttrs, x: Any, size: Any) -> Any:
+def _coordinate(attrs: GridSampleAttrs, x: tirx.PrimExpr, size: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return the coordinate on a source axis that a coordinate from -1 to 1 means."""
     wide = str(x.ty.dtype)
     size_f, half = size.astype(wide), tirx.const(0.5, wide)
@@ -110,10 +113,12 @@ def _coordinate(attrs: GridSampleAttrs, x: Any, size: Any) -> Any:
     return tirx.max(tirx.min(x, size_f + 2), tirx.const(-3, wide))
 
 
-def _taps(attrs: GridSampleAttrs, size: Any) -> Callable[[Any], list[tuple[Any, Any]]]:
+def _taps(
+    attrs: GridSampleAttrs, size: tirx.PrimExpr
+) -> Callable[[tirx.PrimExpr], list[tuple[tirx.PrimExpr, tirx.PrimExpr]]]:
     """Return what gives the pixels around a coordinate, as (position, weight)."""
 
-    def around(x: Any) -> list[tuple[Any, Any]]:
+    def around(x: tirx.PrimExpr) -> list[tuple[tirx.PrimExpr, tirx.PrimExpr]]:
         if attrs.method == "nearest":
             return [(tirx.nearbyint(x).astype("int64"), None)]
         floor = tirx.floor(x)
@@ -126,7 +131,7 @@ def _taps(attrs: GridSampleAttrs, size: Any) -> Callable[[Any], list[tuple[Any, 
     return around
 
 
-def _placed(attrs: GridSampleAttrs, x: Any, size: Any) -> Any:
+def _placed(attrs: GridSampleAttrs, x: tirx.PrimExpr, size: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return the coordinate that is read for one that may lie outside."""
     if attrs.padding_mode == "zeros":
         return x
@@ -154,7 +159,7 @@ class AffineGrid:
     """The grid that affine matrices (batch, 2, 3) make of the points of an image of target_shape, for grid_sample."""
 
     @staticmethod
-    def build(data: Expr, target_shape: Any = None) -> Expr:
+    def build(data: Expr, target_shape: Sequence[int] | None = None) -> Expr:
         return entry("image.affine_grid").call(data, target_shape=target_shape)
 
     @staticmethod
@@ -168,7 +173,7 @@ class AffineGrid:
         return TensorType([source.shape[0], 2, *shape], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: AffineGridAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: AffineGridAttrs, data: relax.Expr) -> relax.Expr:
         for actual, expected in zip(context.shape(data)[1:], (2, 3), strict=True):
             context.require_equal(actual, expected, "image.affine_grid: data must hold matrices of 2 by 3")
         return context.te(lambda x: topi.image.affine_grid(x, [int(s) for s in attrs.target_shape]), data)

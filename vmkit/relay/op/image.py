@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import relax, te, tirx
 
@@ -12,7 +12,7 @@ from ..ir import dims
 from ..ir.expr import Constant, Expr, const
 from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, Type
-from .attrs import Attrs, Dim, Dims, DType, Float, Int, Nested, Str, attrs_node
+from .attrs import Attrs, Dim, Dims, DType, Float, Floats, Int, Nested, Str, attrs_node
 from .create import read_shape
 from .elementwise import require_tensor
 from .interpolate import Interpolation, interpolated, require_pixels, resized, resized_axis, wide_type
@@ -20,6 +20,9 @@ from .kernel import inside
 from .nn.layout import SPATIAL, ordered, require_layout, require_rank
 from .nn.pooling import pool_axes
 from .registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -72,12 +75,14 @@ class Resize3DAttrs(Attrs):
     out_dtype: DType = ""
 
 
+ResizeAttrs: TypeAlias = Resize1DAttrs | Resize2DAttrs | Resize3DAttrs
+
 # For each number of spatial axes, where in the region of interest the start and the end of each axis stand. Relay gave
 # a region in the order of the axes, but one of volumes from the last axis to the first.
 _REGION = {1: [(0, 1)], 2: [(0, 2), (1, 3)], 3: [(2, 5), (1, 4), (0, 3)]}
 
 
-def _resized_type(attrs: Any, rank: int, data: Type, size: Sequence[Dim]) -> TensorType:
+def _resized_type(attrs: ResizeAttrs, rank: int, data: Type, size: Sequence[Dim]) -> TensorType:
     source = require_tensor(data, "data")
     axes = pool_axes(attrs.layout, rank, source)
     Interpolation.of(attrs)
@@ -86,7 +91,7 @@ def _resized_type(attrs: Any, rank: int, data: Type, size: Sequence[Dim]) -> Ten
     return TensorType(shape, attrs.out_dtype or source.dtype)
 
 
-def _size(attrs: Any, rank: int) -> list[Dim]:
+def _size(attrs: ResizeAttrs, rank: int) -> list[Dim]:
     size = list(attrs.size or ())
     if len(size) != rank:
         raise TypeCheckError(f"size must have {rank} values, not {len(size)}: {size}")
@@ -95,14 +100,21 @@ def _size(attrs: Any, rank: int) -> list[Dim]:
     return size
 
 
-def _region(attrs: Any, rank: int) -> list[float]:
+def _region(attrs: ResizeAttrs, rank: int) -> list[float]:
     region = [float(r) for r in attrs.roi or (0.0,) * (2 * rank)]
     if len(region) != 2 * rank:
         raise TypeCheckError(f"roi must have {2 * rank} values, not {len(region)}: {region}")
     return region
 
 
-def _resize(context: Any, attrs: Any, rank: int, data: relax.Expr, target: Sequence[Dim], region: Any) -> Any:
+def _resize(
+    context: LowerContext,
+    attrs: ResizeAttrs,
+    rank: int,
+    data: relax.Expr,
+    target: Sequence[Dim],
+    region: list[float] | relax.Expr,
+) -> relax.Expr:
     """Return the resized data; `region` is a list of numbers, or a lowered tensor of them."""
     axes = pool_axes(attrs.layout, rank, TensorType(context.shape(data), str(data.ty.dtype)))
     require_pixels(context, ordered(context.shape(data), axes, SPATIAL[rank]), target)
@@ -110,7 +122,7 @@ def _resize(context: Any, attrs: Any, rank: int, data: relax.Expr, target: Seque
     wide = wide_type(str(data.ty.dtype))
     tensors = [] if isinstance(region, list) else [region]
 
-    def compute(x: te.Tensor, sizes: list[Any], roi: list[te.Tensor]) -> te.Tensor:
+    def compute(x: te.Tensor, sizes: list[tirx.PrimExpr], roi: list[te.Tensor]) -> te.Tensor:
         bounds = [
             [roi[0](i).astype(wide) if roi else tirx.const(region[i], wide) for i in pair] for pair in _REGION[rank]
         ]
@@ -119,13 +131,13 @@ def _resize(context: Any, attrs: Any, rank: int, data: relax.Expr, target: Seque
     return context.te(compute, data, [dims.as_expr(t) for t in target], tensors)
 
 
-def _resize_builder(rank: int) -> Any:
+def _resize_builder(rank: int) -> Callable[..., Expr]:
     name = f"image.resize{rank}d"
 
     def build(
         data: Expr,
-        size: Any,
-        roi: Any = None,
+        size: Dim | Dims | Expr,
+        roi: Floats | Expr | None = None,
         layout: str = "NC" + SPATIAL[rank],
         method: str = "linear",
         coordinate_transformation_mode: str = "half_pixel",
@@ -162,11 +174,11 @@ def _resize_builder(rank: int) -> Any:
 
 
 def _resize_operator(rank: int, attrs: type[Attrs], doc: str) -> None:
-    def relation(attrs: Any, data: Type) -> Type:
+    def relation(attrs: ResizeAttrs, data: Type) -> Type:
         _region(attrs, rank)
         return _resized_type(attrs, rank, data, _size(attrs, rank))
 
-    def lower(context: Any, attrs: Any, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ResizeAttrs, data: relax.Expr) -> relax.Expr:
         return _resize(context, attrs, rank, data, context.dims(_size(attrs, rank)), _region(attrs, rank))
 
     body = {
@@ -204,7 +216,9 @@ class DynResize2D:
         return _resized_type(attrs, 2, data, [AnyDim(), AnyDim()])
 
     @staticmethod
-    def lower(context: Any, attrs: Resize2DAttrs, data: relax.Expr, size: relax.Expr, roi: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: Resize2DAttrs, data: relax.Expr, size: relax.Expr, roi: relax.Expr
+    ) -> relax.Expr:
         if attrs.coordinate_transformation_mode != "tf_crop_and_resize":
             return _resize(context, attrs, 2, data, read_shape(context, size), [0.0] * 4)
         (length,) = context.shape(roi)
@@ -244,7 +258,7 @@ class CropAndResize:
         data: Expr,
         boxes: Expr,
         box_indices: Expr,
-        crop_size: Any,
+        crop_size: Dims,
         layout: str = "NCHW",
         method: str = "bilinear",
         extrapolation_value: float = 0.0,
@@ -282,22 +296,22 @@ class CropAndResize:
 
     @staticmethod
     def lower(
-        context: Any, attrs: CropAndResizeAttrs, data: relax.Expr, boxes: relax.Expr, box_indices: relax.Expr
-    ) -> Any:
-        name = context.current.name
+        context: LowerContext, attrs: CropAndResizeAttrs, data: relax.Expr, boxes: relax.Expr, box_indices: relax.Expr
+    ) -> relax.Expr:
+        name = context.operator
         batch, _, *sizes = ordered(context.shape(data), attrs.layout, "NCHW")
         count, width = context.shape(boxes)
         (have,) = context.shape(box_indices)
         context.require_equal(width, 4, f"{name}: a box has {{expected}} numbers, not {{actual}}")
         context.require_equal(have, count, f"{name}: there are {{actual}} box indices for {{expected}} boxes")
-        target = context.dims(attrs.crop_size)
+        target = context.dims(list(attrs.crop_size or ()))
         require_pixels(context, [batch, *sizes], [count, *target])
         size = [dims.as_expr(t) for t in target]
         return context.te(lambda *v: _crop(attrs, *v), data, boxes, box_indices, size)
 
 
 def _crop(
-    attrs: CropAndResizeAttrs, data: te.Tensor, boxes: te.Tensor, box_indices: te.Tensor, target: list[Any]
+    attrs: CropAndResizeAttrs, data: te.Tensor, boxes: te.Tensor, box_indices: te.Tensor, target: list[tirx.PrimExpr]
 ) -> te.Tensor:
     method = "linear" if attrs.method == "bilinear" else attrs.method
     how = Interpolation(method, "tf_crop_and_resize", "round", extrapolation=attrs.extrapolation_value)
@@ -305,17 +319,17 @@ def _crop(
     dtype = str(data.dtype)
     wide = wide_type(dtype)
 
-    def region(axis: int) -> Callable[..., tuple[Any, Any]]:
+    def region(axis: int) -> Callable[..., tuple[tirx.PrimExpr, tirx.PrimExpr]]:
         return lambda box: (boxes(box, axis).astype(wide), boxes(box, axis + 2).astype(wide))
 
     count = boxes.shape[0]
     resizings = [resized_axis(how, sizes[a], target[a], wide, region(a), [count]) for a in range(2)]
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         box, c, y, x = ordered(index, attrs.layout, "NCHW")
         image = inside(box_indices(box).astype("int64"), batch)
 
-        def read(positions: list[Any]) -> Any:
+        def read(positions: list[tirx.PrimExpr]) -> tirx.PrimExpr:
             return data(*ordered([image, c, *positions], "NCHW", attrs.layout))
 
         places = [(resizings[0], [box, y]), (resizings[1], [box, x])]

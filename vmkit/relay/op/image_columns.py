@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import mul
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -20,6 +20,9 @@ from .elementwise import require_tensor
 from .kernel import const, grid, loops
 from .nn.layout import require_rank
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -62,14 +65,14 @@ class Col2Im:
 
     @staticmethod
     def lower(
-        context: Any, attrs: Col2ImAttrs, data: relax.Expr, image_shape: relax.Expr, block_shape: relax.Expr
-    ) -> Any:
+        context: LowerContext, attrs: Col2ImAttrs, data: relax.Expr, image_shape: relax.Expr, block_shape: relax.Expr
+    ) -> relax.Expr:
         batch, rows, columns = context.shape(data)
         image = _sizes(context, attrs.image, image_shape)
         block = _sizes(context, attrs.block, block_shape)
         rank = len(image)
         blocks = [_count(attrs, k, image[k], block[k]) for k in range(rank)]
-        name, area = context.current.name, dims.product(block)
+        name, area = context.operator, dims.product(block)
         context.require_equal(
             columns, dims.product(blocks), f"{name}: there are {{actual}} columns for {{expected}} blocks"
         )
@@ -80,7 +83,13 @@ class Col2Im:
         context.require_equal(dims.mul(channels, area), rows, message)
         shape, dtype = [batch, channels, *image], str(data.ty.dtype)
 
-        def body(outputs: list[Any], x: Any, whole: list[Any], kernel: list[Any], counts: list[Any]) -> None:
+        def body(
+            outputs: list[tirx.Buffer],
+            x: tirx.Buffer,
+            whole: list[tirx.PrimExpr],
+            kernel: list[tirx.PrimExpr],
+            counts: list[tirx.PrimExpr],
+        ) -> None:
             (out,) = outputs
             with grid(whole) as i:
                 T.buffer_store(out, tirx.const(0, dtype), i)
@@ -98,7 +107,7 @@ class Col2Im:
         return loops(context, [(shape, dtype)], body, data, *lists)
 
 
-def _sizes(context: Any, known: Sequence[Dim], vector: relax.Expr) -> list[Dim]:
+def _sizes(context: LowerContext, known: Sequence[Dim], vector: relax.Expr) -> list[Dim]:
     if any(dims.is_any(d) for d in known):
         return read_shape(context, vector)
     return context.dims(list(known))
@@ -112,5 +121,5 @@ def _count(attrs: Col2ImAttrs, axis: int, size: Dim, block: Dim) -> Dim:
     return dims.add(dims.floordiv(room, attrs.strides[axis]), 1)
 
 
-def _flat(index: Sequence[Any], extents: Sequence[Any]) -> Any:
+def _flat(index: Sequence[tirx.PrimExpr], extents: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
     return reduce(lambda flat, pair: flat * pair[1] + pair[0], zip(index, extents, strict=True), const(0))

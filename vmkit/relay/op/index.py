@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -20,6 +20,9 @@ from .kernel import as_index, const, indexed, inside
 from .registry import OpPattern, entry, operator
 from .shape import reshape_value
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
 __all__ = ["require_integers"]
 
 
@@ -31,14 +34,14 @@ def require_integers(ty: Type, name: str = "indices") -> TensorType:
     return tensor
 
 
-def _require_elements(context: Any, extents: Sequence[Dim], result: Sequence[Dim]) -> None:
+def _require_elements(context: LowerContext, extents: Sequence[Dim], result: Sequence[Dim]) -> None:
     """Check that there is something to read: limiting a position to an empty dimension gives no position in it."""
     count = dims.product(result)
     for extent in extents:
         if isinstance(extent, int) and extent > 0:
             continue
         empty = tirx.any(dims.as_expr(extent) > 0, dims.as_expr(count) == 0)
-        context.require(empty, f"{context.current.name}: elements are read from a dimension of 0")
+        context.require(empty, f"{context.operator}: elements are read from a dimension of 0")
 
 
 @attrs_node("relay.attrs.TakeAttrs")
@@ -89,7 +92,7 @@ class Take:
         return TensorType([*shape[:axis], *index_shape[batch:], *shape[axis + 1 :]], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: TakeAttrs, data: relax.Expr, indices: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: TakeAttrs, data: relax.Expr, indices: relax.Expr) -> relax.Expr:
         if attrs.axis is None:
             data = reshape_value(context, data, [dims.product(context.shape(data))])
         shape, index_shape = context.shape(data), context.shape(indices)
@@ -101,7 +104,7 @@ class Take:
         _require_elements(context, [shape[axis]], whole)
         count = len(index_shape) - batch
 
-        def element(i: Any, data: te.Tensor, indices: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, indices: te.Tensor) -> tirx.PrimExpr:
             position, extent = as_index(indices(*i[:batch], *i[axis : axis + count])), data.shape[axis]
             position = tirx.floormod(position, extent) if attrs.mode == "wrap" else inside(position, extent)
             return data(*i[:axis], position, *i[axis + count :])
@@ -136,7 +139,7 @@ class Gather:
         return TensorType(list(where.shape), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: GatherAttrs, data: relax.Expr, indices: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: GatherAttrs, data: relax.Expr, indices: relax.Expr) -> relax.Expr:
         shape, whole = context.shape(data), context.shape(indices)
         axis = resolve_axis(attrs.axis, len(shape))
         _require_elements(context, [shape[axis]], whole)
@@ -145,7 +148,7 @@ class Gather:
                 message = f"gather: dimension {k} of indices is {{actual}}, of data only {{expected}}"
                 context.require_equal(asked, dims.minimum(asked, have), message)
 
-        def element(i: Any, data: te.Tensor, indices: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, indices: te.Tensor) -> tirx.PrimExpr:
             position = inside(as_index(indices(*i)), data.shape[axis], wrap=True)
             return data(*i[:axis], position, *i[axis + 1 :])
 
@@ -192,7 +195,7 @@ class GatherND:
         return TensorType(GatherND.shape(attrs, list(source.shape), list(where.shape))[1], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: GatherNDAttrs, data: relax.Expr, indices: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: GatherNDAttrs, data: relax.Expr, indices: relax.Expr) -> relax.Expr:
         shape, index_shape = context.shape(data), context.shape(indices)
         count, whole = GatherND.shape(attrs, shape, index_shape)
         batch, outer = attrs.batch_dims, len(index_shape) - 1
@@ -204,7 +207,7 @@ class GatherND:
             context.require_equal(index_shape[k + 1], shape[k], message)
         _require_elements(context, shape[batch : batch + count], whole)
 
-        def element(i: Any, data: te.Tensor, indices: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, indices: te.Tensor) -> tirx.PrimExpr:
             positions = [as_index(indices(const(k), *i[:outer])) for k in range(count)]
             limited = [inside(p, data.shape[batch + k], wrap=True) for k, p in enumerate(positions)]
             return data(*i[:batch], *limited, *i[outer:])
@@ -234,7 +237,7 @@ class AdvIndex:
         )
 
     @staticmethod
-    def lower(context: Any, attrs: None, inputs: Any) -> Any:
+    def lower(context: LowerContext, attrs: None, inputs: tuple[relax.Expr, ...]) -> relax.Expr:
         data, *indices = context.fields(inputs)
         shape, count = context.shape(data), len(indices)
         padded = pad_shapes([context.shape(v) for v in indices])
@@ -242,7 +245,13 @@ class AdvIndex:
         whole = [*common, *shape[count:]]
         _require_elements(context, shape[:count], whole)
 
-        def element(i: Any, data: te.Tensor, indices: list[te.Tensor], padded: list[Any], common: list[Any]) -> Any:
+        def element(
+            i: tuple[tirx.PrimExpr, ...],
+            data: te.Tensor,
+            indices: list[te.Tensor],
+            padded: list[tirx.PrimExpr],
+            common: list[tirx.PrimExpr],
+        ) -> tirx.PrimExpr:
             positions = []
             for k, tensor in enumerate(indices):
                 skip = len(common) - len(tensor.shape)
@@ -265,10 +274,10 @@ class UnravelIndex:
         return TensorType([sizes.shape[0], *where.shape], where.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: None, indices: relax.Expr, shape: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, indices: relax.Expr, shape: relax.Expr) -> relax.Expr:
         (rank,) = context.shape(shape)
 
-        def element(i: Any, indices: te.Tensor, shape: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], indices: te.Tensor, shape: te.Tensor) -> tirx.PrimExpr:
             left, result = as_index(indices(*i[1:])), const(0)
             for k in reversed(range(rank)):
                 extent = tirx.max(as_index(shape(k)), const(1))

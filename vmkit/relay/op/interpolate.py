@@ -10,14 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tvm import te, tirx
 
 from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.types import Dim
+from .attrs import Float, Int, Str
 from .kernel import chosen
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = [
     "AxisTaps",
@@ -42,6 +46,17 @@ _MODES = (
 )
 _ROUNDINGS = ("", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _EPSILON = 1e-5  # keeps a coordinate that should be a whole number from falling to its neighbour
+
+
+class ResizeWay(Protocol):
+    """What the attributes of a resize say of how it interpolates."""
+
+    method: Str
+    coordinate_transformation_mode: Str
+    rounding_method: Str
+    cubic_alpha: Float
+    cubic_exclude: Int
+    extrapolation_value: Float
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,7 @@ class Interpolation:
     extrapolation: float = 0.0
 
     @classmethod
-    def of(cls, attrs: Any) -> Interpolation:
+    def of(cls, attrs: ResizeWay) -> Interpolation:
         """Read the attributes of a resize; TypeCheckError where they name no way of interpolating."""
         for value, allowed, name in (
             (attrs.method, _METHODS, "method"),
@@ -90,13 +105,20 @@ class Interpolation:
             attrs.extrapolation_value,
         )
 
-    def source(self, index: Any, size: Any, target: Any, region: tuple[Any, Any], wide: str) -> Any:
+    def source(
+        self,
+        index: tirx.PrimExpr,
+        size: tirx.PrimExpr,
+        target: tirx.PrimExpr,
+        region: tuple[tirx.PrimExpr, tirx.PrimExpr],
+        wide: str,
+    ) -> tirx.PrimExpr:
         """Return the coordinate in a source axis of a size that an index of the result of size `target` stands for."""
         x, size_f, target_f = index.astype(wide), size.astype(wide), target.astype(wide)
         half, zero = tirx.const(0.5, wide), tirx.const(0, wide)
         steps = tirx.max(target - 1, 1).astype(wide)
 
-        def scaled(value: Any) -> Any:
+        def scaled(value: tirx.PrimExpr) -> tirx.PrimExpr:
             # Rounding to the nearest wants exact halves: 3.5 * (4 / 7) is no 2, 3.5 * 4 / 7 is.
             return value * size_f / target_f if self.method == "nearest_neighbor" else value * (size_f / target_f)
 
@@ -116,7 +138,7 @@ class Interpolation:
                 many = start * (size_f - 1) + x * (end - start) * (size_f - 1) / steps
                 return tirx.Select(target > 1, many, half * (start + end) * (size_f - 1))
 
-    def rounded(self, x: Any) -> Any:
+    def rounded(self, x: tirx.PrimExpr) -> tirx.PrimExpr:
         """Return the whole number that "nearest_neighbor" takes for a coordinate."""
         half, epsilon = tirx.const(0.5, str(x.ty.dtype)), tirx.const(_EPSILON, str(x.ty.dtype))
         match self.rounding or ("round" if self.mode == "align_corners" else "floor"):
@@ -131,7 +153,7 @@ class Interpolation:
                 x = tirx.floor(x + half)
         return x.astype("int64")
 
-    def repeats(self, size: Any, target: Any) -> int | None:
+    def repeats(self, size: tirx.PrimExpr, target: tirx.PrimExpr) -> int | None:
         """Return by how much nearest pixels are repeated, where that is a whole number and no coordinate is needed."""
         if self.method != "nearest_neighbor" or self.mode != "asymmetric" or self.rounding not in ("", "floor"):
             return None
@@ -140,11 +162,11 @@ class Interpolation:
             return wanted // known if known and wanted % known == 0 and wanted >= known else None
         return next((k for k in range(1, 17) if dims.equal(dims.mul(known, k), wanted)), None)
 
-    def nearest(self, x: Any) -> list[tuple[Any, Any]]:
+    def nearest(self, x: tirx.PrimExpr) -> list[tuple[tirx.PrimExpr, tirx.PrimExpr]]:
         """Return the one pixel of "nearest_neighbor" at a coordinate; its weight is None."""
         return [(self.rounded(x), None)]
 
-    def taps(self, x: Any, size: Any) -> list[tuple[Any, Any]]:
+    def taps(self, x: tirx.PrimExpr, size: tirx.PrimExpr) -> list[tuple[tirx.PrimExpr, tirx.PrimExpr]]:
         """Return the pixels around a coordinate of an axis as (position, weight); positions may lie outside."""
         if self.method == "nearest_neighbor":
             return self.nearest(x)
@@ -163,7 +185,7 @@ class Interpolation:
         return list(zip(places, weights, strict=True))
 
 
-def cubic_weights(t: Any, alpha: float) -> list[Any]:
+def cubic_weights(t: tirx.PrimExpr, alpha: float) -> list[tirx.PrimExpr]:
     """Return the weights of the four pixels around a coordinate that lies `t` behind the second of them."""
     wide = str(t.ty.dtype)
     a, one = tirx.const(alpha, wide), tirx.const(1, wide)
@@ -195,7 +217,12 @@ class AxisTaps:
     weight: Callable[[Sequence[Any], int], Any] | None
 
     @classmethod
-    def around(cls, coordinate: te.Tensor, taps: Callable[[Any], list[tuple[Any, Any]]], placed: Any) -> AxisTaps:
+    def around(
+        cls,
+        coordinate: te.Tensor,
+        taps: Callable[[tirx.PrimExpr], list[tuple[tirx.PrimExpr, tirx.PrimExpr]]],
+        placed: Callable[[tirx.PrimExpr], tirx.PrimExpr],
+    ) -> AxisTaps:
         """Return the pixels that `taps` gives around the coordinates of a tensor.
 
         Parameters
@@ -211,7 +238,7 @@ class AxisTaps:
         sample = taps(tirx.const(0, coordinate.dtype))
         count = len(sample)
 
-        def position(*index: Any) -> Any:
+        def position(*index: tirx.PrimExpr) -> tirx.PrimExpr:
             return chosen(index[-1], [placed(p).astype("int64") for p, _ in taps(coordinate(*index[:-1]))])
 
         positions = te.compute([*shape, count], position, name="positions")
@@ -223,7 +250,11 @@ class AxisTaps:
         return cls(count, lambda index, tap: positions(*index, tap), lambda index, tap: weights(*index, tap))
 
 
-def mixed(read: Callable[[list[Any]], Any], axes: Sequence[tuple[AxisTaps, Sequence[Any]]], wide: str) -> Any:
+def mixed(
+    read: Callable[[list[tirx.PrimExpr]], tirx.PrimExpr],
+    axes: Sequence[tuple[AxisTaps, Sequence[tirx.PrimExpr]]],
+    wide: str,
+) -> tirx.PrimExpr:
     """Return the weighted sum of the source pixels that make up one pixel of a result.
 
     Parameters
@@ -236,7 +267,7 @@ def mixed(read: Callable[[list[Any]], Any], axes: Sequence[tuple[AxisTaps, Seque
         The data type of the sum.
     """
 
-    def total(axis: int, positions: list[Any]) -> Any:
+    def total(axis: int, positions: list[tirx.PrimExpr]) -> tirx.PrimExpr:
         if axis == len(axes):
             # A pixel that is only moved keeps its data type, and so its value.
             return read(positions) if all(t.weight is None for t, _ in axes) else read(positions).astype(wide)
@@ -260,11 +291,11 @@ class ResizedAxis:
 
 def resized_axis(
     how: Interpolation,
-    size: Any,
-    target: Any,
+    size: tirx.PrimExpr,
+    target: tirx.PrimExpr,
     wide: str,
-    region: Callable[..., tuple[Any, Any]],
-    lead: Sequence[Any] = (),
+    region: Callable[..., tuple[tirx.PrimExpr, tirx.PrimExpr]],
+    lead: Sequence[tirx.PrimExpr] = (),
 ) -> ResizedAxis:
     """Return an axis of a size resized to `target`.
 
@@ -295,7 +326,7 @@ def resized_axis(
     if how.mode != "tf_crop_and_resize":
         return ResizedAxis(taps, None)
 
-    def outside(index: Sequence[Any]) -> Any:
+    def outside(index: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
         return tirx.any(coordinate(*index) < 0, coordinate(*index) > (size - 1).astype(wide))
 
     return ResizedAxis(taps, outside)
@@ -303,11 +334,11 @@ def resized_axis(
 
 def interpolated(
     how: Interpolation,
-    read: Callable[[list[Any]], Any],
-    axes: Sequence[tuple[ResizedAxis, Sequence[Any]]],
+    read: Callable[[list[tirx.PrimExpr]], tirx.PrimExpr],
+    axes: Sequence[tuple[ResizedAxis, Sequence[tirx.PrimExpr]]],
     wide: str,
     out_dtype: str,
-) -> Any:
+) -> tirx.PrimExpr:
     """Return one pixel of a resize; see :func:`mixed`."""
     value = mixed(read, [(axis.taps, index) for axis, index in axes], wide)
     outside = [axis.outside(index) for axis, index in axes if axis.outside is not None]
@@ -326,8 +357,8 @@ def resized(
     data: te.Tensor,
     axes: str,
     spatial: str,
-    target: Sequence[Any],
-    regions: Sequence[tuple[Any, Any]],
+    target: Sequence[tirx.PrimExpr],
+    regions: Sequence[tuple[tirx.PrimExpr, tirx.PrimExpr]],
     out_dtype: str,
 ) -> te.Tensor:
     """Return a batch of images of other sizes.
@@ -354,10 +385,10 @@ def resized(
         resized_axis(how, sizes[a], made[a], wide, lambda r=r: r) for a, r in zip(spatial, regions, strict=True)
     ]
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = dict(zip(axes, index, strict=True))
 
-        def read(positions: list[Any]) -> Any:
+        def read(positions: list[tirx.PrimExpr]) -> tirx.PrimExpr:
             source = at | dict(zip(spatial, positions, strict=True))
             return data(*[source[a] for a in axes])
 
@@ -368,9 +399,9 @@ def resized(
     return te.compute(shape, element, name="resize")
 
 
-def require_pixels(context: Any, sizes: Sequence[Dim], targets: Sequence[Dim]) -> None:
+def require_pixels(context: LowerContext, sizes: Sequence[Dim], targets: Sequence[Dim]) -> None:
     """Check at run time that every spatial axis of the source has a pixel, unless the result has none."""
-    name = context.current.name
+    name = context.operator
     for size, target in zip(sizes, targets, strict=True):
         message = f"{name}: an image without pixels cannot be resized"
         if not isinstance(size, int):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -13,6 +13,9 @@ from ..ir.types import Type
 from .elementwise import require_tensor
 from .kernel import as_index, const, loops
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -31,7 +34,7 @@ class Inverse:
         return tensor
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr) -> relax.Expr:
         shape, dtype = context.shape(data), str(data.ty.dtype)
         context.require_equal(
             shape[-2], shape[-1], "contrib.inverse: a matrix has {actual} rows and {expected} columns"
@@ -43,11 +46,11 @@ class Inverse:
         return result if wide == dtype else context.emit(relax.op.astype(result, dtype))
 
 
-def _at(lead: list[Any], *index: Any) -> tuple[Any, ...]:
+def _at(lead: list[tirx.PrimExpr], *index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, ...]:
     return (*lead, *index)
 
 
-def _gauss_jordan(outputs: list[Any], data: Any) -> None:
+def _gauss_jordan(outputs: list[tirx.Buffer], data: tirx.Buffer) -> None:
     """Eliminate column by column, with the largest element of a column as its pivot."""
     result, rest, pivot = outputs
     wide = str(result.dtype)
@@ -81,21 +84,32 @@ def _gauss_jordan(outputs: list[Any], data: Any) -> None:
                 _take_off(rest, result, lead, i, c, size)
 
 
-def _swap(matrix: Any, lead: list[Any], a: Any, b: Any, column: Any) -> None:
+def _swap(
+    matrix: tirx.Buffer, lead: list[tirx.PrimExpr], a: tirx.PrimExpr, b: tirx.PrimExpr, column: tirx.PrimExpr
+) -> None:
     """Swap two elements of a column."""
     first = T.bind(matrix[_at(lead, a, column)])
     T.buffer_store(matrix, matrix[_at(lead, b, column)], [*lead, a, column])
     T.buffer_store(matrix, first, [*lead, b, column])
 
 
-def _scale_row(rest: Any, result: Any, lead: list[Any], row: Any, size: Any) -> None:
+def _scale_row(
+    rest: tirx.Buffer, result: tirx.Buffer, lead: list[tirx.PrimExpr], row: tirx.PrimExpr, size: tirx.PrimExpr
+) -> None:
     factor = T.bind(rest[_at(lead, row, row)])
     with T.serial(0, size) as j:
         for matrix in (rest, result):
             T.buffer_store(matrix, matrix[_at(lead, row, j)] / factor, [*lead, row, j])
 
 
-def _take_off(rest: Any, result: Any, lead: list[Any], row: Any, pivot: Any, size: Any) -> None:
+def _take_off(
+    rest: tirx.Buffer,
+    result: tirx.Buffer,
+    lead: list[tirx.PrimExpr],
+    row: tirx.PrimExpr,
+    pivot: tirx.PrimExpr,
+    size: tirx.PrimExpr,
+) -> None:
     factor = T.bind(rest[_at(lead, row, pivot)])
     with T.serial(0, size) as j:
         for matrix in (rest, result):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from tvm import te, tirx
+from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
 from ..ir import dims
@@ -18,10 +18,16 @@ from .elementwise import require_tensor
 from .kernel import indexed
 from .registry import OpPattern, entry, operator
 
-__all__ = ["as_tuple", "require_tensors"]
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
+__all__ = ["TupleLike", "as_tuple", "require_tensors"]
+
+TupleLike: TypeAlias = list[Expr] | tuple[Expr, ...] | Expr | TupleWrapper
+"""The tensors of a tuple: several expressions, or one whose value is a tuple."""
 
 
-def as_tuple(data: Any) -> Any:
+def as_tuple(data: TupleLike) -> Expr | TupleWrapper:
     """Return a Python sequence of expressions as a Relay tuple; an expression as it is."""
     return Tuple(list(data)) if isinstance(data, list | tuple) else data
 
@@ -60,15 +66,16 @@ def _agreed(shapes: Sequence[Sequence[Dim]], skipped: int | None) -> list[Dim]:
     return agreed
 
 
-def _require_agreed(context: Any, shapes: Sequence[Sequence[Dim]], agreed: Sequence[Dim], skipped: int | None) -> None:
+def _require_agreed(
+    context: LowerContext, shapes: Sequence[Sequence[Dim]], agreed: Sequence[Dim], skipped: int | None
+) -> None:
     for shape in shapes:
         for position, (have, want) in enumerate(zip(shape, agreed, strict=True)):
             if position != skipped:
                 context.require_equal(
                     have,
                     want,
-                    f"{context.current.name}: dimension {position} is "
-                    "{actual} in one tensor and {expected} in another",
+                    f"{context.operator}: dimension {position} is {{actual}} in one tensor and {{expected}} in another",
                 )
 
 
@@ -84,7 +91,7 @@ class Concatenate:
     """The tensors of a tuple one after the other along axis; the other dimensions must agree."""
 
     @staticmethod
-    def build(data: Any, axis: int = 0) -> Expr:
+    def build(data: TupleLike, axis: int = 0) -> Expr:
         return entry("concatenate").call(as_tuple(data), axis=axis)
 
     @staticmethod
@@ -97,7 +104,7 @@ class Concatenate:
         return TensorType(shape, fields[0].dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: ConcatenateAttrs, data: Any) -> Any:
+    def lower(context: LowerContext, attrs: ConcatenateAttrs, data: tuple[relax.Expr, ...]) -> relax.Expr:
         values = context.fields(data)
         shapes = [context.shape(v) for v in values]
         axis = resolve_axis(attrs.axis, len(shapes[0]))
@@ -106,8 +113,10 @@ class Concatenate:
         starts = [_sum(s[axis] for s in shapes[:k]) for k in range(len(shapes))]
         shape[axis] = _sum(s[axis] for s in shapes)
 
-        def element(i: Any, tensors: list[te.Tensor], starts: list[Any]) -> Any:
-            def read(k: int) -> Any:
+        def element(
+            i: tuple[tirx.PrimExpr, ...], tensors: list[te.Tensor], starts: list[tirx.PrimExpr]
+        ) -> tirx.PrimExpr:
+            def read(k: int) -> tirx.PrimExpr:
                 return tensors[k](*i[:axis], i[axis] - starts[k], *i[axis + 1 :])
 
             result = read(0)
@@ -119,7 +128,7 @@ class Concatenate:
         return indexed(context, shape, element, list(values), starts)
 
 
-def _sum(values: Any) -> Dim:
+def _sum(values: Iterable[Dim]) -> Dim:
     total: Dim = 0
     for value in values:
         total = dims.add(total, value)
@@ -138,7 +147,7 @@ class Stack:
     """The tensors of a tuple, all of one shape, along a new axis."""
 
     @staticmethod
-    def build(data: Any, axis: int = 0) -> Expr:
+    def build(data: TupleLike, axis: int = 0) -> Expr:
         return entry("stack").call(as_tuple(data), axis=axis)
 
     @staticmethod
@@ -149,14 +158,14 @@ class Stack:
         return TensorType([*shape[:axis], len(fields), *shape[axis:]], fields[0].dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: StackAttrs, data: Any) -> Any:
+    def lower(context: LowerContext, attrs: StackAttrs, data: tuple[relax.Expr, ...]) -> relax.Expr:
         values = context.fields(data)
         shapes = [context.shape(v) for v in values]
         axis = resolve_axis(attrs.axis, len(shapes[0]) + 1)
         shape = _agreed(shapes, None)
         _require_agreed(context, shapes, shape, None)
 
-        def element(i: Any, tensors: list[te.Tensor]) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], tensors: list[te.Tensor]) -> tirx.PrimExpr:
             rest = [*i[:axis], *i[axis + 1 :]]
             result = tensors[0](*rest)
             for k in range(1, len(tensors)):
@@ -179,7 +188,7 @@ class Split:
     """The input cut along axis: into a number of equal sections, or at a list of ascending positions."""
 
     @staticmethod
-    def build(data: Expr, indices_or_sections: Any, axis: int = 0) -> TupleWrapper:
+    def build(data: Expr, indices_or_sections: int | Sequence[int], axis: int = 0) -> TupleWrapper:
         made = entry("split").call(data, indices_or_sections=indices_or_sections, axis=axis)
         asked = made.attrs.indices_or_sections
         return TupleWrapper(made, asked if isinstance(asked, int) else len(asked) + 1)
@@ -216,7 +225,7 @@ class Split:
         return TupleType([TensorType([*shape[:axis], p, *shape[axis + 1 :]], source.dtype) for p in parts])
 
     @staticmethod
-    def lower(context: Any, attrs: SplitAttrs, data: Any) -> Any:
+    def lower(context: LowerContext, attrs: SplitAttrs, data: relax.Expr) -> tuple[relax.Expr, ...]:
         shape = context.shape(data)
         axis = resolve_axis(attrs.axis, len(shape))
         ranges = Split.ranges(attrs, shape[axis])
@@ -231,7 +240,7 @@ class Split:
             message = f"split: the position {begin} is past the end of axis {axis}"
             context.require(end >= begin, message)
 
-        def section(i: Any, data: te.Tensor, begin: list[Any]) -> Any:
+        def section(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, begin: list[tirx.PrimExpr]) -> tirx.PrimExpr:
             return data(*i[:axis], i[axis] + begin[0], *i[axis + 1 :])
 
         return tuple(
@@ -251,7 +260,7 @@ class Meshgrid:
     """Coordinate matrices of coordinate vectors (or scalars), as numpy.meshgrid gives them."""
 
     @staticmethod
-    def build(data: Any, indexing: str = "ij") -> TupleWrapper:
+    def build(data: TupleLike, indexing: str = "ij") -> TupleWrapper:
         data = as_tuple(data)
         size = len(data) if isinstance(data, Tuple | TupleWrapper) else len(data.checked_type.fields)
         return TupleWrapper(entry("meshgrid").call(data, indexing=indexing), size)
@@ -274,14 +283,14 @@ class Meshgrid:
         return TupleType([TensorType(shape, f.dtype) for f in fields])
 
     @staticmethod
-    def lower(context: Any, attrs: MeshgridAttrs, data: Any) -> Any:
+    def lower(context: LowerContext, attrs: MeshgridAttrs, data: tuple[relax.Expr, ...]) -> tuple[relax.Expr, ...]:
         values = context.fields(data)
         shape = Meshgrid.shape(attrs, [context.shape(v) for v in values])
         places = list(range(len(values)))
         if attrs.indexing == "xy" and len(places) > 1:
             places[:2] = 1, 0
 
-        def grid(value: Any, place: int) -> Any:
+        def grid(value: relax.Expr, place: int) -> relax.Expr:
             return indexed(context, shape, lambda i, t: t(i[place]) if len(t.shape) else t(), value)
 
         return tuple(grid(v, p) for v, p in zip(values, places, strict=True))

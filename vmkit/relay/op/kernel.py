@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
-from tvm import te, tirx
+from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
@@ -14,17 +14,20 @@ from ..ir import dims
 from ..ir.types import Dim
 from .registry import OpPattern
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext, Value
+
 __all__ = ["as_index", "chosen", "const", "grid", "indexed", "inside", "loops", "statement_of"]
 
 
 def indexed(
-    context: Any,
+    context: LowerContext,
     shape: Sequence[Dim],
-    element: Callable[..., Any],
-    *args: Any,
+    element: Callable[..., tirx.PrimExpr],
+    *args: relax.Expr | Sequence[relax.Expr | Dim],
     pattern: OpPattern | None = None,
     name: str | None = None,
-) -> Any:
+) -> relax.Expr:
     """Return a tensor of a shape whose elements are computed one by one.
 
     Parameters
@@ -40,19 +43,19 @@ def indexed(
         and lists of integer expressions. Dimensions must come this way: a kernel has symbols of its own.
     """
 
-    def compute(whole: list[Any], *given: Any) -> te.Tensor:
+    def compute(whole: list[Dim], *given: te.Tensor | list[te.Tensor] | list[tirx.PrimExpr]) -> te.Tensor:
         return te.compute([dims.as_expr(d) for d in whole], lambda *index: element(index, *given), name="element")
 
     return context.te(compute, list(shape), *args, pattern=pattern, name=name)
 
 
 def loops(
-    context: Any,
+    context: LowerContext,
     results: Sequence[tuple[Sequence[Dim], str]],
     body: Callable[..., None],
-    *args: Any,
+    *args: relax.Expr | Sequence[Dim],
     name: str | None = None,
-) -> Any:
+) -> Value:
     """Return tensors written by loops: what no expression for every element can say.
 
     Parameters
@@ -74,8 +77,10 @@ def loops(
     tensors = [a for a in args if not isinstance(a, list)]
     dtypes = [dtype for _, dtype in results]
 
-    def compute(shapes: list[list[Any]], operands: list[te.Tensor], sizes: list[list[Any]]) -> Any:
-        def statement(inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def compute(
+        shapes: list[list[Dim]], operands: list[te.Tensor], sizes: list[list[tirx.PrimExpr]]
+    ) -> te.Tensor | list[te.Tensor]:
+        def statement(inputs: Sequence[tirx.Buffer], outputs: Sequence[tirx.Buffer]) -> tirx.Stmt:
             buffers, lists = iter(inputs), iter(sizes)
             given = [next(lists) if isinstance(a, list) else next(buffers) for a in args]
             return statement_of(lambda: body(list(outputs), *given))
@@ -89,7 +94,7 @@ def loops(
     )
 
 
-def statement_of(write: Callable[[], None]) -> Any:
+def statement_of(write: Callable[[], None]) -> tirx.Stmt:
     """Return the statement that a function writes with TVM's IR builder."""
     with IRBuilder() as builder, T.seq_scope():
         write()
@@ -98,30 +103,30 @@ def statement_of(write: Callable[[], None]) -> Any:
 
 
 @contextmanager
-def grid(extents: Sequence[Any]) -> Iterator[list[Any]]:
+def grid(extents: Sequence[Dim]) -> Iterator[list[tirx.Var]]:
     """Open one loop for each extent, in the body of `loops`, and give their variables."""
     with ExitStack() as opened:
         yield [opened.enter_context(T.serial(0, dims.as_expr(e))) for e in extents]
 
 
-def const(value: int, dtype: str = "int64") -> Any:
+def const(value: int, dtype: str = "int64") -> tirx.PrimExpr:
     """Return an integer constant of a kernel."""
     return tirx.IntImm(dtype, value)
 
 
-def as_index(value: Any) -> Any:
+def as_index(value: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return an element of an integer tensor as an index."""
     return value if str(value.ty.dtype) == "int64" else value.astype("int64")
 
 
-def inside(index: Any, extent: Any, *, wrap: bool = False) -> Any:
+def inside(index: tirx.PrimExpr, extent: tirx.PrimExpr, *, wrap: bool = False) -> tirx.PrimExpr:
     """Return an index limited to 0 .. extent - 1; with `wrap`, a negative one first counts from the end."""
     if wrap:
         index = tirx.Select(index < 0, index + extent, index)
     return tirx.max(tirx.min(index, extent - 1), const(0))
 
 
-def chosen(index: Any, values: Sequence[Any]) -> Any:
+def chosen(index: tirx.PrimExpr, values: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
     """Return the element of a short list that an index of a kernel selects."""
     result = values[-1]
     for position in range(len(values) - 2, -1, -1):

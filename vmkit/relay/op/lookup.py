@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -14,8 +14,11 @@ from .elementwise import require_tensor
 from .kernel import const, grid, indexed, loops
 from .registry import OpPattern, operator
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
-def _bisected(bounds: Any, keys: Any, value: Any, steps: int) -> Any:
+
+def _bisected(bounds: tirx.Buffer, keys: tirx.Buffer, value: tirx.PrimExpr, steps: int) -> tirx.PrimExpr:
     """Return the first place between two bounds, which are moved there, whose key is not less than a value.
 
     The bounds are in memory of their own: as values, each step would be written out as often as it is used later.
@@ -30,7 +33,7 @@ def _bisected(bounds: Any, keys: Any, value: Any, steps: int) -> Any:
     return T.bind(bounds[0])
 
 
-def _bounds() -> Any:
+def _bounds() -> tirx.Buffer:
     return T.alloc_buffer((2,), "int64", scope="local", layout=None)
 
 
@@ -55,12 +58,12 @@ class Find:
         return TensorType(list(tensor.shape), "int64")
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr, keys: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr, keys: relax.Expr) -> relax.Expr:
         shape, (count,) = context.shape(data), context.shape(keys)
         if count == 0:
             return indexed(context, shape, lambda i, d: const(0), data, name="find")
 
-        def body(outputs: list[Any], data: Any, keys: Any) -> None:
+        def body(outputs: list[tirx.Buffer], data: tirx.Buffer, keys: tirx.Buffer) -> None:
             bounds = _bounds()
             with grid(list(data.shape)) as i:
                 value = T.bind(data[tuple(i)])
@@ -109,11 +112,17 @@ class NgramCount:
         return TensorType([rows.shape[0], attrs.outputs], "float32")
 
     @staticmethod
-    def lower(context: Any, attrs: NgramCountAttrs, data: relax.Expr, *tables: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: NgramCountAttrs, data: relax.Expr, *tables: relax.Expr) -> relax.Expr:
         (count, _), (nodes,) = context.shape(data), context.shape(tables[0])
         steps = _steps(int(nodes))
 
-        def body(outputs: list[Any], data: Any, keys: Any, children: Any, counted: Any) -> None:
+        def body(
+            outputs: list[tirx.Buffer],
+            data: tirx.Buffer,
+            keys: tirx.Buffer,
+            children: tirx.Buffer,
+            counted: tirx.Buffer,
+        ) -> None:
             (result,) = outputs
             length = data.shape[1]
             node, bounds = T.alloc_buffer((1,), "int64", scope="local", layout=None), _bounds()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -17,6 +18,9 @@ from .elementwise import require_tensor
 from .index import require_integers
 from .kernel import as_index, const, indexed
 from .registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["SequenceMask"]
 
@@ -44,7 +48,9 @@ class SequenceMask:
         return source
 
     @staticmethod
-    def lower(context: Any, attrs: SequenceMaskAttrs, data: relax.Expr, valid_length: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: SequenceMaskAttrs, data: relax.Expr, valid_length: relax.Expr
+    ) -> relax.Expr:
         shape = context.shape(data)
         context.require_equal(
             context.shape(valid_length)[0],
@@ -52,7 +58,7 @@ class SequenceMask:
             "sequence_mask: there are {actual} lengths for a batch of {expected}",
         )
 
-        def element(i: Any, data: te.Tensor, lengths: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, lengths: te.Tensor) -> tirx.PrimExpr:
             dtype = str(lengths.dtype)
             masked = i[attrs.axis].astype(dtype) >= lengths(i[1 - attrs.axis])
             return tirx.Select(masked, tirx.const(attrs.mask_value, str(data.dtype)), data(*i))
@@ -72,7 +78,7 @@ class Trilu:
     """The upper (or lower) triangle of the last two dimensions from diagonal k on; 0 elsewhere."""
 
     @staticmethod
-    def build(data: Expr, k: Any, upper: bool = True) -> Expr:
+    def build(data: Expr, k: int | Expr, upper: bool = True) -> Expr:
         return entry("trilu").call(data, k if isinstance(k, Expr) else relay_const(k, "int32"), upper=upper)
 
     @staticmethod
@@ -84,8 +90,8 @@ class Trilu:
         return source
 
     @staticmethod
-    def lower(context: Any, attrs: TriluAttrs, data: relax.Expr, k: relax.Expr) -> Any:
-        def element(i: Any, data: te.Tensor, k: te.Tensor) -> Any:
+    def lower(context: LowerContext, attrs: TriluAttrs, data: relax.Expr, k: relax.Expr) -> relax.Expr:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, k: te.Tensor) -> tirx.PrimExpr:
             offset, diagonal = i[-1] - i[-2], as_index(k(*[const(0)] * len(k.shape)))
             kept = offset >= diagonal if attrs.upper else offset <= diagonal
             return tirx.Select(kept, data(*i), tirx.const(0, str(data.dtype)))
@@ -112,7 +118,7 @@ class MatrixSetDiag:
     """
 
     @staticmethod
-    def build(data: Expr, diagonal: Expr, k: Any = 0, align: str = "RIGHT_LEFT") -> Expr:
+    def build(data: Expr, diagonal: Expr, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT") -> Expr:
         k1, k2 = (k, k) if isinstance(k, int) else (k[0], k[-1])
         words = align.split("_")
         if len(words) != 2 or not set(words) <= {"LEFT", "RIGHT"}:
@@ -150,7 +156,7 @@ class MatrixSetDiag:
         return source
 
     @staticmethod
-    def lower(context: Any, attrs: MatrixSetDiagAttrs, data: relax.Expr, diagonal: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: MatrixSetDiagAttrs, data: relax.Expr, diagonal: relax.Expr) -> relax.Expr:
         shape = context.shape(data)
         wanted = MatrixSetDiag.expected(attrs, shape)
         for k, (a, b) in enumerate(zip(context.shape(diagonal), wanted, strict=True)):
@@ -158,7 +164,7 @@ class MatrixSetDiag:
             context.require_equal(a, b, message)
         k1, k2 = attrs.k1, attrs.k2
 
-        def element(i: Any, data: te.Tensor, diagonal: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, diagonal: te.Tensor) -> tirx.PrimExpr:
             rows, columns = data.shape[-2], data.shape[-1]
             k, longest = i[-1] - i[-2], diagonal.shape[-1]
             along = tirx.Select(k >= 0, i[-2], i[-1])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
 from ..ir import dims
@@ -14,6 +14,9 @@ from .elementwise import require_tensor
 from .nn.layout import ordered, require_layout, require_rank
 from .nn.window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -74,7 +77,7 @@ class Dilation2D:
         return TensorType(ordered(made, "NCHW", axes), attrs.out_dtype or source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: Dilation2DAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: Dilation2DAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
         _, c, *sizes = ordered(context.shape(data), attrs.data_layout, "NCHW")
         inputs, *kernel = ordered(context.shape(weight), attrs.kernel_layout, "IHW")
         context.require_equal(c, inputs, "image.dilation2d: the data has {actual} channels, but the weight {expected}")
@@ -93,7 +96,7 @@ def _dilate(attrs: Dilation2DAttrs, data: te.Tensor, weight: te.Tensor) -> te.Te
     ry, rx = te.reduce_axis((0, kernel[0]), name="ry"), te.reduce_axis((0, kernel[1]), name="rx")
     dtype = attrs.out_dtype or str(data.dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         i, channel, y, x = ordered(index, axes, "NCHW")
         at = [i, channel, y * strides[0] + ry * dilations[0], x * strides[1] + rx * dilations[1]]
         value, raised = padded(*ordered(at, "NCHW", axes)), weight(*ordered([channel, ry, rx], "IHW", kernel_axes))

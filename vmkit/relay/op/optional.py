@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te
 
@@ -11,6 +11,9 @@ from ..ir.types import OptionalType, Type, UnrankedType, scalar_type
 from .attrs import Attrs, Bool, DType, attrs_node
 from .registry import operator
 from .sequence import joined_type, length_of, list_of
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 
 def _require_optional(ty: Type) -> OptionalType:
@@ -28,7 +31,7 @@ class OptionalSome:
         return OptionalType(value)
 
     @staticmethod
-    def lower(context: Any, attrs: None, value: Any) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, value: relax.Expr) -> relax.Expr:
         return list_of(context, [value])
 
 
@@ -49,7 +52,7 @@ class OptionalNone:
         return OptionalType(joined_type([], attrs.dtype) if attrs.is_sequence else UnrankedType(attrs.dtype, True))
 
     @staticmethod
-    def lower(context: Any, attrs: OptionalNoneAttrs) -> relax.Expr:
+    def lower(context: LowerContext, attrs: OptionalNoneAttrs) -> relax.Expr:
         return list_of(context, [])
 
 
@@ -63,7 +66,7 @@ class OptionalHas:
         return scalar_type("bool")
 
     @staticmethod
-    def lower(context: Any, attrs: None, value: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, value: relax.Expr) -> relax.Expr:
         count = length_of(context, value)
         return context.te(lambda n: te.compute((), lambda: n[0] > 0, name="has"), [count])
 
@@ -81,7 +84,7 @@ class OptionalGet:
         return element
 
     @staticmethod
-    def lower(context: Any, attrs: None, value: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, value: relax.Expr) -> relax.Expr:
         context.require_equal(length_of(context, value), 1, "OptionalGetElement: the optional value holds nothing")
         zero = relax.prim_value(0)
         return context.emit(relax.op.call_pure_packed("ffi.ListGetItem", value, zero, ty_args=[relax.AnyType()]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -16,6 +16,9 @@ from .index import require_integers
 from .kernel import as_index, chosen, const, indexed
 from .registry import OpPattern, operator
 from .shape import reshape_value, shape_text
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -36,7 +39,7 @@ class DynTranspose:
         return TensorType([AnyDim()] * rank, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr, axes: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr, axes: relax.Expr) -> relax.Expr:
         have = context.shape(data)
         rank = len(have)
         message = "dyn.transpose: axes has {actual} elements for {expected} dimensions"
@@ -44,7 +47,7 @@ class DynTranspose:
         if rank == 0:
             return data
 
-        def size(i: Any, sizes: list[Any], axes: te.Tensor) -> Any:
+        def size(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], axes: te.Tensor) -> tirx.PrimExpr:
             named = [tirx.any(*[as_index(axes(k)) == d for k in range(rank)]) for d in range(rank)]
             valid = tirx.Select(tirx.all(*named), const(1), const(0))
             at = as_index(axes(tirx.min(i[0], rank - 1)))
@@ -54,7 +57,7 @@ class DynTranspose:
         *sizes, valid = context.read_dims(indexed(context, [rank + 1], size, known, axes, name="transposed_sizes"))
         context.require_equal(valid, 1, f"dyn.transpose: axes must name each of the {rank} dimensions once")
 
-        def element(i: Any, data: te.Tensor, axes: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, axes: te.Tensor) -> tirx.PrimExpr:
             at = []
             for d in range(rank):
                 position = i[rank - 1]
@@ -87,7 +90,7 @@ class PinShape:
         return TensorType([b if dims.is_any(a) else a for a, b in zip(shape, source.shape, strict=True)], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: PinShapeAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: PinShapeAttrs, data: relax.Expr) -> relax.Expr:
         have, pinned = context.shape(data), []
         for k, (actual, wanted) in enumerate(zip(have, list(attrs.shape), strict=True)):
             if dims.is_any(wanted):

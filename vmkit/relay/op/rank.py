@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from tvm import relax, te, tirx
 
@@ -13,16 +13,21 @@ from ..ir.expr import Call, Constant, Expr
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, DType, Int, Ints, attrs_node
-from .axis import checked_rank, resolve_axes
+from .axis import Axes, checked_rank, resolve_axes
 from .elementwise import require_tensor
 from .kernel import as_index, chosen, const, indexed
 from .registry import OpPattern, entry, operator
 from .shape import ReshapeAttrs, reshape_value, reshaped
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
 __all__ = ["constant_list", "reverse_reshape"]
 
+T = TypeVar("T")
 
-def constant_list(value: Any) -> Any:
+
+def constant_list(value: T) -> T | list[int]:
     """Return the numbers that a Relay constant holds as a list; anything else as it is."""
     return value.data.numpy().reshape(-1).tolist() if isinstance(value, Constant) else value
 
@@ -43,7 +48,7 @@ class ExpandDims:
     """
 
     @staticmethod
-    def build(data: Expr, axis: Any, num_newaxis: int = 1) -> Expr:
+    def build(data: Expr, axis: int | Expr, num_newaxis: int = 1) -> Expr:
         if isinstance(axis, Expr):
             return entry("dyn.expand_dims").call(data, axis, num_newaxis=num_newaxis)
         return entry("expand_dims").call(data, axis=axis, num_newaxis=num_newaxis)
@@ -65,7 +70,7 @@ class ExpandDims:
         return TensorType(ExpandDims.shape(attrs, list(source.shape)), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: ExpandDimsAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: ExpandDimsAttrs, data: relax.Expr) -> relax.Expr:
         return reshape_value(context, data, ExpandDims.shape(attrs, context.shape(data)))
 
 
@@ -90,11 +95,11 @@ class DynExpandDims:
         return TensorType([AnyDim()] * checked_rank(len(source.shape) + attrs.num_newaxis), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: DynExpandDimsAttrs, data: relax.Expr, axis: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: DynExpandDimsAttrs, data: relax.Expr, axis: relax.Expr) -> relax.Expr:
         have, count = context.shape(data), attrs.num_newaxis
         rank = len(have)
 
-        def size(i: Any, sizes: list[Any], axis: te.Tensor) -> Any:
+        def size(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], axis: te.Tensor) -> tirx.PrimExpr:
             at = as_index(axis(*[0] * len(axis.shape)))
             at = tirx.max(const(0), tirx.min(tirx.Select(at < 0, at + rank + 1, at), const(rank)))
             moved = tirx.Select(i[0] < at, i[0], i[0] - count)
@@ -121,7 +126,7 @@ class Squeeze:
     """
 
     @staticmethod
-    def build(data: Expr, axis: Any = None) -> Expr:
+    def build(data: Expr, axis: Axes | Expr = None) -> Expr:
         axis = constant_list(axis)
         if isinstance(axis, Expr):
             return entry("dyn.squeeze").call(data, axis, axis=[])
@@ -146,7 +151,7 @@ class Squeeze:
         return TensorType([d for i, d in enumerate(shape) if i not in axes], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: SqueezeAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: SqueezeAttrs, data: relax.Expr) -> relax.Expr:
         shape = context.shape(data)
         axes = resolve_axes(attrs.axis, len(shape)) if attrs.axis is not None else Squeeze.axes(attrs, shape)
         for axis in axes:
@@ -170,11 +175,11 @@ class DynSqueeze:
         return TensorType([AnyDim()] * (len(source.shape) - where.shape[0]), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: SqueezeAttrs, data: relax.Expr, axis: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: SqueezeAttrs, data: relax.Expr, axis: relax.Expr) -> relax.Expr:
         have = context.shape(data)
         rank, (removed,) = len(have), context.shape(axis)
 
-        def size(i: Any, sizes: list[Any], axis: te.Tensor) -> Any:
+        def size(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], axis: te.Tensor) -> tirx.PrimExpr:
             given = [as_index(axis(k)) for k in range(removed)]
             gone = [tirx.any(*[tirx.any(a == d, a + rank == d) for a in given]) for d in range(rank)]
             kept, before = const(1), const(0)
@@ -201,7 +206,7 @@ class BatchFlatten:
         return TensorType([source.shape[0], dims.product(list(source.shape)[1:])], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr) -> relax.Expr:
         shape = context.shape(data)
         return reshape_value(context, data, [shape[0], dims.product(shape[1:])])
 
@@ -236,7 +241,7 @@ class ReshapeLike:
         return TensorType(shape, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: ReshapeLikeAttrs, data: relax.Expr, shape_like: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: ReshapeLikeAttrs, data: relax.Expr, shape_like: relax.Expr) -> relax.Expr:
         return reshape_value(context, data, ReshapeLike.shape(attrs, context.shape(data), context.shape(shape_like)))
 
 
@@ -274,7 +279,7 @@ class ReverseReshape:
         return TensorType(shape, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: ReshapeAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: ReshapeAttrs, data: relax.Expr) -> relax.Expr:
         return reshape_value(context, data, ReverseReshape.shape(attrs, context.shape(data)))
 
 
@@ -295,7 +300,7 @@ class NdarraySize:
         return TensorType([], attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: NdarraySizeAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: NdarraySizeAttrs, data: relax.Expr) -> relax.Expr:
         count = dims.as_expr(dims.product(context.shape(data)))
         # The kernel takes the tensor for its shape alone; it reads no element.
         return indexed(context, [], lambda i, size, _: size[0].astype(attrs.dtype), [count], data)

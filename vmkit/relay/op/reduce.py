@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tvm import relax, te, tirx, topi
 
@@ -13,9 +13,12 @@ from ..ir.expr import Call, Expr, Tuple
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Bool, Ints, attrs_node
-from .axis import resolve_axes
+from .axis import Axes, resolve_axes
 from .elementwise import require_tensor
 from .registry import OpPattern, build, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["logsumexp", "mean_std", "mean_variance", "reduced_axes", "reduced_shape", "std"]
 
@@ -39,7 +42,15 @@ class VarianceAttrs(Attrs):
     unbiased: Bool = False
 
 
-def reduced_axes(attrs: Any, rank: int) -> list[int]:
+class Reduced(Protocol):
+    """What the attributes of every reduction say."""
+
+    axis: Ints | None
+    keepdims: Bool
+    exclude: Bool
+
+
+def reduced_axes(attrs: Reduced, rank: int) -> list[int]:
     """Return the axes that a reduction goes over; with exclude, all but those given."""
     named = resolve_axes(attrs.axis, rank)
     if attrs.exclude and attrs.axis is not None:
@@ -49,7 +60,7 @@ def reduced_axes(attrs: Any, rank: int) -> list[int]:
     return sorted(named)
 
 
-def reduced_shape(attrs: Any, shape: list[Dim]) -> list[Dim]:
+def reduced_shape(attrs: Reduced, shape: list[Dim]) -> list[Dim]:
     """Return the shape of a result: without the axes that were reduced, or with 1 for each."""
     axes = reduced_axes(attrs, len(shape))
     if attrs.keepdims:
@@ -57,12 +68,12 @@ def reduced_shape(attrs: Any, shape: list[Dim]) -> list[Dim]:
     return [d for i, d in enumerate(shape) if i not in axes]
 
 
-def _relation(attrs: Any, data: Type) -> Type:
+def _relation(attrs: Reduced, data: Type) -> Type:
     source = require_tensor(data)
     return TensorType(reduced_shape(attrs, list(source.shape)), source.dtype)
 
 
-def _bool_relation(attrs: Any, data: Type) -> Type:
+def _bool_relation(attrs: Reduced, data: Type) -> Type:
     if require_tensor(data).dtype != "bool":
         raise TypeCheckError(f"the input must be bool, not {data.dtype}; compare or cast it")
     return _relation(attrs, data)
@@ -73,7 +84,7 @@ def _reduction(
     doc: str,
     reduce: Callable[..., te.Tensor],
     for_bool: Callable[..., te.Tensor],
-    relation: Any = _relation,
+    relation: Callable[..., Type] = _relation,
 ) -> None:
     """Register a reduction; TVM has no arithmetic on bool, so that has a logical form of its own."""
 
@@ -89,7 +100,7 @@ def _reduction(
 
 
 def _builder(name: str) -> Callable[..., Call]:
-    def make(data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Call:
+    def make(data: Expr, axis: Axes = None, keepdims: bool = False, exclude: bool = False) -> Call:
         return entry(name).call(data, axis=axis, keepdims=keepdims, exclude=exclude)
 
     make.__name__ = name
@@ -101,14 +112,14 @@ def _mean(data: te.Tensor, axis: list[int], keepdims: bool) -> te.Tensor:
     return _divided(total, _count(data, axis))
 
 
-def _count(data: te.Tensor, axes: list[int]) -> Any:
+def _count(data: te.Tensor, axes: list[int]) -> tirx.PrimExpr:
     count: Any = tirx.IntImm("int64", 1)
     for axis in axes:
         count = count * data.shape[axis]
     return count
 
 
-def _divided(total: te.Tensor, count: Any) -> te.Tensor:
+def _divided(total: te.Tensor, count: tirx.PrimExpr) -> te.Tensor:
     """Return a sum divided by a count; of nothing, that is NaN, and 0 for integers."""
     dtype = str(total.dtype)
     if not dtype.startswith(("float", "bfloat")):
@@ -138,10 +149,12 @@ def _logical(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
     )
 
 
-def _extreme(pick: Callable[[Any, Any], Any], is_largest: bool) -> Callable[..., te.Tensor]:
+def _extreme(
+    pick: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr], is_largest: bool
+) -> Callable[..., te.Tensor]:
     """Return a reduction to an extreme that starts from infinity: TVM's own start from the largest finite number."""
 
-    def start(dtype: str) -> Any:
+    def start(dtype: str) -> tirx.PrimExpr:
         if not str(dtype).startswith(("float", "bfloat")):
             return tirx.min_value(dtype) if is_largest else tirx.max_value(dtype)
         return -tirx.infinity(dtype) if is_largest else tirx.infinity(dtype)
@@ -154,7 +167,7 @@ def _extreme(pick: Callable[[Any, Any], Any], is_largest: bool) -> Callable[...,
         kept = [a for a in range(rank) if a not in over]
         shape = [1 if a in over else data.shape[a] for a in range(rank) if keepdims or a not in over]
 
-        def element(*index: Any) -> Any:
+        def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
             at = dict(enumerate(index)) if keepdims else dict(zip(kept, index, strict=True))
             return reducer(data(*[over[a] if a in over else at[a] for a in range(rank)]), axis=list(over.values()))
 
@@ -181,7 +194,7 @@ class Variance:
     @staticmethod
     def build(
         data: Expr,
-        axis: Any = None,
+        axis: Axes = None,
         keepdims: bool = False,
         exclude: bool = False,
         unbiased: bool = False,
@@ -206,7 +219,7 @@ class Variance:
         return _relation(attrs, data)
 
     @staticmethod
-    def lower(context: Any, attrs: VarianceAttrs, data: relax.Expr, mean: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: VarianceAttrs, data: relax.Expr, mean: relax.Expr) -> relax.Expr:
         shape, center = context.shape(data), context.shape(mean)
         axes = reduced_axes(attrs, len(shape))
         for i, (have, want) in enumerate(zip(center, shape, strict=True)):
@@ -216,7 +229,7 @@ class Variance:
         def compute(data: te.Tensor, mean: te.Tensor) -> te.Tensor:
             wide = "float64" if str(data.dtype) == "float64" else "float32"
 
-            def squared(*i: Any) -> Any:
+            def squared(*i: tirx.PrimExpr) -> tirx.PrimExpr:
                 center = mean(*[tirx.IntImm("int64", 0) if k in axes else v for k, v in enumerate(i)])
                 difference = data(*i).astype(wide) - center.astype(wide)
                 return difference * difference
@@ -230,13 +243,13 @@ class Variance:
         return context.te(compute, data, mean)
 
 
-def std(data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False) -> Call:
+def std(data: Expr, axis: Axes = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False) -> Call:
     """Return the standard deviation over axes."""
     return build("sqrt", build("variance", data, axis, keepdims, exclude, unbiased))
 
 
 def mean_variance(
-    data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+    data: Expr, axis: Axes = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
 ) -> TupleWrapper:
     """Return the mean and the variance over axes."""
     kept = build("mean", data, axis, True, exclude)
@@ -244,13 +257,13 @@ def mean_variance(
     return TupleWrapper(Tuple([mean, build("variance", data, axis, keepdims, exclude, unbiased, with_mean=kept)]), 2)
 
 
-def mean_std(data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> TupleWrapper:
+def mean_std(data: Expr, axis: Axes = None, keepdims: bool = False, exclude: bool = False) -> TupleWrapper:
     """Return the mean and the standard deviation over axes."""
     mean, variance = mean_variance(data, axis, keepdims, exclude).astuple().fields
     return TupleWrapper(Tuple([mean, build("sqrt", variance)]), 2)
 
 
-def logsumexp(data: Expr, axis: Any = None, keepdims: bool = False) -> Call:
+def logsumexp(data: Expr, axis: Axes = None, keepdims: bool = False) -> Call:
     """Return the logarithm of the sum of exponentials over axes, without overflow."""
     largest = build("max", data, axis, True)
     total = build("sum", build("exp", data - largest), axis, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -14,6 +14,9 @@ from .elementwise import require_tensor
 from .kernel import indexed
 from .nn.layout import Layout
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -39,7 +42,7 @@ class LayoutTransform:
         return TensorType(target.shape(source.whole(value.shape), padded=True), value.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: LayoutTransformAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: LayoutTransformAttrs, data: relax.Expr) -> relax.Expr:
         source, target = Layout.of(attrs.src_layout), Layout.of(attrs.dst_layout)
         source.require_at_run_time(context, context.shape(data), "data")
         have = source.whole(context.shape(data))
@@ -48,7 +51,7 @@ class LayoutTransform:
         # Where the blocks of the target reach past the source, they hold zeros.
         filled = [letter for letter in source.letters if not dims.equal(have[letter], made[letter])]
 
-        def element(index: Any, data: te.Tensor, sizes: list[Any]) -> Any:
+        def element(index: tuple[tirx.PrimExpr, ...], data: te.Tensor, sizes: list[tirx.PrimExpr]) -> tirx.PrimExpr:
             whole = target.position(index)
             value = data(*source.index(whole))
             if not filled:

@@ -6,7 +6,7 @@ Resize of ONNX, version 19, in which the scale and the size of the result are tw
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
@@ -23,6 +23,9 @@ from .index import require_integers
 from .interpolate import AxisTaps, Interpolation, require_pixels
 from .kernel import const, grid, loops
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -76,7 +79,9 @@ class ResizeAxis:
         return TensorType(shape, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: ResizeAxisAttrs, data: relax.Expr, size: relax.Expr, placement: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: ResizeAxisAttrs, data: relax.Expr, size: relax.Expr, placement: relax.Expr
+    ) -> relax.Expr:
         shape = context.shape(data)
         axis = resolve_axis(attrs.axis, len(shape))
         (target,) = read_shape(context, size) if dims.is_any(attrs.size) else context.dims([attrs.size])
@@ -86,7 +91,7 @@ class ResizeAxis:
             return _filtered(context, attrs, data, placement, axis, whole)
         how = _way(attrs)
 
-        def compute(x: te.Tensor, places: te.Tensor, result: list[Any]) -> te.Tensor:
+        def compute(x: te.Tensor, places: te.Tensor, result: list[tirx.PrimExpr]) -> te.Tensor:
             extent = x.shape[axis]
             coordinate = te.compute(
                 [result[axis]], lambda i: _coordinate(attrs, i, extent, result[axis], places), "coordinates"
@@ -95,7 +100,7 @@ class ResizeAxis:
                 coordinate, lambda at: how.taps(at, extent), lambda p: tirx.max(tirx.min(p, extent - 1), 0)
             )
 
-            def element(*i: Any) -> Any:
+            def element(*i: tirx.Var) -> tirx.PrimExpr:
                 at = [i[axis]]
                 read = [x(*i[:axis], taps.position(at, k), *i[axis + 1 :]) for k in range(taps.count)]
                 if taps.weight is None:
@@ -123,11 +128,13 @@ def _way(attrs: ResizeAxisAttrs) -> Interpolation:
     return Interpolation(attrs.method, mode, rounding, attrs.cubic_alpha, bool(attrs.cubic_exclude))
 
 
-def _number(value: float) -> Any:
+def _number(value: float) -> tirx.PrimExpr:
     return tirx.const(value, _WIDE)
 
 
-def _coordinate(attrs: ResizeAxisAttrs, index: Any, extent: Any, target: Any, placement: Any) -> Any:
+def _coordinate(
+    attrs: ResizeAxisAttrs, index: tirx.PrimExpr, extent: tirx.PrimExpr, target: tirx.PrimExpr, placement: tirx.Buffer
+) -> tirx.PrimExpr:
     """Return where in the source an index of the result lies."""
     x, size, half = index.astype(_WIDE), extent.astype(_WIDE), _number(0.5)
     scale, length, start, end = (placement[const(k)] for k in range(4))
@@ -152,7 +159,9 @@ def _coordinate(attrs: ResizeAxisAttrs, index: Any, extent: Any, target: Any, pl
     return spread + start * (size - 1)
 
 
-def _bounded(attrs: ResizeAxisAttrs, coordinate: Any, extent: Any, value: Any) -> Any:
+def _bounded(
+    attrs: ResizeAxisAttrs, coordinate: tirx.PrimExpr, extent: tirx.PrimExpr, value: tirx.PrimExpr
+) -> tirx.PrimExpr:
     """Return a pixel, or the value that stands for what lies outside where a region is cropped."""
     if attrs.coordinate_transformation_mode != "tf_crop_and_resize":
         return value
@@ -161,13 +170,18 @@ def _bounded(attrs: ResizeAxisAttrs, coordinate: Any, extent: Any, value: Any) -
 
 
 def _filtered(
-    context: Any, attrs: ResizeAxisAttrs, data: relax.Expr, placement: relax.Expr, axis: int, whole: list[Any]
+    context: LowerContext,
+    attrs: ResizeAxisAttrs,
+    data: relax.Expr,
+    placement: relax.Expr,
+    axis: int,
+    whole: list[tirx.PrimExpr],
 ) -> relax.Expr:
     """Return the result through a kernel whose width is that of a pixel of the result, if this is the larger one."""
     dtype, radius = str(data.ty.dtype), 1 if attrs.method == "linear" else 2
     alpha, one = _number(attrs.cubic_alpha), _number(1)
 
-    def weight(distance: Any) -> Any:
+    def weight(distance: tirx.PrimExpr) -> tirx.PrimExpr:
         d = tirx.abs(distance)
         if attrs.method == "linear":
             return tirx.max(one - d, _number(0))
@@ -175,7 +189,7 @@ def _filtered(
         far = ((alpha * d - 5 * alpha) * d + 8 * alpha) * d - 4 * alpha
         return tirx.Select(d <= one, near, tirx.Select(d < _number(2), far, _number(0)))
 
-    def body(outputs: list[Any], x: Any, places: Any, sizes: list[Any]) -> None:
+    def body(outputs: list[tirx.Buffer], x: tirx.Buffer, places: tirx.Buffer, sizes: list[tirx.PrimExpr]) -> None:
         out, total = outputs
         extent = x.shape[axis]
         with grid(sizes) as i:

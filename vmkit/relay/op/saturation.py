@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 
@@ -14,6 +14,9 @@ from .broadcast import broadcast_lowering, broadcast_shapes
 from .elementwise import require_tensor
 from .registry import OpPattern, operator
 from .small_float import SMALL_FLOATS
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["QUANTIZED", "integer_range"]
 
@@ -54,8 +57,8 @@ class Quantized:
         return TensorType(broadcast_shapes(list(number.shape), list(zero.shape)), attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: QuantizedAttrs, data: relax.Expr, zero_point: relax.Expr) -> Any:
-        def combine(number: Any, zero: Any) -> Any:
+    def lower(context: LowerContext, attrs: QuantizedAttrs, data: relax.Expr, zero_point: relax.Expr) -> relax.Expr:
+        def combine(number: tirx.PrimExpr, zero: tirx.PrimExpr) -> tirx.PrimExpr:
             if attrs.dtype in SMALL_FLOATS:
                 form = SMALL_FLOATS[attrs.dtype]
                 return form.write(number + form.read(zero), saturate=attrs.saturate)
@@ -64,7 +67,7 @@ class Quantized:
         return broadcast_lowering(context, combine, data, zero_point)
 
 
-def _limited(number: Any, zero: Any, low: int, high: int) -> Any:
+def _limited(number: tirx.PrimExpr, zero: tirx.PrimExpr, low: int, high: int) -> tirx.PrimExpr:
     """Return a number rounded, plus a zero point: limited before, so that what is too large is an integer as well."""
     offset = zero.astype("float32")
     least, most = (tirx.const(float(bound), "float32") - offset for bound in (low, high))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -18,6 +18,9 @@ from .kernel import grid, loops
 from .registry import OpPattern, entry, operator
 from .shape import reshape_value
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
 __all__ = ["ScanopAttrs"]
 
 
@@ -30,7 +33,7 @@ class ScanopAttrs(Attrs):
     exclusive: Bool = False
 
 
-def _scan(name: str, doc: str, combine: Callable[[Any, Any], Any], start: int) -> None:
+def _scan(name: str, doc: str, combine: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr], start: int) -> None:
     def make(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Call:
         return entry(name).call(data, axis=axis, dtype=dtype, exclusive=bool(exclusive))
 
@@ -41,13 +44,13 @@ def _scan(name: str, doc: str, combine: Callable[[Any, Any], Any], start: int) -
             resolve_axis(attrs.axis, len(shape))
         return TensorType(shape, attrs.dtype or source.dtype)
 
-    def lower(context: Any, attrs: ScanopAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ScanopAttrs, data: relax.Expr) -> relax.Expr:
         if attrs.axis is None:
             data = reshape_value(context, data, [dims.product(context.shape(data))])
         shape, dtype = context.shape(data), attrs.dtype or str(data.ty.dtype)
         axis = resolve_axis(attrs.axis or 0, len(shape))
 
-        def body(outputs: list[Any], data: Any) -> None:
+        def body(outputs: list[tirx.Buffer], data: tirx.Buffer) -> None:
             (out,) = outputs
             # The scanned axis runs outermost, so that neighbours in memory are computed together.
             order = [axis, *(k for k in range(len(data.shape)) if k != axis)]

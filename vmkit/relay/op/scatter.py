@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -22,6 +22,9 @@ from .index import require_integers
 from .kernel import as_index, const, grid, loops
 from .rank import constant_list
 from .registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["ScatterElements"]
 
@@ -44,19 +47,21 @@ def _require_reduction(name: str, attribute: str) -> None:
         raise TypeCheckError(f"{attribute} is {name!r}; it is one of {', '.join(_REDUCTIONS)}")
 
 
-def _copy(out: Any, data: Any) -> None:
+def _copy(out: tirx.Buffer, data: tirx.Buffer) -> None:
     with grid(list(data.shape)) as i:
         T.buffer_store(out, data[tuple(i)] if i else data[()], i)
 
 
-def _write(out: Any, position: Sequence[Any], value: Any, reduction: str = "update") -> None:
+def _write(
+    out: tirx.Buffer, position: Sequence[tirx.PrimExpr], value: tirx.PrimExpr, reduction: str = "update"
+) -> None:
     """Write a value at a position, unless it lies outside."""
     inside = [tirx.all(p >= 0, p < extent) for p, extent in zip(position, out.shape, strict=True)]
     with T.If(tirx.all(tirx.const(True), *inside)), T.Then():
         T.buffer_store(out, _REDUCTIONS[reduction](out[tuple(position)], value), list(position))
 
 
-def _counted(position: Any, extent: Any) -> Any:
+def _counted(position: tirx.PrimExpr, extent: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return a position as an index; a negative one counts from the end."""
     position = as_index(position)
     return tirx.Select(position < 0, position + extent, position)
@@ -96,7 +101,7 @@ class ScatterElements:
         return source
 
     @staticmethod
-    def lower(context: Any, attrs: ScatterElementsAttrs, *values: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ScatterElementsAttrs, *values: relax.Expr) -> relax.Expr:
         shape, where, updates = (context.shape(v) for v in values)
         axis = resolve_axis(attrs.axis, len(shape))
         for k, (a, b) in enumerate(zip(where, updates, strict=True)):
@@ -104,7 +109,7 @@ class ScatterElements:
                 message = f"scatter_elements: dimension {k} is {{actual}} in indices and only {{expected}} in updates"
                 context.require_equal(a, dims.minimum(a, b), message)
 
-        def body(outputs: list[Any], data: Any, indices: Any, updates: Any) -> None:
+        def body(outputs: list[tirx.Buffer], data: tirx.Buffer, indices: tirx.Buffer, updates: tirx.Buffer) -> None:
             (out,) = outputs
             _copy(out, data)
             with grid(list(indices.shape)) as i:
@@ -148,13 +153,13 @@ class ScatterND:
         return source
 
     @staticmethod
-    def lower(context: Any, attrs: ScatterNDAttrs, *values: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ScatterNDAttrs, *values: relax.Expr) -> relax.Expr:
         shape, where, updates = (context.shape(v) for v in values)
         for k, (a, b) in enumerate(zip(updates, ScatterND.expected(shape, where), strict=True)):
             context.require_equal(a, b, f"scatter_nd: dimension {k} of updates is {{actual}}, expected {{expected}}")
         count, outer = where[0], len(where) - 1
 
-        def body(outputs: list[Any], data: Any, indices: Any, updates: Any) -> None:
+        def body(outputs: list[tirx.Buffer], data: tirx.Buffer, indices: tirx.Buffer, updates: tirx.Buffer) -> None:
             (out,) = outputs
             _copy(out, data)
             with grid(list(updates.shape)) as i:
@@ -185,7 +190,7 @@ def _dense_type(shape: list[Dim], sparse_indices: Type, sparse_values: Type, def
     return TensorType(shape, values.dtype)
 
 
-def _dense(context: Any, shape: list[Dim], *values: relax.Expr) -> Any:
+def _dense(context: LowerContext, shape: list[Dim], *values: relax.Expr) -> relax.Expr:
     where, given = context.shape(values[0]), context.shape(values[1])
     if len(where) == 2:
         context.require_equal(where[1], len(shape), "sparse_to_dense: {actual} positions each, {expected} dimensions")
@@ -193,7 +198,7 @@ def _dense(context: Any, shape: list[Dim], *values: relax.Expr) -> Any:
         count = where[0] if where else 1
         context.require_equal(given[0], count, "sparse_to_dense: {actual} sparse_values, {expected} sparse_indices")
 
-    def body(outputs: list[Any], indices: Any, given: Any, default: Any) -> None:
+    def body(outputs: list[tirx.Buffer], indices: tirx.Buffer, given: tirx.Buffer, default: tirx.Buffer) -> None:
         (out,) = outputs
         with grid(list(out.shape)) as i:
             T.buffer_store(out, default[tuple([const(0)] * len(default.shape))].astype(str(given.dtype)), i)
@@ -213,7 +218,9 @@ class SparseToDense:
     """A tensor of default_value with sparse_values written at sparse_indices, one row each."""
 
     @staticmethod
-    def build(sparse_indices: Expr, output_shape: Any, sparse_values: Expr, default_value: Any = 0) -> Expr:
+    def build(
+        sparse_indices: Expr, output_shape: Dims | Expr, sparse_values: Expr, default_value: float | Expr = 0
+    ) -> Expr:
         default = default_value if isinstance(default_value, Expr) else relay_const(default_value)
         shape = constant_list(output_shape)
         if isinstance(shape, Expr):
@@ -225,7 +232,7 @@ class SparseToDense:
         return _dense_type(list(attrs.output_shape), *types)
 
     @staticmethod
-    def lower(context: Any, attrs: SparseToDenseAttrs, *values: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: SparseToDenseAttrs, *values: relax.Expr) -> relax.Expr:
         return _dense(context, context.dims(attrs.output_shape), *values)
 
 
@@ -240,7 +247,7 @@ class DynSparseToDense:
         return _dense_type([AnyDim()] * shape_vector(shape, "output_shape"), indices, values, default)
 
     @staticmethod
-    def lower(context: Any, attrs: None, *values: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, *values: relax.Expr) -> relax.Expr:
         *tensors, shape = values
         return _dense(context, read_shape(context, shape), *tensors)
 
@@ -256,10 +263,10 @@ class InvertPermutation:
         return data
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr) -> relax.Expr:
         dtype = str(data.ty.dtype)
 
-        def body(outputs: list[Any], data: Any) -> None:
+        def body(outputs: list[tirx.Buffer], data: tirx.Buffer) -> None:
             (out,) = outputs
             _copy(out, data)
             with grid(list(data.shape)) as i:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -12,13 +12,18 @@ from ..ir import dims
 from ..ir.types import Dim
 from .kernel import const, grid, loops
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
 __all__ = ["best_along"]
 
 # What has no comparisons of its own is compared as something that holds all of its values.
 _COMPARED_AS = {"bool": "int8", "bfloat16": "float32", "float16": "float32"}
 
 
-def best_along(context: Any, data: relax.Expr, axis: int, k: Dim, smallest: bool) -> tuple[relax.Expr, relax.Expr]:
+def best_along(
+    context: LowerContext, data: relax.Expr, axis: int, k: Dim, smallest: bool
+) -> tuple[relax.Expr, relax.Expr]:
     """Return the `k` largest or smallest elements of a lowered tensor along an axis, and their positions as int32.
 
     Of equal elements the first come first. `k` is at most the size of the axis. An element takes time that grows with
@@ -28,7 +33,7 @@ def best_along(context: Any, data: relax.Expr, axis: int, k: Dim, smallest: bool
     dtype = str(data.ty.dtype)
     whole = [*shape[:axis], k, *shape[axis + 1 :]]
 
-    def body(outputs: list[Any], source: Any, sizes: list[Any]) -> None:
+    def body(outputs: list[tirx.Buffer], source: tirx.Buffer, sizes: list[tirx.PrimExpr]) -> None:
         with grid([source.shape[d] for d in range(len(shape)) if d != axis]) as rest:
             _Heap(outputs, source, sizes[0], lambda i: (*rest[:axis], i, *rest[axis:]), smallest).run(axis)
 
@@ -40,7 +45,12 @@ class _Heap:
     """Writes the code that selects along one line of a tensor. The results themselves hold the heap."""
 
     def __init__(
-        self, outputs: Sequence[Any], source: Any, k: Any, at: Callable[[Any], tuple[Any, ...]], smallest: bool
+        self,
+        outputs: Sequence[tirx.Buffer],
+        source: tirx.Buffer,
+        k: tirx.PrimExpr | int,
+        at: Callable[[tirx.PrimExpr], tuple[tirx.PrimExpr, ...]],
+        smallest: bool,
     ) -> None:
         self.values, self.positions = outputs
         self.source, self.k, self.at, self.smallest = source, dims.as_expr(k), at, smallest
@@ -70,7 +80,7 @@ class _Heap:
             self._write(last, self.values[self.at(const(0))], self.positions[self.at(const(0))])
             self._sift(const(0), last)
 
-    def _sift(self, start: Any, size: Any) -> None:
+    def _sift(self, start: tirx.PrimExpr, size: tirx.PrimExpr) -> None:
         """Put the item into the heap of a size from a place on, whose element is not needed any more."""
         hole, below, one, two = self.hole[0], self.hole[1], const(1), const(2)
         T.buffer_store(self.hole, start, [0])
@@ -90,27 +100,29 @@ class _Heap:
                     T.buffer_store(self.goes_on, const(0, "int32"), [0])
         self._write(hole, self.item[0], self.place[0])
 
-    def _read(self, i: Any) -> tuple[Any, Any]:
+    def _read(self, i: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         return self.values[self.at(i)], self.positions[self.at(i)]
 
-    def _write(self, i: Any, value: Any, position: Any) -> None:
+    def _write(self, i: tirx.PrimExpr, value: tirx.PrimExpr, position: tirx.PrimExpr) -> None:
         T.buffer_store(self.values, value, list(self.at(i)))
         T.buffer_store(self.positions, position, list(self.at(i)))
 
-    def _take(self, i: Any) -> None:
+    def _take(self, i: tirx.PrimExpr) -> None:
         value, position = self._read(i)
         T.buffer_store(self.item, value, [0])
         T.buffer_store(self.place, position, [0])
 
-    def _beats(self, a: Any, b: Any) -> Any:
+    def _beats(self, a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
         a, b = (_comparable(v) for v in (a, b))
         return a < b if self.smallest else a > b
 
-    def _is_worse(self, a: Any, a_place: Any, b: Any, b_place: Any) -> Any:
+    def _is_worse(
+        self, a: tirx.PrimExpr, a_place: tirx.PrimExpr, b: tirx.PrimExpr, b_place: tirx.PrimExpr
+    ) -> tirx.PrimExpr:
         same = tirx.all(_comparable(a) == _comparable(b), a_place > b_place)
         return tirx.any(self._beats(b, a), same)
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: tirx.PrimExpr) -> tirx.PrimExpr:
     wider = _COMPARED_AS.get(str(value.ty.dtype))
     return value if wider is None else value.astype(wider)

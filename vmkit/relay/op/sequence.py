@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 from tvm.ir import PrimType
@@ -20,6 +20,9 @@ from ..ir.types import SequenceType, Type, UnrankedType, scalar_type
 from .attrs import Attrs, Bool, DType, attrs_node
 from .elementwise import require_tensor
 from .registry import operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["call_in_order", "joined_type", "length_of", "list_of"]
 
@@ -48,23 +51,23 @@ def _joined(sequence: SequenceType, element: Type) -> SequenceType:
 # -- what lowerings share
 
 
-def call_in_order(context: Any, name: str, *args: Any) -> relax.Expr:
+def call_in_order(context: LowerContext, name: str, *args: Any) -> relax.Expr:
     """Call a function of the runtime that changes what it is given, or makes what will be changed."""
     return context.emit(relax.Call(relax.ExternFunc(name), list(args), ty_args=[relax.AnyType()]))
 
 
-def list_of(context: Any, values: Sequence[Any]) -> relax.Expr:
+def list_of(context: LowerContext, values: Sequence[relax.Expr]) -> relax.Expr:
     """Return a new list of some lowered values."""
     return call_in_order(context, "ffi.List", *[_kept(context, v) for v in values])
 
 
-def _kept(context: Any, value: Any) -> relax.Expr:
+def _kept(context: LowerContext, value: relax.Expr) -> relax.Expr:
     """Return a value in a form of which the memory planner knows that it lives on."""
     operand = context.emit(context.materialize(value))
     return context.emit(relax.op.call_pure_packed("vm.builtin.copy", operand, ty_args=[operand.ty]))
 
 
-def length_of(context: Any, sequence: relax.Expr) -> Any:
+def length_of(context: LowerContext, sequence: relax.Expr) -> tirx.PrimExpr:
     """Return the length of a list as a symbolic integer."""
     count = context.emit(relax.op.call_pure_packed("ffi.ListSize", sequence, ty_args=[PrimType("int64")]))
     shape = context.emit(relax.op.call_pure_packed("ffi.Shape", count, ty_args=[relax.ShapeType(ndim=1)]))
@@ -73,10 +76,12 @@ def length_of(context: Any, sequence: relax.Expr) -> Any:
     return length
 
 
-def _position(context: Any, index: relax.Expr, length: Any, slots: Any, what: str) -> relax.Expr:
+def _position(
+    context: LowerContext, index: relax.Expr, length: tirx.PrimExpr, slots: tirx.PrimExpr, what: str
+) -> relax.Expr:
     """Return an index that may count from the end, checked to be one of `slots` places, as an integer of the VM."""
 
-    def compute(index: te.Tensor, sizes: list[Any]) -> te.Tensor:
+    def compute(index: te.Tensor, sizes: list[tirx.PrimExpr]) -> te.Tensor:
         given = index(*[0] * len(index.shape)).astype("int64")
         length, slots = sizes
         wrapped = tirx.Select(given < 0, given + length, given)
@@ -91,7 +96,7 @@ def _position(context: Any, index: relax.Expr, length: Any, slots: Any, what: st
     return relax.prim_value(at)
 
 
-def _copied(context: Any, sequence: relax.Expr) -> relax.Expr:
+def _copied(context: LowerContext, sequence: relax.Expr) -> relax.Expr:
     """Return a new list of the same elements."""
     made = list_of(context, [])
     zero = relax.prim_value(0)
@@ -124,7 +129,7 @@ class SequenceConstruct:
         return joined_type(elements, attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: SequenceConstructAttrs, *elements: Any) -> relax.Expr:
+    def lower(context: LowerContext, attrs: SequenceConstructAttrs, *elements: relax.Expr) -> relax.Expr:
         return list_of(context, elements)
 
 
@@ -138,7 +143,7 @@ class SequenceLength:
         return scalar_type("int64")
 
     @staticmethod
-    def lower(context: Any, attrs: None, sequence: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, sequence: relax.Expr) -> relax.Expr:
         length = length_of(context, sequence)
         return context.te(lambda n: te.compute((), lambda: n[0], name="length"), [length])
 
@@ -157,7 +162,7 @@ class SequenceAt:
         return element
 
     @staticmethod
-    def lower(context: Any, attrs: None, sequence: relax.Expr, index: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, sequence: relax.Expr, index: relax.Expr) -> relax.Expr:
         length = length_of(context, sequence)
         at = _position(context, index, length, length, "SequenceAt")
         return context.emit(relax.op.call_pure_packed("ffi.ListGetItem", sequence, at, ty_args=[relax.AnyType()]))
@@ -179,7 +184,9 @@ class SequenceAppend:
         return _joined(require_sequence(sequence), element)
 
     @staticmethod
-    def lower(context: Any, attrs: SequenceInsertAttrs, sequence: relax.Expr, element: Any) -> relax.Expr:
+    def lower(
+        context: LowerContext, attrs: SequenceInsertAttrs, sequence: relax.Expr, element: relax.Expr
+    ) -> relax.Expr:
         made = sequence if attrs.in_place else _copied(context, sequence)
         call_in_order(context, "ffi.ListAppend", made, _kept(context, element))
         return made
@@ -195,7 +202,9 @@ class SequenceInsert:
         return _joined(require_sequence(sequence), element)
 
     @staticmethod
-    def lower(context: Any, attrs: None, sequence: relax.Expr, element: Any, index: relax.Expr) -> relax.Expr:
+    def lower(
+        context: LowerContext, attrs: None, sequence: relax.Expr, element: relax.Expr, index: relax.Expr
+    ) -> relax.Expr:
         length = length_of(context, sequence)
         at = _position(context, index, length, length + 1, "SequenceInsert")
         made = _copied(context, sequence)
@@ -213,7 +222,7 @@ class SequenceErase:
         return require_sequence(sequence)
 
     @staticmethod
-    def lower(context: Any, attrs: None, sequence: relax.Expr, index: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, sequence: relax.Expr, index: relax.Expr) -> relax.Expr:
         length = length_of(context, sequence)
         at = _position(context, index, length, length, "SequenceErase")
         made = _copied(context, sequence)
@@ -230,5 +239,5 @@ class SequenceCopy:
         return require_sequence(sequence)
 
     @staticmethod
-    def lower(context: Any, attrs: None, sequence: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, sequence: relax.Expr) -> relax.Expr:
         return _copied(context, sequence)

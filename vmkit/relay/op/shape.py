@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import mul
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
@@ -20,6 +20,9 @@ from .axis import checked_rank
 from .elementwise import require_tensor
 from .kernel import as_index, chosen, const, grid, loops
 from .registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["ShapeOf", "reshape_value", "reshaped", "shape_text"]
 
@@ -99,7 +102,7 @@ def shape_text(shape: Sequence[Dim]) -> str:
     return f"({', '.join(str(d) for d in shape)})"
 
 
-def reshape_value(context: Any, data: relax.Expr, shape: Sequence[Dim]) -> relax.Expr:
+def reshape_value(context: LowerContext, data: relax.Expr, shape: Sequence[Dim]) -> relax.Expr:
     """Return a lowered tensor with another shape, checked at run time where the sizes are not known to agree."""
     have, want = dims.product(context.shape(data)), dims.product(shape)
     name = context.current.name if context.current is not None else "reshape"
@@ -127,7 +130,7 @@ class Reshape:
     """
 
     @staticmethod
-    def build(data: Expr, newshape: Any, allowzero: bool = False) -> Expr:
+    def build(data: Expr, newshape: Dim | Dims | Expr, allowzero: bool = False) -> Expr:
         if isinstance(newshape, Expr):
             return entry("dyn.reshape").call(data, newshape, newshape=[], allowzero=allowzero)
         return entry("reshape").call(data, newshape=newshape, allowzero=allowzero)
@@ -142,7 +145,7 @@ class Reshape:
         return TensorType(shape, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: ReshapeAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: ReshapeAttrs, data: relax.Expr) -> relax.Expr:
         have = context.shape(data)
         values = list(attrs.newshape)
         unknown = [v for v in values if dims.is_any(v)]
@@ -174,11 +177,11 @@ class DynReshape:
         return TensorType([AnyDim()] * checked_rank(wanted.shape[0]), require_tensor(data).dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: ReshapeAttrs, data: relax.Expr, newshape: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: ReshapeAttrs, data: relax.Expr, newshape: relax.Expr) -> relax.Expr:
         have = context.shape(data)
         (rank,) = context.shape(newshape)
 
-        def body(outputs: list[Any], wanted: Any, sizes: list[Any]) -> None:
+        def body(outputs: list[tirx.Buffer], wanted: tirx.Buffer, sizes: list[tirx.PrimExpr]) -> None:
             _resolve(outputs[0], outputs[1], wanted, sizes, attrs.allowzero)
 
         sizes = [dims.as_expr(d) for d in have]
@@ -190,7 +193,9 @@ class DynReshape:
         return reshape_value(context, data, shape)
 
 
-def _resolve(out: Any, state: Any, wanted: Any, sizes: list[Any], allowzero: bool) -> None:
+def _resolve(
+    out: tirx.Buffer, state: tirx.Buffer, wanted: tirx.Buffer, sizes: list[tirx.PrimExpr], allowzero: bool
+) -> None:
     """Write the sizes that a new shape read at run time means, and last whether it means none."""
     rank = int(wanted.shape[0])
     position, known, wrong = const(0), const(1), const(rank)
@@ -215,7 +220,7 @@ def _resolve(out: Any, state: Any, wanted: Any, sizes: list[Any], allowzero: boo
         T.buffer_store(out, tirx.max(tirx.Select(out[i] == -1, rest, out[i]), const(0)), [i])
 
 
-def _size_at(sizes: list[Any], position: Any) -> Any:
+def _size_at(sizes: list[tirx.PrimExpr], position: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return the size of a dimension; 0 beyond the last."""
     return chosen(position, [*sizes, const(0)])
 
@@ -236,13 +241,13 @@ class ShapeOf:
         return TensorType([len(require_tensor(data).shape)], attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: ShapeOfAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: ShapeOfAttrs, data: relax.Expr) -> relax.Expr:
         shape = [dims.as_expr(d) for d in context.shape(data)]
         if not shape:
             return context.emit(relax.op.zeros(relax.ShapeExpr([0]), attrs.dtype))
 
         # The kernel takes the tensor for its shape alone; it reads no element.
-        def compute(tensor: te.Tensor, sizes: list[Any]) -> te.Tensor:
+        def compute(tensor: te.Tensor, sizes: list[tirx.PrimExpr]) -> te.Tensor:
             return te.compute((len(sizes),), lambda i: chosen(i, sizes).astype(attrs.dtype), name="shape_of")
 
         return context.te(compute, data, shape)

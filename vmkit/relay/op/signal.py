@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -16,6 +16,9 @@ from .attrs import Attrs, Bool, Int, attrs_node
 from .elementwise import require_tensor
 from .kernel import const
 from .registry import OpPattern, build, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -31,7 +34,7 @@ def _computed_in(dtype: str) -> str:
     return "float64" if dtype == "float64" else "float32"
 
 
-def _turn(step: Any, period: Any, dtype: str) -> tuple[Any, Any]:
+def _turn(step: tirx.PrimExpr, period: tirx.PrimExpr, dtype: str) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
     """Return cosine and sine of `step` / `period` of a full turn.
 
     The remainder is taken in integers: the angle stays in one turn, and is as exact for the last step as for the first.
@@ -103,7 +106,7 @@ class Stft:
         return TensorType([*batch, frequencies, Stft.frames(attrs, length), 2], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: StftAttrs, data: relax.Expr, window: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: StftAttrs, data: relax.Expr, window: relax.Expr) -> relax.Expr:
         *batch, length = context.shape(data)
         (weights,) = context.shape(window)
         if not isinstance(length, int):
@@ -117,10 +120,10 @@ class Stft:
         dtype = str(data.ty.dtype)
         wide, period = _computed_in(dtype), const(attrs.win_length)
 
-        def compute(data: te.Tensor, window: te.Tensor, whole: list[Any]) -> te.Tensor:
+        def compute(data: te.Tensor, window: te.Tensor, whole: list[tirx.PrimExpr]) -> te.Tensor:
             k = te.reduce_axis((0, attrs.win_length), name="k")
 
-            def element(*i: Any) -> Any:
+            def element(*i: tirx.PrimExpr) -> tirx.PrimExpr:
                 *at, frequency, frame, part = i
                 cosine, sine = _turn(frequency * k, period, wide)
                 weighted = data(*at, frame * attrs.hop_length + k).astype(wide) * window(k).astype(wide)
@@ -164,19 +167,21 @@ class Dft:
         return TupleType([real, imaginary])
 
     @staticmethod
-    def lower(context: Any, attrs: DFTAttrs, re_data: relax.Expr, im_data: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: DFTAttrs, re_data: relax.Expr, im_data: relax.Expr
+    ) -> tuple[relax.Expr, ...]:
         shape = context.shape(re_data)
         for axis, (a, b) in enumerate(zip(context.shape(im_data), shape, strict=True)):
             context.require_equal(a, b, f"dft: dimension {axis} is {{actual}} in im_data and {{expected}} in re_data")
         dtype = str(re_data.ty.dtype)
         wide = _computed_in(dtype)
 
-        def transformed(part: int) -> Any:
-            def compute(re: te.Tensor, im: te.Tensor, whole: list[Any]) -> te.Tensor:
+        def transformed(part: int) -> relax.Expr:
+            def compute(re: te.Tensor, im: te.Tensor, whole: list[tirx.PrimExpr]) -> te.Tensor:
                 length = whole[-1]
                 k = te.reduce_axis((0, length), name="k")
 
-                def element(*i: Any) -> Any:
+                def element(*i: tirx.PrimExpr) -> tirx.PrimExpr:
                     cosine, sine = _turn(i[-1] * k, length, wide)
                     # The forward transform turns backwards.
                     sine = sine if attrs.inverse else -sine

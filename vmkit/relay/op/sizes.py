@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
 from ..ir import dims
@@ -13,6 +13,9 @@ from .attrs import Attrs, Dim, Dims, DType, Ints, Str, attrs_node
 from .elementwise import require_tensor
 from .kernel import chosen
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 
 @attrs_node("relay.attrs.SizeTensorAttrs")
@@ -36,14 +39,14 @@ class SizeTensor:
         return TensorType(list(attrs.shape), attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: SizeTensorAttrs) -> relax.Expr:
+    def lower(context: LowerContext, attrs: SizeTensorAttrs) -> relax.Expr:
         shape = [int(d) for d in attrs.shape]
         values = context.dims(list(attrs.values))
         if not values:
             return context.emit(relax.op.zeros(relax.ShapeExpr(shape), attrs.dtype))
 
-        def compute(elements: list[Any]) -> te.Tensor:
-            def element(*indices: Any) -> Any:
+        def compute(elements: list[tirx.PrimExpr]) -> te.Tensor:
+            def element(*indices: tirx.PrimExpr) -> tirx.PrimExpr:
                 flat: Any = 0
                 for index, extent in zip(indices, shape, strict=True):
                     flat = flat * extent + index
@@ -71,10 +74,10 @@ class Positions:
         return TensorType([attrs.extent], attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: PositionsAttrs) -> relax.Expr:
+    def lower(context: LowerContext, attrs: PositionsAttrs) -> relax.Expr:
         (extent,) = context.dims([attrs.extent])
 
-        def compute(whole: list[Any]) -> te.Tensor:
+        def compute(whole: list[tirx.PrimExpr]) -> te.Tensor:
             return te.compute(whole, lambda i: i.astype(attrs.dtype), name="positions")
 
         return context.te(compute, [dims.as_expr(extent)])
@@ -97,7 +100,7 @@ class Require:
         return data
 
     @staticmethod
-    def lower(context: Any, attrs: RequireAttrs, data: Any) -> Any:
+    def lower(context: LowerContext, attrs: RequireAttrs, data: relax.Expr) -> relax.Expr:
         (condition,) = context.dims([attrs.condition])
         context.require(dims.as_expr(condition) != 0, attrs.message)
         return data
@@ -121,7 +124,7 @@ class DynRequire:
         return data
 
     @staticmethod
-    def lower(context: Any, attrs: DynRequireAttrs, data: Any, condition: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: DynRequireAttrs, data: relax.Expr, condition: relax.Expr) -> relax.Expr:
         def as_vector(flag: te.Tensor) -> te.Tensor:
             return te.compute((1,), lambda i: flag().astype("int64"), name="condition")
 

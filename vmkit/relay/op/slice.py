@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import relax, te, tirx
 
@@ -20,7 +20,13 @@ from .kernel import as_index, chosen, const, indexed
 from .rank import constant_list
 from .registry import OpPattern, entry, operator
 
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
+
 __all__ = ["StridedSlice", "clamped_position"]
+
+Positions: TypeAlias = Ints | Expr
+"""Positions on axes: numbers, or an expression that is read at run time."""
 
 _WHOLE = 2**31 - 1  # what programs write for "to the end"
 
@@ -46,7 +52,14 @@ class StridedSlice:
     """
 
     @staticmethod
-    def build(data: Expr, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end") -> Expr:
+    def build(
+        data: Expr,
+        begin: Positions,
+        end: Positions,
+        strides: Positions | None = None,
+        axes: Ints | None = None,
+        slice_mode: str = "end",
+    ) -> Expr:
         begin, end, strides = constant_list(begin), constant_list(end), constant_list(strides)
         if not any(isinstance(v, Expr) for v in (begin, end, strides)):
             strides = [1] if strides is None else strides
@@ -103,19 +116,19 @@ class StridedSlice:
         return TensorType(shape, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: StridedSliceAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: StridedSliceAttrs, data: relax.Expr) -> relax.Expr:
         shape = context.shape(data)
         whole, starts, steps = list(shape), [0] * len(shape), [1] * len(shape)
         for axis, first, size, stride in StridedSlice.ranges(attrs, shape, context.dims):
             whole[axis], starts[axis], steps[axis] = size, first, stride
 
-        def element(i: Any, data: te.Tensor, starts: list[Any]) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, starts: list[tirx.PrimExpr]) -> tirx.PrimExpr:
             return data(*[k * step + first for k, step, first in zip(i, steps, starts, strict=True)])
 
         return indexed(context, whole, element, data, starts)
 
 
-def _length(value: Any) -> int | None:
+def _length(value: Positions | None) -> int | None:
     """Return the length of a list or of a typed vector, where it is known."""
     if value is None:
         return None
@@ -189,20 +202,20 @@ class DynStridedSlice:
 
     @staticmethod
     def lower(
-        context: Any,
+        context: LowerContext,
         attrs: StridedSliceAttrs,
         data: relax.Expr,
         begin: relax.Expr,
         end: relax.Expr,
         strides: relax.Expr,
-    ) -> Any:
+    ) -> relax.Expr:
         shape = context.shape(data)
         (count,), (given,) = context.shape(begin), context.shape(strides)
         if count == 0:
             return data
         sized = attrs.slice_mode == "size"
 
-        def resolve(k: int, sizes: list[Any], *vectors: te.Tensor) -> tuple[Any, Any]:
+        def resolve(k: int, sizes: list[tirx.PrimExpr], *vectors: te.Tensor) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
             """Return the first position and the size along one dimension."""
             dim = dims.as_expr(sizes[k])
             step = const(1) if sized or k >= given else as_index(vectors[2](k))
@@ -215,15 +228,17 @@ class DynStridedSlice:
             width = tirx.max(tirx.abs(step), const(1))
             return first, tirx.max(tirx.floordiv(length + width - 1, width), const(0))
 
-        def size(i: Any, sizes: list[Any], *vectors: te.Tensor) -> Any:
+        def size(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], *vectors: te.Tensor) -> tirx.PrimExpr:
             found = [resolve(k, sizes, *vectors)[1] for k in range(count)]
             zero = [vectors[2](k) == 0 for k in range(0 if sized else given)]
             return chosen(i[0], [*found, tirx.Select(tirx.any(tirx.const(False), *zero), const(0), const(1))])
 
-        def start(i: Any, sizes: list[Any], *vectors: te.Tensor) -> Any:
+        def start(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], *vectors: te.Tensor) -> tirx.PrimExpr:
             return chosen(i[0], [resolve(k, sizes, *vectors)[0] for k in range(count)])
 
-        def element(i: Any, data: te.Tensor, starts: te.Tensor, strides: te.Tensor) -> Any:
+        def element(
+            i: tuple[tirx.PrimExpr, ...], data: te.Tensor, starts: te.Tensor, strides: te.Tensor
+        ) -> tirx.PrimExpr:
             steps = [const(1) if sized or k >= given else as_index(strides(k)) for k in range(count)]
             return data(*[starts(k) + i[k] * steps[k] for k in range(count)], *i[count:])
 
@@ -234,7 +249,7 @@ class DynStridedSlice:
         return indexed(context, [*sizes, *shape[count:]], element, data, starts, strides)
 
 
-def clamped_position(position: Any, step: Any, dim: Any) -> Any:
+def clamped_position(position: tirx.PrimExpr, step: tirx.PrimExpr, dim: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return a position in a kernel, moved to the edge when it is outside."""
     position = tirx.Select(position < 0, position + dim, position)
     forward = tirx.max(tirx.min(position, dim), const(0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx, topi
 
@@ -19,6 +19,9 @@ from .elementwise import require_tensor
 from .kernel import as_index, const, indexed
 from .registry import OpPattern, entry, operator
 from .selection import best_along
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["sorted_positions"]
 
@@ -43,13 +46,13 @@ class ArgsortAttrs(Attrs):
     dtype: DType = ""
 
 
-def sorted_positions(context: Any, data: relax.Expr, axis: int, is_ascend: bool, dtype: str) -> relax.Expr:
+def sorted_positions(context: LowerContext, data: relax.Expr, axis: int, is_ascend: bool, dtype: str) -> relax.Expr:
     """Return the positions that sort a lowered tensor along an axis; equal elements keep their order."""
     order = context.emit(relax.op.argsort(_sortable(context, data), axis, not is_ascend, "int32"))
     return order if dtype == "int32" else context.emit(relax.op.astype(order, dtype))
 
 
-def _sortable(context: Any, data: relax.Expr) -> relax.Expr:
+def _sortable(context: LowerContext, data: relax.Expr) -> relax.Expr:
     """Return a tensor in a data type of the same order that the sorting routine knows."""
     if str(data.ty.dtype) == "uint64":
         # With the highest bit turned, the order is that of the signed numbers.
@@ -76,7 +79,7 @@ class Sort:
         return data
 
     @staticmethod
-    def lower(context: Any, attrs: ArgsortAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ArgsortAttrs, data: relax.Expr) -> relax.Expr:
         axis = resolve_axis(attrs.axis, len(context.shape(data)))
         made = context.emit(relax.op.sort(_sortable(context, data), axis, not attrs.is_ascend))
         dtype = str(data.ty.dtype)
@@ -100,7 +103,7 @@ class Argsort:
         return TensorType(list(source.shape), attrs.dtype or "int32")
 
     @staticmethod
-    def lower(context: Any, attrs: ArgsortAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ArgsortAttrs, data: relax.Expr) -> relax.Expr:
         axis = resolve_axis(attrs.axis, len(context.shape(data)))
         return sorted_positions(context, data, axis, attrs.is_ascend, attrs.dtype or "int32")
 
@@ -125,8 +128,13 @@ class TopK:
 
     @staticmethod
     def build(
-        data: Expr, k: Any = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False, dtype: str = "int32"
-    ) -> Any:
+        data: Expr,
+        k: int | Expr = 1,
+        axis: int = -1,
+        ret_type: str = "both",
+        is_ascend: bool = False,
+        dtype: str = "int32",
+    ) -> Expr | TupleWrapper:
         values = {"axis": axis, "ret_type": ret_type, "is_ascend": is_ascend, "dtype": dtype}
         k = k.data.numpy().reshape(-1)[0].item() if isinstance(k, Constant) else k
         if isinstance(k, Expr):
@@ -157,7 +165,7 @@ class TopK:
         return TopK.type(attrs, data, k)
 
     @staticmethod
-    def lower(context: Any, attrs: TopKAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: TopKAttrs, data: relax.Expr) -> relax.Expr | tuple[relax.Expr, ...]:
         shape = context.shape(data)
         axis = resolve_axis(attrs.axis, len(shape))
         if attrs.k is None or attrs.k < 1:
@@ -167,7 +175,9 @@ class TopK:
         return _top(context, attrs, data, axis, attrs.k)
 
 
-def _top(context: Any, attrs: TopKAttrs, data: relax.Expr, axis: int, k: Dim) -> Any:
+def _top(
+    context: LowerContext, attrs: TopKAttrs, data: relax.Expr, axis: int, k: Dim
+) -> relax.Expr | tuple[relax.Expr, ...]:
     """Return the k best elements of a tensor along an axis, their positions, or both."""
     values, positions = best_along(context, data, axis, k, attrs.is_ascend)
     if attrs.ret_type == "values":
@@ -189,11 +199,11 @@ class DynTopK:
         return TopK.type(attrs, data, AnyDim())
 
     @staticmethod
-    def lower(context: Any, attrs: TopKAttrs, data: relax.Expr, k: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: TopKAttrs, data: relax.Expr, k: relax.Expr) -> tuple[relax.Expr, ...]:
         shape = context.shape(data)
         axis = resolve_axis(attrs.axis, len(shape))
 
-        def count(i: Any, k: te.Tensor, extent: list[Any]) -> Any:
+        def count(i: tuple[tirx.PrimExpr, ...], k: te.Tensor, extent: list[tirx.PrimExpr]) -> tirx.PrimExpr:
             asked = as_index(k(*[const(0)] * len(k.shape)))
             return tirx.Select(asked < 1, dims.as_expr(extent[0]), asked)
 
@@ -229,7 +239,9 @@ class SearchSorted:
         return TensorType(list(wanted.shape), attrs.dtype or "int32")
 
     @staticmethod
-    def lower(context: Any, attrs: SearchSortedAttrs, sorted_sequence: relax.Expr, values: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: SearchSortedAttrs, sorted_sequence: relax.Expr, values: relax.Expr
+    ) -> relax.Expr:
         have, want = context.shape(sorted_sequence), context.shape(values)
         for k in range(len(have) - 1):
             message = f"searchsorted: dimension {k} is {{actual}} in values and {{expected}} in sorted_sequence"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -18,6 +18,9 @@ from .index import require_integers
 from .kernel import as_index, const, grid, loops
 from .nn.sparse import converted
 from .registry import OpPattern, build, entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -79,7 +82,7 @@ class SparseFillEmptyRows:
         return TupleType([TensorType(f, "int64") for f in fields])
 
     @staticmethod
-    def lower(context: Any, attrs: None, *inputs: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, *inputs: relax.Expr) -> tuple[relax.Expr, ...]:
         indices, values, shape, default = inputs
         (count, depth), name = context.shape(indices), "sparse_fill_empty_rows"
         message = f"{name}: sparse_indices hold {{actual}} positions each, but dense_shape has {{expected}} dimensions"
@@ -96,7 +99,7 @@ class SparseFillEmptyRows:
         total, rows, wrong = context.read_dims(measured[0])
         context.require_equal(wrong, 0, f"{name}: the rows of sparse_indices must not decrease, and lie in dense_shape")
 
-        def body(outputs: list[Any], indices: Any, values: Any, default: Any) -> None:
+        def body(outputs: list[tirx.Buffer], indices: tirx.Buffer, values: tirx.Buffer, default: tirx.Buffer) -> None:
             _fill(outputs, indices, values, default[tuple([const(0)] * len(default.shape))])
 
         results = [([total, depth], "int64"), *[(s, "int64") for s in ([total], [rows], [rows], [1])]]
@@ -104,7 +107,7 @@ class SparseFillEmptyRows:
         return loops(context, results, body, indices, values, default)[:3]
 
 
-def _measure(outputs: list[Any], indices: Any, shape: Any) -> None:
+def _measure(outputs: list[tirx.Buffer], indices: tirx.Buffer, shape: tirx.Buffer) -> None:
     """Write the number of elements in the end, the number of rows, and whether a row is out of order or range."""
     sizes, previous = outputs
     T.buffer_store(sizes, const(0), [const(0)])
@@ -123,7 +126,7 @@ def _measure(outputs: list[Any], indices: Any, shape: Any) -> None:
     T.buffer_store(sizes, sizes[const(0)] + rows, [const(0)])
 
 
-def _fill(outputs: list[Any], indices: Any, values: Any, default: Any) -> None:
+def _fill(outputs: list[tirx.Buffer], indices: tirx.Buffer, values: tirx.Buffer, default: tirx.PrimExpr) -> None:
     positions, filled, empty, start, unused = outputs
     (rows,), (count, depth) = empty.shape, indices.shape
     with grid([rows]) as (row,):
@@ -170,7 +173,7 @@ class SparseReshape:
         return TupleType([TensorType([positions.shape[0], sizes.shape[0]], positions.dtype), sizes])
 
     @staticmethod
-    def lower(context: Any, attrs: None, *inputs: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, *inputs: relax.Expr) -> tuple[relax.Expr, ...]:
         (count, depth), (rank,) = context.shape(inputs[0]), context.shape(inputs[2])
         message = (
             "sparse_reshape: sparse_indices hold {actual} positions each, but prev_shape has {expected} dimensions"
@@ -181,7 +184,7 @@ class SparseReshape:
         return loops(context, [([count, rank], dtypes[0]), ([rank], dtypes[1]), *scratch], _reshape, *inputs)[:2]
 
 
-def _reshape(outputs: list[Any], indices: Any, old: Any, new: Any) -> None:
+def _reshape(outputs: list[tirx.Buffer], indices: tirx.Buffer, old: tirx.Buffer, new: tirx.Buffer) -> None:
     positions, shape, numbers, old_strides, new_strides = outputs
     (count, depth), (rank,) = indices.shape, new.shape
     total, known, differs, flat = (const(k) for k in range(4))
@@ -209,7 +212,7 @@ def _reshape(outputs: list[Any], indices: Any, old: Any, new: Any) -> None:
             T.buffer_store(numbers, tirx.floormod(numbers[flat], stride), [flat])
 
 
-def _strides(numbers: Any, product: Any, strides: Any, shape: Any) -> None:
+def _strides(numbers: tirx.Buffer, product: tirx.PrimExpr, strides: tirx.Buffer, shape: tirx.Buffer) -> None:
     """Write how many elements one step along each dimension covers, and into numbers[product] how many there are."""
     (rank,) = shape.shape
     T.buffer_store(numbers, const(1), [product])
@@ -219,6 +222,6 @@ def _strides(numbers: Any, product: Any, strides: Any, shape: Any) -> None:
         T.buffer_store(numbers, numbers[product] * as_index(shape[axis]), [product])
 
 
-def _divisor(value: Any) -> Any:
+def _divisor(value: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return a divisor that is not 0: a shape without elements has no position to divide, but divides all the same."""
     return tirx.Select(value == 0, const(1), value)

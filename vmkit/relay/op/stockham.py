@@ -8,7 +8,6 @@ transformed at once, so that a vector holds the same element of each.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
@@ -39,7 +38,14 @@ class Stockham:
     """
 
     def __init__(
-        self, outputs: list[Any], x: Any, length: Any, *, inverse: bool, onesided: bool, has_vectors: bool
+        self,
+        outputs: list[tirx.Buffer],
+        x: tirx.Buffer,
+        length: tirx.PrimExpr,
+        *,
+        inverse: bool,
+        onesided: bool,
+        has_vectors: bool,
     ) -> None:
         self.out, self.turns, self.work, self.state = outputs
         self.x, self.length, self.inverse = x, length, inverse
@@ -69,7 +75,7 @@ class Stockham:
             with grid([ROWS]) as (lane,), T.If(block * ROWS + lane < rows), T.Then():
                 self._give(block * ROWS + lane, lane)
 
-    def _set(self, *values: Any) -> None:
+    def _set(self, *values: tirx.PrimExpr) -> None:
         for at, value in enumerate(values):
             T.buffer_store(self.state, value, [const(at)])
 
@@ -81,15 +87,15 @@ class Stockham:
             for part, function in enumerate((tirx.cos, tirx.sin)):
                 T.buffer_store(self.turns, function(angle).astype(self.wide), [k, const(part)])
 
-    def _count(self, dtype: str) -> Any:
+    def _count(self, dtype: str) -> tirx.PrimExpr:
         return self.length.astype(dtype)
 
-    def _place(self, row: Any) -> tuple[Any, Any]:
+    def _place(self, row: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         """Return where a row lies: before and after the axis."""
         after = self.x.shape[2]
         return T.bind(tirx.floordiv(row, after)), T.bind(tirx.floormod(row, after))
 
-    def _read(self, row: Any, lane: Any) -> None:
+    def _read(self, row: tirx.PrimExpr, lane: tirx.PrimExpr) -> None:
         """Copy a row; past its end is 0, and the half that a onesided spectrum leaves out mirrors the other."""
         _, extent, _, numbers = self.x.shape
         first, last = self._place(row)
@@ -108,7 +114,7 @@ class Stockham:
                     value = tirx.Select(mirrored(k), -value, value)
                 T.buffer_store(self.work, value, [const(0), k, const(part), lane])
 
-    def _give(self, row: Any, lane: Any) -> None:
+    def _give(self, row: tirx.PrimExpr, lane: tirx.PrimExpr) -> None:
         first, last = self._place(row)
         divisor = self._count(self.wide) if self.inverse else tirx.const(1, self.wide)
         with grid([self.out.shape[1]]) as (k,):
@@ -117,7 +123,7 @@ class Stockham:
                 number = (value[part] / divisor).astype(str(self.out.dtype))
                 T.buffer_store(self.out, number, [first, k, last, const(part)])
 
-    def _unfolded(self, k: Any, lane: Any) -> tuple[Any, Any]:
+    def _unfolded(self, k: tirx.PrimExpr, lane: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         """Return an element of a real signal's transform: that of its even elements and, turned, that of its odd ones.
 
         Both are in the transform of the numbers made of them, as the part that is its own mirror and the part that is
@@ -157,7 +163,7 @@ class Stockham:
                 with T.Else():
                     self._sums(factor, done, now, apart)
 
-    def _butterflies(self, factor: int, done: Any, now: Any, apart: Any) -> None:
+    def _butterflies(self, factor: int, done: tirx.PrimExpr, now: tirx.PrimExpr, apart: tirx.PrimExpr) -> None:
         with grid([apart, done]) as (p, q):
             turns = [self._turn(done * p * u) for u in range(1, factor)]
             with self.lanes(0, ROWS) as lane:
@@ -180,7 +186,7 @@ class Stockham:
                 for u, value in enumerate(made):
                     self._keep(now, q + done * (p * factor + u), lane, _product(value, turns[u - 1]) if u else value)
 
-    def _sums(self, factor: Any, done: Any, now: Any, apart: Any) -> None:
+    def _sums(self, factor: tirx.PrimExpr, done: tirx.PrimExpr, now: tirx.PrimExpr, apart: tirx.PrimExpr) -> None:
         with grid([apart, done, factor]) as (p, q, u):
             target = q + done * (p * factor + u)
             zero = tirx.const(0, self.wide)
@@ -198,25 +204,35 @@ class Stockham:
                     added = _product(self._value(now, q + done * (p + apart * v), lane), turn)
                     self._keep(now, target, lane, _sum(self._value(1 - now, target, lane), added))
 
-    def _turn(self, index: Any) -> tuple[Any, Any]:
+    def _turn(self, index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         at = T.bind(index * self.fold)
         return T.bind(self.turns[at, const(0)]), T.bind(self.turns[at, const(1)])
 
-    def _value(self, half: Any, index: Any, lane: Any) -> tuple[Any, Any]:
+    def _value(
+        self, half: tirx.PrimExpr, index: tirx.PrimExpr, lane: tirx.PrimExpr
+    ) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         return self.work[half, index, const(0), lane], self.work[half, index, const(1), lane]
 
-    def _keep(self, now: Any, index: Any, lane: Any, value: tuple[Any, Any]) -> None:
+    def _keep(
+        self, now: tirx.PrimExpr, index: tirx.PrimExpr, lane: tirx.PrimExpr, value: tuple[tirx.PrimExpr, tirx.PrimExpr]
+    ) -> None:
         for part in (0, 1):
             T.buffer_store(self.work, value[part], [1 - now, index, const(part), lane])
 
 
-def _sum(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+def _sum(
+    a: tuple[tirx.PrimExpr, tirx.PrimExpr], b: tuple[tirx.PrimExpr, tirx.PrimExpr]
+) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
     return a[0] + b[0], a[1] + b[1]
 
 
-def _difference(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+def _difference(
+    a: tuple[tirx.PrimExpr, tirx.PrimExpr], b: tuple[tirx.PrimExpr, tirx.PrimExpr]
+) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
     return a[0] - b[0], a[1] - b[1]
 
 
-def _product(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+def _product(
+    a: tuple[tirx.PrimExpr, tirx.PrimExpr], b: tuple[tirx.PrimExpr, tirx.PrimExpr]
+) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]

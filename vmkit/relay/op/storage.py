@@ -8,7 +8,7 @@ refused by the type checker: convert with a cast first. See :mod:`vmkit.values.e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tvm import relax
@@ -23,6 +23,9 @@ from .attrs import Attrs, DType, attrs_node
 from .elementwise import require_tensor
 from .registry import OpPattern, entry, operator
 from .text import constant_texts, string_constant
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["array_constant", "array_value", "check_element_types", "is_stored_constant"]
 
@@ -57,7 +60,7 @@ _ORDERING = _COMPARING | {
 }  # fmt: skip
 
 
-def check_element_types(name: str, attrs: Any, types: Sequence[Type], result: Type) -> None:
+def check_element_types(name: str, attrs: Attrs | None, types: Sequence[Type], result: Type) -> None:
     """Raise TypeCheckError if an operator takes or gives a tensor whose element type it cannot compute in."""
     if name.startswith(_HOLDING) or (name in _MOVING and not _accumulates(attrs)):
         return
@@ -72,7 +75,7 @@ def check_element_types(name: str, attrs: Any, types: Sequence[Type], result: Ty
         raise TypeCheckError(f"there is no arithmetic on {ty.dtype}, which tensors are only stored in{hint}")
 
 
-def _accumulates(attrs: Any) -> bool:
+def _accumulates(attrs: Attrs | None) -> bool:
     """Say whether attributes ask a scatter to combine what it writes with what is there."""
     ways = (getattr(attrs, name, "update") for name in ("reduction", "mode"))
     return any(way in ("add", "mul", "mean", "min", "max") for way in ways)
@@ -110,7 +113,7 @@ class FromStored:
         return TensorType(list(tensor.shape), attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: StoredAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: StoredAttrs, data: relax.Expr) -> relax.Expr:
         return data
 
 
@@ -124,7 +127,7 @@ class ToStored:
         return TensorType(list(tensor.shape), stored_type(tensor.dtype))
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr) -> relax.Expr:
         return data
 
 
@@ -156,6 +159,6 @@ def array_value(expr: Expr) -> np.ndarray | None:
     return constant_texts(expr)
 
 
-def is_stored_constant(expr: Any) -> bool:
+def is_stored_constant(expr: Expr) -> bool:
     """Say whether an expression is a constant of an element type that is stored as another."""
     return isinstance(expr, Call) and expr.op == entry("contrib_from_stored").op and isinstance(expr.args[0], Constant)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm
@@ -18,7 +18,7 @@ from tvm import relax
 from ...errors import TypeCheckError
 from ...values.texts import digests
 from ..ir import dims
-from ..ir.expr import Call, Expr
+from ..ir.expr import Call, Expr, RelayExpr
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, TupleType, Type
@@ -26,6 +26,9 @@ from .attrs import Attrs, Bool, DType, Int, Ints, Str, attrs_node
 from .broadcast import broadcast_lowering, broadcast_shapes
 from .elementwise import require_tensor
 from .registry import entry, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["constant_texts", "require_strings", "string_constant"]
 
@@ -39,8 +42,12 @@ def require_strings(ty: Type, name: str = "data") -> TensorType:
 
 
 def _called(
-    context: Any, function: str, options: Any, tensors: Sequence[Any], results: Sequence[tuple[list[Dim], str]]
-) -> tuple[Any, ...]:
+    context: LowerContext,
+    function: str,
+    options: str | dict[str, Any] | None,
+    tensors: Sequence[relax.Expr],
+    results: Sequence[tuple[list[Dim], str]],
+) -> tuple[relax.Expr, ...]:
     """Return the results of a function in Python, whose dims are checked, or named where they are unknown."""
     strings = "".join("s" if t.dtype == "string" else "n" for t in context.types)
     types = [relax.TensorType(ndim=len(shape), dtype=dtype) for shape, dtype in results]
@@ -53,7 +60,7 @@ def _called(
     return tuple(_sized(context, f, shape, dtype) for f, (shape, dtype) in zip(fields, results, strict=True))
 
 
-def _sized(context: Any, value: relax.Expr, shape: list[Dim], dtype: str) -> relax.Expr:
+def _sized(context: LowerContext, value: relax.Expr, shape: list[Dim], dtype: str) -> relax.Expr:
     named = [context.symbol() if dims.is_any(d) else d for d in shape]
     return context.builder.match_cast(value, relax.TensorType([dims.as_expr(d) for d in named], dtype))
 
@@ -81,7 +88,7 @@ class Strings:
         return TensorType([int(d) for d in attrs.shape], "string")
 
     @staticmethod
-    def lower(context: Any, attrs: StringsAttrs) -> relax.Expr:
+    def lower(context: LowerContext, attrs: StringsAttrs) -> relax.Expr:
         texts = json.loads(attrs.texts)
         context.texts.update(dict.fromkeys(texts))
         array = np.empty(len(texts), dtype=object)
@@ -98,7 +105,7 @@ def string_constant(array: np.ndarray) -> Expr:
     return call
 
 
-def constant_texts(expr: Any) -> np.ndarray | None:
+def constant_texts(expr: RelayExpr) -> np.ndarray | None:
     """Return the strings that :func:`string_constant` made an expression of, as objects; None for any other."""
     if not isinstance(expr, Call) or expr.op != entry("contrib_strings").op:
         return None
@@ -118,7 +125,7 @@ class StringConcatenate:
         return TensorType(broadcast_shapes(list(left.shape), list(right.shape)), "string")
 
     @staticmethod
-    def lower(context: Any, attrs: None, lhs: relax.Expr, rhs: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, lhs: relax.Expr, rhs: relax.Expr) -> relax.Expr:
         left = broadcast_lowering(context, lambda a, b: a, lhs, rhs)
         right = broadcast_lowering(context, lambda a, b: b, lhs, rhs)
         return _called(context, "concatenate", None, [left, right], [(context.shape(left), "int64")])[0]
@@ -146,7 +153,7 @@ class StringSplit:
         return TupleType([TensorType([*shape, AnyDim()], "string"), TensorType(shape, "int64")])
 
     @staticmethod
-    def lower(context: Any, attrs: StringSplitAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: StringSplitAttrs, data: relax.Expr) -> tuple[relax.Expr, ...]:
         options = {"delimiter": attrs.delimiter, "maxsplit": attrs.maxsplit}
         shape = context.shape(data)
         return _called(context, "split", options, [data], [([*shape, AnyDim()], "int64"), (shape, "int64")])
@@ -175,7 +182,7 @@ class StringNormalize:
         return TensorType([*([1] if len(shape) == 2 else []), AnyDim()], "string")
 
     @staticmethod
-    def lower(context: Any, attrs: StringNormalizeAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: StringNormalizeAttrs, data: relax.Expr) -> relax.Expr:
         shape = context.shape(data)
         if len(shape) == 2:
             context.require_equal(shape[0], 1, "strings are normalized in one row, not in {actual}")
@@ -200,7 +207,7 @@ class FullMatch:
         return TensorType(list(require_strings(data).shape), "bool")
 
     @staticmethod
-    def lower(context: Any, attrs: FullMatchAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: FullMatchAttrs, data: relax.Expr) -> relax.Expr:
         return _called(context, "full_match", attrs.pattern, [data], [(context.shape(data), "bool")])[0]
 
 
@@ -213,7 +220,7 @@ class StringOrder:
         return TensorType(list(require_strings(data).shape), "int64")
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr) -> relax.Expr:
         return _called(context, "order", None, [data], [(context.shape(data), "int64")])[0]
 
 
@@ -228,7 +235,7 @@ class StringFromNumber:
         return TensorType(list(tensor.shape), "string")
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr) -> relax.Expr:
         return _called(context, "from_number", None, [data], [(context.shape(data), "int64")])[0]
 
 
@@ -249,7 +256,7 @@ class StringToNumber:
         return TensorType(list(require_strings(data).shape), attrs.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: StringToNumberAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: StringToNumberAttrs, data: relax.Expr) -> relax.Expr:
         return _called(context, "to_number", attrs.dtype, [data], [(context.shape(data), attrs.dtype)])[0]
 
 

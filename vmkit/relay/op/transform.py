@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx, topi
 
@@ -18,6 +18,9 @@ from .kernel import as_index, const, indexed
 from .rank import constant_list
 from .registry import OpPattern, entry, operator
 from .shape import reshape_value
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["Transpose"]
 
@@ -100,7 +103,9 @@ class ReverseSequence:
         return source
 
     @staticmethod
-    def lower(context: Any, attrs: ReverseSequenceAttrs, data: relax.Expr, seq_lengths: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: ReverseSequenceAttrs, data: relax.Expr, seq_lengths: relax.Expr
+    ) -> relax.Expr:
         shape = context.shape(data)
         seq, batch = resolve_axis(attrs.seq_axis, len(shape)), resolve_axis(attrs.batch_axis, len(shape))
         context.require_equal(
@@ -109,7 +114,7 @@ class ReverseSequence:
             "reverse_sequence: seq_lengths has {actual} elements; the batch dimension is {expected}",
         )
 
-        def element(i: Any, data: te.Tensor, lengths: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, lengths: te.Tensor) -> tirx.PrimExpr:
             # A length outside the sequence stops at its end, so that nothing outside is read.
             length = tirx.min(as_index(lengths(i[batch])), data.shape[seq])
             at = tirx.Select(i[seq] < length, length - 1 - i[seq], i[seq])
@@ -133,7 +138,7 @@ class Tile:
     """
 
     @staticmethod
-    def build(data: Expr, reps: Any) -> Expr:
+    def build(data: Expr, reps: Ints | Expr) -> Expr:
         reps = constant_list(reps)
         if isinstance(reps, Expr):
             return entry("dyn.tile").call(data, reps, reps=[])
@@ -148,7 +153,7 @@ class Tile:
         return TensorType([dims.mul(d, r) for d, r in zip(shape, reps, strict=True)], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: TileAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: TileAttrs, data: relax.Expr) -> relax.Expr:
         return _tiled(context, data, list(attrs.reps))
 
 
@@ -158,10 +163,10 @@ def _padded(shape: list[Dim], reps: list[Dim]) -> tuple[list[Dim], list[Dim]]:
     return [1] * (rank - len(shape)) + shape, [1] * (rank - len(reps)) + reps
 
 
-def _tiled(context: Any, data: relax.Expr, reps: list[Dim]) -> Any:
+def _tiled(context: LowerContext, data: relax.Expr, reps: list[Dim]) -> relax.Expr:
     shape, reps = _padded(context.shape(data), reps)
 
-    def element(i: Any, data: te.Tensor) -> Any:
+    def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor) -> tirx.PrimExpr:
         own = i[len(i) - len(data.shape) :]
         return data(*[tirx.floormod(k, extent) for k, extent in zip(own, data.shape, strict=True)])
 
@@ -183,7 +188,7 @@ class DynTile:
         return TensorType([AnyDim()] * rank, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: TileAttrs, data: relax.Expr, reps: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: TileAttrs, data: relax.Expr, reps: relax.Expr) -> relax.Expr:
         if context.shape(reps)[0] == 0:
             return data
         sizes = indexed(
@@ -219,13 +224,13 @@ class Repeat:
         return TensorType(Repeat.shape(attrs, list(source.shape)), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: RepeatAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: RepeatAttrs, data: relax.Expr) -> relax.Expr:
         if attrs.axis is None:
             data = reshape_value(context, data, [dims.product(context.shape(data))])
         shape = context.shape(data)
         axis = resolve_axis(attrs.axis or 0, len(shape))
 
-        def element(i: Any, data: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor) -> tirx.PrimExpr:
             return data(*i[:axis], tirx.floordiv(i[axis], attrs.repeats), *i[axis + 1 :])
 
         whole = [*shape[:axis], dims.mul(shape[axis], attrs.repeats), *shape[axis + 1 :]]

@@ -7,7 +7,7 @@ the cache for all rows of a block.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -19,6 +19,9 @@ from .attrs import Attrs, Bool, Int, Str, attrs_node
 from .elementwise import require_tensor
 from .kernel import const, grid, loops
 from .registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["EQUAL", "FEATURES", "LANES", "MISSING_IS_TRUE"]
 
@@ -81,7 +84,7 @@ class TreeEnsemble:
         return TensorType([rows.shape[0], attrs.targets], rows.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: TreeEnsembleAttrs, data: relax.Expr, *tables: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: TreeEnsembleAttrs, data: relax.Expr, *tables: relax.Expr) -> relax.Expr:
         count, features = context.shape(data)
         message = f"the trees read feature {attrs.features - 1}; data has {{actual}} features"
         if not isinstance(features, int):
@@ -106,7 +109,7 @@ class _Walk:
         self.attrs = attrs
         self.first, self.combine = _COMBINE[attrs.combine]
 
-    def __call__(self, outputs: list[Any], data: Any, *tables: Any) -> None:
+    def __call__(self, outputs: list[tirx.Buffer], data: tirx.Buffer, *tables: tirx.Buffer) -> None:
         (result,) = outputs
         count = data.shape[0]
         blocks = tirx.floordiv(count + _ROWS - 1, const(_ROWS))
@@ -120,7 +123,9 @@ class _Walk:
             with T.Else(), T.parallel(0, blocks) as block:
                 self.block(result, data, tables, block)
 
-    def block(self, result: Any, data: Any, tables: Any, block: Any) -> None:
+    def block(
+        self, result: tirx.Buffer, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], block: tirx.PrimExpr
+    ) -> None:
         """Walk down all trees for the rows of one block."""
         roots = tables[2]
         begin = T.bind(block * _ROWS)
@@ -143,7 +148,14 @@ class _Walk:
                 untouched = value == tirx.const(self.first, str(data.dtype))
                 T.buffer_store(result, tirx.Select(untouched, zero, value), [begin + r, t])
 
-    def descend(self, at: Any, data: Any, tables: Any, row: Any, steps: Any) -> None:
+    def descend(
+        self,
+        at: tirx.Buffer,
+        data: tirx.Buffer,
+        tables: tuple[tirx.Buffer, ...],
+        row: tirx.PrimExpr,
+        steps: tirx.PrimExpr,
+    ) -> None:
         """Lead each lane to its leaf."""
         if not self.attrs.is_uneven:
             with T.serial(0, steps.astype("int64")):
@@ -161,7 +173,9 @@ class _Walk:
                 T.buffer_store(at, new, [lane])
             T.buffer_store(moved, changed != tirx.const(0, "int32"), [0])
 
-    def next(self, node: Any, data: Any, tables: Any, row: Any) -> Any:
+    def next(
+        self, node: tirx.PrimExpr, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.PrimExpr
+    ) -> tirx.PrimExpr:
         """Return the node behind a node."""
         nodes, thresholds = tables[0], tables[1]
         kind = T.bind(nodes[node, 0])
@@ -176,7 +190,7 @@ class _Walk:
             holds = tirx.Select(tirx.isnan(value), (kind & tirx.const(MISSING_IS_TRUE, "int32")) != zero, asked)
         return nodes[node, tirx.Select(holds, tirx.const(1, "int32"), tirx.const(2, "int32"))]
 
-    def gather(self, at: Any, result: Any, tables: Any, row: Any) -> None:
+    def gather(self, at: tirx.Buffer, result: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.PrimExpr) -> None:
         """Add what the leaves hold to the results of a row."""
         leaves, ids, weights = tables[4:]
         if self.attrs.targets == 1:

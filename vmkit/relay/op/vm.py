@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax
 
@@ -14,6 +14,9 @@ from .attrs import Attrs, Dims, attrs_node
 from .elementwise import require_tensor
 from .registry import OpPattern, entry, operator
 from .shape import ShapeOf, ShapeOfAttrs, reshape_value, shape_text
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["reshape_tensor", "shape_of"]
 
@@ -39,7 +42,7 @@ class ReshapeTensorAttrs(Attrs):
     newshape: Dims
 
 
-def reshape_tensor(data: Expr, shape: Expr, newshape: Any) -> Expr:
+def reshape_tensor(data: Expr, shape: Expr, newshape: Dims) -> Expr:
     """Return the same elements under a shape that is read at run time; `newshape` is what is known of it."""
     return entry("vm.reshape_tensor").call(data, shape, newshape=newshape)
 
@@ -62,7 +65,7 @@ class ReshapeTensor:
         return TensorType(newshape, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: ReshapeTensorAttrs, data: relax.Expr, shape: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: ReshapeTensorAttrs, data: relax.Expr, shape: relax.Expr) -> relax.Expr:
         sizes = list(context.read_dims(shape))
         for axis, (size, known) in enumerate(zip(sizes, context.dims(list(attrs.newshape)), strict=True)):
             if not dims.is_any(known):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -17,6 +17,9 @@ from .elementwise import require_tensor
 from .kernel import as_index, const, indexed
 from .registry import OpPattern, entry, operator
 from .slice import clamped_position
+
+if TYPE_CHECKING:
+    from ..lower.context import LowerContext
 
 __all__ = ["SliceLike"]
 
@@ -52,7 +55,7 @@ class SliceLike:
         return TensorType(SliceLike.shape(attrs, list(source.shape), list(like.shape)), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: SliceLikeAttrs, data: relax.Expr, shape_like: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: SliceLikeAttrs, data: relax.Expr, shape_like: relax.Expr) -> relax.Expr:
         have = context.shape(data)
         whole = SliceLike.shape(attrs, have, context.shape(shape_like))
         for axis, (size, dim) in enumerate(zip(whole, have, strict=True)):
@@ -86,10 +89,10 @@ class StridedSet:
         return source
 
     @staticmethod
-    def lower(context: Any, attrs: None, data: relax.Expr, v: relax.Expr, *vectors: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, data: relax.Expr, v: relax.Expr, *vectors: relax.Expr) -> relax.Expr:
         counts = [context.shape(w)[0] for w in vectors]
 
-        def element(i: Any, data: te.Tensor, v: te.Tensor, *vectors: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, v: te.Tensor, *vectors: te.Tensor) -> tirx.PrimExpr:
             index, within = [], []
             for k, dim in enumerate(data.shape):
                 begin, end, step = (as_index(w(k)) if k < n else None for w, n in zip(vectors, counts, strict=True))
@@ -143,7 +146,7 @@ class SlidingWindow:
         return TensorType(SlidingWindow.shape(attrs, list(source.shape)), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: SlidingWindowAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: SlidingWindowAttrs, data: relax.Expr) -> relax.Expr:
         shape = context.shape(data)
         axis, count, strides = resolve_axis(attrs.axis, len(shape)), len(attrs.strides), list(attrs.strides)
         for position, (dim, width) in enumerate(zip(shape[axis:], attrs.window_shape, strict=True), axis):
@@ -151,7 +154,7 @@ class SlidingWindow:
                 message = f"sliding_window: dimension {position} is smaller than the window, {width}"
                 context.require(dim >= width, message)
 
-        def element(i: Any, data: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor) -> tirx.PrimExpr:
             moved = [i[axis + k] * strides[k] + i[axis + count + k] for k in range(count)]
             return data(*i[:axis], *moved)
 

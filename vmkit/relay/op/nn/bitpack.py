@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -14,6 +14,9 @@ from ..attrs import Attrs, Dim, DType, Int, Str, attrs_node
 from ..axis import resolve_axis
 from ..index import require_integers
 from ..registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["WIDTHS", "pack", "require_bits", "require_width", "require_words", "word_count"]
 
@@ -52,10 +55,10 @@ def word_count(size: Dim, width: int, what: str) -> Dim:
     return dims.floordiv(size, width)
 
 
-def require_words(context: Any, size: Dim, width: int, what: str) -> None:
+def require_words(context: LowerContext, size: Dim, width: int, what: str) -> None:
     """Check at run time that a dimension fills whole words."""
     if not isinstance(size, int):
-        message = f"{context.current.name}: {what} is {{actual}}, which is no multiple of the {width} bits of a word"
+        message = f"{context.operator}: {what} is {{actual}}, which is no multiple of the {width} bits of a word"
         context.require_equal(size, dims.mul(dims.floordiv(size, width), width), message)
 
 
@@ -66,7 +69,7 @@ def pack(data: te.Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: s
     shape.insert(bit_axis, bits)
     k = te.reduce_axis((0, width), name="k")
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = list(index)
         bit = at.pop(bit_axis)
         at[pack_axis] = at[pack_axis] * width + (width - 1 - k)
@@ -111,7 +114,7 @@ class BitPack:
         return TensorType([*shape[:bit_axis], attrs.bits, *shape[bit_axis:]], attrs.pack_type)
 
     @staticmethod
-    def lower(context: Any, attrs: BitPackAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: BitPackAttrs, data: relax.Expr) -> relax.Expr:
         shape = context.shape(data)
         axes = BitPack.axes(attrs, len(shape))
         require_words(context, shape[axes[0]], WIDTHS[attrs.pack_type], f"dimension {axes[0]}")

@@ -8,7 +8,7 @@ numbers, the sum of a_i * b_j is how many bits ``a & b`` has. In unipolar form a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -23,13 +23,18 @@ from .bitpack import WIDTHS, pack, require_bits, require_width, require_words, w
 from .layout import ordered, require_rank
 from .window import fitted, pad_spatial, padding_of, positive, require_fits, window_builder
 
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
+
 __all__: list[str] = []
 
 # The order of the axes of a weight, by that of the data; a packed weight has its bits behind them.
 _KERNELS = {"NCHW": "OIHW", "NHWC": "HWIO"}
 
 
-def _counted(data: Any, weight: Any, shift: Any, unipolar: bool, dtype: str) -> Any:
+def _counted(
+    data: tirx.PrimExpr, weight: tirx.PrimExpr, shift: tirx.PrimExpr, unipolar: bool, dtype: str
+) -> tirx.PrimExpr:
     """Return what a word of data and one of the weight contribute, for bits that together stand for 2**shift."""
     count = tirx.popcount(data & weight).astype("int32")
     if unipolar:
@@ -50,9 +55,9 @@ def _require_weight(weight: TensorType, expected: Sequence[Dim], packed: Sequenc
         raise TypeCheckError(f"a packed weight must be {pack_dtype}, not {weight.dtype}")
 
 
-def _require_same(context: Any, actual: Sequence[Dim], expected: Sequence[Dim]) -> None:
+def _require_same(context: LowerContext, actual: Sequence[Dim], expected: Sequence[Dim]) -> None:
     for axis, (a, b) in enumerate(zip(actual, expected, strict=True)):
-        message = f"{context.current.name}: dimension {axis} of the weight is {{actual}}, expected {{expected}}"
+        message = f"{context.operator}: dimension {axis} of the weight is {{actual}}, expected {{expected}}"
         context.require_equal(a, b, message)
 
 
@@ -138,7 +143,7 @@ class BitserialConv2D:
         return TensorType(shape, attrs.out_dtype or source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: BinaryConv2DAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: BinaryConv2DAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
         _, channels, *sizes = ordered(context.shape(data), attrs.data_layout, "NCHW")
         have = context.shape(weight)
         require_words(context, channels, WIDTHS[attrs.pack_dtype], "the number of channels")
@@ -162,7 +167,7 @@ def _convolved(attrs: BinaryConv2DAttrs, data: te.Tensor, weight: te.Tensor) -> 
     y, x = (te.reduce_axis((0, w), name=n) for w, n in zip(window, ("ry", "rx"), strict=True))
     a, b = te.reduce_axis((0, attrs.activation_bits), name="a"), te.reduce_axis((0, attrs.weight_bits), name="b")
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         n, o, row, column = ordered(index, layout, "NCHW")
         of_data = ordered([n, c, row * strides[0] + y, column * strides[1] + x], "NCHW", layout)
         of_weight = ordered([o, c, y, x], "OIHW", kernel)
@@ -233,7 +238,7 @@ class BitserialDense:
         return TensorType([source.shape[0], attrs.units], attrs.out_dtype or source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: BinaryDenseAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: BinaryDenseAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
         (_, inputs), have = context.shape(data), context.shape(weight)
         require_words(context, inputs, WIDTHS[attrs.pack_dtype], "the number of inputs")
         plain, packed = (context.dims(s) for s in BitserialDense.weights(attrs, inputs))
@@ -246,7 +251,7 @@ class BitserialDense:
             a = te.reduce_axis((0, rows.shape[1]), name="a")
             b, k = te.reduce_axis((0, columns.shape[1]), name="b"), te.reduce_axis((0, columns.shape[2]), name="k")
 
-            def element(i: Any, j: Any) -> Any:
+            def element(i: tirx.PrimExpr, j: tirx.PrimExpr) -> tirx.PrimExpr:
                 product = _counted(rows(i, a, k), columns(j, b, k), a + b, attrs.unipolar, out_dtype)
                 return te.sum(product, axis=[b, a, k])
 

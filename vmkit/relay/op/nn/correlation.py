@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -16,6 +17,9 @@ from ..registry import OpPattern, entry, operator
 from .layout import require_rank
 from .precision import accumulator
 from .window import output_size, pad_spatial, padding_of, require_fits
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -58,7 +62,7 @@ class Correlation:
         max_displacement: int,
         stride1: int,
         stride2: int,
-        padding: Any,
+        padding: int | Sequence[int],
         is_multiply: bool,
         layout: str = "NCHW",
     ) -> Expr:
@@ -91,7 +95,7 @@ class Correlation:
         return TensorType(_result(attrs, list(first.shape)), first.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: CorrelationAttrs, data1: relax.Expr, data2: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: CorrelationAttrs, data1: relax.Expr, data2: relax.Expr) -> relax.Expr:
         shape = context.shape(data1)
         for axis, (a, b) in enumerate(zip(shape, context.shape(data2), strict=True)):
             message = f"nn.correlation: dimension {axis} is {{actual}} in data1 and {{expected}} in data2"
@@ -110,7 +114,7 @@ def _correlate(attrs: CorrelationAttrs, data1: te.Tensor, data2: te.Tensor) -> t
     rc = te.reduce_axis((0, data1.shape[1]), name="rc")
     ry, rx = (te.reduce_axis((0, attrs.kernel_size), name=n) for n in ("ry", "rx"))
 
-    def element(n: Any, step: Any, y: Any, x: Any) -> Any:
+    def element(n: tirx.PrimExpr, step: tirx.PrimExpr, y: tirx.PrimExpr, x: tirx.PrimExpr) -> tirx.PrimExpr:
         row, column = y * attrs.stride1 + attrs.max_displacement + ry, x * attrs.stride1 + attrs.max_displacement + rx
         down = (tirx.floordiv(step, 2 * radius + 1) - radius) * attrs.stride2
         right = (tirx.floormod(step, 2 * radius + 1) - radius) * attrs.stride2

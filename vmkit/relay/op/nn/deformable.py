@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
@@ -16,6 +17,9 @@ from ..registry import OpPattern, operator
 from .layout import ordered, require_rank
 from .precision import accumulator, as_dtype
 from .window import extent, fitted, padding_of, positive, require_fits, window_builder
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -140,12 +144,12 @@ class DeformableConv2D:
 
     @staticmethod
     def lower(
-        context: Any, attrs: DeformableConv2DAttrs, data: relax.Expr, offset: relax.Expr, weight: relax.Expr
-    ) -> Any:
+        context: LowerContext, attrs: DeformableConv2DAttrs, data: relax.Expr, offset: relax.Expr, weight: relax.Expr
+    ) -> relax.Expr:
         shape = context.shape(data)
         _, channels, *sizes = ordered(shape, attrs.data_layout, "NCHW")
         outputs, inputs, *kernel = ordered(context.shape(weight), attrs.kernel_layout, "OIHW")
-        name, message = context.current.name, "the data has {actual} channels, but the weight takes {expected}"
+        name, message = context.operator, "the data has {actual} channels, but the weight takes {expected}"
         context.require_equal(channels, dims.mul(inputs, attrs.groups), f"{name}: {message}")
         for field, count in (("groups", outputs), ("deformable_groups", channels)):
             parts = getattr(attrs, field)
@@ -173,7 +177,9 @@ def _convolve(attrs: DeformableConv2DAttrs, data: te.Tensor, offset: te.Tensor, 
     dtype, out_dtype = str(data.dtype), attrs.out_dtype or str(data.dtype)
     of_part = tirx.floordiv(channels, attrs.deformable_groups)
 
-    def moved(n: Any, c: Any, ky: Any, kx: Any, y: Any, x: Any) -> Any:
+    def moved(
+        n: tirx.PrimExpr, c: tirx.PrimExpr, ky: tirx.PrimExpr, kx: tirx.PrimExpr, y: tirx.PrimExpr, x: tirx.PrimExpr
+    ) -> tirx.PrimExpr:
         point = (tirx.floordiv(c, of_part) * kernel[0] * kernel[1] + ky * kernel[1] + kx) * 2
         shifts = [offset(*ordered([n, point + i, y, x], "NCHW", axes)) for i in (0, 1)]
         row = (y * strides[0] - padding[0] + ky * dilation[0]).astype(dtype) + shifts[0]
@@ -186,7 +192,7 @@ def _convolve(attrs: DeformableConv2DAttrs, data: te.Tensor, offset: te.Tensor, 
     ry, rx = (te.reduce_axis((0, k), name=name) for k, name in zip(kernel, ("ry", "rx"), strict=True))
     sums = accumulator(out_dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         n, o, y, x = ordered(index, axes, "NCHW")
         c = rc if attrs.groups == 1 else tirx.floordiv(o, tirx.floordiv(outputs, attrs.groups)) * inputs + rc
         w = weight(*ordered([o, rc, ry, rx], "OIHW", attrs.kernel_layout))
@@ -196,7 +202,12 @@ def _convolve(attrs: DeformableConv2DAttrs, data: te.Tensor, offset: te.Tensor, 
     return as_dtype(te.compute(shape, element, name="deformable_conv2d"), out_dtype)
 
 
-def _between(read: Any, row: Any, column: Any, sizes: tuple[Any, Any]) -> Any:
+def _between(
+    read: Callable[..., tirx.PrimExpr],
+    row: tirx.PrimExpr,
+    column: tirx.PrimExpr,
+    sizes: tuple[tirx.PrimExpr, tirx.PrimExpr],
+) -> tirx.PrimExpr:
     """Return an image at a point between its pixels, by those around it.
 
     A pixel past the end counts as 0, and so does a point that is not on the image, before its first pixel too.

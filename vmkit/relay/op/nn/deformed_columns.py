@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
+from ...ir.expr import Expr
 from ...ir.types import Dim, TensorType, Type
 from ..attrs import Attrs, Int, Ints, attrs_node
 from ..elementwise import require_tensor
 from ..kernel import inside
 from ..registry import OpPattern, entry, operator
 from .window import extent, fitted, padding_of, positive, require_fits
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -49,7 +53,7 @@ class DeformedColumns:
     """
 
     @staticmethod
-    def build(data: Any, offset: Any, mask: Any = None, **attrs: Any) -> Any:
+    def build(data: Expr, offset: Expr, mask: Expr | None = None, **attrs: Any) -> Expr:
         given = [data, offset] if mask is None else [data, offset, mask]
         return entry("nn.contrib_deformed_columns").call(*given, **attrs)
 
@@ -76,10 +80,10 @@ class DeformedColumns:
 
     @staticmethod
     def lower(
-        context: Any, attrs: DeformedColumnsAttrs, data: relax.Expr, offset: relax.Expr, *mask: relax.Expr
-    ) -> Any:
+        context: LowerContext, attrs: DeformedColumnsAttrs, data: relax.Expr, offset: relax.Expr, *mask: relax.Expr
+    ) -> relax.Expr:
         batch, channels, *sizes = context.shape(data)
-        name, groups, rank = context.current.name, attrs.deformable_groups, len(sizes)
+        name, groups, rank = context.operator, attrs.deformable_groups, len(sizes)
         if groups > 1 and not isinstance(channels, int):
             message = f"{name}: deformable_groups is {groups}, which does not divide the channels"
             context.require(dims.as_expr(channels) % groups == 0, message)
@@ -91,7 +95,7 @@ class DeformedColumns:
                 message = f"{name}: dimension {axis} of {what} is {{actual}}, expected {{expected}}"
                 context.require_equal(have, want, message)
 
-        def compute(whole: list[Any], places: list[Any], *tensors: te.Tensor) -> te.Tensor:
+        def compute(whole: list[tirx.PrimExpr], places: list[tirx.PrimExpr], *tensors: te.Tensor) -> te.Tensor:
             return te.compute(whole, lambda *i: _element(attrs, places, tensors, *i), name="deformed_columns")
 
         shape = [batch, channels, _points(attrs), dims.product(places)]
@@ -103,7 +107,7 @@ def _points(attrs: DeformedColumnsAttrs) -> int:
     return int(dims.product(attrs.kernel_size))
 
 
-def _windows(attrs: DeformedColumnsAttrs) -> list[Any]:
+def _windows(attrs: DeformedColumnsAttrs) -> list[int]:
     rank = len(attrs.kernel_size)
     dilation = positive(attrs.dilation, rank, "dilation")
     return [extent(k, d) for k, d in zip(attrs.kernel_size, dilation, strict=True)]
@@ -116,8 +120,14 @@ def _places(attrs: DeformedColumnsAttrs, sizes: list[Dim]) -> list[Dim]:
 
 
 def _element(
-    attrs: DeformedColumnsAttrs, places: Sequence[Any], tensors: Sequence[te.Tensor], n: Any, c: Any, k: Any, flat: Any
-) -> Any:
+    attrs: DeformedColumnsAttrs,
+    places: Sequence[tirx.PrimExpr],
+    tensors: Sequence[te.Tensor],
+    n: tirx.PrimExpr,
+    c: tirx.PrimExpr,
+    k: tirx.PrimExpr,
+    flat: tirx.PrimExpr,
+) -> tirx.PrimExpr:
     data, offset, *mask = tensors
     rank, points = len(places), _points(attrs)
     part = tirx.floordiv(c, tirx.floordiv(data.shape[1], attrs.deformable_groups))
@@ -130,7 +140,7 @@ def _element(
     return value * mask[0](n, part * points + k, *place) if mask else value
 
 
-def _unflattened(flat: Any, sizes: Sequence[Any]) -> list[Any]:
+def _unflattened(flat: tirx.PrimExpr, sizes: Sequence[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
     index = []
     for size in reversed(sizes[1:]):
         index.append(tirx.floormod(flat, dims.as_expr(size)))
@@ -138,7 +148,9 @@ def _unflattened(flat: Any, sizes: Sequence[Any]) -> list[Any]:
     return [flat, *reversed(index)]
 
 
-def _between(read: Any, at: Sequence[Any], sizes: Sequence[Any]) -> Any:
+def _between(
+    read: Callable[..., tirx.PrimExpr], at: Sequence[tirx.PrimExpr], sizes: Sequence[tirx.PrimExpr]
+) -> tirx.PrimExpr:
     """Return what lies at a point between elements, by how near it is to each of those around it."""
     dtype = str(at[0].ty.dtype)
     one: Any = tirx.const(1, dtype)

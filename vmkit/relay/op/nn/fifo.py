@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -14,6 +14,9 @@ from ..axis import resolve_axis
 from ..elementwise import require_tensor
 from ..kernel import indexed
 from ..registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -43,7 +46,7 @@ class FifoBuffer:
         return TensorType(list(old.shape), old.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: FIFOBufferAttrs, data: relax.Expr, buffer: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: FIFOBufferAttrs, data: relax.Expr, buffer: relax.Expr) -> relax.Expr:
         new, old = context.shape(data), context.shape(buffer)
         along = resolve_axis(attrs.axis, len(old))
         for axis, (a, b) in enumerate(zip(new, old, strict=True)):
@@ -54,7 +57,7 @@ class FifoBuffer:
                 message = f"nn.fifo_buffer: data has more elements along axis {axis} than the buffer"
                 context.require(dims.as_expr(a) <= dims.as_expr(b), message)
 
-        def element(i: Any, data: te.Tensor, buffer: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, buffer: te.Tensor) -> tirx.PrimExpr:
             place = i[along] + data.shape[along]
             kept = buffer(*i[:along], place, *i[along + 1 :])
             added = data(*i[:along], place - buffer.shape[along], *i[along + 1 :])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -20,7 +21,18 @@ from .compressed import block_of, block_value, check_rows, elements_of, matrix_o
 from .layout import require_rank
 from .precision import accumulator, as_dtype
 
-__all__ = ["converted", "require_same_dtype"]
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
+
+__all__ = ["SparseMatrix", "converted", "require_same_dtype"]
+
+
+class SparseMatrix(Protocol):
+    """A sparse matrix in compressed rows, such as one of scipy: arrays or expressions under these names."""
+
+    data: Any
+    indices: Any
+    indptr: Any
 
 
 @attrs_node("relay.attrs.SparseDenseAttrs")
@@ -36,7 +48,7 @@ def require_same_dtype(dense: TensorType, sparse: TensorType) -> None:
         raise TypeCheckError(f"sparse_data are {sparse.dtype}, the dense tensor {dense.dtype}; cast one of them")
 
 
-def converted(context: Any, value: Any, dtype: str) -> Any:
+def converted(context: LowerContext, value: relax.Expr, dtype: str) -> relax.Expr:
     """Return a lowered tensor in a data type; loops over bfloat16 cannot convert its elements one by one."""
     return value if str(value.ty.dtype) == dtype else context.te(lambda x: as_dtype(x, dtype), value, name="cast")
 
@@ -51,7 +63,7 @@ def _product_type(attrs: SparseDenseAttrs, dense: Type, data: Type, indices: Typ
     return TensorType(shape, matrix.dtype)
 
 
-def _product(context: Any, attrs: SparseDenseAttrs, dense: relax.Expr, *matrix: relax.Expr) -> Any:
+def _product(context: LowerContext, attrs: SparseDenseAttrs, dense: relax.Expr, *matrix: relax.Expr) -> relax.Expr:
     count, inner = context.shape(dense)
     height, width = block_of(context.shape(matrix[0]))
     blocks = row_count(context.shape(matrix[2]))
@@ -60,11 +72,18 @@ def _product(context: Any, attrs: SparseDenseAttrs, dense: relax.Expr, *matrix: 
     rows, dtype = dims.mul(blocks, height), str(dense.ty.dtype)
     sums = accumulator(dtype)
 
-    def body(outputs: list[Any], dense: Any, data: Any, indices: Any, indptr: Any, sizes: list[Any]) -> None:
+    def body(
+        outputs: list[tirx.Buffer],
+        dense: tirx.Buffer,
+        data: tirx.Buffer,
+        indices: tirx.Buffer,
+        indptr: tirx.Buffer,
+        sizes: list[tirx.PrimExpr],
+    ) -> None:
         (out,) = outputs
         count, blocks, height, width = sizes
 
-        def place(i: Any, block: Any, j: Any) -> list[Any]:
+        def place(i: tirx.PrimExpr, block: tirx.PrimExpr, j: tirx.PrimExpr) -> list[tirx.PrimExpr]:
             row = block * height + j
             return [row, i] if attrs.sparse_lhs else [i, row]
 
@@ -86,9 +105,9 @@ def _product(context: Any, attrs: SparseDenseAttrs, dense: relax.Expr, *matrix: 
     return converted(context, product, dtype)
 
 
-def _require_width(context: Any, width: Dim) -> None:
+def _require_width(context: LowerContext, width: Dim) -> None:
     if not isinstance(width, int):
-        context.require(width >= 1, f"{context.current.name}: the blocks of the sparse matrix have no columns")
+        context.require(width >= 1, f"{context.operator}: the blocks of the sparse matrix have no columns")
     elif width < 1:
         raise TypeCheckError("the blocks of the sparse matrix have no columns")
 
@@ -104,7 +123,7 @@ class SparseDense:
     """
 
     @staticmethod
-    def build(dense_mat: Expr, sparse_mat: Any, sparse_lhs: bool = False) -> Expr:
+    def build(dense_mat: Expr, sparse_mat: SparseMatrix | Sequence[Expr], sparse_lhs: bool = False) -> Expr:
         return entry("nn.sparse_dense").call(dense_mat, *matrix_operands(sparse_mat), sparse_lhs=sparse_lhs)
 
     relation = staticmethod(_product_type)
@@ -130,7 +149,7 @@ class SparseAdd:
     """The sum of a dense matrix and a sparse one (CSR)."""
 
     @staticmethod
-    def build(dense_mat: Expr, sparse_mat: Any) -> Expr:
+    def build(dense_mat: Expr, sparse_mat: SparseMatrix | Sequence[Expr]) -> Expr:
         return entry("nn.sparse_add").call(dense_mat, *matrix_operands(sparse_mat))
 
     @staticmethod
@@ -144,13 +163,15 @@ class SparseAdd:
         return matrix
 
     @staticmethod
-    def lower(context: Any, attrs: None, dense: relax.Expr, *matrix: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, dense: relax.Expr, *matrix: relax.Expr) -> relax.Expr:
         rows, columns = context.shape(dense)
         message = "nn.sparse_add: the sparse matrix has {actual} rows, the dense one {expected}"
         context.require_equal(row_count(context.shape(matrix[2])), rows, message)
         check_rows(context, matrix, columns)
 
-        def body(outputs: list[Any], dense: Any, data: Any, indices: Any, indptr: Any) -> None:
+        def body(
+            outputs: list[tirx.Buffer], dense: tirx.Buffer, data: tirx.Buffer, indices: tirx.Buffer, indptr: tirx.Buffer
+        ) -> None:
             (out,) = outputs
             with grid(list(dense.shape)) as (row, column):
                 T.buffer_store(out, dense[row, column], [row, column])
@@ -178,7 +199,7 @@ class SparseTranspose:
     """
 
     @staticmethod
-    def build(x: Any) -> TupleWrapper:
+    def build(x: SparseMatrix | Sequence[Expr]) -> TupleWrapper:
         return TupleWrapper(entry("nn.sparse_transpose").call(*matrix_operands(x)), 3)
 
     @staticmethod
@@ -186,12 +207,18 @@ class SparseTranspose:
         return TupleType([require_matrix(data, indices, indptr, (1,)), indices, indptr])
 
     @staticmethod
-    def lower(context: Any, attrs: SparseTransposeAttrs, *matrix: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: SparseTransposeAttrs, *matrix: relax.Expr) -> tuple[relax.Expr, ...]:
         shapes, dtypes = [context.shape(v) for v in matrix], [str(v.ty.dtype) for v in matrix]
         size = row_count(shapes[2])
         check_rows(context, matrix, size, whole=True)
 
-        def body(outputs: list[Any], data: Any, indices: Any, indptr: Any, sizes: list[Any]) -> None:
+        def body(
+            outputs: list[tirx.Buffer],
+            data: tirx.Buffer,
+            indices: tirx.Buffer,
+            indptr: tirx.Buffer,
+            sizes: list[tirx.PrimExpr],
+        ) -> None:
             values, rows, starts, free = outputs
             (size,) = sizes
             index, offset = str(indices.dtype), str(indptr.dtype)

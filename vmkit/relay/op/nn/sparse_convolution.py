@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -18,8 +19,11 @@ from ..registry import OpPattern, entry, operator
 from .compressed import block_of, block_value, check_rows, elements_of, matrix_operands, require_matrix, row_count
 from .layout import ordered, require_rank
 from .precision import accumulator
-from .sparse import converted, require_same_dtype
+from .sparse import SparseMatrix, converted, require_same_dtype
 from .window import per_axis
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -51,7 +55,10 @@ class SparseConv2D:
 
     @staticmethod
     def build(
-        dense_mat: Expr, sparse_mat: Any, layout: str = "NHWC", kernel_size: int | tuple[int, int] = (1, 1)
+        dense_mat: Expr,
+        sparse_mat: SparseMatrix | Sequence[Expr],
+        layout: str = "NHWC",
+        kernel_size: int | tuple[int, int] = (1, 1),
     ) -> Expr:
         return entry("nn.sparse_conv2d").call(
             dense_mat, *matrix_operands(sparse_mat), layout=layout, kernel_size=per_axis(kernel_size, 2)
@@ -74,7 +81,7 @@ class SparseConv2D:
         return TensorType(ordered([batch, channels, height, width], "NCHW", attrs.layout), image.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: SparseConv2DAttrs, dense: relax.Expr, *matrix: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: SparseConv2DAttrs, dense: relax.Expr, *matrix: relax.Expr) -> relax.Expr:
         batch, channels, rows, columns = ordered(context.shape(dense), attrs.layout, "NCHW")
         tall, wide = block_of(context.shape(matrix[0]))
         blocks = row_count(context.shape(matrix[2]))
@@ -84,7 +91,7 @@ class SparseConv2D:
         check_rows(context, matrix, dims.floordiv(dims.mul(channels, size * size), wide))
         sums = accumulator(dtype)
 
-        def place(column: Any, channels: Any) -> tuple[Any, Any, Any]:
+        def place(column: tirx.PrimExpr, channels: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr]:
             """Return channel, and row and column in the kernel, of a column of the weight."""
             if size == 1:
                 return column, const(0), const(0)
@@ -94,7 +101,14 @@ class SparseConv2D:
                 tap, channel = tirx.floordiv(column, channels), tirx.floormod(column, channels)
             return channel, tirx.floordiv(tap, 3) - 1, tirx.floormod(tap, 3) - 1
 
-        def body(outputs: list[Any], dense: Any, data: Any, indices: Any, indptr: Any, sizes: list[Any]) -> None:
+        def body(
+            outputs: list[tirx.Buffer],
+            dense: tirx.Buffer,
+            data: tirx.Buffer,
+            indices: tirx.Buffer,
+            indptr: tirx.Buffer,
+            sizes: list[tirx.PrimExpr],
+        ) -> None:
             (out,) = outputs
             batch, channels, rows, columns, blocks, tall, wide = sizes
             with grid([batch, blocks, tall, rows, columns]) as (n, block, j, y, x):

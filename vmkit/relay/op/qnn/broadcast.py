@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -37,7 +36,7 @@ class BroadcastAttrs(Attrs):
     rhs_axis: Int = -1
 
 
-def _builder(name: str) -> Any:
+def _builder(name: str) -> Callable[..., Expr]:
     def build_call(
         lhs: Expr,
         rhs: Expr,
@@ -114,7 +113,7 @@ def _product_scale(sources: Sequence[Quantization], ranks: Sequence[int]) -> tup
     return Parameter(value, is_one), axes.pop() if axes else -1
 
 
-def _register(name: str, canonicalize: Any, doc: str) -> None:
+def _register(name: str, canonicalize: Callable[..., Expr], doc: str) -> None:
     body = {
         "__doc__": doc + " A vector of scales or zero points of an operand lies along its axis.",
         "build": staticmethod(_builder(name)),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ....errors import TypeCheckError
 from ...ir.expr import Expr, Tuple, TupleGetItem
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import TupleType, Type, type_text
-from ..join import ConcatenateAttrs, as_tuple
+from ..join import ConcatenateAttrs, TupleLike, as_tuple
 from ..registry import OpPattern, build, entry, operator
 from .parameters import Quantization, require_one
 from .requantize import requantized
@@ -17,7 +16,7 @@ from .requantize import requantized
 __all__: list[str] = []
 
 
-def _fields(value: Any, count: int) -> list[Expr]:
+def _fields(value: Expr, count: int) -> list[Expr]:
     """Return the fields of a tuple expression."""
     return list(value.fields) if isinstance(value, Tuple) else [TupleGetItem(value, k) for k in range(count)]
 
@@ -38,7 +37,12 @@ class Concatenate:
 
     @staticmethod
     def build(
-        data: Any, input_scales: Any, input_zero_points: Any, output_scale: Expr, output_zero_point: Expr, axis: int
+        data: TupleLike,
+        input_scales: TupleLike,
+        input_zero_points: TupleLike,
+        output_scale: Expr,
+        output_zero_point: Expr,
+        axis: int,
     ) -> Expr:
         tensors = data.tuple_value if isinstance(data, TupleWrapper) else as_tuple(data)
         scales, zero_points = (as_tuple(v) for v in (input_scales, input_zero_points))
@@ -59,7 +63,7 @@ class Concatenate:
         return result
 
     @staticmethod
-    def canonicalize(attrs: ConcatenateAttrs, args: Sequence[Expr], types: Sequence[Any]) -> Expr:
+    def canonicalize(attrs: ConcatenateAttrs, args: Sequence[Expr], types: Sequence[Type]) -> Expr:
         tensors = types[0].fields
         wanted = Quantization.of(args, types, 3)
         data, scales, zero_points = (_fields(a, len(tensors)) for a in args[:3])

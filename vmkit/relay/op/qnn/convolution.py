@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from ....errors import TypeCheckError
 from ...ir import dims
@@ -22,7 +22,10 @@ __all__: list[str] = []
 _DTYPES = (("int8", "uint8", "int16"), ("int8", "uint8", "int16"), ("int16", "int32", "int64"))
 
 
-def _relation(name: str, attrs: Any, data: Type, weight: Type, *parameters: Type) -> Type:
+_ConvolutionAttrs: TypeAlias = Conv2DAttrs | Conv2DTransposeAttrs
+
+
+def _relation(name: str, attrs: _ConvolutionAttrs, data: Type, weight: Type, *parameters: Type) -> Type:
     require_dtypes(data, weight, attrs, _DTYPES)
     result = entry(name).relation(attrs, data, weight)
     zero, kernel_zero, scale, kernel_scale = parameters
@@ -33,7 +36,7 @@ def _relation(name: str, attrs: Any, data: Type, weight: Type, *parameters: Type
     return result
 
 
-def _canonical(name: str, attrs: Any, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
+def _canonical(name: str, attrs: _ConvolutionAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
     data = shifted(args[0], Parameter.of(args[2], types[2]), -1, 4)
     is_transposed = name == "nn.conv2d_transpose"
 
@@ -43,7 +46,9 @@ def _canonical(name: str, attrs: Any, args: Sequence[Expr], types: Sequence[Tens
     return product(name, attrs, data, shifted_weight(args[1], args[3], (types[1], types[3]), along))
 
 
-def _over_weight(zero_point: Parameter, ty: TensorType, weight: TensorType, attrs: Any, is_transposed: bool) -> Expr:
+def _over_weight(
+    zero_point: Parameter, ty: TensorType, weight: TensorType, attrs: _ConvolutionAttrs, is_transposed: bool
+) -> Expr:
     """Return a vector of zero points, one for every channel of the result, in a shape that broadcasts over the weight.
 
     The weight's axis O has as many elements as the result has channels, unless it is that of a depthwise convolution
@@ -78,11 +83,11 @@ class Conv2D:
         kernel_zero_point: Expr,
         input_scale: Expr,
         kernel_scale: Expr,
-        kernel_size: Any,
-        channels: Any = None,
-        strides: Any = (1, 1),
-        padding: Any = (0, 0),
-        dilation: Any = (1, 1),
+        kernel_size: int | Sequence[int],
+        channels: int | None = None,
+        strides: int | Sequence[int] = (1, 1),
+        padding: int | Sequence[int] = (0, 0),
+        dilation: int | Sequence[int] = (1, 1),
         groups: int = 1,
         data_layout: str = "NCHW",
         kernel_layout: str = "OIHW",
@@ -124,16 +129,16 @@ class Conv2DTranspose:
         kernel_zero_point: Expr,
         input_scale: Expr,
         kernel_scale: Expr,
-        strides: Any = (1, 1),
-        padding: Any = (0, 0),
-        dilation: Any = (1, 1),
+        strides: int | Sequence[int] = (1, 1),
+        padding: int | Sequence[int] = (0, 0),
+        dilation: int | Sequence[int] = (1, 1),
         groups: int = 1,
-        channels: Any = None,
-        kernel_size: Any = None,
+        channels: int | None = None,
+        kernel_size: int | Sequence[int] | None = None,
         data_layout: str = "NCHW",
         kernel_layout: str = "IOHW",
         out_layout: str = "",
-        output_padding: Any = (0, 0),
+        output_padding: int | Sequence[int] = (0, 0),
         out_dtype: str = "int32",
     ) -> Expr:
         return entry("qnn.conv2d_transpose").call(

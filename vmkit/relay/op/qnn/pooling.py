@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
@@ -40,10 +39,10 @@ class AvgPool2D:
         input_zero_point: Expr,
         output_scale: Expr,
         output_zero_point: Expr,
-        pool_size: Any,
-        strides: Any,
-        padding: Any,
-        dilation: Any,
+        pool_size: int | Sequence[int],
+        strides: int | Sequence[int],
+        padding: int | Sequence[int],
+        dilation: int | Sequence[int],
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         layout: str = "NHWC",

@@ -9,12 +9,12 @@ data fuses into what computes it. Weights that have no zero point stay as narrow
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Protocol
 
 from ....errors import TypeCheckError
 from ...ir.expr import Expr
 from ...ir.types import Dim, TensorType, Type
-from ..attrs import Attrs
+from ..attrs import Attrs, DType
 from ..nn.dense import BatchMatmulAttrs, DenseAttrs
 from ..registry import OpPattern, build, entry, operator
 from .parameters import Parameter, require_dtype, require_one, require_vector, shifted
@@ -25,7 +25,13 @@ OPERANDS = ("data", "weight", "input_zero_point", "kernel_zero_point", "input_sc
 PATTERN = OpPattern.OUT_ELEMWISE_FUSABLE
 
 
-def require_dtypes(data: Type, weight: Type, attrs: Any, dtypes: tuple[Sequence[str], ...]) -> None:
+class HasOutDType(Protocol):
+    """Attributes that name the element type of the result."""
+
+    out_dtype: DType
+
+
+def require_dtypes(data: Type, weight: Type, attrs: HasOutDType, dtypes: tuple[Sequence[str], ...]) -> None:
     """Check the data types of the operands and of the result."""
     require_dtype(data, dtypes[0], "data")
     require_dtype(weight, dtypes[1], "weight")

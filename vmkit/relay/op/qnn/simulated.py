@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tvm import relax, te, tirx
@@ -19,6 +19,9 @@ from ..kernel import indexed
 from ..registry import OpPattern, build, entry, operator
 from .parameters import require_along_axis
 from .quantize import DequantizeAttrs
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["DTYPE_CODES"]
 
@@ -39,7 +42,7 @@ class SimulatedQuantizeAttrs(Attrs):
     axis: Int = -1
 
 
-def _code(dtype: Any) -> Expr:
+def _code(dtype: str | Expr) -> Expr:
     """Return a data type, given by name or as an expression of its number, as an expression."""
     if not isinstance(dtype, str):
         return dtype
@@ -49,7 +52,9 @@ def _code(dtype: Any) -> Expr:
     return const(DTYPE_CODES[dtype], "int32")
 
 
-def _relation(attrs: Any, data: Type, dtype: Type, scale: Type, zero_point: Type) -> Type:
+def _relation(
+    attrs: SimulatedQuantizeAttrs | DequantizeAttrs, data: Type, dtype: Type, scale: Type, zero_point: Type
+) -> Type:
     source, code = require_tensor(data, "data"), require_tensor(dtype, "the data type's number")
     if not source.dtype.startswith("float"):
         raise TypeCheckError(f"data must be floats, not {source.dtype}")
@@ -59,17 +64,25 @@ def _relation(attrs: Any, data: Type, dtype: Type, scale: Type, zero_point: Type
     return source
 
 
-def _elementwise(context: Any, attrs: Any, combine: Any, data: relax.Expr, *given: relax.Expr) -> Any:
+def _elementwise(
+    context: LowerContext,
+    attrs: SimulatedQuantizeAttrs | DequantizeAttrs,
+    combine: Callable[..., tirx.PrimExpr],
+    data: relax.Expr,
+    *given: relax.Expr,
+) -> relax.Expr:
     """Return ``combine(x, code, scale, zero_point)`` of each element, the parameters read along the axis."""
     shape = context.shape(data)
     axis = resolve_axis(attrs.axis, len(shape)) if shape else 0
     for name, value in zip(("scale", "zero_point"), given[1:], strict=True):
         for length in context.shape(value):
-            message = f"{context.current.name}: {name} has {{actual}} elements, axis {axis} of the data {{expected}}"
+            message = f"{context.operator}: {name} has {{actual}} elements, axis {axis} of the data {{expected}}"
             context.require_equal(length, dims.select(length == 1, length, shape[axis] if shape else 1), message)
 
-    def element(i: Any, x: te.Tensor, code: te.Tensor, scale: te.Tensor, zero_point: te.Tensor) -> Any:
-        def along(tensor: te.Tensor) -> Any:
+    def element(
+        i: tuple[tirx.PrimExpr, ...], x: te.Tensor, code: te.Tensor, scale: te.Tensor, zero_point: te.Tensor
+    ) -> tirx.PrimExpr:
+        def along(tensor: te.Tensor) -> tirx.PrimExpr:
             zero = tirx.IntImm("int64", 0)
             return tensor(*[tirx.Select(n == 1, zero, i[axis]) if i else zero for n in tensor.shape])
 
@@ -81,10 +94,10 @@ def _elementwise(context: Any, attrs: Any, combine: Any, data: relax.Expr, *give
     return indexed(context, shape, element, data, *given)
 
 
-def _quantized(x: Any, code: Any, scale: Any, zero_point: Any) -> Any:
+def _quantized(x: tirx.PrimExpr, code: tirx.PrimExpr, scale: tirx.PrimExpr, zero_point: tirx.PrimExpr) -> tirx.PrimExpr:
     dtype = x.ty.dtype
 
-    def bound(end: str) -> Any:
+    def bound(end: str) -> tirx.PrimExpr:
         limits = [tirx.const(float(getattr(np.iinfo(name), end)), dtype) for name in ("int8", "uint8", "int32")]
         return tirx.Select(code == 1, limits[0], tirx.Select(code == 2, limits[1], limits[2]))
 
@@ -103,14 +116,16 @@ class SimulatedQuantize:
     """What qnn.quantize gives, as floats of the data's type; see DTYPE_CODES for the data types."""
 
     @staticmethod
-    def build(data: Expr, output_scale: Expr, output_zero_point: Expr, axis: int = -1, out_dtype: Any = "int8") -> Expr:
+    def build(
+        data: Expr, output_scale: Expr, output_zero_point: Expr, axis: int = -1, out_dtype: str | Expr = "int8"
+    ) -> Expr:
         operands = data, _code(out_dtype), _flat(output_scale), _flat(output_zero_point)
         return entry("qnn.simulated_quantize").call(*operands, axis=axis)
 
     relation = staticmethod(_relation)
 
     @staticmethod
-    def lower(context: Any, attrs: SimulatedQuantizeAttrs, *values: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: SimulatedQuantizeAttrs, *values: relax.Expr) -> relax.Expr:
         return _elementwise(context, attrs, _quantized, *values)
 
 
@@ -122,14 +137,16 @@ class SimulatedDequantize:
     """What qnn.dequantize gives of integers held as floats; see DTYPE_CODES for the data types."""
 
     @staticmethod
-    def build(data: Expr, input_scale: Expr, input_zero_point: Expr, axis: int = -1, in_dtype: Any = "int8") -> Expr:
+    def build(
+        data: Expr, input_scale: Expr, input_zero_point: Expr, axis: int = -1, in_dtype: str | Expr = "int8"
+    ) -> Expr:
         operands = data, _code(in_dtype), _flat(input_scale), _flat(input_zero_point)
         return entry("qnn.simulated_dequantize").call(*operands, axis=axis, out_dtype="")
 
     relation = staticmethod(_relation)
 
     @staticmethod
-    def lower(context: Any, attrs: DequantizeAttrs, *values: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: DequantizeAttrs, *values: relax.Expr) -> relax.Expr:
         return _elementwise(context, attrs, lambda x, code, scale, zero: (x - zero) * scale, *values)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
@@ -22,13 +22,16 @@ from ..registry import OpPattern, entry, operator
 from ..shape import reshape_value
 from .threefry import infer_key, key_type, random_words, require_key, require_shape
 
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
+
 __all__: list[str] = []
 
 # How many bits of a word a number takes, and of which width the word is read: a float32 is made of the lower half.
 _FRACTION = {"float32": (23, 32), "float64": (52, 64)}
 
 
-def _unit(word: Any, dtype: str) -> Any:
+def _unit(word: tirx.PrimExpr, dtype: str) -> tirx.PrimExpr:
     """Return the number in [0, 1) that a random word stands for."""
     bits, width = _FRACTION[dtype]
     kind = f"uint{width}"
@@ -36,13 +39,13 @@ def _unit(word: Any, dtype: str) -> Any:
     return (word >> tirx.const(width - bits, kind)).astype(dtype) / tirx.const(1 << bits, dtype)
 
 
-def _scalars(attrs: Any, key: Type, *parameters: Type) -> dict[int, Type]:
+def _scalars(attrs: UniformAttrs | NormalAttrs, key: Type, *parameters: Type) -> dict[int, Type]:
     """Infer inputs of unknown type: a key and two scalars."""
     unknown = {k: TensorType([], attrs.out_dtype) for k, p in enumerate(parameters, 1) if isinstance(p, IncompleteType)}
     return infer_key(attrs, key) | unknown
 
 
-def _numbers(attrs: Any, key: Type, parameters: dict[str, Type]) -> Type:
+def _numbers(attrs: UniformAttrs | NormalAttrs, key: Type, parameters: dict[str, Type]) -> Type:
     require_key(key)
     if attrs.out_dtype not in _FRACTION:
         raise TypeCheckError(f"random numbers are float32 or float64, not {attrs.out_dtype or 'of no data type'}")
@@ -83,12 +86,14 @@ class Uniform:
         return _numbers(attrs, key, {"low": low, "high": high})
 
     @staticmethod
-    def lower(context: Any, attrs: UniformAttrs, key: relax.Expr, low: relax.Expr, high: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: UniformAttrs, key: relax.Expr, low: relax.Expr, high: relax.Expr
+    ) -> tuple[relax.Expr, ...]:
         shape = list(attrs.out_shape)
         count = dims.product(shape)
         state, words = random_words(context, key, count)
 
-        def element(i: Any, words: te.Tensor, low: te.Tensor, high: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], words: te.Tensor, low: te.Tensor, high: te.Tensor) -> tirx.PrimExpr:
             return _unit(words(i[0]), attrs.out_dtype) * (high() - low()) + low()
 
         return state, reshape_value(context, indexed(context, [count], element, words, low, high), shape)
@@ -123,12 +128,14 @@ class Normal:
         return _numbers(attrs, key, {"mean": mean, "scale": scale})
 
     @staticmethod
-    def lower(context: Any, attrs: NormalAttrs, key: relax.Expr, mean: relax.Expr, scale: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: NormalAttrs, key: relax.Expr, mean: relax.Expr, scale: relax.Expr
+    ) -> tuple[relax.Expr, ...]:
         shape, dtype = list(attrs.out_shape), attrs.out_dtype
         count = dims.product(shape)
         state, words = random_words(context, key, dims.mul(count, 2))
 
-        def element(i: Any, words: te.Tensor, mean: te.Tensor, scale: te.Tensor) -> Any:
+        def element(i: tuple[tirx.PrimExpr, ...], words: te.Tensor, mean: te.Tensor, scale: te.Tensor) -> tirx.PrimExpr:
             one, two = _unit(words(i[0]), dtype), _unit(words(i[0] + count), dtype)
             radius = tirx.sqrt(tirx.const(-2, dtype) * tirx.log(tirx.const(1, dtype) - one))
             return radius * tirx.sin(tirx.const(2 * math.pi, dtype) * two) * scale() + mean()
@@ -169,7 +176,9 @@ class Multinomial:
         return TupleType([key_type(), TensorType([*list(rows.shape)[:-1], attrs.num_samples], "int32")])
 
     @staticmethod
-    def lower(context: Any, attrs: MultinomialAttrs, key: relax.Expr, probs: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: MultinomialAttrs, key: relax.Expr, probs: relax.Expr
+    ) -> tuple[relax.Expr, ...]:
         *outer, classes = context.shape(probs)
         if not isinstance(classes, int):
             context.require(classes > 0, "random.multinomial: the last dimension of probs is 0: nothing to draw from")
@@ -178,11 +187,11 @@ class Multinomial:
         dtype = "float64" if str(probs.ty.dtype) == "float64" else "float32"
         flat = reshape_value(context, converted(context, probs, dtype), [rows, classes])
 
-        def body(outputs: list[Any], words: Any, probs: Any) -> None:
+        def body(outputs: list[tirx.Buffer], words: tirx.Buffer, probs: tirx.Buffer) -> None:
             drawn, total, sums, fallback = outputs
             rows, classes = probs.shape
 
-            def weight(row: Any, at: Any) -> Any:
+            def weight(row: tirx.PrimExpr, at: tirx.PrimExpr) -> tirx.PrimExpr:
                 return tirx.max(probs[row, at], tirx.const(0, dtype))
 
             with grid([rows]) as (row,):

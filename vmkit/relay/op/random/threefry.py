@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -36,6 +36,9 @@ from ..elementwise import require_tensor
 from ..kernel import const, grid, loops
 from ..registry import OpPattern, entry, operator
 from ..shape import reshape_value
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["infer_key", "key_type", "random_words", "require_key", "require_shape", "threefry_key"]
 
@@ -77,7 +80,7 @@ def key_type() -> TensorType:
     return TensorType([_KEY_WORDS], "uint64")
 
 
-def infer_key(attrs: Any, key: Type, *others: Type) -> dict[int, Type]:
+def infer_key(attrs: Attrs | None, key: Type, *others: Type) -> dict[int, Type]:
     """Say that a first input of unknown type is a key."""
     return {0: key_type()} if isinstance(key, IncompleteType) else {}
 
@@ -96,12 +99,12 @@ def require_shape(shape: Sequence[int]) -> list[int]:
     return list(shape)
 
 
-def random_words(context: Any, key: relax.Expr, count: Dim) -> tuple[relax.Expr, relax.Expr]:
+def random_words(context: LowerContext, key: relax.Expr, count: Dim) -> tuple[relax.Expr, relax.Expr]:
     """Return the next key and a vector of `count` random words."""
     _require_length(context, key)
     whole, rest = dims.floordiv(count, 4), dims.sub(count, dims.mul(dims.floordiv(count, 4), 4))
 
-    def body(outputs: list[Any], key: Any, sizes: list[Any]) -> None:
+    def body(outputs: list[tirx.Buffer], key: tirx.Buffer, sizes: list[tirx.PrimExpr]) -> None:
         state, words, block = outputs
         count, whole, rest = sizes
         old = _words(key, range(_KEY_WORDS))
@@ -132,25 +135,25 @@ def random_words(context: Any, key: relax.Expr, count: Dim) -> tuple[relax.Expr,
     return state, words
 
 
-def _require_length(context: Any, key: relax.Expr) -> None:
+def _require_length(context: LowerContext, key: relax.Expr) -> None:
     (length,) = context.shape(key)
     context.require_equal(
-        length, _KEY_WORDS, f"{context.current.name}: a key has {{expected}} words, this one has {{actual}}"
+        length, _KEY_WORDS, f"{context.operator}: a key has {{expected}} words, this one has {{actual}}"
     )
 
 
 @contextmanager
-def _when(count: Any, least: int) -> Iterator[None]:
+def _when(count: tirx.PrimExpr | int, least: int) -> Iterator[None]:
     """Write statements that run where a number of words is greater than `least`."""
     with T.If(dims.as_expr(count) > const(least)), T.Then():
         yield
 
 
-def _uint(value: int) -> Any:
+def _uint(value: int) -> tirx.PrimExpr:
     return tirx.const(value, "uint64")
 
 
-def _sum(a: Any, b: Any) -> Any:
+def _sum(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return the sum of two words modulo 2**64.
 
     TVM lets LLVM assume that a sum of unsigned integers does not wrap, so the highest bit is added by itself.
@@ -159,16 +162,16 @@ def _sum(a: Any, b: Any) -> Any:
     return ((a & others) + (b & others)) ^ ((a ^ b) & highest)
 
 
-def _words(buffer: Any, positions: Sequence[int]) -> list[Any]:
+def _words(buffer: tirx.Buffer, positions: Sequence[int]) -> list[tirx.PrimExpr]:
     return [T.Bind(buffer[const(k)]) for k in positions]
 
 
-def _store(state: Any, words: Sequence[Any]) -> None:
+def _store(state: tirx.Buffer, words: Sequence[tirx.PrimExpr]) -> None:
     for k, word in enumerate(words):
         T.buffer_store(state, word, [const(k)])
 
 
-def _encipher(block: Any, key: Sequence[Any], words: Sequence[Any]) -> list[Any]:
+def _encipher(block: tirx.Buffer, key: Sequence[tirx.PrimExpr], words: Sequence[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
     """Write statements that leave four words, enciphered, in the buffer `block`; return them in order."""
     schedule = [*key, key[0] ^ key[1] ^ key[2] ^ key[3] ^ _uint(_PARITY)]
     _store(block, words)
@@ -187,14 +190,14 @@ def _encipher(block: Any, key: Sequence[Any], words: Sequence[Any]) -> list[Any]
     return [block[at] for at in (a, b, c, d)]
 
 
-def _mix(block: Any, first: Any, second: Any, rotation: int) -> None:
+def _mix(block: tirx.Buffer, first: tirx.PrimExpr, second: tirx.PrimExpr, rotation: int) -> None:
     T.buffer_store(block, _sum(block[first], block[second]), [first])
     rotated = (block[second] << _uint(rotation)) | (block[second] >> _uint(64 - rotation))
     # In the paper the sum alone is joined with the rotated word; Relay adds the word a second time.
     T.buffer_store(block, _sum(block[first], block[second]) ^ rotated, [second])
 
 
-def _restart(state: Any, old: Sequence[Any], block: Any) -> None:
+def _restart(state: tirx.Buffer, old: Sequence[tirx.PrimExpr], block: tirx.Buffer) -> None:
     """Write the key to go on with where the counter has no room: a longer path, or a new cipher key."""
     with T.If(_is_full(old)):
         with T.Then():
@@ -205,12 +208,12 @@ def _restart(state: Any, old: Sequence[Any], block: Any) -> None:
             _store(state, [*old[:4], *path, _uint(0), _uint(0), *_next_bit(old)])
 
 
-def _is_full(words: Sequence[Any]) -> Any:
+def _is_full(words: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
     """Return whether the path has no room for another bit."""
     return (words[8] | words[9]) == _uint(0)
 
 
-def _next_bit(words: Sequence[Any]) -> list[Any]:
+def _next_bit(words: Sequence[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
     """Return words 8 and 9 with their bit one place further right."""
     return [words[8] >> _uint(1), (words[9] >> _uint(1)) | (words[8] << _uint(63))]
 
@@ -238,7 +241,7 @@ class ThreefryGenerate:
         return TupleType([key_type(), TensorType(require_shape(attrs.out_shape), "uint64")])
 
     @staticmethod
-    def lower(context: Any, attrs: ThreefryGenerateAttrs, key: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ThreefryGenerateAttrs, key: relax.Expr) -> tuple[relax.Expr, ...]:
         shape = list(attrs.out_shape)
         state, words = random_words(context, key, dims.product(shape))
         return state, reshape_value(context, words, shape)
@@ -256,10 +259,10 @@ class ThreefrySplit:
         return TupleType([key_type(), key_type()])
 
     @staticmethod
-    def lower(context: Any, attrs: None, key: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: None, key: relax.Expr) -> tuple[relax.Expr, ...]:
         _require_length(context, key)
 
-        def body(outputs: list[Any], key: Any) -> None:
+        def body(outputs: list[tirx.Buffer], key: tirx.Buffer) -> None:
             left, right, block = outputs
             old = _words(key, range(_KEY_WORDS))
             with T.If(_is_full(old)):

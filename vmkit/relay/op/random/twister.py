@@ -8,7 +8,8 @@ which is what ONNX's reference implementation draws with.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -23,6 +24,9 @@ from ..elementwise import require_tensor
 from ..kernel import const, grid, indexed, loops
 from ..registry import OpPattern, entry, operator
 from ..shape import reshape_value
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -43,7 +47,7 @@ class RandomSeed:
         return TensorType([], "int64")
 
     @staticmethod
-    def lower(context: Any, attrs: None) -> Any:
+    def lower(context: LowerContext, attrs: None) -> relax.Expr:
         drawn = relax.op.call_dps_packed(
             "tvm.contrib.random.randint",
             (relax.prim_value(0), relax.prim_value((1 << 31) - 1)),
@@ -59,7 +63,7 @@ class ContribRandomAttrs(Attrs):
     shape: Dims = ()
 
 
-def _build(name: str, seed: Expr, shape: Any) -> Expr:
+def _build(name: str, seed: Expr, shape: Dims | Expr) -> Expr:
     if isinstance(shape, Expr):
         return entry(name).call(seed, shape)
     return entry(name).call(seed, shape=shape)
@@ -74,7 +78,7 @@ def _relation(attrs: ContribRandomAttrs, seed: Type, *like: Type) -> Type:
     return TensorType(list(require_tensor(like[0], "like").shape if like else attrs.shape), "float64")
 
 
-def _shape(context: Any, attrs: ContribRandomAttrs, like: tuple[relax.Expr, ...]) -> list[Dim]:
+def _shape(context: LowerContext, attrs: ContribRandomAttrs, like: tuple[relax.Expr, ...]) -> list[Dim]:
     return list(context.shape(like[0]) if like else context.dims(list(attrs.shape)))
 
 
@@ -83,16 +87,16 @@ class ContribUniform:
     """Numbers that are equally likely anywhere from 0 to below 1, of a shape or of the shape of a tensor."""
 
     @staticmethod
-    def build(seed: Expr, shape: Any) -> Expr:
+    def build(seed: Expr, shape: Dims | Expr) -> Expr:
         return _build("random.contrib_uniform", seed, shape)
 
     relation = staticmethod(_relation)
 
     @staticmethod
-    def lower(context: Any, attrs: ContribRandomAttrs, seed: relax.Expr, *like: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ContribRandomAttrs, seed: relax.Expr, *like: relax.Expr) -> relax.Expr:
         shape = _shape(context, attrs, like)
 
-        def body(outputs: list[Any], seed: Any) -> None:
+        def body(outputs: list[tirx.Buffer], seed: tirx.Buffer) -> None:
             out, state, position, number = outputs
             _start(state, position, seed)
             with grid(list(out.shape)) as i:
@@ -107,16 +111,16 @@ class ContribNormal:
     """Numbers of the normal distribution with mean 0 and deviation 1, of a shape or of the shape of a tensor."""
 
     @staticmethod
-    def build(seed: Expr, shape: Any) -> Expr:
+    def build(seed: Expr, shape: Dims | Expr) -> Expr:
         return _build("random.contrib_normal", seed, shape)
 
     relation = staticmethod(_relation)
 
     @staticmethod
-    def lower(context: Any, attrs: ContribRandomAttrs, seed: relax.Expr, *like: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ContribRandomAttrs, seed: relax.Expr, *like: relax.Expr) -> relax.Expr:
         shape = _shape(context, attrs, like)
 
-        def body(outputs: list[Any], seed: Any) -> None:
+        def body(outputs: list[tirx.Buffer], seed: tirx.Buffer) -> None:
             out, state, position, number, pair = outputs
             (count,) = out.shape
             _start(state, position, seed)
@@ -130,7 +134,9 @@ class ContribNormal:
         return _flat(context, shape, [([3], "float64")], body, seed)
 
 
-def _flat(context: Any, shape: list[Dim], scratch: list[Any], body: Any, seed: relax.Expr) -> Any:
+def _flat(
+    context: LowerContext, shape: list[Dim], scratch: list[Any], body: Callable[..., None], seed: relax.Expr
+) -> relax.Expr:
     """Return numbers of a shape that a kernel draws in row-major order."""
     count = dims.product(shape)
     if isinstance(count, int) and count == 0:
@@ -142,11 +148,11 @@ def _flat(context: Any, shape: list[Dim], scratch: list[Any], body: Any, seed: r
 # -- the generator, as statements of a kernel
 
 
-def _u32(value: int) -> Any:
+def _u32(value: int) -> tirx.PrimExpr:
     return tirx.const(value, "uint32")
 
 
-def _start(state: Any, position: Any, seed: Any) -> None:
+def _start(state: tirx.Buffer, position: tirx.Buffer, seed: tirx.Buffer) -> None:
     """Fill the state from the lowest 32 bits of a seed."""
     T.buffer_store(state, (seed[()] & tirx.const(_LOW_32, "int64")).astype("uint32"), [const(0)])
     with grid([_WORDS - 1]) as (i,):
@@ -158,7 +164,7 @@ def _start(state: Any, position: Any, seed: Any) -> None:
     T.buffer_store(position, const(_WORDS), [const(0)])
 
 
-def _draw(state: Any, position: Any, number: Any) -> None:
+def _draw(state: tirx.Buffer, position: tirx.Buffer, number: tirx.Buffer) -> None:
     """Write the next number in [0, 1) to the buffer `number`."""
     with T.If(position[0] == const(_WORDS)), T.Then():
         with grid([_WORDS]) as (i,):
@@ -176,14 +182,14 @@ def _draw(state: Any, position: Any, number: Any) -> None:
     T.buffer_store(position, position[0] + 2, [const(0)])
 
 
-def _tempered(word: Any) -> Any:
+def _tempered(word: tirx.PrimExpr) -> tirx.PrimExpr:
     word = T.bind(word ^ (word >> _u32(11)))
     word = T.bind(word ^ ((word << _u32(7)) & _u32(0x9D2C5680)))
     word = T.bind(word ^ ((word << _u32(15)) & _u32(0xEFC60000)))
     return T.bind(word ^ (word >> _u32(18)))
 
 
-def _polar(state: Any, position: Any, number: Any, pair: Any) -> None:
+def _polar(state: tirx.Buffer, position: tirx.Buffer, number: tirx.Buffer, pair: tirx.Buffer) -> None:
     """Draw points of the square until one is in the circle; leave it in `pair`, with what makes it normal."""
     one, two = tirx.const(1.0, "float64"), tirx.const(2.0, "float64")
     T.buffer_store(pair, one, [const(2)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -19,6 +20,9 @@ from ..index import require_integers
 from ..kernel import as_index, grid, loops
 from ..registry import OpPattern, entry, operator
 from .boxes import descending, number, overlap, require_boxes, require_scores, same_dim, scalar
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -58,9 +62,9 @@ class AllClassNonMaxSuppression:
     def build(
         boxes: Expr,
         scores: Expr,
-        max_output_boxes_per_class: Any = -1,
-        iou_threshold: Any = -1.0,
-        score_threshold: Any = -1.0,
+        max_output_boxes_per_class: int | Expr = -1,
+        iou_threshold: float | Expr = -1.0,
+        score_threshold: float | Expr = -1.0,
         output_format: str = "onnx",
     ) -> TupleWrapper:
         made = entry("vision.all_class_non_max_suppression").call(
@@ -103,14 +107,14 @@ class AllClassNonMaxSuppression:
 
     @staticmethod
     def lower(
-        context: Any,
+        context: LowerContext,
         attrs: AllClassNonMaximumSuppressionAttrs,
         boxes: relax.Expr,
         scores: relax.Expr,
         max_output_boxes_per_class: relax.Expr,
         iou_threshold: relax.Expr,
         score_threshold: relax.Expr,
-    ) -> Any:
+    ) -> tuple[relax.Expr, ...]:
         require_scores(context, context.shape(boxes), context.shape(scores), 0, 2)
         batch, classes, count = context.shape(scores)
         order = descending(context, scores, [batch, classes, count], lambda i, s: (s(*i), None))
@@ -127,13 +131,13 @@ class AllClassNonMaxSuppression:
 _SCRATCH: list[Any] = [([2], "int64")]
 
 
-def _write_onnx(outputs: list[Any], boxes: Any, scores: Any, *more: Any) -> None:
+def _write_onnx(outputs: list[tirx.Buffer], boxes: tirx.Buffer, scores: tirx.Buffer, *more: tirx.Buffer) -> None:
     rows, total, state = outputs
     with grid([rows.shape[0], 3]) as (i, k):
         T.buffer_store(rows, tirx.const(-1, "int64"), [i, k])
     T.buffer_store(total, tirx.const(0, "int64"), [0])
 
-    def append(b: Any, c: Any, box: Any, score: Any) -> None:
+    def append(b: tirx.PrimExpr, c: tirx.PrimExpr, box: tirx.PrimExpr, score: tirx.PrimExpr) -> None:
         for k, value in enumerate((b, c, box)):
             T.buffer_store(rows, value, [total[0], k])
         T.buffer_store(total, total[0] + 1, [0])
@@ -142,14 +146,14 @@ def _write_onnx(outputs: list[Any], boxes: Any, scores: Any, *more: Any) -> None
         _each_left(state, b, c, boxes, scores, more, append, lambda k: rows[total[0] - 1 - k, 2])
 
 
-def _write_tensorflow(outputs: list[Any], boxes: Any, scores: Any, *more: Any) -> None:
+def _write_tensorflow(outputs: list[tirx.Buffer], boxes: tirx.Buffer, scores: tirx.Buffer, *more: tirx.Buffer) -> None:
     indices, values, totals, state = outputs
     with grid(list(indices.shape[:2])) as (b, i):
         T.buffer_store(values, tirx.const(0, _F32), [b, i])
         for k in range(2):
             T.buffer_store(indices, tirx.const(0, "int64"), [b, i, k])
 
-    def append(b: Any, c: Any, box: Any, score: Any) -> None:
+    def append(b: tirx.PrimExpr, c: tirx.PrimExpr, box: tirx.PrimExpr, score: tirx.PrimExpr) -> None:
         T.buffer_store(indices, c, [b, totals[b], 0])
         T.buffer_store(indices, box, [b, totals[b], 1])
         T.buffer_store(values, score, [b, totals[b]])
@@ -161,13 +165,22 @@ def _write_tensorflow(outputs: list[Any], boxes: Any, scores: Any, *more: Any) -
             _each_left(state, b, c, boxes, scores, more, append, lambda k, b=b: indices[b, totals[b] - 1 - k, 1])
 
 
-def _each_left(state: Any, b: Any, c: Any, boxes: Any, scores: Any, more: Any, append: Any, last: Any) -> None:
+def _each_left(
+    state: tirx.Buffer,
+    b: tirx.PrimExpr,
+    c: tirx.PrimExpr,
+    boxes: tirx.Buffer,
+    scores: tirx.Buffer,
+    more: tuple[tirx.Buffer, ...],
+    append: Callable[..., None],
+    last: Callable[..., tirx.PrimExpr],
+) -> None:
     """Hand each box that is left of a class to `append`; `last(k)` reads back the k-th last of them."""
     order, limit, iou_threshold, score_threshold = more
     most, least_overlap, least = scalar(limit, "int64"), scalar(iou_threshold, _F32), scalar(score_threshold, _F32)
     zero, one = tirx.const(0, "int64"), tirx.const(1, "int64")
 
-    def corners(box: Any) -> list[Any]:
+    def corners(box: tirx.PrimExpr) -> list[tirx.PrimExpr]:
         return [T.bind(boxes[b, box, k].astype(_F32)) for k in range(4)]
 
     T.buffer_store(state, zero, [0])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tvm import relax, te, tirx
@@ -17,6 +17,9 @@ from ..elementwise import require_tensor
 from ..kernel import grid, indexed
 from ..nn.layout import require_rank
 from ..sort import sorted_positions
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = [
     "copy_row",
@@ -35,12 +38,12 @@ __all__ = [
 ]
 
 
-def number(value: Any, dtype: str) -> Expr:
+def number(value: float | Expr, dtype: str) -> Expr:
     """Return an argument that may be a number or an expression as an expression."""
     return value if isinstance(value, Expr) else const(value, dtype)
 
 
-def scalar(buffer: Any, dtype: str) -> Any:
+def scalar(buffer: tirx.Buffer, dtype: str) -> tirx.PrimExpr:
     """Return the only element of a buffer of a kernel."""
     value = buffer[tuple([0] * len(buffer.shape))]
     return value if str(value.ty.dtype) == dtype else value.astype(dtype)
@@ -71,12 +74,12 @@ def same_dim(actual: Dim, expected: Dim, what: str) -> None:
         raise TypeCheckError(f"{what}: {actual} and {expected}")
 
 
-def count_of(value: Any, limit: Any) -> Any:
+def count_of(value: tirx.PrimExpr, limit: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return a count that a tensor gives as one from 0 to `limit`: what lies outside would be read past the end."""
     return tirx.max(tirx.min(value.astype("int64"), limit), tirx.const(0, "int64"))
 
 
-def overlap(a: Sequence[Any], b: Sequence[Any]) -> Any:
+def overlap(a: Sequence[tirx.PrimExpr], b: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
     """Return the intersection over union of two boxes of a kernel, each given by two opposite corners.
 
     It is 0 where the union has no area.
@@ -90,13 +93,18 @@ def overlap(a: Sequence[Any], b: Sequence[Any]) -> Any:
     return T.bind(tirx.Select(union <= zero, zero, both / union))
 
 
-def _sides(box: Sequence[Any]) -> list[Any]:
+def _sides(box: Sequence[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
     x0, y0, x1, y1 = box
     return [T.bind(v) for v in (tirx.min(x0, x1), tirx.min(y0, y1), tirx.max(x0, x1), tirx.max(y0, y1))]
 
 
 def descending(
-    context: Any, scores: relax.Expr, shape: Sequence[Dim], read: Any, *more: relax.Expr, axis: int = -1
+    context: LowerContext,
+    scores: relax.Expr,
+    shape: Sequence[Dim],
+    read: Callable[..., tuple[tirx.PrimExpr, tirx.PrimExpr | None]],
+    *more: relax.Expr,
+    axis: int = -1,
 ) -> relax.Expr:
     """Return the positions that order scores from the highest; equal ones keep their order, NaN comes last.
 
@@ -119,7 +127,7 @@ def descending(
     dtype = str(scores.ty.dtype)
     wide = "float64" if dtype == "float64" else "float32"
 
-    def element(index: Any, *tensors: te.Tensor) -> Any:
+    def element(index: tuple[tirx.PrimExpr, ...], *tensors: te.Tensor) -> tirx.PrimExpr:
         score, counts = read(index, *tensors)
         score = score.astype(wide)
         keeps = tirx.Not(tirx.isnan(score))
@@ -136,29 +144,35 @@ def wider(a: str, b: str) -> str:
     return "float64" if "float64" in (a, b) else "float32"
 
 
-def require_columns(context: Any, width: Any, *last: int) -> None:
+def require_columns(context: LowerContext, width: tirx.PrimExpr | int, *last: int) -> None:
     """Check at run time that boxes have the columns that are read."""
     if not isinstance(width, int):
-        name, needed = context.current.name, max(last) + 1
+        name, needed = context.operator, max(last) + 1
         context.require(width >= needed, f"{name}: the attributes name {needed} numbers of a box, which has fewer")
 
 
-def fill_row(boxes: Any, i: Any, j: Any, width: Any) -> None:
+def fill_row(boxes: tirx.Buffer, i: tirx.PrimExpr, j: tirx.PrimExpr, width: tirx.PrimExpr | int) -> None:
     """Write -1 to every number of a box of a kernel."""
     with grid([width]) as (k,):
         T.buffer_store(boxes, tirx.const(-1, str(boxes.dtype)), [i, j, k])
 
 
-def copy_row(target: Any, to: Sequence[Any], source: Any, at: Sequence[Any], width: Any) -> None:
+def copy_row(
+    target: tirx.Buffer,
+    to: Sequence[tirx.PrimExpr],
+    source: tirx.Buffer,
+    at: Sequence[tirx.PrimExpr],
+    width: tirx.PrimExpr,
+) -> None:
     """Copy every number of the box at `at` (image, row) of a source to the box at `to` of a target."""
     (i, j), (image, row) = to, at
     with grid([width]) as (k,):
         T.buffer_store(target, source[image, row, k], [i, j, k])
 
 
-def require_scores(context: Any, boxes: list[Dim], scores: list[Dim], batch: int, count: int) -> None:
+def require_scores(context: LowerContext, boxes: list[Dim], scores: list[Dim], batch: int, count: int) -> None:
     """Check at run time that boxes and scores belong together; `batch`, `count`: where the scores have these sizes."""
-    name = context.current.name
+    name = context.operator
     context.require_equal(boxes[2], 4, f"{name}: a box has {{expected}} numbers, not {{actual}}")
     context.require_equal(
         scores[batch], boxes[0], f"{name}: the batches differ: {{actual}} of scores and {{expected}} of boxes"

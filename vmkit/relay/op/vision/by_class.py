@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -16,6 +16,9 @@ from ..index import require_integers
 from ..kernel import as_index, const, grid, loops
 from ..registry import OpPattern, operator
 from .boxes import descending, overlap, require_boxes, require_scores, same_dim, scalar
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -51,7 +54,9 @@ class ClassNonMaxSuppression:
         return TensorType([AnyDim(), 3], "int64")
 
     @staticmethod
-    def lower(context: Any, attrs: None, boxes: relax.Expr, scores: relax.Expr, *more: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: None, boxes: relax.Expr, scores: relax.Expr, *more: relax.Expr
+    ) -> relax.Expr:
         require_scores(context, context.shape(boxes), context.shape(scores), 0, 2)
         batch, classes, count = context.shape(scores)
         order = descending(context, scores, [batch, classes, count], lambda i, s: (s(*i), None))
@@ -60,7 +65,7 @@ class ClassNonMaxSuppression:
         rows, total, _ = loops(context, results, _suppress, boxes, scores, order, *more)
         (found,) = context.read_dims(total)
 
-        def shorten(outputs: list[Any], rows: Any) -> None:
+        def shorten(outputs: list[tirx.Buffer], rows: tirx.Buffer) -> None:
             (out,) = outputs
             with grid(list(out.shape)) as i:
                 T.buffer_store(out, rows[tuple(i)], i)
@@ -68,11 +73,13 @@ class ClassNonMaxSuppression:
         return loops(context, [([found, 3], "int64")], shorten, rows, name="boxes_left")
 
 
-def _suppress(outputs: list[Any], boxes: Any, scores: Any, order: Any, *more: Any) -> None:
+def _suppress(
+    outputs: list[tirx.Buffer], boxes: tirx.Buffer, scores: tirx.Buffer, order: tirx.Buffer, *more: tirx.Buffer
+) -> None:
     rows, total, state = outputs
     most, most_overlap, least = scalar(more[0], "int64"), scalar(more[1], _F32), scalar(more[2], _F32)
 
-    def corners(batch: Any, box: Any) -> list[Any]:
+    def corners(batch: tirx.PrimExpr, box: tirx.PrimExpr) -> list[tirx.PrimExpr]:
         return [T.bind(boxes[batch, box, k].astype(_F32)) for k in range(4)]
 
     T.buffer_store(total, const(0), [0])

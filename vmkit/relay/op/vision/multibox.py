@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
@@ -18,6 +18,9 @@ from ..kernel import as_index, chosen, grid, indexed, loops
 from ..nn.layout import require_rank
 from ..registry import OpPattern, entry, operator
 from .boxes import fill_row, require_boxes, same_dim
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -55,16 +58,16 @@ class MultiBoxPrior:
         return TensorType([1, dims.mul(dims.mul(source.shape[2], source.shape[3]), count), 4], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: MultiBoxPriorAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: MultiBoxPriorAttrs, data: relax.Expr) -> relax.Expr:
         _, _, height, width = context.shape(data)
         count = len(attrs.sizes) + len(attrs.ratios) - 1
         dtype = str(data.ty.dtype)
         ratios = [(s, 1.0) for s in attrs.sizes] + [(attrs.sizes[0], r) for r in list(attrs.ratios)[1:]]
 
-        def f32(value: Any) -> Any:
+        def f32(value: tirx.PrimExpr | float) -> tirx.PrimExpr:
             return tirx.const(value, "float32") if isinstance(value, float) else value.astype("float32")
 
-        def element(index: Any, data: te.Tensor) -> Any:
+        def element(index: tuple[tirx.PrimExpr, ...], data: te.Tensor) -> tirx.PrimExpr:
             _, box, side = index
             height, width = data.shape[2:]
             pixel, kind = tirx.floordiv(box, count), tirx.floormod(box, count)
@@ -120,7 +123,7 @@ class MultiBoxTransformLoc:
         anchor: Expr,
         clip: bool = True,
         threshold: float = 0.01,
-        variances: Any = (0.1, 0.1, 0.2, 0.2),
+        variances: Floats = (0.1, 0.1, 0.2, 0.2),
         keep_background: bool = False,
     ) -> TupleWrapper:
         made = entry("vision.multibox_transform_loc").call(
@@ -153,9 +156,13 @@ class MultiBoxTransformLoc:
 
     @staticmethod
     def lower(
-        context: Any, attrs: MultiBoxTransformLocAttrs, cls_prob: relax.Expr, loc_pred: relax.Expr, anchor: relax.Expr
-    ) -> Any:
-        name = context.current.name
+        context: LowerContext,
+        attrs: MultiBoxTransformLocAttrs,
+        cls_prob: relax.Expr,
+        loc_pred: relax.Expr,
+        anchor: relax.Expr,
+    ) -> tuple[relax.Expr, ...]:
+        name = context.operator
         batch, _, count = context.shape(cls_prob)
         (images, moves), (sets, priors, width) = context.shape(loc_pred), context.shape(anchor)
         for actual, expected, what in (
@@ -169,7 +176,7 @@ class MultiBoxTransformLoc:
             context.require(sets >= 1, f"{name}: anchor must hold one set of prior boxes, not none")
         dtype = str(cls_prob.ty.dtype)
 
-        def body(outputs: list[Any], cls_prob: Any, loc_pred: Any, anchor: Any) -> None:
+        def body(outputs: list[tirx.Buffer], cls_prob: tirx.Buffer, loc_pred: tirx.Buffer, anchor: tirx.Buffer) -> None:
             boxes, counts, best = outputs
             batch, classes, count = cls_prob.shape
             with grid([batch]) as (i,):
@@ -192,11 +199,18 @@ class MultiBoxTransformLoc:
         return loops(context, results, body, cls_prob, loc_pred, anchor)[:2]
 
 
-def _zero() -> Any:
+def _zero() -> tirx.PrimExpr:
     return tirx.const(0, "float32")
 
 
-def _find_class(attrs: MultiBoxTransformLocAttrs, cls_prob: Any, best: Any, i: Any, j: Any, classes: Any) -> None:
+def _find_class(
+    attrs: MultiBoxTransformLocAttrs,
+    cls_prob: tirx.Buffer,
+    best: tirx.Buffer,
+    i: tirx.PrimExpr,
+    j: tirx.PrimExpr,
+    classes: tirx.PrimExpr,
+) -> None:
     """Write the highest score of a box and its class; the class is the background's where the score is too low."""
     T.buffer_store(best, tirx.const(-1, "float32"), [0])
     T.buffer_store(best, _zero(), [1])
@@ -210,7 +224,9 @@ def _find_class(attrs: MultiBoxTransformLocAttrs, cls_prob: Any, best: Any, i: A
         T.buffer_store(best, _zero(), [1])
 
 
-def _moved(attrs: MultiBoxTransformLocAttrs, loc_pred: Any, anchor: Any, i: Any, j: Any) -> list[Any]:
+def _moved(
+    attrs: MultiBoxTransformLocAttrs, loc_pred: tirx.Buffer, anchor: tirx.Buffer, i: tirx.PrimExpr, j: tirx.PrimExpr
+) -> list[tirx.PrimExpr]:
     """Return the sides of the box that predictions make of the prior box j."""
     dtype = "float64" if str(loc_pred.dtype) == "float64" else "float32"
     half = tirx.const(0.5, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -16,6 +16,9 @@ from ..interpolate import wide_type
 from ..kernel import as_index, const, grid, loops
 from ..registry import OpPattern, operator
 from .boxes import descending, require_boxes, same_dim
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -66,9 +69,9 @@ class Proposal:
 
     @staticmethod
     def lower(
-        context: Any, attrs: ProposalAttrs, cls_prob: relax.Expr, bbox_pred: relax.Expr, im_info: relax.Expr
-    ) -> Any:
-        name, anchors = context.current.name, len(attrs.scales) * len(attrs.ratios)
+        context: LowerContext, attrs: ProposalAttrs, cls_prob: relax.Expr, bbox_pred: relax.Expr, im_info: relax.Expr
+    ) -> relax.Expr:
+        name, anchors = context.operator, len(attrs.scales) * len(attrs.ratios)
         batch, scores, height, width = context.shape(cls_prob)
         images, moves, rows, columns = context.shape(bbox_pred)
         infos, numbers = context.shape(im_info)
@@ -103,7 +106,13 @@ def _anchor(ratio: float, scale: float, stride: int) -> tuple[float, float, floa
     return center - half_width, center - half_height, center + half_width, center + half_height
 
 
-def _predict(attrs: ProposalAttrs, outputs: list[Any], cls_prob: Any, bbox_pred: Any, im_info: Any) -> None:
+def _predict(
+    attrs: ProposalAttrs,
+    outputs: list[tirx.Buffer],
+    cls_prob: tirx.Buffer,
+    bbox_pred: tirx.Buffer,
+    im_info: tirx.Buffer,
+) -> None:
     """Write (left, top, right, bottom, score) of every anchor at every pixel, inside of its image."""
     (boxes,) = outputs
     wide = str(boxes.dtype)
@@ -131,11 +140,11 @@ def _predict(attrs: ProposalAttrs, outputs: list[Any], cls_prob: Any, bbox_pred:
             T.buffer_store(boxes, tirx.Select(tirx.any(is_outside, is_small), minus, score), [b, at, 4])
 
 
-def _by_sides(sides: list[Any], moves: list[Any]) -> list[Any]:
+def _by_sides(sides: list[tirx.PrimExpr], moves: list[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
     return [side + move for side, move in zip(sides, moves, strict=True)]
 
 
-def _by_center(sides: list[Any], moves: list[Any]) -> list[Any]:
+def _by_center(sides: list[tirx.PrimExpr], moves: list[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
     wide = str(sides[0].ty.dtype)
     one, half = tirx.const(1, wide), tirx.const(0.5, wide)
     low, high = [], []
@@ -148,14 +157,14 @@ def _by_center(sides: list[Any], moves: list[Any]) -> list[Any]:
     return [*low, *high]
 
 
-def _thin(attrs: ProposalAttrs, outputs: list[Any], boxes: Any, order: Any) -> None:
+def _thin(attrs: ProposalAttrs, outputs: list[tirx.Buffer], boxes: tirx.Buffer, order: tirx.Buffer) -> None:
     """Write the boxes that are left; they repeat until there are enough."""
     result, kept, state = outputs
     dtype, wide, wanted = str(result.dtype), str(boxes.dtype), attrs.rpn_post_nms_top_n
     batch, count, _ = boxes.shape
     best = tirx.min(count, const(attrs.rpn_pre_nms_top_n)) if attrs.rpn_pre_nms_top_n > 0 else count
 
-    def corners(b: Any, box: Any) -> list[Any]:
+    def corners(b: tirx.PrimExpr, box: tirx.PrimExpr) -> list[tirx.PrimExpr]:
         return [T.bind(boxes[b, box, c]) for c in range(4)]
 
     with grid([batch]) as (b,):
@@ -181,11 +190,11 @@ def _thin(attrs: ProposalAttrs, outputs: list[Any], boxes: Any, order: Any) -> N
                     T.buffer_store(result, tirx.const(0, dtype), [b * wanted + i, c + 1])
 
 
-def _pixel_overlap(a: list[Any], b: list[Any]) -> Any:
+def _pixel_overlap(a: list[tirx.PrimExpr], b: list[tirx.PrimExpr]) -> tirx.PrimExpr:
     """Return the intersection over union of two boxes whose right and bottom pixels belong to them."""
     one, zero = tirx.const(1, str(a[0].ty.dtype)), tirx.const(0, str(a[0].ty.dtype))
 
-    def extent(low: Any, high: Any) -> Any:
+    def extent(low: tirx.PrimExpr, high: tirx.PrimExpr) -> tirx.PrimExpr:
         return high - low + one
 
     shared = [tirx.max(zero, extent(tirx.max(a[c], b[c]), tirx.min(a[c + 2], b[c + 2]))) for c in range(2)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -20,6 +20,9 @@ from ..kernel import const, grid, inside, loops
 from ..nn.layout import ordered
 from ..registry import OpPattern, operator
 from .boxes import require_boxes
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -48,7 +51,14 @@ class ROIPoolAttrs(Attrs):
     layout: Str = "NCHW"
 
 
-def _pooled_type(attrs: Any, data: Type, rois: Type) -> TensorType:
+class _PooledAttrs(Protocol):
+    """What the attributes of every pooling of regions say."""
+
+    pooled_size: Dims
+    layout: Str
+
+
+def _pooled_type(attrs: _PooledAttrs, data: Type, rois: Type) -> TensorType:
     source, regions = require_boxes(data, 4, "data"), require_boxes(rois, 2, "rois", 5)
     if attrs.layout not in _LAYOUTS:
         raise TypeCheckError(f"layout must be one of {', '.join(_LAYOUTS)}, not {attrs.layout!r}")
@@ -59,22 +69,22 @@ def _pooled_type(attrs: Any, data: Type, rois: Type) -> TensorType:
     return TensorType(ordered(made, "NCHW", attrs.layout), source.dtype)
 
 
-def _require_regions(context: Any, data: relax.Expr, rois: relax.Expr, layout: str) -> None:
+def _require_regions(context: LowerContext, data: relax.Expr, rois: relax.Expr, layout: str) -> None:
     """Check at run time that a region has five numbers and that there is a pixel to read, unless none is wanted."""
-    name = context.current.name
+    name = context.operator
     count, width = context.shape(rois)
     context.require_equal(width, 5, f"{name}: a region has {{expected}} numbers, not {{actual}}")
     batch, channels, *sizes = ordered(context.shape(data), layout, "NCHW")
     require_pixels(context, [batch, *sizes], [dims.mul(count, channels)] * 3)
 
 
-def _pooled_shape(context: Any, attrs: Any, data: relax.Expr, rois: relax.Expr) -> list[Dim]:
+def _pooled_shape(context: LowerContext, attrs: _PooledAttrs, data: relax.Expr, rois: relax.Expr) -> list[Dim]:
     (channels,) = ordered(context.shape(data), attrs.layout, "C")
     made = [context.shape(rois)[0], channels, *context.dims(list(attrs.pooled_size))]
     return ordered(made, "NCHW", attrs.layout)
 
 
-def _near(value: Any) -> Any:
+def _near(value: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return a coordinate limited to what fits an integer; NaN is 0."""
     dtype = str(value.ty.dtype)
     limited = tirx.max(tirx.min(value, tirx.const(_FAR, dtype)), tirx.const(-_FAR, dtype))
@@ -109,7 +119,7 @@ class ROIAlign:
         return _pooled_type(attrs, data, rois)
 
     @staticmethod
-    def lower(context: Any, attrs: ROIAlignAttrs, data: relax.Expr, rois: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ROIAlignAttrs, data: relax.Expr, rois: relax.Expr) -> relax.Expr:
         return _aligned(context, attrs, data, rois, _Points())
 
 
@@ -123,8 +133,11 @@ class AlignedROIAlign:
     relation = staticmethod(ROIAlign.relation)
 
     @staticmethod
-    def lower(context: Any, attrs: AlignedROIAlignAttrs, data: relax.Expr, rois: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: AlignedROIAlignAttrs, data: relax.Expr, rois: relax.Expr) -> relax.Expr:
         return _aligned(context, attrs, data, rois, _Points(attrs.aligned, of_pixels=True))
+
+
+_AlignAttrs: TypeAlias = ROIAlignAttrs | AlignedROIAlignAttrs
 
 
 @dataclass(frozen=True)
@@ -135,7 +148,7 @@ class _Points:
     of_pixels: bool = False
 
 
-def _aligned(context: Any, attrs: Any, data: relax.Expr, rois: relax.Expr, way: _Points) -> Any:
+def _aligned(context: LowerContext, attrs: _AlignAttrs, data: relax.Expr, rois: relax.Expr, way: _Points) -> relax.Expr:
     _require_regions(context, data, rois, attrs.layout)
     shape = _pooled_shape(context, attrs, data, rois)
     (channels,) = ordered(shape, attrs.layout, "C")
@@ -147,7 +160,7 @@ def _aligned(context: Any, attrs: Any, data: relax.Expr, rois: relax.Expr, way: 
     return loops(context, results, lambda *a: _align(attrs, way, *a), data, rois)[0]
 
 
-def _align(attrs: Any, way: _Points, outputs: list[Any], data: Any, rois: Any) -> None:
+def _align(attrs: _AlignAttrs, way: _Points, outputs: list[tirx.Buffer], data: tirx.Buffer, rois: tirx.Buffer) -> None:
     pooled, sums, reals, wholes = outputs
     wide, dtype = str(sums.dtype), str(data.dtype)
     batch, channels, *sizes = ordered(data.shape, attrs.layout, "NCHW")
@@ -195,7 +208,16 @@ class _SampledAxis:
     """
 
     def __init__(
-        self, attrs: Any, way: _Points, rois: Any, r: Any, axis: int, size: Any, bins: Any, at: Any, scratch: Any
+        self,
+        attrs: _AlignAttrs,
+        way: _Points,
+        rois: tirx.Buffer,
+        r: tirx.PrimExpr,
+        axis: int,
+        size: tirx.PrimExpr,
+        bins: tirx.PrimExpr,
+        at: tirx.PrimExpr,
+        scratch: tuple[tirx.Buffer, ...],
     ) -> None:
         reals, wholes = scratch
         wide = str(reals.dtype)
@@ -225,7 +247,7 @@ class _SampledAxis:
         self.visited = wholes[axis, 1]
         self.is_whole = T.bind(self.visited.astype(wide) == self.points)
 
-    def place(self, step: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+    def place(self, step: tirx.PrimExpr) -> tuple[tirx.PrimExpr, list[tuple[tirx.PrimExpr, tirx.PrimExpr]]]:
         """Return whether a point lies on the map, and the pixels around it as (position, weight)."""
         wide, size = self._wide, self._size
         index = (self._first + step).astype(wide)
@@ -250,13 +272,13 @@ class ROIPool:
     relation = staticmethod(_pooled_type)
 
     @staticmethod
-    def lower(context: Any, attrs: ROIPoolAttrs, data: relax.Expr, rois: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ROIPoolAttrs, data: relax.Expr, rois: relax.Expr) -> relax.Expr:
         _require_regions(context, data, rois, attrs.layout)
         shape, dtype = _pooled_shape(context, attrs, data, rois), str(data.ty.dtype)
         return loops(context, [(shape, dtype)], lambda *a: _pool(attrs, *a), data, rois)
 
 
-def _pool(attrs: ROIPoolAttrs, outputs: list[Any], data: Any, rois: Any) -> None:
+def _pool(attrs: ROIPoolAttrs, outputs: list[tirx.Buffer], data: tirx.Buffer, rois: tirx.Buffer) -> None:
     (pooled,) = outputs
     dtype, wide = str(data.dtype), wide_type(str(rois.dtype))
     batch, channels, *sizes = ordered(data.shape, attrs.layout, "NCHW")
@@ -275,7 +297,16 @@ def _pool(attrs: ROIPoolAttrs, outputs: list[Any], data: Any, rois: Any) -> None
                 T.buffer_store(pooled, tirx.max(pooled[tuple(where)], pixel), where)
 
 
-def _bin(attrs: ROIPoolAttrs, rois: Any, r: Any, axis: int, size: Any, bins: Any, at: Any, wide: str) -> Sequence[Any]:
+def _bin(
+    attrs: ROIPoolAttrs,
+    rois: tirx.Buffer,
+    r: tirx.PrimExpr,
+    axis: int,
+    size: tirx.PrimExpr,
+    bins: tirx.PrimExpr,
+    at: tirx.PrimExpr,
+    wide: str,
+) -> Sequence[tirx.PrimExpr]:
     """Return the first pixel of a bin on one axis, and the one after its last."""
     scale = tirx.const(attrs.spatial_scale, wide)
     begin, end = (T.bind(_rounded(rois[r, k].astype(wide) * scale)) for k in (2 - axis, 4 - axis))
@@ -287,7 +318,7 @@ def _bin(attrs: ROIPoolAttrs, rois: Any, r: Any, axis: int, size: Any, bins: Any
     return [T.bind(tirx.min(tirx.max(begin + edge, const(0)), size)) for edge in (first, stop)]
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return the nearest integer, halves away from zero."""
     half = tirx.const(0.5, str(value.ty.dtype))
     value = _near(value)

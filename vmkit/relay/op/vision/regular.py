@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -16,6 +16,9 @@ from ..attrs import Attrs, Float, Int, attrs_node
 from ..kernel import as_index, grid, loops
 from ..registry import OpPattern, entry, operator
 from .boxes import descending, require_boxes, require_scores, same_dim
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -86,7 +89,9 @@ class RegularNonMaxSuppression:
         return TupleType([TensorType(shape, dtype) for shape, dtype in fields])
 
     @staticmethod
-    def lower(context: Any, attrs: RegularNonMaximumSuppressionAttrs, boxes: relax.Expr, scores: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: RegularNonMaximumSuppressionAttrs, boxes: relax.Expr, scores: relax.Expr
+    ) -> tuple[relax.Expr, ...]:
         batch, count, classes = context.shape(scores)
         require_scores(context, context.shape(boxes), context.shape(scores), 0, 1)
         if not isinstance(classes, int):
@@ -103,17 +108,21 @@ class RegularNonMaxSuppression:
 
 
 def _write_detections(
-    attrs: RegularNonMaximumSuppressionAttrs, outputs: list[Any], boxes: Any, scores: Any, order: Any
+    attrs: RegularNonMaximumSuppressionAttrs,
+    outputs: list[tirx.Buffer],
+    boxes: tirx.Buffer,
+    scores: tirx.Buffer,
+    order: tirx.Buffer,
 ) -> None:
     found, classes, values, counts, left, state, box_of = outputs
     batch, count, all_classes = scores.shape
     zero, one, most = tirx.const(0, "int64"), tirx.const(1, "int64"), attrs.max_detections
     background = all_classes - attrs.num_classes
 
-    def corners(b: Any, box: Any) -> list[Any]:
+    def corners(b: tirx.PrimExpr, box: tirx.PrimExpr) -> list[tirx.PrimExpr]:
         return [T.bind(boxes[b, box, k].astype(_F32)) for k in range(4)]
 
-    def insert(b: Any, c: Any, box: Any, score: Any) -> None:
+    def insert(b: tirx.PrimExpr, c: tirx.PrimExpr, box: tirx.PrimExpr, score: tirx.PrimExpr) -> None:
         """Put a box behind all detections that are no worse; the last one falls off the end."""
         T.buffer_store(state, zero, [2])
         with grid([counts[b].astype("int64")]) as (k,), T.If(values[b, k] >= score), T.Then():
@@ -156,7 +165,7 @@ def _write_detections(
             T.buffer_store(found, value, [b, i, k])
 
 
-def _upright_overlap(a: list[Any], b: list[Any]) -> Any:
+def _upright_overlap(a: list[tirx.PrimExpr], b: list[tirx.PrimExpr]) -> tirx.PrimExpr:
     """Return the intersection over union of two boxes; 0 where one is empty or has its corners swapped."""
     zero = tirx.const(0, _F32)
     area_a, area_b = T.bind((a[2] - a[0]) * (a[3] - a[1])), T.bind((b[2] - b[0]) * (b[3] - b[1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -32,6 +32,9 @@ from .boxes import (
     scalar,
     wider,
 )
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -77,8 +80,8 @@ class NonMaxSuppression:
         data: Expr,
         valid_count: Expr,
         indices: Expr,
-        max_output_size: Any = -1,
-        iou_threshold: Any = 0.5,
+        max_output_size: int | Expr = -1,
+        iou_threshold: float | Expr = 0.5,
         force_suppress: bool = False,
         top_k: int = -1,
         coord_start: int = 2,
@@ -86,7 +89,7 @@ class NonMaxSuppression:
         id_index: int = 0,
         return_indices: bool = True,
         invalid_to_bottom: bool = False,
-    ) -> Any:
+    ) -> Expr | TupleWrapper:
         made = entry("vision.non_max_suppression").call(
             data,
             valid_count,
@@ -132,15 +135,15 @@ class NonMaxSuppression:
 
     @staticmethod
     def lower(
-        context: Any,
+        context: LowerContext,
         attrs: NonMaximumSuppressionAttrs,
         data: relax.Expr,
         valid_count: relax.Expr,
         indices: relax.Expr,
         max_output_size: relax.Expr,
         iou_threshold: relax.Expr,
-    ) -> Any:
-        name = context.current.name
+    ) -> relax.Expr | tuple[relax.Expr, ...]:
+        name = context.operator
         batch, count, width = context.shape(data)
         require_columns(context, width, attrs.coord_start + 3, attrs.score_index, attrs.id_index)
         context.require_equal(
@@ -162,18 +165,27 @@ class NonMaxSuppression:
         return _valid_first(context, boxes) if attrs.invalid_to_bottom else boxes
 
 
-def _suppressed(context: Any, attrs: NonMaximumSuppressionAttrs, data: relax.Expr, *more: relax.Expr) -> Any:
+def _suppressed(
+    context: LowerContext, attrs: NonMaximumSuppressionAttrs, data: relax.Expr, *more: relax.Expr
+) -> tuple[relax.Expr, ...]:
     """Return the boxes in order with the dropped ones -1, and the position in data of each, or -1."""
     dtype = str(data.ty.dtype)
     batch, count, width = context.shape(data)
     wide = wider(dtype, str(more[-1].ty.dtype))
 
-    def body(outputs: list[Any], data: Any, order: Any, valid: Any, limit: Any, threshold: Any) -> None:
+    def body(
+        outputs: list[tirx.Buffer],
+        data: tirx.Buffer,
+        order: tirx.Buffer,
+        valid: tirx.Buffer,
+        limit: tirx.Buffer,
+        threshold: tirx.Buffer,
+    ) -> None:
         boxes, picked, kept, state = outputs
         batch, count, width = data.shape
         most, least_overlap = scalar(limit, "int64"), scalar(threshold, wide)
 
-        def may_suppress(i: Any, k: Any, j: Any) -> Any:
+        def may_suppress(i: tirx.PrimExpr, k: tirx.PrimExpr, j: tirx.PrimExpr) -> tirx.PrimExpr:
             """Return whether the classes let the box in row k suppress that in row j."""
             if attrs.id_index < 0:
                 return tirx.const(True)
@@ -181,10 +193,10 @@ def _suppressed(context: Any, attrs: NonMaximumSuppressionAttrs, data: relax.Exp
             is_same = tirx.const(True) if attrs.force_suppress else suppressor == boxes[i, j, attrs.id_index]
             return tirx.all(suppressor >= tirx.const(0, dtype), is_same)
 
-        def corners(i: Any, j: Any) -> list[Any]:
+        def corners(i: tirx.PrimExpr, j: tirx.PrimExpr) -> list[tirx.PrimExpr]:
             return [boxes[i, j, attrs.coord_start + c].astype(wide) for c in range(4)]
 
-        def decide(i: Any, j: Any) -> None:
+        def decide(i: tirx.PrimExpr, j: tirx.PrimExpr) -> None:
             """Keep or drop the box that stands in row j."""
             with T.If(as_index(state[0]) == most):
                 with T.Then():
@@ -230,11 +242,11 @@ def _suppressed(context: Any, attrs: NonMaximumSuppressionAttrs, data: relax.Exp
     return loops(context, results, body, data, *more)[:2]
 
 
-def _picked_indices(context: Any, picked: relax.Expr, indices: relax.Expr) -> Any:
+def _picked_indices(context: LowerContext, picked: relax.Expr, indices: relax.Expr) -> tuple[relax.Expr, ...]:
     """Return the elements of indices at the positions that are not negative, to the front, and their number."""
     batch, count = context.shape(picked)
 
-    def body(outputs: list[Any], picked: Any, indices: Any) -> None:
+    def body(outputs: list[tirx.Buffer], picked: tirx.Buffer, indices: tirx.Buffer) -> None:
         result, counts = outputs
         batch, count = picked.shape
         with grid([batch]) as (i,):
@@ -250,11 +262,11 @@ def _picked_indices(context: Any, picked: relax.Expr, indices: relax.Expr) -> An
     return loops(context, [([batch, count], "int32"), ([batch, 1], "int32")], body, picked, indices, name="nms_indices")
 
 
-def _valid_first(context: Any, boxes: relax.Expr) -> Any:
+def _valid_first(context: LowerContext, boxes: relax.Expr) -> relax.Expr:
     """Return the boxes whose first number is not negative at the front; -1 past them."""
     shape, dtype = context.shape(boxes), str(boxes.ty.dtype)
 
-    def body(outputs: list[Any], boxes: Any) -> None:
+    def body(outputs: list[tirx.Buffer], boxes: tirx.Buffer) -> None:
         result, counts = outputs
         batch, count, width = boxes.shape
         with grid([batch]) as (i,):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -15,6 +15,9 @@ from ..create import require_scalar
 from ..kernel import as_index, grid, loops
 from ..registry import OpPattern, entry, operator
 from .boxes import copy_row, fill_row, number, require_boxes, require_column, require_columns, scalar, wider
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -38,7 +41,7 @@ class GetValidCounts:
     """
 
     @staticmethod
-    def build(data: Expr, score_threshold: Any, id_index: int = 0, score_index: int = 1) -> TupleWrapper:
+    def build(data: Expr, score_threshold: float | Expr, id_index: int = 0, score_index: int = 1) -> TupleWrapper:
         made = entry("vision.get_valid_counts").call(
             data, number(score_threshold, "float32"), id_index=id_index, score_index=score_index
         )
@@ -54,13 +57,15 @@ class GetValidCounts:
         return TupleType([TensorType([batch], "int32"), boxes, TensorType([batch, count], "int32")])
 
     @staticmethod
-    def lower(context: Any, attrs: GetValidCountsAttrs, data: relax.Expr, score_threshold: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: GetValidCountsAttrs, data: relax.Expr, score_threshold: relax.Expr
+    ) -> tuple[relax.Expr, ...]:
         batch, count, width = context.shape(data)
         dtype = str(data.ty.dtype)
         wide = wider(dtype, str(score_threshold.ty.dtype))
         require_columns(context, width, attrs.score_index, attrs.id_index)
 
-        def body(outputs: list[Any], data: Any, score_threshold: Any) -> None:
+        def body(outputs: list[tirx.Buffer], data: tirx.Buffer, score_threshold: tirx.Buffer) -> None:
             counts, boxes, indices = outputs
             batch, count, width = data.shape
             with grid([batch]) as (i,):

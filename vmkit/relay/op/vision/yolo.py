@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from tvm import relax
+from tvm import relax, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
@@ -15,6 +15,9 @@ from ..elementwise import require_tensor
 from ..kernel import indexed
 from ..nn.layout import require_rank
 from ..registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -50,7 +53,7 @@ class YoloReorg:
         return TensorType(_result(source.shape, stride), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: YoloReorgAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: YoloReorgAttrs, data: relax.Expr) -> relax.Expr:
         shape, stride = context.shape(data), attrs.stride
         for size, by, name in zip(shape[1:], (stride**2, stride, stride), _NAMES, strict=True):
             if not isinstance(size, int):
@@ -72,11 +75,11 @@ class YoloReorg:
         return _viewed(context, blocks, _result(shape, stride))
 
 
-def _exprs(shape: Sequence[Dim]) -> list[Any]:
+def _exprs(shape: Sequence[Dim]) -> list[tirx.PrimExpr]:
     return [dims.as_expr(d) for d in shape]
 
 
-def _viewed(context: Any, value: relax.Expr, shape: Sequence[Dim]) -> relax.Expr:
+def _viewed(context: LowerContext, value: relax.Expr, shape: Sequence[Dim]) -> relax.Expr:
     """Return the same memory as a tensor of another shape.
 
     As Relax's reshape this would become a kernel that divides by unknown sizes in every index, which the compiler
@@ -90,6 +93,6 @@ def _viewed(context: Any, value: relax.Expr, shape: Sequence[Dim]) -> relax.Expr
 _NAMES = ("channels", "height", "width")
 
 
-def _result(shape: Any, stride: int) -> list[Dim]:
+def _result(shape: Sequence[Dim], stride: int) -> list[Dim]:
     batch, channels, height, width = shape
     return [batch, dims.mul(channels, stride**2), dims.floordiv(height, stride), dims.floordiv(width, stride)]
