@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
@@ -17,6 +17,9 @@ from .geometry import Geometry, Shapes, agreed_kernel, weight_type
 from .layout import SPATIAL
 from .precision import accumulator, as_dtype
 from .window import fitted, pad_spatial, require_fits, window_builder
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["Channels", "Conv2DAttrs", "convolution_body"]
 
@@ -113,7 +116,7 @@ class Channels:
             )
         return self.outputs if wanted is None else wanted
 
-    def require(self, context: Any, wanted: Dim | None) -> None:
+    def require(self, context: LowerContext, wanted: Dim | None) -> None:
         """Check at run time what :meth:`agreed` could not."""
         name = context.current.name
         if not self.is_multiplied:
@@ -149,7 +152,7 @@ def _type(attrs: Any, rank: int, data: Type, weight: Type) -> Type:
     return TensorType(shape, attrs.out_dtype or source.dtype)
 
 
-def _lower(context: Any, attrs: Any, rank: int, data: relax.Expr, weight: relax.Expr) -> Any:
+def _lower(context: LowerContext, attrs: Any, rank: int, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
     geometry = Geometry.of(attrs, rank)
     shapes = geometry.require_at_run_time(context, context.shape(data), context.shape(weight))
     name, channels = context.current.name, Channels.of(geometry, shapes, attrs.channels)
@@ -177,7 +180,7 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
         reduced[letter] = te.reduce_axis((0, size), name=f"r{letter.lower()}")
     sums, multiplier = accumulator(out_dtype), channels.of_group
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         return product(geometry.out.position(index))
 
     def product(at: Mapping[str, Any], group: Any = None) -> Any:
@@ -208,7 +211,7 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
     blocks = dims.floordiv(shapes.first, groups * block)
     letters = ["N", *geometry.spatial]
 
-    def blocked(*index: Any) -> Any:
+    def blocked(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         *others, group, outer, inner = index
         at = dict(zip(letters, others, strict=True))
         return product({**at, "C": (group * blocks + outer) * block + inner}, group)
@@ -216,7 +219,7 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
     axes = [dims.as_expr(d) for d in [*(whole[a] for a in letters), groups, blocks, block]]
     sums_of_blocks = te.compute(axes, blocked, name=name)
 
-    def cut(*index: Any) -> Any:
+    def cut(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = geometry.out.position(index)
         group, channel = (0, at["C"]) if groups == 1 else (at["C"] // of_group, at["C"] % of_group)
         return sums_of_blocks(*(at[a] for a in letters), group, channel // block, channel % block)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....errors import TypeCheckError
 from ...ir import dims
@@ -12,6 +12,9 @@ from ...ir.types import Dim, IncompleteType, TensorType, Type
 from ..elementwise import require_tensor
 from .layout import SPATIAL, Layout
 from .window import extent, padding_of, positive
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["Geometry", "Shapes", "agreed_kernel", "spatial_layout", "weight_type"]
 
@@ -96,7 +99,7 @@ class Geometry:
         self.kernel.require(filters, "weight")
         return source, self.shapes(source.shape, filters.shape)
 
-    def require_at_run_time(self, context: Any, data: Sequence[Dim], weight: Sequence[Dim]) -> Shapes:
+    def require_at_run_time(self, context: LowerContext, data: Sequence[Dim], weight: Sequence[Dim]) -> Shapes:
         """Return the sizes of all whole axes; blocks whose sizes are not known now are checked at run time."""
         self.data.require_at_run_time(context, data, "data")
         self.kernel.require_at_run_time(context, weight, "weight")

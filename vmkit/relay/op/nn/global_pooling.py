@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
@@ -16,6 +16,9 @@ from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .layout import SPATIAL, axes_of, ordered
 from .pooling import pool_axes, quotient, require_same_layout, sum_dtype
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["global_avg_pool1d", "global_avg_pool3d", "global_max_pool1d", "global_max_pool3d"]
 
@@ -83,8 +86,8 @@ def _relation(rank: int) -> Any:
     return relation
 
 
-def _lowering(rank: int, kind: str) -> Any:
-    def lower(context: Any, attrs: Any, data: relax.Expr) -> Any:
+def _lowering(rank: int, kind: str) -> relax.Expr:
+    def lower(context: LowerContext, attrs: Any, data: relax.Expr) -> relax.Expr:
         axes = axes_of(attrs.layout)
         sizes = ordered(context.shape(data), axes, SPATIAL[rank])
         result = [dims.as_expr(d) for d in context.dims(_wanted(attrs, rank, sizes))]
@@ -110,7 +113,7 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
         size, count = dims.as_expr(sizes[a]), dims.as_expr(made[a])
         return tirx.floordiv(index * size, count), tirx.floordiv((index + 1) * size + count - 1, count)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at, inside = dict(zip(axes, index, strict=True)), []
         for a in spatial:
             if even[a]:
@@ -130,7 +133,7 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
     if kind == "max":
         return pooled
 
-    def mean(*index: Any) -> Any:
+    def mean(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at, count = dict(zip(axes, index, strict=True)), tirx.IntImm("int64", 1)
         for a in spatial:
             first, end = bounds(a, at[a])

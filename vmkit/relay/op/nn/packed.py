@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
@@ -17,6 +17,9 @@ from .convolution import Conv2DAttrs, convolution_body
 from .layout import Layout
 from .precision import accumulator, as_dtype
 from .window import window_builder
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["contrib_conv2d_nchwc", "contrib_depthwise_conv2d_nchwc"]
 
@@ -104,7 +107,7 @@ class DensePack:
         return TensorType([*source.shape[:-1], units], attrs.out_dtype or source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: DensePackAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: DensePackAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
         have, shape = context.shape(data)[-1], context.shape(weight)
         layout = _weight_layout(attrs, len(shape), shape[-1])
         layout.require_at_run_time(context, shape, "weight")
@@ -134,7 +137,7 @@ def _filled(layout: Layout, data: te.Tensor, weight: te.Tensor, wanted: int, out
     k = te.reduce_axis((0, dims.as_expr(inner)), name="k")
     sums = accumulator(out_dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         *rows, _, whole, part = index
         w = weight(*layout.index({"N": whole * block + part, "C": k}))
         return te.sum(data(*rows, k).astype(sums) * w.astype(sums), axis=k)
@@ -152,7 +155,7 @@ def _dense(layout: Layout, data: te.Tensor, weight: te.Tensor, out_dtype: str) -
     k = te.reduce_axis((0, dims.as_expr(inner)), name="k")
     sums = accumulator(out_dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         w = weight(*layout.index({"N": index[-1], "C": k}))
         return te.sum(data(*index[:-1], k).astype(sums) * w.astype(sums), axis=k)
 

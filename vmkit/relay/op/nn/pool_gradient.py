@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
@@ -18,6 +18,9 @@ from .pool_attrs import AvgPool2DAttrs, MaxPool2DAttrs
 from .pooling import Pool, pool_type, quotient
 from .precision import accumulator, as_dtype
 from .window import require_fits, window_builder
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -35,7 +38,7 @@ def _infer_gradient(attrs: Any, out_grad: Type, data: Type) -> dict[int, Type]:
     return {} if isinstance(data, IncompleteType) else {0: pool_type(attrs, 2, data)}
 
 
-def _lower(context: Any, attrs: Any, kind: str, out_grad: relax.Expr, data: relax.Expr) -> Any:
+def _lower(context: LowerContext, attrs: Any, kind: str, out_grad: relax.Expr, data: relax.Expr) -> relax.Expr:
     shape = context.shape(data)
     pool = Pool.of(attrs, 2, shape)
     require_fits(context, pool.sizes, pool.padding, pool.windows)
@@ -54,7 +57,7 @@ def _spread(pool: Pool, data: te.Tensor, share: Any) -> te.Tensor:
     reduced, dtype = pool.reduced(), str(data.dtype)
     sums = accumulator(dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at, tests = dict(zip(pool.axes, index, strict=True)), []
         for i, a in enumerate(pool.spatial):
             first, stride = at[a] + pool.padding[i] - reduced[a] * pool.dilation[i], pool.strides[i]
@@ -81,7 +84,7 @@ def _of_largest(attrs: Any, grad: te.Tensor, data: te.Tensor) -> te.Tensor:
         better, lambda *types: (tirx.IntImm("int32", 2**31 - 1), tirx.min_value(types[1])), name="first_largest"
     )
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         return largest((_place(pool, reduced), padded(*pool.read_at(index, reduced))), axis=list(reduced.values()))
 
     places, _ = te.compute([dims.as_expr(d) for d in pool.shape(shape)], element, name="largest_place")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -17,6 +17,9 @@ from ..registry import OpPattern, operator
 from .layout import SPATIAL, require_rank
 from .pooling import Pool
 from .window import require_fits
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -53,7 +56,7 @@ class MaxPoolWithIndices:
         return TupleType([TensorType(shape, source.dtype), TensorType(shape, "int64")])
 
     @staticmethod
-    def lower(context: Any, attrs: MaxPoolWithIndicesAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: MaxPoolWithIndicesAttrs, data: relax.Expr) -> relax.Expr:
         have, rank = context.shape(data), len(attrs.pool_size)
         pool, dtype = Pool.of(attrs, rank, have), str(data.ty.dtype)
         require_fits(context, pool.sizes, pool.padding, pool.windows)

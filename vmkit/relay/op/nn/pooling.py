@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
@@ -25,6 +25,9 @@ from .pool_attrs import (
 )
 from .precision import accumulator
 from .window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 # A window that is longer than this may be meant to cover whatever there is; shorter ones are loops of a known length.
 _LONG = 16
@@ -154,7 +157,7 @@ def pool_type(attrs: Any, rank: int, data: Type) -> TensorType:
     return TensorType(Pool.of(attrs, rank, source.shape).shape(source.shape), source.dtype)
 
 
-def _lower(context: Any, attrs: Any, rank: int, kind: str, data: relax.Expr) -> Any:
+def _lower(context: LowerContext, attrs: Any, rank: int, kind: str, data: relax.Expr) -> relax.Expr:
     pool = Pool.of(attrs, rank, context.shape(data))
     past = [s - 1 for s in pool.strides] if pool.is_ceil else None
     require_fits(context, pool.sizes, pool.padding, pool.windows, past)
@@ -167,7 +170,7 @@ def _pool(attrs: Any, data: te.Tensor, rank: int, kind: str) -> te.Tensor:
     padded = pool.padded(data, tirx.min_value(dtype) if kind == "max" else tirx.const(0, dtype))
     reduced, sums = pool.reduced(), dtype if kind == "max" else sum_dtype(dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         x, over = padded(*pool.read_at(index, reduced)), list(reduced.values())
         return te.max(x, axis=over) if kind == "max" else te.sum(x.astype(sums), axis=over)
 

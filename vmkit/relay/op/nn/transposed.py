@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
@@ -17,6 +17,9 @@ from .geometry import Geometry, agreed_kernel, weight_type
 from .layout import SPATIAL
 from .precision import accumulator, as_dtype
 from .window import extent, window_builder
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -137,7 +140,7 @@ def _type(attrs: Any, rank: int, data: Type, weight: Type) -> Type:
     return TensorType(geometry.out.shape(result), attrs.out_dtype or source.dtype)
 
 
-def _lower(context: Any, attrs: Any, rank: int, data: relax.Expr, weight: relax.Expr) -> Any:
+def _lower(context: LowerContext, attrs: Any, rank: int, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
     geometry = Transposed.read(attrs, rank)
     shapes = geometry.require_at_run_time(context, context.shape(data), context.shape(weight))
     name, made = context.current.name, dims.mul(shapes.second, geometry.groups)
@@ -174,7 +177,7 @@ def _spread(geometry: Transposed, data: te.Tensor, weight: te.Tensor, out_dtype:
     windows = geometry.windows(kernel)
     before = [dims.sub(dims.sub(w, 1), p) for w, p in zip(windows, geometry.padding, strict=False)]
 
-    def spread(*index: Any) -> Any:
+    def spread(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at, tests = geometry.data.position(index), []
         for i, letter in enumerate(geometry.spatial):
             position, stride = at[letter] - before[i], geometry.strides[i]
@@ -194,7 +197,7 @@ def _spread(geometry: Transposed, data: te.Tensor, weight: te.Tensor, out_dtype:
         reduced[letter] = te.reduce_axis((0, size), name=f"r{letter.lower()}")
     sums = accumulator(out_dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = geometry.out.position(index)
         of_data = {"N": at["N"], "C": reduced["C"]}
         of_kernel = {"O": at["C"], "I": reduced["C"]}

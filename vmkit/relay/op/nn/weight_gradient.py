@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
@@ -17,6 +17,9 @@ from .geometry import spatial_layout
 from .layout import Layout
 from .precision import accumulator, as_dtype
 from .window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -110,7 +113,7 @@ class Conv2DBackwardWeight:
         return TensorType(how.weight_shape(outputs, channels), attrs.out_dtype or given.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: Conv2DAttrs, grad: relax.Expr, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: Conv2DAttrs, grad: relax.Expr, data: relax.Expr) -> relax.Expr:
         how, name = _Gradient.of(attrs), context.current.name
         how.grad.require_at_run_time(context, context.shape(grad), "grad")
         how.data.require_at_run_time(context, context.shape(data), "data")
@@ -145,7 +148,7 @@ def _weight_gradient(how: _Gradient, grad: te.Tensor, data: te.Tensor, out_dtype
     image, *place = over
     sums = accumulator(out_dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = how.weight.position(index)
         of_data = {"N": image, "C": at["I"]}
         if how.groups > 1:

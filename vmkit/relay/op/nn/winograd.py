@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
@@ -19,6 +19,9 @@ from .pooling import is_float
 from .precision import accumulator, as_dtype
 from .window import fitted, padding_of, positive, require_fits, window_builder
 from .winograd_weight import Tiles
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -114,7 +117,7 @@ def _convolution_type(rank: int, attrs: Any, data: Type, weight: Type) -> Type:
     return TensorType(how.data.shape(how.result(source.shape)), attrs.out_dtype or source.dtype)
 
 
-def _lower(context: Any, rank: int, attrs: Any, data: relax.Expr, weight: relax.Expr) -> Any:
+def _lower(context: LowerContext, rank: int, attrs: Any, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
     how, shape, spatial = _Convolution.of(rank, attrs), context.shape(data), SPATIAL[rank]
     have, made = how.data.whole(shape), how.result(shape)
     for axis, (size, want) in enumerate(zip(context.shape(weight), how.weight_shape(have["C"]), strict=True)):
@@ -153,7 +156,7 @@ def _transform_data(how: _Convolution, data: te.Tensor, reach: list[Any], wide: 
         x = data(*how.data.index({"N": n, "C": c, **at})).astype(wide)
         return tirx.if_then_else(tirx.all(*inside), x, tirx.const(0, wide))
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         points, (n, *tile, c) = index[: len(over)], index[len(over) :]
         offsets = tiles.spread(over, [0] * len(spatial))
         place = [t * tiles.tile + o if is_cut else t for (t, is_cut), o in zip(tiles.cuts(tile), offsets, strict=True)]
@@ -172,7 +175,7 @@ def _multiply(how: _Convolution, data: te.Tensor, weight: te.Tensor, count: list
     rc = te.reduce_axis((0, data.shape[-1]), name="rc")
     plain = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(tiles.weight_lead()[cut:])]
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         points, (n, *tile, o) = index[:cut], index[cut:]
         shifts = tiles.spread([0] * cut, plain)
         x = data(*points, n, *[t + s for t, s in zip(tile, shifts, strict=True)], rc)
@@ -189,7 +192,7 @@ def _transform_result(how: _Convolution, products: te.Tensor, shape: list[Any], 
     matrix, _, _ = tiles.matrices(str(products.dtype))
     over = [te.reduce_axis((0, tiles.reach), name=f"b{i}") for i in tiles.points]
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = how.data.position(index)
         place = list(tiles.cuts([at[a] for a in spatial]))
         tile = [tirx.floordiv(p, tiles.tile) if is_cut else p for p, is_cut in place]
