@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -10,13 +11,12 @@ from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Dim, DType, Str, attrs_node
+from ..attrs import Attrs, Dim, DType, Str, attrs_node, field
 from ..elementwise import require_tensor
-from ..registry import OpPattern, entry, operator
-from .convolution import Conv2DAttrs, convolution_body
+from ..registry import OpPattern, Parameters, entry, operator
+from .convolution import ConvAttrs, Convolution
 from .layout import Layout
 from .precision import accumulator, as_dtype
-from .window import window_builder
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
@@ -24,28 +24,20 @@ if TYPE_CHECKING:
 __all__ = ["contrib_conv2d_nchwc", "contrib_depthwise_conv2d_nchwc"]
 
 
-def _packed(kind: str) -> Any:
+def _packed(kind: str) -> Callable[..., Expr]:
     """Register a blocked convolution and return its builder, whose name Relay wrote in small letters."""
     name = f"nn.contrib_{kind}_NCHWc"
-    builder = window_builder(
-        name,
-        ("data", "kernel"),
-        2,
-        strides=(1, 1),
-        padding=(0, 0),
-        dilation=(1, 1),
-        groups=1,
-        channels=None,
-        kernel_size=None,
-        data_layout="NCHW8c",
-        kernel_layout="OIHW",
-        out_layout="",
-        out_dtype="",
-    )
     doc = f"{kind} with channels in blocks: nn.conv2d under the layouts given, such as NCHW8c and OIHW8i8o."
-    register = operator(name, "data", "kernel", attrs=Conv2DAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
-    register(type(name, (), convolution_body(2, doc, builder)))
-    return builder
+    operator(
+        name,
+        "data",
+        "kernel",
+        attrs=ConvAttrs.over(2),
+        level=10,
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        parameters=Parameters(given={"data_layout": "NCHW8c"}),
+    )(type(name, (Convolution,), {"__doc__": doc}))
+    return entry(name).builder
 
 
 contrib_conv2d_nchwc = _packed("conv2d")
@@ -56,12 +48,12 @@ contrib_depthwise_conv2d_nchwc = _packed("depthwise_conv2d")
 class DensePackAttrs(Attrs):
     """Attributes of nn.contrib_dense_pack."""
 
-    units: Dim | None = None
-    out_dtype: DType = ""
-    weight_layout: Str = "NC"
+    units: Dim | None = field(None, doc="Columns of the result; those that the weight has.")
+    out_dtype: DType = field("", doc="Data type of the result; that of the data where it is empty.")
+    weight_layout: Str = field("NC", doc="Order of the weight's axes, and its blocks.")
 
 
-def _weight_layout(attrs: DensePackAttrs, rank: int, block: Any) -> Layout:
+def _weight_layout(attrs: DensePackAttrs, rank: int, block: Dim | None) -> Layout:
     """Return the layout of the weight; NC for one of three dimensions means that the last one holds blocks of N."""
     text = attrs.weight_layout
     if text == "NC" and rank == 3:
@@ -75,20 +67,19 @@ def _weight_layout(attrs: DensePackAttrs, rank: int, block: Any) -> Layout:
 
 
 @operator(
-    "nn.contrib_dense_pack", "data", "weight", attrs=DensePackAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+    "nn.contrib_dense_pack",
+    "data",
+    "weight",
+    attrs=DensePackAttrs,
+    level=10,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters("data weight weight_layout units out_dtype"),
 )
 class DensePack:
     """Product of the data's last dimension with a weight of shape (units, inner) in blocks, such as NC16n.
 
     Relay took matrices alone. The last block may be filled up, where the attribute units says how many units there are.
     """
-
-    @staticmethod
-    def build(
-        data: Expr, weight: Expr, weight_layout: str = "NC", units: Dim | None = None, out_dtype: str = ""
-    ) -> Expr:
-        values = {"units": units, "out_dtype": out_dtype, "weight_layout": weight_layout}
-        return entry("nn.contrib_dense_pack").call(data, weight, **values)
 
     @staticmethod
     def relation(attrs: DensePackAttrs, data: Type, weight: Type) -> Type:

@@ -16,7 +16,7 @@ from tvm.topi.nn.winograd_util import winograd_transform_matrices
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Int, attrs_node
+from ..attrs import Attrs, Int, attrs_node, field
 from ..elementwise import require_tensor
 from ..registry import operator
 from .layout import SPATIAL, require_rank
@@ -30,7 +30,7 @@ __all__ = ["Tiles"]
 class ConvWinogradWeightTransformAttrs(Attrs):
     """Attributes of the transforms of weights."""
 
-    tile_size: Int
+    tile_size: Int = field(doc="Results of a tile on each axis.")
 
 
 @dataclass(frozen=True)
