@@ -38,7 +38,7 @@ def UsePhases(lanes: int = 16) -> ModuleTransform:
 def _replaced(node: Any, lanes: int) -> Any:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _RANKS):
         return node
-    geometry = Transposed.read(node.attrs, _RANKS[node.op.name])
+    geometry = Transposed.read(node.attrs)
     data, weight = node.args
     shapes = geometry.shapes(type_of(data).shape, type_of(weight).shape)
     if not all(isinstance(d, int) for d in (shapes.first, shapes.second, *shapes.kernel)):

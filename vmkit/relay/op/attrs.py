@@ -1,4 +1,4 @@
-"""Attributes of operators: a declaration of named, typed fields with defaults becomes a node of TVM's IR.
+"""Attributes of operators: a row of named, typed fields with defaults becomes a node of TVM's IR.
 
 >>> @attrs_node("example.attrs.ScaleAttrs")
 ... class ScaleAttrs(Attrs):
@@ -6,12 +6,20 @@
 ...     dtype: DType = ""
 >>> ScaleAttrs(factor=2).factor
 2
+
+A row whose defaults follow from a number of spatial axes makes one node for each, and another row may derive from one:
+
+>>> @attrs_node("example.attrs.Shift{rank}DAttrs", ranks=(1, 2))
+... class ShiftAttrs(Attrs):
+...     by: Ints = field(0, of_rank=lambda value, rank: (value,) * rank)
+>>> list(ShiftAttrs.over(2)().by)
+[0, 0]
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any as AnyValue
 from typing import ClassVar, TypeVar
 
@@ -19,12 +27,28 @@ import tvm
 from tvm_ffi.dataclasses import py_class
 
 from ...errors import TypeCheckError, suggest
-from ..ir.expr import Constant
-from ..ir.types import Any as AnyDim
-from ..ir.virtual_device import VirtualDevice
+from .fields import (
+    REQUIRED,
+    AttrField,
+    Bool,
+    ConstantValue,
+    Declared,
+    Dim,
+    Dims,
+    DType,
+    Float,
+    Floats,
+    Int,
+    Ints,
+    Nested,
+    Placement,
+    Str,
+    field,
+)
 
 __all__ = [
     "ATTRS_CLASSES",
+    "AttrField",
     "Attrs",
     "Bool",
     "ConstantValue",
@@ -39,128 +63,13 @@ __all__ = [
     "Placement",
     "Str",
     "attrs_node",
+    "attrs_row",
+    "field",
 ]
 
-# The kinds that a field may be declared with; "| None" makes a field optional.
-Int = int
-Bool = bool
-Float = float
-Str = str
-DType = str
-Ints = Sequence[int]
-Floats = Sequence[float]
-Dim = AnyValue  # int, relay.Any() or a symbolic integer
-Dims = Sequence[AnyValue]
-ConstantValue = AnyValue  # a relay.Constant; any other expression becomes None
-Placement = AnyValue  # a VirtualDevice; a device or its name becomes one
-Nested = AnyValue  # nested sequences of numbers, such as pad_width
-
-REQUIRED = inspect.Parameter.empty
 ATTRS_CLASSES: dict[str, type[Attrs]] = {}
+A = TypeVar("A", bound="Attrs")
 C = TypeVar("C", bound=type)
-
-
-def _int(value: AnyValue) -> int:
-    if isinstance(value, tvm.tirx.IntImm):
-        return int(value.value)
-    if isinstance(value, float | str) or not hasattr(value, "__index__"):
-        raise TypeError("an integer")
-    return int(value)
-
-
-def _bool(value: AnyValue) -> bool:
-    if isinstance(value, bool | int | tvm.tirx.IntImm) or type(value).__name__ == "bool":
-        return bool(_int(value)) if not isinstance(value, bool) else value
-    raise TypeError("a boolean")
-
-
-def _float(value: AnyValue) -> float:
-    if isinstance(value, str) or not hasattr(value, "__float__"):
-        raise TypeError("a number")
-    return float(value)
-
-
-def _str(value: AnyValue) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a string")
-    return str(value)
-
-
-def _dtype(value: AnyValue) -> str:
-    if value is None:
-        return ""
-    return str(value if isinstance(value, str) else getattr(value, "name", value))
-
-
-def _dim(value: AnyValue) -> AnyValue:
-    if isinstance(value, tvm.tirx.IntImm):
-        return int(value.value)
-    return value if isinstance(value, AnyDim | tvm.ir.Expr) else _int(value)
-
-
-def _sequence(element: Callable[[AnyValue], AnyValue]) -> Callable[[AnyValue], list[AnyValue]]:
-    def convert(value: AnyValue) -> list[AnyValue]:
-        if isinstance(value, str) or not hasattr(value, "__iter__"):
-            value = [value]
-        try:
-            return [element(v) for v in value]
-        except TypeError as error:
-            raise TypeError(f"a sequence, each element {error}") from None
-
-    return convert
-
-
-def _constant(value: AnyValue) -> AnyValue:
-    # An attribute that repeated a variable of the program would go stale as soon as a pass replaces the variable.
-    return value if isinstance(value, Constant) else None
-
-
-def _placement(value: AnyValue) -> VirtualDevice:
-    if isinstance(value, VirtualDevice):
-        return value
-    if not isinstance(value, str | tvm.runtime.Device):
-        raise TypeError("a device, its name or a VirtualDevice")
-    return VirtualDevice.of(value)
-
-
-def _nested(value: AnyValue) -> AnyValue:
-    if isinstance(value, str) or not hasattr(value, "__iter__"):
-        return value if isinstance(value, float | AnyDim | tvm.ir.Expr | str) else _int(value)
-    return [_nested(v) for v in value]
-
-
-_CONVERTERS: dict[str, Callable[[AnyValue], AnyValue]] = {
-    "Int": _int,
-    "Bool": _bool,
-    "ConstantValue": _constant,
-    "Float": _float,
-    "Str": _str,
-    "DType": _dtype,
-    "Dim": _dim,
-    "Ints": _sequence(_int),
-    "Floats": _sequence(_float),
-    "Dims": _sequence(_dim),
-    "Nested": _nested,
-    "Placement": _placement,
-}
-
-
-class AttrField:
-    """One declared attribute: its name, kind, whether None is allowed, and its default."""
-
-    __slots__ = ("convert", "default", "kind", "name", "optional")
-
-    def __init__(self, name: str, declaration: str, default: AnyValue) -> None:
-        self.name = name
-        self.kind = declaration.removesuffix("| None").strip()
-        self.optional = declaration.endswith("| None")
-        self.convert = _CONVERTERS[self.kind]
-        self.default = default
-
-    @property
-    def is_required(self) -> bool:
-        """Whether a value has to be given."""
-        return self.default is REQUIRED
 
 
 @py_class("relay.Attrs")
@@ -169,37 +78,95 @@ class Attrs(tvm.ir.Node):
 
     type_key: ClassVar[str] = "relay.Attrs"
     declared: ClassVar[tuple[AttrField, ...]] = ()
+    """The fields in their order, which texts and files keep."""
+    rank: ClassVar[int] = 0
+    """The number of spatial axes that the defaults are for; 0 where they follow from none."""
+    row: ClassVar[dict[str, tuple[str, Declared]]] = {}
+    by_rank: ClassVar[Mapping[int, type[AnyValue]]] = {}
+
+    @classmethod
+    def over(cls: type[A], rank: int) -> type[A]:
+        """Return the node that this row makes for a number of spatial axes."""
+        return cls.by_rank[rank]
+
+    @classmethod
+    def default(cls, name: str) -> AnyValue:
+        """Return the default of an attribute."""
+        return next(f.default for f in cls.declared if f.name == name)
 
 
-def attrs_node(type_key: str) -> Callable[[C], C]:
-    """Turn a class of annotated fields into an attributes node registered under `type_key`."""
+def attrs_row(cls: C) -> C:
+    """Take the fields of a class as a row that rows of nodes derive from."""
+    inherited: dict[str, tuple[str, Declared]] = cls.row  # type: ignore[attr-defined]
+    own: dict[str, tuple[str, Declared]] = {}
+    for name, declaration in inspect.get_annotations(cls).items():
+        said = cls.__dict__.get(name, REQUIRED)
+        own[name] = (declaration, said if isinstance(said, Declared) else Declared(said))
+        if name in cls.__dict__:
+            delattr(cls, name)
+    ahead = {name: row for name, row in own.items() if row[1].first and name not in inherited}
+    cls.row = {**ahead, **inherited, **own}  # type: ignore[attr-defined]
+    # TVM takes the fields of a class by these: a row has none of its own.
+    cls.__annotations__ = {}
+    return cls
+
+
+def attrs_node(type_key: str, ranks: Sequence[int] = ()) -> Callable[[C], C]:
+    """Make a row of fields the attributes node registered under `type_key`, and document it.
+
+    Parameters
+    ----------
+    type_key : str
+        Relay's name of the node.
+    ranks : sequence of int
+        The numbers of spatial axes to make a node for each of, whose key and documentation have it at ``{rank}``. The
+        class itself is then what these have in common, and :meth:`Attrs.over` gives one of them.
+    """
 
     def decorate(cls: C) -> C:
-        declared = tuple(
-            AttrField(name, declaration, cls.__dict__.get(name, REQUIRED))
-            for name, declaration in cls.__annotations__.items()
-        )
-        by_name = {field.name: field for field in declared}
-
-        def __init__(self: AnyValue, **values: AnyValue) -> None:
-            unknown = [name for name in values if name not in by_name]
-            if unknown:
-                hint = suggest(unknown[0], by_name) or f"; attributes: {', '.join(by_name) or 'none'}"
-                raise TypeCheckError(f"{type_key} has no attribute {unknown[0]!r}{hint}")
-            self.__ffi_init__(**{f.name: _converted(type_key, f, values.get(f.name, f.default)) for f in declared})
-
-        for name in by_name:
-            if name in cls.__dict__:
-                delattr(cls, name)
-        cls.__annotations__ = {name: AnyValue for name in by_name}
-        cls.__init__ = __init__  # type: ignore[misc]
-        cls.type_key = type_key  # type: ignore[attr-defined]
-        cls.declared = declared  # type: ignore[attr-defined]
-        made = py_class(type_key, init=False)(cls)
-        ATTRS_CLASSES[type_key] = made
-        return made
+        row = attrs_row(cls)
+        if not ranks:
+            return _node(row, type_key, 0)
+        made = {}
+        for rank in ranks:
+            key = type_key.format(rank=rank)
+            members = {"__doc__": (cls.__doc__ or "").format(rank=rank), "__module__": cls.__module__}
+            made[rank] = _node(type(key.rpartition(".")[-1], (row,), members), key, rank)
+        cls.by_rank = made  # type: ignore[attr-defined]
+        return row
 
     return decorate
+
+
+def _node(cls: C, type_key: str, rank: int) -> C:
+    """Return a class that has a row, registered as a node."""
+    rows: Mapping[str, tuple[str, Declared]] = cls.row  # type: ignore[attr-defined]
+    declared = tuple(said.at(name, declaration, rank) for name, (declaration, said) in rows.items())
+    by_name = {field.name: field for field in declared}
+
+    def __init__(self: AnyValue, **values: AnyValue) -> None:
+        unknown = [name for name in values if name not in by_name]
+        if unknown:
+            hint = suggest(unknown[0], by_name) or f"; attributes: {', '.join(by_name) or 'none'}"
+            raise TypeCheckError(f"{type_key} has no attribute {unknown[0]!r}{hint}")
+        self.__ffi_init__(**{f.name: _converted(type_key, f, values.get(f.name, f.default)) for f in declared})
+
+    cls.__annotations__ = {name: AnyValue for name in by_name}
+    cls.__doc__ = _documented(inspect.cleandoc(cls.__doc__ or ""), declared)
+    cls.__init__ = __init__  # type: ignore[misc]
+    cls.type_key = type_key  # type: ignore[attr-defined]
+    cls.declared = declared  # type: ignore[attr-defined]
+    cls.rank = rank  # type: ignore[attr-defined]
+    made = py_class(type_key, init=False)(cls)
+    ATTRS_CLASSES[type_key] = made
+    return made
+
+
+def _documented(doc: str, declared: Sequence[AttrField]) -> str:
+    """Return the documentation of a node with a section on its fields."""
+    if not declared or "Attributes\n---" in doc:
+        return doc
+    return "\n".join([doc, "", "Attributes", "----------", *(f.text() for f in declared)])
 
 
 def _converted(type_key: str, field: AttrField, value: AnyValue) -> AnyValue:

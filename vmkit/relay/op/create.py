@@ -214,8 +214,8 @@ class Arange:
 
     @staticmethod
     def length(attrs: ArangeAttrs) -> Dim:
-        given = (attrs.start, attrs.stop, attrs.step)
-        if not all(isinstance(v, Constant) for v in given):
+        given = [v for v in (attrs.start, attrs.stop, attrs.step) if isinstance(v, Constant)]
+        if len(given) != 3:
             return AnyDim()
         start, stop, step = (v.data.numpy().reshape(-1)[0].item() for v in given)
         if step == 0:

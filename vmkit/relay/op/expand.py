@@ -181,7 +181,7 @@ class CollapseSumTo:
     @staticmethod
     def relation(attrs: InitOpAttrs, data: Type, shape: Type) -> Type:
         source = require_tensor(data)
-        target = [AnyDim()] * shape_vector(shape) if attrs.shape is None else list(attrs.shape)
+        target: list[Dim] = [AnyDim()] * shape_vector(shape) if attrs.shape is None else list(attrs.shape)
         require_fits(target, list(source.shape), f"{source} cannot be summed to {_text(target)}")
         return TensorType(target, source.dtype)
 

@@ -18,17 +18,24 @@ The class may define (all static):
     In place of a lowering, what the operator stands for: an expression of other operators over the expressions
     `args`. `types` are the types of the arguments and, last, of the result. See
     :func:`vmkit.relay.transform.qnn_canonicalize.canonicalize_ops`.
+``make(**parameters) -> Expr``
+    The value of the builder for its parameters, spread over axes and with defaults, where it is more than a call.
+``value(call) -> Expr``
+    What the builder returns of the call, such as one field of a tuple.
 ``build(...) -> Expr``
-    The builder, when it differs from ``f(*inputs, **attributes)``.
+    The builder, where it is not derived at all; see :mod:`.builder`.
+
+Operators over 1, 2 and 3 spatial axes are one class: with ``{rank}`` in the name, it is registered for each node that
+its row of attributes makes, and ``attrs.rank`` says which one it has before it.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from tvm.ir import Op, Type
 from tvm.ir.op import register_op_attr
@@ -37,10 +44,49 @@ from ..._tvm import register_operator
 from ...errors import TypeCheckError, suggest
 from ..ir.expr import Call
 from .attrs import ATTRS_CLASSES, Attrs
+from .builder import Parameters, derived_builder
 
-__all__ = ["REGISTRY", "OpEntry", "OpPattern", "attrs_classes", "build", "entry", "namespace", "operator"]
+__all__ = [
+    "REGISTRY",
+    "Mixed",
+    "OpEntry",
+    "OpPattern",
+    "Parameters",
+    "WithLayout",
+    "attrs_classes",
+    "build",
+    "entry",
+    "namespace",
+    "operator",
+]
 
 C = TypeVar("C", bound=type)
+
+# Always faster in lower precision; done in it where the operands are in it already; numerically unfit.
+Mixed = Literal["always", "follow", "never"]
+
+# How an operator goes on with a tensor that is held in another layout; the rules are those of
+# ``vmkit.relay.transform.layout_rules``. The attributes name its axis, or several; the layout itself; what it pads or
+# slices; the others are ways of their own.
+WithLayout = Literal[
+    "axis",
+    "axes",
+    "bias",
+    "concatenate",
+    "fields",
+    "layout",
+    "layout_transform",
+    "pad",
+    "quantized",
+    "reduce",
+    "slice",
+    "slice_like",
+    "squeeze",
+    "statistics",
+    "transpose",
+]
+
+_AXES = {1: "one spatial axis", 2: "two spatial axes", 3: "three spatial axes"}
 
 
 class OpPattern(IntEnum):
@@ -76,6 +122,10 @@ class OpEntry:
     has_effect: bool = False
     home: str = ""
     """The module that registers it."""
+    mixed: Mixed | None = None
+    layout: WithLayout | None = None
+    by_place: bool = False
+    moves: bool = False
 
     @property
     def op(self) -> Op:
@@ -106,6 +156,11 @@ def operator(
     pure: bool = True,
     dynamic: bool = True,
     effect: bool = False,
+    parameters: Parameters | None = None,
+    mixed: Mixed | None = None,
+    layout: WithLayout | None = None,
+    by_place: bool = False,
+    moves: bool = False,
 ) -> Callable[[C], C]:
     """Register the decorated class as the operator `name`.
 
@@ -127,44 +182,87 @@ def operator(
         Whether dimensions of the inputs may be unknown until the program runs; a test runs a sample of each operator.
     effect : bool
         Whether the lowering changes a value in place, so that calls must stay in order.
+    parameters : Parameters, optional
+        In what the builder's parameters differ from inputs and attributes.
+    mixed : "always", "follow" or "never", optional
+        How it takes part in mixed precision: it always gains from lower precision, it follows its operands, or it is
+        numerically unfit.
+    layout : WithLayout, optional
+        How it goes on with a tensor that is held in another layout. One that is not elementwise and says nothing needs
+        the layout that the program knows.
+    by_place : bool
+        Whether what an elementwise operator does to an element depends on the element's place.
+    moves : bool
+        Whether the result has the elements of the first input, each once, in another order or shape.
     """
+    for given, known in ((mixed, Mixed), (layout, WithLayout)):
+        if given is not None and given not in get_args(known):
+            raise ValueError(f"operator {name}: {given!r} is none of {', '.join(get_args(known))}")
+
+    rest: dict[str, Any] = {
+        "level": level,
+        "pattern": pattern,
+        "is_pure": pure,
+        "is_dynamic": dynamic,
+        "has_effect": effect,
+        "mixed": mixed,
+        "layout": layout,
+        "by_place": by_place,
+        "moves": moves,
+    }
 
     def decorate(cls: C) -> C:
-        if name in REGISTRY:
-            raise ValueError(f"operator {name} is registered twice")
-        ways = {way: getattr(cls, way, None) for way in ("compute", "lower", "canonicalize")}
-        if sum(way is not None for way in ways.values()) != 1:
-            raise ValueError(f"operator {name} must define exactly one of {', '.join(ways)}")
         doc = inspect.cleandoc(cls.__doc__ or "")
-        own_builder = getattr(cls, "build", None)
-        made = OpEntry(
-            name=name,
-            doc=doc,
-            inputs=inputs,
-            attrs=attrs,
-            level=level,
-            pattern=pattern,
-            relation=cls.relation,  # type: ignore[attr-defined]
-            infer_inputs=getattr(cls, "infer_inputs", None),
-            **ways,
-            builder=own_builder or _default_builder(name, inputs, attrs, doc),
-            is_pure=pure,
-            is_dynamic=dynamic,
-            has_effect=effect,
-            home=cls.__module__,
-        )
-        REGISTRY[name] = made
-        register_operator(name, doc)
-        made.op.set_support_level(level)
-        if not made.is_variadic:
-            made.op.set_num_inputs(len(inputs))
-        for each in inputs:
-            made.op.add_argument(each.lstrip("*"), "Tensor", "")
-        register_op_attr(name, "FRelayTypeRelation", made.relation)
-        register_op_attr(name, "TOpPattern", int(pattern))
+        if "{rank}" not in name:
+            _register(cls, name, inputs, attrs, doc, parameters, rest)
+            return cls
+        if attrs is None or not attrs.by_rank:
+            raise ValueError(f"operator {name} needs attributes for several numbers of spatial axes")
+        for rank, of_rank in attrs.by_rank.items():
+            of_doc = doc.format(rank=rank, axes=_AXES[rank])
+            _register(cls, name.format(rank=rank), inputs, of_rank, of_doc, parameters, rest)
         return cls
 
     return decorate
+
+
+def _register(
+    cls: type,
+    name: str,
+    inputs: tuple[str, ...],
+    attrs: type[Attrs] | None,
+    doc: str,
+    parameters: Parameters | None,
+    rest: Mapping[str, Any],
+) -> None:
+    """Make the entry of an operator, and put it into the registries, vmkit's and TVM's."""
+    if name in REGISTRY:
+        raise ValueError(f"operator {name} is registered twice")
+    ways: dict[str, Any] = {way: getattr(cls, way, None) for way in ("compute", "lower", "canonicalize")}
+    if sum(way is not None for way in ways.values()) != 1:
+        raise ValueError(f"operator {name} must define exactly one of {', '.join(ways)}")
+    own_builder, make, value = (getattr(cls, member, None) for member in ("build", "make", "value"))
+    made = OpEntry(
+        name=name,
+        doc=doc,
+        inputs=inputs,
+        attrs=attrs,
+        relation=cls.relation,  # type: ignore[attr-defined]
+        infer_inputs=getattr(cls, "infer_inputs", None),
+        builder=own_builder or derived_builder(name, inputs, attrs, doc, parameters or Parameters(), make, value),
+        home=cls.__module__,
+        **ways,
+        **rest,
+    )
+    REGISTRY[name] = made
+    register_operator(name, doc)
+    made.op.set_support_level(made.level)
+    if not made.is_variadic:
+        made.op.set_num_inputs(len(inputs))
+    for each in inputs:
+        made.op.add_argument(each.lstrip("*"), "Tensor", "")
+    register_op_attr(name, "FRelayTypeRelation", made.relation)
+    register_op_attr(name, "TOpPattern", int(made.pattern))
 
 
 def entry(op: Op | str) -> OpEntry:
@@ -199,39 +297,3 @@ def namespace(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]
         return sorted(n.removeprefix(prefix) for n in REGISTRY if n.startswith(prefix) and "." not in n[len(prefix) :])
 
     return get, names
-
-
-def _default_builder(name: str, inputs: Sequence[str], attrs: type[Attrs] | None, doc: str) -> Callable[..., Any]:
-    """Return ``f(*inputs, **attributes)`` with a real signature, so that help() and editors show it."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [
-        inspect.Parameter(i.lstrip("*"), inspect.Parameter.VAR_POSITIONAL if i.startswith("*") else kind)
-        for i in inputs
-    ]
-    has_star = bool(inputs) and inputs[-1].startswith("*")
-    for field in attrs.declared if attrs is not None else ():
-        parameters.append(
-            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY if has_star else kind, default=field.default)
-        )
-    # Required attributes may follow optional ones in Relay's own order; Python wants them first.
-    signature = inspect.Signature(
-        sorted(parameters, key=lambda p: (p.kind, p.default is not p.empty and p.kind is kind))
-    )
-    names = [i for i in inputs if not i.startswith("*")]
-
-    def build_call(*args: Any, **kwargs: Any) -> Call:
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeCheckError(f"{name}{signature}: {error}") from None
-        values = dict(bound.arguments)
-        operands = [values.pop(n) for n in names]
-        if has_star:
-            operands += values.pop(inputs[-1].lstrip("*"), ())
-        return entry(name).call(*operands, **values)
-
-    build_call.__name__ = name.rsplit(".", 1)[-1]
-    build_call.__qualname__ = name
-    build_call.__doc__ = doc
-    build_call.__signature__ = signature  # type: ignore[attr-defined]
-    return build_call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx, topi
 
@@ -17,6 +17,9 @@ from ..broadcast import broadcast_index
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .precision import as_dtype
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["along_axis", "dropout_raw", "lower_along_axis", "vector_of"]
 
@@ -42,7 +45,7 @@ def along_axis(axis: int, data: Type, **vectors: Type) -> int:
     return at
 
 
-def lower_along_axis(context: Any, axis: int, data: relax.Expr, **vectors: relax.Expr) -> int:
+def lower_along_axis(context: LowerContext, axis: int, data: relax.Expr, **vectors: relax.Expr) -> int:
     """Check at run time that vectors lie along an axis of the data, and return the axis counted from the front."""
     shape = context.shape(data)
     at = resolve_axis(axis, len(shape))
@@ -114,7 +117,7 @@ class PRelu:
         return data
 
     @staticmethod
-    def lower(context: Any, attrs: PReluAttrs, data: relax.Expr, alpha: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: PReluAttrs, data: relax.Expr, alpha: relax.Expr) -> relax.Expr:
         at = lower_along_axis(context, attrs.axis, data, alpha=alpha)
 
         def compute(x: te.Tensor, slope: te.Tensor) -> te.Tensor:
@@ -149,7 +152,7 @@ class BiasAdd:
         return data
 
     @staticmethod
-    def lower(context: Any, attrs: BiasAddAttrs, data: relax.Expr, bias: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: BiasAddAttrs, data: relax.Expr, bias: relax.Expr) -> relax.Expr:
         shape, (size,) = context.shape(data), context.shape(bias)
         at = resolve_axis(attrs.axis, len(shape))
         whole = size
@@ -163,7 +166,7 @@ class BiasAdd:
             lower_along_axis(context, attrs.axis, data, bias=bias)
 
         def compute(x: te.Tensor, b: te.Tensor, size: list[Any], whole: list[Any]) -> te.Tensor:
-            def element(*i: Any) -> Any:
+            def element(*i: tirx.PrimExpr) -> tirx.PrimExpr:
                 return x(*i) + b(*broadcast_index(size, whole, [i[at]]))
 
             return te.compute(x.shape, element, name="bias_add")
@@ -197,7 +200,7 @@ class Dropout:
         return TupleType([source, source])
 
     @staticmethod
-    def lower(context: Any, attrs: DropoutAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: DropoutAttrs, data: relax.Expr) -> relax.Expr:
         shape = relax.ShapeExpr([dims.as_expr(d) for d in context.shape(data)])
         return data, context.emit(relax.op.ones(shape, str(data.ty.dtype)))
 

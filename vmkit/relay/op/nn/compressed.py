@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import relax, tirx
@@ -22,6 +22,9 @@ from ..elementwise import require_tensor
 from ..index import require_integers
 from ..kernel import as_index, grid, loops
 from ..kernel import const as number
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["block_of", "block_value", "check_rows", "elements_of", "matrix_operands", "require_matrix", "row_count"]
 
@@ -89,7 +92,7 @@ def elements_of(indptr: Any, row: Any) -> Iterator[Any]:
         yield first + k
 
 
-def check_rows(context: Any, matrix: Sequence[relax.Expr], columns: Dim, *, whole: bool = False) -> None:
+def check_rows(context: LowerContext, matrix: Sequence[relax.Expr], columns: Dim, *, whole: bool = False) -> None:
     """Check at run time that a sparse matrix holds together, so that what reads it stays inside of the tensors.
 
     Parameters

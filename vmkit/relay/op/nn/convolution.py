@@ -4,69 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node
+from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node, field
 from ..registry import OpPattern, operator
 from .geometry import Geometry, Shapes, agreed_kernel, weight_type
-from .layout import SPATIAL
 from .precision import accumulator, as_dtype
-from .window import fitted, pad_spatial, require_fits, window_builder
+from .window import fitted, pad_spatial, require_fits
+from .window_fields import each_axis, each_side, in_order
 
-__all__ = ["Channels", "Conv2DAttrs", "convolution_body"]
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
-
-@attrs_node("relay.attrs.Conv1DAttrs")
-class Conv1DAttrs(Attrs):
-    """Attributes of nn.conv1d."""
-
-    strides: Ints = (1,)
-    padding: Ints = (0, 0)
-    dilation: Ints = (1,)
-    groups: Int = 1
-    channels: Dim | None = None
-    kernel_size: Dims | None = None
-    data_layout: Str = "NCW"
-    kernel_layout: Str = "OIW"
-    out_layout: Str = ""
-    out_dtype: DType = ""
+__all__ = ["Channels", "ConvAttrs", "Convolution"]
 
 
-@attrs_node("relay.attrs.Conv2DAttrs")
-class Conv2DAttrs(Attrs):
-    """Attributes of nn.conv2d."""
+@attrs_node("relay.attrs.Conv{rank}DAttrs", ranks=(1, 2, 3))
+class ConvAttrs(Attrs):
+    """Attributes of nn.conv{rank}d."""
 
-    strides: Ints = (1, 1)
-    padding: Ints = (0, 0)
-    dilation: Ints = (1, 1)
-    groups: Int = 1
-    channels: Dim | None = None
-    kernel_size: Dims | None = None
-    data_layout: Str = "NCHW"
-    kernel_layout: Str = "OIHW"
-    out_layout: Str = ""
-    out_dtype: DType = ""
-
-
-@attrs_node("relay.attrs.Conv3DAttrs")
-class Conv3DAttrs(Attrs):
-    """Attributes of nn.conv3d."""
-
-    strides: Ints = (1, 1, 1)
-    padding: Ints = (0, 0, 0)
-    dilation: Ints = (1, 1, 1)
-    groups: Int = 1
-    channels: Dim | None = None
-    kernel_size: Dims | None = None
-    data_layout: Str = "NCDHW"
-    kernel_layout: Str = "OIDHW"
-    out_layout: Str = ""
-    out_dtype: DType = ""
+    strides: Ints = each_axis(1, "Steps of the window.")
+    padding: Ints = each_side(0, "Elements added on each side: before all axes, then behind.", least=2)
+    dilation: Ints = each_axis(1, "Steps between the elements of the window.")
+    groups: Int = field(1, doc="Into how many groups the channels fall, none of which sees another's.")
+    channels: Dim | None = field(None, doc="Channels of the result; those that the weight makes.")
+    kernel_size: Dims | None = each_axis(None, "Size of the window; that of the weight.")
+    data_layout: Str = in_order("NC", "Order of the data's axes.")
+    kernel_layout: Str = in_order("OI", "Order of the weight's axes.")
+    out_layout: Str = field("", doc="Order of the result's axes; that of the data where it is empty.")
+    out_dtype: DType = field("", doc="Data type of the result; that of the data where it is empty.")
 
 
 @dataclass(frozen=True)
@@ -113,7 +84,7 @@ class Channels:
             )
         return self.outputs if wanted is None else wanted
 
-    def require(self, context: Any, wanted: Dim | None) -> None:
+    def require(self, context: LowerContext, wanted: Dim | None) -> None:
         """Check at run time what :meth:`agreed` could not."""
         name = context.current.name
         if not self.is_multiplied:
@@ -132,15 +103,8 @@ def _is_filled(geometry: Geometry, outputs: Dim, wanted: Dim | None) -> bool:
     return wanted < outputs == -(-wanted // groups // block) * block * groups
 
 
-def _weight_type(attrs: Any, rank: int, data: Type) -> dict[int, Type]:
-    def channels(inputs: Dim) -> tuple[Dim, Dim]:
-        return attrs.channels, dims.floordiv(inputs, attrs.groups)
-
-    return weight_type(Geometry.of(attrs, rank), attrs, data, channels)
-
-
-def _type(attrs: Any, rank: int, data: Type, weight: Type) -> Type:
-    geometry = Geometry.of(attrs, rank)
+def _type(attrs: ConvAttrs, data: Type, weight: Type) -> Type:
+    geometry = Geometry.of(attrs)
     source, shapes = geometry.require(data, weight)
     kernel = agreed_kernel(attrs.kernel_size, shapes.kernel)
     made = Channels.of(geometry, shapes, attrs.channels).agreed(attrs.channels)
@@ -149,8 +113,8 @@ def _type(attrs: Any, rank: int, data: Type, weight: Type) -> Type:
     return TensorType(shape, attrs.out_dtype or source.dtype)
 
 
-def _lower(context: Any, attrs: Any, rank: int, data: relax.Expr, weight: relax.Expr) -> Any:
-    geometry = Geometry.of(attrs, rank)
+def _lower(context: LowerContext, attrs: ConvAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
+    geometry = Geometry.of(attrs)
     shapes = geometry.require_at_run_time(context, context.shape(data), context.shape(weight))
     name, channels = context.current.name, Channels.of(geometry, shapes, attrs.channels)
     channels.require(context, attrs.channels)
@@ -177,7 +141,7 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
         reduced[letter] = te.reduce_axis((0, size), name=f"r{letter.lower()}")
     sums, multiplier = accumulator(out_dtype), channels.of_group
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         return product(geometry.out.position(index))
 
     def product(at: Mapping[str, Any], group: Any = None) -> Any:
@@ -208,7 +172,7 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
     blocks = dims.floordiv(shapes.first, groups * block)
     letters = ["N", *geometry.spatial]
 
-    def blocked(*index: Any) -> Any:
+    def blocked(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         *others, group, outer, inner = index
         at = dict(zip(letters, others, strict=True))
         return product({**at, "C": (group * blocks + outer) * block + inner}, group)
@@ -216,7 +180,7 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
     axes = [dims.as_expr(d) for d in [*(whole[a] for a in letters), groups, blocks, block]]
     sums_of_blocks = te.compute(axes, blocked, name=name)
 
-    def cut(*index: Any) -> Any:
+    def cut(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = geometry.out.position(index)
         group, channel = (0, at["C"]) if groups == 1 else (at["C"] // of_group, at["C"] % of_group)
         return sums_of_blocks(*(at[a] for a in letters), group, channel // block, channel % block)
@@ -224,43 +188,24 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
     return as_dtype(te.compute(shape, cut, name=f"{name}_channels"), out_dtype)
 
 
-def convolution_body(rank: int, doc: str, builder: Any) -> dict[str, Any]:
-    """Return the members of the class that registers a convolution over `rank` spatial axes."""
-    return {
-        "__doc__": doc,
-        "build": staticmethod(builder),
-        "infer_inputs": staticmethod(lambda attrs, data, weight: _weight_type(attrs, rank, data)),
-        "relation": staticmethod(lambda attrs, data, weight: _type(attrs, rank, data, weight)),
-        "lower": staticmethod(lambda context, attrs, data, weight: _lower(context, attrs, rank, data, weight)),
-    }
+class Convolution:
+    """What all convolutions over data and weight have in common."""
+
+    @staticmethod
+    def infer_inputs(attrs: ConvAttrs, data: Type, weight: Type) -> dict[int, Type]:
+        def channels(inputs: Dim) -> tuple[Dim, Dim]:
+            return attrs.channels, dims.floordiv(inputs, attrs.groups)
+
+        return weight_type(Geometry.of(attrs), attrs, data, channels)
+
+    relation = staticmethod(_type)
+    lower = staticmethod(_lower)
 
 
-def _convolution(rank: int, attrs: type[Attrs], doc: str) -> None:
-    """Register the convolution over `rank` spatial axes."""
-    name, spatial = f"nn.conv{rank}d", SPATIAL[rank]
-    builder = window_builder(
-        name,
-        ("data", "weight"),
-        rank,
-        strides=(1,) * rank,
-        padding=(0,) * rank,
-        dilation=(1,) * rank,
-        groups=1,
-        channels=None,
-        kernel_size=None,
-        data_layout="NC" + spatial,
-        kernel_layout="OI" + spatial,
-        out_layout="",
-        out_dtype="",
-    )
-    register = operator(name, "data", "weight", attrs=attrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
-    register(type(f"Conv{rank}D", (), convolution_body(rank, doc, builder)))
+@operator("nn.conv{rank}d", "data", "weight", attrs=ConvAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+class Conv(Convolution):
+    """Convolution over {axes}.
 
-
-_DEPTHWISE = (
-    " A depthwise convolution has as many groups as channels; its weight is (channels * multiplier, 1, ...) or "
-    "(channels, multiplier, ...), in the order of kernel_layout."
-)
-_convolution(1, Conv1DAttrs, "Convolution over one spatial axis." + _DEPTHWISE)
-_convolution(2, Conv2DAttrs, "Convolution over two spatial axes." + _DEPTHWISE)
-_convolution(3, Conv3DAttrs, "Convolution over three spatial axes." + _DEPTHWISE)
+    A depthwise convolution has as many groups as channels; its weight is (channels * multiplier, 1, ...) or
+    (channels, multiplier, ...), in the order of kernel_layout.
+    """

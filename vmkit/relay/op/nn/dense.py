@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
@@ -17,6 +17,9 @@ from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .layout import require_rank
 from .precision import accumulator, as_dtype
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -78,7 +81,9 @@ def _weight_type(attrs: Any, a: Type, transpose_a: bool, transpose_b: bool) -> d
     return {1: TensorType([attrs.units, inner] if transpose_b else [inner, attrs.units], left.dtype)}
 
 
-def _multiply(context: Any, attrs: Any, a: relax.Expr, b: relax.Expr, transpose_a: bool, transpose_b: bool) -> Any:
+def _multiply(
+    context: LowerContext, attrs: Any, a: relax.Expr, b: relax.Expr, transpose_a: bool, transpose_b: bool
+) -> Any:
     _, inner = _rows(context.shape(a), transpose_a)
     columns, other = _columns(context.shape(b), transpose_b)
     name = context.current.name
@@ -95,7 +100,7 @@ def _matmul(a: te.Tensor, b: te.Tensor, out_dtype: str, transpose_a: bool, trans
     k = te.reduce_axis((0, right if isinstance(dims.simplify(right), int) else left), name="k")
     sums = accumulator(out_dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         *lead, row, column = (None, *index) if len(index) == 1 else index
         if row is None:
             at: tuple[Any, ...] = (k,)
@@ -134,7 +139,7 @@ class Matmul:
         return _product_type(attrs, a, b, attrs.transpose_a, attrs.transpose_b, ("tensor_a", "tensor_b"))
 
     @staticmethod
-    def lower(context: Any, attrs: MatmulAttrs, a: relax.Expr, b: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: MatmulAttrs, a: relax.Expr, b: relax.Expr) -> relax.Expr:
         return _multiply(context, attrs, a, b, attrs.transpose_a, attrs.transpose_b)
 
 
@@ -151,7 +156,7 @@ class Dense:
         return _product_type(attrs, data, weight, False, True, ("data", "weight"))
 
     @staticmethod
-    def lower(context: Any, attrs: DenseAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: DenseAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
         return _multiply(context, attrs, data, weight, False, True)
 
 
@@ -193,7 +198,7 @@ class BatchMatmul:
         return TensorType([batch, row, column], attrs.out_dtype or left.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: BatchMatmulAttrs, a: relax.Expr, b: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: BatchMatmulAttrs, a: relax.Expr, b: relax.Expr) -> relax.Expr:
         left, right = context.shape(a), context.shape(b)
         _, inner = _rows(left[1:], attrs.transpose_a)
         _, other = _columns(right[1:], attrs.transpose_b)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....errors import TypeCheckError
 from ...ir import dims
@@ -12,6 +12,11 @@ from ...ir.types import Dim, IncompleteType, TensorType, Type
 from ..elementwise import require_tensor
 from .layout import SPATIAL, Layout
 from .window import extent, padding_of, positive
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
+    from .convolution import ConvAttrs
+    from .transposed import ConvTransposeAttrs
 
 __all__ = ["Geometry", "Shapes", "agreed_kernel", "spatial_layout", "weight_type"]
 
@@ -65,9 +70,9 @@ class Geometry:
     groups: int
 
     @classmethod
-    def of(cls: type[G], attrs: Any, rank: int, filters: str = "OI", **more: Any) -> G:
+    def of(cls: type[G], attrs: ConvAttrs | ConvTransposeAttrs, filters: str = "OI", **more: Any) -> G:
         """Read the attributes; TypeCheckError where they make no sense."""
-        spatial = SPATIAL[rank]
+        rank, spatial = attrs.rank, SPATIAL[attrs.rank]
         if attrs.groups < 1:
             raise TypeCheckError(f"groups must be positive, not {attrs.groups}")
         return cls(
@@ -96,7 +101,7 @@ class Geometry:
         self.kernel.require(filters, "weight")
         return source, self.shapes(source.shape, filters.shape)
 
-    def require_at_run_time(self, context: Any, data: Sequence[Dim], weight: Sequence[Dim]) -> Shapes:
+    def require_at_run_time(self, context: LowerContext, data: Sequence[Dim], weight: Sequence[Dim]) -> Shapes:
         """Return the sizes of all whole axes; blocks whose sizes are not known now are checked at run time."""
         self.data.require_at_run_time(context, data, "data")
         self.kernel.require_at_run_time(context, weight, "weight")
@@ -121,7 +126,12 @@ def spatial_layout(text: str, others: str, spatial: str, name: str) -> Layout:
     return layout
 
 
-def weight_type(geometry: Geometry, attrs: Any, data: Type, channels: Any) -> dict[int, Type]:
+def weight_type(
+    geometry: Geometry,
+    attrs: ConvAttrs | ConvTransposeAttrs,
+    data: Type,
+    channels: Callable[[Dim], tuple[Dim, Dim]],
+) -> dict[int, Type]:
     """Return the type of a weight without one, where the attributes give its channels and size.
 
     `channels` says, given the channels of the data, the two channel axes of the weight in the geometry's order.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
@@ -11,53 +11,23 @@ from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import Dim, TensorType, Type
-from ..attrs import Attrs, Dims, Str, attrs_node
+from ..builder import derived_builder
 from ..elementwise import require_tensor
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, Parameters, operator
 from .layout import SPATIAL, axes_of, ordered
+from .pool_attrs import AdaptivePoolAttrs, GlobalPoolAttrs, SizedPoolAttrs
 from .pooling import pool_axes, quotient, require_same_layout, sum_dtype
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["global_avg_pool1d", "global_avg_pool3d", "global_max_pool1d", "global_max_pool3d"]
 
 
-@attrs_node("relay.attrs.GlobalPool2DAttrs")
-class GlobalPool2DAttrs(Attrs):
-    """Attributes of the global pools."""
-
-    layout: Str = "NCHW"
-    out_layout: Str = ""
-
-
-@attrs_node("relay.attrs.AdaptivePool1DAttrs")
-class AdaptivePool1DAttrs(Attrs):
-    """Attributes of the adaptive pools over one spatial axis."""
-
-    output_size: Dims = ()
-    layout: Str = "NCW"
-    out_layout: Str = ""
-
-
-@attrs_node("relay.attrs.AdaptivePool2DAttrs")
-class AdaptivePool2DAttrs(Attrs):
-    """Attributes of the adaptive pools over two spatial axes."""
-
-    output_size: Dims = ()
-    layout: Str = "NCHW"
-    out_layout: Str = ""
-
-
-@attrs_node("relay.attrs.AdaptivePool3DAttrs")
-class AdaptivePool3DAttrs(Attrs):
-    """Attributes of the adaptive pools over three spatial axes."""
-
-    output_size: Dims = ()
-    layout: Str = "NCDHW"
-    out_layout: Str = ""
-
-
-def _wanted(attrs: Any, rank: int, sizes: Sequence[Dim]) -> list[Dim]:
+def _wanted(attrs: SizedPoolAttrs, sizes: Sequence[Dim]) -> list[Dim]:
     """Return the spatial sizes of an adaptive pool's result; the global pools' are 1."""
-    if isinstance(attrs, GlobalPool2DAttrs):
+    rank = attrs.rank
+    if not isinstance(attrs, AdaptivePoolAttrs):
         return [1] * rank
     wanted = list(attrs.output_size)
     if not wanted:
@@ -71,26 +41,19 @@ def _wanted(attrs: Any, rank: int, sizes: Sequence[Dim]) -> list[Dim]:
     return wanted
 
 
-def _relation(rank: int) -> Any:
-    def relation(attrs: Any, data: Type) -> Type:
-        source = require_tensor(data, "data")
-        axes = pool_axes(attrs.layout, rank, source)
-        require_same_layout(attrs)
-        sizes = ordered(source.shape, axes, SPATIAL[rank])
-        made = dict(zip(SPATIAL[rank], _wanted(attrs, rank, sizes), strict=True))
-        return TensorType([made.get(a, d) for a, d in zip(axes, source.shape, strict=True)], source.dtype)
-
-    return relation
+def _type(attrs: SizedPoolAttrs, data: Type) -> Type:
+    source, spatial = require_tensor(data, "data"), SPATIAL[attrs.rank]
+    axes = pool_axes(attrs.layout, attrs.rank, source)
+    require_same_layout(attrs)
+    made = dict(zip(spatial, _wanted(attrs, ordered(source.shape, axes, spatial)), strict=True))
+    return TensorType([made.get(a, d) for a, d in zip(axes, source.shape, strict=True)], source.dtype)
 
 
-def _lowering(rank: int, kind: str) -> Any:
-    def lower(context: Any, attrs: Any, data: relax.Expr) -> Any:
-        axes = axes_of(attrs.layout)
-        sizes = ordered(context.shape(data), axes, SPATIAL[rank])
-        result = [dims.as_expr(d) for d in context.dims(_wanted(attrs, rank, sizes))]
-        return context.te(lambda x, made: _adaptive_pool(axes, SPATIAL[rank], x, made, kind), data, result)
-
-    return lower
+def _lower(context: LowerContext, attrs: SizedPoolAttrs, data: relax.Expr, kind: str) -> relax.Expr:
+    axes, spatial = axes_of(attrs.layout), SPATIAL[attrs.rank]
+    sizes = ordered(context.shape(data), axes, spatial)
+    result = [dims.as_expr(d) for d in context.dims(_wanted(attrs, sizes))]
+    return context.te(lambda x, made: _adaptive_pool(axes, spatial, x, made, kind), data, result)
 
 
 def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], kind: str) -> te.Tensor:
@@ -110,7 +73,7 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
         size, count = dims.as_expr(sizes[a]), dims.as_expr(made[a])
         return tirx.floordiv(index * size, count), tirx.floordiv((index + 1) * size + count - 1, count)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at, inside = dict(zip(axes, index, strict=True)), []
         for a in spatial:
             if even[a]:
@@ -130,7 +93,7 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
     if kind == "max":
         return pooled
 
-    def mean(*index: Any) -> Any:
+    def mean(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at, count = dict(zip(axes, index, strict=True)), tirx.IntImm("int64", 1)
         for a in spatial:
             first, end = bounds(a, at[a])
@@ -140,53 +103,54 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
     return te.compute(whole, mean, name="adaptive_pool_mean")
 
 
-def _global(kind: str, doc: str) -> None:
-    body = {"__doc__": doc, "relation": staticmethod(_relation(2)), "lower": staticmethod(_lowering(2, kind))}
-    register = operator(
-        f"nn.global_{kind}_pool2d", "data", attrs=GlobalPool2DAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
-    )
-    register(type(f"Global{kind.title()}Pool2D", (), body))
+class _Largest:
+    relation = staticmethod(_type)
+
+    @staticmethod
+    def lower(context: LowerContext, attrs: SizedPoolAttrs, data: relax.Expr) -> relax.Expr:
+        return _lower(context, attrs, data, "max")
 
 
-def _adaptive(rank: int, kind: str, attrs: type[Attrs], doc: str) -> None:
-    name = f"nn.adaptive_{kind}_pool{rank}d"
+class _Mean:
+    relation = staticmethod(_type)
 
-    def build(data: Expr, output_size: Any = None, layout: str = "NC" + SPATIAL[rank], out_layout: str = "") -> Expr:
-        wanted = () if output_size is None else output_size
-        return entry(name).call(data, output_size=wanted, layout=layout, out_layout=out_layout)
-
-    body = {
-        "__doc__": doc,
-        "build": staticmethod(build),
-        "relation": staticmethod(_relation(rank)),
-        "lower": staticmethod(_lowering(rank, kind)),
-    }
-    register = operator(name, "data", attrs=attrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
-    register(type(f"Adaptive{kind.title()}Pool{rank}D", (), body))
+    @staticmethod
+    def lower(context: LowerContext, attrs: SizedPoolAttrs, data: relax.Expr) -> relax.Expr:
+        return _lower(context, attrs, data, "avg")
 
 
-_global("max", "The largest element of each channel; the spatial axes become 1.")
-_global("avg", "The mean of each channel; the spatial axes become 1.")
-for _rank, _attrs in ((1, AdaptivePool1DAttrs), (2, AdaptivePool2DAttrs), (3, AdaptivePool3DAttrs)):
-    _adaptive(_rank, "max", _attrs, f"The largest element of each of output_size windows over {_rank} spatial axes.")
-    _adaptive(_rank, "avg", _attrs, f"The mean of each of output_size windows over {_rank} spatial axes.")
+_FUSABLE = OpPattern.OUT_ELEMWISE_FUSABLE
 
 
-def global_max_pool1d(data: Expr, layout: str = "NCW", out_layout: str = "") -> Expr:
-    """Return the adaptive pool that leaves the largest element of each channel of sequences."""
-    return entry("nn.adaptive_max_pool1d").builder(data, [1], layout, out_layout)
+@operator("nn.global_max_pool{rank}d", "data", attrs=GlobalPoolAttrs, level=2, pattern=_FUSABLE)
+class GlobalMaxPool(_Largest):
+    """The largest element of each channel; the spatial axes become 1."""
 
 
-def global_avg_pool1d(data: Expr, layout: str = "NCW", out_layout: str = "") -> Expr:
-    """Return the adaptive pool that leaves the mean of each channel of sequences."""
-    return entry("nn.adaptive_avg_pool1d").builder(data, [1], layout, out_layout)
+@operator("nn.global_avg_pool{rank}d", "data", attrs=GlobalPoolAttrs, level=2, pattern=_FUSABLE)
+class GlobalAvgPool(_Mean):
+    """The mean of each channel; the spatial axes become 1."""
 
 
-def global_max_pool3d(data: Expr, layout: str = "NCDHW", out_layout: str = "") -> Expr:
-    """Return the adaptive pool that leaves the largest element of each channel of volumes."""
-    return entry("nn.adaptive_max_pool3d").builder(data, [1, 1, 1], layout, out_layout)
+@operator("nn.adaptive_max_pool{rank}d", "data", attrs=AdaptivePoolAttrs, level=10, pattern=_FUSABLE)
+class AdaptiveMaxPool(_Largest):
+    """The largest element of each of output_size windows over {axes}."""
 
 
-def global_avg_pool3d(data: Expr, layout: str = "NCDHW", out_layout: str = "") -> Expr:
-    """Return the adaptive pool that leaves the mean of each channel of volumes."""
-    return entry("nn.adaptive_avg_pool3d").builder(data, [1, 1, 1], layout, out_layout)
+@operator("nn.adaptive_avg_pool{rank}d", "data", attrs=AdaptivePoolAttrs, level=10, pattern=_FUSABLE)
+class AdaptiveAvgPool(_Mean):
+    """The mean of each of output_size windows over {axes}."""
+
+
+def _to_one(kind: str, rank: int, doc: str) -> Callable[..., Expr]:
+    """Return the builder of a global pool for which Relay had no operator: an adaptive one to a single element."""
+    how = Parameters("data layout out_layout", fixed={"output_size": [1] * rank})
+    made = derived_builder(f"nn.adaptive_{kind}_pool{rank}d", ("data",), AdaptivePoolAttrs.over(rank), doc, how)
+    made.__name__ = made.__qualname__ = f"global_{kind}_pool{rank}d"
+    return made
+
+
+global_max_pool1d = _to_one("max", 1, "Return the adaptive pool that leaves the largest element of each channel.")
+global_avg_pool1d = _to_one("avg", 1, "Return the adaptive pool that leaves the mean of each channel.")
+global_max_pool3d = _to_one("max", 3, "Return the adaptive pool that leaves the largest element of each channel.")
+global_avg_pool3d = _to_one("avg", 3, "Return the adaptive pool that leaves the mean of each channel.")

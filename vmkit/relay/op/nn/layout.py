@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import Dim, TensorType
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["SPATIAL", "Layout", "axes_of", "ordered", "require_layout", "require_rank"]
 
@@ -86,7 +89,7 @@ class Layout:
             if axis.islower() and dims.equal(dim, size) is False:
                 raise TypeCheckError(f"{name} has {dim} elements in the block {size}{axis} of {self.text}: {ty}")
 
-    def require_at_run_time(self, context: Any, shape: Sequence[Dim], name: str) -> None:
+    def require_at_run_time(self, context: LowerContext, shape: Sequence[Dim], name: str) -> None:
         """Check that dimensions not known now have the sizes of the layout's blocks."""
         for (axis, size), dim in zip(self.axes, shape, strict=True):
             if axis.islower():
@@ -125,7 +128,7 @@ class Layout:
             shape.append(dim if block == 1 else dims.ceildiv(dim, block) if padded else dims.floordiv(dim, block))
         return shape
 
-    def require_divides(self, context: Any, whole: Mapping[str, Dim], name: str) -> None:
+    def require_divides(self, context: LowerContext, whole: Mapping[str, Dim], name: str) -> None:
         """Check at run time that the layout's blocks divide axes whose sizes are not known now."""
         for letter in self.letters:
             block = self.block(letter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -15,6 +15,9 @@ from ..elementwise import require_tensor
 from ..kernel import loops
 from ..registry import OpPattern, operator
 from .layout import require_rank
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -68,7 +71,7 @@ class LinearAttention:
         ])  # fmt: skip
 
     @staticmethod
-    def lower(context: Any, attrs: LinearAttentionAttrs, *operands: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: LinearAttentionAttrs, *operands: relax.Expr) -> relax.Expr:
         shapes = dict(zip(_NAMES, map(context.shape, operands), strict=True))
         batch, steps, heads, inner = shapes["query"]
         shared, width = shapes["key"][2], shapes["value"][3]

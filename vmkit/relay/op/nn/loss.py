@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
@@ -14,6 +14,9 @@ from ..attrs import Attrs, Int, Str, attrs_node
 from ..elementwise import require_tensor
 from ..kernel import inside
 from ..registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -31,14 +34,14 @@ def _entropy(name: str, takes_logarithm: bool, doc: str) -> None:
     def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
         i, j = te.reduce_axis((0, x.shape[0]), name="i"), te.reduce_axis((0, x.shape[1]), name="j")
 
-        def total(*_: Any) -> Any:
+        def total(*_: tirx.PrimExpr) -> tirx.PrimExpr:
             value = te.log(x(i, j)) if takes_logarithm else x(i, j)
             return te.sum(value * y(i, j), axis=[i, j])
 
         summed = te.compute((), total, name="entropy_sum")
         return te.compute((), lambda *_: -summed() / x.shape[0].astype(x.dtype), name="entropy")
 
-    def lower(context: Any, attrs: Any, predictions: relax.Expr, targets: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: Any, predictions: relax.Expr, targets: relax.Expr) -> relax.Expr:
         message = f"{name}: dimension {{axis}} is {{{{actual}}}} in predictions and {{{{expected}}}} in targets"
         shapes = zip(context.shape(predictions), context.shape(targets), strict=True)
         for axis, (a, b) in enumerate(shapes):
@@ -99,8 +102,8 @@ class NLLLoss:
 
     @staticmethod
     def lower(
-        context: Any, attrs: NLLLossAttrs, predictions: relax.Expr, targets: relax.Expr, weights: relax.Expr
-    ) -> Any:
+        context: LowerContext, attrs: NLLLossAttrs, predictions: relax.Expr, targets: relax.Expr, weights: relax.Expr
+    ) -> relax.Expr:
         batch, classes, *rest = context.shape(predictions)
         for axis, (a, b) in enumerate(zip(context.shape(targets), [batch, *rest], strict=True)):
             context.require_equal(
@@ -120,7 +123,7 @@ def _nll_loss(attrs: NLLLossAttrs, predictions: te.Tensor, targets: te.Tensor, w
         counts = tirx.all(target != attrs.ignore_index, target >= 0, target < classes)
         return tirx.if_then_else(counts, value(inside(target, classes)), zero)
 
-    def loss(*index: Any) -> Any:
+    def loss(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         return when_counted(index, lambda t: -predictions(index[0], t, *index[1:]) * weights(t))
 
     losses = te.compute(targets.shape, loss, name="nll_loss")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx, topi
 
@@ -18,6 +18,9 @@ from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .activation import along_axis, lower_along_axis, vector_of
 from .precision import accumulator
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -79,14 +82,14 @@ class BatchNorm:
 
     @staticmethod
     def lower(
-        context: Any,
+        context: LowerContext,
         attrs: BatchNormAttrs,
         data: relax.Expr,
         gamma: relax.Expr,
         beta: relax.Expr,
         mean: relax.Expr,
         var: relax.Expr,
-    ) -> Any:
+    ) -> relax.Expr:
         vectors = {"gamma": gamma, "beta": beta, "moving_mean": mean, "moving_var": var}
         at = lower_along_axis(context, attrs.axis, data, **vectors)
         wide = accumulator(str(data.ty.dtype))
@@ -186,7 +189,7 @@ class _Moments:
     def _average(self, name: str, term: Any) -> te.Tensor:
         over = {a: te.reduce_axis((0, self.data.shape[a]), name=f"k{a}") for a in self.axes}
 
-        def total(*index: Any) -> Any:
+        def total(*index: tirx.PrimExpr) -> tirx.PrimExpr:
             kept = dict(zip(self.kept, index, strict=True))
             at = [over[i] if i in over else kept[i] for i in range(len(self.data.shape))]
             return te.sum(term(self.data(*at).astype(self.wide), index), axis=list(over.values()))
@@ -214,7 +217,7 @@ def _normalize_over(
 ) -> te.Tensor:
     moments = _Moments(data, axes, attrs.epsilon)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         value = _affine(attrs, moments.normalized(index), gamma(index[at]), beta(index[at]))
         return value.astype(str(data.dtype))
 
@@ -231,7 +234,9 @@ class LayerNorm:
     relation = staticmethod(_normalized_type)
 
     @staticmethod
-    def lower(context: Any, attrs: LayerNormAttrs, data: relax.Expr, gamma: relax.Expr, beta: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: LayerNormAttrs, data: relax.Expr, gamma: relax.Expr, beta: relax.Expr
+    ) -> relax.Expr:
         at = lower_along_axis(context, attrs.axis, data, gamma=gamma, beta=beta)
         return context.te(lambda *v: _normalize_over(attrs, [at], at, *v), data, gamma, beta)
 
@@ -252,7 +257,9 @@ class InstanceNorm:
     relation = staticmethod(_normalized_type)
 
     @staticmethod
-    def lower(context: Any, attrs: InstanceNormAttrs, data: relax.Expr, gamma: relax.Expr, beta: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: InstanceNormAttrs, data: relax.Expr, gamma: relax.Expr, beta: relax.Expr
+    ) -> relax.Expr:
         at = lower_along_axis(context, attrs.axis, data, gamma=gamma, beta=beta)
         axes = [i for i in range(len(context.shape(data))) if i not in (0, at)]
         return context.te(lambda *v: _normalize_over(attrs, axes, at, *v), data, gamma, beta)
@@ -275,7 +282,9 @@ class GroupNorm:
         return data
 
     @staticmethod
-    def lower(context: Any, attrs: GroupNormAttrs, data: relax.Expr, gamma: relax.Expr, beta: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: GroupNormAttrs, data: relax.Expr, gamma: relax.Expr, beta: relax.Expr
+    ) -> relax.Expr:
         at = lower_along_axis(context, attrs.axis, data, gamma=gamma, beta=beta)
         channels = dims.as_expr(context.shape(data)[at])
         context.require(
@@ -296,7 +305,7 @@ def _group_norm(attrs: GroupNormAttrs, at: int, data: te.Tensor, gamma: te.Tenso
     )
     moments = _Moments(split, [i for i in range(len(shape) + 1) if i not in (0, at)], attrs.epsilon)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         channel = index[at]
         grouped = [*index[:at], tirx.floordiv(channel, size), tirx.floormod(channel, size), *index[at + 1 :]]
         value = _affine(attrs, moments.normalized(grouped), gamma(channel), beta(channel))
@@ -330,7 +339,7 @@ class L2Normalize:
         kept = [i for i in range(len(data.shape)) if i not in axes]
         over = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes}
 
-        def squares(*index: Any) -> Any:
+        def squares(*index: tirx.PrimExpr) -> tirx.PrimExpr:
             known = dict(zip(kept, index, strict=True))
             x = data(*[over[i] if i in over else known[i] for i in range(len(data.shape))]).astype(wide)
             return te.sum(x * x, axis=list(over.values()))
@@ -377,7 +386,7 @@ class LRN:
         padded = topi.nn.pad(data, before, after, 0, name="pad_temp")
         k = te.reduce_axis((0, attrs.size), name="k")
 
-        def squares(*index: Any) -> Any:
+        def squares(*index: tirx.PrimExpr) -> tirx.PrimExpr:
             x = padded(*index[:at], index[at] + k, *index[at + 1 :]).astype(wide)
             return te.sum(x * x, axis=k)
 

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Dim, DType, Str, attrs_node
+from ..attrs import Attrs, Dim, DType, Str, attrs_node, field
 from ..elementwise import require_tensor
-from ..registry import OpPattern, entry, operator
-from .convolution import Conv2DAttrs, convolution_body
+from ..registry import OpPattern, Parameters, entry, operator
+from .convolution import ConvAttrs, Convolution
 from .layout import Layout
 from .precision import accumulator, as_dtype
-from .window import window_builder
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = ["contrib_conv2d_nchwc", "contrib_depthwise_conv2d_nchwc"]
 
 
-def _packed(kind: str) -> Any:
+def _packed(kind: str) -> Callable[..., Expr]:
     """Register a blocked convolution and return its builder, whose name Relay wrote in small letters."""
     name = f"nn.contrib_{kind}_NCHWc"
-    builder = window_builder(
-        name,
-        ("data", "kernel"),
-        2,
-        strides=(1, 1),
-        padding=(0, 0),
-        dilation=(1, 1),
-        groups=1,
-        channels=None,
-        kernel_size=None,
-        data_layout="NCHW8c",
-        kernel_layout="OIHW",
-        out_layout="",
-        out_dtype="",
-    )
     doc = f"{kind} with channels in blocks: nn.conv2d under the layouts given, such as NCHW8c and OIHW8i8o."
-    register = operator(name, "data", "kernel", attrs=Conv2DAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
-    register(type(name, (), convolution_body(2, doc, builder)))
-    return builder
+    operator(
+        name,
+        "data",
+        "kernel",
+        attrs=ConvAttrs.over(2),
+        level=10,
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        parameters=Parameters(given={"data_layout": "NCHW8c"}),
+    )(type(name, (Convolution,), {"__doc__": doc}))
+    return entry(name).builder
 
 
 contrib_conv2d_nchwc = _packed("conv2d")
@@ -53,12 +48,12 @@ contrib_depthwise_conv2d_nchwc = _packed("depthwise_conv2d")
 class DensePackAttrs(Attrs):
     """Attributes of nn.contrib_dense_pack."""
 
-    units: Dim | None = None
-    out_dtype: DType = ""
-    weight_layout: Str = "NC"
+    units: Dim | None = field(None, doc="Columns of the result; those that the weight has.")
+    out_dtype: DType = field("", doc="Data type of the result; that of the data where it is empty.")
+    weight_layout: Str = field("NC", doc="Order of the weight's axes, and its blocks.")
 
 
-def _weight_layout(attrs: DensePackAttrs, rank: int, block: Any) -> Layout:
+def _weight_layout(attrs: DensePackAttrs, rank: int, block: Dim | None) -> Layout:
     """Return the layout of the weight; NC for one of three dimensions means that the last one holds blocks of N."""
     text = attrs.weight_layout
     if text == "NC" and rank == 3:
@@ -72,20 +67,19 @@ def _weight_layout(attrs: DensePackAttrs, rank: int, block: Any) -> Layout:
 
 
 @operator(
-    "nn.contrib_dense_pack", "data", "weight", attrs=DensePackAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+    "nn.contrib_dense_pack",
+    "data",
+    "weight",
+    attrs=DensePackAttrs,
+    level=10,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters("data weight weight_layout units out_dtype"),
 )
 class DensePack:
     """Product of the data's last dimension with a weight of shape (units, inner) in blocks, such as NC16n.
 
     Relay took matrices alone. The last block may be filled up, where the attribute units says how many units there are.
     """
-
-    @staticmethod
-    def build(
-        data: Expr, weight: Expr, weight_layout: str = "NC", units: Dim | None = None, out_dtype: str = ""
-    ) -> Expr:
-        values = {"units": units, "out_dtype": out_dtype, "weight_layout": weight_layout}
-        return entry("nn.contrib_dense_pack").call(data, weight, **values)
 
     @staticmethod
     def relation(attrs: DensePackAttrs, data: Type, weight: Type) -> Type:
@@ -104,7 +98,7 @@ class DensePack:
         return TensorType([*source.shape[:-1], units], attrs.out_dtype or source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: DensePackAttrs, data: relax.Expr, weight: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: DensePackAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
         have, shape = context.shape(data)[-1], context.shape(weight)
         layout = _weight_layout(attrs, len(shape), shape[-1])
         layout.require_at_run_time(context, shape, "weight")
@@ -134,7 +128,7 @@ def _filled(layout: Layout, data: te.Tensor, weight: te.Tensor, wanted: int, out
     k = te.reduce_axis((0, dims.as_expr(inner)), name="k")
     sums = accumulator(out_dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         *rows, _, whole, part = index
         w = weight(*layout.index({"N": whole * block + part, "C": k}))
         return te.sum(data(*rows, k).astype(sums) * w.astype(sums), axis=k)
@@ -152,7 +146,7 @@ def _dense(layout: Layout, data: te.Tensor, weight: te.Tensor, out_dtype: str) -
     k = te.reduce_axis((0, dims.as_expr(inner)), name="k")
     sums = accumulator(out_dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         w = weight(*layout.index({"N": index[-1], "C": k}))
         return te.sum(data(*index[:-1], k).astype(sums) * w.astype(sums), axis=k)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm
@@ -18,6 +18,9 @@ from ..attrs import Attrs, Nested, Str, attrs_node
 from ..elementwise import require_tensor
 from ..kernel import chosen
 from ..registry import OpPattern, entry, operator
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -74,7 +77,7 @@ def _padded_type(pad_width: Any, data: Type) -> TensorType:
     return TensorType(shape, source.dtype)
 
 
-def _require_widths(context: Any, mode: str, shape: Sequence[Dim], widths: Sequence[tuple[Dim, Dim]]) -> None:
+def _require_widths(context: LowerContext, mode: str, shape: Sequence[Dim], widths: Sequence[tuple[Dim, Dim]]) -> None:
     """Check at run time that an axis has the elements which the padding repeats, or takes away."""
     for axis, (size, (before, after)) in enumerate(zip(shape, widths, strict=True)):
         padded = dims.add(size, dims.add(before, after))
@@ -90,7 +93,7 @@ def _padded(data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: 
     """Return the padded tensor; `value` is asked for the element outside of it in constant mode."""
     dtype = str(data.dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = [i - b for i, b in zip(index, before, strict=True)]
         touched = [p for p, b in enumerate(before) if not (_is_zero(b) and dims.equal(shape[p], data.shape[p]))]
         if mode == "constant":
@@ -109,7 +112,7 @@ def _mirrors_once(size: Any, before: Any, whole: Any) -> bool:
     return all(isinstance(v, int) for v in (size, before, whole)) and before < size > whole - size - before
 
 
-def _require_border(context: Any, mode: str, size: Dim, padded: Dim) -> None:
+def _require_border(context: LowerContext, mode: str, size: Dim, padded: Dim) -> None:
     """Check at run time that an axis which is padded with its own elements has any."""
     if mode.lower() == "constant" or dims.equal(size, padded):
         return
@@ -155,11 +158,12 @@ def _pad_value(value: relax.Expr) -> tuple[list[relax.Expr], Any]:
 
 
 def _lowered(
-    context: Any, data: relax.Expr, pad_width: Any, mode: str, tensors: list[relax.Expr], reader: Any
+    context: LowerContext, data: relax.Expr, pad_width: Any, mode: str, tensors: list[relax.Expr], reader: Any
 ) -> relax.Expr:
     """Return the padded tensor for widths that are attributes: numbers and symbols."""
     have = context.shape(data)
-    widths = [tuple(context.dims(pair)) for pair in _widths(pad_width, len(have))]
+    pairs = (context.dims(pair) for pair in _widths(pad_width, len(have)))
+    widths = [(before, after) for before, after in pairs]
     _require_widths(context, mode, have, widths)
     shape = [dims.add(d, dims.add(b, a)) for d, (b, a) in zip(have, widths, strict=True)]
 
@@ -194,7 +198,7 @@ class Pad:
         return _padded_type(attrs.pad_width, data)
 
     @staticmethod
-    def lower(context: Any, attrs: PadAttrs, data: relax.Expr, pad_value: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: PadAttrs, data: relax.Expr, pad_value: relax.Expr) -> relax.Expr:
         return _lowered(context, data, attrs.pad_width, attrs.pad_mode, *_pad_value(pad_value))
 
 
@@ -216,7 +220,9 @@ class DynPad:
         return TensorType([AnyDim()] * rank, source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: PadAttrs, data: relax.Expr, pad_width: relax.Expr, pad_value: relax.Expr) -> Any:
+    def lower(
+        context: LowerContext, attrs: PadAttrs, data: relax.Expr, pad_width: relax.Expr, pad_value: relax.Expr
+    ) -> relax.Expr:
         have = context.shape(data)
         for actual, expected in zip(context.shape(pad_width), (len(have), 2), strict=True):
             context.require_equal(
@@ -260,5 +266,5 @@ class MirrorPad:
         return _padded_type(attrs.pad_width, data)
 
     @staticmethod
-    def lower(context: Any, attrs: MirrorPadAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: MirrorPadAttrs, data: relax.Expr) -> relax.Expr:
         return _lowered(context, data, attrs.pad_width, attrs.mode.lower(), [], lambda tensors: None)

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import IncompleteType, Type
-from ..attrs import Attrs
 from ..elementwise import require_tensor
 from ..kernel import inside
-from ..registry import OpPattern, operator
-from .pool_attrs import AvgPool2DAttrs, MaxPool2DAttrs
+from ..registry import OpPattern, Parameters, operator
+from .pool_attrs import AvgPoolAttrs, MaxPoolAttrs, PoolAttrs
 from .pooling import Pool, pool_type, quotient
 from .precision import accumulator, as_dtype
-from .window import require_fits, window_builder
+from .window import require_fits
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
 
-def _result_type(attrs: Any, out_grad: Type, data: Type) -> Type:
-    source, grad, pooled = require_tensor(data, "data"), require_tensor(out_grad, "out_grad"), pool_type(attrs, 2, data)
+def _result_type(attrs: PoolAttrs, out_grad: Type, data: Type) -> Type:
+    source, grad, pooled = require_tensor(data, "data"), require_tensor(out_grad, "out_grad"), pool_type(attrs, data)
     if len(grad.shape) != len(pooled.shape) or any(
         dims.equal(a, b) is False for a, b in zip(grad.shape, pooled.shape, strict=True)
     ):
@@ -31,19 +33,20 @@ def _result_type(attrs: Any, out_grad: Type, data: Type) -> Type:
     return source
 
 
-def _infer_gradient(attrs: Any, out_grad: Type, data: Type) -> dict[int, Type]:
-    return {} if isinstance(data, IncompleteType) else {0: pool_type(attrs, 2, data)}
+def _infer_gradient(attrs: PoolAttrs, out_grad: Type, data: Type) -> dict[int, Type]:
+    return {} if isinstance(data, IncompleteType) else {0: pool_type(attrs, data)}
 
 
-def _lower(context: Any, attrs: Any, kind: str, out_grad: relax.Expr, data: relax.Expr) -> Any:
+def _lower(context: LowerContext, attrs: PoolAttrs, out_grad: relax.Expr, data: relax.Expr) -> relax.Expr:
     shape = context.shape(data)
-    pool = Pool.of(attrs, 2, shape)
+    pool = Pool.of(attrs, shape)
     require_fits(context, pool.sizes, pool.padding, pool.windows)
     for axis, (have, want) in enumerate(zip(context.shape(out_grad), pool.shape(shape), strict=True)):
         message = f"dimension {axis} of out_grad is {{actual}}, but that of the pool's result {{expected}}"
         context.require_equal(have, want, f"{context.current.name}: {message}")
-    compute = _of_largest if kind == "max" else _of_mean
-    return context.te(lambda grad, x: compute(attrs, grad, x), out_grad, data)
+    if isinstance(attrs, AvgPoolAttrs):
+        return context.te(lambda grad, x: _of_mean(attrs, grad, x), out_grad, data)
+    return context.te(lambda grad, x: _of_largest(attrs, grad, x), out_grad, data)
 
 
 def _spread(pool: Pool, data: te.Tensor, share: Any) -> te.Tensor:
@@ -54,7 +57,7 @@ def _spread(pool: Pool, data: te.Tensor, share: Any) -> te.Tensor:
     reduced, dtype = pool.reduced(), str(data.dtype)
     sums = accumulator(dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at, tests = dict(zip(pool.axes, index, strict=True)), []
         for i, a in enumerate(pool.spatial):
             first, stride = at[a] + pool.padding[i] - reduced[a] * pool.dilation[i], pool.strides[i]
@@ -67,10 +70,10 @@ def _spread(pool: Pool, data: te.Tensor, share: Any) -> te.Tensor:
     return as_dtype(te.compute(data.shape, element, name="pool_grad"), dtype)
 
 
-def _of_largest(attrs: Any, grad: te.Tensor, data: te.Tensor) -> te.Tensor:
+def _of_largest(attrs: PoolAttrs, grad: te.Tensor, data: te.Tensor) -> te.Tensor:
     """Return the gradient of the largest element, which all goes to the first of the largest ones of a window."""
     shape, dtype = [dims.simplify(d) for d in data.shape], str(data.dtype)
-    pool = Pool.of(attrs, 2, shape)
+    pool = Pool.of(attrs, shape)
     padded, reduced = pool.padded(data, tirx.min_value(dtype)), pool.reduced()
 
     def better(a: Any, b: Any) -> Any:
@@ -81,7 +84,7 @@ def _of_largest(attrs: Any, grad: te.Tensor, data: te.Tensor) -> te.Tensor:
         better, lambda *types: (tirx.IntImm("int32", 2**31 - 1), tirx.min_value(types[1])), name="first_largest"
     )
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         return largest((_place(pool, reduced), padded(*pool.read_at(index, reduced))), axis=list(reduced.values()))
 
     places, _ = te.compute([dims.as_expr(d) for d in pool.shape(shape)], element, name="largest_place")
@@ -97,9 +100,9 @@ def _place(pool: Pool, kernel: Mapping[str, Any]) -> Any:
     return (kernel["H"] * pool.kernel[1] + kernel["W"]).astype("int32")
 
 
-def _of_mean(attrs: Any, grad: te.Tensor, data: te.Tensor) -> te.Tensor:
+def _of_mean(attrs: AvgPoolAttrs, grad: te.Tensor, data: te.Tensor) -> te.Tensor:
     """Return the gradient of the mean, of which every element that counts gets its part."""
-    pool = Pool.of(attrs, 2, [dims.simplify(d) for d in data.shape])
+    pool = Pool.of(attrs, [dims.simplify(d) for d in data.shape])
     dtype = str(data.dtype)
 
     def share(index: Sequence[Any], kernel: Mapping[str, Any]) -> Any:
@@ -109,29 +112,33 @@ def _of_mean(attrs: Any, grad: te.Tensor, data: te.Tensor) -> te.Tensor:
     return _spread(pool, data, share)
 
 
-def _gradient(kind: str, attrs: type[Attrs], doc: str) -> None:
-    name = f"nn.{kind}_pool2d_grad"
-    parameters: dict[str, Any] = {
-        "pool_size": (1, 1),
-        "strides": (1, 1),
-        "padding": (0, 0),
-        "layout": "NCHW",
-        "out_layout": "",
-        "ceil_mode": False,
-    }
-    if kind == "avg":
-        parameters["count_include_pad"] = False
-    body = {
-        "__doc__": doc,
-        "build": staticmethod(window_builder(name, ("out_grad", "data"), 2, **parameters)),
-        "infer_inputs": staticmethod(_infer_gradient),
-        "relation": staticmethod(_result_type),
-        "lower": staticmethod(lambda context, attrs, grad, data: _lower(context, attrs, kind, grad, data)),
-    }
-    operator(name, "out_grad", "data", attrs=attrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)(
-        type(name, (), body)
-    )
+class _Gradient:
+    infer_inputs = staticmethod(_infer_gradient)
+    relation = staticmethod(_result_type)
+    lower = staticmethod(_lower)
 
 
-_gradient("max", MaxPool2DAttrs, "The gradient of max_pool2d; of equal largest elements the first of a window has it.")
-_gradient("avg", AvgPool2DAttrs, "The gradient of avg_pool2d.")
+@operator(
+    "nn.max_pool2d_grad",
+    "out_grad",
+    "data",
+    attrs=MaxPoolAttrs.over(2),
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters("out_grad data pool_size strides padding layout out_layout ceil_mode"),
+)
+class MaxPoolGradient(_Gradient):
+    """The gradient of max_pool2d; of equal largest elements the first of a window has it."""
+
+
+@operator(
+    "nn.avg_pool2d_grad",
+    "out_grad",
+    "data",
+    attrs=AvgPoolAttrs.over(2),
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters("out_grad data pool_size strides padding layout out_layout ceil_mode count_include_pad"),
+)
+class AvgPoolGradient(_Gradient):
+    """The gradient of avg_pool2d."""

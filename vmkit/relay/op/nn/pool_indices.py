@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -10,28 +10,18 @@ from tvm.script.ir_builder import tirx as T
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, TupleType, Type
-from ..attrs import Attrs, Bool, Ints, Str, attrs_node
 from ..elementwise import require_tensor
 from ..kernel import const, grid, loops
 from ..registry import OpPattern, operator
 from .layout import SPATIAL, require_rank
+from .pool_attrs import MaxPoolWithIndicesAttrs
 from .pooling import Pool
 from .window import require_fits
 
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
+
 __all__: list[str] = []
-
-
-@attrs_node("relay.attrs.ContribMaxPoolWithIndicesAttrs")
-class MaxPoolWithIndicesAttrs(Attrs):
-    """Attributes of nn.contrib_max_pool_with_indices; padding holds all beginnings, then all ends."""
-
-    pool_size: Ints
-    strides: Ints
-    dilation: Ints
-    padding: Ints
-    layout: Str
-    ceil_mode: Bool = False
-    column_major: Bool = False
 
 
 @operator("nn.contrib_max_pool_with_indices", "data", attrs=MaxPoolWithIndicesAttrs, level=10, pattern=OpPattern.OPAQUE)
@@ -49,13 +39,13 @@ class MaxPoolWithIndices:
         if rank not in SPATIAL or attrs.layout != "NC" + SPATIAL[rank]:
             raise TypeCheckError(f"layout {attrs.layout!r} does not fit windows over {rank} spatial axes")
         require_rank(source, rank + 2, "data")
-        shape = Pool.of(attrs, rank, source.shape).shape(source.shape)
+        shape = Pool.of(attrs, source.shape).shape(source.shape)
         return TupleType([TensorType(shape, source.dtype), TensorType(shape, "int64")])
 
     @staticmethod
-    def lower(context: Any, attrs: MaxPoolWithIndicesAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: MaxPoolWithIndicesAttrs, data: relax.Expr) -> relax.Expr:
         have, rank = context.shape(data), len(attrs.pool_size)
-        pool, dtype = Pool.of(attrs, rank, have), str(data.ty.dtype)
+        pool, dtype = Pool.of(attrs, have), str(data.ty.dtype)
         require_fits(context, pool.sizes, pool.padding, pool.windows)
         shape = pool.shape(have)
 

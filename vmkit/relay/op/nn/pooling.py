@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.types import TensorType, Type
-from ..attrs import Attrs
+from ...ir.types import Dim, TensorType, Type
 from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
 from .layout import SPATIAL, axes_of, ordered
-from .pool_attrs import (
-    AvgPool1DAttrs,
-    AvgPool2DAttrs,
-    AvgPool3DAttrs,
-    MaxPool1DAttrs,
-    MaxPool2DAttrs,
-    MaxPool3DAttrs,
-)
+from .pool_attrs import AvgPoolAttrs, MaxPoolAttrs, MaxPoolWithIndicesAttrs, PoolAttrs, SizedPoolAttrs
 from .precision import accumulator
-from .window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
+from .window import extent, fitted, pad_spatial, padding_of, positive, require_fits
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 # A window that is longer than this may be meant to cover whatever there is; shorter ones are loops of a known length.
 _LONG = 16
@@ -48,7 +43,7 @@ def pool_axes(layout: str, rank: int, data: TensorType) -> str:
     return axes
 
 
-def require_same_layout(attrs: Any) -> None:
+def require_same_layout(attrs: PoolAttrs | SizedPoolAttrs) -> None:
     """Check that the result is wanted in the order of the data."""
     if attrs.out_layout and attrs.out_layout != attrs.layout:
         raise TypeCheckError(
@@ -84,9 +79,10 @@ class Pool:
     is_ceil: bool
 
     @classmethod
-    def of(cls, attrs: Any, rank: int, shape: Sequence[Any]) -> Pool:
+    def of(cls, attrs: PoolAttrs | MaxPoolWithIndicesAttrs, shape: Sequence[Dim]) -> Pool:
         """Read the attributes; TypeCheckError where a window does not fit."""
-        axes, spatial = axes_of(attrs.layout), SPATIAL[rank]
+        axes, rank = axes_of(attrs.layout), attrs.rank or len(attrs.pool_size)
+        spatial = SPATIAL[rank]
         kernel, dilation = positive(attrs.pool_size, rank, "pool_size"), positive(attrs.dilation, rank, "dilation")
         strides, padding = positive(attrs.strides, rank, "strides"), padding_of(attrs.padding, rank)
         windows = [extent(k, d) for k, d in zip(kernel, dilation, strict=True)]
@@ -146,28 +142,22 @@ class Pool:
         return count
 
 
-def pool_type(attrs: Any, rank: int, data: Type) -> TensorType:
+def pool_type(attrs: PoolAttrs, data: Type) -> TensorType:
     """Return the type of a pool's result."""
     source = require_tensor(data, "data")
-    pool_axes(attrs.layout, rank, source)
+    pool_axes(attrs.layout, attrs.rank, source)
     require_same_layout(attrs)
-    return TensorType(Pool.of(attrs, rank, source.shape).shape(source.shape), source.dtype)
+    return TensorType(Pool.of(attrs, source.shape).shape(source.shape), source.dtype)
 
 
-def _lower(context: Any, attrs: Any, rank: int, kind: str, data: relax.Expr) -> Any:
-    pool = Pool.of(attrs, rank, context.shape(data))
-    past = [s - 1 for s in pool.strides] if pool.is_ceil else None
-    require_fits(context, pool.sizes, pool.padding, pool.windows, past)
-    return context.te(lambda x: _pool(attrs, x, rank, kind), data)
-
-
-def _pool(attrs: Any, data: te.Tensor, rank: int, kind: str) -> te.Tensor:
+def _pool(attrs: PoolAttrs, data: te.Tensor) -> te.Tensor:
+    kind = "avg" if isinstance(attrs, AvgPoolAttrs) else "max"
     shape, dtype = [dims.simplify(d) for d in data.shape], str(data.dtype)
-    pool = Pool.of(attrs, rank, shape)
+    pool = Pool.of(attrs, shape)
     padded = pool.padded(data, tirx.min_value(dtype) if kind == "max" else tirx.const(0, dtype))
     reduced, sums = pool.reduced(), dtype if kind == "max" else sum_dtype(dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         x, over = padded(*pool.read_at(index, reduced)), list(reduced.values())
         return te.max(x, axis=over) if kind == "max" else te.sum(x.astype(sums), axis=over)
 
@@ -206,35 +196,24 @@ def quotient(total: Any, count: Any, dtype: str) -> Any:
     return tirx.truncdiv(total, count.astype(str(total.ty.dtype))).astype(dtype)
 
 
-def _register(rank: int, kind: str, attrs: type[Attrs]) -> None:
-    """Register the pool of a kind over `rank` spatial axes."""
-    name = f"nn.{kind}_pool{rank}d"
-    parameters: dict[str, Any] = {
-        "pool_size": (1,) * rank,
-        "strides": (1,) * rank,
-        "dilation": (1,) * rank,
-        "padding": (0,) * rank,
-        "layout": "NC" + SPATIAL[rank],
-        "out_layout": "",
-        "ceil_mode": False,
-    }
-    doc = f"The largest element of each window over {rank} spatial axes; padding never counts."
-    if kind == "avg":
-        parameters["count_include_pad"] = False
-        doc = f"The mean of each window over {rank} spatial axes; padding counts only with count_include_pad."
-    body = {
-        "__doc__": doc,
-        "build": staticmethod(window_builder(name, ("data",), rank, **parameters)),
-        "relation": staticmethod(lambda attrs, data: pool_type(attrs, rank, data)),
-        "lower": staticmethod(lambda context, attrs, data: _lower(context, attrs, rank, kind, data)),
-    }
-    operator(name, "data", attrs=attrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)(type(name, (), body))
+class _Pool:
+    @staticmethod
+    def relation(attrs: PoolAttrs, data: Type) -> Type:
+        return pool_type(attrs, data)
+
+    @staticmethod
+    def lower(context: LowerContext, attrs: PoolAttrs, data: relax.Expr) -> relax.Expr:
+        pool = Pool.of(attrs, context.shape(data))
+        past = [s - 1 for s in pool.strides] if pool.is_ceil else None
+        require_fits(context, pool.sizes, pool.padding, pool.windows, past)
+        return context.te(lambda x: _pool(attrs, x), data)
 
 
-for _rank, _max, _avg in (
-    (1, MaxPool1DAttrs, AvgPool1DAttrs),
-    (2, MaxPool2DAttrs, AvgPool2DAttrs),
-    (3, MaxPool3DAttrs, AvgPool3DAttrs),
-):
-    _register(_rank, "max", _max)
-    _register(_rank, "avg", _avg)
+@operator("nn.max_pool{rank}d", "data", attrs=MaxPoolAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+class MaxPool(_Pool):
+    """The largest element of each window over {axes}; padding never counts."""
+
+
+@operator("nn.avg_pool{rank}d", "data", attrs=AvgPoolAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+class AvgPool(_Pool):
+    """The mean of each window over {axes}; padding counts only with count_include_pad."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import mul
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
@@ -17,6 +17,9 @@ from ..attrs import Attrs, Dim, Float, Int, Ints, Nested, Str, attrs_node
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .layout import ordered, require_layout, require_rank
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -45,7 +48,7 @@ def _require_divides(block: int, size: Dim, what: str) -> None:
         raise TypeCheckError(f"{block} does not divide the {what}, {size}")
 
 
-def _require_divides_at_run_time(context: Any, block: int, size: Dim, what: str) -> None:
+def _require_divides_at_run_time(context: LowerContext, block: int, size: Dim, what: str) -> None:
     if not isinstance(size, int):
         rest = dims.simplify(tirx.floormod(size, block))
         context.require_equal(
@@ -72,7 +75,7 @@ class SpaceToDepth:
         return TensorType(ordered(made, "NCHW", axes), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: SubPixelAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: SubPixelAttrs, data: relax.Expr) -> relax.Expr:
         _, _, h, w = ordered(context.shape(data), attrs.layout, "NCHW")
         _require_divides_at_run_time(context, attrs.block_size, h, "height")
         _require_divides_at_run_time(context, attrs.block_size, w, "width")
@@ -83,7 +86,7 @@ def _space_to_depth(attrs: SubPixelAttrs, data: te.Tensor) -> te.Tensor:
     axes, block = attrs.layout, attrs.block_size
     n, channels, h, w = ordered(data.shape, axes, "NCHW")
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         i, c, y, x = ordered(index, axes, "NCHW")
         offset = tirx.floordiv(c, channels)
         row, column = tirx.floordiv(offset, block), tirx.floormod(offset, block)
@@ -117,7 +120,7 @@ class DepthToSpace:
         return TensorType(ordered(made, "NCHW", axes), source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: SubPixelAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: SubPixelAttrs, data: relax.Expr) -> relax.Expr:
         _, channels, _, _ = ordered(context.shape(data), attrs.layout, "NCHW")
         _require_divides_at_run_time(context, attrs.block_size**2, channels, "channels")
         return context.te(lambda x: _depth_to_space(attrs, x), data)
@@ -128,7 +131,7 @@ def _depth_to_space(attrs: SubPixelAttrs, data: te.Tensor) -> te.Tensor:
     n, channels, h, w = ordered(data.shape, axes, "NCHW")
     made = tirx.floordiv(channels, block * block)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         i, c, y, x = ordered(index, axes, "NCHW")
         offset = tirx.floormod(y, block) * block + tirx.floormod(x, block)
         channel = offset * made + c if attrs.mode == "DCR" else c * (block * block) + offset
@@ -186,7 +189,7 @@ class SpaceToBatchND:
         return TensorType([dims.mul(batch, reduce(mul, blocks, 1)), *cut, *rest[len(blocks) :]], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: SpaceToBatchNDAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: SpaceToBatchNDAttrs, data: relax.Expr) -> relax.Expr:
         _, *rest = context.shape(data)
         for block, size, (before, after) in zip(attrs.block_shape, rest, attrs.paddings, strict=False):
             _require_divides_at_run_time(context, block, dims.add(size, before + after), "padded size")
@@ -235,7 +238,7 @@ class BatchToSpaceND:
         return TensorType([dims.floordiv(batch, count), *sizes, *rest[len(blocks) :]], source.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: BatchToSpaceNDAttrs, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: BatchToSpaceNDAttrs, data: relax.Expr) -> relax.Expr:
         batch, *rest = context.shape(data)
         _require_divides_at_run_time(context, reduce(mul, attrs.block_shape, 1), batch, "batch")
         for size, block, (before, after) in zip(rest, attrs.block_shape, attrs.crops, strict=False):
@@ -300,7 +303,7 @@ class Dilate:
         strides = list(attrs.strides)
         shape = [_dilated(dims.simplify(d), s) for d, s in zip(data.shape, strides, strict=True)]
 
-        def element(*index: Any) -> Any:
+        def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
             at = [tirx.floordiv(i, s) if s > 1 else i for i, s in zip(index, strides, strict=True)]
             tests = [tirx.floormod(i, s) == 0 for i, s in zip(index, strides, strict=True) if s > 1]
             value = tirx.const(attrs.dilation_value, data.dtype)

@@ -4,72 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node
-from ..registry import OpPattern, operator
+from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node, field
+from ..registry import OpPattern, Parameters, operator
 from .geometry import Geometry, agreed_kernel, weight_type
-from .layout import SPATIAL
 from .precision import accumulator, as_dtype
-from .window import extent, window_builder
+from .window import extent
+from .window_fields import each_axis, each_side, in_order
 
-__all__: list[str] = []
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
-
-@attrs_node("relay.attrs.Conv1DTransposeAttrs")
-class Conv1DTransposeAttrs(Attrs):
-    """Attributes of nn.conv1d_transpose."""
-
-    channels: Dim | None = None
-    kernel_size: Dims | None = None
-    strides: Ints = (1,)
-    output_padding: Ints = (0,)
-    padding: Ints = (0,)
-    dilation: Ints = (1,)
-    groups: Int = 1
-    data_layout: Str = "NCW"
-    kernel_layout: Str = "IOW"
-    out_layout: Str = ""
-    out_dtype: DType = ""
+__all__ = ["ConvTransposeAttrs"]
 
 
-@attrs_node("relay.attrs.Conv2DTransposeAttrs")
-class Conv2DTransposeAttrs(Attrs):
-    """Attributes of nn.conv2d_transpose."""
+@attrs_node("relay.attrs.Conv{rank}DTransposeAttrs", ranks=(1, 2, 3))
+class ConvTransposeAttrs(Attrs):
+    """Attributes of nn.conv{rank}d_transpose."""
 
-    channels: Dim | None = None
-    kernel_size: Dims | None = None
-    strides: Ints = (1, 1)
-    output_padding: Ints = (0, 0)
-    padding: Ints = (0, 0)
-    dilation: Ints = (1, 1)
-    groups: Int = 1
-    data_layout: Str = "NCHW"
-    kernel_layout: Str = "IOHW"
-    out_layout: Str = ""
-    out_dtype: DType = ""
-
-
-@attrs_node("relay.attrs.Conv3DTransposeAttrs")
-class Conv3DTransposeAttrs(Attrs):
-    """Attributes of nn.conv3d_transpose."""
-
-    channels: Dim | None = None
-    kernel_size: Dims | None = None
-    strides: Ints = (1, 1, 1)
-    output_padding: Ints = (0, 0, 0)
-    padding: Ints = (0, 0, 0)
-    dilation: Ints = (1, 1, 1)
-    groups: Int = 1
-    data_layout: Str = "NCDHW"
-    kernel_layout: Str = "IODHW"
-    out_layout: Str = ""
-    out_dtype: DType = ""
+    channels: Dim | None = field(None, doc="Channels of the result; those that the weight makes.")
+    kernel_size: Dims | None = each_axis(None, "Size of the window; that of the weight.")
+    strides: Ints = each_axis(1, "How far the elements of the data are spread.")
+    output_padding: Ints = each_axis(0, "Elements added at the end of each axis of the result.")
+    padding: Ints = each_side(0, "Elements cut off on each side: before all axes, then behind.", spread_from=2)
+    dilation: Ints = each_axis(1, "Steps between the elements of the window.")
+    groups: Int = field(1, doc="Into how many groups the channels fall, none of which sees another's.")
+    data_layout: Str = in_order("NC", "Order of the data's axes.")
+    kernel_layout: Str = in_order("IO", "Order of the weight's axes.")
+    out_layout: Str = field("", doc="Order of the result's axes; that of the data where it is empty.")
+    out_dtype: DType = field("", doc="Data type of the result; that of the data where it is empty.")
 
 
 @dataclass(frozen=True)
@@ -79,16 +48,16 @@ class Transposed(Geometry):
     output_padding: list[int]
 
     @classmethod
-    def read(cls, attrs: Any, rank: int) -> Transposed:
+    def read(cls, attrs: ConvTransposeAttrs) -> Transposed:
         """Read the attributes; TypeCheckError where they make no sense."""
-        extra = [int(p) for p in attrs.output_padding]
+        rank, extra = attrs.rank, [int(p) for p in attrs.output_padding]
         extra = extra * rank if len(extra) == 1 else extra
         if len(extra) != rank and not (len(extra) == 2 * rank and extra[:rank] == extra[rank:]):
             raise TypeCheckError(f"output_padding must have {rank} values, not {len(extra)}: {extra}")
         extra = extra[:rank]
         if any(e < 0 for e in extra):
             raise TypeCheckError(f"output_padding must not be negative: {extra}")
-        return cls.of(attrs, rank, "IO", output_padding=extra)
+        return cls.of(attrs, "IO", output_padding=extra)
 
     def result_sizes(self, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:
         """Return the spatial sizes of the result: ``(size - 1) * stride + window - padding + output_padding``."""
@@ -113,15 +82,8 @@ class Transposed(Geometry):
         return least
 
 
-def _weight_type(attrs: Any, rank: int, data: Type) -> dict[int, Type]:
-    def channels(inputs: Dim) -> tuple[Dim, Dim]:
-        return inputs, dims.floordiv(attrs.channels, attrs.groups)
-
-    return weight_type(Transposed.read(attrs, rank), attrs, data, channels)
-
-
-def _type(attrs: Any, rank: int, data: Type, weight: Type) -> Type:
-    geometry = Transposed.read(attrs, rank)
+def _type(attrs: ConvTransposeAttrs, data: Type, weight: Type) -> Type:
+    geometry = Transposed.read(attrs)
     source, shapes = geometry.require(data, weight)
     kernel, channels = agreed_kernel(attrs.kernel_size, shapes.kernel), shapes.channels
     if dims.equal(channels, shapes.first) is False:
@@ -137,8 +99,8 @@ def _type(attrs: Any, rank: int, data: Type, weight: Type) -> Type:
     return TensorType(geometry.out.shape(result), attrs.out_dtype or source.dtype)
 
 
-def _lower(context: Any, attrs: Any, rank: int, data: relax.Expr, weight: relax.Expr) -> Any:
-    geometry = Transposed.read(attrs, rank)
+def _lower(context: LowerContext, attrs: ConvTransposeAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
+    geometry = Transposed.read(attrs)
     shapes = geometry.require_at_run_time(context, context.shape(data), context.shape(weight))
     name, made = context.current.name, dims.mul(shapes.second, geometry.groups)
     context.require_equal(
@@ -174,7 +136,7 @@ def _spread(geometry: Transposed, data: te.Tensor, weight: te.Tensor, out_dtype:
     windows = geometry.windows(kernel)
     before = [dims.sub(dims.sub(w, 1), p) for w, p in zip(windows, geometry.padding, strict=False)]
 
-    def spread(*index: Any) -> Any:
+    def spread(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at, tests = geometry.data.position(index), []
         for i, letter in enumerate(geometry.spatial):
             position, stride = at[letter] - before[i], geometry.strides[i]
@@ -194,7 +156,7 @@ def _spread(geometry: Transposed, data: te.Tensor, weight: te.Tensor, out_dtype:
         reduced[letter] = te.reduce_axis((0, size), name=f"r{letter.lower()}")
     sums = accumulator(out_dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = geometry.out.position(index)
         of_data = {"N": at["N"], "C": reduced["C"]}
         of_kernel = {"O": at["C"], "I": reduced["C"]}
@@ -213,38 +175,33 @@ def _spread(geometry: Transposed, data: te.Tensor, weight: te.Tensor, out_dtype:
     return as_dtype(te.compute([dims.as_expr(d) for d in shape], element, name=name), out_dtype)
 
 
-def _transposed(rank: int, attrs: type[Attrs], doc: str) -> None:
-    """Register the transposed convolution over `rank` spatial axes."""
-    name, spatial = f"nn.conv{rank}d_transpose", SPATIAL[rank]
-    builder = window_builder(
-        name,
-        ("data", "weight"),
-        rank,
-        keep_padding=rank == 1,
-        strides=(1,) * rank,
-        padding=(0,) * rank,
-        dilation=(1,) * rank,
-        channels=None,
-        kernel_size=None,
-        groups=1,
-        data_layout="NC" + spatial,
-        kernel_layout="IO" + spatial,
-        out_layout="",
-        output_padding=(0,) * rank,
-        out_dtype="",
-    )
-    body = {
-        "__doc__": doc,
-        "build": staticmethod(builder),
-        "infer_inputs": staticmethod(lambda attrs, data, weight: _weight_type(attrs, rank, data)),
-        "relation": staticmethod(lambda attrs, data, weight: _type(attrs, rank, data, weight)),
-        "lower": staticmethod(lambda context, attrs, data, weight: _lower(context, attrs, rank, data, weight)),
-    }
-    register = operator(name, "data", "weight", attrs=attrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
-    register(type(f"Conv{rank}DTranspose", (), body))
+_ORDER = (
+    "data weight strides padding dilation channels kernel_size groups data_layout kernel_layout out_layout "
+    "output_padding out_dtype"
+)
 
 
-_WEIGHT = " The weight is (input channels, output channels of a group, ...), in the order of kernel_layout."
-_transposed(1, Conv1DTransposeAttrs, "Transposed convolution over one spatial axis." + _WEIGHT)
-_transposed(2, Conv2DTransposeAttrs, "Transposed convolution over two spatial axes." + _WEIGHT)
-_transposed(3, Conv3DTransposeAttrs, "Transposed convolution over three spatial axes." + _WEIGHT)
+@operator(
+    "nn.conv{rank}d_transpose",
+    "data",
+    "weight",
+    attrs=ConvTransposeAttrs,
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters(_ORDER),
+)
+class ConvTranspose:
+    """Transposed convolution over {axes}.
+
+    The weight is (input channels, output channels of a group, ...), in the order of kernel_layout.
+    """
+
+    @staticmethod
+    def infer_inputs(attrs: ConvTransposeAttrs, data: Type, weight: Type) -> dict[int, Type]:
+        def channels(inputs: Dim) -> tuple[Dim, Dim]:
+            return inputs, dims.floordiv(attrs.channels, attrs.groups)
+
+        return weight_type(Transposed.read(attrs), attrs, data, channels)
+
+    relation = staticmethod(_type)
+    lower = staticmethod(_lower)

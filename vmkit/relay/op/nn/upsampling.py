@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
@@ -20,6 +20,9 @@ from ..kernel import chosen
 from ..registry import OpPattern, entry, operator
 from .layout import SPATIAL, ordered
 from .pooling import pool_axes
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -93,7 +96,7 @@ def _type(attrs: Any, rank: int, data: Type, sizes: Sequence[Dim] | None) -> Typ
     return TensorType([made.get(a, d) for a, d in zip(axes, source.shape, strict=True)], source.dtype)
 
 
-def _resize(context: Any, attrs: Any, rank: int, data: relax.Expr, axes: str, target: Sequence[Dim]) -> Any:
+def _resize(context: LowerContext, attrs: Any, rank: int, data: relax.Expr, axes: str, target: Sequence[Dim]) -> Any:
     require_pixels(context, ordered(context.shape(data), axes, SPATIAL[rank]), target)
     how = _way(attrs, rank)
     nowhere = [(tirx.const(0.0, "float32"),) * 2] * rank
@@ -145,7 +148,7 @@ def _builder(name: str, rank: int) -> Any:
 def _upsampling(name: str, rank: int, attrs: type[Attrs], doc: str) -> None:
     """Register an upsampling and the form of it that reads its scales at run time."""
 
-    def lower(context: Any, attrs: Any, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: Any, data: relax.Expr) -> relax.Expr:
         axes = pool_axes(attrs.layout, rank, TensorType(context.shape(data), str(data.ty.dtype)))
         have = ordered(context.shape(data), axes, SPATIAL[rank])
         target = [_scaled(d, s) for d, s in zip(have, _scales(attrs, rank), strict=True)]
@@ -158,7 +161,7 @@ def _upsampling(name: str, rank: int, attrs: type[Attrs], doc: str) -> None:
                 raise TypeCheckError(f"a scale must be a float scalar, not {value}")
         return _type(attrs, rank, data, [AnyDim()] * rank)
 
-    def lower_at_run_time(context: Any, attrs: Any, data: relax.Expr, *scales: relax.Expr) -> Any:
+    def lower_at_run_time(context: LowerContext, attrs: Any, data: relax.Expr, *scales: relax.Expr) -> relax.Expr:
         axes = pool_axes(attrs.layout, rank, TensorType(context.shape(data), str(data.ty.dtype)))
         have = ordered(context.shape(data), axes, SPATIAL[rank])
         target = context.read_dims(

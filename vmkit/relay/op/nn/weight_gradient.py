@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, Type
 from ..elementwise import require_tensor
-from ..registry import OpPattern, operator
-from .convolution import Conv2DAttrs
+from ..registry import OpPattern, Parameters, operator
+from .convolution import ConvAttrs
 from .geometry import spatial_layout
 from .layout import Layout
 from .precision import accumulator, as_dtype
-from .window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
+from .window import extent, fitted, pad_spatial, padding_of, positive, require_fits
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -39,7 +42,7 @@ class _Gradient:
     groups: int
 
     @classmethod
-    def of(cls, attrs: Any) -> _Gradient:
+    def of(cls, attrs: ConvAttrs) -> _Gradient:
         if attrs.kernel_size is None or len(attrs.kernel_size) != 2:
             raise TypeCheckError("kernel_size must be given with 2 values, for the shape of the weight follows from it")
         if attrs.groups < 1:
@@ -66,33 +69,25 @@ class _Gradient:
 
 
 @operator(
-    "nn.conv2d_backward_weight", "grad", "data", attrs=Conv2DAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+    "nn.conv2d_backward_weight",
+    "grad",
+    "data",
+    attrs=ConvAttrs.over(2),
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters(
+        "grad data strides padding dilation groups channels kernel_size grad_layout data_layout kernel_layout "
+        "out_dtype",
+        renamed={"grad_layout": "data_layout", "data_layout": "kernel_layout", "kernel_layout": "out_layout"},
+        given={"data_layout": "NCHW", "kernel_layout": "OIHW"},
+        kept=("padding",),
+    ),
 )
 class Conv2DBackwardWeight:
     """The gradient of nn.conv2d with regard to its weight, from that of its result and the data."""
 
-    build = staticmethod(
-        window_builder(
-            "nn.conv2d_backward_weight",
-            ("grad", "data"),
-            2,
-            keep_padding=True,
-            renamed={"grad_layout": "data_layout", "data_layout": "kernel_layout", "kernel_layout": "out_layout"},
-            strides=(1, 1),
-            padding=(0, 0),
-            dilation=(1, 1),
-            groups=1,
-            channels=None,
-            kernel_size=None,
-            grad_layout="NCHW",
-            data_layout="NCHW",
-            kernel_layout="OIHW",
-            out_dtype="",
-        )
-    )
-
     @staticmethod
-    def relation(attrs: Conv2DAttrs, grad: Type, data: Type) -> Type:
+    def relation(attrs: ConvAttrs, grad: Type, data: Type) -> Type:
         given, source, how = require_tensor(grad, "grad"), require_tensor(data, "data"), _Gradient.of(attrs)
         how.grad.require(given, "grad")
         how.data.require(source, "data")
@@ -110,7 +105,7 @@ class Conv2DBackwardWeight:
         return TensorType(how.weight_shape(outputs, channels), attrs.out_dtype or given.dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: Conv2DAttrs, grad: relax.Expr, data: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: ConvAttrs, grad: relax.Expr, data: relax.Expr) -> relax.Expr:
         how, name = _Gradient.of(attrs), context.current.name
         how.grad.require_at_run_time(context, context.shape(grad), "grad")
         how.data.require_at_run_time(context, context.shape(data), "data")
@@ -145,7 +140,7 @@ def _weight_gradient(how: _Gradient, grad: te.Tensor, data: te.Tensor, out_dtype
     image, *place = over
     sums = accumulator(out_dtype)
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = how.weight.position(index)
         of_data = {"N": image, "C": at["I"]}
         if how.groups > 1:

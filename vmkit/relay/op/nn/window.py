@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import te, topi
 
@@ -13,6 +13,9 @@ from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import Dim
 from ..registry import entry
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__ = [
     "extent",
@@ -149,7 +152,7 @@ def fitted(
 
 
 def require_fits(
-    context: Any,
+    context: LowerContext,
     sizes: Sequence[Dim],
     padding: Sequence[int],
     windows: Sequence[Dim],

@@ -4,57 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node
+from ..attrs import Int, attrs_node, field
 from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
+from .convolution import ConvAttrs
 from .layout import SPATIAL, Layout, require_rank
 from .pooling import is_float
 from .precision import accumulator, as_dtype
-from .window import fitted, padding_of, positive, require_fits, window_builder
+from .window import fitted, padding_of, positive, require_fits
 from .winograd_weight import Tiles
+
+if TYPE_CHECKING:
+    from ...lower.context import LowerContext
 
 __all__: list[str] = []
 
 
-@attrs_node("relay.attrs.Conv2DWinogradAttrs")
-class Conv2DWinogradAttrs(Attrs):
-    """Attributes of nn.contrib_conv2d_winograd_without_weight_transform."""
+@attrs_node("relay.attrs.Conv{rank}DWinogradAttrs", ranks=(2, 3))
+class ConvWinogradAttrs(ConvAttrs):
+    """Attributes of nn.contrib_conv{rank}d_winograd_without_weight_transform."""
 
-    tile_size: Int
-    strides: Ints = (1, 1)
-    padding: Ints = (0, 0)
-    dilation: Ints = (1, 1)
-    groups: Int = 1
-    channels: Dim | None = None
-    kernel_size: Dims | None = None
-    data_layout: Str = "NCHW"
-    kernel_layout: Str = "OIHW"
-    out_layout: Str = ""
-    out_dtype: DType = ""
-
-
-@attrs_node("relay.attrs.Conv3DWinogradAttrs")
-class Conv3DWinogradAttrs(Attrs):
-    """Attributes of nn.contrib_conv3d_winograd_without_weight_transform."""
-
-    tile_size: Int
-    strides: Ints = (1, 1, 1)
-    padding: Ints = (0, 0, 0)
-    dilation: Ints = (1, 1, 1)
-    groups: Int = 1
-    channels: Dim | None = None
-    kernel_size: Dims | None = None
-    data_layout: Str = "NCDHW"
-    kernel_layout: Str = "OIDHW"
-    out_layout: Str = ""
-    out_dtype: DType = ""
+    tile_size: Int = field(script=None, doc="Results of a tile on each axis.", first=True)
 
 
 @dataclass(frozen=True)
@@ -71,8 +48,8 @@ class _Convolution:
     channels: Any
 
     @classmethod
-    def of(cls, rank: int, attrs: Any) -> _Convolution:
-        spatial = SPATIAL[rank]
+    def of(cls, attrs: ConvWinogradAttrs) -> _Convolution:
+        rank, spatial = attrs.rank, SPATIAL[attrs.rank]
         allowed = ["NC" + spatial, "N" + spatial + "C"][: 2 if rank == 2 else 1]
         if attrs.data_layout not in allowed or attrs.out_layout not in ("", attrs.data_layout):
             raise TypeCheckError(f"data_layout must be {' or '.join(allowed)}, and out_layout the same")
@@ -101,8 +78,8 @@ class _Convolution:
         return {**whole, "C": self.channels, **dict(zip(spatial, sizes, strict=True))}
 
 
-def _convolution_type(rank: int, attrs: Any, data: Type, weight: Type) -> Type:
-    how, source, filters = _Convolution.of(rank, attrs), require_tensor(data, "data"), require_tensor(weight, "weight")
+def _convolution_type(attrs: ConvWinogradAttrs, data: Type, weight: Type) -> Type:
+    how, source, filters = _Convolution.of(attrs), require_tensor(data, "data"), require_tensor(weight, "weight")
     how.data.require(source, "data")
     if not is_float(attrs.out_dtype or source.dtype):
         raise TypeCheckError(f"a Winograd convolution divides, so its result must be float, not of {source}")
@@ -114,8 +91,8 @@ def _convolution_type(rank: int, attrs: Any, data: Type, weight: Type) -> Type:
     return TensorType(how.data.shape(how.result(source.shape)), attrs.out_dtype or source.dtype)
 
 
-def _lower(context: Any, rank: int, attrs: Any, data: relax.Expr, weight: relax.Expr) -> Any:
-    how, shape, spatial = _Convolution.of(rank, attrs), context.shape(data), SPATIAL[rank]
+def _lower(context: LowerContext, attrs: ConvWinogradAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
+    how, shape, spatial = _Convolution.of(attrs), context.shape(data), SPATIAL[attrs.rank]
     have, made = how.data.whole(shape), how.result(shape)
     for axis, (size, want) in enumerate(zip(context.shape(weight), how.weight_shape(have["C"]), strict=True)):
         message = f"{context.current.name}: dimension {axis} of weight is {{actual}}, expected {{expected}}"
@@ -153,7 +130,7 @@ def _transform_data(how: _Convolution, data: te.Tensor, reach: list[Any], wide: 
         x = data(*how.data.index({"N": n, "C": c, **at})).astype(wide)
         return tirx.if_then_else(tirx.all(*inside), x, tirx.const(0, wide))
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         points, (n, *tile, c) = index[: len(over)], index[len(over) :]
         offsets = tiles.spread(over, [0] * len(spatial))
         place = [t * tiles.tile + o if is_cut else t for (t, is_cut), o in zip(tiles.cuts(tile), offsets, strict=True)]
@@ -172,7 +149,7 @@ def _multiply(how: _Convolution, data: te.Tensor, weight: te.Tensor, count: list
     rc = te.reduce_axis((0, data.shape[-1]), name="rc")
     plain = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(tiles.weight_lead()[cut:])]
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         points, (n, *tile, o) = index[:cut], index[cut:]
         shifts = tiles.spread([0] * cut, plain)
         x = data(*points, n, *[t + s for t, s in zip(tile, shifts, strict=True)], rc)
@@ -189,7 +166,7 @@ def _transform_result(how: _Convolution, products: te.Tensor, shape: list[Any], 
     matrix, _, _ = tiles.matrices(str(products.dtype))
     over = [te.reduce_axis((0, tiles.reach), name=f"b{i}") for i in tiles.points]
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         at = how.data.position(index)
         place = list(tiles.cuts([at[a] for a in spatial]))
         tile = [tirx.floordiv(p, tiles.tile) if is_cut else p for p, is_cut in place]
@@ -201,34 +178,16 @@ def _transform_result(how: _Convolution, products: te.Tensor, shape: list[Any], 
     return as_dtype(te.compute(shape, element, name="winograd_result"), out_dtype)
 
 
-def _winograd(rank: int, attrs: type[Attrs]) -> None:
-    """Register the convolution over `rank` spatial axes."""
-    spatial, name = SPATIAL[rank], f"nn.contrib_conv{rank}d_winograd_without_weight_transform"
-    builder = window_builder(
-        name,
-        ("data", "weight"),
-        rank,
-        tile_size=None,
-        strides=(1,) * rank,
-        padding=(0,) * rank,
-        dilation=(1,) * rank,
-        groups=1,
-        channels=None,
-        kernel_size=None,
-        data_layout="NC" + spatial,
-        kernel_layout="OI" + spatial,
-        out_layout="",
-        out_dtype="",
-    )
-    body = {
-        "__doc__": "Convolution by tiles, with a transformed weight (products, ..., input channels, output channels).",
-        "build": staticmethod(builder),
-        "relation": staticmethod(lambda attrs, data, weight: _convolution_type(rank, attrs, data, weight)),
-        "lower": staticmethod(lambda context, attrs, data, weight: _lower(context, rank, attrs, data, weight)),
-    }
-    register = operator(name, "data", "weight", attrs=attrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
-    register(type(name, (), body))
+@operator(
+    "nn.contrib_conv{rank}d_winograd_without_weight_transform",
+    "data",
+    "weight",
+    attrs=ConvWinogradAttrs,
+    level=10,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+)
+class ConvWinograd:
+    """Convolution by tiles, with a transformed weight (products, ..., input channels, output channels)."""
 
-
-_winograd(2, Conv2DWinogradAttrs)
-_winograd(3, Conv3DWinogradAttrs)
+    relation = staticmethod(_convolution_type)
+    lower = staticmethod(_lower)

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import te
+from tvm import te, tirx
 from tvm.topi.nn.winograd_util import winograd_transform_matrices
 
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Int, attrs_node
+from ..attrs import Attrs, Int, attrs_node, field
 from ..elementwise import require_tensor
 from ..registry import operator
 from .layout import SPATIAL, require_rank
@@ -30,7 +30,7 @@ __all__ = ["Tiles"]
 class ConvWinogradWeightTransformAttrs(Attrs):
     """Attributes of the transforms of weights."""
 
-    tile_size: Int
+    tile_size: Int = field(doc="Results of a tile on each axis.")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _compute(attrs: ConvWinogradWeightTransformAttrs, weight: te.Tensor) -> te.T
     _, _, matrix = tiles.matrices(wide)
     over = [te.reduce_axis((0, tiles.size), name=f"r{i}") for i in range(sum(tiles.transformed))]
 
-    def element(*index: Any) -> Any:
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         *lead, o, i = index
         points, plain = lead[: len(over)], lead[len(over) :]
         value = weight(o, i, *tiles.spread(over, plain)).astype(wide)

@@ -9,9 +9,9 @@ from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
-from ..nn.convolution import Conv2DAttrs
+from ..nn.convolution import ConvAttrs
 from ..nn.layout import axes_of
-from ..nn.transposed import Conv2DTransposeAttrs
+from ..nn.transposed import ConvTransposeAttrs
 from ..nn.window import padding_of, per_axis
 from ..registry import build, entry, operator
 from .parameters import Parameter, require_one, require_vector, shifted
@@ -71,7 +71,7 @@ def _over_weight(
     return build("reshape", ordered, newshape=[{"O": outputs, "I": inputs}.get(axis, 1) for axis in axes])
 
 
-@operator("qnn.conv2d", *OPERANDS, attrs=Conv2DAttrs, level=11, pattern=PATTERN)
+@operator("qnn.conv2d", *OPERANDS, attrs=ConvAttrs.over(2), level=11, pattern=PATTERN)
 class Conv2D:
     """Quantised convolution; the kernel's scale and zero point may be vectors, one number for every output channel."""
 
@@ -109,15 +109,15 @@ class Conv2D:
         )
 
     @staticmethod
-    def relation(attrs: Conv2DAttrs, *types: Type) -> Type:
+    def relation(attrs: ConvAttrs, *types: Type) -> Type:
         return _relation("nn.conv2d", attrs, *types)
 
     @staticmethod
-    def canonicalize(attrs: Conv2DAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
+    def canonicalize(attrs: ConvAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
         return _canonical("nn.conv2d", attrs, args, types)
 
 
-@operator("qnn.conv2d_transpose", *OPERANDS, attrs=Conv2DTransposeAttrs, level=11, pattern=PATTERN)
+@operator("qnn.conv2d_transpose", *OPERANDS, attrs=ConvTransposeAttrs.over(2), level=11, pattern=PATTERN)
 class Conv2DTranspose:
     """Quantised transposed convolution; the kernel's parameters as for qnn.conv2d."""
 
@@ -157,9 +157,9 @@ class Conv2DTranspose:
         )
 
     @staticmethod
-    def relation(attrs: Conv2DTransposeAttrs, *types: Type) -> Type:
+    def relation(attrs: ConvTransposeAttrs, *types: Type) -> Type:
         return _relation("nn.conv2d_transpose", attrs, *types)
 
     @staticmethod
-    def canonicalize(attrs: Conv2DTransposeAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
+    def canonicalize(attrs: ConvTransposeAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
         return _canonical("nn.conv2d_transpose", attrs, args, types)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
-from ..nn.pooling import AvgPool2DAttrs
+from ..nn.pool_attrs import AvgPoolAttrs
 from ..nn.window import per_axis
 from ..registry import OpPattern, entry, operator
 from .parameters import Quantization, require_dtype, require_one, saturated
@@ -22,7 +22,7 @@ __all__: list[str] = []
     "input_zero_point",
     "output_scale",
     "output_zero_point",
-    attrs=AvgPool2DAttrs,
+    attrs=AvgPoolAttrs.over(2),
     level=11,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
 )
@@ -61,13 +61,13 @@ class AvgPool2D:
         )
 
     @staticmethod
-    def relation(attrs: AvgPool2DAttrs, data: Type, scale: Type, zero: Type, out_scale: Type, out_zero: Type) -> Type:
+    def relation(attrs: AvgPoolAttrs, data: Type, scale: Type, zero: Type, out_scale: Type, out_zero: Type) -> Type:
         source = require_dtype(data, ("int8", "uint8"), "data")
         require_one(input_scale=scale, input_zero_point=zero, output_scale=out_scale, output_zero_point=out_zero)
         return entry("nn.avg_pool2d").relation(attrs, source)
 
     @staticmethod
-    def canonicalize(attrs: AvgPool2DAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
+    def canonicalize(attrs: AvgPoolAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
         source, wanted = (Quantization.of(args, types, k) for k in (1, 3))
         data = requantized_unless_equal(args[0], len(types[0].shape), source, wanted)
         values = {field.name: getattr(attrs, field.name) for field in attrs.declared}
