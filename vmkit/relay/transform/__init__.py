@@ -17,11 +17,11 @@ from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, S
 from ... import errors
 from ..._tvm import register_error
 from ...errors import suggest
+from ..analysis.infer_type import call_type, infer_expr, infer_module, typed
 from .a_normal_form import ToANormalFormExpr
 from .fold_constant import FoldConstantExpr, fold_constants
 from .function_pass import FunctionPass, function_pass
 from .infer_pass import InferTypeLocal
-from .infer_type import call_type, infer_expr, infer_module, typed
 from .lambda_lift import lambda_lift
 from .registry import PASS_NAMES, PASSES
 from .simplify_inference import simplify_inference

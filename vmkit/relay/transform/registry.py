@@ -16,8 +16,8 @@ from typing import Any
 
 import tvm
 
+from ..analysis.infer_type import infer_module, typed
 from ..ir import Function, with_functions
-from .infer_type import infer_module, typed
 
 __all__ = ["PASSES", "PASS_NAMES", "FunctionTransform", "ModuleTransform", "on_functions", "per_function", "relay_pass"]
 
