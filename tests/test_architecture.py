@@ -31,6 +31,16 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("__main__",),
 )
+# The rooms inside relay, in the same way.
+RELAY_LAYERS: tuple[tuple[str, ...], ...] = (
+    ("ir",),
+    ("bind", "op", "params", "pattern_functor", "recurrent_loop", "signature", "type_functor"),
+    ("analysis", "build_module", "expr_functor", "image", "json", "nn", "random", "vision"),
+    ("scope_builder", "text"),
+    ("library", "loops", "transform"),
+    ("dataflow_pattern", "lower", "prelude", "qnn"),
+    ("frontend", "testing"),
+)
 HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}
 
 
@@ -58,6 +68,11 @@ def modules() -> dict[str, Path]:
 def room(module: str) -> str:
     """Return the room of a module: the package or file directly in ``vmkit``; empty for ``vmkit`` itself."""
     return module.split(".")[1] if "." in module else ""
+
+
+def relay_room(module: str) -> str:
+    """Return the room of a module inside relay; empty for ``vmkit.relay`` itself and for what is not below it."""
+    return module.split(".")[2] if module.startswith("vmkit.relay.") else ""
 
 
 def imports(name: str, path: Path, known: Mapping[str, Path]) -> Iterator[Import]:
@@ -95,6 +110,18 @@ def test_imports_point_down() -> None:
     up = [str(i) for i in across if not room(i.target) or HEIGHT[room(i.target)] >= HEIGHT[room(i.source)]]
     allowed = [f"vmkit.cli.{command}" for command in ("check", "demo")]  # the command line uses the public names
     assert [line for line in up if line.partition(":")[0] not in allowed] == []
+
+
+def test_every_room_of_relay_has_its_layer() -> None:
+    rooms = [each for layer in RELAY_LAYERS for each in layer]
+    assert sorted({relay_room(module) for module in MODULES} - {""}) == sorted(rooms)
+
+
+def test_imports_inside_relay_point_down() -> None:
+    height = {each: height for height, layer in enumerate(RELAY_LAYERS) for each in layer}
+    inside = [(relay_room(i.source), relay_room(i.target), i) for i in IMPORTS if i.target.startswith("vmkit.relay")]
+    across = [(source, target, i) for source, target, i in inside if source and source != target]
+    assert [str(i) for source, target, i in across if not target or height[target] >= height[source]] == []
 
 
 def test_the_package_itself_imports_only_what_is_cheap() -> None:

@@ -11,7 +11,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 import vmkit
-from vmkit import relay
+from vmkit import optimize, relay
 from vmkit.kernels.tile_plan import ROWS, Plan
 from vmkit.kernels.tiled_weight import PARTS, TiledWeight
 from vmkit.target import canonical_target
@@ -226,7 +226,7 @@ def test_only_products_that_fill_the_unit_are_given_to_it() -> None:
         channels=64,
         kernel_size=(3, 3),
     )
-    packs = relay.transform.PackTiles()
+    packs = optimize.PackTiles()
     counts = []
     for body in (large, small, narrow):
         mod = tvm.IRModule({"main": relay.Function(relay.analysis.free_vars(body), body)})

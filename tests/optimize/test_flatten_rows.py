@@ -8,7 +8,7 @@ import tvm
 from tvm import tirx
 
 import vmkit
-from vmkit import relay
+from vmkit import optimize, relay
 from vmkit.relay import nn, transform
 from vmkit.relay.ir import Call, Expr, Op, post_order
 
@@ -71,7 +71,7 @@ def test_what_looks_beyond_a_row_keeps_the_shape(name: str) -> None:
 
 
 def flattened(mod: tvm.IRModule) -> tvm.IRModule:
-    return transform.FlattenRows()(transform.InferType()(mod))
+    return optimize.FlattenRows()(transform.InferType()(mod))
 
 
 def operators(function: relay.Function) -> list[str]:

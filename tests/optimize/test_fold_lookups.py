@@ -10,7 +10,7 @@ import tvm
 from tvm import tirx
 
 import vmkit
-from vmkit import relay
+from vmkit import optimize, relay
 from vmkit.relay import nn, transform
 from vmkit.relay.ir import Call, Expr, Op, post_order
 
@@ -82,7 +82,7 @@ def test_a_table_that_would_be_too_large_is_left() -> None:
 
 
 def folded(function: relay.Function, **options: Any) -> relay.Function:
-    mod = transform.FoldLookups(**options)(transform.InferType()(tvm.IRModule({"main": function})))
+    mod = optimize.FoldLookups(**options)(transform.InferType()(tvm.IRModule({"main": function})))
     return transform.FoldConstant()(mod)["main"]
 
 

@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 import vmkit
-from vmkit import relay
+from vmkit import optimize, relay
 from vmkit.relay import nn, transform
 from vmkit.relay.ir import Call, Op, post_order
 
@@ -46,7 +46,7 @@ def operators(mod: tvm.IRModule) -> list[str]:
 
 def folded(variables: list[Any], body: Any) -> tvm.IRModule:
     mod = tvm.IRModule({"main": relay.Function(variables, body)})
-    return transform.FoldTransposes()(transform.InferType()(mod))
+    return optimize.FoldTransposes()(transform.InferType()(mod))
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

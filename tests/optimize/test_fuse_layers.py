@@ -11,7 +11,7 @@ from tvm import tirx
 
 import vmkit
 from tests.frontend.onnx.programs import array, check, model, node
-from vmkit import relay
+from vmkit import optimize, relay
 from vmkit.relay import nn, transform
 from vmkit.relay.ir import Call, Op, post_order
 
@@ -176,7 +176,7 @@ def layer(
 def kernels(proto: Any) -> list[str]:
     """Return the operators that recurrent layers have become."""
     mod, _ = relay.frontend.from_onnx(proto)
-    result = transform.FuseRecurrence(lanes=16)(transform.InferType()(mod))
+    result = optimize.FuseRecurrence(lanes=16)(transform.InferType()(mod))
     found = [call.op.name for call in calls(result["main"]) if call.op.name.startswith("nn.contrib_")]
     if found:
         assert [v.name_hint for v in result.get_global_vars()] == ["main"]
@@ -184,7 +184,7 @@ def kernels(proto: Any) -> list[str]:
 
 
 def fused(function: relay.Function) -> relay.Function:
-    return transform.FuseAttention(lanes=16)(transform.InferType()(tvm.IRModule({"main": function})))["main"]
+    return optimize.FuseAttention(lanes=16)(transform.InferType()(tvm.IRModule({"main": function})))["main"]
 
 
 def calls(function: relay.Function) -> list[Call]:

@@ -8,7 +8,7 @@ import numpy as np
 import tvm
 
 import vmkit
-from vmkit import relay
+from vmkit import optimize, relay
 from vmkit.optimize.float_products import EXACT
 from vmkit.relay.ir import post_order
 from vmkit.relay.transform import infer_module
@@ -49,9 +49,9 @@ def test_products_of_dequantised_tensors_have_one_factor() -> None:
         dequantized(b, 0.25, 7), dequantized(relay.const(filters), 0.125, 0), kernel_size=(3, 3), padding=(1, 1)
     )
     module = infer_module(tvm.IRModule({"main": relay.Function([a, b], relay.Tuple([dense, conv]))}))
-    found = names(relay.transform.FactorScales()(module))
+    found = names(optimize.FactorScales()(module))
     assert found.count("nn.dense") == found.count("nn.conv2d") == 1
-    factored = relay.transform.FactorScales()(module)
+    factored = optimize.FactorScales()(module)
     dtypes = [node.checked_type.dtype for node in post_order(factored["main"]) if _is_product(node)]
     assert dtypes == ["int32", "int32"]
     for target in ("native", PLAIN):
@@ -78,7 +78,7 @@ def test_floats_are_taken_where_they_are_exact_and_sums_cut_where_they_are_not()
         relay.nn.batch_matmul(of_difference(c, -5), of_difference(d, 9)),
     ]
     function = relay.Function([a, b, c, d], relay.Tuple(products))
-    module = relay.transform.FloatProducts()(infer_module(tvm.IRModule({"main": function})))
+    module = optimize.FloatProducts()(infer_module(tvm.IRModule({"main": function})))
     found = names(module)
     assert 255 * 128 * 600 > EXACT > 255 * 128 * 400
     assert found.count("nn.dense") == 4 and found.count("split") == 1
@@ -99,7 +99,7 @@ def test_floats_are_taken_where_they_are_exact_and_sums_cut_where_they_are_not()
 def test_rows_of_a_dequantised_table_are_looked_up_first() -> None:
     table, rows = integers(50, 8), relay.var("i", shape=(relay.Any(),), dtype="int64")
     function = relay.Function([rows], relay.take(dequantized(relay.const(table), 0.5, 3), rows, axis=0))
-    moved = relay.transform.LookUpFirst()(infer_module(tvm.IRModule({"main": function})))
+    moved = optimize.LookUpFirst()(infer_module(tvm.IRModule({"main": function})))
     look_up = next(n for n in post_order(moved["main"]) if getattr(getattr(n, "op", None), "name", "") == "take")
     assert look_up.checked_type.dtype == "uint8"
     index = np.array([3, 49, 0, 3])

@@ -13,9 +13,10 @@ import vmkit
 from tests.relay.op.onnx_reference import onnx_result
 from tests.relay.programs import type_error
 from vmkit import relay
+from vmkit.optimize import PackWeights
 from vmkit.relay.ir.visit import post_order
 from vmkit.relay.lower import lower_module
-from vmkit.relay.transform import FoldConstant, InferType, PackWeights
+from vmkit.relay.transform import FoldConstant, InferType
 from vmkit.schedule.cpu import filled
 from vmkit.target import canonical_target
 

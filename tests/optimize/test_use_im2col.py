@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 from tests.relay.programs import compiled
-from vmkit import relay
+from vmkit import optimize, relay
 from vmkit.relay import Call, transform
 
 LAYOUTS = {1: ("NWC", "WIO"), 2: ("NHWC", "HWIO"), 3: ("NDHWC", "DHWIO")}
@@ -30,7 +30,7 @@ def convolution(x: relay.Var, weight: np.ndarray, **changed: Any) -> Call:
 
 
 def windows_of(function: relay.Function) -> list[list[int]]:
-    module = transform.UsePatches()(transform.InferType()(tvm.IRModule({"main": function})))
+    module = optimize.UseIm2col()(transform.InferType()(tvm.IRModule({"main": function})))
     calls: list[Call] = []
     relay.analysis.post_order_visit(module["main"], lambda n: calls.append(n) if isinstance(n, Call) else None)
     return [[int(d) for d in c.attrs.kernel_size] for c in calls if getattr(c.op, "name", "").startswith("nn.conv")]

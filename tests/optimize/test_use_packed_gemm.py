@@ -12,10 +12,11 @@ import vmkit
 from vmkit import relay
 from vmkit.kernels.packed_gemm import panels
 from vmkit.kernels.packed_gemm_plan import PanelPlan, PanelShape, block_of, plan_panels
+from vmkit.optimize import UsePackedGemm
 from vmkit.relay.ir.visit import post_order
-from vmkit.relay.transform import InferType, UsePanels
+from vmkit.relay.transform import InferType
 
-NAME = "nn.contrib_panels_fused"
+NAME = "nn.contrib_packed_gemm"
 TARGET = "llvm -mattr=+avx2,+fma -num-cores=2"
 
 
@@ -35,7 +36,7 @@ def layer(shape: tuple[Any, ...], weight: np.ndarray, has_residual: bool, **opti
 
 
 def operators(function: relay.Function) -> list[str]:
-    mod = UsePanels(lanes=8, registers=16)(InferType()(tvm.IRModule({"main": function})))
+    mod = UsePackedGemm(lanes=8, registers=16)(InferType()(tvm.IRModule({"main": function})))
     return [node.op.name for node in post_order(mod["main"]) if isinstance(node, relay.Call)]
 
 

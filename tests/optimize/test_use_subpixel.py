@@ -13,10 +13,11 @@ import tvm
 import vmkit
 from vmkit import relay
 from vmkit.errors import VMError
+from vmkit.optimize import UseSubpixel
 from vmkit.optimize.subpixel import Plan, TransposedAxis, plan_phases
 from vmkit.relay.ir.visit import post_order
 from vmkit.relay.op import build
-from vmkit.relay.transform import InferType, UsePhases
+from vmkit.relay.transform import InferType
 
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -80,7 +81,7 @@ def transposed(x: Any, weight: Any, attrs: dict[str, Any], layout: str | None = 
 
 
 def operators(function: relay.Function) -> list[str]:
-    mod = UsePhases(16)(InferType()(tvm.IRModule({"main": function})))
+    mod = UseSubpixel(16)(InferType()(tvm.IRModule({"main": function})))
     return [node.op.name for node in post_order(mod["main"]) if isinstance(node, relay.Call)]
 
 

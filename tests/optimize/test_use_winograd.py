@@ -13,8 +13,9 @@ import vmkit
 from vmkit import relay
 from vmkit.kernels.winograd import WinogradPlan, WinogradShape, winograd
 from vmkit.kernels.winograd_points import PAIRS, transform_data, transform_result, weight_matrix
+from vmkit.optimize import UseWinograd
 from vmkit.relay.ir.visit import post_order
-from vmkit.relay.transform import InferType, UseWinograd
+from vmkit.relay.transform import InferType
 
 NAME = "nn.contrib_conv2d_winograd_fused"
 

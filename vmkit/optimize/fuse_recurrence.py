@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tvm
 
+from ..relay.analysis.infer_type import infer_module, typed
 from ..relay.ir import Call, Expr, Function, GlobalVar, const, with_functions
 from ..relay.op.registry import build
 from ..relay.recurrent_loop import RecurrentLoop
-from ..relay.transform.infer_type import infer_module, typed
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, relay_pass
 from ..relay.transform.remove_unused_functions import RemoveUnusedFunctions

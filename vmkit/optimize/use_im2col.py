@@ -10,14 +10,14 @@ from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 
-__all__ = ["UsePatches"]
+__all__ = ["UseIm2col"]
 
 _LAYOUTS = {"nn.conv1d": ("NWC", "WIO"), "nn.conv2d": ("NHWC", "HWIO"), "nn.conv3d": ("NDHWC", "DHWIO")}
 _FEW_CHANNELS = 32  # with more, kernels read the channels of one position at a time as well as those of a patch
 
 
 @relay_pass(opt_level=2)
-def UsePatches() -> ModuleTransform:
+def UseIm2col() -> ModuleTransform:
     """Return the pass that makes a convolution over patches, channels last, one over single positions.
 
     The elements of a patch become the channels of its position. That pays where a position has few channels, as images

@@ -13,13 +13,13 @@ from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .conv_layers import ConvLayer, rewrite_layers
 
-__all__ = ["UsePanels"]
+__all__ = ["UsePackedGemm"]
 
 _LONG = 64  # elements of a window
 
 
 @relay_pass(opt_level=2)
-def UsePanels(lanes: int = 16, registers: int = 32) -> ModuleTransform:
+def UsePackedGemm(lanes: int = 16, registers: int = 32) -> ModuleTransform:
     """Return the pass that computes convolutions over channels-last data as products, with what follows them.
 
     By more than 1x1 these are ones over images of known size, of which a padded copy is made. Those of few channels,
@@ -53,7 +53,7 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Callable[[Any, list
             top, left, bottom, right = layer.padding
             data = build("nn.pad", data, ((0, 0), (top, bottom), (left, right), (0, 0)))
         return build(
-            "nn.contrib_panels_fused",
+            "nn.contrib_packed_gemm",
             data,
             const(np.ascontiguousarray(weight)),
             *added,

@@ -15,17 +15,17 @@ from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .subpixel import Part, Plan, TransposedAxis, plan_phases
 
-__all__ = ["UsePhases"]
+__all__ = ["UseSubpixel"]
 
 _RANKS = {f"nn.conv{rank}d_transpose": rank for rank in SPATIAL}
 
 
 @relay_pass(opt_level=2)
-def UsePhases(lanes: int = 16) -> ModuleTransform:
+def UseSubpixel(lanes: int = 16) -> ModuleTransform:
     """Return the pass that computes transposed convolutions as plain ones over channels-last data.
 
-    The plain ones have stride 1 and no zeros between their data; :mod:`.phases` says which they are. Results are those
-    of the transposed convolution, up to the order of sums.
+    The plain ones have stride 1 and no zeros between their data; :mod:`.subpixel` says which they are. Results are
+    those of the transposed convolution, up to the order of sums.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def _interleaved(geometry: Transposed, plan: Plan, parts: list[Any]) -> Any:
     shifts = [[part.shift for part in each] for each in plan.convolutions]
     if len(parts) == 1 and plan.phases == 1 and not any(rest):
         return parts[0]
-    return entry("nn.contrib_interleave_phases").call(
+    return entry("nn.contrib_interleave_subpixels").call(
         Tuple(parts),
         strides=[axis.stride for axis in plan.sources],
         joined=[int(len(axis.parts) == 1) for axis in plan.axes],

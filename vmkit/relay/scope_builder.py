@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .analysis.infer_type import infer_expr
 from .ir import If, Let, Type, Var, var
-from .transform.infer_type import infer_expr
 
 __all__ = ["ScopeBuilder"]
 

@@ -11,6 +11,7 @@ from vmkit import relay
 from vmkit.errors import ModelError, TypeCheckError
 from vmkit.relay import analysis
 from vmkit.relay.analysis import Feature, unmatched_cases, well_formed
+from vmkit.relay.analysis.scopes import hoisted
 from vmkit.relay.transform import infer_expr
 
 C = relay.const
@@ -188,3 +189,14 @@ def test_calls_of_operators_are_counted_over_all_functions() -> None:
     shared = relay.exp(x)
     mod = tvm.IRModule({"main": relay.Function([x], relay.exp(shared) + shared), "f": relay.Function([x], x + x)})
     assert relay.analysis.list_op_freqs(mod) == {"exp": 2, "add": 2}
+
+
+def test_what_scopes_share_with_and_without_those_of_functions() -> None:
+    c, x = relay.var("c", "bool"), relay.var("x", "float32")
+    inside, both = relay.exp(x), relay.tanh(x)
+    closure = relay.Function([], inside + both)
+    branches = relay.If(c, both + inside, both)
+    body = relay.Tuple([relay.Call(closure, []), branches])
+    assert hoisted(body) == {closure: [inside, both], branches: [inside, both]}
+    # A function that is compiled by itself shares nothing with the place where it is made.
+    assert hoisted(body, enter_functions=False) == {branches: [both]}

@@ -209,8 +209,8 @@ SAMPLES |= {
         lanes=8,
         has_bias=True,
     ),
-    "nn.contrib_panels_fused": lambda g: build(
-        "nn.contrib_panels_fused",
+    "nn.contrib_packed_gemm": lambda g: build(
+        "nn.contrib_packed_gemm",
         g(2, 3, 4, known=(2,)),
         g(2, 4, 8, known=(0, 1, 2)),
         g(16),
@@ -218,8 +218,8 @@ SAMPLES |= {
         units=16,
         has_bias=True,
     ),
-    "nn.contrib_interleave_phases": lambda g: build(
-        "nn.contrib_interleave_phases",
+    "nn.contrib_interleave_subpixels": lambda g: build(
+        "nn.contrib_interleave_subpixels",
         relay.Tuple([g(2, 3, 4, 6), g(2, 3, 4, 6)]),
         strides=[2, 3],
         joined=[0, 1],

@@ -11,9 +11,9 @@ import vmkit
 from vmkit import relay
 from vmkit.errors import TypeCheckError
 from vmkit.relay.ir import type_text
+from vmkit.relay.ir.type_solver import TypeSolver
 from vmkit.relay.op import build
 from vmkit.relay.transform import infer_module
-from vmkit.relay.transform.type_solver import TypeSolver
 
 TYPES = [
     "seq(Tensor[(?, 3), float32])",

@@ -10,7 +10,7 @@ import tvm
 from tvm import tirx
 
 import vmkit
-from vmkit import relay
+from vmkit import optimize, relay
 from vmkit.compiler.vm_compiler import fused_kernels
 from vmkit.relay import transform
 from vmkit.relay.ir import Call, post_order
@@ -59,7 +59,7 @@ PROGRAMS = {
 def test_packed_weights_give_the_same(name: str) -> None:
     (function, shape), is_packed = PROGRAMS[name]
     mod = transform.InferType()(tvm.IRModule({"main": function}))
-    packed = transform.PackWeights(16)(mod)
+    packed = optimize.PackWeights(16)(mod)
     calls = [node for node in post_order(packed["main"]) if isinstance(node, Call)]
     layouts = [getattr(c.attrs, f, "") for c in calls for f in ("kernel_layout", "weight_layout")]
     assert any(layout.endswith(("o", "n")) for layout in layouts) == is_packed

@@ -237,7 +237,7 @@ ELSEWHERE = {
     "nn.contrib_conv2d_winograd_fused",
     "nn.contrib_gru",
     "nn.contrib_lstm",
-    "nn.contrib_panels_fused",
+    "nn.contrib_packed_gemm",
     "nn.contrib_rnn",
     "on_device",
     "device_copy",

@@ -8,8 +8,8 @@ from typing import Any
 from tvm import ir, tirx
 
 from ...relay.ir import Call, Constant, Expr, TensorType, Type, Var, dims, post_order
+from ...relay.ir.type_solver import type_symbols
 from ...relay.op import build
-from ...relay.transform.type_solver import type_symbols
 from .elements import known_elements, sequence_of
 from .known import is_symbolic
 from .scope import Scope

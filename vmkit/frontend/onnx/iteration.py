@@ -36,8 +36,8 @@ from ...relay.ir import (
     dims,
     type_parts,
 )
+from ...relay.ir.type_solver import TypeSolver, type_symbols
 from ...relay.op import build
-from ...relay.transform.type_solver import TypeSolver, type_symbols
 from .capture import Capture, parameter, sizes_carrier, symbols_of, with_symbols
 from .context import Context
 from .known import constant, sizes

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...errors import ModelError, TypeCheckError
 from ...relay.ir import Dim, Expr, If, Let, TensorType, Tuple, TupleGetItem, Type, Var, dims
+from ...relay.ir.type_solver import TypeSolver
 from ...relay.op import build
-from ...relay.transform.type_solver import TypeSolver
 from .known import constant, is_symbolic, known_value, sizes
 from .typing import typed
 

@@ -8,8 +8,8 @@ from tvm.ir import GlobalVar, Op
 
 from ...errors import TypeCheckError
 from ...relay.ir import Call, Expr, If, Let, Tuple, TupleGetItem, TupleType, Type, children
+from ...relay.ir.type_solver import TypeSolver
 from ...relay.transform import call_type
-from ...relay.transform.type_solver import TypeSolver
 
 __all__ = ["typed"]
 

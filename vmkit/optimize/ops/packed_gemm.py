@@ -1,4 +1,4 @@
-"""A convolution of whole rows and what follows it as one operator: what UsePanels makes of convolutions."""
+"""A convolution of whole rows and what follows it as one operator: what UsePackedGemm makes of convolutions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .epilogue import call_kernel, require_added, require_added_at_run_time
 __all__: list[str] = []
 
 
-@attrs_node("relay.attrs.PanelsFusedAttrs")
-class PanelsFusedAttrs(Attrs):
-    """Attributes of nn.contrib_panels_fused.
+@attrs_node("relay.attrs.PackedGemmAttrs")
+class PackedGemmAttrs(Attrs):
+    """Attributes of nn.contrib_packed_gemm.
 
     lanes is how many float32 a vector has, registers how many vectors there are; a_min and a_max are what results are
     raised and lowered to; units is how many output channels there are. Of a convolution by more than 1x1, or with
@@ -41,15 +41,15 @@ class PanelsFusedAttrs(Attrs):
 
 
 @operator(
-    "nn.contrib_panels_fused",
+    "nn.contrib_packed_gemm",
     "data",
     "weight",
     "*added",
-    attrs=PanelsFusedAttrs,
+    attrs=PackedGemmAttrs,
     level=10,
     pattern=OpPattern.OPAQUE,
 )
-class PanelsFused:
+class PackedGemm:
     """``clip(data @ weight + bias + residual)`` over the last axis of the data, on a CPU in float32.
 
     weight is (blocks, elements of a row, output channels of a block), the last block filled up; then comes the bias
@@ -58,7 +58,7 @@ class PanelsFused:
     """
 
     @staticmethod
-    def relation(attrs: PanelsFusedAttrs, data: Type, weight: Type, *added: Type) -> Type:
+    def relation(attrs: PackedGemmAttrs, data: Type, weight: Type, *added: Type) -> Type:
         source, filters, *others = tensors = [require_tensor(ty, "an input") for ty in (data, weight, *added)]
         require_rank(filters, 3, "weight")
         if any(t.dtype != "float32" for t in tensors):
@@ -79,13 +79,13 @@ class PanelsFused:
 
     @staticmethod
     def lower(
-        context: Any, attrs: PanelsFusedAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
+        context: Any, attrs: PackedGemmAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
     ) -> relax.Expr:
         from ...kernels.packed_gemm import panels
         from ...kernels.packed_gemm_plan import PanelShape, PanelWindow, plan_panels
 
         have, (_, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
-        name, channels = "nn.contrib_panels_fused", inner // prod(int(d) for d in attrs.kernel_size)
+        name, channels = "nn.contrib_packed_gemm", inner // prod(int(d) for d in attrs.kernel_size)
         context.require_equal(have[-1], channels, f"{name}: the data has {{actual}} channels, expected {{expected}}")
         lead = _lead(attrs, have)
         result = [*lead, attrs.units]
@@ -111,7 +111,7 @@ class PanelsFused:
         )
 
 
-def _lead(attrs: PanelsFusedAttrs, shape: Sequence[Any]) -> list[Any]:
+def _lead(attrs: PackedGemmAttrs, shape: Sequence[Any]) -> list[Any]:
     """Return the axes of the result before its last one."""
     if not attrs.kernel_size:
         return list(shape[:-1])

@@ -19,9 +19,9 @@ from ...relay.op.registry import OpPattern, operator
 __all__: list[str] = []
 
 
-@attrs_node("relay.attrs.InterleavePhasesAttrs")
-class InterleavePhasesAttrs(Attrs):
-    """Attributes of nn.contrib_interleave_phases: one number for each spatial axis, and `shifts` for each tensor, too.
+@attrs_node("relay.attrs.InterleaveSubpixelsAttrs")
+class InterleaveSubpixelsAttrs(Attrs):
+    """Attributes of nn.contrib_interleave_subpixels: one number for each spatial axis; `shifts` for each tensor, too.
 
     The result ``y`` of an axis is number ``(y + crop) // stride`` of phase ``(y + crop) % stride``, which stands in its
     tensor at that number plus the tensor's shift. `rest` is by how much the stride times the first tensor's size
@@ -39,12 +39,14 @@ class InterleavePhasesAttrs(Attrs):
     groups: Int = 1
 
 
-@operator("nn.contrib_interleave_phases", "data", attrs=InterleavePhasesAttrs, level=10, pattern=OpPattern.INJECTIVE)
-class InterleavePhases:
+@operator(
+    "nn.contrib_interleave_subpixels", "data", attrs=InterleaveSubpixelsAttrs, level=10, pattern=OpPattern.INJECTIVE
+)
+class InterleaveSubpixels:
     """The phases of a transposed convolution over channels-last data, each in its place."""
 
     @staticmethod
-    def relation(attrs: InterleavePhasesAttrs, data: Type) -> Type:
+    def relation(attrs: InterleaveSubpixelsAttrs, data: Type) -> Type:
         fields, rank = require_tensors(data), len(attrs.strides)
         lists = (attrs.joined, attrs.crop, attrs.rest, *attrs.shifts)
         if any(len(each) != rank for each in lists) or any(len(f.shape) != rank + 2 for f in fields):
@@ -58,7 +60,7 @@ class InterleavePhases:
         return TensorType(_shape(attrs, list(fields[0].shape)), fields[0].dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: InterleavePhasesAttrs, data: Any) -> Any:
+    def lower(context: Any, attrs: InterleaveSubpixelsAttrs, data: Any) -> Any:
         values = list(context.fields(data))
         have = context.shape(values[0])
         for axis, (size, stride, rest) in enumerate(zip(have[1:-1], attrs.strides, attrs.rest, strict=True)):
@@ -71,12 +73,12 @@ class InterleavePhases:
         return indexed(context, shape, lambda at, tensors, of: _element(attrs, of[0], at, tensors), values, [made])
 
 
-def _phases(attrs: InterleavePhasesAttrs, *, is_joined: bool) -> list[int]:
+def _phases(attrs: InterleaveSubpixelsAttrs, *, is_joined: bool) -> list[int]:
     """Return the strides of the axes whose phases are joined, or are not."""
     return [int(s) for s, joined in zip(attrs.strides, attrs.joined, strict=True) if bool(joined) == is_joined]
 
 
-def _shape(attrs: InterleavePhasesAttrs, data: Sequence[Dim]) -> list[Dim]:
+def _shape(attrs: InterleaveSubpixelsAttrs, data: Sequence[Dim]) -> list[Dim]:
     batch, *sizes, channels = data
     spread = [
         dims.sub(dims.mul(size, int(stride)), int(rest))
@@ -85,7 +87,7 @@ def _shape(attrs: InterleavePhasesAttrs, data: Sequence[Dim]) -> list[Dim]:
     return [batch, *spread, dims.floordiv(channels, prod(_phases(attrs, is_joined=True)))]
 
 
-def _element(attrs: InterleavePhasesAttrs, of_group: Any, index: Sequence[Any], tensors: list[te.Tensor]) -> Any:
+def _element(attrs: InterleaveSubpixelsAttrs, of_group: Any, index: Sequence[Any], tensors: list[te.Tensor]) -> Any:
     batch, *places, channel = index
     numbers, joined, apart = [], 0, 0
     for place, stride, is_joined, crop in zip(places, attrs.strides, attrs.joined, attrs.crop, strict=True):

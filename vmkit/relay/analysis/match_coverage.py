@@ -8,7 +8,7 @@ import tvm
 
 from ...errors import ModelError
 from ..ir import GlobalTypeVar, Match, TypeData, find_type
-from ..transform import coverage
+from . import coverage
 
 __all__ = ["unmatched_cases"]
 

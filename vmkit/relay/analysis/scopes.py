@@ -1,7 +1,9 @@
 """Where shared expressions are computed: once, in the innermost scope that all their uses are in.
 
 The body of a function, a branch of an If and the right side of a clause are scopes: what stands in them is computed
-when they are entered, and so perhaps never, or many times.
+when they are entered, and so perhaps never, or many times. An expression that only one branch uses is computed there;
+one that both branches use, or a branch and what follows the If, is computed before the If. Left to the place of its
+first use it would be computed again in every branch, and a chain of Ifs would double with each link.
 """
 
 from __future__ import annotations
@@ -41,17 +43,28 @@ def scopes(body: Any) -> dict[Any, Scope]:
     return found
 
 
-def hoisted(body: Any) -> dict[Any, list[Any]]:
+def hoisted(body: Any, *, enter_functions: bool = True) -> dict[Any, list[Any]]:
     """Return, for each function, If and Match, the expressions to compute before it that its scopes share with others.
 
-    Constants, variables and names are left out. The expressions are in an order in which each can be computed after
-    those before it.
+    Parameters
+    ----------
+    body : Expr or Function
+        The expression.
+    enter_functions : bool
+        Whether the bodies of functions are scopes of it. Otherwise a function is a name, which computes nothing here.
+
+    Returns
+    -------
+    dict
+        Expressions other than constants, variables and names, in an order in which each can be computed after those
+        before it.
     """
-    own, uses = _uses(body)
+    names: tuple[type, ...] = (Constant, Constructor, GlobalVar, Op, Var, *(() if enter_functions else (Function,)))
+    own, uses = _uses(body, enter_functions)
     position = {node: i for i, node in enumerate(post_order(body))}
     shared: dict[Any, dict[Any, None]] = {}
     for expr, scope in uses:
-        if scope is not own[expr] and not isinstance(expr, Constant | Constructor | GlobalVar | Op | Var):
+        if scope is not own[expr] and not isinstance(expr, names):
             shared.setdefault(_entered(scope, own[expr]), {})[expr] = None
     return {owner: sorted(exprs, key=position.__getitem__) for owner, exprs in shared.items()}
 
@@ -66,12 +79,14 @@ def check_basic_block_normal_form(expr: Any) -> bool:
     )
 
 
-def _uses(body: Any) -> tuple[dict[Any, Scope], list[tuple[Any, Scope]]]:
+def _uses(body: Any, enter_functions: bool = True) -> tuple[dict[Any, Scope], list[tuple[Any, Scope]]]:
     """Return the scope of every expression, and every use of an expression with the scope that it is in."""
     own: dict[Any, Scope] = {body: Scope()}
     uses: list[tuple[Any, Scope]] = []
     # Users come before what they use, so a node's scope is final when it is reached.
     for node in reversed(list(post_order(body))):
+        if node not in own or (isinstance(node, Function) and not enter_functions):
+            continue
         for part, scope in _parts(node, own[node]):
             uses.append((part, scope))
             own[part] = _common(own[part], scope) if part in own else scope

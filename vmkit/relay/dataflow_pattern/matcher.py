@@ -29,6 +29,7 @@ from .patterns import (
     TypePattern,
     VarPattern,
     WildcardPattern,
+    match_hook,
     names_operator,
     operator_attribute,
 )
@@ -39,6 +40,9 @@ __all__ = ["Matcher", "match"]
 def match(pattern: DFPattern, expr: Any) -> bool:
     """Say whether a pattern describes an expression."""
     return Matcher(expr).match(pattern, expr) is not None
+
+
+match_hook.fill(match)
 
 
 class Matcher:

@@ -7,11 +7,13 @@ A pattern describes expressions; the same pattern object in two places asks for 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tvm
 from tvm.ir import Op
 
+from ..ir import RelayExpr
+from ..ir.hooks import Hook
 from ..op.registry import entry
 
 __all__ = [
@@ -47,6 +49,8 @@ __all__ = [
     "is_var",
     "wildcard",
 ]
+
+Check: TypeAlias = Callable[[RelayExpr], bool]
 
 
 class DFPattern:
@@ -97,17 +101,11 @@ class DFPattern:
 
     def match(self, expr: Any) -> bool:
         """Say whether this pattern describes an expression."""
-        from .matcher import match
+        return match_hook(self, expr)
 
-        return match(self, expr)
-
-    def partition(
-        self, expr: Any, attrs: Mapping[str, Any] | None = None, check: Callable[[Any], bool] = lambda _: True
-    ) -> Any:
+    def partition(self, expr: Any, attrs: Mapping[str, Any] | None = None, check: Check = lambda _: True) -> Any:
         """Return an expression with calls of new functions where this pattern matches; see ``partition``."""
-        from .rewriting import partition
-
-        return partition(self, expr, attrs, check)
+        return partition_hook(self, expr, attrs, check)
 
     def dominates(self, parent: DFPattern, path: DFPattern | None = None) -> DominatorPattern:
         """Return the pattern of what `parent` and, between the two, only `path` lead to."""
@@ -116,6 +114,12 @@ class DFPattern:
     def optional(self, option_constructor: Callable[[DFPattern], DFPattern]) -> AltPattern:
         """Return the pattern of this, or of what `option_constructor` makes of it."""
         return self | option_constructor(self)
+
+
+match_hook: Hook[[DFPattern, RelayExpr], bool] = Hook("matching a pattern", f"{__package__}.matcher")
+partition_hook: Hook[[DFPattern, RelayExpr, Mapping[str, Any] | None, Check], RelayExpr] = Hook(
+    "partitioning by a pattern", f"{__package__}.rewriting"
+)
 
 
 class ExprPattern(DFPattern):

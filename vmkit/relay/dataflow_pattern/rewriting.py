@@ -9,9 +9,9 @@ from typing import Any
 import tvm
 
 from ...stack import on_deep_stack
+from ..analysis.infer_type import infer_expr
 from ..ir import Call, Function, Op, Tuple, TupleGetItem, Var, post_order
 from ..ir import rewrite as rewritten
-from ..transform.infer_type import infer_expr
 from ..transform.known_type import type_of
 from .matcher import Matcher
 from .patterns import (
@@ -24,6 +24,7 @@ from .patterns import (
     LetPattern,
     TupleGetItemPattern,
     TuplePattern,
+    partition_hook,
 )
 
 __all__ = ["DFPatternCallback", "partition", "rewrite"]
@@ -197,6 +198,9 @@ def partition(
         return done[original]
 
     return rewritten(expr, {}, noted)
+
+
+partition_hook.fill(partition)
 
 
 def _function(matched: _Match, number: int, attrs: Mapping[str, Any]) -> tuple[Function, list[Any]]:

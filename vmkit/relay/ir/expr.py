@@ -16,6 +16,7 @@ from tvm_ffi.dataclasses import field, py_class
 
 from ..._tvm import call_global_vars_by
 from ...values.tensors import as_tensor
+from . import hooks
 from .types import TensorType, dtype_name
 
 __all__ = [
@@ -66,15 +67,11 @@ class Expr(tvm.ir.Expr):
         return self.checked_type_
 
     def __str__(self) -> str:
-        from ..text import node_text
-
-        return node_text(self)
+        return hooks.print_node(self)
 
     def astext(self, show_meta_data: bool = True) -> str:
         """Return the text of this expression, header and metadata included; see :func:`vmkit.relay.astext`."""
-        from ..text import astext
-
-        return astext(self, show_meta_data)
+        return hooks.print_text(self, show_meta_data)
 
     def __call__(self, *args: Expr) -> Call:
         return Call(self, args)
@@ -91,9 +88,7 @@ class Expr(tvm.ir.Expr):
 
     def astype(self, dtype: str) -> Call:
         """Return this expression cast to `dtype`."""
-        from ..op import build
-
-        return build("cast", self, dtype=dtype)
+        return hooks.build("cast", self, dtype=dtype)
 
     def __getitem__(self, index: Any) -> TupleGetItem:
         return TupleGetItem(self, index)

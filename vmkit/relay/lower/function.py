@@ -12,6 +12,7 @@ from tvm.ir import GlobalVar, Op
 
 from ..._tvm import begin_block, end_block
 from ...errors import CompileError, VMKitError
+from ..analysis.scopes import hoisted
 from ..ir.adt import Constructor, Match, TypeData
 from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
@@ -21,7 +22,6 @@ from .checks import RuntimeChecks
 from .context import LowerContext, Value, relax_type
 from .data import construct
 from .match import lower_match
-from .scopes import computed_before
 from .tail import tail_calls
 
 __all__ = ["Closure", "FunctionLowering", "ModuleLowering", "relax_params"]
@@ -92,7 +92,7 @@ class FunctionLowering:
         self.context = LowerContext(self.builder, module.checks, module.device, module.texts)
         self.scopes: list[dict[Any, Value]] = [{}]
         self.closures: dict[Var, Closure] = dict([own] if own is not None else [])
-        self.before = computed_before(function.body)
+        self.before = hoisted(function.body, enter_functions=False)  # local functions are lifted out
         shared = {expr for exprs in self.before.values() for expr in exprs}
         self.tails = tail_calls(function.body) - shared
         self.visitors: dict[type, Callable[[Any], Value]] = {

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from tvm import relax
 
+from ..analysis.coverage import pattern_text, unmatched_cases
 from ..ir.adt import Match, PatternConstructor, PatternTuple, PatternVar, TypeData
+from ..ir.type_solver import replace
 from ..ir.types import GlobalTypeVar, TupleType, Type
-from ..transform.coverage import pattern_text, unmatched_cases
-from ..transform.type_solver import replace
 from .context import LowerContext, Value, relax_type
 from .data import read_field, read_tag
 

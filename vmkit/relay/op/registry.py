@@ -42,6 +42,7 @@ from tvm.ir.op import register_op_attr
 
 from ..._tvm import register_operator
 from ...errors import TypeCheckError, suggest
+from ..ir import hooks
 from ..ir.expr import Call
 from .attrs import ATTRS_CLASSES, Attrs
 from .builder import Parameters, derived_builder
@@ -282,6 +283,9 @@ def attrs_classes() -> dict[str, type[Attrs]]:
 def build(name: str, *args: Any, **kwargs: Any) -> Any:
     """Return a call of the operator `name`, through its builder."""
     return entry(name).builder(*args, **kwargs)
+
+
+hooks.build.fill(build)
 
 
 def namespace(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

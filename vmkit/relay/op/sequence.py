@@ -16,6 +16,7 @@ from tvm.ir import PrimType
 
 from ...errors import TypeCheckError
 from ..ir import dims
+from ..ir.type_solver import TypeSolver
 from ..ir.types import SequenceType, Type, UnrankedType, scalar_type
 from .attrs import Attrs, Bool, DType, attrs_node
 from .elementwise import require_tensor
@@ -40,9 +41,6 @@ def joined_type(types: Sequence[Type], dtype: str) -> SequenceType:
 
 
 def _joined(sequence: SequenceType, element: Type) -> SequenceType:
-    # Passes import operators, so that module cannot be imported before this one is.
-    from ..transform.type_solver import TypeSolver
-
     joined = TypeSolver().unify(sequence, SequenceType(element), join=True)
     assert isinstance(joined, SequenceType)
     return joined

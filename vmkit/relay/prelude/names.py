@@ -9,8 +9,8 @@ from typing import Any as AnyValue
 import tvm
 
 from ...errors import InputError, TypeCheckError
+from ..analysis.infer_type import infer_module
 from ..ir import Any, Function, TypeCall, free_vars, with_functions
-from ..transform.infer_type import infer_module
 
 if TYPE_CHECKING:
     from .prelude import Prelude

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tvm
 
+from ..analysis.infer_type import infer_module
 from ..ir import Function
-from ..transform.infer_type import infer_module
 
 __all__ = ["Constant", "Initializer", "Xavier", "create_workload"]
 

@@ -1,4 +1,4 @@
-"""MobileNet: depthwise and pointwise convolutions by turns.
+"""MobileNet: depthwise and pointwise convolutions alternate.
 
 A. G. Howard et al.: MobileNets: efficient convolutional neural networks for mobile vision applications, 2017.
 """

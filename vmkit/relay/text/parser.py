@@ -9,8 +9,8 @@ import tvm
 
 from ...errors import suggest
 from ...stack import on_deep_stack
+from ..analysis.infer_type import infer_module
 from ..ir import TypeData, define_type, type_definitions, with_functions
-from ..transform.infer_type import infer_module
 from .expressions import ExpressionParser
 from .lexer import describe_token
 from .metadata import MetaNodes

@@ -34,6 +34,7 @@ from ..ir import (
     Var,
     type_definitions,
 )
+from ..ir.hooks import print_node, print_text
 from .metadata import MetaSection
 from .numbers import scalar_text
 from .parser import VERSION
@@ -62,6 +63,10 @@ def astext(node: Any, show_meta_data: bool = True, *, show_spans: bool = True) -
 def node_text(node: Any) -> str:
     """Return the text of an expression without header and metadata: what ``str`` shows."""
     return on_deep_stack(_Printer(show_spans=True, show_meta_data=False).final, node)[0]
+
+
+print_text.fill(astext)
+print_node.fill(node_text)
 
 
 class _Printer(BindingPrinter):

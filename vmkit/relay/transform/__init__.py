@@ -1,6 +1,6 @@
 """Passes over Relay modules, run through TVM's own pass infrastructure.
 
-Every module of this package is imported, and the passes that it registers are found here by their names:
+Every module of this package is imported, and the passes that are defined in it are found here by their names:
 ``relay.transform.Inline()``.
 """
 
@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
-from typing import Any
 
 from tvm.ir.instrument import PassInstrument
 from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential, module_pass
 
 from ... import errors
 from ..._tvm import register_error
-from ...errors import suggest
+from ..analysis.infer_type import call_type, infer_expr, infer_module, typed
 from .a_normal_form import ToANormalFormExpr
 from .fold_constant import FoldConstantExpr, fold_constants
 from .function_pass import FunctionPass, function_pass
 from .infer_pass import InferTypeLocal
-from .infer_type import call_type, infer_expr, infer_module, typed
 from .lambda_lift import lambda_lift
-from .registry import PASS_NAMES, PASSES
+from .registry import PASS_NAMES, passes_by_name
 from .simplify_inference import simplify_inference
 
 __all__ = [
-    "PASSES",
     "PASS_NAMES",
     "FoldConstantExpr",
     "FunctionPass",
@@ -59,12 +55,4 @@ for _name in errors.__all__:
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
-
-def __getattr__(name: str) -> Callable[..., Any]:
-    if name not in PASSES:
-        raise AttributeError(f"Relay has no pass {name!r}{suggest(name, PASSES)}")
-    return PASSES[name]
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *PASSES])
+__getattr__, __dir__ = passes_by_name(__name__, "Relay", __all__)

@@ -8,7 +8,7 @@ from typing import Any
 from tvm.ir import GlobalVar
 
 from ..analysis.effects import effectful, effectful_globals
-from .infer_type import typed
+from ..analysis.infer_type import typed
 from .normal_form import normalized
 from .registry import ModuleTransform, on_functions, relay_pass
 

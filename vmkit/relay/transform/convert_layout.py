@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import OptionError, suggest
 from ..ir import Call, Function, Op, Tuple, TupleGetItem, TupleType, rewrite
 from ..op.registry import REGISTRY, entry
-from .held_layout import Held, Layouts, Several, fields_of, is_plain_layout
+from .converted_layout import Converted, Layouts, Several, fields_of, is_plain_layout
 from .known_type import type_of
 from .layout_rules import follow, with_attrs
 from .registry import ModuleTransform, per_function, relay_pass
@@ -49,21 +49,21 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> ModuleTransfo
         if isinstance(wanted, str) or not wanted or wanted[0] == "default":
             raise OptionError(f"desired_layouts of {name}: a list that begins with the data layout, not {wanted!r}")
     desired = {name: [str(w) for w in wanted] for name, wanted in desired_layouts.items()}
-    return per_function(lambda function: _Converter(desired).converted(function))
+    return per_function(lambda function: _Converter(desired).rewritten(function))
 
 
 class _Converter:
     def __init__(self, desired: Mapping[str, list[str]]) -> None:
         self.desired = desired
         self.layouts = Layouts()
-        # What the program knows as an expression, held otherwise.
+        # What the program knows as an expression, by its value in another layout.
         self.values: dict[Any, Any] = {}
 
-    def converted(self, function: Function) -> Any:
+    def rewritten(self, function: Function) -> Any:
         return rewrite(function, {}, self.replaced)
 
     def replaced(self, node: Any, original: Any) -> Any:
-        """Return a node as the program knows it, and note how it is held; unused restorations come to nothing."""
+        """Return a node as the program knows it, and note its value; unused restorations come to nothing."""
         value = self.value(node, original)
         if value is None:
             if not node.same_as(original) and getattr(original, "checked_type_", None) is not None:
@@ -77,7 +77,7 @@ class _Converter:
     def value(self, node: Any, original: Any) -> Any:
         if isinstance(node, Tuple):
             fields = [self.values.get(f, f) for f in node.fields]
-            return Several(fields) if any(isinstance(f, Held) for f in fields) else None
+            return Several(fields) if any(isinstance(f, Converted) for f in fields) else None
         if isinstance(node, TupleGetItem):
             whole = self.values.get(node.tuple_value)
             return whole.fields[node.index] if isinstance(whole, Several) else None
@@ -86,7 +86,7 @@ class _Converter:
         values = [self.seen(a) for a in node.args]
         if node.op.name in self.desired:
             return self.asked(node, values)
-        first = next((h for v in values for h in _held(v)), None)
+        first = next((h for v in values for h in _converted_in(v)), None)
         if first is None or not (is_plain_layout(first.old) and is_plain_layout(first.new)):
             return None
         if getattr(node, "checked_type_", None) is None:
@@ -114,16 +114,16 @@ class _Converter:
         args = [self.layouts.restored(v) for v in values]
         changes = {data_name: new}
         for data in {0, inputs.index("offset") if "offset" in inputs else 0}:
-            args[data] = self.layouts.held(values[data], old, new)
+            args[data] = self.layouts.as_layout(values[data], old, new)
         if has_kernel:
             weight = inputs.index("weight")
-            args[weight] = self.layouts.held(values[weight], call.attrs.kernel_layout, kernel)
+            args[weight] = self.layouts.as_layout(values[weight], call.attrs.kernel_layout, kernel)
             changes["kernel_layout"] = kernel
         if getattr(call.attrs, "out_layout", "") or ("out_layout" in names and not has_kernel):
             changes["out_layout"] = new
         made = Call(call.op, args, with_attrs(call, **changes), span=call.span)
         type_of(made)
-        return made if old == new else Held(made, old, new)
+        return made if old == new else Converted(made, old, new)
 
     def names_kernel(self, call: Call) -> bool:
         """Say whether the user named a kernel layout for the operator of a call."""
@@ -150,10 +150,10 @@ def _is_convertible(call: Call, old: str, new: str) -> bool:
     return is_plain_layout(old) and is_plain_layout(new) and sorted(old) == sorted(new)
 
 
-def _held(value: Any) -> list[Held]:
-    if isinstance(value, Held):
+def _converted_in(value: Any) -> list[Converted]:
+    if isinstance(value, Converted):
         return [value]
-    return [f for f in value.fields if isinstance(f, Held)] if isinstance(value, Several) else []
+    return [f for f in value.fields if isinstance(f, Converted)] if isinstance(value, Several) else []
 
 
 def _is_depthwise(call: Call) -> bool:

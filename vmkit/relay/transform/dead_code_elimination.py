@@ -10,9 +10,9 @@ import tvm
 
 from ...stack import on_deep_stack
 from ..analysis.effects import effectful, effectful_globals
+from ..analysis.infer_type import typed
 from ..expr_functor import ExprMutator
 from ..ir import Function, Let, Var, children, post_order
-from .infer_type import typed
 from .registry import ModuleTransform, on_functions, relay_pass
 
 __all__ = ["DeadCodeElimination", "without_dead_code"]

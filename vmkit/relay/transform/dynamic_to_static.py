@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tvm
 
+from ..analysis.infer_type import infer_module, typed
 from ..ir import Call, Constant, Function, Op, TensorType, Tuple, const, post_order, rewrite, with_functions
 from ..op.registry import build, entry
 from .evaluation import Evaluate, evaluate_now
-from .infer_type import infer_module, typed
 from .registry import ModuleTransform, relay_pass
 
 __all__ = ["DynamicToStatic", "dynamic_to_static"]

@@ -8,8 +8,8 @@ from typing import Any
 import tvm
 from tvm.ir import GlobalVar
 
+from ..analysis.infer_type import typed
 from ..ir import Call, Constructor, Function, Var, children, find_type, post_order, rewrite
-from .infer_type import typed
 from .registry import ModuleTransform, on_functions, relay_pass
 
 __all__ = ["EtaExpand"]

@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 
 from ...values.element_types import stored_type
+from ..analysis.infer_type import infer_module, typed
 from ..ir import (
     Call,
     Constant,
@@ -29,7 +30,6 @@ from ..ir import (
 from ..op.registry import entry
 from ..op.storage import is_stored_constant, stored_constant
 from .evaluation import Evaluate, evaluate_now
-from .infer_type import infer_module, typed
 from .known_values import decided, without_lets
 from .registry import ModuleTransform, relay_pass
 

@@ -9,9 +9,9 @@ from tvm.ir import GlobalVar
 
 from ...stack import on_deep_stack
 from ..analysis.effects import effectful, effectful_globals
+from ..analysis.infer_type import typed
 from ..expr_functor import ExprMutator
 from ..ir import Function, Let, Op, Var, free_vars, post_order
-from .infer_type import typed
 from .registry import ModuleTransform, on_functions, relay_pass
 
 __all__ = ["ToGraphNormalForm", "to_graph_normal_form"]

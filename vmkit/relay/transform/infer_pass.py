@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..analysis.infer_type import infer_expr, infer_module
 from ..ir.types import Type
-from .infer_type import infer_expr, infer_module
 from .registry import ModuleTransform, relay_pass
 
 __all__ = ["InferType", "InferTypeLocal"]

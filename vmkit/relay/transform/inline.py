@@ -8,9 +8,9 @@ import tvm
 from tvm.ir import GlobalVar
 
 from ..analysis.effects import effectful, effectful_globals
+from ..analysis.infer_type import infer_module, typed
 from ..ir import Call, Function, Let, Var, post_order, rewrite, with_functions
 from .fresh_copy import fresh_copy
-from .infer_type import infer_module, typed
 from .registry import ModuleTransform, relay_pass
 
 __all__ = ["Inline", "inlined_module"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..analysis.infer_type import call_type, infer_expr
 from ..ir import (
     Call,
     Constant,
@@ -21,7 +22,6 @@ from ..ir import (
     post_order,
     rewrite,
 )
-from .infer_type import call_type, infer_expr
 
 __all__ = ["rewrite_typed", "type_of", "use_counts"]
 

@@ -14,9 +14,9 @@ from typing import Any
 import tvm
 from tvm.ir import GlobalVar
 
+from ..analysis.infer_type import infer_module, typed
 from ..ir import Call, Function, Let, Var, children, free_vars, post_order, rewrite, with_functions
 from .fresh_copy import fresh_copy
-from .infer_type import infer_module, typed
 from .registry import ModuleTransform, relay_pass
 
 __all__ = ["LambdaLift", "lambda_lift"]

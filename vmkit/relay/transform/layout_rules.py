@@ -1,7 +1,7 @@
-"""How operators go on with a tensor that is held in another layout: one rule for each kind of attributes.
+"""How operators go on with a tensor in another layout: one rule for each kind of attributes.
 
-A rule takes the converter's :class:`Layouts`, the call, the values of its arguments and the first one that is held. It
-returns the value of the call, or None where the operator needs its arguments as the program knows them.
+A rule takes the converter's :class:`Layouts`, the call, the values of its arguments and the first one in another
+layout. It returns the value of the call, or None where the operator needs its arguments as the program knows them.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 
 from ..ir import Call, Tuple, TupleGetItem
 from ..op.registry import build
-from .held_layout import Held, Layouts, Several
+from .converted_layout import Converted, Layouts, Several
 from .known_type import type_of
 from .pointwise import is_broadcast, is_pointwise
 
 __all__ = ["follow", "with_attrs"]
 
-Rule = Callable[[Layouts, Call, Sequence[Any], Held], Any]
+Rule = Callable[[Layouts, Call, Sequence[Any], Converted], Any]
 
 
-def follow(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
-    """Return the value of a call on values of which `first` is held, or None where they must be restored."""
+def follow(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+    """Return the value of a call on values of which `first` is converted, or None where they must be restored."""
     if is_pointwise(call):
         return _again(call, [first.expr], first)
     if is_broadcast(call):
@@ -35,14 +35,14 @@ def with_attrs(call: Call, **changes: Any) -> Any:
     return type(call.attrs)(**{**{f.name: getattr(call.attrs, f.name) for f in call.attrs.declared}, **changes})
 
 
-def _again(call: Call, args: Sequence[Any], held: Held, **changes: Any) -> Held:
+def _again(call: Call, args: Sequence[Any], like: Converted, **changes: Any) -> Converted:
     attrs = with_attrs(call, **changes) if changes else call.attrs
     made = Call(call.op, list(args), attrs, span=call.span)
     type_of(made)
-    return Held(made, held.old, held.new)
+    return Converted(made, like.old, like.new)
 
 
-def _broadcast(layouts: Layouts, call: Call, values: Sequence[Any], first: Held, count: int | None = None) -> Any:
+def _broadcast(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted, count: int | None = None) -> Any:
     count = len(values) if count is None else count
     if len(type_of(call).shape) != len(first.old):
         return None
@@ -50,7 +50,7 @@ def _broadcast(layouts: Layouts, call: Call, values: Sequence[Any], first: Held,
     return _again(call, [*args, *(layouts.restored(v) for v in values[count:])], first)
 
 
-def _bias_add(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _bias_add(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     if values[0] is not first:
         return None
     rank = len(first.old)
@@ -60,10 +60,10 @@ def _bias_add(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) 
     type_of(bias)
     made = build("add", first.expr, layouts.broadcast(bias, first.old, first.new))
     type_of(made)
-    return Held(made, first.old, first.new)
+    return Converted(made, first.old, first.new)
 
 
-def _axis(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _axis(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     """Go on along the axis as it lies now; the other arguments are about that axis alone."""
     if values[0] is not first or call.attrs.axis is None:
         return None
@@ -71,71 +71,71 @@ def _axis(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> A
     return _again(call, [first.expr, *others], first, axis=first.moved(call.attrs.axis))
 
 
-def _axis_of_several(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _axis_of_several(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     """Go on with an operator of one tensor whose result is a tuple of tensors in its layout."""
-    held = _axis(layouts, call, values, first)
-    if held is None:
+    result = _axis(layouts, call, values, first)
+    if result is None:
         return None
-    fields = [TupleGetItem(held.expr, i) for i in range(len(type_of(held.expr).fields))]
-    return Several([Held(field, first.old, first.new) for field in fields])
+    fields = [TupleGetItem(result.expr, i) for i in range(len(type_of(result.expr).fields))]
+    return Several([Converted(field, first.old, first.new) for field in fields])
 
 
-def _batch_norm(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
-    held = _axis(layouts, call, values, first)
-    if held is None:
+def _batch_norm(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+    result = _axis(layouts, call, values, first)
+    if result is None:
         return None
-    fields = [TupleGetItem(held.expr, i) for i in range(3)]
-    return Several([Held(fields[0], first.old, first.new), *fields[1:]])
+    fields = [TupleGetItem(result.expr, i) for i in range(3)]
+    return Several([Converted(fields[0], first.old, first.new), *fields[1:]])
 
 
-def _axes(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _axes(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     if call.attrs.axis is None:
         return None
     return _again(call, [first.expr], first, axis=[first.moved(a) for a in call.attrs.axis])
 
 
-def _concatenate(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _concatenate(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     if not isinstance(values[0], Several):
         return None
-    fields = Tuple([layouts.held(v, first.old, first.new) for v in values[0].fields])
+    fields = Tuple([layouts.as_layout(v, first.old, first.new) for v in values[0].fields])
     others = [layouts.restored(v) for v in values[1:]]
     return _again(call, [fields, *others], first, axis=first.moved(call.attrs.axis))
 
 
-def _pad(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _pad(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     widths = [list(w) for w in call.attrs.pad_width]
     moved = [widths[first.old.index(name)] for name in first.new]
     return _again(call, [first.expr, *(layouts.restored(v) for v in values[1:])], first, pad_width=moved)
 
 
-def _reduce(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _reduce(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     attrs = call.attrs
     if values[0] is not first or attrs.axis is None or len(values) != 1:
         return None
     rank = len(first.old)
     axes = [a % rank for a in (attrs.axis if hasattr(attrs.axis, "__iter__") else [attrs.axis])]
-    held = _again(call, [first.expr], first, axis=[first.moved(a) for a in axes])
+    result = _again(call, [first.expr], first, axis=[first.moved(a) for a in axes])
     if attrs.keepdims:
-        return held
+        return result
     lost = [a for a in range(rank) if (a in axes) != bool(attrs.exclude)]
-    return held.without(held.expr, lost)
+    return result.without(result.expr, lost)
 
 
-def _transpose(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _transpose(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     rank = len(first.old)
     axes = call.attrs.axes
     known = [a % rank for a in axes] if axes is not None and len(axes) else list(reversed(range(rank)))
     return build("transpose", first.expr, axes=[first.moved(a) for a in known])
 
 
-def _squeeze(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _squeeze(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     if call.attrs.axis is None:
         return None
     made = _again(call, [first.expr], first, axis=[first.moved(a) for a in call.attrs.axis])
     return made.without(made.expr, list(call.attrs.axis))
 
 
-def _strided_slice(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _strided_slice(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     attrs = call.attrs
     axes = list(range(len(attrs.begin))) if attrs.axes is None or not len(attrs.axes) else list(attrs.axes)
     if len(axes) == len(first.old) and axes == list(range(len(axes))):
@@ -149,14 +149,14 @@ def _spread(values: Any, count: int) -> list[Any]:
     return list(values) * count if len(values) == 1 and count > 1 else list(values)
 
 
-def _slice_like(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _slice_like(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     if values[0] is not first or not first.agrees(values[1]):
         return None
     axes = [] if call.attrs.axes is None else [first.moved(a) for a in call.attrs.axes]
     return _again(call, [first.expr, values[1].expr], first, axes=axes or None)
 
 
-def _layout(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _layout(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     """Go on with an operator that has the layout of its one tensor as attribute."""
     if call.attrs.layout != first.old or getattr(call.attrs, "out_layout", "") not in ("", first.old):
         return None
@@ -166,7 +166,7 @@ def _layout(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) ->
     return _again(call, [first.expr], first, **changes)
 
 
-def _layout_transform(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+def _layout_transform(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
     if call.attrs.src_layout != first.old:
         return None
     return layouts.transformed(first.expr, first.new, call.attrs.dst_layout)
@@ -175,7 +175,7 @@ def _layout_transform(layouts: Layouts, call: Call, values: Sequence[Any], first
 def _quantized(count: int) -> Rule:
     """Go on with a broadcasting operator whose further arguments are scalars, or vectors along its axis."""
 
-    def rule(layouts: Layouts, call: Call, values: Sequence[Any], first: Held) -> Any:
+    def rule(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
         if any(type_of(layouts.restored(v)).shape for v in values[count:]):
             return None
         return _broadcast(layouts, call, values, first, count)

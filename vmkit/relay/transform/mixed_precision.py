@@ -11,6 +11,7 @@ import tvm
 from tvm.ir import GlobalVar
 
 from ...errors import OptionError, UnsupportedOperatorError
+from ..analysis.infer_type import infer_module
 from ..expr_functor import ExprMutator
 from ..ir import (
     Call,
@@ -39,7 +40,6 @@ from ..op.mixed_precision import (
     register_mixed_precision_conversion,
 )
 from ..op.registry import build
-from .infer_type import infer_module
 from .known_type import type_of
 from .registry import ModuleTransform, relay_pass
 

@@ -8,9 +8,9 @@ from typing import Any
 import tvm
 
 from ...errors import TypeCheckError, VMKitError
+from ..analysis.infer_type import infer_module, typed
 from ..ir import Call, Function, Op, post_order, rewrite, with_functions
 from ..op.registry import entry
-from .infer_type import infer_module, typed
 from .registry import ModuleTransform, relay_pass
 
 __all__ = ["QnnCanonicalize", "canonicalize_ops"]

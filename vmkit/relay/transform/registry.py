@@ -1,4 +1,4 @@
-"""The table of passes: a pass is one decorated function in one file of this package.
+"""The table of passes: a pass is one decorated function in one file, and belongs to the package of that file.
 
 >>> @relay_pass(opt_level=0)
 ... def Nothing() -> ModuleTransform:
@@ -11,19 +11,30 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tvm
 
+from ...errors import suggest
+from ..analysis.infer_type import infer_module, typed
 from ..ir import Function, with_functions
-from .infer_type import infer_module, typed
 
-__all__ = ["PASSES", "PASS_NAMES", "FunctionTransform", "ModuleTransform", "on_functions", "per_function", "relay_pass"]
+__all__ = [
+    "PASSES",
+    "PASS_NAMES",
+    "FunctionTransform",
+    "ModuleTransform",
+    "on_functions",
+    "passes_by_name",
+    "per_function",
+    "relay_pass",
+]
 
 ModuleTransform = Callable[[tvm.IRModule], tvm.IRModule]
 FunctionTransform = Callable[[Function], Any]
 
+# Those of all packages, by the functions that make them.
 PASSES: dict[str, Callable[..., tvm.transform.Pass]] = {}
 # What ``disabled_pass`` may name. Relay calls a few passes otherwise than the functions that make them.
 PASS_NAMES: set[str] = set()
@@ -57,6 +68,33 @@ def relay_pass(
         return construct
 
     return decorate
+
+
+def passes_by_name(
+    package: str, title: str, others: Iterable[str]
+) -> tuple[Callable[[str], Callable[..., tvm.transform.Pass]], Callable[[], list[str]]]:
+    """Return a package's ``__getattr__`` and ``__dir__``, which serve the passes that are defined in it.
+
+    Parameters
+    ----------
+    package : str
+        The ``__name__`` of the package.
+    title : str
+        What it is called where a name is not known.
+    others : iterable of str
+        The other names of the package.
+    """
+
+    def own() -> dict[str, Callable[..., tvm.transform.Pass]]:
+        return {name: make for name, make in PASSES.items() if make.__module__.startswith(f"{package}.")}
+
+    def get(name: str) -> Callable[..., tvm.transform.Pass]:
+        passes = own()
+        if name not in passes:
+            raise AttributeError(f"{title} has no pass {name!r}{suggest(name, passes)}")
+        return passes[name]
+
+    return get, lambda: sorted({*others, *own()})
 
 
 def per_function(change: FunctionTransform) -> ModuleTransform:

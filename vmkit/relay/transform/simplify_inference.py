@@ -7,9 +7,9 @@ from typing import Any
 
 import tvm
 
+from ..analysis.infer_type import infer_module, typed
 from ..ir import Call, Function, Op, Tuple, TupleGetItem, const, rewrite, with_functions
 from ..op.registry import build
-from .infer_type import infer_module, typed
 from .registry import ModuleTransform, relay_pass
 
 __all__ = ["SimplifyInference", "simplify_inference"]

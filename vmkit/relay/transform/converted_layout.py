@@ -1,4 +1,4 @@
-"""Values that a program holds in another layout than it was written for."""
+"""Values that are in another layout than the program was written for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..ir import Tuple, TupleGetItem
 from ..op.registry import build
 from .known_type import type_of
 
-__all__ = ["Held", "Layouts", "Several", "fields_of", "is_plain_layout"]
+__all__ = ["Converted", "Layouts", "Several", "fields_of", "is_plain_layout"]
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class Converted:
     """A tensor that the program knows in layout `old`, computed in layout `new`."""
 
     expr: Any
@@ -22,8 +22,8 @@ class Held:
     new: str
 
     def agrees(self, other: Any) -> bool:
-        """Say whether another value is held in the same way."""
-        return isinstance(other, Held) and (other.old, other.new) == (self.old, self.new)
+        """Say whether another value is converted in the same way."""
+        return isinstance(other, Converted) and (other.old, other.new) == (self.old, self.new)
 
     def moved(self, axis: int) -> int:
         """Return where an axis of the tensor, as the program knows it, is now."""
@@ -33,15 +33,15 @@ class Held:
         """Return the value of an expression that lost axes, given as the program knows them."""
         lost = {self.old[a] for a in axes}
         old, new = ("".join(c for c in layout if c not in lost) for layout in (self.old, self.new))
-        return expr if old == new else Held(expr, old, new)
+        return expr if old == new else Converted(expr, old, new)
 
 
 @dataclass(frozen=True, eq=False)
 class Several:
-    """The fields of a tuple, each an expression or :class:`Held`."""
+    """The fields of a tuple, each an expression or :class:`Converted`."""
 
     fields: list[Any]
-    # The tuple itself, where no field is held.
+    # The tuple itself, where no field is converted.
     whole: Any = None
 
 
@@ -68,22 +68,22 @@ class Layouts:
 
     def restored(self, value: Any) -> Any:
         """Return a value as the program knows it."""
-        if isinstance(value, Held):
+        if isinstance(value, Converted):
             return self.transformed(value.expr, value.new, value.old)
         if isinstance(value, Several):
             return value.whole if value.whole is not None else Tuple([self.restored(f) for f in value.fields])
         return value
 
-    def held(self, value: Any, old: str, new: str) -> Any:
+    def as_layout(self, value: Any, old: str, new: str) -> Any:
         """Return the tensor of a value that the program knows in layout `old`, in layout `new`."""
-        if isinstance(value, Held) and value.old == old:
+        if isinstance(value, Converted) and value.old == old:
             return self.transformed(value.expr, value.new, new)
         return self.transformed(self.restored(value), old, new)
 
     def broadcast(self, value: Any, old: str, new: str) -> Any:
         """Return an operand that is broadcast to a tensor which the program knows in layout `old`, to go with `new`."""
-        if isinstance(value, Held) and value.old == old:
-            return self.held(value, old, new)
+        if isinstance(value, Converted) and value.old == old:
+            return self.as_layout(value, old, new)
         expr = self.restored(value)
         rank = len(type_of(expr).shape)
         if rank == 0:

@@ -15,6 +15,7 @@ from ..ir.adt import Constructor, Match, PatternConstructor, PatternTuple, Patte
 from ..ir.definitions import type_definitions
 from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
+from ..ir.type_solver import TypeSolver, bind_symbols, substitute_symbols, type_symbols
 from ..ir.types import Any as AnyDim
 from ..ir.types import (
     FuncType,
@@ -31,7 +32,6 @@ from ..ir.types import (
 from ..op.registry import entry
 from .coverage import pattern_text, unmatched_cases
 from .pending import Pending, Projection, Relation, apply_relation, described
-from .type_solver import TypeSolver, bind_symbols, substitute_symbols, type_symbols
 
 __all__ = ["call_type", "infer_expr", "infer_module", "typed"]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from ...errors import TypeCheckError
 from ..ir.expr import Call, TupleGetItem
+from ..ir.type_solver import TypeSolver
 from ..ir.types import IncompleteType, TupleType, Type, type_text
 from ..op.registry import OpEntry, entry
 from ..op.storage import check_element_types
-from .type_solver import TypeSolver
 
 __all__ = ["Pending", "Projection", "Relation", "apply_relation", "described"]
 

@@ -8,8 +8,8 @@ import tvm
 import tvm_ffi
 
 from ...errors import TypeCheckError
-from ..ir import dims
-from ..ir.types import (
+from . import dims
+from .types import (
     Any,
     Dim,
     FuncType,
