@@ -14,17 +14,18 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import processor_of
+from ...target.vectors import PORTABLE
 from ..blocks import SingleReduction, extent, loops_of_results, single_reduction, static_size, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 
 __all__ = ["RULE", "Decisions"]
 
-_VECTOR = 8  # elements that one register holds
-_LANES = 16  # the most elements along the vectorised axis beside several rows
+_VECTOR = PORTABLE.lanes
+_LANES = 2 * _VECTOR  # the most elements along the vectorised axis beside several rows
 _LEAST = 4  # an axis of fewer elements is not worth vectors
-_REGISTERS = 8  # accumulators: enough to hide the latency of multiply-add, few enough not to spill
+_REGISTERS = PORTABLE.accumulators
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    unit = vector_unit(target)
+    unit = processor_of(target).vectors
     whole = [unit.lanes * t for t in (4, 3, 2, 1) if kernel.width % (unit.lanes * t) == 0]
     options: Options = {
         "lanes": list(dict.fromkeys([default.lanes, *whole])),

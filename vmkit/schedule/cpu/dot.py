@@ -13,7 +13,7 @@ from typing import Any
 from tvm import s_tir
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import processor_of
 from ..blocks import SingleReduction, extent, partial_results, single_reduction, static_size, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -64,7 +64,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     default, found = decide(sch, target), single_reduction(sch)
     if default is None or found is None:
         return ()
-    unit, loops = vector_unit(target), sch.get_loops(found.block)
+    unit, loops = processor_of(target).vectors, sch.get_loops(found.block)
     width, have = extent(sch, loops[-1]) or 0, _outputs(sch, found)
     options: Options = {
         "lanes": [t for t in (4, 8, 16, 32, 64) if t <= 4 * unit.lanes and width % t == 0 and width >= 2 * t],

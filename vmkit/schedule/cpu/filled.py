@@ -17,7 +17,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import processor_of
 from ..blocks import SingleReduction, extent, single_reduction, static_size
 from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -70,7 +70,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
         return None
     blocks = next((b for b in _BLOCKS if kernel.blocks % b == 0), 1)
     # Some registers are for the weight and what it is multiplied with.
-    rows = rows_of_tile(kernel.positions, max(1, vector_unit(target).registers * 2 // 3 // blocks))
+    rows = rows_of_tile(kernel.positions, max(1, processor_of(target).vectors.registers * 2 // 3 // blocks))
     unrolled = 2 if kernel.steps is not None and kernel.steps % 2 == 0 else 1
     return Decisions(blocks, rows, unrolled, _size(sch, kernel) >= PARALLEL_SIZE)
 
@@ -80,7 +80,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    registers = vector_unit(target).registers
+    registers = processor_of(target).vectors.registers
     options: Options = {
         "blocks": [b for b in (1, *sorted(_BLOCKS)) if kernel.blocks % b == 0],
         "rows": rows_to_try(kernel.positions, registers - 2),

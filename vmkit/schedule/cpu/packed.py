@@ -16,7 +16,7 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import processor_of
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
 from ..rule import Options, Rule, Versions, choices
 from .boundary_peeling import Borders, borders_of, mark_borders
@@ -69,7 +69,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     kernel = _kernel(sch)
     if kernel is None:
         return None
-    rows, unit = 1, vector_unit(target)
+    rows, unit = 1, processor_of(target).vectors
     if kernel.row_axis is not None:
         most = max(1, unit.accumulators * unit.lanes // max(kernel.block_size, unit.lanes))
         rows = rows_of_tile(kernel.positions, most, _BESIDE)
@@ -82,7 +82,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    unit = vector_unit(target)
+    unit = processor_of(target).vectors
     vectors = -(-kernel.block_size // unit.lanes)
     most = max(1, (unit.registers - vectors - 1) // vectors)
     options: Options = {

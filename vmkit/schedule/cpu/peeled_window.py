@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tvm import s_tir
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import Processor, processor_of
 from ..blocks import loops_of_results, static_size
 from ..rule import Options, Rule, Versions, choices
 from . import window
@@ -57,9 +57,9 @@ class _Kernel:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for one window whose one other stage pads its data with what adds nothing."""
-    kernel, unit = _kernel(sch), vector_unit(target)
-    lanes = window.lanes_of(kernel.windows.width, unit) if kernel is not None else None
-    if kernel is None or lanes is None or _shares_lines(sch, kernel, lanes):
+    kernel, processor = _kernel(sch), processor_of(target)
+    lanes = window.lanes_of(kernel.windows.width, processor.vectors) if kernel is not None else None
+    if kernel is None or lanes is None or _shares_lines(sch, kernel, lanes, processor):
         return None
     rows = rows_of_tile(kernel.windows.positions, _ROWS)
     return Decisions(lanes, rows, True, static_size(sch, kernel.windows.loops) >= PARALLEL_SIZE)
@@ -70,7 +70,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    unit, width = vector_unit(target), kernel.windows.width
+    unit, width = processor_of(target).vectors, kernel.windows.width
     wide = [unit.lanes * t for t in (1, 2, 3, 4) if width % (unit.lanes * t) == 0]
     options: Options = {
         "lanes": list(dict.fromkeys([default.lanes, *wide])),
@@ -114,9 +114,9 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     sch.decompose_reduction(block, reduction[0])
 
 
-def _shares_lines(sch: s_tir.Schedule, kernel: _Kernel, lanes: int) -> bool:
+def _shares_lines(sch: s_tir.Schedule, kernel: _Kernel, lanes: int, processor: Processor) -> bool:
     """Say whether a near copy pays: neighbouring windows have most in common, so each element is read many times."""
-    return kernel.borders.stride == 1 and bool(window.lines_of(sch, kernel.windows, lanes))
+    return kernel.borders.stride == 1 and bool(window.lines_of(sch, kernel.windows, lanes, processor))
 
 
 def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:

@@ -18,7 +18,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import processor_of
 from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
@@ -103,7 +103,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
 
 
 def _widths(target: Target) -> list[int]:
-    lanes = vector_unit(target).lanes
+    lanes = processor_of(target).vectors.lanes
     return [t for t in (lanes, lanes // 2, lanes // 4) if t >= _LEAST]
 
 

@@ -15,9 +15,10 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-__all__ = ["LINE", "prefetch_ahead", "prefetch_next_block", "with_prefetches"]
+from ...target.processor import CACHES
 
-LINE = 64  # bytes that come at once
+__all__ = ["prefetch_ahead", "prefetch_next_block", "with_prefetches"]
+
 
 _KEY = "vmkit.prefetch"
 _FIRST_LEVEL, _SECOND_LEVEL = 3, 2  # as LLVM counts localities: the nearest cache, and the one that holds a block
@@ -123,7 +124,7 @@ def _ahead(weight: tirx.Var, blocks: int, loops: dict[str, tirx.For]) -> list[ti
 
 def _line(weight: tirx.Var) -> int:
     """Return how many elements of a weight come at once."""
-    return LINE // (tvm.DataType(str(weight.ty.dtype)).bits // 8)
+    return CACHES.line // (tvm.DataType(str(weight.ty.dtype)).bits // 8)
 
 
 def _constants(loop: tirx.For) -> Callable[[int], tirx.IntImm]:

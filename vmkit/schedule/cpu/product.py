@@ -22,7 +22,8 @@ from tvm.tirx.script import builder as T
 from ..._tvm import TensorLoad
 from ...kernels.lanes import ramp
 from ...kernels.product import Product, Tile, emit_product
-from ...target.vectors import VectorUnit, vector_unit
+from ...target.processor import Caches, Processor, processor_of
+from ...target.vectors import VectorUnit
 from ..blocks import SingleReduction, single_reduction, static_size, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -35,12 +36,9 @@ _VECTORS = 8  # the most vectors of columns in a tile
 _DOTS = 8  # rows from which on transposing the right operand costs less than adding up vectors of sums
 _FEW = 4  # rows that keep the multipliers busy tolerably
 _REUSED = 3  # tiles of rows that repay the copy of a panel
-_NEAR = 512 << 10  # bytes of rows that stay in the cache while panels go by
 _CHUNK = 48  # tiles that repay the making of a panel well
-_FROM_MEMORY = 1 << 20  # bytes of a right operand from which it is not taken to be in the cache
 _ROW = 128  # vectors of a row that are read in one piece
 _USUAL = 64  # a size that is known at run time only
-_LATENCY = 4  # cycles until a result can be added to
 
 
 @dataclass(frozen=True)
@@ -111,22 +109,23 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     kernel = _kernel(sch)
     if kernel is None:
         return None
-    unit = vector_unit(target)
-    lanes = _lanes(kernel, unit)
+    processor = processor_of(target)
+    lanes, caches = _lanes(kernel, processor.vectors), processor.caches
     is_dot = kernel.has_dots and kernel.rows is not None and kernel.rows < _DOTS
-    rows, vectors = _tile_size(kernel.rows, kernel.columns, lanes, unit)
+    rows, vectors = _tile_size(kernel.rows, kernel.columns, lanes, processor)
     inner = kernel.inner
     unrolled = 1 if inner is None else next(u for u in (4, 2, 1) if inner % u == 0)
     is_reused = kernel.rows is None or kernel.rows >= _REUSED * rows
     packed = not is_dot and (kernel.is_transposed or is_reused)
-    chunk = max(1, min(_NEAR // (4 * rows * (inner or _USUAL)), _CHUNK))
-    is_streamed = not kernel.is_transposed and _is_from_memory(kernel)
+    # Rows stay in the cache while panels go by.
+    chunk = max(1, min(caches.half_of_second // (4 * rows * (inner or _USUAL)), _CHUNK))
+    is_streamed = not kernel.is_transposed and _is_from_memory(kernel, caches)
     return Decisions(rows, vectors, unrolled, chunk, packed, is_dot, is_streamed, _is_large(sch, kernel))
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions with tiles that fit into the registers beside what they are computed from."""
-    kernel, default, unit = _kernel(sch), decide(sch, target), vector_unit(target)
+    kernel, default, unit = _kernel(sch), decide(sch, target), processor_of(target).vectors
     if kernel is None or default is None:
         return ()
     rows, inner = kernel.rows, kernel.inner
@@ -145,7 +144,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     """Schedule a product of two matrices."""
-    kernel, unit = _kernel(sch), vector_unit(target)
+    kernel, processor = _kernel(sch), processor_of(target)
     assert kernel is not None
     found = kernel.found
     follows = [] if found.after is None else [found.after]
@@ -155,7 +154,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     function, node = sch.mod["main"], sch.get(found.block)
     root, nests = function.body.block, nests_of(function)
     stages = [sch.get(block) for block in follows] if is_fused else []
-    loops = _loops(kernel, node, stages, _tiles(kernel, unit, decisions))
+    loops = _loops(kernel, node, stages, _tiles(kernel, processor, decisions))
     # What follows the sum may read what is computed between them: all of it goes where the last of it was.
     parts = [node, *stages]
     at = next(i for i, nest in enumerate(nests) if block_of(nest).same_as(parts[-1]))
@@ -229,8 +228,9 @@ def _lanes(kernel: _Kernel, unit: VectorUnit) -> int:
     return min(unit.lanes, 1 << int(log2(kernel.columns)))
 
 
-def _is_from_memory(kernel: _Kernel) -> bool:
-    return 4 * (kernel.inner or _USUAL) * (kernel.columns or _USUAL) >= _FROM_MEMORY
+def _is_from_memory(kernel: _Kernel, caches: Caches) -> bool:
+    """Say whether the right operand is so large that it is not taken to be in the cache."""
+    return 4 * (kernel.inner or _USUAL) * (kernel.columns or _USUAL) >= caches.second
 
 
 def _is_large(sch: s_tir.Schedule, kernel: _Kernel) -> bool:
@@ -243,14 +243,17 @@ def _fits(rows: int, vectors: int, unit: VectorUnit) -> bool:
     return rows * vectors + vectors + 1 <= unit.registers
 
 
-def _tile_size(rows: int | None, columns: int | None, lanes: int, unit: VectorUnit, least: int = 1) -> tuple[int, int]:
+def _tile_size(
+    rows: int | None, columns: int | None, lanes: int, processor: Processor, least: int = 1
+) -> tuple[int, int]:
     """Return rows and vectors of a tile that takes the fewest cycles by multiplications, loads and their latency."""
+    unit, latency = processor.vectors, processor.rates.latency
 
     def cost(size: tuple[int, int]) -> tuple[float, int, int]:
         r, v = size
         tiles_down = 1 / r if rows is None else -(-rows // r)
         tiles_across = 1 / v if columns is None else -(-columns // (lanes * v))
-        cycles = max(r * v / 2, (r + v) / 2, _LATENCY) + 0.5
+        cycles = max(r * v / 2, (r + v) / 2, latency) + 0.5
         return tiles_down * tiles_across * cycles, r + v, -v
 
     most_rows, most_vectors = rows or unit.registers, -(-(columns or _VECTORS * lanes) // lanes)
@@ -263,17 +266,17 @@ def _tile_size(rows: int | None, columns: int | None, lanes: int, unit: VectorUn
     return min(sizes, key=cost)
 
 
-def _tiles(kernel: _Kernel, unit: VectorUnit, decisions: Decisions) -> list[Tile]:
+def _tiles(kernel: _Kernel, processor: Processor, decisions: Decisions) -> list[Tile]:
     """Return the tiles to try in turn, the largest first; ones of one row and column where sizes are not known."""
-    d, lanes = decisions, _lanes(kernel, unit)
+    d, lanes = decisions, _lanes(kernel, processor.vectors)
     whole = Tile(d.rows, d.vectors, lanes, d.unrolled, d.chunk, d.packed, d.dot, d.parallel)
-    one = replace(whole, rows=1, is_dot=True) if kernel.has_dots else _fewer(kernel, unit, whole, 1)
+    one = replace(whole, rows=1, is_dot=True) if kernel.has_dots else _fewer(kernel, processor, whole, 1)
     if d.streamed:
         one = replace(one, vectors=_ROW, is_streamed=True)
     made = [one if d.dot or (d.streamed and d.rows == 1) else whole]
     if kernel.rows is None:
         few = _DOTS if kernel.has_dots else _FEW
-        made += [_fewer(kernel, unit, whole, few)] if few < d.rows else []
+        made += [_fewer(kernel, processor, whole, few)] if few < d.rows else []
         made += [one] if d.rows > 1 else []
     if kernel.columns is None:
         # Each version costs time to compile; less than a vector of columns is no place for speed.
@@ -281,9 +284,9 @@ def _tiles(kernel: _Kernel, unit: VectorUnit, decisions: Decisions) -> list[Tile
     return made
 
 
-def _fewer(kernel: _Kernel, unit: VectorUnit, tile: Tile, rows: int) -> Tile:
+def _fewer(kernel: _Kernel, processor: Processor, tile: Tile, rows: int) -> Tile:
     """Return a tile for few rows, for which a panel is made only where vectors need it."""
-    _, vectors = _tile_size(rows, kernel.columns, tile.lanes, unit, least=rows)
+    _, vectors = _tile_size(rows, kernel.columns, tile.lanes, processor, least=rows)
     return replace(tile, rows=rows, vectors=vectors, is_packed=kernel.is_transposed)
 
 

@@ -16,7 +16,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, partial_results, static_size
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
@@ -55,7 +55,7 @@ class _Kernel:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for stages over rows, of which some reduce the last axes and the last does not."""
-    kernel, lanes = _kernel(sch), vector_unit(target).lanes
+    kernel, lanes = _kernel(sch), processor_of(target).vectors.lanes
     if kernel is None:
         return None
     whole = _fitting(kernel, [lanes, lanes // 2])
@@ -72,7 +72,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    lanes, size = vector_unit(target).lanes, static_size(sch, sch.get_loops(kernel.blocks[-1]))
+    lanes, size = processor_of(target).vectors.lanes, static_size(sch, sch.get_loops(kernel.blocks[-1]))
     options: Options = {
         "sums": _fitting(kernel, [t * lanes for t in (1, 2, 3, 4)]) or [default.sums],
         "lanes": _fitting(kernel, [lanes // 2, lanes, lanes * 2]),

@@ -16,7 +16,8 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import processor_of
+from ...target.vectors import GATHERED
 from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
@@ -24,7 +25,6 @@ from .overlap import tiles_of_any
 
 __all__ = ["RULE", "Decisions"]
 
-_GATHERED = 8  # what is gathered fastest: as many as there are addresses in a vector of AVX-512
 _LEAST = 4  # elements of an axis of the input below which its lines are used up anyway
 
 
@@ -61,16 +61,16 @@ class _Kernel:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for a map with an operand whose last axis is not the output's."""
-    kernel, lanes = _kernel(sch), vector_unit(target).lanes
+    kernel, lanes = _kernel(sch), processor_of(target).vectors.lanes
     if kernel is None:
         return None
     here, there = extent(sch, kernel.loops[-1]), extent(sch, kernel.loops[kernel.near])
     if min(here or lanes, there or lanes) < _LEAST:
         return None
     columns = _whole(here, lanes)
-    gathered = next(t for t in (_GATHERED, 4, 2, 1) if columns % t == 0)
+    gathered = next(t for t in (GATHERED, 4, 2, 1) if columns % t == 0)
     parallel = static_size(sch, kernel.loops) >= PARALLEL_SIZE
-    return Decisions(columns, gathered, _whole(there, _GATHERED), False, parallel)
+    return Decisions(columns, gathered, _whole(there, GATHERED), False, parallel)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:

@@ -14,9 +14,9 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ...target.gpu import gpu_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size, uses
 from ..rule import Rule, choices
-from .limits import limits_of
 from .vectors import is_conditional, loads_in, neighbours
 
 __all__ = ["RULE", "Decisions"]
@@ -55,7 +55,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     lanes = _lanes(sch, target)
     while lanes > 1 and not is_open and elements // lanes < _MANY:
         lanes //= 2
-    most = min(_THREADS, limits_of(target).threads)
+    most = min(_THREADS, gpu_of(target).threads)
     whole = [each for each in (256, 128, 64, 32) if each <= most and elements % (each * lanes) == 0]
     return Decisions(most if is_open or not whole else whole[0], lanes)
 
@@ -65,7 +65,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     default, most = decide(sch, target), _lanes(sch, target)
     if default is None:
         return ()
-    threads = [each for each in (32, 64, 128, 256, 512) if each <= limits_of(target).threads]
+    threads = [each for each in (32, 64, 128, 256, 512) if each <= gpu_of(target).threads]
     return choices(Decisions, default, {"threads": threads, "lanes": [w for w in (1, 2, 4, 8) if w <= most]})
 
 
@@ -104,7 +104,7 @@ def _steps(sch: s_tir.Schedule, block: Block) -> list[Loop]:
 
 def _lanes(sch: s_tir.Schedule, target: Target) -> int:
     """Return how many elements lie together for all blocks of a kernel."""
-    most = limits_of(target).vector // 4
+    most = gpu_of(target).vector // 4
     return min(most, *(_width(sch, block) for block in kernel_blocks(sch))) if most > 1 else 1
 
 

@@ -14,12 +14,10 @@ from tvm.sym import Analyzer
 from tvm.target import Target
 
 from ..._tvm import TensorLoad
+from ...target.gpu import gpu_of
 
 __all__ = ["Launch", "has_threads", "launch_problem", "launches", "lowered_body"]
 
-# What every CUDA device has, where the target does not say.
-_SHARED_BYTES = 48 * 1024
-_THREADS = 1024
 _UNBOUNDED = 2**31
 
 # Blocks with their buffers to plain loops, as the code generators get them, but for what only changes expressions.
@@ -80,17 +78,14 @@ def launch_problem(function: tirx.PrimFunc, target: Target) -> str | None:
     if _touches_memory(body):
         return "it reads or writes the device's memory outside of its threads"
     found = list(launches(body))
-    most, shared = (
-        int(target.attrs.get(name, default))
-        for name, default in (("max_num_threads", _THREADS), ("max_shared_memory_per_block", _SHARED_BYTES))
-    )
+    gpu = gpu_of(target)
     for launch in found:
         if launch.threads is None:
             return "the number of threads of a block is not known when it is compiled"
-        if launch.threads > most:
-            return f"a block has {launch.threads} threads; the target has at most {most}"
-        if launch.shared_bytes > shared:
-            return f"a block takes {launch.shared_bytes} bytes of shared memory; the target has {shared}"
+        if launch.threads > gpu.threads:
+            return f"a block has {launch.threads} threads; the target has at most {gpu.threads}"
+        if launch.shared_bytes > gpu.shared:
+            return f"a block takes {launch.shared_bytes} bytes of shared memory; the target has {gpu.shared}"
         if launch.unknown:
             return f"the size of {launch.unknown[0]}, which threads keep, is not known when it is compiled"
     return None if found else "nothing of it is launched"

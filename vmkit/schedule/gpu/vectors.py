@@ -10,11 +10,10 @@ from tvm import tirx
 from tvm.sym import Analyzer
 
 from ..._tvm import TensorLoad
+from ...target.gpu import WIDEST_LOAD
 from ..blocks import stride, uses
 
 __all__ = ["is_conditional", "loads_in", "neighbours"]
-
-_WIDEST = 16  # bytes of the widest load
 
 
 def loads_in(expr: Any) -> list[Any]:
@@ -48,7 +47,7 @@ def neighbours(shape: list[Any], indices: list[Any], dtype: str, variable: Any, 
         return 0
     zero = tirx.IntImm(str(variable.ty.dtype), 0)
     start = tvm_ffi.structural_map(indices[last], (tirx.Var, lambda v: zero if v.same_as(variable) else v))
-    width = max(1, _WIDEST * 8 // tvm.DataType(dtype).bits)
+    width = max(1, WIDEST_LOAD * 8 // tvm.DataType(dtype).bits)
     while width > 1 and not _all_divide((start, extent, shape[last]), width):
         width //= 2
     return width
