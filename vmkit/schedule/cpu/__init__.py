@@ -18,34 +18,24 @@ from ...kernels.vector_math import with_vector_math
 from ..blocks import inline_cheap_blocks, kernel_blocks
 from ..rule import Rule
 from . import (
-    concatenation as joined,
-)
-from . import (
+    concatenation,
     contraction,
     dense,
     dot,
     elementwise,
     filled,
+    full_reduction,
     packed,
+    peeled_window,
+    piecewise,
     product,
+    row_reduction,
     transpose,
     window,
 )
-from . import (
-    full_reduction as total,
-)
-from . import (
-    peeled_window as edges,
-)
-from . import (
-    piecewise as pieces,
-)
-from . import (
-    row_reduction as rows,
-)
-from .boundary_peeling import with_borders
+from .boundary_peeling import with_peeled_boundaries
 from .chunks import with_chunks
-from .concatenation import with_pieces
+from .concatenation import with_split_loops
 from .overlap import with_overlaps
 from .packed_products import with_tiles
 from .prefetch import with_prefetches
@@ -61,15 +51,15 @@ RULES: tuple[Rule[Any], ...] = (
     dense.RULE,
     packed.RULE,
     product.RULE,
-    edges.RULE,
+    peeled_window.RULE,
     window.RULE,
     contraction.RULE,
     dot.RULE,
-    rows.RULE,
-    total.RULE,
+    row_reduction.RULE,
+    full_reduction.RULE,
     transpose.RULE,
-    joined.RULE,
-    pieces.RULE,
+    concatenation.RULE,
+    piecewise.RULE,
     elementwise.RULE,
 )
 
@@ -133,8 +123,8 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions:
 def _applied(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any, size: Any = None) -> tirx.PrimFunc:
     schedule = plain.copy()
     schedule = rule.apply(schedule, target, decisions) or schedule
-    function = with_pieces(with_overlaps(schedule.mod["main"], size))
-    return with_prefetches(with_chunks(with_borders(function)))
+    function = with_split_loops(with_overlaps(schedule.mod["main"], size))
+    return with_prefetches(with_chunks(with_peeled_boundaries(function)))
 
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:

@@ -1,7 +1,7 @@
-"""Windows that stop at the edges of their data, in place of data that is padded with what adds nothing.
+"""Boundary peeling: windows that stop at the edges of their data, in place of data padded with what adds nothing.
 
 Once the padding is inlined, every element that a window reads is tested. Across the lines, a loop over the window runs
-only where there is data. Along a line, the loop over tiles is cut: the first tiles and the last ones test each element,
+only where there is data. Along a line, the first tiles and the last ones are peeled off the loop and test each element,
 with constants where sizes are known, and those between do not reach an edge.
 """
 
@@ -20,16 +20,16 @@ from tvm.sym import Analyzer
 from ..._tvm import TensorLoad
 from ..blocks import Loop, SingleReduction, stride, uses
 
-__all__ = ["Borders", "borders_of", "copied", "mark_borders", "with_borders"]
+__all__ = ["Boundaries", "boundaries_of", "copied", "mark_boundaries", "with_peeled_boundaries"]
 
-_TILES, _ACROSS = "vmkit.borders.tiles", "vmkit.borders.across"
+_TILES, _ACROSS = "vmkit.boundaries.tiles", "vmkit.boundaries.across"
 
 Values = Mapping[Any, Any]
 """What the iteration variables of a block are."""
 
 
 @dataclass(frozen=True)
-class Borders:
+class Boundaries:
     """How windows reach over the edges of their data.
 
     Attributes
@@ -56,8 +56,8 @@ class Borders:
         return -(-self.before // of_tile), 1 + max(0, -(-(self.after - self.stride) // of_tile))
 
 
-def borders_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) -> Borders | None:
-    """Return the borders of a reduction whose one other stage pads its data with what adds nothing; else None."""
+def boundaries_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) -> Boundaries | None:
+    """Return the boundaries of a reduction whose one other stage pads its data with what adds nothing; else None."""
     if len(found.others) != 1:
         return None
     pad, node = sch.get(found.others[0]), sch.get(found.block)
@@ -90,13 +90,13 @@ def borders_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) -> Bo
         if not isinstance(beyond, tirx.IntImm):
             return None
         over[side], step = int(beyond), along[line] or 1
-    return Borders(over[1], over[-1], step, tuple(dict.fromkeys(steps)))
+    return Boundaries(over[1], over[-1], step, tuple(dict.fromkeys(steps)))
 
 
-def mark_borders(
+def mark_boundaries(
     sch: s_tir.Schedule, across: list[Loop], tile: Loop | None, row_axis: int, counts: tuple[int, int]
 ) -> None:
-    """Mark the loops that :func:`with_borders` changes.
+    """Mark the loops that :func:`with_peeled_boundaries` changes.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def mark_borders(
         sch.annotate(tile, _TILES, [row_axis, *counts])
 
 
-def with_borders(function: tirx.PrimFunc) -> tirx.PrimFunc:
+def with_peeled_boundaries(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a scheduled kernel in which the marked loops stop at the edges."""
 
     def bounded(loop: tirx.For) -> tirx.Stmt:

@@ -1,7 +1,7 @@
-"""The rule for tensors put one after the other along their last axis: lines are cut where one ends and the next begins.
+"""The rule for tensors concatenated along their last axis: loops are split where one ends and the next begins.
 
 A line whose elements each test which tensor they are from is copied element by element, where the target has no masked
-loads. Cut into pieces of constant bounds, it has no tests, and each piece is copied by vectors.
+loads. Its loop split into ones of constant bounds has no tests, and each of them copies by vectors.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ..rule import Rule, choices
 from .boundary_peeling import copied
 from .elementwise import PARALLEL_SIZE, sharing
 
-__all__ = ["RULE", "Decisions", "with_pieces"]
+__all__ = ["RULE", "Decisions", "with_split_loops"]
 
-_KEY = "vmkit.pieces"
-_MOST = 32  # pieces that are worth a copy of the code each
+_KEY = "vmkit.split"
+_MOST = 32  # split loops that are worth a copy of the code each
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """How joined lines are copied.
+    """How concatenated lines are copied.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
-    """Schedule a kernel of joined lines; :func:`with_pieces` cuts them."""
+    """Schedule a kernel of concatenated lines; :func:`with_split_loops` splits them."""
     (block,) = kernel_blocks(sch)
     *outer, last = sch.get_loops(block)
     if decisions.parallel:
@@ -71,22 +71,22 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     sch.annotate(last, _KEY, 1)
 
 
-def with_pieces(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a scheduled kernel in which marked loops are cut where tests of their places change."""
+def with_split_loops(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a scheduled kernel in which marked loops are split where tests of their places change."""
 
-    def cut(loop: tirx.For) -> tirx.Stmt:
+    def split(loop: tirx.For) -> tirx.Stmt:
         if _KEY not in loop.annotations:
             return loop
         cuts = [c for c in _cuts(loop.body.block) if 0 < c < int(loop.extent)]
         bounds = [0, *cuts, int(loop.extent)]
-        pieces = [_piece(loop, first, end) for first, end in itertools.pairwise(bounds)]
-        # A line that is joined with an empty one is cut at its end, which leaves one piece.
-        return tirx.SeqStmt(pieces) if len(pieces) > 1 else pieces[0]
+        parts = [_part(loop, first, end) for first, end in itertools.pairwise(bounds)]
+        # A line that is concatenated with an empty one is split at its end, which leaves one part.
+        return tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
 
-    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, cut)))
+    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, split)))
 
 
-def _piece(loop: tirx.For, first: int, end: int) -> tirx.For:
+def _part(loop: tirx.For, first: int, end: int) -> tirx.For:
     """Return a part of a loop, in which tests of its places against constants are decided."""
     dtype, last = str(loop.loop_var.ty.dtype), loop.body.block.iter_vars[-1].var
     var = tirx.Var(loop.loop_var.name, dtype)
@@ -117,7 +117,7 @@ def _cuts(block: s_tir.SBlock) -> list[int]:
 
 
 def _has_remainders(block: s_tir.SBlock) -> bool:
-    """Say whether what is read comes round again from position to position, which the rule of pieces knows."""
+    """Say whether what is read comes round again from position to position, which the rule ``piecewise`` knows."""
     found: list[Any] = []
     tvm_ffi.structural_walk(block.body, (tirx.FloorMod, found.append))
     return bool(found)
@@ -132,4 +132,4 @@ def _cut(call: tvm.ir.Call, var: Any) -> int | None:
     return int(test.a) if is_cut else None
 
 
-RULE = Rule("joined", Decisions, decide, candidates, apply)
+RULE = Rule("concatenation", Decisions, decide, candidates, apply)

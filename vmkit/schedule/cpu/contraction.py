@@ -1,6 +1,6 @@
 """The rule for kernels around one reduction over contiguous outputs: convolution, matrix product, pooling.
 
-A tile of the output is kept in registers while the reduction runs: a few vectors along the innermost output axis,
+A tile of the output is register-resident while the reduction runs: a few vectors along the innermost output axis,
 times a few along an axis that one of the operands does not depend on, so that each of its elements is used several
 times once loaded. What follows the reduction (bias, activation, residual) is computed on the tile.
 """

@@ -91,4 +91,4 @@ def _sums(sch: s_tir.Schedule, block: Block, target: Target) -> list[int]:
     return [t * lanes for t in (4, 2, 1) if width is not None and width % (t * lanes) == 0]
 
 
-RULE = Rule("total", Decisions, decide, candidates, apply)
+RULE = Rule("full_reduction", Decisions, decide, candidates, apply)

@@ -1,4 +1,4 @@
-"""The rule for maps that read one thing or another by where they write: joined tensors, interleaved phases.
+"""The rule for maps that read one thing or another by where they write: concatenations, interleaved sub-pixels.
 
 What is read changes at places of the last axis, as in a concatenation, or from one position of another axis to the next
 and back again. Vectors end where it changes, and steps from position to position are written out, so that every test
@@ -31,12 +31,12 @@ _WRITTEN_OUT = 64  # vectors that are written out at most
 
 @dataclass(frozen=True)
 class Decisions:
-    """How a map of pieces is computed.
+    """How a piecewise map is computed.
 
     Attributes
     ----------
     lanes : int
-        How many elements of the last axis go together; no piece ends within them.
+        How many elements of the last axis go together; nothing changes within them.
     written_out : bool
         Whether all vectors of a position are written out.
     parallel : bool
@@ -52,11 +52,11 @@ class Decisions:
 class _Kernel:
     loops: list[Loop]
     steps: dict[int, int]  # by loop, where they divide it: after how many positions what is read is the same again
-    whole: int  # what divides every piece
+    whole: int  # what divides every stretch of one outcome
 
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
-    """Return the default decisions for a map whose pieces are a vector long, or a good part of one."""
+    """Return the default decisions for a map that changes after a whole vector, or a good part of one."""
     kernel = _kernel(sch)
     if kernel is None:
         return None
@@ -81,7 +81,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
-    """Schedule a map of pieces."""
+    """Schedule a piecewise map."""
     kernel = _kernel(sch)
     assert kernel is not None
     outer, steps = [], []
@@ -188,4 +188,4 @@ def _step(body: Any, var: Any) -> int:
     return found.pop() if len(found) == 1 else 1
 
 
-RULE = Rule("pieces", Decisions, decide, candidates, apply)
+RULE = Rule("piecewise", Decisions, decide, candidates, apply)

@@ -229,4 +229,4 @@ def _run_to(sch: s_tir.Schedule, block: Block, width: Any) -> None:
     sch.state.replace(sch.get_sref(loop), whole, {realize.block: realize.block})
 
 
-RULE = Rule("rows", Decisions, decide, candidates, apply)
+RULE = Rule("row_reduction", Decisions, decide, candidates, apply)

@@ -134,15 +134,15 @@ def _near(region: Any, variables: list[Any], loops: list[Loop], sch: s_tir.Sched
     *far, index = _without_units(region) or [0]
     last = variables[-1]
     # Phases of the output's last axis may lie apart in the operand's; what goes along the two is still not the same.
-    if (uses(index, last) and not _is_of_phases(index, last)) or not any(uses(each, last) for each in far):
+    if (uses(index, last) and not _is_of_remainders(index, last)) or not any(uses(each, last) for each in far):
         return None
     varying = [at for at, v in enumerate(variables[:-1]) if uses(index, v) and extent(sch, loops[at]) != 1]
-    along = [at for at in varying if not _is_of_phases(index, variables[at])]
+    along = [at for at in varying if not _is_of_remainders(index, variables[at])]
     is_step = len(along) == 1 and stride(index, variables[along[0]]) == 1
     return along[0] if is_step and not any(uses(each, variables[along[0]]) for each in far) else None
 
 
-def _is_of_phases(index: Any, variable: Any) -> bool:
+def _is_of_remainders(index: Any, variable: Any) -> bool:
     """Say whether an index depends on remainders of a variable alone."""
     kept = tvm_ffi.structural_map(index, (tirx.FloorMod, lambda rest: tirx.IntImm(str(rest.ty.dtype), 0)))
     return uses(index, variable) and not uses(kept, variable)

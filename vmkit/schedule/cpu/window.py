@@ -1,7 +1,7 @@
 """The rule for windows that go along all operands: depthwise convolution, pooling, sums over outer axes.
 
 The last output axis, mostly the channels, runs through all operands, so vectors go along it. A tile of a few positions
-is kept in registers while the window goes by, so that what several windows have in common is loaded once. A padded
+is register-resident while the window goes by, so that what several windows have in common is loaded once. A padded
 stage is computed for one block of channels and a few rows at a time, and read back from the nearest cache.
 """
 
