@@ -16,7 +16,7 @@ from tvm.target import Target
 
 from ...kernels.vector_math import with_vector_math
 from ..blocks import inline_cheap_blocks, kernel_blocks
-from ..rule import Rule
+from ..rule import D, Rule
 from . import (
     concatenation,
     contraction,
@@ -73,7 +73,7 @@ Choose = Callable[[s_tir.Schedule, Rule[Any], Target, Any], Iterable[Choice]]
 CHOSEN = "vmkit.decisions"  # the attribute of a scheduled kernel that says how its decisions were found
 
 
-def defaults(sch: s_tir.Schedule, rule: Rule[Any], target: Target, default: Any) -> Iterable[Choice]:
+def defaults(sch: s_tir.Schedule, rule: Rule[D], target: Target, default: D) -> Iterable[tuple[str, D]]:
     """Choose a rule's default decisions."""
     return [("default", default)]
 
@@ -99,7 +99,7 @@ def prepared(function: tirx.PrimFunc) -> s_tir.Schedule | None:
     return schedule
 
 
-def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any) -> tirx.PrimFunc:
+def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D) -> tirx.PrimFunc:
     """Return a prepared kernel as a rule schedules it with some decisions.
 
     Raises
@@ -113,14 +113,16 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions:
     else:
         size, of_sizes = versions
         made = [(least, _applied(plain, rule, target, each, size)) for least, each in of_sizes]
-        many = dense.version_of_many_rows(plain, target) if rule is dense.RULE else None
+        many = rule.largest(plain, target) if rule.largest is not None else None
         if many is not None:
             made = [many, *((least, version) for least, version in made if least < many[0])]
         function = by_size(plain.mod["main"], size, made)
     return with_vector_math(function).with_attr("tirx.is_scheduled", True)
 
 
-def _applied(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any, size: Any = None) -> tirx.PrimFunc:
+def _applied(
+    plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D, size: tirx.PrimExpr | None = None
+) -> tirx.PrimFunc:
     schedule = plain.copy()
     schedule = rule.apply(schedule, target, decisions) or schedule
     function = with_split_loops(with_overlaps(schedule.mod["main"], size))

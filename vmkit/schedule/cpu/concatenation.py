@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -17,6 +16,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..blocks import extent, is_reduction, kernel_blocks, static_size
+from ..expressions import is_choice, replaced
 from ..rule import Rule, choices
 from .boundary_peeling import copied
 from .elementwise import PARALLEL_SIZE, sharing
@@ -91,13 +91,13 @@ def _part(loop: tirx.For, first: int, end: int) -> tirx.For:
     dtype, last = str(loop.loop_var.ty.dtype), loop.body.block.iter_vars[-1].var
     var = tirx.Var(loop.loop_var.name, dtype)
 
-    def decided(call: tvm.ir.Call) -> Any:
+    def decided(call: tvm.ir.Call) -> tirx.PrimExpr:
         at = _cut(call, last)
         return call if at is None else call.args[1 if at <= first else 2]
 
     place = tirx.IntImm(dtype, first) + var
     body = tvm_ffi.structural_map(loop.body, (tvm.ir.Call, decided))
-    body = tvm_ffi.structural_map(body, (tirx.Var, lambda v: place if v.same_as(loop.loop_var) else v))
+    body = replaced(body, {loop.loop_var: place})
     annotations = {k: v for k, v in loop.annotations.items() if k != _KEY}
     size = tirx.IntImm(dtype, end - first)
     return tirx.For(var, tirx.IntImm(dtype, 0), size, loop.kind, copied(body), loop.thread_binding, annotations)
@@ -118,16 +118,16 @@ def _cuts(block: s_tir.SBlock) -> list[int]:
 
 def _has_remainders(block: s_tir.SBlock) -> bool:
     """Say whether what is read comes round again from position to position, which the rule ``piecewise`` knows."""
-    found: list[Any] = []
+    found: list[tirx.FloorMod] = []
     tvm_ffi.structural_walk(block.body, (tirx.FloorMod, found.append))
     return bool(found)
 
 
-def _cut(call: tvm.ir.Call, var: Any) -> int | None:
+def _cut(call: tvm.ir.Call, var: tirx.Var) -> int | None:
     """Return the place on an axis from which a call chooses its first value; None of another call."""
-    if getattr(call.op, "name", "") != "prim.if_then_else":
+    if not is_choice(call):
         return None
-    test: Any = call.args[0]
+    test = call.args[0]
     is_cut = isinstance(test, tirx.LE) and test.b.same_as(var) and isinstance(test.a, tirx.IntImm)
     return int(test.a) if is_cut else None
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ...target.processor import processor_of
 from ...target.vectors import PORTABLE
-from ..blocks import SingleReduction, extent, loops_of_results, single_reduction, static_size, stride, uses
+from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..expressions import is_one, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 
@@ -50,7 +50,7 @@ class Decisions:
 @dataclass(frozen=True)
 class _Kernel:
     found: SingleReduction
-    loops: list[Any]
+    loops: list[Loop]
     lane_axis: int
     row_axis: int | None
     width: int
@@ -124,27 +124,23 @@ def _lane_axis(extents: list[int | None]) -> int | None:
     return None
 
 
-def _reads_lines(node: Any, var: Any) -> bool:
+def _reads_lines(node: s_tir.SBlock, var: tirx.Var) -> bool:
     """Say whether every operand that depends on an iteration variable has it in its last index of several values."""
     for region in node.reads:
         indices, shape = list(region.region), list(region.source.ty.shape)
         used = [at for at, index in enumerate(indices) if uses(index.min, var)]
-        if used and not (len(used) == 1 and all(_is_one(size) for size in shape[used[0] + 1 :])):
+        if used and not (len(used) == 1 and all(is_one(size) for size in shape[used[0] + 1 :])):
             return False
     return True
 
 
-def _is_one(size: Any) -> bool:
-    return isinstance(size, tirx.IntImm) and int(size.value) == 1
-
-
-def _has_unit_stride(node: Any, var: Any) -> bool:
+def _has_unit_stride(node: s_tir.SBlock, var: tirx.Var) -> bool:
     """Say whether consecutive values of an iteration variable read consecutive elements."""
     indices = [index.min for region in node.reads for index in region.region]
     return all(stride(index, var) == 1 for index in indices if uses(index, var))
 
 
-def _row_axis(node: Any, lane_axis: int) -> int | None:
+def _row_axis(node: s_tir.SBlock, lane_axis: int) -> int | None:
     """Return an outer output axis along which what is loaded for a whole tile of lanes is used again."""
     lane = node.iter_vars[lane_axis].var
     for i in reversed(range(lane_axis)):
@@ -155,7 +151,7 @@ def _row_axis(node: Any, lane_axis: int) -> int | None:
     return None
 
 
-def _reads(region: Any, var: Any) -> bool:
+def _reads(region: tirx.BufferRegion, var: tirx.Var) -> bool:
     return any(uses(r.min, var) for r in region.region)
 
 

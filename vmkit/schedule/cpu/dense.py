@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import tvm
 from tvm import s_tir, tirx
@@ -28,7 +27,7 @@ from .packed_products import for_many_rows
 from .prefetch import prefetch_ahead, prefetch_next_block
 from .versions import fewer_rows
 
-__all__ = ["RULE", "Decisions", "version_of_many_rows"]
+__all__ = ["RULE", "Decisions"]
 
 _UNROLLED = (8, 4, 2, 1)  # steps of the reduction in one iteration
 _UNROLLED_OF_FEW = (4, 2, 1)  # those where a step has several blocks
@@ -156,7 +155,7 @@ def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versi
     return size, [((_MANY - 1) * rows + 1, decisions), (rows, few), *fewer]
 
 
-def version_of_many_rows(sch: s_tir.Schedule, target: Target) -> tuple[int, tirx.PrimFunc] | None:
+def largest(sch: s_tir.Schedule, target: Target) -> tuple[int, tirx.PrimFunc] | None:
     """Return the least number of rows, and the kernel for those, that are computed on a matrix unit; None without."""
     kernel = _kernel(sch)
     if kernel is None or kernel.width != BLOCK:
@@ -189,7 +188,7 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     return _Kernel(found, loops, at, count, inner, width, size, row_axis, rows)
 
 
-def _is_packed(region: list[Any], column: Any, k: Any) -> bool:
+def _is_packed(region: list[tvm.ir.Range], column: tirx.Var, k: tirx.Var) -> bool:
     """Say whether a weight is read as ``[column // width, k, column % width]``."""
     if len(region) != 3:
         return False
@@ -269,4 +268,4 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     sch.decompose_reduction(block, steps)
 
 
-RULE = Rule("dense", Decisions, decide, candidates, apply, versions)
+RULE = Rule("dense", Decisions, decide, candidates, apply, versions, largest)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ...target.processor import processor_of
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..expressions import is_one
 from ..rule import Options, Rule, Versions, choices
 from .boundary_peeling import Boundaries, boundaries_of, mark_boundaries
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -150,7 +150,7 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     return _Kernel(found, loops, block, rows, positions, steps, None if is_copied else boundaries)
 
 
-def _block(node: Any, spatial: int) -> int | None:
+def _block(node: s_tir.SBlock, spatial: int) -> int | None:
     """Return the size of the weight's blocks of the last output axis, or None where no operand has such blocks."""
     last = node.iter_vars[spatial - 1]
     for region in node.reads:
@@ -160,11 +160,10 @@ def _block(node: Any, spatial: int) -> int | None:
     return None
 
 
-def _row_axis(node: Any, spatial: int) -> int | None:
+def _row_axis(node: s_tir.SBlock, spatial: int) -> int | None:
     """Return the innermost output axis but the last that has more than one position."""
     for axis in reversed(range(spatial - 1)):
-        size = node.iter_vars[axis].dom.extent
-        if not (isinstance(size, tirx.IntImm) and int(size.value) == 1):
+        if not is_one(node.iter_vars[axis].dom.extent):
             return axis
     return None
 

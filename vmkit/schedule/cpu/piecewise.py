@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -19,7 +18,8 @@ from tvm.sym import Analyzer
 from tvm.target import Target
 
 from ...target.processor import processor_of
-from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size, stride, uses
+from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size
+from ..expressions import stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
 
@@ -134,11 +134,11 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     return _Kernel(list(loops), steps, gcd(extent(sch, loops[-1]) or 0, *ends))
 
 
-def _divides(step: int, size: Any) -> bool:
+def _divides(step: int, size: tirx.PrimExpr) -> bool:
     return bool(Analyzer().can_prove_equal(tirx.floormod(size, step), 0))
 
 
-def _goes_along(region: Any, last: Any) -> bool:
+def _goes_along(region: tirx.BufferRegion, last: tirx.Var) -> bool:
     """Say whether elements next to each other in the output are so in an operand, or are the same one."""
     *far, index = [r.min for r in region.region] or [0]
     if any(isinstance(each, tvm.ir.Expr) and uses(each, last) for each in far):
@@ -146,11 +146,11 @@ def _goes_along(region: Any, last: Any) -> bool:
     return not (isinstance(index, tvm.ir.Expr) and uses(index, last)) or stride(index, last) == 1
 
 
-def _ends(body: Any, last: Any) -> list[int] | None:
+def _ends(body: tirx.Stmt, last: tirx.Var) -> list[int] | None:
     """Return where tests have another outcome along the last axis; None where that is not known."""
     ends: list[int | None] = []
 
-    def note(test: Any) -> None:
+    def note(test: tirx.PrimExpr) -> None:
         sides = [side for side in (test.a, test.b) if uses(side, last)]
         if sides:
             ends.append(_end(test, last))
@@ -160,7 +160,7 @@ def _ends(body: Any, last: Any) -> list[int] | None:
     return None if any(end is None for end in ends) else [end for end in ends if end is not None]
 
 
-def _end(test: Any, last: Any) -> int | None:
+def _end(test: tirx.PrimExpr, last: tirx.Var) -> int | None:
     """Return where a test of the last axis against a number changes its outcome."""
     if isinstance(test, tirx.EQ | tirx.NE):
         return None
@@ -176,11 +176,11 @@ def _end(test: Any, last: Any) -> int | None:
     return end if isinstance(test, tirx.LT | tirx.GE) == (step == 1) else end + 1
 
 
-def _step(body: Any, var: Any) -> int:
+def _step(body: tirx.Stmt, var: tirx.Var) -> int:
     """Return the divisor of the remainders that are taken of an axis; 1 where there are none, or several."""
     found = set()
 
-    def note(node: Any) -> None:
+    def note(node: tirx.FloorMod) -> None:
         if uses(node.a, var) and stride(node.a, var) == 1 and isinstance(node.b, tirx.IntImm):
             found.add(int(node.b))
 

@@ -9,13 +9,13 @@ at every page.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...target.processor import CACHES
+from ..blocks import Loop
 
 __all__ = ["prefetch_ahead", "prefetch_next_block", "with_prefetches"]
 
@@ -25,7 +25,7 @@ _FIRST_LEVEL, _SECOND_LEVEL = 3, 2  # as LLVM counts localities: the nearest cac
 _LINES_AHEAD = 32
 
 
-def prefetch_next_block(sch: s_tir.Schedule, loops: tuple[Any, Any, Any], weight: int, lines: int) -> None:
+def prefetch_next_block(sch: s_tir.Schedule, loops: tuple[Loop, Loop, Loop], weight: int, lines: int) -> None:
     """Mark loops of which the innermost is to prefetch the next block of a weight.
 
     Parameters
@@ -45,7 +45,7 @@ def prefetch_next_block(sch: s_tir.Schedule, loops: tuple[Any, Any, Any], weight
         sch.annotate(loop, _KEY, [role, weight, lines])
 
 
-def prefetch_ahead(sch: s_tir.Schedule, loops: tuple[Any, Any], weight: int, blocks: int) -> None:
+def prefetch_ahead(sch: s_tir.Schedule, loops: tuple[Loop, Loop], weight: int, blocks: int) -> None:
     """Mark loops of which the inner one is to prefetch the lines of a weight that some later step reads.
 
     Parameters
@@ -133,7 +133,7 @@ def _constants(loop: tirx.For) -> Callable[[int], tirx.IntImm]:
     return lambda value: tirx.IntImm(dtype, value)
 
 
-def _prefetch(weight: tirx.Var, where: list[Any], locality: int) -> tirx.Stmt:
+def _prefetch(weight: tirx.Var, where: list[tirx.PrimExpr], locality: int) -> tirx.Stmt:
     arguments = [tirx.address_of(tirx.BufferLoad(weight, where))]
     arguments += [tirx.IntImm("int32", value) for value in (0, locality, 1)]
     return tirx.Evaluate(tvm.ir.Call("tirx.prefetch", arguments, ret_ty=tvm.ir.PrimType("void")))

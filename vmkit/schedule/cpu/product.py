@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import log2
-from typing import Any
+from typing import Union
 
-import tvm
-import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
@@ -24,7 +22,8 @@ from ...kernels.lanes import ramp
 from ...kernels.product import Product, Tile, emit_product
 from ...target.processor import Caches, Processor, processor_of
 from ...target.vectors import VectorUnit
-from ..blocks import SingleReduction, single_reduction, static_size, uses
+from ..blocks import SingleReduction, single_reduction, static_size
+from ..expressions import known, replaced, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
@@ -39,6 +38,9 @@ _REUSED = 3  # tiles of rows that repay the copy of a panel
 _CHUNK = 48  # tiles that repay the making of a panel well
 _ROW = 128  # vectors of a row that are read in one piece
 _USUAL = 64  # a size that is known at run time only
+
+Index = Union["tirx.PrimExpr", int]
+Place = Sequence[Index]  # along the axes of the result that are neither rows nor columns
 
 
 @dataclass(frozen=True)
@@ -80,24 +82,24 @@ class _Kernel:
     found: SingleReduction
     row: int | None
     column: int
-    left: Any
-    right: Any
-    sizes: list[Any]
+    left: TensorLoad
+    right: TensorLoad
+    sizes: list[tirx.PrimExpr]
     is_left_along: bool
     is_transposed: bool
 
     @property
     def rows(self) -> int | None:
         """How many rows a product has, None where that is known at run time."""
-        return 1 if self.row is None else _known(self.sizes[self.row])
+        return 1 if self.row is None else known(self.sizes[self.row])
 
     @property
     def columns(self) -> int | None:
-        return _known(self.sizes[self.column])
+        return known(self.sizes[self.column])
 
     @property
     def inner(self) -> int | None:
-        return _known(self.sizes[-1])
+        return known(self.sizes[-1])
 
     @property
     def has_dots(self) -> bool:
@@ -173,8 +175,8 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
         return None
     factors = _factors(node)
     sizes = [_int64(v.dom.extent) for v in node.iter_vars]
-    column = next((a for a in reversed(range(found.spatial)) if _known(sizes[a]) != 1), None)
-    if factors is None or column is None or (_known(sizes[column]) or _LEAST) < _LEAST:
+    column = next((a for a in reversed(range(found.spatial)) if known(sizes[a]) != 1), None)
+    if factors is None or column is None or (known(sizes[column]) or _LEAST) < _LEAST:
         return None
     *axes, inner = [v.var for v in node.iter_vars]
     left, right = factors if _has(factors[1], axes[column]) else factors[::-1]
@@ -186,11 +188,11 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     if not is_transposed and not _is_along(right, axes[column]):
         return None
     of_left = [a for a in range(found.spatial) if _has(left, axes[a]) and not _has(right, axes[a])]
-    row = next((a for a in reversed(of_left) if _known(sizes[a]) != 1), None)
+    row = next((a for a in reversed(of_left) if known(sizes[a]) != 1), None)
     return _Kernel(found, row, column, left, right, sizes, _is_along(left, inner), is_transposed)
 
 
-def _factors(node: Any) -> tuple[Any, Any] | None:
+def _factors(node: s_tir.SBlock) -> tuple[TensorLoad, TensorLoad] | None:
     """Return the two elements of float32 whose products are added up, if that is what a block does."""
     value, start, sums = getattr(node.body, "value", None), getattr(node.init, "value", None), node.writes[0].source
     if not isinstance(value, tirx.Add) or getattr(start, "value", None) != 0 or str(sums.dtype) != "float32":
@@ -203,22 +205,18 @@ def _factors(node: Any) -> tuple[Any, Any] | None:
     return factors if are_read else None
 
 
-def _has(load: Any, var: Any) -> bool:
+def _has(load: TensorLoad, var: tirx.Var) -> bool:
     return any(uses(index, var) for index in load.indices)
 
 
-def _is_along(load: Any, var: Any) -> bool:
+def _is_along(load: TensorLoad, var: tirx.Var) -> bool:
     """Say whether an operand's last index is a variable, and no other index depends on it."""
     *others, last = load.indices
     return bool(last.same_as(var)) and not any(uses(index, var) for index in others)
 
 
-def _int64(size: Any) -> Any:
+def _int64(size: tirx.PrimExpr) -> tirx.PrimExpr:
     return size.astype("int64")
-
-
-def _known(size: Any) -> int | None:
-    return int(size) if isinstance(size, tirx.IntImm) else None
 
 
 def _lanes(kernel: _Kernel, unit: VectorUnit) -> int:
@@ -234,7 +232,7 @@ def _is_from_memory(kernel: _Kernel, caches: Caches) -> bool:
 
 
 def _is_large(sch: s_tir.Schedule, kernel: _Kernel) -> bool:
-    unknown = sum(_known(size) is None for size in kernel.sizes)
+    unknown = sum(known(size) is None for size in kernel.sizes)
     return static_size(sch, sch.get_loops(kernel.found.block)) * _USUAL**unknown >= PARALLEL_SIZE
 
 
@@ -290,26 +288,24 @@ def _fewer(kernel: _Kernel, processor: Processor, tile: Tile, rows: int) -> Tile
     return replace(tile, rows=rows, vectors=vectors, is_packed=kernel.is_transposed)
 
 
-def _loops(kernel: _Kernel, node: Any, stages: Sequence[Any], tiles: Sequence[Tile]) -> tirx.Stmt:
+def _loops(kernel: _Kernel, node: s_tir.SBlock, stages: Sequence[s_tir.SBlock], tiles: Sequence[Tile]) -> tirx.Stmt:
     """Return the loops of a product and the stages that follow it."""
     variables = [v.var for v in node.iter_vars]
     spatial = kernel.found.spatial
     outer = [a for a in range(spatial) if a not in (kernel.row, kernel.column)]
     made = [node.writes[0].source, *(stage.body.buffer for stage in stages)]
 
-    def axes(place: Sequence[Any], row: Any, column: Any) -> list[Any]:
+    def axes(place: Place, row: Index, column: Index) -> list[Index]:
         at = dict(zip(outer, place, strict=True)) | {kernel.column: column}
         if kernel.row is not None:
             at[kernel.row] = row
         return [at[a] for a in range(spatial)]
 
-    def read(load: Any, values: Sequence[Any]) -> Any:
-        def placed(var: Any) -> Any:
-            return next((n for v, n in zip(variables, values, strict=True) if v.same_as(var)), var)
+    def read(load: TensorLoad, values: Sequence[Index]) -> tirx.PrimExpr:
+        at = dict(zip(variables, values, strict=True))
+        return load.source[tuple(replaced(index, at) for index in load.indices)]
 
-        return load.source[tuple(tvm_ffi.structural_map(index, (tvm.ir.Var, placed)) for index in load.indices)]
-
-    def finish(place: Sequence[Any], row: Any, column: Any, lanes: int, sums: Any) -> None:
+    def finish(place: Place, row: Index, column: Index, lanes: int, sums: tirx.PrimExpr) -> None:
         is_vector = kernel.column == spatial - 1
         if not stages and (is_vector or lanes == 1):
             T.buffer_store(made[0], sums, axes(place, row, ramp(column, lanes)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, tirx
@@ -18,7 +17,8 @@ from tvm.target import Target
 
 from ...target.processor import processor_of
 from ...target.vectors import GATHERED
-from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size, stride, uses
+from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size
+from ..expressions import stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .overlap import tiles_of_any
@@ -129,11 +129,11 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     return _Kernel(loops, found.pop()) if len(found) == 1 else None
 
 
-def _near(region: Any, variables: list[Any], loops: list[Loop], sch: s_tir.Schedule) -> int | None:
+def _near(region: tirx.BufferRegion, variables: list[tirx.Var], loops: list[Loop], sch: s_tir.Schedule) -> int | None:
     """Return the one loop that goes along the last axis of an operand, if the last loop goes along another."""
     *far, index = _without_units(region) or [0]
     last = variables[-1]
-    # Phases of the output's last axis may lie apart in the operand's; what goes along the two is still not the same.
+    # Sub-pixels of the output's last axis may lie apart in the operand's; what goes along the two still differs.
     if (uses(index, last) and not _is_of_remainders(index, last)) or not any(uses(each, last) for each in far):
         return None
     varying = [at for at, v in enumerate(variables[:-1]) if uses(index, v) and extent(sch, loops[at]) != 1]
@@ -142,13 +142,13 @@ def _near(region: Any, variables: list[Any], loops: list[Loop], sch: s_tir.Sched
     return along[0] if is_step and not any(uses(each, variables[along[0]]) for each in far) else None
 
 
-def _is_of_remainders(index: Any, variable: Any) -> bool:
+def _is_of_remainders(index: tirx.PrimExpr, variable: tirx.Var) -> bool:
     """Say whether an index depends on remainders of a variable alone."""
-    kept = tvm_ffi.structural_map(index, (tirx.FloorMod, lambda rest: tirx.IntImm(str(rest.ty.dtype), 0)))
-    return uses(index, variable) and not uses(kept, variable)
+    others = tvm_ffi.structural_map(index, (tirx.FloorMod, lambda rest: tirx.IntImm(str(rest.ty.dtype), 0)))
+    return uses(index, variable) and not uses(others, variable)
 
 
-def _without_units(region: Any) -> list[Any]:
+def _without_units(region: tirx.BufferRegion) -> list[tirx.PrimExpr]:
     """Return the indices of an operand, without those of axes of size 1."""
     pairs = zip(region.region, region.source.ty.shape, strict=True)
     return [r.min for r, d in pairs if not Analyzer().can_prove_equal(d, 1)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
 from tvm import s_tir
@@ -17,7 +16,8 @@ from tvm.target import Target
 
 from ...target.processor import Processor, processor_of
 from ...target.vectors import VectorUnit
-from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size, stride, uses
+from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..expressions import stride, uses
 from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
@@ -168,7 +168,7 @@ def lanes_of(width: int, unit: VectorUnit) -> int | None:
     return next((t for t in (unit.lanes, unit.lanes // 2, unit.lanes // 4) if t >= 4 and width % t == 0), None)
 
 
-def _goes_along(node: Any, axis: int) -> bool:
+def _goes_along(node: s_tir.SBlock, axis: int) -> bool:
     """Say whether consecutive values of an iteration variable are consecutive elements of every operand."""
     var = node.iter_vars[axis].var
     for region in node.reads:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ...target.gpu import gpu_of
-from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size, uses
+from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
+from ..expressions import is_one, loads_in, uses
 from ..rule import Rule, choices
-from .vectors import is_conditional, loads_in, neighbours
+from .vectors import is_conditional, neighbours
 
 __all__ = ["RULE", "Decisions"]
 
@@ -89,7 +89,7 @@ def _is_for_one_thread(sch: s_tir.Schedule, block: Block) -> bool:
     return None not in sizes and math.prod(size for size in sizes if size is not None) <= _SHORT
 
 
-def _of_kind(sch: s_tir.Schedule, block: Block, kind: Any) -> list[Loop]:
+def _of_kind(sch: s_tir.Schedule, block: Block, kind: int) -> list[Loop]:
     variables = sch.get(block).iter_vars
     return [loop for loop, v in zip(sch.get_loops(block), variables, strict=True) if v.iter_type == kind]
 
@@ -112,7 +112,7 @@ def _width(sch: s_tir.Schedule, block: Block) -> int:
     """Return how many elements of a block's result lie together, as do those that they are computed from."""
     node = sch.get(block)
     spatial = [v for v in node.iter_vars if v.iter_type == tirx.IterVar.DataPar]
-    inner = next((v for v in reversed(spatial) if not _is_one(v.dom.extent)), None)
+    inner = next((v for v in reversed(spatial) if not is_one(v.dom.extent)), None)
     if inner is None or not isinstance(inner.dom.extent, tirx.IntImm):
         return 1
     variable, size = inner.var, inner.dom.extent
@@ -129,10 +129,6 @@ def _width(sch: s_tir.Schedule, block: Block) -> int:
         if is_used or buffer.same_as(store.buffer):
             widths.append(max(1, neighbours(shape, indices, dtype, variable, size)))
     return min(widths)
-
-
-def _is_one(value: Any) -> bool:
-    return isinstance(value, tirx.IntImm) and int(value) == 1
 
 
 def _launch(sch: s_tir.Schedule, block: Block, decisions: Decisions) -> None:

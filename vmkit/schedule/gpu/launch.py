@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -13,8 +12,8 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ..._tvm import TensorLoad
 from ...target.gpu import gpu_of
+from ..expressions import loads_in
 
 __all__ = ["Launch", "has_threads", "launch_problem", "launches", "lowered_body"]
 
@@ -93,7 +92,7 @@ def launch_problem(function: tirx.PrimFunc, target: Target) -> str | None:
 
 def has_threads(function: tirx.PrimFunc) -> bool:
     """Say whether a kernel was written with threads, as TVM's sorting routines are."""
-    found: list[Any] = []
+    found: list[tirx.Stmt] = []
     tvm_ffi.structural_walk(
         function.body,
         [
@@ -120,16 +119,16 @@ def lowered_body(function: tirx.PrimFunc, target: Target) -> tirx.Stmt:
     return mod["main"].body
 
 
-def _opens_launch(stmt: Any) -> bool:
+def _opens_launch(stmt: tirx.Stmt) -> bool:
     return isinstance(stmt, tirx.AttrStmt) and stmt.attr_key == "thread_extent"
 
 
-def _outside(stmt: Any) -> Iterator[Any]:
+def _outside(stmt: tirx.Stmt) -> Iterator[tirx.Stmt]:
     """Return the statements that the host runs; a launch is one of them."""
     yield stmt
     if _opens_launch(stmt):
         return
-    inner: list[Any] = []
+    inner: list[tirx.Stmt] = []
     match stmt:
         case tirx.SeqStmt():
             inner = list(stmt.seq)
@@ -156,15 +155,9 @@ def _touches_memory(body: tirx.Stmt) -> bool:
                 return True
             case _:
                 expressions = [part.value]
-        if any(_loads(e) for e in expressions):
+        if any(loads_in(e) for e in expressions):
             return True
     return False
-
-
-def _loads(expr: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (TensorLoad, found.append))
-    return bool(found)
 
 
 def _launch(stmt: tirx.AttrStmt) -> Launch:

@@ -15,6 +15,7 @@ from tvm import s_tir
 from tvm.target import Target
 
 from ...target.gpu import WARP, Gpu, gpu_of
+from ..blocks import Loop
 from ..rule import Rule
 from .occupancy import Tile, resident_blocks, seconds
 from .product import Product, product_of
@@ -184,7 +185,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     return made
 
 
-def _write_results(sch: s_tir.Schedule, product: Product, warp: object, decisions: Decisions) -> None:
+def _write_results(sch: s_tir.Schedule, product: Product, warp: Loop, decisions: Decisions) -> None:
     result = sch.get_sblock(RESULT)
     sch.reverse_compute_at(result, warp, preserve_unit_loops=True)
     lanes = min(product.width, _WRITTEN)
