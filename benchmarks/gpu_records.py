@@ -33,10 +33,10 @@ from vmkit.compiler import load_model
 from vmkit.relay import transform
 from vmkit.schedule import gpu
 from vmkit.schedule.gpu import tensor_tiles, tiles
-from vmkit.schedule.gpu.limits import limits_of
 from vmkit.schedule.gpu.occupancy import resident_blocks, seconds
 from vmkit.schedule.gpu.product import product_of
 from vmkit.target import canonical_target
+from vmkit.target.gpu import gpu_of
 from vmkit.tophub import Record, Records, target_class
 from vmkit.tuning.extract import Kernel, kernels_of
 
@@ -65,7 +65,7 @@ def record_of(kernel: Kernel, target: Target) -> Record | None:
     """Return the record of a kernel of matrix products; None for others."""
     if kernel.rule.name not in RULES:
         return None
-    own, limits = RULES[kernel.rule.name], limits_of(target)
+    own, limits = RULES[kernel.rule.name], gpu_of(target)
     schedule = gpu.prepared(kernel.function)
     product = product_of(schedule)
     assert product is not None

@@ -24,12 +24,12 @@ _JUDGED = {
     "filled": {"blocks", "rows", "unrolled"},
     "dense": {"rows", "blocks", "unrolled"},
     "packed": {"rows", "unrolled"},
-    "edges": {"lanes", "rows"},
+    "peeled_window": {"lanes", "rows"},
     "window": {"lanes", "rows", "unrolled"},
     "contraction": {"lanes", "rows"},
     "dot": {"lanes", "outputs"},
-    "rows": {"sums", "lanes"},
-    "total": {"sums"},
+    "row_reduction": {"sums", "lanes"},
+    "full_reduction": {"sums"},
 }
 # Where a tile of fewer rows loads a weight more often from where the estimate does not look.
 _NOT_FEWER = {"filled": "rows", "dense": "rows", "packed": "rows", "contraction": "rows"}

@@ -89,6 +89,21 @@ def test_a_workload_says_what_a_kernel_is_and_reads_back() -> None:
     assert tophub.Workload.from_json(json.loads(json.dumps(workload.to_json()))) == workload
 
 
+def test_a_workload_of_a_rule_that_was_renamed_reads_as_one_of_todays() -> None:
+    data = key(dense(n, 20, 64)).to_json()
+    old = {"edges", "joined", "pieces", "rows", "total"}
+    names = {tophub.Workload.from_json({**data, "rule": name}).rule for name in old}
+    assert names == {"peeled_window", "concatenation", "piecewise", "row_reduction", "full_reduction"}
+    assert names <= {rule.name for rule in rules.RULES}
+
+
+@pytest.mark.parametrize("path", sorted(tophub.RECORDS.glob("*.json")), ids=lambda path: path.stem)
+def test_bundled_records_are_of_rules_that_there_are(path: Path) -> None:
+    known = {rule.name for rule in (*rules.RULES, *gpu.RULES)}
+    entries = json.loads(path.read_text(encoding="utf-8"))["records"]
+    assert entries and {entry["workload"]["rule"] for entry in entries} <= known
+
+
 def test_a_workload_holds_strides_and_dilations() -> None:
     def conv(stride: int, dilation: int) -> tirx.PrimFunc:
         x, w = te.placeholder((1, 31, 31, 16), name="x"), te.placeholder((3, 3, 16, 1), name="w")

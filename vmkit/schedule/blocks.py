@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from functools import reduce
 from math import isinf
 from operator import mul
-from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
+from tvm.s_tir.schedule import LoopRV as Loop
+from tvm.s_tir.schedule import SBlockRV as Block
 from tvm.sym import Analyzer
 
 from .._tvm import TensorLoad
+from .expressions import known, loads_in, stride, uses
 
 __all__ = [
     "Block",
@@ -27,15 +29,10 @@ __all__ = [
     "partial_results",
     "single_reduction",
     "static_size",
-    "stride",
-    "uses",
 ]
 
 # TVM writes a function out with its argument several times over: functions of functions would grow out of bounds.
 _CALLS = 6
-
-Block = Any  # s_tir.schedule.SBlockRV
-Loop = Any  # s_tir.schedule.LoopRV
 
 
 def kernel_blocks(schedule: s_tir.Schedule) -> list[Block]:
@@ -51,8 +48,7 @@ def is_reduction(schedule: s_tir.Schedule, block: Block) -> bool:
 
 def extent(schedule: s_tir.Schedule, loop: Loop) -> int | None:
     """Return the trip count of a loop; None where it is symbolic."""
-    value = schedule.get(loop).extent
-    return int(value) if isinstance(value, tirx.IntImm) else None
+    return known(schedule.get(loop).extent)
 
 
 def static_size(schedule: s_tir.Schedule, loops: list[Loop]) -> int:
@@ -89,10 +85,7 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
     if isinstance(value, TensorLoad):
         return False
     written = made.writes[0].source
-    loads: list[Any] = []
-    tvm_ffi.structural_walk(
-        read.body, (TensorLoad, lambda load: loads.append(load) if load.source.same_as(written) else None)
-    )
+    loads = [load for load in loads_in(read.body) if load.source.same_as(written)]
     # One element may be read twice, as in x * sigmoid(x), where the compiler sees that it is the same; a sum or a
     # product also more often, as the biased value is in GELU by tanh.
     calls = _calls(made.body)
@@ -105,7 +98,7 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
     return len(loads) > (2 if calls else 8) or not Analyzer().can_prove(_elements(read) <= _elements(made))
 
 
-def _is_one_to_one(load: Any, block: s_tir.SBlock) -> bool:
+def _is_one_to_one(load: TensorLoad, block: s_tir.SBlock) -> bool:
     """Say whether a block reads no element twice by a load: each of its axes goes along an axis of the operand."""
     waiting = [v.var for v in block.iter_vars if not Analyzer().can_prove_equal(v.dom.extent, 1)]
     for index in load.indices:
@@ -115,14 +108,14 @@ def _is_one_to_one(load: Any, block: s_tir.SBlock) -> bool:
     return not waiting
 
 
-def _calls(body: Any) -> int:
+def _calls(body: tirx.Stmt) -> int:
     """Return how many functions are called."""
-    calls: list[Any] = []
+    calls: list[tvm.ir.Call] = []
     tvm_ffi.structural_walk(body, (tvm.ir.Call, calls.append))
     return len(calls)
 
 
-def _elements(block: s_tir.SBlock) -> Any:
+def _elements(block: s_tir.SBlock) -> tirx.PrimExpr:
     """Return how many times the body of a block runs."""
     return reduce(mul, [v.dom.extent for v in block.iter_vars], tirx.IntImm("int64", 1))
 
@@ -190,7 +183,7 @@ def partial_results(schedule: s_tir.Schedule, block: Block, loop: Loop, axis: in
     return partial
 
 
-def _start_from(schedule: s_tir.Schedule, block: Block, value: Any) -> None:
+def _start_from(schedule: s_tir.Schedule, block: Block, value: tirx.PrimExpr) -> None:
     """Let a reduction start from a value."""
     node = schedule.get(block)
     fields = {n: getattr(node, n) for n in ("iter_vars", "reads", "writes", "name_hint", "body", "alloc_buffers")}
@@ -211,17 +204,3 @@ def loops_of_results(schedule: s_tir.Schedule, found: SingleReduction, outer: li
         schedule.set_scope(found.block, 0, "local")
     schedule.reverse_compute_at(after, outer[-1], preserve_unit_loops=True)
     return list(schedule.get_loops(after))[len(outer) :]
-
-
-def uses(expr: Any, var: Any) -> bool:
-    """Say whether an index depends on a variable."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (tvm.ir.Var, lambda v: found.append(v) if v.same_as(var) else None))
-    return bool(found)
-
-
-def stride(index: Any, var: Any) -> int | None:
-    """Return by how much an index grows with a variable; None where that is no constant."""
-    grown = tvm_ffi.structural_map(index, (tvm.ir.Var, lambda v: v + 1 if v.same_as(var) else v))
-    step = Analyzer().simplify(grown - index)
-    return int(step) if isinstance(step, tirx.IntImm) else None

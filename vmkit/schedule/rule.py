@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Generic, TypeVar
+from dataclasses import Field, asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from tvm import s_tir
 from tvm.target import Target
 
-__all__ = ["Options", "Rule", "Versions", "choices"]
+if TYPE_CHECKING:
+    from tvm import tirx
 
-D = TypeVar("D")
-Versions = tuple[Any, Sequence[tuple[int, D]]]
+__all__ = ["AnyDecisions", "D", "Options", "Rule", "Versions", "choices"]
+
+
+class AnyDecisions(Protocol):
+    """Decisions of a rule: a frozen dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+D = TypeVar("D", bound=AnyDecisions)
+Versions = tuple["tirx.PrimExpr", Sequence[tuple[int, D]]]
 """A size, an expression over a kernel's parameters, and the least ones that decisions are for, in falling order."""
 
 Options = Mapping[str, Sequence[Any]]  # by the field of decisions
@@ -46,6 +56,9 @@ class Rule(Generic[D]):
         Takes the same; for a kernel that is scheduled several times, because a size that is known at run time only
         chooses among decisions, returns the :data:`Versions`, of which the first has the decisions given. None for
         other kernels.
+    largest : callable, optional
+        Takes a kernel that has versions, and the target; returns the least size for which it is better written in
+        another way than the rule's, and the kernel written so. None for other kernels.
     """
 
     name: str
@@ -54,10 +67,11 @@ class Rule(Generic[D]):
     candidates: Callable[[s_tir.Schedule, Target], Iterable[D]]
     apply: Callable[[s_tir.Schedule, Target, D], s_tir.Schedule | None]
     versions: Callable[[s_tir.Schedule, Target, D], Versions[D] | None] | None = None
+    largest: Callable[[s_tir.Schedule, Target], tuple[int, tirx.PrimFunc] | None] | None = None
 
     def to_json(self, decisions: D) -> dict[str, Any]:
         """Return decisions as a JSON object."""
-        return asdict(decisions)  # type: ignore[call-overload]
+        return asdict(decisions)
 
     def from_json(self, data: Mapping[str, Any]) -> D | None:
         """Return the decisions of a JSON object; None where it has not exactly their fields, with their types."""
@@ -69,13 +83,13 @@ class Rule(Generic[D]):
     def to_json_types(self) -> dict[str, type]:
         """Return the type of each decision by name."""
         names = {"int": int, "bool": bool, "str": str}
-        return {f.name: names[str(f.type)] for f in fields(self.decisions)}  # type: ignore[arg-type]
+        return {f.name: names[str(f.type)] for f in fields(self.decisions)}
 
 
 def choices(decisions: Callable[..., D], default: D, options: Options) -> Iterator[D]:
     """Yield the default decisions and then, once each, those with every combination of some fields' options."""
     yield default
-    base = asdict(default)  # type: ignore[call-overload]
+    base = asdict(default)
     for values in itertools.product(*options.values()):
         made = decisions(**{**base, **dict(zip(options, values, strict=True))})
         if made != default:

@@ -96,18 +96,17 @@ def _target_problems(target: Target) -> list[Problem]:
 
 
 def _llvm_problems(target: Target) -> list[Problem]:
-    triple = str(target.attrs.get("mtriple", "")) or llvm.default_triple()
+    triple, cpu, attributes = llvm.description_of(target)
     architecture = llvm.architecture(triple)
     if architecture is None:
         first, known = triple.split("-", 1)[0], llvm.known_architectures()
         close = suggest(first, known) or f"; known: {', '.join(known)}"
         return [Problem("mtriple", f"LLVM has no back end for {first!r}{close}")]
     problems = []
-    cpu = str(target.attrs.get("mcpu", ""))
     if cpu and not llvm.is_cpu(cpu, triple):
         close = _other_architecture(cpu) or suggest(cpu, llvm.cpu_names(triple))
         problems.append(Problem("mcpu", f"LLVM knows no {architecture} cpu {cpu!r}{close}"))
-    for attribute in map(str, target.attrs.get("mattr", ())):
+    for attribute in attributes:
         sign, feature = attribute[:1], attribute[1:]
         if sign not in ("+", "-"):
             text = f"write '+{attribute}' to turn the feature on or '-{attribute}' to turn it off"

@@ -29,7 +29,7 @@ def host_supports(target: Target | TargetPlan) -> list[str]:
     if str(target.kind.name) != "llvm":
         return []
     own = llvm.default_triple()
-    triple = str(target.attrs.get("mtriple", "")) or own
+    triple, cpu, attributes = llvm.description_of(target)
     architecture, own_architecture = llvm.architecture(triple), llvm.architecture(own)
     if architecture != own_architecture:
         return [f"built for {architecture} ({triple}), but this machine is {own_architecture} ({own})"]
@@ -37,8 +37,7 @@ def host_supports(target: Target | TargetPlan) -> list[str]:
     system, own_system = llvm.operating_system(triple), llvm.operating_system(own)
     if system and own_system and system != own_system:
         reasons.append(f"built for {system} ({triple}), but this machine runs {own_system} ({own})")
-    cpu = str(target.attrs.get("mcpu", ""))
-    missing = llvm.missing_on_host(triple, cpu, tuple(map(str, target.attrs.get("mattr", ()))))
+    missing = llvm.missing_on_host(triple, cpu, attributes)
     if missing:
         built_for = f"mcpu {cpu}" if cpu else "the given mattr"
         reasons.append(f"built for {built_for}, but this machine's cpu lacks {', '.join(missing)}")

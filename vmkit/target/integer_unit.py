@@ -46,7 +46,7 @@ class IntegerUnit:
 
     @property
     def depth(self) -> int:
-        """How many numbers of a run are summed up together; runs are filled up to a multiple."""
+        """How many neighbouring numbers are summed up together; each row of them is filled up to a multiple."""
         return 64 if self.has_tiles else self.group
 
 
@@ -74,9 +74,7 @@ def integer_unit(target: Target) -> IntegerUnit | None:
     """Return the unit of an ``llvm`` target; None where kernels for integers have no special instructions."""
     if str(target.kind.name) != "llvm":
         return None
-    triple = str(target.attrs.get("mtriple", "")) or llvm.default_triple()
-    attributes = tuple(str(a) for a in target.attrs.get("mattr", ()))
-    return _unit(triple, str(target.attrs.get("mcpu", "")), attributes)
+    return _unit(*llvm.description_of(target))
 
 
 @functools.lru_cache(maxsize=64)

@@ -20,6 +20,7 @@ __all__ = [
     "cpu_features",
     "cpu_names",
     "default_triple",
+    "description_of",
     "feature_names",
     "host_cores",
     "host_cpu",
@@ -103,6 +104,12 @@ def operating_system(triple: str) -> str:
 def default_triple() -> str:
     """The triple of the machine this process runs on, as LLVM names it."""
     return str(codegen.llvm_get_system_triple())
+
+
+def description_of(target: Target) -> tuple[str, str, tuple[str, ...]]:
+    """The triple, the cpu and the attributes of a target, as :func:`cpu_features` takes them."""
+    triple = str(target.attrs.get("mtriple", "")) or default_triple()
+    return triple, str(target.attrs.get("mcpu", "")), tuple(str(a) for a in target.attrs.get("mattr", ()))
 
 
 def host_cpu() -> str:

@@ -9,7 +9,7 @@ from tvm.target import Target
 
 from . import llvm
 
-__all__ = ["VectorUnit", "vector_unit"]
+__all__ = ["GATHERED", "PORTABLE", "VectorUnit", "vector_unit"]
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,16 @@ _UNITS = (
 )
 _PLAIN = VectorUnit(4, 8, 16)  # also NEON where registers of scalars have 32 bits
 
+PORTABLE = VectorUnit(8, 8, 16)
+"""What tiles that are the same for every target are made for: the registers of AVX, of which half hold results."""
+
+GATHERED = 8
+"""How many elements are gathered fastest: as many as there are addresses in a vector of AVX-512."""
+
 
 def vector_unit(target: Target) -> VectorUnit:
     """Return the vector unit of an ``llvm`` target; 128 bits where nothing more is known of it."""
-    triple = str(target.attrs.get("mtriple", "")) or llvm.default_triple()
-    attributes = tuple(str(a) for a in target.attrs.get("mattr", ()))
-    return _unit(triple, str(target.attrs.get("mcpu", "")), attributes)
+    return _unit(*llvm.description_of(target))
 
 
 @functools.lru_cache(maxsize=64)

@@ -26,13 +26,12 @@ def target_class(target: Target) -> str:
     kind = str(target.kind.name)
     if kind != "llvm":
         return kind
-    triple = str(target.attrs.get("mtriple", "")) or llvm.default_triple()
+    triple, cpu, attributes = llvm.description_of(target)
     match llvm.architecture(triple):
         case "aarch64":
             return "aarch64"
         case "x86_64":
-            attributes = tuple(str(a) for a in target.attrs.get("mattr", ()))
-            features = llvm.cpu_features(triple, str(target.attrs.get("mcpu", "")), attributes)
+            features = llvm.cpu_features(triple, cpu, attributes)
             return next((name for name, needed in _X86 if needed <= features), "generic")
         case _:
             return "generic"

@@ -22,6 +22,14 @@ Axis = tuple[str, int | None]
 """Its kind, ``spatial`` or ``reduction``, and its size, None where that is known only at run time."""
 
 _SPATIAL = "spatial"
+# What rules were called in records of vmkit 0.1.
+_RENAMED = {
+    "edges": "peeled_window",
+    "joined": "concatenation",
+    "pieces": "piecewise",
+    "rows": "row_reduction",
+    "total": "full_reduction",
+}
 _UNKNOWN = 1.0  # how far a number of images that is known at run time only is from any other
 
 
@@ -61,7 +69,8 @@ class Workload:
         """Return the workload of a JSON object; KeyError, TypeError or ValueError where it is none."""
         axes = tuple((str(kind), None if size is None else int(size)) for kind, size in data["axes"])
         reads, fused = (tuple(map(str, data[name])) for name in ("reads", "fused"))
-        return cls(str(data["rule"]), str(data["dtype"]), axes, reads, fused, int(data["stages"]))
+        rule = str(data["rule"])
+        return cls(_RENAMED.get(rule, rule), str(data["dtype"]), axes, reads, fused, int(data["stages"]))
 
     def distance(self, other: Workload) -> float | None:
         """Return how far the sizes of two kernels of one form are apart, in powers of two added up over the axes.

@@ -16,6 +16,7 @@ from typing import Any
 import tvm
 from tvm.target import Target
 
+from ..target.processor import cores_of
 from .extract import Kernel
 from .places import Tracker
 
@@ -62,7 +63,7 @@ class Measurer:
         tracker: Tracker | None = None,
     ) -> None:
         self._target = tvm.ir.save_json(target)
-        self._cores = int(target.attrs.get("num-cores", 1))
+        self._cores = cores_of(target)
         self._sizes = dict(sizes)
         self._where = {} if tracker is None else {"tracker": tracker}
         self._timeout = timeout

@@ -207,11 +207,10 @@ def _require_measurable(target: Target, is_remote: bool) -> None:
         raise OptionError(f"schedule rules are tuned for targets of kind llvm and for GPUs, not {kind}")
     if is_remote:
         return
-    triple = str(target.attrs.get("mtriple", "")) or llvm.default_triple()
+    triple, cpu, attributes = llvm.description_of(target)
     if llvm.architecture(triple) != llvm.architecture(llvm.default_triple()):
         raise OptionError(f"candidates run on this machine, {llvm.default_triple()}, but the target is {triple}")
-    attributes = tuple(str(a) for a in target.attrs.get("mattr", ()))
-    if missing := llvm.missing_on_host(triple, str(target.attrs.get("mcpu", "")), attributes):
+    if missing := llvm.missing_on_host(triple, cpu, attributes):
         raise OptionError(f"candidates run on this machine, which lacks {', '.join(missing)} of the target")
 
 

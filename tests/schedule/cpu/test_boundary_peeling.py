@@ -11,9 +11,8 @@ import tvm
 from tvm import te, tirx, topi
 
 from vmkit.schedule import cpu as rules
-from vmkit.schedule.cpu import packed
-from vmkit.schedule.cpu import peeled_window as edges
-from vmkit.schedule.cpu.boundary_peeling import Borders
+from vmkit.schedule.cpu import packed, peeled_window
+from vmkit.schedule.cpu.boundary_peeling import Boundaries
 from vmkit.target import canonical_target
 
 TARGET = canonical_target("llvm -mcpu=znver3").primary
@@ -83,8 +82,8 @@ def out_size(window: Window, height: object, width: object) -> list[object]:
 
 
 KERNELS = {
-    "sums": (sums, edges.RULE, [edges.Decisions(CHANNELS, rows, rows != 1, False) for rows in (1, 4)]),
-    "largest": (largest, edges.RULE, [edges.Decisions(CHANNELS, 3, False, True)]),
+    "sums": (sums, peeled_window.RULE, [peeled_window.Decisions(CHANNELS, rows, rows != 1, False) for rows in (1, 4)]),
+    "largest": (largest, peeled_window.RULE, [peeled_window.Decisions(CHANNELS, 3, False, True)]),
     "first layer": (first_layer, packed.RULE, [packed.Decisions(4, 1, True, False)]),
 }
 
@@ -106,7 +105,7 @@ def test_windows_of_known_sizes_have_their_values(name: str, kernel: str) -> Non
 def test_windows_of_sizes_known_at_run_time_have_their_values(name: str) -> None:
     window = WINDOWS[name]
     plain = sums(window, h, w)
-    made = scheduled(plain, edges.RULE, edges.Decisions(CHANNELS, 4, True, True))
+    made = scheduled(plain, peeled_window.RULE, peeled_window.Decisions(CHANNELS, 4, True, True))
     run = built({"made": made, "plain": plain})
     for height, width in ((6, 7), (7, 8), (6, 17), (9, 21)):
         out = [2, *map(int, out_size(window, height, width)), CHANNELS]
@@ -115,7 +114,9 @@ def test_windows_of_sizes_known_at_run_time_have_their_values(name: str) -> None
 
 
 def test_tiles_between_those_at_the_edges_test_nothing() -> None:
-    text = scheduled(sums(Window(), 9, 40), edges.RULE, edges.Decisions(CHANNELS, 4, True, False)).script()
+    text = scheduled(
+        sums(Window(), 9, 40), peeled_window.RULE, peeled_window.Decisions(CHANNELS, 4, True, False)
+    ).script()
     assert text.count("T.if_then_else") == 2  # the first and the last of ten tiles
 
 
@@ -126,20 +127,20 @@ def test_padding_that_adds_something_is_kept() -> None:
     made = te.compute((1, 4, 4, CHANNELS), lambda b, i, j, c: te.sum(padded[b, 2 * i + y, 2 * j + x, c], [y, x]))
     schedule = rules.prepared(te.create_prim_func([data, made]))
     assert schedule is not None
-    assert edges.RULE.decide(schedule, TARGET) is None
+    assert peeled_window.RULE.decide(schedule, TARGET) is None
 
 
 @pytest.mark.parametrize(
-    ("borders", "rows", "expected"),
+    ("boundaries", "rows", "expected"),
     [
-        (Borders(1, 1, 1, ()), 4, (1, 1)),
-        (Borders(3, 3, 1, ()), 1, (3, 3)),
-        (Borders(3, 0, 2, ()), 1, (2, 1)),
-        (Borders(0, 0, 1, (1,)), 4, (0, 0)),
+        (Boundaries(1, 1, 1, ()), 4, (1, 1)),
+        (Boundaries(3, 3, 1, ()), 1, (3, 3)),
+        (Boundaries(3, 0, 2, ()), 1, (2, 1)),
+        (Boundaries(0, 0, 1, (1,)), 4, (0, 0)),
     ],
 )
-def test_how_many_tiles_reach_over_an_edge(borders: Borders, rows: int, expected: tuple[int, int]) -> None:
-    assert borders.tiles(rows) == expected
+def test_how_many_tiles_reach_over_an_edge(boundaries: Boundaries, rows: int, expected: tuple[int, int]) -> None:
+    assert boundaries.tiles(rows) == expected
 
 
 def scheduled(function: tirx.PrimFunc, rule: rules.Rule, decisions: object) -> tirx.PrimFunc:

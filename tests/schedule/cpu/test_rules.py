@@ -13,29 +13,19 @@ from tvm import s_tir, te, tirx, topi
 
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import (
-    concatenation as joined,
-)
-from vmkit.schedule.cpu import (
+    concatenation,
     contraction,
     dense,
     dot,
     elementwise,
+    full_reduction,
     packed,
+    peeled_window,
+    piecewise,
     product,
+    row_reduction,
     transpose,
     window,
-)
-from vmkit.schedule.cpu import (
-    full_reduction as total,
-)
-from vmkit.schedule.cpu import (
-    peeled_window as edges,
-)
-from vmkit.schedule.cpu import (
-    piecewise as pieces,
-)
-from vmkit.schedule.cpu import (
-    row_reduction as rows,
 )
 
 TARGET = tvm.target.Target("llvm")
@@ -89,7 +79,7 @@ KERNELS = {
     "max pool, channels last": (
         lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max", layout="NHWC"),
         [(n, 14, 23, 24)],
-        edges,
+        peeled_window,
     ),
     "global average": (lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"), [(n, 7, 7, 40)], window),
     "depthwise": (
@@ -100,12 +90,12 @@ KERNELS = {
     "depthwise, stride 2": (
         lambda x, w: topi.nn.relu(topi.nn.depthwise_conv2d_nhwc(x, w, (2, 2), (1, 1), (1, 1))),
         [(n, 28, 19, 32), (3, 3, 32, 1)],
-        edges,
+        peeled_window,
     ),
     "depthwise over rows of unknown length": (
         lambda x, w: topi.nn.relu(topi.nn.depthwise_conv2d_nhwc(x, w, (1, 1), (1, 1), (1, 1))),
         [(1, 12, n, 16), (3, 3, 16, 1)],
-        edges,
+        peeled_window,
     ),
     "column sums": (lambda x: topi.sum(x, axis=1), [(n, 70, 48)], window),
     "dense, packed": (packed_dense, [(n, 21, 24), (3, 24, 16)], dense),
@@ -117,24 +107,24 @@ KERNELS = {
     "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
     "sum of all": (lambda x: topi.sum(x), [(n, 5)], elementwise),
-    "sum of all, whole vectors": (lambda x: topi.sum(x), [(n, 48)], total),
-    "mean square": (lambda x: topi.sqrt(topi.sum(x * x) / 9.0), [(31, n, 80)], total),
-    "largest of all": (lambda x: topi.max(x, axis=None), [(131, 9, 128)], total),
-    "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], rows),
+    "sum of all, whole vectors": (lambda x: topi.sum(x), [(n, 48)], full_reduction),
+    "mean square": (lambda x: topi.sqrt(topi.sum(x * x) / 9.0), [(31, n, 80)], full_reduction),
+    "largest of all": (lambda x: topi.max(x, axis=None), [(131, 9, 128)], full_reduction),
+    "softmax": (lambda x: topi.nn.softmax(x), [(n, 50)], row_reduction),
     "softmax of few": (lambda x: topi.nn.softmax(x), [(n, 1)], elementwise),
-    "softmax of three": (lambda x: topi.nn.softmax(x), [(n, 3)], rows),
-    "softmax in steps": (lambda x: topi.nn.fast_softmax(x), [(7, n)], rows),
-    "softmax of odd length in steps": (lambda x: topi.nn.fast_softmax(x), [(n, 37)], rows),
+    "softmax of three": (lambda x: topi.nn.softmax(x), [(n, 3)], row_reduction),
+    "softmax in steps": (lambda x: topi.nn.fast_softmax(x), [(7, n)], row_reduction),
+    "softmax of odd length in steps": (lambda x: topi.nn.fast_softmax(x), [(n, 37)], row_reduction),
     "largest of rows": (largest, [(n, 48)], dot),
-    "softmax of rows of unknown length": (lambda x: topi.nn.softmax(x), [(37, n)], rows),
-    "softmax, shared": (lambda x: topi.nn.softmax(x), [(n, 300, 117)], rows),
+    "softmax of rows of unknown length": (lambda x: topi.nn.softmax(x), [(37, n)], row_reduction),
+    "softmax, shared": (lambda x: topi.nn.softmax(x), [(n, 300, 117)], row_reduction),
     "normal over two axes": (
         lambda x, a, b: topi.nn.layer_norm(x, a, b, [1, 2], 1e-5),
         [(n, 9, 21), (9, 21), (9, 21)],
-        rows,
+        row_reduction,
     ),
-    "softmax of whole vectors": (lambda x: topi.nn.softmax(x), [(n, 2, 48)], rows),
-    "layer norm": (lambda x, a, b: layer_norm(x, a, b), [(n, 5, 32), (32,), (32,)], rows),
+    "softmax of whole vectors": (lambda x: topi.nn.softmax(x), [(n, 2, 48)], row_reduction),
+    "layer norm": (lambda x, a, b: layer_norm(x, a, b), [(n, 5, 32), (32,), (32,)], row_reduction),
     "chain": (lambda x: topi.tanh(topi.nn.relu(topi.add(x, x))), [(n, 33)], elementwise),
     "transpose": (lambda x: topi.transpose(x, (1, 0)), [(n, 300)], transpose),
     "transpose of odd sizes": (lambda x: topi.transpose(x, (1, 0)), [(131, 129)], transpose),
@@ -150,12 +140,12 @@ KERNELS = {
     "joined channels": (
         lambda x, y: topi.nn.relu(topi.concatenate([topi.add(x, x), y], -1)),
         [(2, n, 9, 24), (2, n, 9, 40)],
-        joined,
+        concatenation,
     ),
-    "joined channels, many": (lambda x, y: topi.concatenate([x, y], -1), [(n, 5, 1040), (n, 5, 16)], joined),
-    "joined channels, odd": (lambda x, y: topi.concatenate([x, y], -1), [(n, 9, 24), (n, 9, 7)], joined),
-    "interleaved": (lambda x: interleaved(x, 2, 0), [(n, 6, 5, 96)], pieces),
-    "interleaved and cropped": (lambda x: interleaved(x, 3, 2), [(n, 3, 4, 72)], pieces),
+    "joined channels, many": (lambda x, y: topi.concatenate([x, y], -1), [(n, 5, 1040), (n, 5, 16)], concatenation),
+    "joined channels, odd": (lambda x, y: topi.concatenate([x, y], -1), [(n, 9, 24), (n, 9, 7)], concatenation),
+    "interleaved": (lambda x: interleaved(x, 2, 0), [(n, 6, 5, 96)], piecewise),
+    "interleaved and cropped": (lambda x: interleaved(x, 3, 2), [(n, 3, 4, 72)], piecewise),
     "interleaved, few channels": (lambda x: interleaved(x, 2, 1), [(n, 5, 4, 12)], elementwise),
     "interleaved, channels first": (
         lambda x: topi.transpose(interleaved(x, 2, 1), (0, 3, 1, 2)),
@@ -165,11 +155,15 @@ KERNELS = {
     "interleaved and joined": (
         lambda x, y: topi.concatenate([topi.nn.relu(interleaved(x, 2, 0)), y], -1),
         [(n, 3, 5, 64), (n, 6, 10, 8)],
-        pieces,
+        piecewise,
     ),
-    "joined lines": (lambda *xs: topi.nn.relu(topi.concatenate(xs, -1)), [(n, 5, 8), (n, 5, 3), (n, 5, 16)], joined),
-    "joined lines, shared": (lambda *xs: topi.concatenate(xs, 2), [(n, 9, 1200), (n, 9, 800)], joined),
-    "joined with nothing": (lambda *xs: topi.concatenate(xs, -1), [(2, 5, 8), (2, 5, 0)], joined),
+    "joined lines": (
+        lambda *xs: topi.nn.relu(topi.concatenate(xs, -1)),
+        [(n, 5, 8), (n, 5, 3), (n, 5, 16)],
+        concatenation,
+    ),
+    "joined lines, shared": (lambda *xs: topi.concatenate(xs, 2), [(n, 9, 1200), (n, 9, 800)], concatenation),
+    "joined with nothing": (lambda *xs: topi.concatenate(xs, -1), [(2, 5, 8), (2, 5, 0)], concatenation),
     "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], elementwise),
     "scalar": (lambda x: topi.exp(x), [()], elementwise),
 }

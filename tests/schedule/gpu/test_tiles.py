@@ -25,8 +25,8 @@ from vmkit.compiler.pipeline import optimize_relax
 from vmkit.schedule import gpu
 from vmkit.schedule.gpu import elements, tensor_tiles, tiles
 from vmkit.schedule.gpu.launch import launch_problem
-from vmkit.schedule.gpu.limits import limits_of
 from vmkit.schedule.gpu.occupancy import Sizes, Tile, resident_blocks, seconds
+from vmkit.target.gpu import gpu_of
 from vmkit.tophub import Records, choosing
 from vmkit.tophub.workload import workload_of
 
@@ -199,7 +199,7 @@ def test_candidates_can_be_launched_and_hold_the_default(name: str) -> None:
 def test_a_block_takes_what_the_target_has() -> None:
     small = tvm.target.Target({"kind": "cuda", "arch": "sm_80", "max_shared_memory_per_block": 6000})
     plain = gpu.prepared(kernel_of("dense"))
-    limits = limits_of(small)
+    limits = gpu_of(small)
     assert limits.shared == 6000 and limits.multiprocessors == 108
     for decisions in tiles.RULE.candidates(plain, small):
         assert (decisions.rows + decisions.columns) * decisions.step * 4 <= 6000
@@ -207,7 +207,7 @@ def test_a_block_takes_what_the_target_has() -> None:
 
 
 def test_the_model_counts_blocks_registers_and_rounds() -> None:
-    limits = limits_of(TARGET)
+    limits = gpu_of(TARGET)
     tile = Tile(64, 64, 16, 1, 128, 8192, 128, 48.0, 1.0, True)
     assert resident_blocks(tile, limits) == 4  # 65536 registers of 128 for each of 128 threads
     assert resident_blocks(replace(tile, registers=32, shared=40_000), limits) == 4  # 164 KiB

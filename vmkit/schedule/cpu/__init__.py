@@ -16,36 +16,26 @@ from tvm.target import Target
 
 from ...kernels.vector_math import with_vector_math
 from ..blocks import inline_cheap_blocks, kernel_blocks
-from ..rule import Rule
+from ..rule import D, Rule
 from . import (
-    concatenation as joined,
-)
-from . import (
+    concatenation,
     contraction,
     dense,
     dot,
     elementwise,
     filled,
+    full_reduction,
     packed,
+    peeled_window,
+    piecewise,
     product,
+    row_reduction,
     transpose,
     window,
 )
-from . import (
-    full_reduction as total,
-)
-from . import (
-    peeled_window as edges,
-)
-from . import (
-    piecewise as pieces,
-)
-from . import (
-    row_reduction as rows,
-)
-from .boundary_peeling import with_borders
+from .boundary_peeling import with_peeled_boundaries
 from .chunks import with_chunks
-from .concatenation import with_pieces
+from .concatenation import with_split_loops
 from .overlap import with_overlaps
 from .packed_products import with_tiles
 from .prefetch import with_prefetches
@@ -61,15 +51,15 @@ RULES: tuple[Rule[Any], ...] = (
     dense.RULE,
     packed.RULE,
     product.RULE,
-    edges.RULE,
+    peeled_window.RULE,
     window.RULE,
     contraction.RULE,
     dot.RULE,
-    rows.RULE,
-    total.RULE,
+    row_reduction.RULE,
+    full_reduction.RULE,
     transpose.RULE,
-    joined.RULE,
-    pieces.RULE,
+    concatenation.RULE,
+    piecewise.RULE,
     elementwise.RULE,
 )
 
@@ -83,7 +73,7 @@ Choose = Callable[[s_tir.Schedule, Rule[Any], Target, Any], Iterable[Choice]]
 CHOSEN = "vmkit.decisions"  # the attribute of a scheduled kernel that says how its decisions were found
 
 
-def defaults(sch: s_tir.Schedule, rule: Rule[Any], target: Target, default: Any) -> Iterable[Choice]:
+def defaults(sch: s_tir.Schedule, rule: Rule[D], target: Target, default: D) -> Iterable[tuple[str, D]]:
     """Choose a rule's default decisions."""
     return [("default", default)]
 
@@ -109,7 +99,7 @@ def prepared(function: tirx.PrimFunc) -> s_tir.Schedule | None:
     return schedule
 
 
-def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any) -> tirx.PrimFunc:
+def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D) -> tirx.PrimFunc:
     """Return a prepared kernel as a rule schedules it with some decisions.
 
     Raises
@@ -123,18 +113,20 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions:
     else:
         size, of_sizes = versions
         made = [(least, _applied(plain, rule, target, each, size)) for least, each in of_sizes]
-        many = dense.version_of_many_rows(plain, target) if rule is dense.RULE else None
+        many = rule.largest(plain, target) if rule.largest is not None else None
         if many is not None:
             made = [many, *((least, version) for least, version in made if least < many[0])]
         function = by_size(plain.mod["main"], size, made)
     return with_vector_math(function).with_attr("tirx.is_scheduled", True)
 
 
-def _applied(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any, size: Any = None) -> tirx.PrimFunc:
+def _applied(
+    plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D, size: tirx.PrimExpr | None = None
+) -> tirx.PrimFunc:
     schedule = plain.copy()
     schedule = rule.apply(schedule, target, decisions) or schedule
-    function = with_pieces(with_overlaps(schedule.mod["main"], size))
-    return with_prefetches(with_chunks(with_borders(function)))
+    function = with_split_loops(with_overlaps(schedule.mod["main"], size))
+    return with_prefetches(with_chunks(with_peeled_boundaries(function)))
 
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:

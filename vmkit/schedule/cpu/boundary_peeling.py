@@ -1,7 +1,7 @@
-"""Windows that stop at the edges of their data, in place of data that is padded with what adds nothing.
+"""Boundary peeling: windows that stop at the edges of their data, in place of data padded with what adds nothing.
 
 Once the padding is inlined, every element that a window reads is tested. Across the lines, a loop over the window runs
-only where there is data. Along a line, the loop over tiles is cut: the first tiles and the last ones test each element,
+only where there is data. Along a line, the first tiles and the last ones are peeled off the loop and test each element,
 with constants where sizes are known, and those between do not reach an edge.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -18,18 +17,19 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
 from ..._tvm import TensorLoad
-from ..blocks import Loop, SingleReduction, stride, uses
+from ..blocks import Loop, SingleReduction
+from ..expressions import conjuncts, is_choice, replaced, stride, uses
 
-__all__ = ["Borders", "borders_of", "copied", "mark_borders", "with_borders"]
+__all__ = ["Boundaries", "boundaries_of", "copied", "mark_boundaries", "with_peeled_boundaries"]
 
-_TILES, _ACROSS = "vmkit.borders.tiles", "vmkit.borders.across"
+_TILES, _ACROSS = "vmkit.boundaries.tiles", "vmkit.boundaries.across"
 
-Values = Mapping[Any, Any]
+Values = Mapping[tirx.Var, "tirx.PrimExpr"]
 """What the iteration variables of a block are."""
 
 
 @dataclass(frozen=True)
-class Borders:
+class Boundaries:
     """How windows reach over the edges of their data.
 
     Attributes
@@ -56,20 +56,20 @@ class Borders:
         return -(-self.before // of_tile), 1 + max(0, -(-(self.after - self.stride) // of_tile))
 
 
-def borders_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) -> Borders | None:
-    """Return the borders of a reduction whose one other stage pads its data with what adds nothing; else None."""
+def boundaries_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) -> Boundaries | None:
+    """Return the boundaries of a reduction whose one other stage pads its data with what adds nothing; else None."""
     if len(found.others) != 1:
         return None
     pad, node = sch.get(found.others[0]), sch.get(found.block)
-    choice: Any = getattr(pad.body, "value", None)
+    choice = getattr(pad.body, "value", None)
     stage = pad.writes[0].source
     regions = [region for region in node.reads if region.source.same_as(stage)]
-    if not _is_choice(choice) or not isinstance(choice.args[1], TensorLoad) or len(regions) != 1:
+    if not is_choice(choice) or not isinstance(choice.args[1], TensorLoad) or len(regions) != 1:
         return None
     if not _adds_nothing(node, stage, choice.args[2]):
         return None
     over, step, steps = {1: 0, -1: 0}, 1, []
-    for test in _conjuncts(choice.args[0]):
+    for test in conjuncts(choice.args[0]):
         rest = _rest(test)
         axis = next((at for at, v in enumerate(pad.iter_vars) if rest is not None and uses(rest, v.var)), None)
         if axis is None:
@@ -90,13 +90,13 @@ def borders_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) -> Bo
         if not isinstance(beyond, tirx.IntImm):
             return None
         over[side], step = int(beyond), along[line] or 1
-    return Borders(over[1], over[-1], step, tuple(dict.fromkeys(steps)))
+    return Boundaries(over[1], over[-1], step, tuple(dict.fromkeys(steps)))
 
 
-def mark_borders(
+def mark_boundaries(
     sch: s_tir.Schedule, across: list[Loop], tile: Loop | None, row_axis: int, counts: tuple[int, int]
 ) -> None:
-    """Mark the loops that :func:`with_borders` changes.
+    """Mark the loops that :func:`with_peeled_boundaries` changes.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def mark_borders(
         sch.annotate(tile, _TILES, [row_axis, *counts])
 
 
-def with_borders(function: tirx.PrimFunc) -> tirx.PrimFunc:
+def with_peeled_boundaries(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a scheduled kernel in which the marked loops stop at the edges."""
 
     def bounded(loop: tirx.For) -> tirx.Stmt:
@@ -134,10 +134,10 @@ def _bounded(loop: tirx.For) -> tirx.For:
     """Return a loop over a window that runs only where there is data."""
     dtype, var, simplify = str(loop.loop_var.ty.dtype), loop.loop_var, Analyzer().simplify
     low, high = tirx.IntImm(dtype, 0), loop.extent
-    rests: list[Any] = []
+    rests: list[tirx.PrimExpr] = []
 
-    def is_kept(test: Any, values: Values) -> bool:
-        rest = _rest(_substituted(test, values))
+    def is_kept(test: tirx.PrimExpr, values: Values) -> bool:
+        rest = _rest(replaced(test, values))
         if rest is None or not uses(rest, var):
             return True
         if not any(tvm_ffi.structural_equal(rest, other) for other in rests):
@@ -160,7 +160,7 @@ def _bounded(loop: tirx.For) -> tirx.For:
 def _cut(loop: tirx.For, row_axis: int, first: int, last: int) -> tirx.Stmt:
     """Return a loop over tiles as loops over those at the ends and over those between, which test nothing."""
 
-    def is_kept(test: Any, values: Values) -> bool:
+    def is_kept(test: tirx.PrimExpr, values: Values) -> bool:
         return not any(uses(test, var) for at, var in enumerate(values) if at == row_axis)
 
     dtype, most, simplify = str(loop.loop_var.ty.dtype), loop.extent, Analyzer().simplify
@@ -181,19 +181,21 @@ def _cut(loop: tirx.For, row_axis: int, first: int, last: int) -> tirx.Stmt:
     return tirx.SeqStmt(kept) if len(kept) > 1 else kept[0]
 
 
-def _part(loop: tirx.For, key: str, var: tirx.Var, place: Any, count: Any, body: tirx.Stmt) -> tirx.For:
+def _part(
+    loop: tirx.For, key: str, var: tirx.Var, place: tirx.PrimExpr, count: tirx.PrimExpr, body: tirx.Stmt
+) -> tirx.For:
     """Return a loop by a variable over some places of a marked loop, with definitions of its own."""
     dtype = str(loop.loop_var.ty.dtype)
-    moved = tvm_ffi.structural_map(body, (tirx.Var, lambda v: place if v.same_as(loop.loop_var) else v))
+    moved = replaced(body, {loop.loop_var: place})
     annotations = {k: v for k, v in loop.annotations.items() if k != key}
     return tirx.For(var, tirx.IntImm(dtype, 0), count, loop.kind, copied(moved), loop.thread_binding, annotations)
 
 
 def copied(body: tirx.Stmt) -> tirx.Stmt:
     """Return statements with loops and blocks of their own, over the same buffers."""
-    fresh: dict[Any, Any] = {}
+    fresh: dict[tirx.Var, tirx.Var] = {}
 
-    def note(var: Any) -> None:
+    def note(var: tirx.Var) -> None:
         fresh[var] = tirx.Var(var.name, str(var.ty.dtype))
 
     def note_axes(block: s_tir.SBlock) -> None:
@@ -202,20 +204,20 @@ def copied(body: tirx.Stmt) -> tirx.Stmt:
 
     tvm_ffi.structural_walk(body, (tirx.For, lambda loop: note(loop.loop_var)))
     tvm_ffi.structural_walk(body, (s_tir.SBlock, note_axes))
-    return tvm_ffi.structural_map(body, (tirx.Var, lambda v: fresh.get(v, v)))
+    return replaced(body, fresh)
 
 
-def _with_tests(body: tirx.Stmt, is_kept: Callable[[Any, Values], bool]) -> tirx.Stmt:
+def _with_tests(body: tirx.Stmt, is_kept: Callable[[tirx.PrimExpr, Values], bool]) -> tirx.Stmt:
     """Return statements whose blocks test only some of what they did."""
 
     def realize(node: s_tir.SBlockRealize) -> s_tir.SBlockRealize:
         block = node.block
         values = {v.var: value for v, value in zip(block.iter_vars, node.iter_values, strict=True)}
 
-        def choice(call: tvm.ir.Call) -> Any:
-            if not _is_choice(call):
+        def choice(call: tvm.ir.Call) -> tirx.PrimExpr:
+            if not is_choice(call):
                 return call
-            tests = [test for test in _conjuncts(call.args[0]) if is_kept(test, values)]
+            tests = [test for test in conjuncts(call.args[0]) if is_kept(test, values)]
             return tirx.if_then_else(reduce(tirx.And, tests), *call.args[1:]) if tests else call.args[1]
 
         fields = {n: getattr(block, n) for n in ("iter_vars", "reads", "writes", "name_hint", "init", "alloc_buffers")}
@@ -226,17 +228,7 @@ def _with_tests(body: tirx.Stmt, is_kept: Callable[[Any, Values], bool]) -> tirx
     return tvm_ffi.structural_map(body, (s_tir.SBlockRealize, realize))
 
 
-def _is_choice(value: Any) -> bool:
-    return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "prim.if_then_else"
-
-
-def _conjuncts(condition: Any) -> list[Any]:
-    if isinstance(condition, tirx.And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
-    return [condition]
-
-
-def _rest(test: Any) -> Any:
+def _rest(test: tirx.PrimExpr) -> tirx.PrimExpr | None:
     """Return what is not negative where a comparison of integers holds; None of another test."""
     match test:
         case tirx.LE():
@@ -250,7 +242,7 @@ def _rest(test: Any) -> Any:
     return None
 
 
-def _adds_nothing(node: s_tir.SBlock, stage: Any, padding: Any) -> bool:
+def _adds_nothing(node: s_tir.SBlock, stage: tirx.Buffer, padding: tirx.PrimExpr) -> bool:
     """Say whether a reduction is the same without the steps that read the padding of a stage."""
     value, start = node.body.value, getattr(node.init, "value", None)
     if isinstance(value, tirx.Max | tirx.Min):
@@ -260,7 +252,7 @@ def _adds_nothing(node: s_tir.SBlock, stage: Any, padding: Any) -> bool:
     return is_zero and isinstance(value, tirx.Add) and any(_is_zero(each, stage) for each in (value.a, value.b))
 
 
-def _is_zero(term: Any, stage: Any) -> bool:
+def _is_zero(term: tirx.PrimExpr, stage: tirx.Buffer) -> bool:
     """Say whether a term is zero where a stage is."""
     match term:
         case TensorLoad():
@@ -272,10 +264,5 @@ def _is_zero(term: Any, stage: Any) -> bool:
     return False
 
 
-def _at(expr: Any, var: Any, value: int) -> Any:
-    here = tirx.IntImm(str(var.ty.dtype), value)
-    return tvm_ffi.structural_map(expr, (tvm.ir.Var, lambda v: here if v.same_as(var) else v))
-
-
-def _substituted(expr: Any, values: Values) -> Any:
-    return tvm_ffi.structural_map(expr, (tvm.ir.Var, lambda v: next((n for o, n in values.items() if v.same_as(o)), v)))
+def _at(expr: tirx.PrimExpr, var: tirx.Var, value: int) -> tirx.PrimExpr:
+    return replaced(expr, {var: tirx.IntImm(str(var.ty.dtype), value)})

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm_ffi
 from tvm import s_tir, tirx
+
+from ..blocks import Loop
+from ..expressions import replaced
 
 __all__ = ["in_chunks", "with_chunks"]
 
 _KEY = "vmkit.chunk"
 
 
-def in_chunks(sch: s_tir.Schedule, block: Any, tiles: int) -> None:
+def in_chunks(sch: s_tir.Schedule, block: Loop, tiles: int) -> None:
     """Mark a loop over blocks of a weight, right within which tiles of rows go by, to do about so many tiles at a time.
 
     Chunks have at least so many tiles and less than twice as many: the last one is no smaller than the others, for
@@ -37,7 +38,7 @@ def with_chunks(function: tirx.PrimFunc) -> tirx.PrimFunc:
         size = tirx.max(tirx.ceildiv(tile.extent, chunks), one)  # also of no tiles
         chunk, part = (tirx.Var(f"{tile.loop_var.name}_{role}", dtype) for role in ("chunk", "part"))
         here = chunk * size + part
-        body = tvm_ffi.structural_map(tile.body, (tirx.Var, lambda v: here if v.same_as(tile.loop_var) else v))
+        body = replaced(tile.body, {tile.loop_var: here})
         count = tirx.min(size, tile.extent - chunk * size)
         parts = tirx.For(part, zero, count, tile.kind, body, tile.thread_binding, tile.annotations)
         annotations = {k: v for k, v in block.annotations.items() if k != _KEY}

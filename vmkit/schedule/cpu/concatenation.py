@@ -1,7 +1,7 @@
-"""The rule for tensors put one after the other along their last axis: lines are cut where one ends and the next begins.
+"""The rule for tensors concatenated along their last axis: loops are split where one ends and the next begins.
 
 A line whose elements each test which tensor they are from is copied element by element, where the target has no masked
-loads. Cut into pieces of constant bounds, it has no tests, and each piece is copied by vectors.
+loads. Its loop split into ones of constant bounds has no tests, and each of them copies by vectors.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -17,19 +16,20 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..blocks import extent, is_reduction, kernel_blocks, static_size
+from ..expressions import is_choice, replaced
 from ..rule import Rule, choices
 from .boundary_peeling import copied
 from .elementwise import PARALLEL_SIZE, sharing
 
-__all__ = ["RULE", "Decisions", "with_pieces"]
+__all__ = ["RULE", "Decisions", "with_split_loops"]
 
-_KEY = "vmkit.pieces"
-_MOST = 32  # pieces that are worth a copy of the code each
+_KEY = "vmkit.split"
+_MOST = 32  # split loops that are worth a copy of the code each
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """How joined lines are copied.
+    """How concatenated lines are copied.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
-    """Schedule a kernel of joined lines; :func:`with_pieces` cuts them."""
+    """Schedule a kernel of concatenated lines; :func:`with_split_loops` splits them."""
     (block,) = kernel_blocks(sch)
     *outer, last = sch.get_loops(block)
     if decisions.parallel:
@@ -71,33 +71,33 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     sch.annotate(last, _KEY, 1)
 
 
-def with_pieces(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a scheduled kernel in which marked loops are cut where tests of their places change."""
+def with_split_loops(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a scheduled kernel in which marked loops are split where tests of their places change."""
 
-    def cut(loop: tirx.For) -> tirx.Stmt:
+    def split(loop: tirx.For) -> tirx.Stmt:
         if _KEY not in loop.annotations:
             return loop
         cuts = [c for c in _cuts(loop.body.block) if 0 < c < int(loop.extent)]
         bounds = [0, *cuts, int(loop.extent)]
-        pieces = [_piece(loop, first, end) for first, end in itertools.pairwise(bounds)]
-        # A line that is joined with an empty one is cut at its end, which leaves one piece.
-        return tirx.SeqStmt(pieces) if len(pieces) > 1 else pieces[0]
+        parts = [_part(loop, first, end) for first, end in itertools.pairwise(bounds)]
+        # A line that is concatenated with an empty one is split at its end, which leaves one part.
+        return tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
 
-    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, cut)))
+    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, split)))
 
 
-def _piece(loop: tirx.For, first: int, end: int) -> tirx.For:
+def _part(loop: tirx.For, first: int, end: int) -> tirx.For:
     """Return a part of a loop, in which tests of its places against constants are decided."""
     dtype, last = str(loop.loop_var.ty.dtype), loop.body.block.iter_vars[-1].var
     var = tirx.Var(loop.loop_var.name, dtype)
 
-    def decided(call: tvm.ir.Call) -> Any:
+    def decided(call: tvm.ir.Call) -> tirx.PrimExpr:
         at = _cut(call, last)
         return call if at is None else call.args[1 if at <= first else 2]
 
     place = tirx.IntImm(dtype, first) + var
     body = tvm_ffi.structural_map(loop.body, (tvm.ir.Call, decided))
-    body = tvm_ffi.structural_map(body, (tirx.Var, lambda v: place if v.same_as(loop.loop_var) else v))
+    body = replaced(body, {loop.loop_var: place})
     annotations = {k: v for k, v in loop.annotations.items() if k != _KEY}
     size = tirx.IntImm(dtype, end - first)
     return tirx.For(var, tirx.IntImm(dtype, 0), size, loop.kind, copied(body), loop.thread_binding, annotations)
@@ -117,19 +117,19 @@ def _cuts(block: s_tir.SBlock) -> list[int]:
 
 
 def _has_remainders(block: s_tir.SBlock) -> bool:
-    """Say whether what is read comes round again from position to position, which the rule of pieces knows."""
-    found: list[Any] = []
+    """Say whether what is read comes round again from position to position, which the rule ``piecewise`` knows."""
+    found: list[tirx.FloorMod] = []
     tvm_ffi.structural_walk(block.body, (tirx.FloorMod, found.append))
     return bool(found)
 
 
-def _cut(call: tvm.ir.Call, var: Any) -> int | None:
+def _cut(call: tvm.ir.Call, var: tirx.Var) -> int | None:
     """Return the place on an axis from which a call chooses its first value; None of another call."""
-    if getattr(call.op, "name", "") != "prim.if_then_else":
+    if not is_choice(call):
         return None
-    test: Any = call.args[0]
+    test = call.args[0]
     is_cut = isinstance(test, tirx.LE) and test.b.same_as(var) and isinstance(test.a, tirx.IntImm)
     return int(test.a) if is_cut else None
 
 
-RULE = Rule("joined", Decisions, decide, candidates, apply)
+RULE = Rule("concatenation", Decisions, decide, candidates, apply)

@@ -1,6 +1,6 @@
 """The rule for kernels around one reduction over contiguous outputs: convolution, matrix product, pooling.
 
-A tile of the output is kept in registers while the reduction runs: a few vectors along the innermost output axis,
+A tile of the output is register-resident while the reduction runs: a few vectors along the innermost output axis,
 times a few along an axis that one of the operands does not depend on, so that each of its elements is used several
 times once loaded. What follows the reduction (bias, activation, residual) is computed on the tile.
 """
@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
-from ..blocks import SingleReduction, extent, loops_of_results, single_reduction, static_size, stride, uses
+from ...target.processor import processor_of
+from ...target.vectors import PORTABLE
+from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..expressions import is_one, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 
 __all__ = ["RULE", "Decisions"]
 
-_VECTOR = 8  # elements that one register holds
-_LANES = 16  # the most elements along the vectorised axis beside several rows
+_VECTOR = PORTABLE.lanes
+_LANES = 2 * _VECTOR  # the most elements along the vectorised axis beside several rows
 _LEAST = 4  # an axis of fewer elements is not worth vectors
-_REGISTERS = 8  # accumulators: enough to hide the latency of multiply-add, few enough not to spill
+_REGISTERS = PORTABLE.accumulators
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Decisions:
 @dataclass(frozen=True)
 class _Kernel:
     found: SingleReduction
-    loops: list[Any]
+    loops: list[Loop]
     lane_axis: int
     row_axis: int | None
     width: int
@@ -74,7 +75,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    unit = vector_unit(target)
+    unit = processor_of(target).vectors
     whole = [unit.lanes * t for t in (4, 3, 2, 1) if kernel.width % (unit.lanes * t) == 0]
     options: Options = {
         "lanes": list(dict.fromkeys([default.lanes, *whole])),
@@ -123,27 +124,23 @@ def _lane_axis(extents: list[int | None]) -> int | None:
     return None
 
 
-def _reads_lines(node: Any, var: Any) -> bool:
+def _reads_lines(node: s_tir.SBlock, var: tirx.Var) -> bool:
     """Say whether every operand that depends on an iteration variable has it in its last index of several values."""
     for region in node.reads:
         indices, shape = list(region.region), list(region.source.ty.shape)
         used = [at for at, index in enumerate(indices) if uses(index.min, var)]
-        if used and not (len(used) == 1 and all(_is_one(size) for size in shape[used[0] + 1 :])):
+        if used and not (len(used) == 1 and all(is_one(size) for size in shape[used[0] + 1 :])):
             return False
     return True
 
 
-def _is_one(size: Any) -> bool:
-    return isinstance(size, tirx.IntImm) and int(size.value) == 1
-
-
-def _has_unit_stride(node: Any, var: Any) -> bool:
+def _has_unit_stride(node: s_tir.SBlock, var: tirx.Var) -> bool:
     """Say whether consecutive values of an iteration variable read consecutive elements."""
     indices = [index.min for region in node.reads for index in region.region]
     return all(stride(index, var) == 1 for index in indices if uses(index, var))
 
 
-def _row_axis(node: Any, lane_axis: int) -> int | None:
+def _row_axis(node: s_tir.SBlock, lane_axis: int) -> int | None:
     """Return an outer output axis along which what is loaded for a whole tile of lanes is used again."""
     lane = node.iter_vars[lane_axis].var
     for i in reversed(range(lane_axis)):
@@ -154,7 +151,7 @@ def _row_axis(node: Any, lane_axis: int) -> int | None:
     return None
 
 
-def _reads(region: Any, var: Any) -> bool:
+def _reads(region: tirx.BufferRegion, var: tirx.Var) -> bool:
     return any(uses(r.min, var) for r in region.region)
 
 

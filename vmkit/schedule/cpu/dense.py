@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import tvm
 from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ...kernels.tiled_weight import BLOCK
-from ...target.vectors import VectorUnit, vector_unit
+from ...target.processor import Caches, Processor, processor_of
+from ...target.vectors import VectorUnit
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
 from ..rule import Options, Rule, Versions, choices
 from .chunks import in_chunks
@@ -24,10 +24,10 @@ from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
 from .packed_products import for_many_rows
-from .prefetch import LINE, prefetch_ahead, prefetch_next_block
+from .prefetch import prefetch_ahead, prefetch_next_block
 from .versions import fewer_rows
 
-__all__ = ["RULE", "Decisions", "version_of_many_rows"]
+__all__ = ["RULE", "Decisions"]
 
 _UNROLLED = (8, 4, 2, 1)  # steps of the reduction in one iteration
 _UNROLLED_OF_FEW = (4, 2, 1)  # those where a step has several blocks
@@ -35,8 +35,6 @@ _STREAMS = 5  # the most blocks that are read side by side
 _CHUNK = 16  # tiles whose rows stay in the cache while all blocks of the weight go by
 _BESIDE = 1  # rows whose work takes as long as reading the weight
 _SHORTEST = 4  # tiles that repay reading the weight once more
-_NEAR = 786_432  # bytes of rows that stay in the cache beside a block of the weight and the next one
-_FROM_MEMORY = 262_144  # bytes of a weight from which it is not taken to be in the cache
 _MANY_FOR_UNIT = 32  # rows that repay cutting the weight in parts for a matrix unit
 _MANY = 4  # tiles to expect where the number of rows is known at run time only
 
@@ -86,9 +84,9 @@ class _Kernel:
     row_axis: int | None
     rows: int | None
 
-    @property
-    def is_from_memory(self) -> bool:
-        return self.count * self.inner * self.width * self.bytes >= _FROM_MEMORY
+    def is_from_memory(self, caches: Caches) -> bool:
+        """Say whether the weight is so large that it is not taken to be in the cache."""
+        return self.count * self.inner * self.width * self.bytes >= caches.quarter_of_second
 
     @property
     def is_in_rows(self) -> bool:
@@ -98,16 +96,16 @@ class _Kernel:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for a product with a packed weight; for any number of rows, those for many."""
-    kernel, unit = _kernel(sch), vector_unit(target)
+    kernel, processor = _kernel(sch), processor_of(target)
     if kernel is None:
         return None
-    many = _MANY * _most_rows(kernel, unit)
-    return _decisions(sch, kernel, unit, many if kernel.rows is None else kernel.rows)
+    many = _MANY * _most_rows(kernel, processor.vectors)
+    return _decisions(sch, kernel, processor, many if kernel.rows is None else kernel.rows)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions with tiles that fit into the registers beside what they are computed from."""
-    kernel, default, unit = _kernel(sch), decide(sch, target), vector_unit(target)
+    kernel, default, unit = _kernel(sch), decide(sch, target), processor_of(target).vectors
     if kernel is None or default is None:
         return ()
     vectors = -(-kernel.width // unit.lanes)
@@ -141,23 +139,23 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
 
 def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
     """Return versions for numbers of rows that are known at run time only."""
-    kernel, unit = _kernel(sch), vector_unit(target)
+    kernel, processor = _kernel(sch), processor_of(target)
     assert kernel is not None
     if kernel.row_axis is None or kernel.rows is not None:
         return None
     rows, size = decisions.rows, sch.get(kernel.loops[kernel.row_axis]).extent
     # Two rows that stream a weight from memory take no longer than one.
-    least = [4, 2, 1] if kernel.is_from_memory else fewer_rows(rows)
-    fewer = [(each, _decisions(sch, kernel, unit, each)) for each in least if each < rows]
+    least = [4, 2, 1] if kernel.is_from_memory(processor.caches) else fewer_rows(rows)
+    fewer = [(each, _decisions(sch, kernel, processor, each)) for each in least if each < rows]
     fewer = [(each, replace(d, parallel=decisions.parallel)) for each, d in fewer]
     if not decisions.lines:
         return size, [(rows, decisions), *fewer]
     # With more tiles each has less to prefetch.
-    few = replace(decisions, lines=_lines(kernel, decisions.unrolled, 2), chunk=0)
+    few = replace(decisions, lines=_lines(kernel, processor.caches, decisions.unrolled, 2), chunk=0)
     return size, [((_MANY - 1) * rows + 1, decisions), (rows, few), *fewer]
 
 
-def version_of_many_rows(sch: s_tir.Schedule, target: Target) -> tuple[int, tirx.PrimFunc] | None:
+def largest(sch: s_tir.Schedule, target: Target) -> tuple[int, tirx.PrimFunc] | None:
     """Return the least number of rows, and the kernel for those, that are computed on a matrix unit; None without."""
     kernel = _kernel(sch)
     if kernel is None or kernel.width != BLOCK:
@@ -190,7 +188,7 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     return _Kernel(found, loops, at, count, inner, width, size, row_axis, rows)
 
 
-def _is_packed(region: list[Any], column: Any, k: Any) -> bool:
+def _is_packed(region: list[tvm.ir.Range], column: tirx.Var, k: tirx.Var) -> bool:
     """Say whether a weight is read as ``[column // width, k, column % width]``."""
     if len(region) != 3:
         return False
@@ -209,26 +207,30 @@ def _most_rows(kernel: _Kernel, unit: VectorUnit) -> int:
     return max(1, unit.accumulators * unit.lanes // max(kernel.width, unit.lanes))
 
 
-def _decisions(sch: s_tir.Schedule, kernel: _Kernel, unit: VectorUnit, rows: int) -> Decisions:
+def _decisions(sch: s_tir.Schedule, kernel: _Kernel, processor: Processor, rows: int) -> Decisions:
     """Return the default decisions for a number of rows."""
-    most, parallel = _most_rows(kernel, unit), static_size(sch, kernel.loops) >= PARALLEL_SIZE
+    caches = processor.caches
+    most, parallel = _most_rows(kernel, processor.vectors), static_size(sch, kernel.loops) >= PARALLEL_SIZE
     tile = rows_of_tile(rows, most, _BESIDE)
     is_few = tile * 2 <= most
     unrolled = next(u for u in (_UNROLLED_OF_FEW if is_few else _UNROLLED) if kernel.inner % u == 0)
     if is_few:
         side_by_side = range(min(_STREAMS, most // tile), 0, -1)
         blocks = next(b for b in side_by_side if kernel.count % b == 0)
-        return Decisions(tile, blocks, unrolled, 0, kernel.is_from_memory, 0, parallel)
+        return Decisions(tile, blocks, unrolled, 0, kernel.is_from_memory(caches), 0, parallel)
     tiles = max(2, -(-rows // tile))
-    lines = _lines(kernel, unrolled, tiles) if kernel.is_from_memory and kernel.row_axis is not None else 0
-    chunk = min(_CHUNK, _NEAR // (tile * kernel.inner * kernel.bytes)) if kernel.is_in_rows else 0
+    is_prefetched = kernel.is_from_memory(caches) and kernel.row_axis is not None
+    lines = _lines(kernel, caches, unrolled, tiles) if is_prefetched else 0
+    # Rows stay in the cache beside a block of the weight and the next one.
+    near = caches.three_quarters_of_second // (tile * kernel.inner * kernel.bytes)
+    chunk = min(_CHUNK, near) if kernel.is_in_rows else 0
     is_long = kernel.rows is None or tiles > chunk
     return Decisions(tile, 1, unrolled, lines, False, chunk if is_long and chunk >= _SHORTEST else 0, parallel)
 
 
-def _lines(kernel: _Kernel, unrolled: int, tiles: int) -> int:
+def _lines(kernel: _Kernel, caches: Caches, unrolled: int, tiles: int) -> int:
     """Return how many lines of the next block an iteration prefetches, so that some tiles prefetch all of it."""
-    of_step = -(-unrolled * kernel.width * kernel.bytes // LINE)
+    of_step = -(-unrolled * kernel.width * kernel.bytes // caches.line)
     return -(-of_step // tiles)
 
 
@@ -266,4 +268,4 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     sch.decompose_reduction(block, steps)
 
 
-RULE = Rule("dense", Decisions, decide, candidates, apply, versions)
+RULE = Rule("dense", Decisions, decide, candidates, apply, versions, largest)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from tvm import s_tir
+from tvm import s_tir, tirx
+from tvm.ir import Range
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
-from ..blocks import SingleReduction, extent, partial_results, single_reduction, static_size, stride, uses
+from ...target.processor import processor_of
+from ..blocks import SingleReduction, extent, partial_results, single_reduction, static_size
+from ..expressions import stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 
@@ -64,7 +65,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     default, found = decide(sch, target), single_reduction(sch)
     if default is None or found is None:
         return ()
-    unit, loops = vector_unit(target), sch.get_loops(found.block)
+    unit, loops = processor_of(target).vectors, sch.get_loops(found.block)
     width, have = extent(sch, loops[-1]) or 0, _outputs(sch, found)
     options: Options = {
         "lanes": [t for t in (4, 8, 16, 32, 64) if t <= 4 * unit.lanes and width % t == 0 and width >= 2 * t],
@@ -109,7 +110,7 @@ def _outputs(sch: s_tir.Schedule, found: SingleReduction) -> int:
     return extent(sch, sch.get_loops(found.block)[found.spatial - 1]) or 1
 
 
-def _is_contiguous(region: list[Any], var: Any) -> bool:
+def _is_contiguous(region: list[Range], var: tirx.Var) -> bool:
     """Say whether a read walks consecutive elements as a variable grows; a read of nothing that depends on it does."""
     *outer, last = [r.min for r in region] or [0]
     if any(uses(index, var) for index in outer):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tvm import s_tir
 from tvm.target import Target
 
+from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
 from ..rule import Rule, choices
 
@@ -48,7 +49,7 @@ def sharing(size: int, target: Target) -> list[bool]:
     """Return whether to share a block of so many elements among cores, the default first; both where it is unsure."""
     default = size >= PARALLEL_SIZE
     is_near = PARALLEL_SIZE // _UNSURE <= size < PARALLEL_SIZE * _UNSURE
-    return [default, not default] if is_near and int(target.attrs.get("num-cores", 1)) > 1 else [default]
+    return [default, not default] if is_near and processor_of(target).cores > 1 else [default]
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:

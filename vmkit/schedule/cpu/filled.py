@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
-from ..blocks import SingleReduction, extent, single_reduction, static_size
+from ...target.processor import processor_of
+from ..blocks import Block, SingleReduction, extent, single_reduction, static_size
 from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
@@ -55,7 +54,7 @@ class Decisions:
 @dataclass(frozen=True)
 class _Kernel:
     found: SingleReduction
-    after: Any
+    after: Block
     groups: int
     blocks: int
     lanes: int
@@ -70,7 +69,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
         return None
     blocks = next((b for b in _BLOCKS if kernel.blocks % b == 0), 1)
     # Some registers are for the weight and what it is multiplied with.
-    rows = rows_of_tile(kernel.positions, max(1, vector_unit(target).registers * 2 // 3 // blocks))
+    rows = rows_of_tile(kernel.positions, max(1, processor_of(target).vectors.registers * 2 // 3 // blocks))
     unrolled = 2 if kernel.steps is not None and kernel.steps % 2 == 0 else 1
     return Decisions(blocks, rows, unrolled, _size(sch, kernel) >= PARALLEL_SIZE)
 
@@ -80,7 +79,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    registers = vector_unit(target).registers
+    registers = processor_of(target).vectors.registers
     options: Options = {
         "blocks": [b for b in (1, *sorted(_BLOCKS)) if kernel.blocks % b == 0],
         "rows": rows_to_try(kernel.positions, registers - 2),
@@ -128,14 +127,14 @@ def _size(sch: s_tir.Schedule, kernel: _Kernel) -> int:
     return static_size(sch, sch.get_loops(kernel.found.block))
 
 
-def _reads_blocks(node: Any, axis: int) -> bool:
+def _reads_blocks(node: s_tir.SBlock, axis: int) -> bool:
     """Say whether the innermost index of an operand is an iteration variable."""
     var, size = node.iter_vars[axis].var, node.iter_vars[axis].dom.extent
     innermost = [list(region.region)[-1].min for region in node.reads if region.region]
     return any(Analyzer().can_prove_equal(_within(index, size), var) for index in innermost)
 
 
-def _within(index: Any, size: Any) -> Any:
+def _within(index: tirx.PrimExpr, size: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return an index without the remainder by a size that it is smaller than."""
     is_remainder = isinstance(index, tirx.FloorMod) and tvm_ffi.structural_equal(index.b, size)
     return index.a if is_remainder else index

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import processor_of
 from ..blocks import Block, extent, is_reduction, kernel_blocks, partial_results, static_size
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
@@ -87,8 +87,8 @@ def _reduction(sch: s_tir.Schedule) -> Block | None:
 
 
 def _sums(sch: s_tir.Schedule, block: Block, target: Target) -> list[int]:
-    lanes, width = vector_unit(target).lanes, extent(sch, sch.get_loops(block)[-1])
+    lanes, width = processor_of(target).vectors.lanes, extent(sch, sch.get_loops(block)[-1])
     return [t * lanes for t in (4, 2, 1) if width is not None and width % (t * lanes) == 0]
 
 
-RULE = Rule("total", Decisions, decide, candidates, apply)
+RULE = Rule("full_reduction", Decisions, decide, candidates, apply)

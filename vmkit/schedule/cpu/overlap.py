@@ -7,13 +7,13 @@ tile is of one size. What is computed twice is the same both times.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
-from ..blocks import Loop, extent, uses
+from ..blocks import Loop, extent
+from ..expressions import conjuncts, uses
 
 __all__ = ["tiles", "tiles_of_any", "with_overlaps"]
 
@@ -48,7 +48,7 @@ def tiles_of_any(sch: s_tir.Schedule, loop: Loop, tile: int) -> list[Loop]:
     return list(parts)
 
 
-def with_overlaps(function: tirx.PrimFunc, size: Any = None) -> tirx.PrimFunc:
+def with_overlaps(function: tirx.PrimFunc, size: tirx.PrimExpr | None = None) -> tirx.PrimFunc:
     """Return a scheduled kernel whose last tiles begin where they end with their axis.
 
     Loops of a size that is known at run time only are over the one given.
@@ -69,7 +69,7 @@ def with_overlaps(function: tirx.PrimFunc, size: Any = None) -> tirx.PrimFunc:
             return tirx.Min(product, end - tirx.IntImm(dtype, tile))
 
         def within(block: s_tir.SBlockRealize) -> s_tir.SBlockRealize:
-            tests = [t for t in _conjuncts(block.predicate) if not _is_end(t, loop.loop_var, end)]
+            tests = [t for t in conjuncts(block.predicate) if not _is_end(t, loop.loop_var, end)]
             predicate = reduce(tirx.And, tests) if tests else tirx.IntImm("bool", 1)
             return s_tir.SBlockRealize(block.iter_values, predicate, block.block)
 
@@ -80,13 +80,7 @@ def with_overlaps(function: tirx.PrimFunc, size: Any = None) -> tirx.PrimFunc:
     return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, shifted)))
 
 
-def _conjuncts(condition: Any) -> list[Any]:
-    if isinstance(condition, tirx.And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
-    return [condition]
-
-
-def _is_end(condition: Any, var: Any, end: Any) -> bool:
+def _is_end(condition: tirx.PrimExpr, var: tirx.Var, end: tirx.PrimExpr) -> bool:
     """Say whether a condition is that a tile does not stick out, which those that overlap never do."""
     is_test = isinstance(condition, tirx.LT) and uses(condition.a, var)
     return is_test and Analyzer().can_prove_equal(condition.b, end)

@@ -1,25 +1,25 @@
 """The rule for kernels with packed weights: convolution over channels-last data, dense layers.
 
 The innermost axis of the weight is a block of output channels, a few vectors wide. For each block, a tile of a few
-positions is kept in registers while the reduction runs: for every element of the data that is loaded, all vectors of
+positions is register-resident while the reduction runs: for every element of the data that is loaded, all vectors of
 the block are multiplied with it. What follows (bias, activation, residual) is computed on the tile. Data of few
-channels are not copied to be padded, which would go element by element: windows stop at the edges, as :mod:`.borders`
-says.
+channels are not copied to be padded, which would go element by element: boundaries are peeled
+(:mod:`.boundary_peeling`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import processor_of
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..expressions import is_one
 from ..rule import Options, Rule, Versions, choices
-from .boundary_peeling import Borders, borders_of, mark_borders
+from .boundary_peeling import Boundaries, boundaries_of, mark_boundaries
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
 from .versions import for_fewer_rows
@@ -61,7 +61,7 @@ class _Kernel:
     row_axis: int | None
     positions: int | None
     steps: int | None
-    borders: Borders | None
+    boundaries: Boundaries | None
 
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
@@ -69,7 +69,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     kernel = _kernel(sch)
     if kernel is None:
         return None
-    rows, unit = 1, vector_unit(target)
+    rows, unit = 1, processor_of(target).vectors
     if kernel.row_axis is not None:
         most = max(1, unit.accumulators * unit.lanes // max(kernel.block_size, unit.lanes))
         rows = rows_of_tile(kernel.positions, most, _BESIDE)
@@ -82,7 +82,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    unit = vector_unit(target)
+    unit = processor_of(target).vectors
     vectors = -(-kernel.block_size // unit.lanes)
     most = max(1, (unit.registers - vectors - 1) // vectors)
     options: Options = {
@@ -99,7 +99,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     kernel = _kernel(sch)
     assert kernel is not None
     for other in kernel.found.others:
-        if kernel.borders is not None:
+        if kernel.boundaries is not None:
             sch.compute_inline(other)
         else:
             schedule_spatial(sch, other)
@@ -145,12 +145,12 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     loops, rows = sch.get_loops(found.block), _row_axis(node, found.spatial)
     positions = None if rows is None else extent(sch, loops[rows])
     steps = extent(sch, loops[-1])
-    borders = borders_of(sch, found, rows) if rows == found.spatial - 2 and positions is not None else None
-    is_copied = borders is None or steps is None or steps > _FEW
-    return _Kernel(found, loops, block, rows, positions, steps, None if is_copied else borders)
+    boundaries = boundaries_of(sch, found, rows) if rows == found.spatial - 2 and positions is not None else None
+    is_copied = boundaries is None or steps is None or steps > _FEW
+    return _Kernel(found, loops, block, rows, positions, steps, None if is_copied else boundaries)
 
 
-def _block(node: Any, spatial: int) -> int | None:
+def _block(node: s_tir.SBlock, spatial: int) -> int | None:
     """Return the size of the weight's blocks of the last output axis, or None where no operand has such blocks."""
     last = node.iter_vars[spatial - 1]
     for region in node.reads:
@@ -160,11 +160,10 @@ def _block(node: Any, spatial: int) -> int | None:
     return None
 
 
-def _row_axis(node: Any, spatial: int) -> int | None:
+def _row_axis(node: s_tir.SBlock, spatial: int) -> int | None:
     """Return the innermost output axis but the last that has more than one position."""
     for axis in reversed(range(spatial - 1)):
-        size = node.iter_vars[axis].dom.extent
-        if not (isinstance(size, tirx.IntImm) and int(size.value) == 1):
+        if not is_one(node.iter_vars[axis].dom.extent):
             return axis
     return None
 
@@ -178,8 +177,8 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     if row_axis is not None:
         outer[row_axis], row = tiles(sch, outer[row_axis], decisions.rows)
         inner.append(row)
-    across = [] if kernel.borders is None else [kernel.loops[at] for at in kernel.borders.steps]
-    along = [] if kernel.borders is None else [loop for loop in reduction[:-1] if all(loop is not o for o in across)]
+    across = [] if kernel.boundaries is None else [kernel.loops[at] for at in kernel.boundaries.steps]
+    along = [] if kernel.boundaries is None else [loop for loop in reduction[:-1] if all(loop is not o for o in across)]
     reduction[-1], step = sch.split(reduction[-1], [None, decisions.unrolled])
     # Blocks of the weight change slowly: one stays in the cache while all positions go by.
     order = [outer[last], *outer[:last]] if decisions.weight_first else outer
@@ -192,8 +191,8 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     sch.vectorize(written[last])
     if row_axis is not None:
         sch.unroll(written[row_axis])
-    if kernel.borders is not None and row_axis is not None:
-        mark_borders(sch, across, outer[row_axis], row_axis, kernel.borders.tiles(decisions.rows))
+    if kernel.boundaries is not None and row_axis is not None:
+        mark_boundaries(sch, across, outer[row_axis], row_axis, kernel.boundaries.tiles(decisions.rows))
     if decisions.parallel:
         # Not the loop over tiles, of which the last one may overlap; what is within it has one position.
         whole = outer[: last if row_axis is None else row_axis]

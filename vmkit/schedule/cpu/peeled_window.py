@@ -1,7 +1,7 @@
 """The rule for windows over padded data that is read where it is: depthwise convolution and pooling with padding.
 
 Copying the data to pad it costs as much as a small window itself, which pays only where windows overlap much and the
-copy stays near. Here windows stop at the edges instead, as :mod:`.borders` says.
+copy stays near. Here boundaries are peeled instead (:mod:`.boundary_peeling`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from tvm import s_tir
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import Processor, processor_of
 from ..blocks import loops_of_results, static_size
 from ..rule import Options, Rule, Versions, choices
 from . import window
-from .boundary_peeling import Borders, borders_of, mark_borders
+from .boundary_peeling import Boundaries, boundaries_of, mark_boundaries
 from .elementwise import PARALLEL_SIZE, sharing
 from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
@@ -29,7 +29,7 @@ _ROWS = 4  # positions in registers; what more of them have in common is in the 
 
 @dataclass(frozen=True)
 class Decisions:
-    """How windows that stop at the edges are computed.
+    """How windows with peeled boundaries are computed.
 
     Attributes
     ----------
@@ -52,14 +52,14 @@ class Decisions:
 @dataclass(frozen=True)
 class _Kernel:
     windows: window.Kernel
-    borders: Borders
+    boundaries: Boundaries
 
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for one window whose one other stage pads its data with what adds nothing."""
-    kernel, unit = _kernel(sch), vector_unit(target)
-    lanes = window.lanes_of(kernel.windows.width, unit) if kernel is not None else None
-    if kernel is None or lanes is None or _shares_lines(sch, kernel, lanes):
+    kernel, processor = _kernel(sch), processor_of(target)
+    lanes = window.lanes_of(kernel.windows.width, processor.vectors) if kernel is not None else None
+    if kernel is None or lanes is None or _shares_lines(sch, kernel, lanes, processor):
         return None
     rows = rows_of_tile(kernel.windows.positions, _ROWS)
     return Decisions(lanes, rows, True, static_size(sch, kernel.windows.loops) >= PARALLEL_SIZE)
@@ -70,7 +70,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    unit, width = vector_unit(target), kernel.windows.width
+    unit, width = processor_of(target).vectors, kernel.windows.width
     wide = [unit.lanes * t for t in (1, 2, 3, 4) if width % (unit.lanes * t) == 0]
     options: Options = {
         "lanes": list(dict.fromkeys([default.lanes, *wide])),
@@ -83,7 +83,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
-    """Schedule a kernel of windows that stop at the edges."""
+    """Schedule a kernel of windows with peeled boundaries."""
     kernel = _kernel(sch)
     assert kernel is not None
     found, loops, row_axis = kernel.windows.found, kernel.windows.loops, kernel.windows.row_axis
@@ -98,7 +98,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     sch.reorder(*order, *reduction, row, lane)
     sch.vectorize(lane)
     sch.unroll(row)
-    across = [loops[at] for at in kernel.borders.steps]
+    across = [loops[at] for at in kernel.boundaries.steps]
     steps = kernel.windows.steps[-1]
     if window.is_short(sch, steps) and not any(steps is each for each in across):
         sch.unroll(steps)
@@ -107,16 +107,16 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     sch.unroll(written[row_axis])
     # A line of a few positions has hardly any that reach over no edge, and each copy costs time to compile.
     is_cut = kernel.windows.positions is not None or decisions.rows > 1
-    mark_borders(sch, across, tile if is_cut else None, row_axis, kernel.borders.tiles(decisions.rows))
+    mark_boundaries(sch, across, tile if is_cut else None, row_axis, kernel.boundaries.tiles(decisions.rows))
     if decisions.parallel:
         shared = order[:-2]
         sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
     sch.decompose_reduction(block, reduction[0])
 
 
-def _shares_lines(sch: s_tir.Schedule, kernel: _Kernel, lanes: int) -> bool:
+def _shares_lines(sch: s_tir.Schedule, kernel: _Kernel, lanes: int, processor: Processor) -> bool:
     """Say whether a near copy pays: neighbouring windows have most in common, so each element is read many times."""
-    return kernel.borders.stride == 1 and bool(window.lines_of(sch, kernel.windows, lanes))
+    return kernel.boundaries.stride == 1 and bool(window.lines_of(sch, kernel.windows, lanes, processor))
 
 
 def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
@@ -131,8 +131,8 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     windows = window.kernel_of(sch)
     if windows is None or windows.row_axis in (None, 0):
         return None
-    borders = borders_of(sch, windows.found, windows.row_axis)
-    return None if borders is None else _Kernel(windows, borders)
+    boundaries = boundaries_of(sch, windows.found, windows.row_axis)
+    return None if boundaries is None else _Kernel(windows, boundaries)
 
 
-RULE = Rule("edges", Decisions, decide, candidates, apply, versions)
+RULE = Rule("peeled_window", Decisions, decide, candidates, apply, versions)

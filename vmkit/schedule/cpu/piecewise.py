@@ -1,4 +1,4 @@
-"""The rule for maps that read one thing or another by where they write: joined tensors, interleaved phases.
+"""The rule for maps that read one thing or another by where they write: concatenations, interleaved sub-pixels.
 
 What is read changes at places of the last axis, as in a concatenation, or from one position of another axis to the next
 and back again. Vectors end where it changes, and steps from position to position are written out, so that every test
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -18,8 +17,9 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
-from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size, stride, uses
+from ...target.processor import processor_of
+from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size
+from ..expressions import stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
 
@@ -31,12 +31,12 @@ _WRITTEN_OUT = 64  # vectors that are written out at most
 
 @dataclass(frozen=True)
 class Decisions:
-    """How a map of pieces is computed.
+    """How a piecewise map is computed.
 
     Attributes
     ----------
     lanes : int
-        How many elements of the last axis go together; no piece ends within them.
+        How many elements of the last axis go together; nothing changes within them.
     written_out : bool
         Whether all vectors of a position are written out.
     parallel : bool
@@ -52,11 +52,11 @@ class Decisions:
 class _Kernel:
     loops: list[Loop]
     steps: dict[int, int]  # by loop, where they divide it: after how many positions what is read is the same again
-    whole: int  # what divides every piece
+    whole: int  # what divides every stretch of one outcome
 
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
-    """Return the default decisions for a map whose pieces are a vector long, or a good part of one."""
+    """Return the default decisions for a map that changes after a whole vector, or a good part of one."""
     kernel = _kernel(sch)
     if kernel is None:
         return None
@@ -81,7 +81,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
-    """Schedule a map of pieces."""
+    """Schedule a piecewise map."""
     kernel = _kernel(sch)
     assert kernel is not None
     outer, steps = [], []
@@ -103,7 +103,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
 
 
 def _widths(target: Target) -> list[int]:
-    lanes = vector_unit(target).lanes
+    lanes = processor_of(target).vectors.lanes
     return [t for t in (lanes, lanes // 2, lanes // 4) if t >= _LEAST]
 
 
@@ -134,11 +134,11 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     return _Kernel(list(loops), steps, gcd(extent(sch, loops[-1]) or 0, *ends))
 
 
-def _divides(step: int, size: Any) -> bool:
+def _divides(step: int, size: tirx.PrimExpr) -> bool:
     return bool(Analyzer().can_prove_equal(tirx.floormod(size, step), 0))
 
 
-def _goes_along(region: Any, last: Any) -> bool:
+def _goes_along(region: tirx.BufferRegion, last: tirx.Var) -> bool:
     """Say whether elements next to each other in the output are so in an operand, or are the same one."""
     *far, index = [r.min for r in region.region] or [0]
     if any(isinstance(each, tvm.ir.Expr) and uses(each, last) for each in far):
@@ -146,11 +146,11 @@ def _goes_along(region: Any, last: Any) -> bool:
     return not (isinstance(index, tvm.ir.Expr) and uses(index, last)) or stride(index, last) == 1
 
 
-def _ends(body: Any, last: Any) -> list[int] | None:
+def _ends(body: tirx.Stmt, last: tirx.Var) -> list[int] | None:
     """Return where tests have another outcome along the last axis; None where that is not known."""
     ends: list[int | None] = []
 
-    def note(test: Any) -> None:
+    def note(test: tirx.PrimExpr) -> None:
         sides = [side for side in (test.a, test.b) if uses(side, last)]
         if sides:
             ends.append(_end(test, last))
@@ -160,7 +160,7 @@ def _ends(body: Any, last: Any) -> list[int] | None:
     return None if any(end is None for end in ends) else [end for end in ends if end is not None]
 
 
-def _end(test: Any, last: Any) -> int | None:
+def _end(test: tirx.PrimExpr, last: tirx.Var) -> int | None:
     """Return where a test of the last axis against a number changes its outcome."""
     if isinstance(test, tirx.EQ | tirx.NE):
         return None
@@ -176,11 +176,11 @@ def _end(test: Any, last: Any) -> int | None:
     return end if isinstance(test, tirx.LT | tirx.GE) == (step == 1) else end + 1
 
 
-def _step(body: Any, var: Any) -> int:
+def _step(body: tirx.Stmt, var: tirx.Var) -> int:
     """Return the divisor of the remainders that are taken of an axis; 1 where there are none, or several."""
     found = set()
 
-    def note(node: Any) -> None:
+    def note(node: tirx.FloorMod) -> None:
         if uses(node.a, var) and stride(node.a, var) == 1 and isinstance(node.b, tirx.IntImm):
             found.add(int(node.b))
 
@@ -188,4 +188,4 @@ def _step(body: Any, var: Any) -> int:
     return found.pop() if len(found) == 1 else 1
 
 
-RULE = Rule("pieces", Decisions, decide, candidates, apply)
+RULE = Rule("piecewise", Decisions, decide, candidates, apply)

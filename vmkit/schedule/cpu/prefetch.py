@@ -9,22 +9,23 @@ at every page.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-__all__ = ["LINE", "prefetch_ahead", "prefetch_next_block", "with_prefetches"]
+from ...target.processor import CACHES
+from ..blocks import Loop
 
-LINE = 64  # bytes that come at once
+__all__ = ["prefetch_ahead", "prefetch_next_block", "with_prefetches"]
+
 
 _KEY = "vmkit.prefetch"
 _FIRST_LEVEL, _SECOND_LEVEL = 3, 2  # as LLVM counts localities: the nearest cache, and the one that holds a block
 _LINES_AHEAD = 32
 
 
-def prefetch_next_block(sch: s_tir.Schedule, loops: tuple[Any, Any, Any], weight: int, lines: int) -> None:
+def prefetch_next_block(sch: s_tir.Schedule, loops: tuple[Loop, Loop, Loop], weight: int, lines: int) -> None:
     """Mark loops of which the innermost is to prefetch the next block of a weight.
 
     Parameters
@@ -44,7 +45,7 @@ def prefetch_next_block(sch: s_tir.Schedule, loops: tuple[Any, Any, Any], weight
         sch.annotate(loop, _KEY, [role, weight, lines])
 
 
-def prefetch_ahead(sch: s_tir.Schedule, loops: tuple[Any, Any], weight: int, blocks: int) -> None:
+def prefetch_ahead(sch: s_tir.Schedule, loops: tuple[Loop, Loop], weight: int, blocks: int) -> None:
     """Mark loops of which the inner one is to prefetch the lines of a weight that some later step reads.
 
     Parameters
@@ -123,7 +124,7 @@ def _ahead(weight: tirx.Var, blocks: int, loops: dict[str, tirx.For]) -> list[ti
 
 def _line(weight: tirx.Var) -> int:
     """Return how many elements of a weight come at once."""
-    return LINE // (tvm.DataType(str(weight.ty.dtype)).bits // 8)
+    return CACHES.line // (tvm.DataType(str(weight.ty.dtype)).bits // 8)
 
 
 def _constants(loop: tirx.For) -> Callable[[int], tirx.IntImm]:
@@ -132,7 +133,7 @@ def _constants(loop: tirx.For) -> Callable[[int], tirx.IntImm]:
     return lambda value: tirx.IntImm(dtype, value)
 
 
-def _prefetch(weight: tirx.Var, where: list[Any], locality: int) -> tirx.Stmt:
+def _prefetch(weight: tirx.Var, where: list[tirx.PrimExpr], locality: int) -> tirx.Stmt:
     arguments = [tirx.address_of(tirx.BufferLoad(weight, where))]
     arguments += [tirx.IntImm("int32", value) for value in (0, locality, 1)]
     return tirx.Evaluate(tvm.ir.Call("tirx.prefetch", arguments, ret_ty=tvm.ir.PrimType("void")))

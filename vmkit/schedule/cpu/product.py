@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import log2
-from typing import Any
+from typing import Union
 
-import tvm
-import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
@@ -22,8 +20,10 @@ from tvm.tirx.script import builder as T
 from ..._tvm import TensorLoad
 from ...kernels.lanes import ramp
 from ...kernels.product import Product, Tile, emit_product
-from ...target.vectors import VectorUnit, vector_unit
-from ..blocks import SingleReduction, single_reduction, static_size, uses
+from ...target.processor import Caches, Processor, processor_of
+from ...target.vectors import VectorUnit
+from ..blocks import SingleReduction, single_reduction, static_size
+from ..expressions import known, replaced, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
@@ -35,12 +35,12 @@ _VECTORS = 8  # the most vectors of columns in a tile
 _DOTS = 8  # rows from which on transposing the right operand costs less than adding up vectors of sums
 _FEW = 4  # rows that keep the multipliers busy tolerably
 _REUSED = 3  # tiles of rows that repay the copy of a panel
-_NEAR = 512 << 10  # bytes of rows that stay in the cache while panels go by
 _CHUNK = 48  # tiles that repay the making of a panel well
-_FROM_MEMORY = 1 << 20  # bytes of a right operand from which it is not taken to be in the cache
 _ROW = 128  # vectors of a row that are read in one piece
 _USUAL = 64  # a size that is known at run time only
-_LATENCY = 4  # cycles until a result can be added to
+
+Index = Union["tirx.PrimExpr", int]
+Place = Sequence[Index]  # along the axes of the result that are neither rows nor columns
 
 
 @dataclass(frozen=True)
@@ -82,24 +82,24 @@ class _Kernel:
     found: SingleReduction
     row: int | None
     column: int
-    left: Any
-    right: Any
-    sizes: list[Any]
+    left: TensorLoad
+    right: TensorLoad
+    sizes: list[tirx.PrimExpr]
     is_left_along: bool
     is_transposed: bool
 
     @property
     def rows(self) -> int | None:
         """How many rows a product has, None where that is known at run time."""
-        return 1 if self.row is None else _known(self.sizes[self.row])
+        return 1 if self.row is None else known(self.sizes[self.row])
 
     @property
     def columns(self) -> int | None:
-        return _known(self.sizes[self.column])
+        return known(self.sizes[self.column])
 
     @property
     def inner(self) -> int | None:
-        return _known(self.sizes[-1])
+        return known(self.sizes[-1])
 
     @property
     def has_dots(self) -> bool:
@@ -111,22 +111,23 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     kernel = _kernel(sch)
     if kernel is None:
         return None
-    unit = vector_unit(target)
-    lanes = _lanes(kernel, unit)
+    processor = processor_of(target)
+    lanes, caches = _lanes(kernel, processor.vectors), processor.caches
     is_dot = kernel.has_dots and kernel.rows is not None and kernel.rows < _DOTS
-    rows, vectors = _tile_size(kernel.rows, kernel.columns, lanes, unit)
+    rows, vectors = _tile_size(kernel.rows, kernel.columns, lanes, processor)
     inner = kernel.inner
     unrolled = 1 if inner is None else next(u for u in (4, 2, 1) if inner % u == 0)
     is_reused = kernel.rows is None or kernel.rows >= _REUSED * rows
     packed = not is_dot and (kernel.is_transposed or is_reused)
-    chunk = max(1, min(_NEAR // (4 * rows * (inner or _USUAL)), _CHUNK))
-    is_streamed = not kernel.is_transposed and _is_from_memory(kernel)
+    # Rows stay in the cache while panels go by.
+    chunk = max(1, min(caches.half_of_second // (4 * rows * (inner or _USUAL)), _CHUNK))
+    is_streamed = not kernel.is_transposed and _is_from_memory(kernel, caches)
     return Decisions(rows, vectors, unrolled, chunk, packed, is_dot, is_streamed, _is_large(sch, kernel))
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions with tiles that fit into the registers beside what they are computed from."""
-    kernel, default, unit = _kernel(sch), decide(sch, target), vector_unit(target)
+    kernel, default, unit = _kernel(sch), decide(sch, target), processor_of(target).vectors
     if kernel is None or default is None:
         return ()
     rows, inner = kernel.rows, kernel.inner
@@ -145,7 +146,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     """Schedule a product of two matrices."""
-    kernel, unit = _kernel(sch), vector_unit(target)
+    kernel, processor = _kernel(sch), processor_of(target)
     assert kernel is not None
     found = kernel.found
     follows = [] if found.after is None else [found.after]
@@ -155,7 +156,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     function, node = sch.mod["main"], sch.get(found.block)
     root, nests = function.body.block, nests_of(function)
     stages = [sch.get(block) for block in follows] if is_fused else []
-    loops = _loops(kernel, node, stages, _tiles(kernel, unit, decisions))
+    loops = _loops(kernel, node, stages, _tiles(kernel, processor, decisions))
     # What follows the sum may read what is computed between them: all of it goes where the last of it was.
     parts = [node, *stages]
     at = next(i for i, nest in enumerate(nests) if block_of(nest).same_as(parts[-1]))
@@ -174,8 +175,8 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
         return None
     factors = _factors(node)
     sizes = [_int64(v.dom.extent) for v in node.iter_vars]
-    column = next((a for a in reversed(range(found.spatial)) if _known(sizes[a]) != 1), None)
-    if factors is None or column is None or (_known(sizes[column]) or _LEAST) < _LEAST:
+    column = next((a for a in reversed(range(found.spatial)) if known(sizes[a]) != 1), None)
+    if factors is None or column is None or (known(sizes[column]) or _LEAST) < _LEAST:
         return None
     *axes, inner = [v.var for v in node.iter_vars]
     left, right = factors if _has(factors[1], axes[column]) else factors[::-1]
@@ -187,11 +188,11 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     if not is_transposed and not _is_along(right, axes[column]):
         return None
     of_left = [a for a in range(found.spatial) if _has(left, axes[a]) and not _has(right, axes[a])]
-    row = next((a for a in reversed(of_left) if _known(sizes[a]) != 1), None)
+    row = next((a for a in reversed(of_left) if known(sizes[a]) != 1), None)
     return _Kernel(found, row, column, left, right, sizes, _is_along(left, inner), is_transposed)
 
 
-def _factors(node: Any) -> tuple[Any, Any] | None:
+def _factors(node: s_tir.SBlock) -> tuple[TensorLoad, TensorLoad] | None:
     """Return the two elements of float32 whose products are added up, if that is what a block does."""
     value, start, sums = getattr(node.body, "value", None), getattr(node.init, "value", None), node.writes[0].source
     if not isinstance(value, tirx.Add) or getattr(start, "value", None) != 0 or str(sums.dtype) != "float32":
@@ -204,22 +205,18 @@ def _factors(node: Any) -> tuple[Any, Any] | None:
     return factors if are_read else None
 
 
-def _has(load: Any, var: Any) -> bool:
+def _has(load: TensorLoad, var: tirx.Var) -> bool:
     return any(uses(index, var) for index in load.indices)
 
 
-def _is_along(load: Any, var: Any) -> bool:
+def _is_along(load: TensorLoad, var: tirx.Var) -> bool:
     """Say whether an operand's last index is a variable, and no other index depends on it."""
     *others, last = load.indices
     return bool(last.same_as(var)) and not any(uses(index, var) for index in others)
 
 
-def _int64(size: Any) -> Any:
+def _int64(size: tirx.PrimExpr) -> tirx.PrimExpr:
     return size.astype("int64")
-
-
-def _known(size: Any) -> int | None:
-    return int(size) if isinstance(size, tirx.IntImm) else None
 
 
 def _lanes(kernel: _Kernel, unit: VectorUnit) -> int:
@@ -229,12 +226,13 @@ def _lanes(kernel: _Kernel, unit: VectorUnit) -> int:
     return min(unit.lanes, 1 << int(log2(kernel.columns)))
 
 
-def _is_from_memory(kernel: _Kernel) -> bool:
-    return 4 * (kernel.inner or _USUAL) * (kernel.columns or _USUAL) >= _FROM_MEMORY
+def _is_from_memory(kernel: _Kernel, caches: Caches) -> bool:
+    """Say whether the right operand is so large that it is not taken to be in the cache."""
+    return 4 * (kernel.inner or _USUAL) * (kernel.columns or _USUAL) >= caches.second
 
 
 def _is_large(sch: s_tir.Schedule, kernel: _Kernel) -> bool:
-    unknown = sum(_known(size) is None for size in kernel.sizes)
+    unknown = sum(known(size) is None for size in kernel.sizes)
     return static_size(sch, sch.get_loops(kernel.found.block)) * _USUAL**unknown >= PARALLEL_SIZE
 
 
@@ -243,14 +241,17 @@ def _fits(rows: int, vectors: int, unit: VectorUnit) -> bool:
     return rows * vectors + vectors + 1 <= unit.registers
 
 
-def _tile_size(rows: int | None, columns: int | None, lanes: int, unit: VectorUnit, least: int = 1) -> tuple[int, int]:
+def _tile_size(
+    rows: int | None, columns: int | None, lanes: int, processor: Processor, least: int = 1
+) -> tuple[int, int]:
     """Return rows and vectors of a tile that takes the fewest cycles by multiplications, loads and their latency."""
+    unit, latency = processor.vectors, processor.rates.latency
 
     def cost(size: tuple[int, int]) -> tuple[float, int, int]:
         r, v = size
         tiles_down = 1 / r if rows is None else -(-rows // r)
         tiles_across = 1 / v if columns is None else -(-columns // (lanes * v))
-        cycles = max(r * v / 2, (r + v) / 2, _LATENCY) + 0.5
+        cycles = max(r * v / 2, (r + v) / 2, latency) + 0.5
         return tiles_down * tiles_across * cycles, r + v, -v
 
     most_rows, most_vectors = rows or unit.registers, -(-(columns or _VECTORS * lanes) // lanes)
@@ -263,17 +264,17 @@ def _tile_size(rows: int | None, columns: int | None, lanes: int, unit: VectorUn
     return min(sizes, key=cost)
 
 
-def _tiles(kernel: _Kernel, unit: VectorUnit, decisions: Decisions) -> list[Tile]:
+def _tiles(kernel: _Kernel, processor: Processor, decisions: Decisions) -> list[Tile]:
     """Return the tiles to try in turn, the largest first; ones of one row and column where sizes are not known."""
-    d, lanes = decisions, _lanes(kernel, unit)
+    d, lanes = decisions, _lanes(kernel, processor.vectors)
     whole = Tile(d.rows, d.vectors, lanes, d.unrolled, d.chunk, d.packed, d.dot, d.parallel)
-    one = replace(whole, rows=1, is_dot=True) if kernel.has_dots else _fewer(kernel, unit, whole, 1)
+    one = replace(whole, rows=1, is_dot=True) if kernel.has_dots else _fewer(kernel, processor, whole, 1)
     if d.streamed:
         one = replace(one, vectors=_ROW, is_streamed=True)
     made = [one if d.dot or (d.streamed and d.rows == 1) else whole]
     if kernel.rows is None:
         few = _DOTS if kernel.has_dots else _FEW
-        made += [_fewer(kernel, unit, whole, few)] if few < d.rows else []
+        made += [_fewer(kernel, processor, whole, few)] if few < d.rows else []
         made += [one] if d.rows > 1 else []
     if kernel.columns is None:
         # Each version costs time to compile; less than a vector of columns is no place for speed.
@@ -281,32 +282,30 @@ def _tiles(kernel: _Kernel, unit: VectorUnit, decisions: Decisions) -> list[Tile
     return made
 
 
-def _fewer(kernel: _Kernel, unit: VectorUnit, tile: Tile, rows: int) -> Tile:
+def _fewer(kernel: _Kernel, processor: Processor, tile: Tile, rows: int) -> Tile:
     """Return a tile for few rows, for which a panel is made only where vectors need it."""
-    _, vectors = _tile_size(rows, kernel.columns, tile.lanes, unit, least=rows)
+    _, vectors = _tile_size(rows, kernel.columns, tile.lanes, processor, least=rows)
     return replace(tile, rows=rows, vectors=vectors, is_packed=kernel.is_transposed)
 
 
-def _loops(kernel: _Kernel, node: Any, stages: Sequence[Any], tiles: Sequence[Tile]) -> tirx.Stmt:
+def _loops(kernel: _Kernel, node: s_tir.SBlock, stages: Sequence[s_tir.SBlock], tiles: Sequence[Tile]) -> tirx.Stmt:
     """Return the loops of a product and the stages that follow it."""
     variables = [v.var for v in node.iter_vars]
     spatial = kernel.found.spatial
     outer = [a for a in range(spatial) if a not in (kernel.row, kernel.column)]
     made = [node.writes[0].source, *(stage.body.buffer for stage in stages)]
 
-    def axes(place: Sequence[Any], row: Any, column: Any) -> list[Any]:
+    def axes(place: Place, row: Index, column: Index) -> list[Index]:
         at = dict(zip(outer, place, strict=True)) | {kernel.column: column}
         if kernel.row is not None:
             at[kernel.row] = row
         return [at[a] for a in range(spatial)]
 
-    def read(load: Any, values: Sequence[Any]) -> Any:
-        def placed(var: Any) -> Any:
-            return next((n for v, n in zip(variables, values, strict=True) if v.same_as(var)), var)
+    def read(load: TensorLoad, values: Sequence[Index]) -> tirx.PrimExpr:
+        at = dict(zip(variables, values, strict=True))
+        return load.source[tuple(replaced(index, at) for index in load.indices)]
 
-        return load.source[tuple(tvm_ffi.structural_map(index, (tvm.ir.Var, placed)) for index in load.indices)]
-
-    def finish(place: Sequence[Any], row: Any, column: Any, lanes: int, sums: Any) -> None:
+    def finish(place: Place, row: Index, column: Index, lanes: int, sums: tirx.PrimExpr) -> None:
         is_vector = kernel.column == spatial - 1
         if not stages and (is_vector or lanes == 1):
             T.buffer_store(made[0], sums, axes(place, row, ramp(column, lanes)))

@@ -6,18 +6,16 @@ combined at the end of the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-import tvm
-import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
+from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, partial_results, static_size
+from ..expressions import replaced
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .overlap import tiles_of_any
@@ -55,7 +53,7 @@ class _Kernel:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for stages over rows, of which some reduce the last axes and the last does not."""
-    kernel, lanes = _kernel(sch), vector_unit(target).lanes
+    kernel, lanes = _kernel(sch), processor_of(target).vectors.lanes
     if kernel is None:
         return None
     whole = _fitting(kernel, [lanes, lanes // 2])
@@ -72,7 +70,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    lanes, size = vector_unit(target).lanes, static_size(sch, sch.get_loops(kernel.blocks[-1]))
+    lanes, size = processor_of(target).vectors.lanes, static_size(sch, sch.get_loops(kernel.blocks[-1]))
     options: Options = {
         "sums": _fitting(kernel, [t * lanes for t in (1, 2, 3, 4)]) or [default.sums],
         "lanes": _fitting(kernel, [lanes // 2, lanes, lanes * 2]),
@@ -184,7 +182,7 @@ def _schedule_partial(sch: s_tir.Schedule, partial: Block, depth: int) -> Loop:
     return along[-1]
 
 
-def _stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: Any) -> None:
+def _stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.PrimExpr) -> None:
     """Let partial sums end where the row does, which a block forgets when it is computed at another's loop.
 
     What whole vectors leave over is a loop of its own.
@@ -197,7 +195,7 @@ def _stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: Any) -> None:
     lane = tirx.Var("lane", str(lanes.loop_var.ty.dtype))
     realize = lanes.body
     at = {loop.loop_var: count, lanes.loop_var: lane}
-    values = [_substituted(value, at) for value in realize.iter_values]
+    values = [replaced(value, at) for value in realize.iter_values]
     left = tirx.For(lane, zero, rest, kind, s_tir.SBlockRealize(values, True, _copied(realize.block)))
     whole = tirx.For(loop.loop_var, zero, count, loop.kind, lanes)
     once = tirx.For(
@@ -210,15 +208,11 @@ def _copied(block: s_tir.SBlock) -> s_tir.SBlock:
     """Return a block with variables of its own."""
     fresh = {v.var: tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in block.iter_vars}
     variables = [tirx.IterVar(v.dom, fresh[v.var], v.iter_type) for v in block.iter_vars]
-    regions = [_substituted(list(regions), fresh) for regions in (block.reads, block.writes)]
-    return s_tir.SBlock(variables, *regions, f"{block.name_hint}_rest", _substituted(block.body, fresh))
+    regions = [replaced(list(regions), fresh) for regions in (block.reads, block.writes)]
+    return s_tir.SBlock(variables, *regions, f"{block.name_hint}_rest", replaced(block.body, fresh))
 
 
-def _substituted(node: Any, values: Mapping[Any, Any]) -> Any:
-    return tvm_ffi.structural_map(node, (tvm.ir.Var, lambda v: next((n for o, n in values.items() if v.same_as(o)), v)))
-
-
-def _run_to(sch: s_tir.Schedule, block: Block, width: Any) -> None:
+def _run_to(sch: s_tir.Schedule, block: Block, width: tirx.PrimExpr) -> None:
     """Let a map run along the row, not along what partial sums seem to read of it."""
     loop = sch.get_loops(block)[-1]
     node = sch.get(loop)
@@ -229,4 +223,4 @@ def _run_to(sch: s_tir.Schedule, block: Block, width: Any) -> None:
     sch.state.replace(sch.get_sref(loop), whole, {realize.block: realize.block})
 
 
-RULE = Rule("rows", Decisions, decide, candidates, apply)
+RULE = Rule("row_reduction", Decisions, decide, candidates, apply)

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
+from tvm_ffi import Object
 
 from ..._tvm import TensorLoad
+from ..expressions import loads_in, replaced
 
 __all__ = ["block_of", "is_chain", "is_in", "nests_of", "value_of", "with_nests"]
 
 
-def nests_of(function: tirx.PrimFunc) -> list[Any]:
+def nests_of(function: tirx.PrimFunc) -> list[tirx.Stmt]:
     """Return the loop nests of a kernel."""
     body = function.body.block.body
     return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
 
 
-def block_of(nest: Any) -> Any:
+def block_of(nest: tirx.Stmt) -> s_tir.SBlock:
     """Return the block within loops."""
     while isinstance(nest, tirx.For):
         nest = nest.body
     return nest.block
 
 
-def with_nests(root: Any, nests: Sequence[Any], gone: Sequence[Any] = ()) -> Any:
+def with_nests(root: s_tir.SBlock, nests: Sequence[tirx.Stmt], gone: Sequence[tirx.Buffer] = ()) -> s_tir.SBlock:
     """Return a kernel's root block with other loop nests, and without the buffers that are gone."""
     kept = [buffer for buffer in root.alloc_buffers if not is_in(buffer, gone)]
     return s_tir.SBlock(
@@ -43,7 +43,7 @@ def with_nests(root: Any, nests: Sequence[Any], gone: Sequence[Any] = ()) -> Any
     )
 
 
-def is_chain(product: Any, followers: Sequence[Any]) -> bool:
+def is_chain(product: s_tir.SBlock, followers: Sequence[s_tir.SBlock]) -> bool:
     """Say whether each follower maps elements of the sums, and of followers before it, to elements at their places."""
     extents = [v.dom.extent for v in product.iter_vars if v.iter_type == tirx.IterVar.DataPar]
     inner = [product.writes[0].source]
@@ -54,9 +54,7 @@ def is_chain(product: Any, followers: Sequence[Any]) -> bool:
         sizes = [v.dom.extent for v in block.iter_vars]
         if len(sizes) != len(extents) or not all(map(tvm_ffi.structural_equal, sizes, extents)):
             return False
-        loads: list[Any] = []
-        tvm_ffi.structural_walk(store.value, (TensorLoad, loads.append))
-        own = [load.indices for load in loads if any(load.source.same_as(b) for b in inner)]
+        own = [load.indices for load in loads_in(store.value) if any(load.source.same_as(b) for b in inner)]
         for index in (store.indices, *own):
             if len(index) != len(places) or not all(i.same_as(v) for i, v in zip(index, places, strict=True)):
                 return False
@@ -64,19 +62,21 @@ def is_chain(product: Any, followers: Sequence[Any]) -> bool:
     return True
 
 
-def is_in(node: Any, nodes: Sequence[Any]) -> bool:
+def is_in(node: Object, nodes: Sequence[Object]) -> bool:
     """Say whether a node, such as a buffer, is one of several."""
     return any(node.same_as(each) for each in nodes)
 
 
-def value_of(stage: Any, at: Sequence[Any], made: Sequence[Any], values: Sequence[Any]) -> Any:
+def value_of(
+    stage: s_tir.SBlock,
+    at: Sequence[tirx.PrimExpr | int],
+    made: Sequence[tirx.Buffer],
+    values: Sequence[tirx.PrimExpr],
+) -> tirx.PrimExpr:
     """Return what a stage computes for an element, given the elements that were computed before."""
 
-    def read(load: Any) -> Any:
+    def read(load: TensorLoad) -> tirx.PrimExpr:
         return next((v for b, v in zip(made, values, strict=False) if load.source.same_as(b)), load)
 
-    def place(var: Any) -> Any:
-        return next((i for v, i in zip(stage.iter_vars, at, strict=True) if v.var.same_as(var)), var)
-
-    value = tvm_ffi.structural_map(stage.body.value, (tvm.ir.Var, place))
-    return tvm_ffi.structural_map(value, (TensorLoad, read))
+    places = {v.var: index for v, index in zip(stage.iter_vars, at, strict=True)}
+    return tvm_ffi.structural_map(replaced(stage.body.value, places), (TensorLoad, read))

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ...target.vectors import vector_unit
-from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size, stride, uses
+from ...target.processor import processor_of
+from ...target.vectors import GATHERED
+from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size
+from ..expressions import stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .overlap import tiles_of_any
 
 __all__ = ["RULE", "Decisions"]
 
-_GATHERED = 8  # what is gathered fastest: as many as there are addresses in a vector of AVX-512
 _LEAST = 4  # elements of an axis of the input below which its lines are used up anyway
 
 
@@ -61,16 +61,16 @@ class _Kernel:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for a map with an operand whose last axis is not the output's."""
-    kernel, lanes = _kernel(sch), vector_unit(target).lanes
+    kernel, lanes = _kernel(sch), processor_of(target).vectors.lanes
     if kernel is None:
         return None
     here, there = extent(sch, kernel.loops[-1]), extent(sch, kernel.loops[kernel.near])
     if min(here or lanes, there or lanes) < _LEAST:
         return None
     columns = _whole(here, lanes)
-    gathered = next(t for t in (_GATHERED, 4, 2, 1) if columns % t == 0)
+    gathered = next(t for t in (GATHERED, 4, 2, 1) if columns % t == 0)
     parallel = static_size(sch, kernel.loops) >= PARALLEL_SIZE
-    return Decisions(columns, gathered, _whole(there, _GATHERED), False, parallel)
+    return Decisions(columns, gathered, _whole(there, GATHERED), False, parallel)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
@@ -129,26 +129,26 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     return _Kernel(loops, found.pop()) if len(found) == 1 else None
 
 
-def _near(region: Any, variables: list[Any], loops: list[Loop], sch: s_tir.Schedule) -> int | None:
+def _near(region: tirx.BufferRegion, variables: list[tirx.Var], loops: list[Loop], sch: s_tir.Schedule) -> int | None:
     """Return the one loop that goes along the last axis of an operand, if the last loop goes along another."""
     *far, index = _without_units(region) or [0]
     last = variables[-1]
-    # Phases of the output's last axis may lie apart in the operand's; what goes along the two is still not the same.
-    if (uses(index, last) and not _is_of_phases(index, last)) or not any(uses(each, last) for each in far):
+    # Sub-pixels of the output's last axis may lie apart in the operand's; what goes along the two still differs.
+    if (uses(index, last) and not _is_of_remainders(index, last)) or not any(uses(each, last) for each in far):
         return None
     varying = [at for at, v in enumerate(variables[:-1]) if uses(index, v) and extent(sch, loops[at]) != 1]
-    along = [at for at in varying if not _is_of_phases(index, variables[at])]
+    along = [at for at in varying if not _is_of_remainders(index, variables[at])]
     is_step = len(along) == 1 and stride(index, variables[along[0]]) == 1
     return along[0] if is_step and not any(uses(each, variables[along[0]]) for each in far) else None
 
 
-def _is_of_phases(index: Any, variable: Any) -> bool:
+def _is_of_remainders(index: tirx.PrimExpr, variable: tirx.Var) -> bool:
     """Say whether an index depends on remainders of a variable alone."""
-    kept = tvm_ffi.structural_map(index, (tirx.FloorMod, lambda rest: tirx.IntImm(str(rest.ty.dtype), 0)))
-    return uses(index, variable) and not uses(kept, variable)
+    others = tvm_ffi.structural_map(index, (tirx.FloorMod, lambda rest: tirx.IntImm(str(rest.ty.dtype), 0)))
+    return uses(index, variable) and not uses(others, variable)
 
 
-def _without_units(region: Any) -> list[Any]:
+def _without_units(region: tirx.BufferRegion) -> list[tirx.PrimExpr]:
     """Return the indices of an operand, without those of axes of size 1."""
     pairs = zip(region.region, region.source.ty.shape, strict=True)
     return [r.min for r, d in pairs if not Analyzer().can_prove_equal(d, 1)]

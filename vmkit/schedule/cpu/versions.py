@@ -9,17 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Protocol, TypeVar
 
-import tvm_ffi
 from tvm import s_tir, tirx
 
 from ..blocks import Loop, extent
-from ..rule import Versions
+from ..expressions import replaced
+from ..rule import AnyDecisions, Versions
 
 __all__ = ["by_size", "fewer_rows", "for_fewer_rows"]
 
 _FEWER = (4, 2, 1)  # 4 rows keep the multipliers busy tolerably
+
+
+class _InRows(AnyDecisions, Protocol):
+    """Decisions about how many rows a tile has."""
+
+    @property
+    def rows(self) -> int: ...
+
+
+R = TypeVar("R", bound=_InRows)
 
 
 def fewer_rows(rows: int) -> list[int]:
@@ -27,7 +37,7 @@ def fewer_rows(rows: int) -> list[int]:
     return [fewer for fewer in _FEWER if fewer < rows]
 
 
-def for_fewer_rows(sch: s_tir.Schedule, axis: Loop | None, decisions: Any) -> Versions[Any] | None:
+def for_fewer_rows(sch: s_tir.Schedule, axis: Loop | None, decisions: R) -> Versions[R] | None:
     """Return versions with fewer `rows` in a tile along an axis; None where its size is known or a tile is one row."""
     if axis is None or extent(sch, axis) is not None or decisions.rows == 1:
         return None
@@ -35,7 +45,9 @@ def for_fewer_rows(sch: s_tir.Schedule, axis: Loop | None, decisions: Any) -> Ve
     return sch.get(axis).extent, [(rows, replace(decisions, rows=rows)) for rows in sizes]
 
 
-def by_size(function: tirx.PrimFunc, size: Any, versions: Sequence[tuple[int, tirx.PrimFunc]]) -> tirx.PrimFunc:
+def by_size(
+    function: tirx.PrimFunc, size: tirx.PrimExpr, versions: Sequence[tuple[int, tirx.PrimFunc]]
+) -> tirx.PrimFunc:
     """Return a kernel that runs the first version whose least size is not above the size that there is.
 
     Parameters
@@ -58,10 +70,10 @@ def by_size(function: tirx.PrimFunc, size: Any, versions: Sequence[tuple[int, ti
 def _body_over(function: tirx.PrimFunc, version: tirx.PrimFunc) -> tirx.Stmt:
     """Return a version's body with definitions of its own, over the parameters of the function."""
     renewed = s_tir.renew_defs(version)
-    same: dict[Any, Any] = {}
+    same: dict[tirx.Var, tirx.Var] = {}
     for new, old in zip(renewed.params, function.params, strict=True):
         same[new] = old
         for a, b in zip(getattr(new.ty, "shape", ()), getattr(old.ty, "shape", ()), strict=True):
             if isinstance(a, tirx.Var):
                 same[a] = b
-    return tvm_ffi.structural_map(renewed.body, (tirx.Var, lambda var: same.get(var, var)))
+    return replaced(renewed.body, same)

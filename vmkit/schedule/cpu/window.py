@@ -1,7 +1,7 @@
 """The rule for windows that go along all operands: depthwise convolution, pooling, sums over outer axes.
 
 The last output axis, mostly the channels, runs through all operands, so vectors go along it. A tile of a few positions
-is kept in registers while the window goes by, so that what several windows have in common is loaded once. A padded
+is register-resident while the window goes by, so that what several windows have in common is loaded once. A padded
 stage is computed for one block of channels and a few rows at a time, and read back from the nearest cache.
 """
 
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
 from tvm import s_tir
 from tvm.target import Target
 
-from ...target.vectors import VectorUnit, vector_unit
-from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size, stride, uses
+from ...target.processor import Processor, processor_of
+from ...target.vectors import VectorUnit
+from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..expressions import stride, uses
 from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
@@ -27,7 +28,6 @@ __all__ = ["RULE", "Decisions", "Kernel", "is_short", "kernel_of", "lanes_of", "
 
 _ROWS = 8  # positions in registers: enough to hide the latency of additions
 _UNROLLED = 9  # the most steps of the innermost reduction axis that are unrolled
-_NEAR = 65_536  # bytes of a padded stage that are kept near
 
 
 @dataclass(frozen=True)
@@ -86,15 +86,15 @@ class Kernel:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for one reduction whose operands all have the last output axis as innermost one."""
-    kernel, unit = kernel_of(sch), vector_unit(target)
-    lanes = lanes_of(kernel.width, unit) if kernel is not None else None
+    kernel, processor = kernel_of(sch), processor_of(target)
+    lanes = lanes_of(kernel.width, processor.vectors) if kernel is not None else None
     if kernel is None or lanes is None:
         return None
     if kernel.row_axis is None:
         # No other positions to go on with meanwhile, so several vectors.
         lanes = next(lanes * t for t in (4, 3, 2, 1) if kernel.width % (lanes * t) == 0)
     rows = rows_of_tile(kernel.positions, _ROWS) if kernel.row_axis is not None else 1
-    lines = lines_of(sch, kernel, lanes)
+    lines = lines_of(sch, kernel, lanes, processor)
     size = static_size(sch, kernel.loops)
     return Decisions(lanes, rows, is_short(sch, kernel.steps[-1]), max(lines, default=0), size >= PARALLEL_SIZE)
 
@@ -104,13 +104,14 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = kernel_of(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    unit = vector_unit(target)
+    processor = processor_of(target)
+    unit = processor.vectors
     wide = [unit.lanes * t for t in (1, 2, 3, 4) if kernel.width % (unit.lanes * t) == 0]
     options: Options = {
         "lanes": list(dict.fromkeys([default.lanes, *wide])),
         "rows": rows_to_try(kernel.positions, unit.registers - 2) if kernel.row_axis is not None else [1],
         "unrolled": [True, False] if is_short(sch, kernel.steps[-1]) else [False],
-        "lines": list(dict.fromkeys([default.lines, *lines_of(sch, kernel, default.lanes), 0])),
+        "lines": list(dict.fromkeys([default.lines, *lines_of(sch, kernel, default.lanes, processor), 0])),
         "parallel": sharing(static_size(sch, kernel.loops), target),
     }
     # What is loaded needs registers as well, two for each vector of a row at most.
@@ -120,7 +121,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         if d == default
         or (
             (d.rows + 2) * -(-d.lanes // unit.lanes) <= unit.registers
-            and d.lines in (0, *lines_of(sch, kernel, d.lanes))
+            and d.lines in (0, *lines_of(sch, kernel, d.lanes, processor))
         )
     )
 
@@ -167,7 +168,7 @@ def lanes_of(width: int, unit: VectorUnit) -> int | None:
     return next((t for t in (unit.lanes, unit.lanes // 2, unit.lanes // 4) if t >= 4 and width % t == 0), None)
 
 
-def _goes_along(node: Any, axis: int) -> bool:
+def _goes_along(node: s_tir.SBlock, axis: int) -> bool:
     """Say whether consecutive values of an iteration variable are consecutive elements of every operand."""
     var = node.iter_vars[axis].var
     for region in node.reads:
@@ -213,7 +214,7 @@ def _tile(sch: s_tir.Schedule, kernel: Kernel, decisions: Decisions) -> None:
     sch.decompose_reduction(block, reduction[0])
 
 
-def lines_of(sch: s_tir.Schedule, kernel: Kernel, lanes: int) -> list[int]:
+def lines_of(sch: s_tir.Schedule, kernel: Kernel, lanes: int, processor: Processor) -> list[int]:
     """Return how many positions on the axis before that of the rows may share a near piece of the padded stage."""
     found, row_axis = kernel.found, kernel.row_axis
     if row_axis is None or row_axis == 0 or len(found.others) != 1:
@@ -231,7 +232,8 @@ def lines_of(sch: s_tir.Schedule, kernel: Kernel, lanes: int) -> list[int]:
         return []
     window = height - step * (have - 1)
     line = width * lanes * (int(tvm.DataType(str(stage.ty.dtype)).bits) // 8)
-    fitting = [n for n in range(1, have + 1) if have % n == 0 and (step * (n - 1) + window) * line <= _NEAR]
+    near = processor.caches.sixteenth_of_second
+    fitting = [n for n in range(1, have + 1) if have % n == 0 and (step * (n - 1) + window) * line <= near]
     # Neighbours compute what their windows have in common each for itself.
     return [n for n in fitting if n * step >= window]
 

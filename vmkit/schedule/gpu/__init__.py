@@ -17,7 +17,8 @@ from tvm.target import Target
 
 from vmkit.errors import CompileError
 
-from ..cpu import CHOSEN, Choose, Rule, defaults
+from ..cpu import CHOSEN, Choose, defaults
+from ..rule import D, Rule
 from . import elements, tensor_tiles, tiles
 from .launch import has_threads, launch_problem
 from .loops import launch_loops
@@ -69,7 +70,7 @@ def prepared(function: tirx.PrimFunc) -> s_tir.Schedule:
     return prepare(function)
 
 
-def scheduled(plain: s_tir.Schedule, rule: Rule[Any], target: Target, decisions: Any) -> tirx.PrimFunc:
+def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D) -> tirx.PrimFunc:
     """Return a prepared kernel as a rule schedules it with some decisions.
 
     Raises
@@ -108,7 +109,7 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choos
     raise CompileError(f"the kernel {name} cannot be launched on {target.kind.name}: {reason}")
 
 
-def _choices(sch: s_tir.Schedule, rule: Rule[Any], target: Target, choose: Choose) -> Iterable[tuple[str, Any]]:
+def _choices(sch: s_tir.Schedule, rule: Rule[D], target: Target, choose: Choose) -> Iterable[tuple[str, D]]:
     default = rule.decide(sch, target)
     if default is None:
         return ()

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size, uses
+from ...target.gpu import gpu_of
+from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
+from ..expressions import is_one, loads_in, uses
 from ..rule import Rule, choices
-from .limits import limits_of
-from .vectors import is_conditional, loads_in, neighbours
+from .vectors import is_conditional, neighbours
 
 __all__ = ["RULE", "Decisions"]
 
@@ -55,7 +55,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     lanes = _lanes(sch, target)
     while lanes > 1 and not is_open and elements // lanes < _MANY:
         lanes //= 2
-    most = min(_THREADS, limits_of(target).threads)
+    most = min(_THREADS, gpu_of(target).threads)
     whole = [each for each in (256, 128, 64, 32) if each <= most and elements % (each * lanes) == 0]
     return Decisions(most if is_open or not whole else whole[0], lanes)
 
@@ -65,7 +65,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     default, most = decide(sch, target), _lanes(sch, target)
     if default is None:
         return ()
-    threads = [each for each in (32, 64, 128, 256, 512) if each <= limits_of(target).threads]
+    threads = [each for each in (32, 64, 128, 256, 512) if each <= gpu_of(target).threads]
     return choices(Decisions, default, {"threads": threads, "lanes": [w for w in (1, 2, 4, 8) if w <= most]})
 
 
@@ -89,7 +89,7 @@ def _is_for_one_thread(sch: s_tir.Schedule, block: Block) -> bool:
     return None not in sizes and math.prod(size for size in sizes if size is not None) <= _SHORT
 
 
-def _of_kind(sch: s_tir.Schedule, block: Block, kind: Any) -> list[Loop]:
+def _of_kind(sch: s_tir.Schedule, block: Block, kind: int) -> list[Loop]:
     variables = sch.get(block).iter_vars
     return [loop for loop, v in zip(sch.get_loops(block), variables, strict=True) if v.iter_type == kind]
 
@@ -104,7 +104,7 @@ def _steps(sch: s_tir.Schedule, block: Block) -> list[Loop]:
 
 def _lanes(sch: s_tir.Schedule, target: Target) -> int:
     """Return how many elements lie together for all blocks of a kernel."""
-    most = limits_of(target).vector // 4
+    most = gpu_of(target).vector // 4
     return min(most, *(_width(sch, block) for block in kernel_blocks(sch))) if most > 1 else 1
 
 
@@ -112,7 +112,7 @@ def _width(sch: s_tir.Schedule, block: Block) -> int:
     """Return how many elements of a block's result lie together, as do those that they are computed from."""
     node = sch.get(block)
     spatial = [v for v in node.iter_vars if v.iter_type == tirx.IterVar.DataPar]
-    inner = next((v for v in reversed(spatial) if not _is_one(v.dom.extent)), None)
+    inner = next((v for v in reversed(spatial) if not is_one(v.dom.extent)), None)
     if inner is None or not isinstance(inner.dom.extent, tirx.IntImm):
         return 1
     variable, size = inner.var, inner.dom.extent
@@ -129,10 +129,6 @@ def _width(sch: s_tir.Schedule, block: Block) -> int:
         if is_used or buffer.same_as(store.buffer):
             widths.append(max(1, neighbours(shape, indices, dtype, variable, size)))
     return min(widths)
-
-
-def _is_one(value: Any) -> bool:
-    return isinstance(value, tirx.IntImm) and int(value) == 1
 
 
 def _launch(sch: s_tir.Schedule, block: Block, decisions: Decisions) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -13,13 +12,11 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ..._tvm import TensorLoad
+from ...target.gpu import gpu_of
+from ..expressions import loads_in
 
 __all__ = ["Launch", "has_threads", "launch_problem", "launches", "lowered_body"]
 
-# What every CUDA device has, where the target does not say.
-_SHARED_BYTES = 48 * 1024
-_THREADS = 1024
 _UNBOUNDED = 2**31
 
 # Blocks with their buffers to plain loops, as the code generators get them, but for what only changes expressions.
@@ -80,17 +77,14 @@ def launch_problem(function: tirx.PrimFunc, target: Target) -> str | None:
     if _touches_memory(body):
         return "it reads or writes the device's memory outside of its threads"
     found = list(launches(body))
-    most, shared = (
-        int(target.attrs.get(name, default))
-        for name, default in (("max_num_threads", _THREADS), ("max_shared_memory_per_block", _SHARED_BYTES))
-    )
+    gpu = gpu_of(target)
     for launch in found:
         if launch.threads is None:
             return "the number of threads of a block is not known when it is compiled"
-        if launch.threads > most:
-            return f"a block has {launch.threads} threads; the target has at most {most}"
-        if launch.shared_bytes > shared:
-            return f"a block takes {launch.shared_bytes} bytes of shared memory; the target has {shared}"
+        if launch.threads > gpu.threads:
+            return f"a block has {launch.threads} threads; the target has at most {gpu.threads}"
+        if launch.shared_bytes > gpu.shared:
+            return f"a block takes {launch.shared_bytes} bytes of shared memory; the target has {gpu.shared}"
         if launch.unknown:
             return f"the size of {launch.unknown[0]}, which threads keep, is not known when it is compiled"
     return None if found else "nothing of it is launched"
@@ -98,7 +92,7 @@ def launch_problem(function: tirx.PrimFunc, target: Target) -> str | None:
 
 def has_threads(function: tirx.PrimFunc) -> bool:
     """Say whether a kernel was written with threads, as TVM's sorting routines are."""
-    found: list[Any] = []
+    found: list[tirx.Stmt] = []
     tvm_ffi.structural_walk(
         function.body,
         [
@@ -125,16 +119,16 @@ def lowered_body(function: tirx.PrimFunc, target: Target) -> tirx.Stmt:
     return mod["main"].body
 
 
-def _opens_launch(stmt: Any) -> bool:
+def _opens_launch(stmt: tirx.Stmt) -> bool:
     return isinstance(stmt, tirx.AttrStmt) and stmt.attr_key == "thread_extent"
 
 
-def _outside(stmt: Any) -> Iterator[Any]:
+def _outside(stmt: tirx.Stmt) -> Iterator[tirx.Stmt]:
     """Return the statements that the host runs; a launch is one of them."""
     yield stmt
     if _opens_launch(stmt):
         return
-    inner: list[Any] = []
+    inner: list[tirx.Stmt] = []
     match stmt:
         case tirx.SeqStmt():
             inner = list(stmt.seq)
@@ -161,15 +155,9 @@ def _touches_memory(body: tirx.Stmt) -> bool:
                 return True
             case _:
                 expressions = [part.value]
-        if any(_loads(e) for e in expressions):
+        if any(loads_in(e) for e in expressions):
             return True
     return False
-
-
-def _loads(expr: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (TensorLoad, found.append))
-    return bool(found)
 
 
 def _launch(stmt: tirx.AttrStmt) -> Launch:

@@ -9,10 +9,10 @@ thread does all: slow, and right.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import mul
-from typing import Any
+from typing import TypeVar
 
 import tvm_ffi
 from tvm import s_tir, tirx
@@ -20,9 +20,11 @@ from tvm.ir import Range
 from tvm.target import Target
 
 from ..._tvm import TensorLoad
-from ..blocks import uses
+from ..expressions import replaced, uses
 
 __all__ = ["launch_loops"]
+
+N = TypeVar("N")
 
 _THREADS = 256
 _DECLARED = (tirx.ForKind.PARALLEL, tirx.ForKind.VECTORIZED)
@@ -50,9 +52,7 @@ def launch_loops(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | Non
 
 
 def _has_blocks(body: tirx.Stmt) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(body, (s_tir.SBlock, found.append))
-    return bool(found)
+    return bool(_found(body, s_tir.SBlock))
 
 
 def _launched(stmt: tirx.Stmt) -> tirx.Stmt:
@@ -97,18 +97,18 @@ def _is_free(loop: tirx.For, nest: Sequence[tirx.For], body: tirx.Stmt) -> bool:
     )
 
 
-def _at_own_place(variable: tirx.Var, accesses: Sequence[Sequence[Any]]) -> bool:
+def _at_own_place(variable: tirx.Var, accesses: Sequence[Sequence[tirx.PrimExpr]]) -> bool:
     """Say whether the variable is the index of one dimension in all accesses."""
     return any(all(indices[d].same_as(variable) for indices in accesses) for d in range(len(accesses[0])))
 
 
-def _found(node: Any, kind: type) -> list[Any]:
-    found: list[Any] = []
+def _found(node: tirx.Stmt | tirx.PrimExpr, kind: type[N]) -> list[N]:
+    found: list[N] = []
     tvm_ffi.structural_walk(node, (kind, found.append))
     return found
 
 
-def _on_threads(count: Any, threads: int, iteration: Any) -> tirx.Stmt:
+def _on_threads(count: tirx.PrimExpr, threads: int, iteration: Callable[[tirx.PrimExpr], tirx.Stmt]) -> tirx.Stmt:
     """Return a launch of `count` threads; `iteration(index)` is what each of them does."""
     blocks = tirx.floordiv(count + (threads - 1), threads)
     block, thread = tirx.Var("block", "int64"), tirx.Var("thread", "int64")
@@ -122,7 +122,9 @@ def _on_threads(count: Any, threads: int, iteration: Any) -> tirx.Stmt:
     return body
 
 
-def _iteration(index: Any, shared: Sequence[tirx.For], rest: Sequence[tirx.For], body: tirx.Stmt) -> tirx.Stmt:
+def _iteration(
+    index: tirx.PrimExpr, shared: Sequence[tirx.For], rest: Sequence[tirx.For], body: tirx.Stmt
+) -> tirx.Stmt:
     """Return what one thread does: its place among the shared loops, and the other loops in their order."""
     for loop in reversed(rest):
         kind = tirx.ForKind.SERIAL
@@ -132,4 +134,4 @@ def _iteration(index: Any, shared: Sequence[tirx.For], rest: Sequence[tirx.For],
         place = tirx.floormod(index, loop.extent.astype("int64")) if position > 0 else index
         index = tirx.floordiv(index, loop.extent.astype("int64"))
         places[loop.loop_var] = (loop.min + place).astype(str(loop.loop_var.ty.dtype))
-    return tvm_ffi.structural_map(body, (tirx.Var, lambda v: places.get(v, v)))
+    return replaced(body, places)

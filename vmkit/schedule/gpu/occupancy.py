@@ -15,20 +15,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .limits import Limits
+from ...target.gpu import WARP, Gpu
 
 __all__ = ["Sizes", "Tile", "resident_blocks", "seconds"]
 
-_CLOCK = 1.4e9  # cycles in a second
-_BANKS = 32  # of shared memory, four bytes each in a cycle
-_CACHE = 32  # bytes in a cycle from the cache that all share, of one multiprocessor
 _CONFLICTS = 2  # how often threads that store into shared memory meet in a bank
-_MEMORY = 1.2e12  # bytes in a second
-_LATENCY = 500  # cycles until what is fetched is there
-_BARRIER = 40  # cycles of a step that all threads of a block wait for each other
-_WARP = 32
-_BUSY = 12  # warps that keep the lanes of a multiprocessor busy
-_LAUNCH = 2.5e-6  # seconds from one launch to the next
 
 
 @dataclass(frozen=True)
@@ -74,44 +65,44 @@ class Tile:
     is_ahead: bool
 
 
-def resident_blocks(tile: Tile, limits: Limits) -> int:
+def resident_blocks(tile: Tile, gpu: Gpu) -> int:
     """Return how many blocks a multiprocessor holds; 0 where a block is too large for it."""
-    if tile.threads > limits.threads or tile.shared > limits.shared or tile.registers > limits.registers:
+    if tile.threads > gpu.threads or tile.shared > gpu.shared or tile.registers > gpu.registers:
         return 0
     # Registers are given to warps in units of 256.
-    of_warp = -(-tile.registers * _WARP // 256) * 256
-    warps = -(-tile.threads // _WARP)
+    of_warp = -(-tile.registers * WARP // 256) * 256
+    warps = -(-tile.threads // WARP)
     return min(
-        limits.resident_threads // tile.threads,
-        limits.resident_blocks,
-        limits.resident_shared // max(tile.shared, 1),
-        limits.resident_registers // (of_warp * warps),
+        gpu.resident_threads // tile.threads,
+        gpu.resident_blocks,
+        gpu.resident_shared // max(tile.shared, 1),
+        gpu.resident_registers // (of_warp * warps),
     )
 
 
-def seconds(sizes: Sizes, tile: Tile, limits: Limits) -> float:
+def seconds(sizes: Sizes, tile: Tile, gpu: Gpu) -> float:
     """Return how long products take by the model; infinity where a block is too large."""
-    resident = resident_blocks(tile, limits)
+    resident = resident_blocks(tile, gpu)
     if not resident:
         return math.inf
     blocks = sizes.s * tile.parts * -(-sizes.i // tile.rows) * -(-sizes.j // tile.columns)
     steps = -(-sizes.k // (tile.step * tile.parts))
-    busiest = -(-blocks // limits.multiprocessors)
+    busiest = -(-blocks // gpu.multiprocessors)
     at_once = min(busiest, resident)
-    warps = at_once * -(-tile.threads // _WARP)
-    compute = tile.rows * tile.columns * tile.step / (limits.lanes * tile.rate)
+    warps = at_once * -(-tile.threads // WARP)
+    compute = tile.rows * tile.columns * tile.step / (gpu.lanes * tile.rate)
     stored = (tile.rows + tile.columns) * sizes.bytes
-    shared = (tile.threads * tile.reads + _CONFLICTS * stored) * tile.step / (_BANKS * 4)
-    fetched = (tile.rows + tile.columns) * tile.step * sizes.bytes / _CACHE
-    busy = math.hypot(compute / min(1.0, warps / _BUSY), shared, fetched) + _BARRIER / at_once
+    shared = (tile.threads * tile.reads + _CONFLICTS * stored) * tile.step / (gpu.banks * 4)
+    fetched = (tile.rows + tile.columns) * tile.step * sizes.bytes / gpu.cache_rate
+    busy = math.hypot(compute / min(1.0, warps / gpu.busy_warps), shared, fetched) + gpu.barrier / at_once
     # What is fetched ahead arrives while the lanes work; otherwise other blocks have to fill the time.
-    waited = max(0.0, _LATENCY - (busy * at_once if tile.is_ahead else busy * (at_once - 1))) / at_once
-    written = tile.rows * tile.columns * 4 / _CACHE
-    cycles = busiest * (steps * (busy + waited) + written) + _LATENCY * -(-busiest // resident)
+    waited = max(0.0, gpu.latency - (busy * at_once if tile.is_ahead else busy * (at_once - 1))) / at_once
+    written = tile.rows * tile.columns * 4 / gpu.cache_rate
+    cycles = busiest * (steps * (busy + waited) + written) + gpu.latency * -(-busiest // resident)
     operands = sizes.s * (sizes.i + sizes.j) * sizes.k * sizes.bytes
     results = sizes.s * sizes.i * sizes.j * sizes.bytes
-    taken = max(cycles / _CLOCK, (operands + results) / _MEMORY)
+    taken = max(cycles / gpu.clock, (operands + results) / gpu.memory_rate)
     if tile.parts == 1:
         return taken
     added_up = 2 * tile.parts * sizes.s * sizes.i * sizes.j * 4
-    return taken + _LAUNCH + added_up / (_CACHE * limits.multiprocessors * _CLOCK)
+    return taken + gpu.launch + added_up / (gpu.cache_rate * gpu.multiprocessors * gpu.clock)

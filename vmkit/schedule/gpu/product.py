@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
-from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, tirx
@@ -19,10 +18,17 @@ from tvm.ir import Range
 from tvm.sym import Analyzer
 
 from ..._tvm import TensorLoad
-from ..blocks import single_reduction, uses
-from .vectors import is_conditional, loads_in, neighbours
+from ..blocks import single_reduction
+from ..expressions import is_one, known, loads_in, replaced, uses
+from .vectors import is_conditional, neighbours
 
-__all__ = ["Axes", "Operand", "Product", "product_of"]
+__all__ = ["Axes", "Operand", "Places", "Product", "product_of"]
+
+Places = dict[tirx.Var, "tirx.PrimExpr"]
+"""What variables of axes are."""
+
+Factors = tuple["tirx.PrimExpr", "tirx.PrimExpr"]
+Write = Callable[["tirx.PrimExpr"], "tirx.PrimExpr"]  # what is written for a sum
 
 
 @dataclass(frozen=True)
@@ -37,20 +43,20 @@ class Axes:
         Their sizes, ``int64``.
     """
 
-    variables: tuple[Any, ...]
-    extents: tuple[Any, ...]
+    variables: tuple[tirx.Var, ...]
+    extents: tuple[tirx.PrimExpr, ...]
 
     @property
-    def extent(self) -> Any:
+    def extent(self) -> tirx.PrimExpr:
         """The size of all of them, an expression."""
         return Analyzer().simplify(reduce(mul, self.extents, tirx.IntImm("int64", 1)))
 
     @property
     def size(self) -> int | None:
         """The size of all of them; None where that is known at run time only."""
-        return int(self.extent) if isinstance(self.extent, tirx.IntImm) else None
+        return known(self.extent)
 
-    def places(self, index: Any) -> dict[Any, Any]:
+    def places(self, index: tirx.PrimExpr) -> Places:
         """Return each axis's index of an index into all of them."""
         found = {}
         for at, (variable, extent) in reversed(list(enumerate(zip(self.variables, self.extents, strict=True)))):
@@ -75,7 +81,7 @@ class Operand:
         How many elements along that axis are always next to each other, beginning at a multiple of it: a power of two.
     """
 
-    value: Any
+    value: tirx.PrimExpr
     along: str
     width: int
 
@@ -114,9 +120,9 @@ class Product:
     left: Operand
     right: Operand
     dtype: str
-    result: Any
-    indices: tuple[Any, ...]
-    write: Callable[[Any], Any]
+    result: tirx.Buffer
+    indices: tuple[tirx.PrimExpr, ...]
+    write: Write
     width: int
 
 
@@ -141,8 +147,8 @@ def product_of(sch: s_tir.Schedule) -> Product | None:
     if written is None:
         return None
     buffer, where, write = written
-    last = next((p for p in reversed([*node.iter_vars[: found.spatial]]) if not _is_one(p.dom.extent)), None)
-    innermost = None if last is None else tvm_ffi.structural_map(last.var, (tirx.Var, lambda v: places.get(v, v)))
+    last = next((p for p in reversed([*node.iter_vars[: found.spatial]]) if not is_one(p.dom.extent)), None)
+    innermost = None if last is None else replaced(last.var, places)
     rows, columns = by_kind["i"], by_kind["j"]
     if innermost is not None and any(uses(innermost, v) for v in rows.variables):
         rows, columns, left, right = columns, rows, right, left
@@ -167,16 +173,16 @@ class _Grouped:
     """The axes of a reduction by kind, its factors over them, and what its own variables are in terms of them."""
 
     by_kind: Mapping[str, Axes]
-    factors: tuple[Any, Any]
-    places: Mapping[Any, Any]
+    factors: Factors
+    places: Places
 
     @classmethod
-    def of(cls, node: Any, factors: tuple[Any, Any]) -> _Grouped | None:
-        kinds: dict[str, list[tuple[Any, Any]]] = {"s": [], "i": [], "j": [], "k": []}
-        places: dict[Any, Any] = {}
+    def of(cls, node: s_tir.SBlock, factors: Factors) -> _Grouped | None:
+        kinds: dict[str, list[tuple[tirx.Var, tirx.PrimExpr]]] = {"s": [], "i": [], "j": [], "k": []}
+        places: Places = {}
         for v in node.iter_vars:
             variable, extent = v.var, v.dom.extent
-            if _is_one(extent):
+            if is_one(extent):
                 places[variable] = tirx.IntImm(str(variable.ty.dtype), 0)
                 continue
             in_left, in_right = (uses(factor, variable) for factor in factors)
@@ -201,14 +207,11 @@ class _Grouped:
         for axes in by_kind.values():
             for variable, extent in zip(axes.variables, axes.extents, strict=True):
                 bounds.bind(variable, Range(tirx.IntImm("int64", 0), extent))
-        left, right = (
-            bounds.simplify(tvm_ffi.structural_map(factor, (tirx.Var, lambda v: places.get(v, v))))
-            for factor in factors
-        )
+        left, right = (bounds.simplify(replaced(factor, places)) for factor in factors)
         return cls(by_kind, (left, right), places)
 
 
-def _factors(node: Any) -> tuple[Any, Any] | None:
+def _factors(node: s_tir.SBlock) -> Factors | None:
     """Return the factors of a sum of products as they are in memory, without their casts."""
     store, init = node.body, getattr(node.init, "value", None)
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
@@ -224,11 +227,7 @@ def _factors(node: Any) -> tuple[Any, Any] | None:
     return factors if all(str(f.ty.dtype).startswith("float") for f in factors) else None
 
 
-def _is_one(value: Any) -> bool:
-    return isinstance(value, tirx.IntImm) and int(value) == 1
-
-
-def _own_indices(region: Sequence[Any], node: Any) -> list[Any] | None:
+def _own_indices(region: Sequence[Range], node: s_tir.SBlock) -> list[tirx.PrimExpr] | None:
     """Return the indices that a block writes if each axis of the result is one of them."""
     indices = [r.min for r in region]
     spatial = [v.var for v in node.iter_vars if v.iter_type == tirx.IterVar.DataPar]
@@ -236,7 +235,7 @@ def _own_indices(region: Sequence[Any], node: Any) -> list[Any] | None:
     return indices if len(used) == len(spatial) and len(indices) == len(spatial) else None
 
 
-def _parts(variable: Any, extent: Any, factors: Sequence[Any]) -> tuple[str, Any, Any, int] | None:
+def _parts(variable: tirx.Var, extent: tirx.PrimExpr, factors: Factors) -> tuple[str, tirx.Var, tirx.Var, int] | None:
     """Return the two axes that an axis of groups is made of, where one factor knows only the group.
 
     They are the kind of the inner axis, the variables of both, and how many members a group has.
@@ -244,7 +243,7 @@ def _parts(variable: Any, extent: Any, factors: Sequence[Any]) -> tuple[str, Any
     for kind, knows_group in (("j", factors[0]), ("i", factors[1])):
         divisors: list[int] = []
 
-        def note(node: Any, divisors: list[int] = divisors) -> None:
+        def note(node: tirx.FloorDiv, divisors: list[int] = divisors) -> None:
             if node.a.same_as(variable) and isinstance(node.b, tirx.IntImm):
                 divisors.append(int(node.b))
 
@@ -261,46 +260,41 @@ def _parts(variable: Any, extent: Any, factors: Sequence[Any]) -> tuple[str, Any
     return None
 
 
-def _written(node: Any, after: Any, places: Mapping[Any, Any]) -> tuple[Any, tuple[Any, ...], Any] | None:
+def _written(
+    node: s_tir.SBlock, after: s_tir.SBlock | None, places: Places
+) -> tuple[tirx.Buffer, tuple[tirx.PrimExpr, ...], Write] | None:
     """Return the buffer of results, the indices in it over the axes by kind, and what is written for a sum."""
-
-    def placed(expr: Any) -> Any:
-        return tvm_ffi.structural_map(expr, (tirx.Var, lambda v: places.get(v, v)))
-
-    own = [placed(r.min) for r in node.writes[0].region]
+    own = [replaced(r.min, places) for r in node.writes[0].region]
     if after is None:
         return node.writes[0].source, tuple(own), lambda total: total
     sums = node.writes[0].source
     reads = [load for load in loads_in(after.body) if load.source.same_as(sums)]
     if not isinstance(after.body, tirx.BufferStore) or not reads:
         return None
-    known: dict[Any, Any] = {}
+    read: Places = {}
     for index, place in zip(reads[0].indices, own, strict=True):
-        if isinstance(index, tirx.Var) and index not in known:
-            known[index] = place
+        if isinstance(index, tirx.Var) and index not in read:
+            read[index] = place
         elif not (isinstance(index, tirx.IntImm) and int(index) == 0):
             return None
     for v in after.iter_vars:
-        if v.var not in known:
-            if not _is_one(v.dom.extent):
+        if v.var not in read:
+            if not is_one(v.dom.extent):
                 return None
-            known[v.var] = tirx.IntImm(str(v.var.ty.dtype), 0)
+            read[v.var] = tirx.IntImm(str(v.var.ty.dtype), 0)
     if any(not tvm_ffi.structural_equal(list(r.indices), list(reads[0].indices)) for r in reads):
         return None
 
-    def renamed(expr: Any) -> Any:
-        return tvm_ffi.structural_map(expr, (tirx.Var, lambda v: known.get(v, v)))
-
-    def write(total: Any) -> Any:
-        def replaced(load: Any) -> Any:
+    def write(total: tirx.PrimExpr) -> tirx.PrimExpr:
+        def in_place(load: TensorLoad) -> tirx.PrimExpr:
             return total if load.source.same_as(sums) else load
 
-        return tvm_ffi.structural_map(renamed(after.body.value), (TensorLoad, replaced))
+        return tvm_ffi.structural_map(replaced(after.body.value, read), (TensorLoad, in_place))
 
-    return after.writes[0].source, tuple(renamed(i) for i in after.body.indices), write
+    return after.writes[0].source, tuple(replaced(i, read) for i in after.body.indices), write
 
 
-def _contiguous(value: Any, axes: Mapping[str, Axes]) -> tuple[str, int]:
+def _contiguous(value: tirx.PrimExpr, axes: Mapping[str, Axes]) -> tuple[str, int]:
     """Return along which axes elements are next to each other in memory, and how many are always."""
     (load,) = loads_in(value)
     for kind, group in axes.items():

@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, tirx
-from tvm.ir import Call, Range
+from tvm.ir import Range
 from tvm.sym import Analyzer
 
 from ..._tvm import TensorLoad
+from ..expressions import is_choice, loads_in, replaced
 from .product import Operand, Product
 
 __all__ = ["LEFT", "RESULT", "RIGHT", "SUMS", "TOTAL", "Layout", "written"]
@@ -26,7 +26,8 @@ __all__ = ["LEFT", "RESULT", "RIGHT", "SUMS", "TOTAL", "Layout", "written"]
 LEFT, RIGHT, SUMS, RESULT, TOTAL = "left", "right", "sums", "result", "total"
 """The names of the blocks. Where sums are cut in parts, `result` writes these and `total` adds them up."""
 
-Statement = Callable[[Mapping[str, Any]], tirx.Stmt]  # takes the variables of a block by the names of its axes
+At = Mapping[str, "tirx.PrimExpr"]  # by the names of axes
+Statement = Callable[[At], tirx.Stmt]  # takes the variables of a block by the names of its axes
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class _Writer:
         own = self.own_axes
         sums = self._buffer(SUMS, own, layout.sums)
 
-        def term(at: Mapping[str, Any]) -> tirx.Stmt:
+        def term(at: At) -> tirx.Stmt:
             place = [at[axis] for axis in own]
             factors = (
                 tirx.BufferLoad(left, [at[axis] for axis in left_axes]),
@@ -87,7 +88,7 @@ class _Writer:
             a, b = (f if str(f.ty.dtype) == layout.sums else f.astype(layout.sums) for f in factors)
             return tirx.BufferStore(sums, tirx.BufferLoad(sums, place) + a * b, place)
 
-        def zero(at: Mapping[str, Any]) -> tirx.Stmt:
+        def zero(at: At) -> tirx.Stmt:
             return tirx.BufferStore(sums, tirx.FloatImm(layout.sums, 0.0), [at[axis] for axis in own])
 
         made = [
@@ -122,7 +123,7 @@ class _Writer:
         return [f"j{at}" for at in range(len(self.layout.columns) + 1)]
 
     @cached_property
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, tirx.PrimExpr]:
         """The sizes of axes; that of k is of one part of the sums."""
         product, layout = self.product, self.layout
         found = {
@@ -137,13 +138,13 @@ class _Writer:
             found |= zip(axes, sizes, strict=True)
         return found
 
-    def _buffer(self, name: str, axes: Iterable[str], dtype: str) -> Any:
+    def _buffer(self, name: str, axes: Iterable[str], dtype: str) -> tirx.Buffer:
         return tirx.decl_buffer([self.sizes[axis] for axis in axes], dtype, name)
 
     def _block(self, name: str, axes: Sequence[str], body: Statement, init: Statement | None = None) -> tirx.Stmt:
         return _block(name, {axis: self.sizes[axis] for axis in axes}, body, init)
 
-    def _place(self, at: Mapping[str, Any], axis: str) -> Any:
+    def _place(self, at: At, axis: str) -> tirx.PrimExpr:
         """Return the index along i or j of a place within tiles."""
         factors = self.layout.rows if axis == "i" else self.layout.columns
         index = at[f"{axis}0"]
@@ -151,79 +152,80 @@ class _Writer:
             index = index * factor + at[f"{axis}{number}"]
         return index
 
-    def _copied(self, buffer: Any, operand: Operand) -> Statement:
+    def _copied(self, buffer: tirx.Buffer, operand: Operand) -> Statement:
         """Return how an element of an operand gets into a tile: as zero from outside of it."""
         product, layout = self.product, self.layout
         axis = "i" if operand is product.left else "j"
 
-        def store(at: Mapping[str, Any]) -> tirx.Stmt:
+        def store(at: At) -> tirx.Stmt:
             batch, k, whole = at["s"], at["k"], self.sizes["k"] * layout.parts
             if layout.parts > 1:
                 k = tirx.floormod(batch, layout.parts) * self.sizes["k"] + k
                 batch = tirx.floordiv(batch, layout.parts)
             other = self._place(at, axis)
-            conditions = self._within(other, axis, operand)
+            conditions = self._within(other, axis, operand.width if operand.along == axis else 1)
             if not Analyzer().can_prove_equal(whole, product.k.extent):
                 conditions += _less(k, product.k.extent, operand.width if operand.along == "k" else 1)
             value = operand.value
-            if isinstance(value, Call) and str(value.op.name) == "prim.if_then_else" and _is_zero(value.args[2]):
+            if is_choice(value) and _is_zero(value.args[2]):
                 conditions.append(value.args[0])
                 value = value.args[1]
             if conditions:
                 value = tirx.if_then_else(tirx.all(*conditions), value, tirx.FloatImm(operand.dtype, 0.0))
             places = product.s.places(batch) | getattr(product, axis).places(other) | product.k.places(k)
-            return tirx.BufferStore(buffer, _replaced(value, places), list(at.values()))
+            return tirx.BufferStore(buffer, replaced(value, places), list(at.values()))
 
         return store
 
-    def _within(self, index: Any, axis: str, operand: Operand) -> list[Any]:
+    def _within(self, index: tirx.PrimExpr, axis: str, width: int) -> list[tirx.PrimExpr]:
         """Return the condition that an index along i or j is inside, if some of the tiles' are not."""
         extent = getattr(self.product, axis).extent
         factors = self.layout.rows if axis == "i" else self.layout.columns
         if Analyzer().can_prove_equal(self.sizes[f"{axis}0"] * math.prod(factors), extent):
             return []
-        return _less(index, extent, operand.width if operand.along == axis else 1)
+        return _less(index, extent, width)
 
-    def _guarded(self, at: Mapping[str, Any], made: Callable[[Any, Any], tirx.Stmt]) -> tirx.Stmt:
+    def _guarded(self, at: At, made: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.Stmt]) -> tirx.Stmt:
         """Return a store of a result for a row and a column that is left out outside of it."""
         row, column = self._place(at, "i"), self._place(at, "j")
-        written = Operand(None, "j", self.product.width)
-        conditions = self._within(row, "i", written) + self._within(column, "j", written)
+        conditions = self._within(row, "i", 1) + self._within(column, "j", self.product.width)
         store = made(row, column)
         return tirx.IfThenElse(tirx.all(*conditions), store, None) if conditions else store
 
-    def _result(self, sums: Any) -> Statement:
-        def store(at: Mapping[str, Any]) -> tirx.Stmt:
+    def _result(self, sums: tirx.Buffer) -> Statement:
+        def store(at: At) -> tirx.Stmt:
             total = tirx.BufferLoad(sums, list(at.values()))
             return self._guarded(at, lambda row, column: self._final(at["s"], row, column, total))
 
         return store
 
-    def _parts(self, sums: Any, parts: Any) -> Statement:
-        def store(at: Mapping[str, Any]) -> tirx.Stmt:
+    def _parts(self, sums: tirx.Buffer, parts: tirx.Buffer) -> Statement:
+        def store(at: At) -> tirx.Stmt:
             total = tirx.BufferLoad(sums, list(at.values()))
             return self._guarded(at, lambda row, column: tirx.BufferStore(parts, total, [at["s"], row, column]))
 
         return store
 
-    def _total(self, parts: Any) -> tirx.Stmt:
+    def _total(self, parts: tirx.Buffer) -> tirx.Stmt:
         """Return the block that adds up the parts of sums."""
         product, count = self.product, self.layout.parts
 
-        def store(at: Mapping[str, Any]) -> tirx.Stmt:
+        def store(at: At) -> tirx.Stmt:
             row, column = at["i"], at["j"]
             loads = [tirx.BufferLoad(parts, [at["s"] * count + part, row, column]) for part in range(count)]
             return self._final(at["s"], row, column, sum(loads[1:], loads[0]))
 
         return _block(TOTAL, {axis: getattr(product, axis).extent for axis in "sij"}, store)
 
-    def _final(self, batch: Any, row: Any, column: Any, total: Any) -> tirx.Stmt:
+    def _final(
+        self, batch: tirx.PrimExpr, row: tirx.PrimExpr, column: tirx.PrimExpr, total: tirx.PrimExpr
+    ) -> tirx.Stmt:
         """Return the store of a result for a sum."""
         product = self.product
         if str(total.ty.dtype) != product.dtype:
             total = total.astype(product.dtype)
         places = product.s.places(batch) | product.i.places(row) | product.j.places(column)
-        value, indices = _replaced(product.write(total), places), [_replaced(i, places) for i in product.indices]
+        value, indices = replaced(product.write(total), places), [replaced(i, places) for i in product.indices]
         return tirx.BufferStore(product.result, value, indices)
 
 
@@ -232,12 +234,12 @@ def _with_k(axes: Sequence[str], where: str) -> list[str]:
     return ["s", *axes[:at], "k", *axes[at:]]
 
 
-def _tiles(extent: Any, size: int) -> Any:
+def _tiles(extent: tirx.PrimExpr, size: int) -> tirx.PrimExpr:
     """Return how many tiles of a size there are, the last one perhaps not whole."""
     return Analyzer().simplify(tirx.floordiv(extent + (size - 1), size))
 
 
-def _less(index: Any, extent: Any, width: int) -> list[Any]:
+def _less(index: tirx.PrimExpr, extent: tirx.PrimExpr, width: int) -> list[tirx.PrimExpr]:
     """Return the condition that an index is less than an extent.
 
     Where elements are read several at a time, all of them are inside or none is: said so, it is one condition.
@@ -247,15 +249,11 @@ def _less(index: Any, extent: Any, width: int) -> list[Any]:
     return [index < extent]
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: tirx.PrimExpr) -> bool:
     return isinstance(value, tirx.FloatImm) and value.value == 0
 
 
-def _replaced(expr: Any, places: Mapping[Any, Any]) -> Any:
-    return tvm_ffi.structural_map(expr, (tirx.Var, lambda v: places.get(v, v)))
-
-
-def _block(name: str, sizes: Mapping[str, Any], body: Statement, init: Statement | None = None) -> tirx.Stmt:
+def _block(name: str, sizes: At, body: Statement, init: Statement | None = None) -> tirx.Stmt:
     """Return a block with a loop for each of its axes; it sums over the last one if it has an initial value."""
     zero, own = tirx.IntImm("int64", 0), {}
     for axis, size in sizes.items():
@@ -263,28 +261,27 @@ def _block(name: str, sizes: Mapping[str, Any], body: Statement, init: Statement
         kind = tirx.IterVar.CommReduce if is_summed else tirx.IterVar.DataPar
         own[axis] = tirx.IterVar(Range(zero, size), tirx.Var(f"v{axis}", "int64"), kind)
     at = {axis: each.var for axis, each in own.items()}
-    fields: dict[str, Any] = {"body": body(at), "init": None if init is None else init(at)}
-    reads, writes = _accesses(fields["body"])
+    stored, start = body(at), None if init is None else init(at)
+    reads, writes = _accesses(stored)
     loops = {axis: tirx.Var(f"{name}_{axis}", "int64") for axis in sizes}
-    block = s_tir.SBlock(list(own.values()), reads, writes, name, **fields)
+    block = s_tir.SBlock(list(own.values()), reads, writes, name, stored, start)
     made: tirx.Stmt = s_tir.SBlockRealize(list(loops.values()), True, block)
     for axis in reversed(list(sizes)):
         made = tirx.For(loops[axis], zero, sizes[axis], tirx.ForKind.SERIAL, made)
     return made
 
 
-def _accesses(body: tirx.Stmt) -> tuple[list[Any], list[Any]]:
+def _accesses(body: tirx.Stmt) -> tuple[list[tirx.BufferRegion], list[tirx.BufferRegion]]:
     """Return which elements a statement reads, except those that it writes, and which it writes; each of them once."""
-    loads: list[Any] = []
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(body, [(TensorLoad, loads.append), (tirx.BufferStore, stores.append)])
-    reads: list[Any] = []
-    for load in loads:
+    stores: list[tirx.BufferStore] = []
+    tvm_ffi.structural_walk(body, (tirx.BufferStore, stores.append))
+    reads: list[TensorLoad] = []
+    for load in loads_in(body):
         is_written = any(load.source.same_as(store.buffer) for store in stores)
         if not is_written and not any(tvm_ffi.structural_equal(load, read) for read in reads):
             reads.append(load)
 
-    def region(buffer: Any, indices: Sequence[Any]) -> Any:
+    def region(buffer: tirx.Buffer, indices: Sequence[tirx.PrimExpr]) -> tirx.BufferRegion:
         return tirx.BufferRegion(buffer, [Range.from_min_extent(index, 1) for index in indices])
 
     return [region(r.source, r.indices) for r in reads], [region(s.buffer, s.indices) for s in stores]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ..._tvm import TensorLoad
-from ..blocks import Block, extent, inline_cheap_blocks, is_reduction, kernel_blocks, static_size
+from ..blocks import Block, Loop, extent, inline_cheap_blocks, is_reduction, kernel_blocks, static_size
+from ..expressions import is_choice, loads_in
 
 __all__ = ["prepare", "reduce_together", "spread_blocks"]
 
@@ -83,10 +82,9 @@ def _only_moves(sch: s_tir.Schedule, block: Block) -> bool:
     """Say whether a block computes nothing, as padding and transposition do, so that reading it again costs nothing."""
     if is_reduction(sch, block) or not isinstance(sch.get(block).body, tirx.BufferStore):
         return False
-    loads: list[Any] = []
-    calls: list[Any] = []
-    tvm_ffi.structural_walk(sch.get(block).body.value, [(TensorLoad, loads.append), (tvm.ir.Call, calls.append)])
-    return len(loads) <= 1 and all(str(call.op.name) == "prim.if_then_else" for call in calls)
+    calls: list[tvm.ir.Call] = []
+    tvm_ffi.structural_walk(sch.get(block).body.value, (tvm.ir.Call, calls.append))
+    return len(loads_in(sch.get(block).body.value)) <= 1 and all(map(is_choice, calls))
 
 
 def _decide(sch: s_tir.Schedule, block: Block) -> _Spread:
@@ -118,14 +116,14 @@ def _apply(sch: s_tir.Schedule, block: Block, decisions: _Spread) -> None:
         sch.decompose_reduction(block, steps[0])
 
 
-def _loops(sch: s_tir.Schedule, block: Block) -> tuple[list[s_tir.schedule.LoopRV], list[s_tir.schedule.LoopRV]]:
+def _loops(sch: s_tir.Schedule, block: Block) -> tuple[list[Loop], list[Loop]]:
     """Return the loops over elements of the result, and those that reduce or whose order matters."""
     loops, kinds = sch.get_loops(block), [v.iter_type for v in sch.get(block).iter_vars]
     if not loops:
         return [], []
     if len(loops) != len(kinds):
         raise ValueError(f"{sch.get(block).name_hint} has {len(loops)} loops for {len(kinds)} iteration variables")
-    by_kind: tuple[list[s_tir.schedule.LoopRV], list[s_tir.schedule.LoopRV]] = ([], [])
+    by_kind: tuple[list[Loop], list[Loop]] = ([], [])
     for loop, kind in zip(loops, kinds, strict=True):
         by_kind[kind != tirx.IterVar.DataPar].append(loop)
     return by_kind

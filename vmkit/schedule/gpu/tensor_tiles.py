@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from tvm import s_tir
 from tvm.target import Target
 
+from ...target.gpu import WARP, Gpu, gpu_of
+from ..blocks import Loop
 from ..rule import Rule
-from .limits import Limits, limits_of
 from .occupancy import Tile, resident_blocks, seconds
 from .product import Product, product_of
 from .product_code import LEFT, RESULT, RIGHT, SUMS, Layout, written
@@ -24,8 +25,6 @@ from .tiles import bind_tiles, fetch_tile, legal_parts, sizes_of, spread_total
 __all__ = ["RULE", "Decisions", "best", "tile_of"]
 
 _SQUARE = 16  # the size of what the hardware multiplies, along each axis
-_WARP = 32
-_RATE = 8.0  # multiply-adds of float16 for one of float32
 _SKEW = 8  # elements between the rows of a tile in shared memory, against conflicts of banks
 _OWN = 40  # registers of a thread beside sums and operands
 _SHARED = "shared.dyn"
@@ -63,28 +62,28 @@ class Decisions:
     @property
     def threads(self) -> int:
         """How many threads a block has."""
-        return _WARP * self.warp_rows * self.warp_columns
+        return WARP * self.warp_rows * self.warp_columns
 
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the decisions that are the fastest by the model of occupancy; None for products of other types."""
     product = _product(sch, target)
-    return None if product is None else best(product, limits_of(target), _legal(product, limits_of(target)))
+    return None if product is None else best(product, gpu_of(target), _legal(product, gpu_of(target)))
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions whose blocks a multiprocessor can hold."""
     product = _product(sch, target)
-    return () if product is None else _legal(product, limits_of(target))
+    return () if product is None else _legal(product, gpu_of(target))
 
 
-def best(product: Product, limits: Limits, tried: Iterable[Decisions]) -> Decisions | None:
+def best(product: Product, gpu: Gpu, tried: Iterable[Decisions]) -> Decisions | None:
     """Return those of some decisions that are the fastest by the model."""
     sizes = sizes_of(product)
-    return min(tried, key=lambda d: seconds(sizes, tile_of(product, d, limits), limits), default=None)
+    return min(tried, key=lambda d: seconds(sizes, tile_of(product, d, gpu), gpu), default=None)
 
 
-def tile_of(product: Product, decisions: Decisions, limits: Limits, registers: int | None = None) -> Tile:
+def tile_of(product: Product, decisions: Decisions, gpu: Gpu, registers: int | None = None) -> Tile:
     """Return what decisions mean to the model: with so many registers of a thread, or as many as it should take."""
     d = decisions
     warps = d.warp_rows * d.warp_columns
@@ -103,33 +102,33 @@ def tile_of(product: Product, decisions: Decisions, limits: Limits, registers: i
         operands + 4 * d.rows * d.columns,
         sums + kept + staged + _OWN if registers is None else registers,
         read_by_warp * warps / d.threads,
-        _RATE,
+        gpu.tensor_rate,
         d.ahead,
     )
 
 
 def _product(sch: s_tir.Schedule, target: Target) -> Product | None:
-    limits = limits_of(target)
-    product = product_of(sch) if limits.has_tensor_cores and limits.threads >= _WARP * 8 else None
+    gpu = gpu_of(target)
+    product = product_of(sch) if gpu.has_tensor_cores and gpu.threads >= WARP * 8 else None
     is_half = product is not None and product.left.dtype == product.right.dtype == "float16"
     return product if is_half else None
 
 
-def _legal(product: Product, limits: Limits) -> Iterator[Decisions]:
+def _legal(product: Product, gpu: Gpu) -> Iterator[Decisions]:
     for (rows, columns), (warp_rows, warp_columns), step in itertools.product(_TILES, _WARPS, _STEPS):
         if rows % (warp_rows * _SQUARE) or columns % (warp_columns * _SQUARE):
             continue
         # TVM would use the memory of a tile of float16 again for sums that fit there, which its intrinsics refuse.
         if max(rows, columns) * (step + _SKEW) * 2 >= rows * columns * 4:
             continue
-        threads = _WARP * warp_rows * warp_columns
+        threads = WARP * warp_rows * warp_columns
         if (rows * step) % threads or (columns * step) % threads:
             continue
         if any(size is not None and tile > 32 and tile >= 2 * size for size, tile in _pairs(product, rows, columns)):
             continue
         for parts, ahead in itertools.product(legal_parts(product, step), (False, True)):
             made = Decisions(rows, columns, step, warp_rows, warp_columns, parts, ahead)
-            if resident_blocks(tile_of(product, made, limits), limits):
+            if resident_blocks(tile_of(product, made, gpu), gpu):
                 yield made
 
 
@@ -142,7 +141,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     # Registers its intrinsics when imported, which takes a while.
     from tvm.s_tir.tensor_intrin.cuda import get_wmma_intrin_group
 
-    d, product, limits = decisions, product_of(sch), limits_of(target)
+    d, product, gpu = decisions, product_of(sch), gpu_of(target)
     assert product is not None
     rows = (d.warp_rows, d.rows // d.warp_rows // _SQUARE, _SQUARE)
     columns = (d.warp_columns, d.columns // d.warp_columns // _SQUARE, _SQUARE)
@@ -159,10 +158,10 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     bind_tiles(made, product, (s, i0, j0))
     made.bind(warp, "threadIdx.y")
     squares = made.blockize(i3)
-    threads = {"threadIdx.y": d.warp_rows * d.warp_columns, "threadIdx.x": _WARP}
+    threads = {"threadIdx.y": d.warp_rows * d.warp_columns, "threadIdx.x": WARP}
     for number, (name, operand, size) in enumerate(((LEFT, product.left, d.rows), (RIGHT, product.right, d.columns))):
         block = made.get_sblock(name)
-        fetch_tile(made, block, steps, operand, size * d.step, threads, limits, _SHARED)
+        fetch_tile(made, block, steps, operand, size * d.step, threads, gpu, _SHARED)
         if name == LEFT or by_column:
             made.storage_align(block, 0, -2, 16, _SKEW)
         if d.ahead:
@@ -186,12 +185,12 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     return made
 
 
-def _write_results(sch: s_tir.Schedule, product: Product, warp: object, decisions: Decisions) -> None:
+def _write_results(sch: s_tir.Schedule, product: Product, warp: Loop, decisions: Decisions) -> None:
     result = sch.get_sblock(RESULT)
     sch.reverse_compute_at(result, warp, preserve_unit_loops=True)
     lanes = min(product.width, _WRITTEN)
     loops = sch.get_loops(result)[-9:]
-    _, lane_thread, lane = sch.split(sch.fuse(*loops), [None, _WARP, lanes])
+    _, lane_thread, lane = sch.split(sch.fuse(*loops), [None, WARP, lanes])
     sch.bind(lane_thread, "threadIdx.x")
     if lanes > 1:
         sch.vectorize(lane)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from tvm import s_tir
 from tvm.target import Target
 
+from ...target.gpu import Gpu, gpu_of
 from ..blocks import Block, Loop
 from ..rule import Rule
-from .limits import Limits, limits_of
 from .occupancy import Sizes, Tile, resident_blocks, seconds
 from .product import Operand, Product, product_of
 from .product_code import LEFT, RESULT, RIGHT, SUMS, TOTAL, Layout, written
@@ -86,19 +86,19 @@ class Decisions:
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the decisions that the model of occupancy takes for the fastest; None for what is no matrix product."""
     product = product_of(sch)
-    return None if product is None else best(product, limits_of(target), _legal(product, limits_of(target)))
+    return None if product is None else best(product, gpu_of(target), _legal(product, gpu_of(target)))
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions whose blocks a multiprocessor can hold."""
     product = product_of(sch)
-    return () if product is None else _legal(product, limits_of(target))
+    return () if product is None else _legal(product, gpu_of(target))
 
 
-def best(product: Product, limits: Limits, tried: Iterable[Decisions]) -> Decisions | None:
+def best(product: Product, gpu: Gpu, tried: Iterable[Decisions]) -> Decisions | None:
     """Return those of some decisions that are the fastest by the model."""
     sizes = sizes_of(product)
-    return min(tried, key=lambda d: seconds(sizes, tile_of(product, d, limits), limits), default=None)
+    return min(tried, key=lambda d: seconds(sizes, tile_of(product, d, gpu), gpu), default=None)
 
 
 def sizes_of(product: Product) -> Sizes:
@@ -108,7 +108,7 @@ def sizes_of(product: Product) -> Sizes:
     return Sizes(1 if s is None else s, i or _EXPECTED, j or _EXPECTED, k or _EXPECTED, width)
 
 
-def tile_of(product: Product, decisions: Decisions, limits: Limits, registers: int | None = None) -> Tile:
+def tile_of(product: Product, decisions: Decisions, gpu: Gpu, registers: int | None = None) -> Tile:
     """Return what decisions mean to the model: with so many registers of a thread, or as many as it should take."""
     d = decisions
     staged = -(-(d.rows + d.columns) * d.step // d.threads) if d.ahead else 0
@@ -136,7 +136,7 @@ def legal_parts(product: Product, step: int) -> list[int]:
     return [parts for parts in _PARTS if parts == 1 or k >= parts * step * 4]
 
 
-def _legal(product: Product, limits: Limits) -> Iterator[Decisions]:
+def _legal(product: Product, gpu: Gpu) -> Iterator[Decisions]:
     for (rows, columns), (thread_rows, thread_columns), step in itertools.product(_TILES, _OF_THREADS, _STEPS):
         threads = rows // thread_rows * (columns // thread_columns)
         if not 32 <= threads <= 256 or (rows * step) % threads or (columns * step) % threads:
@@ -147,7 +147,7 @@ def _legal(product: Product, limits: Limits) -> Iterator[Decisions]:
             continue
         for parts, ahead in itertools.product(legal_parts(product, step), (False, True)):
             made = Decisions(rows, columns, step, thread_rows, thread_columns, parts, ahead)
-            if resident_blocks(tile_of(product, made, limits), limits):
+            if resident_blocks(tile_of(product, made, gpu), gpu):
                 yield made
 
 
@@ -157,7 +157,7 @@ def _is_much_too_large(size: int | None, tile: int) -> bool:
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Schedule:
     """Return the schedule of a kernel of matrix products, which is written anew for it."""
-    product, limits = product_of(sch), limits_of(target)
+    product, gpu = product_of(sch), gpu_of(target)
     assert product is not None
     rows = (decisions.thread_rows // _FRAGMENT, decisions.rows // decisions.thread_rows, _FRAGMENT)
     columns = (decisions.thread_columns // _FRAGMENT, decisions.columns // decisions.thread_columns, _FRAGMENT)
@@ -175,12 +175,12 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     for loop in (step, i1, i3, j1, j3):
         made.unroll(loop)
     made.set_scope(sums, 0, "local")
-    _write_results(made, thread, _lanes(product.width, product.dtype, limits))
+    _write_results(made, thread, _lanes(product.width, product.dtype, gpu))
     for number, (name, operand, size) in enumerate(
         ((LEFT, product.left, decisions.rows), (RIGHT, product.right, decisions.columns))
     ):
         block = made.get_sblock(name)
-        fetch_tile(made, block, steps, operand, size * decisions.step, {"threadIdx.x": decisions.threads}, limits)
+        fetch_tile(made, block, steps, operand, size * decisions.step, {"threadIdx.x": decisions.threads}, gpu)
         if operand.along == "k":
             made.storage_align(block, 0, 1, 32, _PADDING)
         if decisions.ahead:
@@ -189,7 +189,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
         made.compute_at(kept, step, preserve_unit_loops=True)
         *_, half, _, at = made.get_loops(kept)
         made.unroll(half)
-        if limits.vector > 4:
+        if gpu.vector > 4:
             made.vectorize(at)
     made.decompose_reduction(sums, steps)
     if decisions.ahead:
@@ -197,7 +197,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
         made.annotate(steps, "software_pipeline_stage", [0, 0, 0, 0, 1])
         made.annotate(steps, "software_pipeline_order", [0, 3, 1, 4, 2])
     if decisions.parts > 1:
-        spread_total(made, _lanes(product.width, product.dtype, limits))
+        spread_total(made, _lanes(product.width, product.dtype, gpu))
     return made
 
 
@@ -216,10 +216,10 @@ def bind_tiles(sch: s_tir.Schedule, product: Product, loops: Sequence[Loop]) -> 
     sch.bind(columns, "blockIdx.y")
 
 
-def _lanes(width: int, dtype: str, limits: Limits) -> int:
+def _lanes(width: int, dtype: str, gpu: Gpu) -> int:
     """Return how many elements are read or written at once of those that are next to each other."""
     size = 2 if dtype == "float16" else 4
-    return max(1, min(width, _FRAGMENT, limits.vector // size))
+    return max(1, min(width, _FRAGMENT, gpu.vector // size))
 
 
 def _write_results(sch: s_tir.Schedule, thread: Loop, lanes: int) -> None:
@@ -244,7 +244,7 @@ def fetch_tile(
     operand: Operand,
     elements: int,
     threads: Mapping[str, int],
-    limits: Limits,
+    gpu: Gpu,
     scope: str = "shared",
 ) -> None:
     """Let the threads of a block copy a tile of an operand into shared memory together.
@@ -259,8 +259,8 @@ def fetch_tile(
         How many a tile has.
     threads : mapping of str to int
         How many threads a block has by their tags, the outer ones first.
-    limits : Limits
-        Of the device.
+    gpu : Gpu
+        The device.
     scope : str
         Of the shared memory.
     """
@@ -272,7 +272,7 @@ def fetch_tile(
     order = [*own.values(), k] if operand.along == "k" else [k, *own.values()]
     sch.reorder(batch, *order)
     count = math.prod(threads.values())
-    lanes = max(1, min(operand.width, limits.vector // (2 if operand.dtype == "float16" else 4)))
+    lanes = max(1, min(operand.width, gpu.vector // (2 if operand.dtype == "float16" else 4)))
     while lanes > 1 and elements % (count * lanes):
         lanes //= 2
     _, *own_threads, lane = sch.split(sch.fuse(batch, *order), [None, *threads.values(), lanes])
