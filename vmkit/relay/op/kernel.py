@@ -111,7 +111,7 @@ def const(value: int, dtype: str = "int64") -> Any:
 
 def as_index(value: Any) -> Any:
     """Return an element of an integer tensor as an index."""
-    return value if str(value.ty.dtype) == "int64" else value.astype("int64")
+    return dims.int64(value)
 
 
 def inside(index: Any, extent: Any, *, wrap: bool = False) -> Any:
