@@ -103,14 +103,17 @@ def call_global_vars_by(call: Callable[[GlobalVar, tuple[Any, ...]], Any]) -> No
     """Have ``GlobalVar.__call__`` ask `call` first, which returns None for arguments that are not its own.
 
     A dialect in Python has no other way in: TVM's method makes a call of its own language from any arguments. For those
-    that `call` leaves alone nothing changes.
+    that `call` leaves alone nothing changes. The newest `call` is asked first; one that is already is not put in twice.
     """
-    of_tvm = GlobalVar.__call__
+    older = GlobalVar.__call__
+    if getattr(older, "asks", None) is call:
+        return
 
     def call_either(self: GlobalVar, *args: Any) -> Any:
         made = call(self, args)
-        return of_tvm(self, *args) if made is None else made
+        return older(self, *args) if made is None else made
 
+    call_either.asks = call  # type: ignore[attr-defined]
     GlobalVar.__call__ = call_either
 
 

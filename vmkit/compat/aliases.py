@@ -56,6 +56,8 @@ MODULES = {
 # What TVM moved from one of its packages to another.
 _MOVED = ("cc", "ndk", "nvcc", "popen_pool", "tar", "utils")
 MODULES |= {f"tvm.contrib.{name}": f"tvm.support.{name}" for name in _MOVED}
+# What is only ever imported by its name, and needs pytest.
+_PLUGIN = "tvm.testing.plugin"
 
 
 class _AliasLoader(Loader):
@@ -102,7 +104,7 @@ def install_aliases() -> None:
     if any(isinstance(finder, _AliasFinder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _AliasFinder())
-    for name in MODULES:
+    for name in (each for each in MODULES if each != _PLUGIN):
         parent, _, last = name.rpartition(".")
         owner = importlib.import_module(parent)
         # A module that today's TVM has under the same name gives way; it stays importable by its present home.

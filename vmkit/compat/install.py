@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-import tvm.testing
 from tvm.runtime import Tensor
 
 from vmkit import executor, relay
+from vmkit._tvm import call_global_vars_by
 from vmkit.errors import ModelError, VMKitError
+from vmkit.relay.ir import Call
 from vmkit.relay.json import load_json, save_json
 
 from . import graph_executor, nd
@@ -21,6 +22,7 @@ from .names import install_names
 from .nodes import install_node_attributes
 from .op import install_type_relations
 from .passes import install_pass_context
+from .pytest_stand_in import import_testing
 from .targets import install_targets
 from .testing import install_testing
 
@@ -39,7 +41,7 @@ def install() -> None:
     install_type_relations()
     install_targets()
     install_pass_context()
-    install_testing(tvm.testing)
+    install_testing(import_testing())
     module: Any = tvm
     relay_module: Any = relay
     # As in Relay's time every error of TVM is one; those of vmkit are, too.
@@ -53,7 +55,7 @@ def install() -> None:
     module.ir.load_json, module.ir.save_json = load_json, _save_json
     module.ir.make_node = _make_node
     # Scripts for Relay call its functions with other functions, or with nothing.
-    module.ir.GlobalVar.__call__ = lambda self, *args: relay.Call(self, args)
+    call_global_vars_by(_called)
     library = module.runtime.Module
     library.get_source = lambda self, fmt="": str(self.inspect_source(fmt))
     library.type_key = property(lambda self: self.kind)
@@ -68,6 +70,10 @@ def install() -> None:
     tensor.context = property(lambda self: self.device)
     install_names()
     executor.allow_static_executors(graph_executor.GraphExecutor)
+
+
+def _called(gvar: tvm.ir.GlobalVar, args: tuple[Any, ...]) -> Call:
+    return Call(gvar, args)
 
 
 def _set_whole(self: Tensor, index: Any, value: Any) -> None:

@@ -41,9 +41,8 @@ def install_module_methods() -> None:
     module.__str__, module.astext = _text, node_astext
     module.from_expr = staticmethod(from_expr)
     module.get_global_type_var, module.get_global_type_vars = _global_type_var, _global_type_vars
-    module.type_definitions = property(lambda self: {data.header: data for data in type_definitions(self).values()})
     module.get_type, module.get_constructor = _type_and_constructors, _constructor
-    module.type_definitions = property(lambda self: {d.header: d for d in type_definitions(self).values()})
+    module.type_definitions = property(lambda self: {data.header: data for data in type_definitions(self).values()})
     module.import_from_std = _import_from_std
 
 

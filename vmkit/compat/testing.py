@@ -11,12 +11,15 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-import pytest
 import tvm
 
 from vmkit.relay import testing as relay_testing
 
+from .pytest_stand_in import pytest_or_stand_in
+
 __all__ = ["install_testing"]
+
+pytest: Any = pytest_or_stand_in()
 
 
 def install_testing(testing: ModuleType) -> None:

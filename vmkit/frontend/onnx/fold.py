@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from ...relay.ir import Dim, Expr, dims
-from .arithmetic import ELEMENTWISE, exact_division, maximum, minimum, truncated_remainder, unequal
+from .arithmetic import ELEMENTWISE, exact_division, truncated_remainder, unequal
 from .dtype import dtype_name
 from .known import sizes
 from .reference import Attributes, evaluate
@@ -149,8 +149,8 @@ def _cast(value: np.ndarray, dtype: str) -> Expr:
 _REDUCTIONS: dict[str, tuple[Callable[[Dim, Dim], Dim], Any]] = {
     "ReduceProd": (dims.mul, 1),
     "ReduceSum": (dims.add, 0),
-    "ReduceMax": (maximum, None),
-    "ReduceMin": (minimum, None),
+    "ReduceMax": (dims.larger, None),
+    "ReduceMin": (dims.smaller, None),
 }
 
 

@@ -250,7 +250,7 @@ class ModelImporter:
         while inputs and inputs[-1] is None:
             inputs = inputs[:-1]
         context = Context(self, node, version, scope)
-        results = made.function(context, *inputs, **attributes)
+        results = made.function(context, *inputs, **made.keywords(attributes))
         if isinstance(results, Fork):
             return results
         results = [results] if isinstance(results, Expr) else list(results)

@@ -10,21 +10,29 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-__all__ = ["Converter", "converter", "default_domain", "find", "versions"]
+__all__ = ["AttributeGroup", "Converter", "converter", "default_domain", "find", "versions"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class AttributeGroup:
+    """Base of what several operators take together: a field for every attribute, of its name and with its default.
+
+    A converter that has a keyword of such a class, by its annotation, accepts the attributes of the class's fields.
+    """
 
 
 @dataclass(frozen=True)
 class Converter:
     """One converter: what it is for, and the function.
 
-    The function takes the context, the node's inputs (None for one left out) and the node's attributes by name, and
-    returns the node's output, or a sequence of them.
+    The function takes the context, the node's inputs (None for one left out) and the node's attributes by name, alone
+    or in groups, and returns the node's output, or a sequence of them.
     """
 
     domain: str
@@ -32,7 +40,16 @@ class Converter:
     since: int
     function: Callable[..., Any]
     attributes: frozenset[str]
+    groups: Mapping[str, type[AttributeGroup]]
     max_inputs: int | None
+
+    def keywords(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the function takes by name, from a node's attributes."""
+        keywords = dict(given)
+        for name, group in self.groups.items():
+            own = [field.name for field in fields(group)]
+            keywords[name] = group(**{key: keywords.pop(key) for key in own if key in keywords})
+        return keywords
 
 
 _CONVERTERS: dict[tuple[str, str], list[Converter]] = {}
@@ -43,28 +60,55 @@ def default_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def converter(*op_types: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
-    """Register the decorated function for operators, from version `since` of their domain on."""
+def converter(*op_types: str, since: int = 1, domain: str = "", without: Collection[str] = ()) -> Callable[[F], F]:
+    """Register the decorated function for operators, from version `since` of their domain on.
+
+    Parameters
+    ----------
+    *op_types : str
+        The operators.
+    since : int
+        The first version that the function is for.
+    domain : str
+        The operators' domain.
+    without : collection of str
+        What these operators lack of the attributes in the function's groups.
+    """
 
     def decorate(function: F) -> F:
-        attributes, most = _signature(function)
+        attributes, groups, most = _signature(function)
+        unknown = set(without) - attributes
+        if unknown:
+            raise ValueError(f"{', '.join(op_types)} is without {', '.join(sorted(unknown))}, which no group has")
         for op_type in op_types:
             entries = _CONVERTERS.setdefault((domain, op_type), [])
             if any(e.since == since for e in entries):
                 raise ValueError(f"{op_type} since {since} is registered twice")
-            entries.append(Converter(domain, op_type, since, function, attributes, most))
+            entries.append(Converter(domain, op_type, since, function, attributes - set(without), groups, most))
             entries.sort(key=lambda e: e.since)
         return function
 
     return decorate
 
 
-def _signature(function: Callable[..., Any]) -> tuple[frozenset[str], int | None]:
+def _signature(function: Callable[..., Any]) -> tuple[frozenset[str], dict[str, type[AttributeGroup]], int | None]:
+    """Return the attributes that a function takes, its groups of them by keyword, and how many inputs at most."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    attributes = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    groups = {p.name: group for p in keywords if (group := _group(function, p)) is not None}
+    alone = {p.name for p in keywords} - set(groups)
+    attributes = frozenset(alone.union(*([field.name for field in fields(group)] for group in groups.values())))
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return attributes, None
-    return attributes, sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+        return attributes, groups, None
+    return attributes, groups, sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+
+
+def _group(function: Callable[..., Any], parameter: inspect.Parameter) -> type[AttributeGroup] | None:
+    """Return the class of attributes that a parameter is annotated with, if it is one."""
+    annotation = parameter.annotation
+    # Annotations are kept as text; a group's class is one name, which the function's module knows.
+    kind = function.__globals__.get(annotation) if isinstance(annotation, str) else annotation
+    return kind if isinstance(kind, type) and issubclass(kind, AttributeGroup) else None
 
 
 def find(domain: str, op_type: str, version: int) -> Converter | None:

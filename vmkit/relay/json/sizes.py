@@ -70,12 +70,6 @@ class _Operation:
         return self.compute(*values)
 
 
-def _modulo(a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int):
-        return a % b
-    return dims.simplify(tirx.floormod(dims.as_expr(a), dims.as_expr(b)))
-
-
 def _comparison(on_numbers: Callable[[Any, Any], Any], node: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def compute(a: Any, b: Any) -> Any:
         if isinstance(a, int) and isinstance(b, int):
@@ -105,7 +99,7 @@ _ARITHMETIC: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "Sub": (_AB, dims.sub),
     "Mul": (_AB, dims.mul),
     "FloorDiv": (_AB, dims.floordiv),
-    "FloorMod": (_AB, _modulo),
+    "FloorMod": (_AB, dims.floormod),
     "Max": (_AB, dims.maximum),
     "Min": (_AB, dims.minimum),
     "EQ": (_AB, _comparison(operator.eq, tirx.EQ)),

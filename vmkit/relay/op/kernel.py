@@ -116,7 +116,7 @@ def const(value: int, dtype: str = "int64") -> tirx.PrimExpr:
 
 def as_index(value: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return an element of an integer tensor as an index."""
-    return value if str(value.ty.dtype) == "int64" else value.astype("int64")
+    return dims.int64(value)
 
 
 def inside(index: tirx.PrimExpr, extent: tirx.PrimExpr, *, wrap: bool = False) -> tirx.PrimExpr:

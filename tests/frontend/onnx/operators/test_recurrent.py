@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-from tests.frontend.onnx.programs import Compiled, array, check, model, node, operators
+from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check, model, node, operators, session
+from vmkit.errors import ModelError
+from vmkit.relay.frontend import from_onnx
 
 INPUT, HIDDEN = 3, 4
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -90,3 +93,47 @@ def test_a_long_sequence_is_a_loop_of_constant_size() -> None:
     y, h, _ = compiled(x=array(1500, 1, INPUT))
     assert y.shape == (1500, 1, 1, HIDDEN)
     np.testing.assert_allclose(y[-1, 0], h[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_a_hidden_size_that_disagrees_with_the_weights_names_the_node(kind: str) -> None:
+    wrong = node(kind, "x w r b", OUTPUTS[kind], hidden_size=HIDDEN + 1, name="encoder")
+    with pytest.raises(ModelError) as caught:
+        from_onnx(model([wrong], X, OUTPUTS[kind], weights(kind)))
+    text = str(caught.value)
+    assert f"node 'encoder' ({kind}, opset 17)" in text
+    assert f"hidden_size is {HIDDEN + 1}, but the weights of the recurrence, Tensor[(1, " in text
+    assert text.endswith(f"are for a hidden size of {HIDDEN}")
+
+
+def test_the_hidden_size_may_be_left_to_the_weights() -> None:
+    nodes = [node("LSTM", "x w r b", "y h c")]
+    given = model(layer("LSTM"), X, "y h c", weights("LSTM"))
+    feed = {"x": array(5, 2, INPUT)}
+    assert_agrees(Compiled(model(nodes, X, "y h c", weights("LSTM")))(**feed), session(given).run(None, feed), "yhc")
+
+
+def old_layer(kind: str, outputs: str, output_sequence: int) -> onnx.ModelProto:
+    made = node(kind, "x w r b", outputs, hidden_size=HIDDEN, output_sequence=output_sequence, name="encoder")
+    names = " ".join(name for name in outputs.split() if name != "_")
+    return model([made], X, names, weights(kind), 3 if kind == "GRU" else 1)
+
+
+@pytest.mark.parametrize("output_sequence", [0, 1])
+@pytest.mark.parametrize("kind", GATES)
+def test_old_layers_give_the_sequence_that_they_are_asked_for(kind: str, output_sequence: int) -> None:
+    feed = {"x": array(5, 2, INPUT)}
+    expected = session(model(layer(kind), X, OUTPUTS[kind], weights(kind))).run(None, feed)
+    assert_agrees(Compiled(old_layer(kind, OUTPUTS[kind], output_sequence))(**feed), expected, OUTPUTS[kind].split())
+
+
+def test_an_old_layer_may_leave_out_its_sequence_unless_output_sequence_says_otherwise() -> None:
+    feed = {"x": array(5, 2, INPUT)}
+    expected = session(model(layer("LSTM"), X, "y h c", weights("LSTM"))).run(None, feed)
+    assert_agrees(Compiled(old_layer("LSTM", "_ h c", 0))(**feed), expected[1:], "hc")
+    with pytest.raises(ModelError, match=r"node 'encoder'.*output_sequence is 1, but the node leaves out its first"):
+        from_onnx(old_layer("LSTM", "_ h c", 1))
+    with pytest.raises(ModelError, match="output_sequence is 2; it is 0 or 1"):
+        from_onnx(old_layer("LSTM", "y h c", 2))
+    with pytest.raises(ModelError, match="it has no attribute 'output_sequence' in opset 17"):
+        from_onnx(model(layer("LSTM", output_sequence=1), X, "y h c", weights("LSTM")))

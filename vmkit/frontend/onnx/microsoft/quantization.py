@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from .... import relay
 from ....relay.ir import Expr
@@ -14,6 +14,7 @@ from ..operators.product import gemm
 from ..operators.quantization import dynamic_quantize_linear, factor_products
 from ..quantization import along_axis, dequantized, exact_product, multiplied, quantized
 from ..registry import converter
+from ..window import Window
 
 _MICROSOFT = "com.microsoft"
 
@@ -101,7 +102,7 @@ def qlinear_global_average_pool(
     return _between(ctx, lambda v: relay.mean(v, axis=axes, keepdims=True), x, x_scale, x_zero, y_scale, y_zero)
 
 
-@converter("QLinearAveragePool", domain=_MICROSOFT)
+@converter("QLinearAveragePool", domain=_MICROSOFT, without=("dilations",))
 def qlinear_average_pool(
     ctx: Context,
     x: Expr,
@@ -110,25 +111,13 @@ def qlinear_average_pool(
     y_scale: Expr,
     y_zero: Expr | None = None,
     *,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
+    window: Window,
     ceil_mode: int = 0,
     count_include_pad: int = 0,
     channels_last: int = 0,
 ) -> Expr:
     def pooled(value: Expr) -> Expr:
-        return average_pool(
-            ctx,
-            value,
-            kernel_shape=kernel_shape,
-            strides=strides,
-            pads=pads,
-            auto_pad=auto_pad,
-            ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad,
-        )
+        return average_pool(ctx, value, window=window, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
 
     compute = _channels_last(ctx, pooled) if channels_last else pooled
     return _between(ctx, compute, x, x_scale, x_zero, y_scale, y_zero)

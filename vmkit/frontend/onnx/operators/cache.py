@@ -12,6 +12,7 @@ from ....relay.op import build
 from ..context import Context
 from ..registry import converter
 from ..run_time_axes import size_along
+from ..window import ConvolutionWindow
 from .conversion import casted
 from .convolution import conv
 from .layout import to_shape
@@ -57,7 +58,7 @@ def causal_convolution(
         seen = relay.nn.pad(x, [[0, 0], [0, 0], [before, 0]], ctx.constant(0, ctx.dtype(x)))
     else:
         seen = relay.concatenate([past, x], 2)
-    result = conv(ctx, seen, weight, bias, group=channels)
+    result = conv(ctx, seen, weight, bias, window=ConvolutionWindow(group=channels))
     if activation != "none":
         wide = casted(ctx, result, "float32")
         result = casted(ctx, relay.multiply(wide, relay.sigmoid(wide)), ctx.dtype(x))

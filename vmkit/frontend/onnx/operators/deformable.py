@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .... import relay
 from ....relay.ir import Expr, dims
 from ....relay.op import build
 from ..context import Context
 from ..registry import converter
-from .convolution import kernel_of
+from ..window import ConvolutionWindow
 from .layout import to_shape
 
 
-@converter("DeformConv", since=19)
+@converter("DeformConv", since=19, without=("auto_pad",))
 def deform_conv(
     ctx: Context,
     x: Expr,
@@ -22,27 +20,23 @@ def deform_conv(
     bias: Expr | None = None,
     mask: Expr | None = None,
     *,
-    kernel_shape: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    group: int = 1,
+    window: ConvolutionWindow,
     offset_group: int = 1,
 ) -> Expr:
     """The points that a window reads are a second image, which an undeformed convolution takes window by window."""
     rank = ctx.rank(x) - 2
     if rank < 1:
         ctx.fail(f"{ctx.type(x)} has no spatial dimensions")
-    kernel = kernel_of(ctx, weight, kernel_shape)
+    kernel = window.of_weight(ctx, weight)
     columns = build(
         "nn.contrib_deformed_columns",
         x,
         offset,
         mask,
         kernel_size=kernel,
-        strides=list(strides or [1] * rank),
-        padding=list(pads or [0] * (2 * rank)),
-        dilation=list(dilations or [1] * rank),
+        strides=window.steps(rank),
+        padding=window.margins(rank),
+        dilation=window.spread(rank),
         deformable_groups=offset_group,
     )
     outputs = ctx.shape(weight)[0]
@@ -50,7 +44,7 @@ def deform_conv(
     y = relay.nn.conv2d(
         columns,
         relay.reshape(weight, [0, 0, -1, 1]),
-        groups=group,
+        groups=window.group,
         channels=outputs if isinstance(outputs, int) else None,
         kernel_size=(points, 1),
     )

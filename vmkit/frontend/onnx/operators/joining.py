@@ -11,7 +11,6 @@ from .... import relay
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, dims
 from ....relay.op import build
-from ..arithmetic import maximum, minimum
 from ..context import Context
 from ..known import sizes
 from ..registry import converter
@@ -90,8 +89,8 @@ def _equal_parts(extent: Dim, count: int) -> list[Dim]:
     """Return the sizes of parts that are equal but for the last ones, which may be smaller."""
     size, parts, left = dims.ceildiv(extent, count), list[Dim](), extent
     for _ in range(count):
-        parts.append(size if dims.at_least(left, size) else minimum(size, left))
-        left = maximum(dims.sub(left, size), 0)
+        parts.append(size if dims.at_least(left, size) else dims.smaller(size, left))
+        left = dims.larger(dims.sub(left, size), 0)
     return parts
 
 

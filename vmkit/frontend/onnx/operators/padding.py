@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from .... import relay
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, dims
-from ..arithmetic import minimum
 from ..context import Context
 from ..known import sizes
 from ..registry import converter
@@ -137,7 +136,7 @@ def center_crop_pad(ctx: Context, x: Expr, shape: Expr, *, axes: Sequence[int] |
     begin, end = [], []
     widths: list[Dim] = [0] * (2 * rank)
     for axis, old, new in zip(chosen, have, wanted, strict=True):
-        kept = minimum(old, new)
+        kept = dims.smaller(old, new)
         cut, added = dims.floordiv(dims.sub(old, kept), 2), dims.sub(new, kept)
         begin.append(cut)
         end.append(dims.add(cut, kept))

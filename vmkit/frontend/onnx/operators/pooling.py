@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..context import Context
 from ..known import sizes
 from ..registry import converter
 from ..run_time_axes import as_vector
-from .convolution import spatial_rank, window_padding
+from ..window import LAYOUTS, Sliding, Window
 from .layout import to_shape
 
 
@@ -22,64 +22,53 @@ def _pool(
     ctx: Context,
     kind: str,
     x: Expr,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None,
-    dilations: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    auto_pad: str,
-    **attributes: Any,
+    sliding: Sliding,
+    *,
+    ceil_mode: bool = False,
+    count_include_pad: bool | None = None,
 ) -> Expr:
-    rank = spatial_rank(ctx, x)
-    if len(kernel) != rank:
-        ctx.fail(f"kernel_shape {list(kernel)} is for {len(kernel)} spatial dimensions; the input has {rank}")
-    steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
-    padding = window_padding(ctx, x, kernel, steps, spread, pads, auto_pad)
-    if not all(isinstance(p, int) for p in padding):
-        return _pool_of_padded(ctx, kind, x, kernel, steps, spread, padding, attributes)
+    """Return the pool of a kind, "max" or "avg"; only an average has a `count_include_pad`."""
+    counted = {} if count_include_pad is None else {"count_include_pad": count_include_pad}
+    if sliding.known_padding is None:
+        return _pool_of_padded(ctx, kind, x, sliding, ceil_mode, count_include_pad)
     pooled = build(
-        f"nn.{kind}_pool{rank}d",
+        f"nn.{kind}_pool{len(sliding.kernel)}d",
         x,
-        pool_size=list(kernel),
-        strides=steps,
-        dilation=spread,
-        padding=padding,
-        **attributes,
+        pool_size=sliding.kernel,
+        strides=sliding.strides,
+        dilation=sliding.dilations,
+        padding=sliding.padding,
+        ceil_mode=ceil_mode,
+        **counted,
     )
-    return _without_idle_windows(ctx, x, pooled, steps, padding) if attributes.get("ceil_mode") else pooled
+    return _without_idle_windows(ctx, x, pooled, sliding) if ceil_mode else pooled
 
 
 def _pool_of_padded(
-    ctx: Context,
-    kind: str,
-    x: Expr,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    padding: Sequence[Any],
-    attributes: Mapping[str, Any],
+    ctx: Context, kind: str, x: Expr, sliding: Sliding, ceil_mode: bool, count_include_pad: bool | None
 ) -> Expr:
     """Return a pool whose padding depends on sizes that are not known now: the input is padded first."""
-    dtype, rank = ctx.dtype(x), len(kernel)
-    widths = [[0, 0], [0, 0], *([padding[k], padding[rank + k]] for k in range(rank))]
+    dtype = ctx.dtype(x)
+    unpadded = replace(sliding, padding=[0] * len(sliding.padding))
 
-    def pooled(values: Expr, outside: float, **more: Any) -> Expr:
-        around = relay.nn.pad(values, widths, ctx.constant(outside, dtype))
-        return _pool(ctx, kind, around, kernel, strides, dilations, None, "NOTSET", **{**attributes, **more})
+    def pooled(values: Expr, outside: float, count_include_pad: bool | None) -> Expr:
+        around = relay.nn.pad(values, sliding.pairs(), ctx.constant(outside, dtype))
+        return _pool(ctx, kind, around, unpadded, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
 
     if kind == "max":
-        return pooled(x, -np.inf if dtype.startswith(("float", "bfloat")) else np.iinfo(dtype).min)
-    mean = pooled(x, 0, count_include_pad=True)
-    if attributes.get("count_include_pad"):
+        return pooled(x, -np.inf if dtype.startswith(("float", "bfloat")) else np.iinfo(dtype).min, None)
+    mean = pooled(x, 0, True)
+    if count_include_pad:
         return mean
     # The mean over all of a window by the share of it that lies on the input.
-    return relay.divide(mean, pooled(relay.ones_like(x), 0, count_include_pad=True))
+    return relay.divide(mean, pooled(relay.ones_like(x), 0, True))
 
 
-def _without_idle_windows(ctx: Context, x: Expr, pooled: Expr, strides: Sequence[int], padding: Sequence[Any]) -> Expr:
+def _without_idle_windows(ctx: Context, x: Expr, pooled: Expr, sliding: Sliding) -> Expr:
     """Return the pool without windows that start behind the input and its padding in front: ONNX leaves them out."""
     begin, end, axes = [], [], []
-    for axis, (extent, stride) in enumerate(zip(ctx.shape(x)[2:], strides, strict=True)):
-        starts = dims.ceildiv(dims.add(extent, padding[axis]), stride)
+    for axis, (extent, stride) in enumerate(zip(ctx.shape(x)[2:], sliding.strides, strict=True)):
+        starts = dims.ceildiv(dims.add(extent, sliding.padding[axis]), stride)
         if not dims.at_least(starts, ctx.shape(pooled)[2 + axis]):
             begin.append(0)
             end.append(starts)
@@ -88,77 +77,41 @@ def _without_idle_windows(ctx: Context, x: Expr, pooled: Expr, strides: Sequence
 
 
 @converter("MaxPool")
-def max_pool(
-    ctx: Context,
-    x: Expr,
-    *,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    storage_order: int = 0,
-) -> list[Expr | None]:
-    if ctx.wants(1):
-        return _with_indices(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode, storage_order)
-    pooled = _pool(ctx, "max", x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode=bool(ceil_mode))
-    return [pooled, None]
-
-
-def _with_indices(
-    ctx: Context,
-    x: Expr,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None,
-    dilations: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    auto_pad: str,
-    ceil_mode: int,
-    storage_order: int,
-) -> list[Expr | None]:
-    """Return the maxima and where in the whole input they are."""
-    rank = spatial_rank(ctx, x)
-    if len(kernel) != rank:
-        ctx.fail(f"kernel_shape {list(kernel)} is for {len(kernel)} spatial dimensions; the input has {rank}")
-    steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
-    padding = window_padding(ctx, x, kernel, steps, spread, pads, auto_pad)
-    if not all(isinstance(p, int) for p in padding):
-        ctx.fail(f"auto_pad {auto_pad} of a pool whose input has sizes that are not known at import: {ctx.type(x)}")
+def max_pool(ctx: Context, x: Expr, *, window: Window, ceil_mode: int = 0, storage_order: int = 0) -> list[Expr | None]:
+    sliding = window.over(ctx, x, window.of_pool(ctx, x))
+    if not ctx.wants(1):
+        return [_pool(ctx, "max", x, sliding, ceil_mode=bool(ceil_mode)), None]
+    if sliding.known_padding is None:
+        ctx.fail(
+            f"auto_pad {window.auto_pad} of a pool whose input has sizes that are not known at import: {ctx.type(x)}"
+        )
+    # The maxima and where in the whole input they are.
     both = build(
         "nn.contrib_max_pool_with_indices",
         x,
-        pool_size=list(kernel),
-        strides=steps,
-        dilation=spread,
-        padding=padding,
-        layout={1: "NCW", 2: "NCHW", 3: "NCDHW"}[rank],
+        pool_size=sliding.kernel,
+        strides=sliding.strides,
+        dilation=sliding.dilations,
+        padding=sliding.padding,
+        layout=LAYOUTS[len(sliding.kernel)],
         ceil_mode=bool(ceil_mode),
         column_major=bool(storage_order),
     )
     results = [TupleGetItem(both, k) for k in range(2)]
-    return [_without_idle_windows(ctx, x, r, steps, padding) if ceil_mode else r for r in results]
+    return [_without_idle_windows(ctx, x, r, sliding) if ceil_mode else r for r in results]
 
 
-@converter("MaxUnpool", since=9)
-def max_unpool(
-    ctx: Context,
-    x: Expr,
-    indices: Expr,
-    output_shape: Expr | None = None,
-    *,
-    kernel_shape: Sequence[int],
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Expr:
+@converter("MaxUnpool", since=9, without=("auto_pad", "dilations"))
+def max_unpool(ctx: Context, x: Expr, indices: Expr, output_shape: Expr | None = None, *, window: Window) -> Expr:
     """Write elements back to where a pool found them; a larger output_shape adds zeros behind."""
-    rank = spatial_rank(ctx, x)
-    steps, padding = list(strides or [1] * rank), list(pads or [0] * (2 * rank))
-    shape: list[Any] = ctx.shape(x)
+    kernel = window.of_pool(ctx, x)
+    rank = len(kernel)
+    steps, padding = window.steps(rank), window.margins(rank)
+    shape = ctx.shape(x)
     if any(dims.is_any(d) for d in shape):
         ctx.fail(f"the input has sizes that are known only at run time: {ctx.type(x)}")
     for axis in range(rank):
-        size = dims.add(dims.mul(dims.sub(shape[2 + axis], 1), steps[axis]), kernel_shape[axis])
+        size = dims.add(dims.mul(dims.sub(shape[2 + axis], 1), steps[axis]), kernel[axis])
         shape[2 + axis] = dims.sub(size, padding[axis] + padding[rank + axis])
     zero = ctx.constant(0, ctx.dtype(x))
     empty = relay.full(zero, [dims.product(shape)], ctx.dtype(x))
@@ -176,55 +129,26 @@ def max_unpool(
 
 
 @converter("AveragePool")
-def average_pool(
-    ctx: Context,
-    x: Expr,
-    *,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-) -> Expr:
-    return _pool(
-        ctx, "avg", x, kernel_shape, strides, dilations, pads, auto_pad,
-        ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad),
-    )  # fmt: skip
+def average_pool(ctx: Context, x: Expr, *, window: Window, ceil_mode: int = 0, count_include_pad: int = 0) -> Expr:
+    sliding = window.over(ctx, x, window.of_pool(ctx, x))
+    return _pool(ctx, "avg", x, sliding, ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad))
 
 
 @converter("LpPool")
-def lp_pool(
-    ctx: Context,
-    x: Expr,
-    *,
-    kernel_shape: Sequence[int],
-    p: float = 2,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-) -> Expr:
+def lp_pool(ctx: Context, x: Expr, *, window: Window, p: float = 2, ceil_mode: int = 0) -> Expr:
     """The root of the sum of powers: an average that counts the padding, times the size of the window."""
-    dtype = ctx.dtype(x)
-    powers = relay.power(relay.abs(x), ctx.constant(p, dtype))
-    if ceil_mode:
-        # A last window that reaches past the end counts with all of its size: what it lacks is put behind the input.
-        rank = spatial_rank(ctx, x)
-        steps = list(strides or [1] * rank)
-        own = window_padding(ctx, x, kernel_shape, steps, list(dilations or [1] * rank), pads, auto_pad)
-        more = [[o, dims.add(e, s - 1)] for o, e, s in zip(own[:rank], own[rank:], steps, strict=True)]
-        padded = relay.nn.pad(powers, [[0, 0], [0, 0], *more], ctx.constant(0, dtype))
-        mean = _pool(ctx, "avg", padded, kernel_shape, steps, dilations, None, "NOTSET", count_include_pad=True)
-        mean = _without_idle_windows(ctx, x, mean, steps, own)
-        return _rooted(ctx, mean, kernel_shape, p)
-    mean = _pool(
-        ctx, "avg", powers, kernel_shape, strides, dilations, pads, auto_pad,
-        ceil_mode=bool(ceil_mode), count_include_pad=True,
-    )  # fmt: skip
-    return _rooted(ctx, mean, kernel_shape, p)
+    powers = relay.power(relay.abs(x), ctx.constant(p, ctx.dtype(x)))
+    sliding = window.over(ctx, x, window.of_pool(ctx, x))
+    if not ceil_mode:
+        return _rooted(ctx, _pool(ctx, "avg", powers, sliding, count_include_pad=True), sliding.kernel, p)
+    # A last window that reaches past the end counts with all of its size: what it lacks is put behind the input.
+    rank = len(sliding.kernel)
+    before, after = sliding.padding[:rank], sliding.padding[rank:]
+    behind = [dims.add(end, stride - 1) for end, stride in zip(after, sliding.strides, strict=True)]
+    padded = relay.nn.pad(powers, replace(sliding, padding=[*before, *behind]).pairs(), ctx.constant(0, ctx.dtype(x)))
+    unpadded = replace(sliding, padding=[0] * (2 * rank))
+    mean = _pool(ctx, "avg", padded, unpadded, count_include_pad=True)
+    return _rooted(ctx, _without_idle_windows(ctx, x, mean, sliding), sliding.kernel, p)
 
 
 def _rooted(ctx: Context, mean: Expr, kernel: Sequence[int], p: float) -> Expr:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .... import relay
 from ....relay.ir import Expr
@@ -12,6 +11,7 @@ from ..context import Context
 from ..dtype import dtype_name
 from ..quantization import along_axis, dequantized, exact_product, multiplied, quantized
 from ..registry import converter
+from ..window import ConvolutionWindow
 from .conversion import casted
 from .convolution import conv
 from .product import matmul
@@ -123,12 +123,14 @@ def qlinear_matmul(
     return quantized(ctx, scaled, None, _by_row(ctx, y_zero), dtype)
 
 
-def convolved(ctx: Context, x: Expr, w: Expr, x_zero: Expr | None, w_zero: Expr | None, **attributes: Any) -> Expr:
+def convolved(
+    ctx: Context, x: Expr, w: Expr, x_zero: Expr | None, w_zero: Expr | None, window: ConvolutionWindow
+) -> Expr:
     """Return the convolution of integers of 8 bits, each less its zero point, as int32; what is padded is 0."""
     if w_zero is not None:
         w_zero = along_axis(ctx, w_zero, w, 0)
     x_zero = None if x_zero is None else along_axis(ctx, x_zero, x, 1)
-    return exact_product(ctx, lambda p, q: conv(ctx, p, q, **attributes), (x, x_zero), (w, w_zero))
+    return exact_product(ctx, lambda p, q: conv(ctx, p, q, window=window), (x, x_zero), (w, w_zero))
 
 
 @converter("ConvInteger", since=10)
@@ -139,15 +141,9 @@ def conv_integer(
     x_zero: Expr | None = None,
     w_zero: Expr | None = None,
     *,
-    kernel_shape: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    group: int = 1,
+    window: ConvolutionWindow,
 ) -> Expr:
-    window = {"kernel_shape": kernel_shape, "strides": strides, "dilations": dilations, "pads": pads}
-    return convolved(ctx, x, w, x_zero, w_zero, auto_pad=auto_pad, group=group, **window)
+    return convolved(ctx, x, w, x_zero, w_zero, window)
 
 
 @converter("QLinearConv", since=10)
@@ -163,15 +159,9 @@ def qlinear_conv(
     y_zero: Expr,
     bias: Expr | None = None,
     *,
-    kernel_shape: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    group: int = 1,
+    window: ConvolutionWindow,
 ) -> Expr:
-    window = {"kernel_shape": kernel_shape, "strides": strides, "dilations": dilations, "pads": pads}
-    total = convolved(ctx, x, w, x_zero, w_zero, auto_pad=auto_pad, group=group, **window)
+    total = convolved(ctx, x, w, x_zero, w_zero, window)
     if bias is not None:
         total = relay.nn.bias_add(total, bias, axis=1)
     x_scale, y_scale, y_zero = (along_axis(ctx, v, total, 1) for v in (x_scale, y_scale, y_zero))

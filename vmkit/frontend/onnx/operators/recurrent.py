@@ -9,7 +9,7 @@ from .... import relay
 from ....relay.ir import Constant, Dim, Expr, dims
 from ..context import Context
 from ..known import constant, value_of
-from ..registry import converter
+from ..registry import AttributeGroup, converter
 from ..typing import typed
 from .gate_activations import gate_activations
 from .layout import to_shape
@@ -43,43 +43,69 @@ def _joined_bias(b: Expr | None, index: int, size: int) -> Expr | None:
     return _sum(_rows(bias, 0, size), _rows(bias, size, 2 * size))
 
 
-@dataclass
-class _Options:
-    """Attributes that RNN, GRU and LSTM share."""
+# Of one direction, where the attributes name none.
+_ACTIVATIONS = {"rnn": ("Tanh",), "gru": ("Sigmoid", "Tanh"), "lstm": ("Sigmoid", "Tanh", "Tanh")}
 
-    activations: Sequence[str]
-    activation_alpha: Sequence[float]
-    activation_beta: Sequence[float]
-    clip: float | None
-    direction: str
-    layout: int
-    hidden_size: int | None
+
+@dataclass(frozen=True)
+class Recurrent(AttributeGroup):
+    """The attributes that RNN, GRU and LSTM share."""
+
+    activations: Sequence[str] | None = None
+    activation_alpha: Sequence[float] = ()
+    activation_beta: Sequence[float] = ()
+    clip: float | None = None
+    direction: str = "forward"
+    hidden_size: int | None = None
+    layout: int = 0
+    output_sequence: int | None = None
+
+    @property
+    def directions(self) -> int:
+        """How many directions the sequences are gone through in."""
+        return 2 if self.direction == "bidirectional" else 1
+
+    def check(self, ctx: Context, recurrence: Expr) -> int:
+        """Return the hidden size; ModelError for attributes that do not agree with the weights or the outputs."""
+        if self.direction not in ("forward", "reverse", "bidirectional"):
+            ctx.fail(f"direction is {self.direction!r}; it is forward, reverse or bidirectional")
+        hidden = ctx.shape(recurrence)[-1]
+        if not isinstance(hidden, int):
+            ctx.fail("the hidden size is not known at import")
+        if self.hidden_size not in (None, hidden):
+            ctx.fail(
+                f"hidden_size is {self.hidden_size}, but the weights of the recurrence, {ctx.type(recurrence)}, are "
+                f"for a hidden size of {hidden}"
+            )
+        if self.output_sequence not in (None, 0, 1):
+            ctx.fail(f"output_sequence is {self.output_sequence}; it is 0 or 1")
+        # Until opset 7 the sequence of hidden states was optional only where this said so; now it always is.
+        if self.output_sequence and not ctx.wants(0):
+            ctx.fail("output_sequence is 1, but the node leaves out its first output, the sequence of hidden states")
+        return hidden
 
 
 def _recurrent(
     ctx: Context,
     cell: str,
     x: Expr,
-    options: _Options,
+    options: Recurrent,
     direction_layer: Callable[[Layer, int], tuple[Expr, Expr | None]],
     lengths: Expr | None,
     initial: Sequence[Expr | None],
     recurrence: Expr,
 ) -> list[Expr]:
     """Return the outputs of a recurrent operator: the hidden states of all steps, and the last states."""
-    if options.direction not in ("forward", "reverse", "bidirectional"):
-        ctx.fail(f"direction is {options.direction!r}; it is forward, reverse or bidirectional")
+    hidden = options.check(ctx, recurrence)
     if ctx.rank(x) != 3:
         ctx.fail(f"the input is {ctx.type(x)}; a sequence has 3 dimensions: steps, batch, features")
     if options.layout:
         x = typed(relay.transpose(x, [1, 0, 2]))
         initial = [None if s is None else typed(relay.transpose(s, [1, 0, 2])) for s in initial]
-    hidden = ctx.shape(recurrence)[-1]
-    if not isinstance(hidden, int):
-        ctx.fail("the hidden size is not known at import")
     steps, batch, _ = ctx.shape(x)
-    count = 2 if options.direction == "bidirectional" else 1
-    functions = gate_activations(ctx, options.activations, options.activation_alpha, options.activation_beta)
+    count = options.directions
+    names = options.activations or [*_ACTIVATIONS[cell]] * count
+    functions = gate_activations(ctx, names, options.activation_alpha, options.activation_beta)
     each = len(functions) // count
     stacks, finals = [], []
     zeros = typed(_zeros(ctx, batch, hidden, ctx.dtype(x)))
@@ -108,10 +134,6 @@ def _zeros(ctx: Context, batch: Dim, hidden: int, dtype: str) -> Expr:
     return relay.broadcast_to(ctx.constant(0, dtype), [batch, hidden])
 
 
-def _directions(direction: str) -> int:
-    return 2 if direction == "bidirectional" else 1
-
-
 @converter("RNN")
 def rnn(
     ctx: Context,
@@ -122,18 +144,8 @@ def rnn(
     lengths: Expr | None = None,
     initial_h: Expr | None = None,
     *,
-    activations: Sequence[str] | None = None,
-    activation_alpha: Sequence[float] = (),
-    activation_beta: Sequence[float] = (),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
-    output_sequence: int = 0,
+    options: Recurrent,
 ) -> list[Expr]:
-    names = activations or ["Tanh"] * _directions(direction)
-    options = _Options(names, activation_alpha, activation_beta, clip, direction, layout, hidden_size)
-
     def one_direction(layer: Layer, index: int) -> tuple[Expr, Expr | None]:
         layer.weights["recurrence"] = _part(r, index)
         return _part(w, index), _joined_bias(b, index, layer.hidden)
@@ -151,19 +163,9 @@ def gru(
     lengths: Expr | None = None,
     initial_h: Expr | None = None,
     *,
-    activations: Sequence[str] | None = None,
-    activation_alpha: Sequence[float] = (),
-    activation_beta: Sequence[float] = (),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
+    options: Recurrent,
     linear_before_reset: int = 0,
-    output_sequence: int = 0,
 ) -> list[Expr]:
-    names = activations or ["Sigmoid", "Tanh"] * _directions(direction)
-    options = _Options(names, activation_alpha, activation_beta, clip, direction, layout, hidden_size)
-
     def one_direction(layer: Layer, index: int) -> tuple[Expr, Expr | None]:
         layer.linear_before_reset = bool(linear_before_reset)
         hidden, recurrence = layer.hidden, _part(r, index)
@@ -190,19 +192,9 @@ def lstm(
     initial_c: Expr | None = None,
     p: Expr | None = None,
     *,
-    activations: Sequence[str] | None = None,
-    activation_alpha: Sequence[float] = (),
-    activation_beta: Sequence[float] = (),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
+    options: Recurrent,
     input_forget: int = 0,
-    layout: int = 0,
-    output_sequence: int = 0,
 ) -> list[Expr]:
-    names = activations or ["Sigmoid", "Tanh", "Tanh"] * _directions(direction)
-    options = _Options(names, activation_alpha, activation_beta, clip, direction, layout, hidden_size)
-
     def one_direction(layer: Layer, index: int) -> tuple[Expr, Expr | None]:
         layer.input_forget = bool(input_forget)
         layer.weights["recurrence"] = _part(r, index)

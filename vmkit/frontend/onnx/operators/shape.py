@@ -10,7 +10,6 @@ import onnx
 from .... import relay
 from ....relay.ir import Dim, Expr, dims
 from ....values.texts import as_texts
-from ..arithmetic import maximum
 from ..context import Context
 from ..dtype import dtype_name, numpy_tensor
 from ..known import constant, sizes
@@ -92,7 +91,7 @@ def value_range(ctx: Context, start: Expr, limit: Expr, delta: Expr) -> Expr:
         if isinstance(step, int) and step != 0:
             # As many as lie between the ends, which may be symbols.
             span = dims.sub(last, first) if step > 0 else dims.sub(first, last)
-            count = maximum(dims.ceildiv(span, abs(step)), 0)
+            count = dims.larger(dims.ceildiv(span, abs(step)), 0)
             steps = relay.multiply(ctx.positions(count, dtype), ctx.constant(step, dtype))
             return relay.add(steps, sizes(first, dtype))
     return relay.arange(*(to_shape(v, []) if ctx.rank(v) else v for v in (start, limit, delta)), dtype)

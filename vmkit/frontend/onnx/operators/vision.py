@@ -11,6 +11,7 @@ from ....relay.op import build
 from ..context import Context
 from ..registry import converter
 from ..run_time_axes import as_vector
+from ..window import Window
 from .layout import to_shape
 
 
@@ -182,17 +183,8 @@ def _column(theta: Expr, column: int, rank: int) -> Expr:
     return relay.expand_dims(rows, 2, rank)
 
 
-@converter("Col2Im", since=18)
-def col2im(
-    ctx: Context,
-    x: Expr,
-    image_shape: Expr,
-    block_shape: Expr,
-    *,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Expr:
+@converter("Col2Im", since=18, without=("auto_pad", "kernel_shape"))
+def col2im(ctx: Context, x: Expr, image_shape: Expr, block_shape: Expr, *, window: Window) -> Expr:
     (rank,) = ctx.shape(image_shape)
     if not isinstance(rank, int):
         ctx.fail("the length of image_shape is not known at import, so the rank of the result is not")
@@ -204,7 +196,7 @@ def col2im(
         block_shape,
         image=sizes[0],
         block=sizes[1],
-        strides=list(strides or [1] * rank),
-        dilations=list(dilations or [1] * rank),
-        padding=list(pads or [0] * (2 * rank)),
+        strides=window.steps(rank),
+        dilations=window.spread(rank),
+        padding=window.margins(rank),
     )

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice, product
-from typing import Any
+from typing import TypeAlias
 
+import tvm
 from tvm import tirx
+
+from .dimension import Dim
 
 __all__ = ["is_limited", "is_never_less", "rows"]
 
 # The largest of the smallest: an expression as rows of alternatives without max and min in them.
-Rows = list[list[Any]]
+Rows: TypeAlias = list[list[tvm.ir.Expr]]
 _MOST = 64
 
 
-def is_limited(value: Any) -> bool:
+def is_limited(value: Dim) -> bool:
     """Say whether an expression is a largest or smallest of others, or a sum or difference of such."""
     if isinstance(value, tirx.Max | tirx.Min):
         return True
     return isinstance(value, tirx.Add | tirx.Sub) and (is_limited(value.a) or is_limited(value.b))
 
 
-def is_never_less(a: Any, b: Any, decide: Callable[[Any, Any], bool | None]) -> bool:
+def is_never_less(a: tvm.ir.Expr, b: tvm.ir.Expr, decide: Callable[[tvm.ir.Expr, tvm.ir.Expr], bool | None]) -> bool:
     """Say whether ``a >= b`` can be proved by parts: `decide` compares expressions without max and min.
 
     ``max(x, y)`` is no more than `a` if neither is, ``min(x, y)`` if one of them is; sums and differences are
@@ -32,7 +35,7 @@ def is_never_less(a: Any, b: Any, decide: Callable[[Any, Any], bool | None]) -> 
     return all(any(all(any(decide(x, y) for y in row) for x in upper) for upper in above) for row in below)
 
 
-def rows(value: Any) -> Rows:
+def rows(value: Dim) -> Rows:
     """Return an expression as the largest of rows, each the smallest of expressions without max and min."""
     match value:
         case tirx.Max():

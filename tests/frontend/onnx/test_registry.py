@@ -1,0 +1,82 @@
+"""Converters are found by their version, and take attributes alone or in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+import pytest
+
+from tests.frontend.onnx.programs import graph, node
+from vmkit.errors import ModelError
+from vmkit.frontend.onnx import families, registry
+from vmkit.frontend.onnx.registry import AttributeGroup, converter, find
+from vmkit.frontend.onnx.window import ConvolutionWindow, Window
+from vmkit.relay.frontend import from_onnx
+
+
+@dataclass(frozen=True)
+class Border(AttributeGroup):
+    width: int = 1
+    color: str = "black"
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Register converters in a registry of the test's own."""
+    monkeypatch.setattr(registry, "_CONVERTERS", {})
+    yield converter
+
+
+def framed(ctx: Any, x: Any, *, border: Border, scale: float = 1.0) -> Any:
+    return x, border, scale
+
+
+def test_a_group_takes_the_attributes_of_its_fields(register: Callable[..., Any]) -> None:
+    register("Framed", domain="test")(framed)
+    found = find("test", "Framed", 1)
+    assert found is not None
+    assert found.attributes == {"width", "color", "scale"}
+    assert found.keywords({"scale": 2.0, "width": 3}) == {"scale": 2.0, "border": Border(3, "black")}
+
+
+def test_operators_may_lack_some_attributes_of_a_group(register: Callable[..., Any]) -> None:
+    register("Framed", domain="test", without=("color",))(framed)
+    found = find("test", "Framed", 1)
+    assert found is not None and found.attributes == {"width", "scale"}
+    with pytest.raises(ValueError, match="Framed is without colour, which no group has"):
+        register("Framed", since=2, without=("colour",))(framed)
+
+
+WINDOWS = {
+    ("", "MaxPool"): (Window, set()),
+    ("", "MaxUnpool"): (Window, {"auto_pad", "dilations"}),
+    ("", "Conv"): (ConvolutionWindow, set()),
+    ("", "DeformConv"): (ConvolutionWindow, {"auto_pad"}),
+    ("com.microsoft", "FusedConv"): (ConvolutionWindow, set()),
+    ("com.microsoft", "ConvTransposeWithDynamicPads"): (ConvolutionWindow, {"pads"}),
+    ("com.microsoft", "QLinearAveragePool"): (Window, {"dilations"}),
+}
+
+
+@pytest.mark.parametrize(("domain", "op_type"), WINDOWS)
+def test_the_attributes_of_windows_are_known(domain: str, op_type: str) -> None:
+    families.load()
+    found = find(domain, op_type, 22)
+    group, lacking = WINDOWS[domain, op_type]
+    assert found is not None and found.groups["window"] is group
+    fields = set(group.__dataclass_fields__)
+    assert found.attributes & fields == fields - lacking
+
+
+def test_an_attribute_that_an_operator_without_a_schema_lacks_is_refused() -> None:
+    pool = node("QLinearAveragePool", "x s z s z", "y", domain="com.microsoft", kernel_shape=[2, 2], dilations=[2, 2])
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+    inputs = {"x": ([1, 1, 4, 4], "uint8"), "s": ([], "float32"), "z": ([], "uint8")}
+    with pytest.raises(ModelError, match="the attribute dilations is not supported"):
+        from_onnx(onnx.helper.make_model(graph([pool], inputs, "y"), opset_imports=imports))
+    pool = node("QLinearAveragePool", "x s z s z", "y", domain="com.microsoft")
+    with pytest.raises(ModelError, match="the attribute 'kernel_shape' is missing"):
+        from_onnx(onnx.helper.make_model(graph([pool], inputs, "y"), opset_imports=imports))

@@ -1,0 +1,54 @@
+"""Quotients of dimensions."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import tirx
+
+from vmkit.relay.ir import Any, dims
+
+n, m = tirx.Var("n", "int64"), tirx.Var("m", "int64")
+
+
+def at(dim: object, of_n: int, of_m: int) -> int:
+    """Return a dimension where `n` and `m` are these."""
+    return dims.substitute(dim, {n: tirx.IntImm("int64", of_n), m: tirx.IntImm("int64", of_m)})
+
+
+@pytest.mark.parametrize(
+    ("dividends", "divisors", "expected"),
+    [
+        ([n, m, 64], [n, m, 16], 4),
+        ([dims.mul(n, 6)], [3, n], 2),
+        ([n, 0], [n], 0),
+        ([0], [0, 5], 0),
+        ([12], [5], 2),
+        ([8, dims.add(n, 1), m], [m, 4], dims.mul(2, dims.add(n, 1))),
+    ],
+)
+def test_a_quotient_leaves_out_what_both_have(dividends: list, divisors: list, expected: object) -> None:
+    assert dims.equal(dims.quotient(dividends, divisors), expected)
+
+
+def test_a_quotient_by_what_may_be_nothing_divides_by_no_zero() -> None:
+    rest = dims.quotient([n, 4], [m])
+    assert [at(rest, 3, size) for size in (0, 1, 2)] == [12, 12, 6]
+
+
+@pytest.mark.parametrize(("a", "b"), [(7, 2), (-7, 2), (7, -2), (-7, -2), (6, 3)])
+def test_division_rounds_towards_zero(a: int, b: int) -> None:
+    assert dims.truncdiv(a, b) == int(a / b)
+    assert dims.truncmod(a, b) == a - int(a / b) * b
+
+
+def test_division_of_what_may_be_negative_rounds_towards_zero() -> None:
+    rest = dims.truncdiv(dims.sub(n, m), 2)
+    assert [at(rest, *pair) for pair in ((7, 2), (2, 7), (3, 3))] == [2, -2, 0]
+    assert dims.equal(dims.truncdiv(n, 2), dims.floordiv(n, 2))
+    assert dims.is_any(dims.truncdiv(Any(), 2)) and dims.is_any(dims.truncmod(n, Any()))
+
+
+def test_exact_division_has_a_result_only_where_nothing_is_left() -> None:
+    assert dims.exact_division(12, 4) == 3 and dims.exact_division(12, 5) is None
+    assert dims.equal(dims.exact_division(dims.mul(n, 8), 4), dims.mul(n, 2))
+    assert dims.exact_division(n, 4) is None

@@ -1,0 +1,127 @@
+"""A window that slides over the spatial axes, as the attributes of convolutions and pools describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...relay.ir import Dim, Expr, dims
+from .context import Context
+from .registry import AttributeGroup
+
+__all__ = ["LAYOUTS", "ConvolutionWindow", "Sliding", "Window", "spatial_rank"]
+
+LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+"""The layouts of data with so many spatial dimensions."""
+
+
+def spatial_rank(ctx: Context, x: Expr) -> int:
+    """Return the number of spatial dimensions of a tensor of batch, channels, spatial; ModelError if not 1 to 3."""
+    rank = ctx.rank(x) - 2
+    if rank not in LAYOUTS:
+        ctx.fail(f"{ctx.type(x)} has {rank} spatial dimensions; 1, 2 and 3 are supported")
+    return rank
+
+
+@dataclass(frozen=True)
+class Window(AttributeGroup):
+    """The attributes of a window, as ONNX has them; what is left out is 1, or 0 for the pads, along every axis."""
+
+    kernel_shape: Sequence[int] | None = None
+    strides: Sequence[int] | None = None
+    dilations: Sequence[int] | None = None
+    pads: Sequence[int] | None = None
+    auto_pad: str = "NOTSET"
+
+    def steps(self, rank: int) -> list[int]:
+        """Return the stride along each axis."""
+        return list(self.strides or [1] * rank)
+
+    def spread(self, rank: int) -> list[int]:
+        """Return the dilation along each axis."""
+        return list(self.dilations or [1] * rank)
+
+    def margins(self, rank: int) -> list[int]:
+        """Return the pads before each axis, then after each."""
+        return list(self.pads or [0] * (2 * rank))
+
+    def of_pool(self, ctx: Context, x: Expr) -> list[int]:
+        """Return the window's size over the axes of a tensor; ModelError where it has none, or another rank."""
+        rank = spatial_rank(ctx, x)
+        if self.kernel_shape is None:
+            ctx.fail("the attribute 'kernel_shape' is missing")
+        if len(self.kernel_shape) != rank:
+            given = list(self.kernel_shape)
+            ctx.fail(f"kernel_shape {given} is for {len(given)} spatial dimensions; the input has {rank}")
+        return list(self.kernel_shape)
+
+    def of_weight(self, ctx: Context, weight: Expr) -> list[int]:
+        """Return the spatial sizes of a kernel; ModelError where they are not known."""
+        own = ctx.shape(weight)[2:]
+        if self.kernel_shape is not None:
+            return list(self.kernel_shape)
+        if not all(isinstance(d, int) for d in own):
+            ctx.fail(f"the size of the kernel is not known at import: the weight is {ctx.type(weight)}")
+        return [int(d) for d in own]
+
+    def over(self, ctx: Context, x: Expr, kernel: Sequence[int]) -> Sliding:
+        """Return the window of a size with what it needs along each spatial axis of a tensor."""
+        steps, spread = self.steps(len(kernel)), self.spread(len(kernel))
+        return Sliding(list(kernel), steps, spread, self._padding(ctx, x, kernel, steps, spread))
+
+    def _padding(
+        self, ctx: Context, x: Expr, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    ) -> list[Dim]:
+        rank = len(kernel)
+        if self.auto_pad in ("NOTSET", ""):
+            chosen: list[Dim] = [0] * (2 * rank) if self.pads is None else list(self.pads)
+            if len(chosen) != 2 * rank:
+                ctx.fail(f"pads has {len(chosen)} values; {2 * rank} are needed for {rank} spatial dimensions")
+            return chosen
+        if self.auto_pad == "VALID":
+            return [0] * (2 * rank)
+        if self.auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
+            ctx.fail(f"auto_pad is {self.auto_pad!r}; it is NOTSET, SAME_UPPER, SAME_LOWER or VALID")
+        before: list[Dim] = []
+        after: list[Dim] = []
+        for extent, size, stride, dilation in zip(ctx.shape(x)[2:], kernel, strides, dilations, strict=True):
+            reach = (size - 1) * dilation + 1
+            if stride == 1:
+                total: Dim = reach - 1
+            else:
+                if dims.is_any(extent):
+                    ctx.fail("auto_pad of a size that is not known at import")
+                last = dims.mul(dims.sub(dims.ceildiv(extent, stride), 1), stride)
+                total = dims.maximum(dims.sub(dims.add(last, reach), extent), 0)
+            small = dims.floordiv(total, 2)
+            large = dims.sub(total, small)
+            before.append(small if self.auto_pad == "SAME_UPPER" else large)
+            after.append(large if self.auto_pad == "SAME_UPPER" else small)
+        return before + after
+
+
+@dataclass(frozen=True)
+class ConvolutionWindow(Window):
+    """The attributes of a convolution: its window, and in how many groups its channels are."""
+
+    group: int = 1
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """A window over known axes: size, stride and dilation along each; the padding before each, then after each."""
+
+    kernel: list[int]
+    strides: list[int]
+    dilations: list[int]
+    padding: list[Dim]
+
+    @property
+    def known_padding(self) -> list[int] | None:
+        """The padding, where it depends on no size that is not known at import; else None."""
+        return [int(p) for p in self.padding] if all(isinstance(p, int) for p in self.padding) else None
+
+    def pairs(self) -> list[list[Dim]]:
+        """Return the padding before and after each axis of a tensor of batch, channels, spatial."""
+        rank = len(self.kernel)
+        return [[0, 0], [0, 0], *([before, self.padding[rank + k]] for k, before in enumerate(self.padding[:rank]))]

@@ -1,0 +1,47 @@
+"""Arithmetic and comparison of dimensions: ints, symbolic integers, and the unknown ``Any``.
+
+Everything that computes a shape goes through here, so that an unknown dimension stays unknown, constants stay ``int``,
+and symbolic expressions are simplified to one form. A symbol is a size: it is not negative.
+"""
+
+from .arithmetic import add, canonical, ceildiv, floordiv, floormod, maximum, minimum, mul, power, product, select, sub
+from .comparison import absorbs, at_least, broadcast, equal, larger, more_than, same_size, smaller
+from .dimension import Any, Dim, as_expr, int64, is_any, is_static, simplify, substitute, symbols
+from .division import exact_division, quotient, truncdiv, truncmod, uncommon
+
+__all__ = [
+    "Any",
+    "Dim",
+    "absorbs",
+    "add",
+    "as_expr",
+    "at_least",
+    "broadcast",
+    "canonical",
+    "ceildiv",
+    "equal",
+    "exact_division",
+    "floordiv",
+    "floormod",
+    "int64",
+    "is_any",
+    "is_static",
+    "larger",
+    "maximum",
+    "minimum",
+    "more_than",
+    "mul",
+    "power",
+    "product",
+    "quotient",
+    "same_size",
+    "select",
+    "simplify",
+    "smaller",
+    "sub",
+    "substitute",
+    "symbols",
+    "truncdiv",
+    "truncmod",
+    "uncommon",
+]

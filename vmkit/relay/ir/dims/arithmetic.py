@@ -1,0 +1,111 @@
+"""Sums, differences, products, quotients, largest and smallest of dimensions.
+
+What is computed with an unknown dimension is unknown, ints stay ints, and symbolic expressions are simplified to one
+form.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from functools import reduce
+
+import tvm
+from tvm import tirx
+
+from .dimension import Any, Dim, as_expr, int64, is_any, simplify
+
+__all__ = [
+    "add",
+    "canonical",
+    "ceildiv",
+    "floordiv",
+    "floormod",
+    "maximum",
+    "minimum",
+    "mul",
+    "power",
+    "product",
+    "select",
+    "sub",
+]
+
+_LARGEST_POWER = 8  # more factors than any size has
+
+
+def _arithmetic(
+    on_ints: Callable[[int, int], int], on_symbols: Callable[[tvm.ir.Expr, tvm.ir.Expr], tvm.ir.Expr]
+) -> Callable[[Dim, Dim], Dim]:
+    def operation(a: Dim, b: Dim) -> Dim:
+        if is_any(a) or is_any(b):
+            return Any()
+        if isinstance(a, int) and isinstance(b, int):
+            return int(on_ints(a, b))
+        return simplify(on_symbols(int64(a), int64(b)))
+
+    return operation
+
+
+add = _arithmetic(operator.add, operator.add)
+sub = _arithmetic(operator.sub, operator.sub)
+mul = _arithmetic(operator.mul, operator.mul)
+floordiv = _arithmetic(operator.floordiv, tirx.floordiv)
+floormod = _arithmetic(operator.mod, tirx.floormod)
+maximum = _arithmetic(max, tirx.max)
+minimum = _arithmetic(min, tirx.min)
+
+
+_OPERATIONS: dict[type, Callable[[Dim, Dim], Dim]] = {
+    tirx.Add: add,
+    tirx.Sub: sub,
+    tirx.Mul: mul,
+    tirx.FloorDiv: floordiv,
+    tirx.Div: floordiv,  # Dimensions are not negative, so it rounds as floordiv does.
+    tirx.Max: maximum,
+    tirx.Min: minimum,
+}
+
+
+def canonical(value: tvm.ir.Expr) -> Dim:
+    """Return a dimension in the form in which the functions of this module give it."""
+    if isinstance(value, tirx.Cast) and str(value.ty.dtype).startswith("int"):
+        inner = _times_whole_number(value.value)
+        return canonical(inner) if str(inner.ty.dtype).startswith("int") else simplify(value)
+    operation = _OPERATIONS.get(type(value))
+    if operation is None or not str(value.ty.dtype).startswith("int"):
+        return simplify(value)
+    return operation(canonical(value.a), canonical(value.b))
+
+
+def _times_whole_number(value: tvm.ir.Expr) -> tvm.ir.Expr:
+    """Return ``round(float(n) * 2.0)`` as ``n * 2``: so Relay wrote a dimension that is scaled; others as they are."""
+    if not isinstance(value, tvm.ir.Call) or value.op.name != "tirx.round" or not isinstance(value.args[0], tirx.Mul):
+        return value
+    size, scale = value.args[0].a, value.args[0].b
+    is_whole = isinstance(scale, tirx.FloatImm) and float(scale.value).is_integer()
+    return mul(size.value, int(scale.value)) if is_whole and isinstance(size, tirx.Cast) else value
+
+
+def ceildiv(a: Dim, b: Dim) -> Dim:
+    """Return the quotient rounded up."""
+    return floordiv(sub(add(a, b), 1), b)
+
+
+def select(condition: tvm.ir.Expr, a: Dim, b: Dim) -> Dim:
+    """Return `a` where a condition over symbolic integers holds, else `b`; both are evaluated."""
+    return simplify(tirx.Select(condition, as_expr(a), as_expr(b)))
+
+
+def power(a: Dim, exponent: int) -> Dim:
+    """Return a dimension times itself, so many times in all."""
+    if not 0 <= exponent <= _LARGEST_POWER:
+        raise ValueError(f"a power of a dimension is from 0 to {_LARGEST_POWER}, not {exponent}")
+    return reduce(mul, [a] * exponent, 1)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """Return the product of dimensions; 1 for none, 0 as soon as one is 0."""
+    dims = list(dims)
+    if any(isinstance(d, int) and d == 0 for d in dims):
+        return 0
+    return reduce(mul, dims, 1)

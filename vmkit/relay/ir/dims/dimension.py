@@ -1,0 +1,81 @@
+"""A dimension: an int, a symbolic integer, or the unknown ``Any``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.sym import Analyzer
+from tvm_ffi.dataclasses import py_class
+
+__all__ = ["Any", "Dim", "as_expr", "int64", "is_any", "is_static", "simplify", "substitute", "symbols"]
+
+
+@py_class("relay.Any")
+class Any(tvm.ir.Expr):
+    """A dimension that is known only at run time; printed as ``?``."""
+
+    def __str__(self) -> str:
+        return "?"
+
+
+Dim: TypeAlias = int | Any | tvm.ir.Expr
+
+
+def is_any(dim: Dim) -> bool:
+    """Say whether a dimension is wholly unknown."""
+    return isinstance(dim, Any)
+
+
+def is_static(dim: Dim) -> bool:
+    """Say whether a dimension is a known integer."""
+    return isinstance(dim, int)
+
+
+def simplify(value: Dim) -> Dim:
+    """Return an integer expression in simplest form; an ``int`` when it is constant."""
+    if isinstance(value, int | Any):
+        return value
+    if isinstance(value, tirx.IntImm):
+        return int(value.value)
+    if isinstance(value, tvm.ir.Var):
+        return value
+    value = Analyzer().simplify(value)
+    return int(value.value) if isinstance(value, tirx.IntImm) else value
+
+
+def as_expr(dim: Dim) -> tvm.ir.Expr:
+    """Return a known or symbolic dimension as an expression of TVM's IR."""
+    return tirx.IntImm("int64", dim) if isinstance(dim, int) else dim
+
+
+def int64(dim: Dim) -> tvm.ir.Expr:
+    """Return a dimension as an expression of the one type that all arithmetic has, so that equal results look so."""
+    value = as_expr(dim)
+    return value if str(value.ty.dtype) == "int64" else value.astype("int64")
+
+
+def symbols(dims: Sequence[Dim]) -> list[tirx.Var]:
+    """Return the symbolic variables in dimensions, each once, in order of appearance."""
+    found: list[tirx.Var] = []
+
+    def visit(node: tirx.Var) -> None:
+        if node not in found:
+            found.append(node)
+
+    for dim in dims:
+        if isinstance(dim, tvm.ir.Var):
+            visit(dim)
+        elif not isinstance(dim, int | Any):
+            tvm_ffi.structural_walk(dim, (tvm.ir.Var, visit))
+    return found
+
+
+def substitute(dim: Dim, mapping: Mapping[tirx.Var, tvm.ir.Expr]) -> Dim:
+    """Return a dimension with symbolic variables replaced."""
+    if isinstance(dim, int | Any) or not mapping:
+        return dim
+    return simplify(tvm_ffi.structural_map(dim, (tvm.ir.Var, lambda v: mapping.get(v, v))))
