@@ -129,9 +129,9 @@ class VirtualMachine:
         self.module = started(self.executable, self.devices, memory_cfg)
         self._device = self.devices[0]
         self._on_cpu = self._device == tvm.cpu()
-        self._checks: dict[str, str] = self.executable.info.get("checks", {})
+        self._checks = self.executable.info.checks
         # The texts of the program's constants, if it has strings at all.
-        texts = self.executable.info.get("texts")
+        texts = self.executable.info.texts
         self._texts = None if texts is None else Texts.of(texts)
         self._lock = threading.RLock()
         self._outputs: Any = _MISSING
@@ -158,7 +158,7 @@ class VirtualMachine:
         )
 
     def _alignment(self, spec: Spec) -> int:
-        if self.executable.info.get("alignment") == ELEMENTS and isinstance(spec, TensorSpec):
+        if self.executable.info.alignment == ELEMENTS and isinstance(spec, TensorSpec):
             return element_bytes(spec.dtype)
         return ALIGNMENT
 
@@ -434,7 +434,7 @@ def _restored_result(signature: Signature) -> Spec | None:
 
 def _deep_thread(executable: Executable) -> DeepThread:
     """Return a thread for calls of `executable`, on which runaway recursion is an error."""
-    thread = DeepThread(int(executable.info.get("stack_bytes", MACHINE_STACK_BYTES)))
+    thread = DeepThread(executable.info.stack_bytes or MACHINE_STACK_BYTES)
     thread.call(guard_this_thread, thread.stack_bytes)
     return thread
 
