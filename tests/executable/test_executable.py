@@ -22,6 +22,7 @@ from vmkit import relay
 from vmkit.errors import DeviceError, ExecutableError, VMKitError
 from vmkit.executable import archive, executable, library_files
 from vmkit.executable.archive import read_archive, write_archive
+from vmkit.executable.build_info import BuildInfo
 from vmkit.executable.executable import Executable, load
 from vmkit.runtime.machine import VirtualMachine
 from vmkit.target.llvm import architecture, default_triple, host_features
@@ -39,7 +40,9 @@ UNSUPPORTED = {"mtriple": default_triple(), "mattr": [f"+{f}" for f, here in hos
 def exe() -> Executable:
     mod, signature = vm_programs.add_rows()
     target = tvm.target.Target(TARGET)
-    return Executable(vm_programs.compiled(mod, TARGET), {"main": signature}, target, {"model": "rows"})
+    return Executable(
+        vm_programs.compiled(mod, TARGET), {"main": signature}, target, BuildInfo(kernel_groups={"rows": ["sum"]})
+    )
 
 
 @pytest.fixture
@@ -96,7 +99,7 @@ def test_export_then_load_keeps_everything(exe: Executable, saved: Path) -> None
     loaded = load(saved)
     assert loaded.signatures == exe.signatures
     assert str(loaded.target) == str(exe.target)
-    assert loaded.info == {"model": "rows"}
+    assert loaded.info == exe.info == {"checks": {}, "kernel_groups": {"rows": ["sum"]}}
     assert loaded.code == exe.code
     np.testing.assert_array_equal(VirtualMachine(loaded).run(X, Y).numpy(), SUMS)
 

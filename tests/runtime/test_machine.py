@@ -15,6 +15,7 @@ from tvm import relax
 from tests.relax import programs as vm_programs
 from vmkit.bytecode import tail_calls_to_loops
 from vmkit.errors import DeviceError, ExecutableError, InputError, OptionError, VMError
+from vmkit.executable.build_info import BuildInfo
 from vmkit.executable.executable import Executable
 from vmkit.runtime.machine import VirtualMachine
 from vmkit.values import host_memory
@@ -28,7 +29,7 @@ SUMS = [4.0, 14.0]
 
 def executable(program: tuple[tvm.IRModule, Signature], **info: Any) -> Executable:
     mod, signature = program
-    return Executable(vm_programs.compiled(mod), {"main": signature}, tvm.target.Target("llvm"), info)
+    return Executable(vm_programs.compiled(mod), {"main": signature}, tvm.target.Target("llvm"), BuildInfo(**info))
 
 
 @pytest.fixture(scope="module")
@@ -417,7 +418,9 @@ def test_the_program_may_call_the_machine_again() -> None:
         call = relax.op.call_pure_packed("vmkit.test.again", y, ty_args=[tensor])
         builder.emit_func_output(builder.emit(call))
     for recursive in (False, True):
-        machine[:] = [VirtualMachine(Executable(vm_programs.compiled(builder.get()), info={"recursive": recursive}))]
+        machine[:] = [
+            VirtualMachine(Executable(vm_programs.compiled(builder.get()), info=BuildInfo(recursive=recursive)))
+        ]
         assert machine[0].run(np.ones(2, "float32")).numpy().tolist() == [2, 2]
 
 

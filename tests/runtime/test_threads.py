@@ -129,7 +129,7 @@ def test_the_default_is_what_the_target_says_within_what_the_process_may_use(mon
 
 
 def test_a_process_bound_to_one_processor_uses_one() -> None:
-    code = "from vmkit import threads; print(threads.usable_processors(), threads.default_threads())"
+    code = "from vmkit.runtime import threads; print(threads.usable_processors(), threads.default_threads())"
     environment = {k: v for k, v in os.environ.items() if k not in ("TVM_NUM_THREADS", "OMP_NUM_THREADS")}
     bind = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); "
     told = subprocess.run([sys.executable, "-c", bind + code], capture_output=True, text=True, env=environment)

@@ -12,7 +12,7 @@ import pytest
 import tvm
 import tvm_ffi
 
-from vmkit.values.conversion import ADT, from_runtime, stage, to_numpy, to_runtime
+from vmkit.values.conversion import ADT, from_runtime, to_numpy, to_runtime
 from vmkit.values.host_memory import to_tensor
 from vmkit.values.signature import AnySpec, TensorSpec, TupleSpec
 
@@ -34,14 +34,14 @@ def at_offset(offset: int, shape: tuple[int, ...] = (64, 64), dtype: str = "floa
 
 def staged(value: Any, spec: Any) -> Any:
     refused: dict[str, str] = {}
-    result = stage(value, spec, "x", refused)
+    result = spec.stage(value, "x", refused)
     assert refused == {}
     return result
 
 
 def refusal(value: Any, spec: Any) -> dict[str, str]:
     refused: dict[str, str] = {}
-    stage(value, spec, "x", refused)
+    spec.stage(value, "x", refused)
     return refused
 
 

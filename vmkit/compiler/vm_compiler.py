@@ -16,6 +16,7 @@ from tvm.target import Target
 
 from .. import optimize, tophub
 from ..errors import CompileError, ModelError
+from ..executable.build_info import BuildInfo
 from ..executable.executable import Executable
 from ..relax.alignment import ELEMENTS
 from ..relay import transform
@@ -101,7 +102,7 @@ class _Program:
     code: Bytecode
     plan: TargetPlan
     signatures: dict[str, Signature]
-    info: dict[str, Any]
+    info: BuildInfo
 
 
 class VMCompiler:
@@ -159,7 +160,7 @@ class VMCompiler:
         plan = canonical_target(target, target_host)
         self._program = _run(plan, lambda options: _lower(mod, self._params, plan, options))
         self._params = {}
-        counts = self._program.info["kernels"]
+        counts = self._program.info.kernels or {}
         logger.info("kernels: %s", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
 
     def codegen(self) -> None:
@@ -312,14 +313,15 @@ def _to_relax(
 def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: CompilerOptions) -> _Program:
     lowered, signatures = _to_relax(mod, params, plan.primary, options)
     optimized = optimize_relax(lowered.module, plan.primary, options)
-    info: dict[str, Any] = {"checks": lowered.messages, "kernels": tally(optimized)}
-    if plan.primary.kind.name == "llvm":
-        info["alignment"] = ELEMENTS
-    if lowered.texts is not None:
-        info["texts"] = lowered.texts
+    kernels = tally(optimized)
     code = generate_bytecode(optimized, plan.primary, options)
-    if code.runs:
-        info["runs"] = code.runs
+    info = BuildInfo(
+        checks=lowered.messages,
+        kernels=kernels,
+        alignment=ELEMENTS if plan.primary.kind.name == "llvm" else None,
+        texts=None if lowered.texts is None else tuple(lowered.texts),
+        kernel_groups=code.runs or None,
+    )
     return _Program(code, plan, signatures, info)
 
 

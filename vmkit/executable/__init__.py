@@ -1,5 +1,6 @@
 """What was built: bytecode, kernels and signatures; saved to one file and loaded from it."""
 
+from .build_info import BuildInfo
 from .executable import Executable, load
 
-__all__ = ["Executable", "load"]
+__all__ = ["BuildInfo", "Executable", "load"]

@@ -24,6 +24,7 @@ from ..target.llvm import default_triple
 from ..values.param_dict import load_param_dict, save_param_dict
 from ..values.signature import AnySpec, Signature, Spec
 from .archive import read_archive, write_archive
+from .build_info import BuildInfo
 from .library_files import export_libraries
 from .linker import Linker
 
@@ -59,8 +60,7 @@ class Executable:
     target
         What it was compiled for; None if not known.
     info
-        Facts of the compiler, as JSON values; kept in the file. ``"recursive"`` overrides what the bytecode says of
-        the need of a deep stack, ``"stack_bytes"`` its size.
+        What the compiler tells of the build; kept in the file.
 
     Examples
     --------
@@ -79,14 +79,14 @@ class Executable:
         mod: tvm.runtime.Module | Parts,
         signatures: Mapping[str, Signature] | None = None,
         target: tvm.target.Target | None = None,
-        info: Mapping[str, Any] | None = None,
+        info: BuildInfo | None = None,
         *,
         libraries: Mapping[str, bytes] | None = None,
     ) -> None:
         self._parts = mod if isinstance(mod, Parts) else None
         self._mod = None if isinstance(mod, Parts) else mod
         self.target = target
-        self.info: dict[str, Any] = dict(info or {})
+        self.info = info if info is not None else BuildInfo()
         self._libraries = libraries
         self._runnable: tvm.runtime.Module | None = None
         given = dict(signatures or {})
@@ -183,7 +183,7 @@ class Executable:
 
     @property
     def _runs(self) -> Mapping[str, list[str]]:
-        return self.info.get("runs", {})
+        return self.info.kernel_groups or {}
 
     @property
     def primitive_ops(self) -> list[str]:
@@ -256,14 +256,11 @@ class Executable:
     def needs_deep_stack(self) -> bool:
         """Whether calls may recurse deeper than an ordinary stack: the program recurses or builds ADT values.
 
-        The compiler can decide it by ``info["recursive"]``.
+        The compiler can decide it by ``info.recursive``.
         """
-        told = self.info.get("recursive")
-        return (
-            bool(told)
-            if told is not None
-            else bool(self.program.recursive_functions()) or self.program.makes_adt_values()
-        )
+        if self.info.recursive is not None:
+            return self.info.recursive
+        return bool(self.program.recursive_functions()) or self.program.makes_adt_values()
 
     def runnable(self, program: Program | None = None) -> tvm.runtime.Module:
         """Return the module in a form that runs here: kernels that are still source or objects are built first.
@@ -362,7 +359,7 @@ class Executable:
             "target": _target_text(self.target),
             "target_host": _target_text(self.target and self.target.host),
             "signatures": {name: signature.to_json() for name, signature in self.signatures.items()},
-            "info": self.info,
+            "info": self.info.to_json(),
         }
 
     def _derived(self, name: str) -> Signature:
@@ -408,7 +405,8 @@ def _described(
     mod: tvm.runtime.Module | Parts, description: Mapping[str, Any], libraries: Mapping[str, bytes] | None = None
 ) -> Executable:
     signatures = {name: Signature.from_json(data) for name, data in description["signatures"].items()}
-    return Executable(mod, signatures, _target_of(description), description["info"], libraries=libraries)
+    info = BuildInfo.from_json(description["info"])
+    return Executable(mod, signatures, _target_of(description), info, libraries=libraries)
 
 
 def _target_of(description: Mapping[str, Any]) -> tvm.target.Target | None:

@@ -18,7 +18,7 @@ from ..values.element_types import stored_type
 __all__ = ["ELEMENTS", "element_bytes", "expecting_elements"]
 
 ELEMENTS = "elements"
-"""What an executable's ``info["alignment"]`` says if all of its kernels read data at addresses of whole elements."""
+"""What an executable's ``info.alignment`` says if all of its kernels read data at addresses of whole elements."""
 
 
 def element_bytes(dtype: str) -> int:

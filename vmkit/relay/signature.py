@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from functools import singledispatch
 from types import MappingProxyType
-from typing import Any
 
 import tvm
 from tvm import relax
 
-from ..values.signature import (
+from ..values.kinds import (
     AnySpec,
     DataSpec,
     OptionalSpec,
     SequenceSpec,
-    Signature,
+    Spec,
     TensorSpec,
     TupleSpec,
     UnrankedSpec,
 )
+from ..values.signature import Signature
 from .ir.adt import TypeData
 from .ir.definitions import type_definitions
 from .ir.types import (
+    Dim,
     FuncType,
     OptionalType,
     RefType,
     SequenceType,
     TensorType,
     TupleType,
+    Type,
     TypeCall,
     TypeVar,
     UnrankedType,
@@ -69,20 +72,20 @@ def relax_signatures(mod: tvm.IRModule) -> dict[str, Signature]:
 
 def _signature(
     name: str,
-    params: list[tuple[str, Any]],
-    result: Any,
-    attrs: Any,
+    params: list[tuple[str, Type]],
+    result: Type,
+    attrs: tvm.ir.DictAttrs | None,
     definitions: Mapping[str, TypeData] = MappingProxyType({}),
 ) -> Signature:
-    is_tuple = isinstance(result, TupleType | relax.TupleType)
+    is_tuple = isinstance(result, TupleType)
     fields = list(result.fields) if is_tuple else [result]
     given = [str(n) for n in attrs[OUTPUT_NAMES]] if attrs is not None and OUTPUT_NAMES in attrs else []
     names = given if len(given) == len(fields) else [""] * len(fields)
     taken = _distinct([n for n, _ in params])
     return Signature(
         name=name,
-        inputs=tuple(_spec(n, ty, definitions) for n, (_, ty) in zip(taken, params, strict=True)),
-        outputs=tuple(_spec(n, ty, definitions) for n, ty in zip(names, fields, strict=True)),
+        inputs=tuple(_spec(ty, n, definitions) for n, (_, ty) in zip(taken, params, strict=True)),
+        outputs=tuple(_spec(ty, n, definitions) for n, ty in zip(names, fields, strict=True)),
         result_is_tuple=is_tuple,
     )
 
@@ -97,28 +100,59 @@ def _distinct(names: list[str]) -> list[str]:
     return distinct
 
 
-def _spec(name: str, ty: Any, definitions: Mapping[str, TypeData]) -> Any:
-    if isinstance(ty, TupleType | relax.TupleType):
-        return TupleSpec(name, tuple(_spec("", f, definitions) for f in ty.fields))
-    if isinstance(ty, TensorType):
-        return TensorSpec(name, ty.dtype, tuple(_dim(d) for d in ty.shape))
-    if isinstance(ty, relax.TensorType) and ty.ndim >= 0 and ty.dtype:
-        shape = ty.shape if ty.shape is not None else [None] * ty.ndim
-        return TensorSpec(name, str(ty.dtype), tuple(_dim(d) for d in shape))
-    if isinstance(ty, SequenceType):
-        return SequenceSpec(name, _spec("", ty.element, definitions))
-    if isinstance(ty, OptionalType):
-        return OptionalSpec(name, _spec("", ty.element, definitions))
-    if isinstance(ty, UnrankedType):
-        return UnrankedSpec(name, ty.dtype)
-    if isinstance(ty, TypeCall):
-        data = definitions[ty.func.name_hint]
-        made = tuple((c.tag, c.name_hint, len(c.inputs)) for c in data.constructors)
-        return DataSpec(name, type_text(ty), made)
-    return AnySpec(name, type_text(ty)) if isinstance(ty, FuncType | RefType | TypeVar) else AnySpec(name)
+# A kind of value is one class in vmkit.values.kinds; which type stands for it is said here, one function a type.
+@singledispatch
+def _spec(ty: Type, name: str, definitions: Mapping[str, TypeData]) -> Spec:
+    return AnySpec(name)
 
 
-def _dim(dim: Any) -> int | str:
+@_spec.register(TensorType)
+def _tensor(ty: TensorType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
+    return TensorSpec(name, ty.dtype, tuple(_dim(d) for d in ty.shape))
+
+
+@_spec.register(relax.TensorType)
+def _relax_tensor(ty: relax.TensorType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
+    if ty.ndim < 0 or not ty.dtype:
+        return AnySpec(name)
+    shape = ty.shape if ty.shape is not None else [None] * ty.ndim
+    return TensorSpec(name, str(ty.dtype), tuple(_dim(d) for d in shape))
+
+
+@_spec.register(TupleType)
+def _tuple(ty: TupleType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
+    return TupleSpec(name, tuple(_spec(field, "", definitions) for field in ty.fields))
+
+
+@_spec.register(SequenceType)
+def _sequence(ty: SequenceType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
+    return SequenceSpec(name, _spec(ty.element, "", definitions))
+
+
+@_spec.register(OptionalType)
+def _optional(ty: OptionalType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
+    return OptionalSpec(name, _spec(ty.element, "", definitions))
+
+
+@_spec.register(UnrankedType)
+def _unranked(ty: UnrankedType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
+    return UnrankedSpec(name, ty.dtype)
+
+
+@_spec.register(TypeCall)
+def _data(ty: TypeCall, name: str, definitions: Mapping[str, TypeData]) -> Spec:
+    made = tuple((c.tag, c.name_hint, len(c.inputs)) for c in definitions[ty.func.name_hint].constructors)
+    return DataSpec(name, type_text(ty), made)
+
+
+@_spec.register(FuncType)
+@_spec.register(RefType)
+@_spec.register(TypeVar)
+def _named(ty: FuncType | RefType | TypeVar, name: str, definitions: Mapping[str, TypeData]) -> Spec:
+    return AnySpec(name, type_text(ty))
+
+
+def _dim(dim: Dim | None) -> int | str:
     if isinstance(dim, tvm.tirx.IntImm):
         return int(dim.value)
     return dim if isinstance(dim, int) else "?" if dim is None else dim_text(dim)

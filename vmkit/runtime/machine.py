@@ -29,9 +29,6 @@ from ..values.conversion import (
     from_runtime,
     holds_adt,
     holds_strings,
-    restored,
-    restores,
-    stage,
     to_numpy,
     to_runtime,
 )
@@ -129,9 +126,9 @@ class VirtualMachine:
         self.module = started(self.executable, self.devices, memory_cfg)
         self._device = self.devices[0]
         self._on_cpu = self._device == tvm.cpu()
-        self._checks: dict[str, str] = self.executable.info.get("checks", {})
+        self._checks = self.executable.info.checks
         # The texts of the program's constants, if it has strings at all.
-        texts = self.executable.info.get("texts")
+        texts = self.executable.info.texts
         self._texts = None if texts is None else Texts.of(texts)
         self._lock = threading.RLock()
         self._outputs: Any = _MISSING
@@ -144,7 +141,7 @@ class VirtualMachine:
     def _entry(self, name: str) -> _Entry:
         signature = self.executable.signatures[name]
         scratch = tuple(Scratch() for _ in signature.inputs)
-        direct = self._on_cpu and signature.is_flat and not any(restores(spec) for spec in signature.inputs)
+        direct = self._on_cpu and signature.is_flat and not any(spec.is_restored for spec in signature.inputs)
         direct = direct and (not self.check_inputs or self._is_checked(name, signature))
         alignments = tuple(self._alignment(spec) for spec in signature.inputs)
         return _Entry(
@@ -158,7 +155,7 @@ class VirtualMachine:
         )
 
     def _alignment(self, spec: Spec) -> int:
-        if self.executable.info.get("alignment") == ELEMENTS and isinstance(spec, TensorSpec):
+        if self.executable.info.alignment == ELEMENTS and isinstance(spec, TensorSpec):
             return element_bytes(spec.dtype)
         return ALIGNMENT
 
@@ -224,7 +221,7 @@ class VirtualMachine:
             raise InputError(f"{func_name} has no input {tag!r}, expected {_one_of(names)}{suggest(str(tag), names)}")
         spec = entry.signature.inputs[index]
         refused: dict[str, str] = {}
-        staged = stage(value, spec, spec.name, refused)
+        staged = spec.stage(value, spec.name, refused)
         Signature(func_name, (spec,)).check([staged], refused)
         if entry.stored is None:
             entry.stored, entry.runtime = [_MISSING] * len(names), [_MISSING] * len(names)
@@ -274,7 +271,7 @@ class VirtualMachine:
     def _called_closure(self, closure: Any, args: Sequence[Any]) -> Any:
         refused: dict[str, str] = {}
         signature = Signature("closure", tuple(AnySpec(f"arg{index}") for index in range(len(args))))
-        staged = [stage(arg, one, one.name, refused) for arg, one in zip(args, signature.inputs, strict=True)]
+        staged = [one.stage(arg, one.name, refused) for arg, one in zip(args, signature.inputs, strict=True)]
         signature.check(staged, refused)
         values = [closure, *(to_runtime(value, self._device) for value in staged)]
         return self._execute(_Entry(self.module["invoke_closure"], signature, len(values)), values)
@@ -350,7 +347,7 @@ class VirtualMachine:
     def _staged(self, entry: _Entry, bound: Sequence[Any]) -> list[Any]:
         refused: dict[str, str] = {}
         specs = entry.signature.inputs
-        staged = [stage(value, spec, spec.name, refused) for value, spec in zip(bound, specs, strict=True)]
+        staged = [spec.stage(value, spec.name, refused) for value, spec in zip(bound, specs, strict=True)]
         if self.check_inputs or refused:
             entry.signature.check(staged, refused)
         if self._deep is None and any(holds_adt(value) for value in staged):
@@ -392,7 +389,7 @@ class VirtualMachine:
                 entry.signature.check(unchecked)
             raise self._explained(entry, error) from error
         if entry.restored is not None:
-            return restored(from_runtime(result, self._release), entry.restored)
+            return entry.restored.from_runtime(result, self._release)
         if type(result) is Tensor:
             return result
         return from_runtime(result, self._release)
@@ -429,12 +426,12 @@ class VirtualMachine:
 def _restored_result(signature: Signature) -> Spec | None:
     """Return what a function returns if a tensor in it is of a type that is stored as another."""
     result = TupleSpec("", signature.outputs) if signature.result_is_tuple else (*signature.outputs, AnySpec(""))[0]
-    return result if restores(result) else None
+    return result if result.is_restored else None
 
 
 def _deep_thread(executable: Executable) -> DeepThread:
     """Return a thread for calls of `executable`, on which runaway recursion is an error."""
-    thread = DeepThread(int(executable.info.get("stack_bytes", MACHINE_STACK_BYTES)))
+    thread = DeepThread(executable.info.stack_bytes or MACHINE_STACK_BYTES)
     thread.call(guard_this_thread, thread.stack_bytes)
     return thread
 

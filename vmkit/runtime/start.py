@@ -36,7 +36,7 @@ def started(
         If a kernel is missing, or is for another machine.
     """
     _match_target(executable, devices)
-    if "texts" in executable.info:
+    if executable.info.texts is not None:
         from ..values import text_functions  # noqa: F401 - the functions that programs with strings call
     pairs = zip(devices, _allocators(devices, memory_cfg), strict=True)
     options = [number for device, kind in pairs for number in (device.dlpack_device_type(), device.index, kind)]

@@ -6,12 +6,19 @@ A :class:`Signature` binds Python arguments to parameters, checks values against
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import InputError, OptionError, suggest
+from .dims import Dim, TensorPlan
+from .kinds import AnySpec, DataSpec, OptionalSpec, SequenceSpec, Spec, TensorSpec, TupleSpec, UnrankedSpec
+from .kinds.spec import Check
+from .kinds.tensor import dtype_name
+
+if TYPE_CHECKING:
+    from .kinds.value import Staged
 
 __all__ = [
     "AnySpec",
@@ -26,157 +33,7 @@ __all__ = [
     "UnrankedSpec",
 ]
 
-Dim = int | str
-"""An extent, a name that stands for the same extent everywhere, ``"?"``, or (outputs only) an expression of names."""
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """A tensor: its name, its dtype and its dims.
-
-    >>> print(TensorSpec("x", "float32", ("n", 3)))
-    float32[n, 3]
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[Dim, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(self.shape))
-        for dim in self.shape:
-            named = isinstance(dim, str) and bool(dim)
-            if not named and (isinstance(dim, bool) or not isinstance(dim, int) or dim < 0):
-                raise OptionError(f"{self.name}: dim {dim!r} is neither an extent, nor a name, nor '?'")
-
-    def __str__(self) -> str:
-        if not self.shape:
-            return self.dtype
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
-
-
-@dataclass(frozen=True)
-class TupleSpec:
-    """A tuple of further values."""
-
-    name: str
-    fields: tuple[Spec, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fields", tuple(self.fields))
-
-    def __str__(self) -> str:
-        comma = "," if len(self.fields) == 1 else ""
-        return f"({', '.join(map(str, self.fields))}{comma})"
-
-
-@dataclass(frozen=True)
-class DataSpec:
-    """A value of an algebraic data type.
-
-    Parameters
-    ----------
-    name
-        The parameter's name.
-    type
-        The type as Relay writes it.
-    constructors
-        The tag, the name and the number of fields of each constructor.
-
-    >>> option = DataSpec("x", "Option[int32]", ((0, "Some", 1), (1, "None", 0)))
-    >>> print(option, option.constructor(0))
-    Option[int32] ('Some', 1)
-    """
-
-    name: str
-    type: str
-    constructors: tuple[tuple[int, str, int], ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "constructors", tuple((int(t), str(n), int(a)) for t, n, a in self.constructors))
-
-    def __str__(self) -> str:
-        return self.type
-
-    def constructor(self, tag: int) -> tuple[str, int] | None:
-        """Return the name and the number of fields of the constructor of a tag, or None."""
-        return next(((name, arity) for own, name, arity in self.constructors if own == tag), None)
-
-
-@dataclass(frozen=True)
-class AnySpec:
-    """A value whose structure is not described: a function, a reference.
-
-    Parameters
-    ----------
-    name
-        The parameter's name.
-    type
-        What is known of its type, to be printed.
-    """
-
-    name: str
-    type: str = "any"
-
-    def __str__(self) -> str:
-        return self.type
-
-
-@dataclass(frozen=True)
-class UnrankedSpec:
-    """Tensors of a dtype and of any rank, the elements of a sequence.
-
-    >>> print(UnrankedSpec("", "float32"))
-    float32[...]
-    """
-
-    name: str
-    dtype: str
-
-    def __str__(self) -> str:
-        return f"{self.dtype}[...]"
-
-
-@dataclass(frozen=True)
-class SequenceSpec:
-    """A list of any length, all of whose elements match one spec.
-
-    >>> print(SequenceSpec("xs", TensorSpec("", "float32", ("?", 3))))
-    list[float32[?, 3]]
-    """
-
-    name: str
-    element: Spec
-
-    def __str__(self) -> str:
-        return f"list[{self.element}]"
-
-
-@dataclass(frozen=True)
-class OptionalSpec:
-    """A value that matches a spec, or None.
-
-    >>> print(OptionalSpec("x", TensorSpec("", "float32", (3,))))
-    float32[3] | None
-    """
-
-    name: str
-    element: Spec
-
-    def __str__(self) -> str:
-        return f"{self.element} | None"
-
-
-Spec = TensorSpec | TupleSpec | DataSpec | AnySpec | UnrankedSpec | SequenceSpec | OptionalSpec
-
-
-class _TensorPlan(NamedTuple):
-    """A TensorSpec taken apart for the check of a call: what to compare, by axis."""
-
-    dtype: str
-    rank: int
-    fixed: tuple[tuple[int, int], ...]
-    named: tuple[tuple[int, str], ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -240,16 +97,16 @@ class Signature:
         return all(isinstance(spec, TensorSpec) for spec in self.inputs)
 
     @cached_property
-    def _plan(self) -> tuple[_TensorPlan, ...]:
+    def _plan(self) -> tuple[TensorPlan, ...]:
         """What :meth:`accepts` compares: a name that occurs only once binds nothing and is left out."""
-        plans = [_plan(spec) for spec in self.inputs if isinstance(spec, TensorSpec)]
+        plans = [spec.plan for spec in self.inputs if isinstance(spec, TensorSpec)]
         names = [name for plan in plans for _, name in plan.named]
         return tuple(
             plan._replace(named=tuple((axis, name) for axis, name in plan.named if names.count(name) > 1))
             for plan in plans
         )
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def bind(self, args: Sequence[T], kwargs: Mapping[str, T]) -> list[T]:
         """Return one value per parameter, in order.
 
         Raises
@@ -288,7 +145,7 @@ class Signature:
         bound: dict[str, int] | None = None
         for (dtype, rank, fixed, named), value in zip(self._plan, values):  # noqa: B905 - strict costs time
             shape = value.shape
-            if len(shape) != rank or _dtype_name(value.dtype) != dtype:
+            if len(shape) != rank or dtype_name(value.dtype) != dtype:
                 return False
             for axis, extent in fixed:
                 if shape[axis] != extent:
@@ -321,7 +178,7 @@ class Signature:
                     return False
         return True
 
-    def check(self, values: Sequence[Any], refused: Mapping[str, str] | None = None) -> None:
+    def check(self, values: Sequence[Staged], refused: Mapping[str, str] | None = None) -> None:
         """Check bound values against the specs: structure, dtype, rank, dims, names that stand for one extent.
 
         Parameters
@@ -342,9 +199,9 @@ class Signature:
             return
         problems: list[str] = []
         inputs: set[str] = set()
-        bound: dict[str, tuple[int, str]] = {}
+        check = Check(refused)
         for spec, value in zip(self.inputs, values, strict=True):
-            for path, problem in _mismatches(spec, value, spec.name, refused, bound):
+            for path, problem in spec.mismatches(value, spec.name, check):
                 problems.append(f"{path}: {problem}")
                 inputs.add(spec.name)
         if problems:
@@ -355,8 +212,8 @@ class Signature:
         """Return the signature as plain JSON values; :meth:`from_json` reads them."""
         return {
             "name": self.name,
-            "inputs": [_spec_to_json(spec) for spec in self.inputs],
-            "outputs": [_spec_to_json(spec) for spec in self.outputs],
+            "inputs": [spec.to_json() for spec in self.inputs],
+            "outputs": [spec.to_json() for spec in self.outputs],
             "result_is_tuple": self.result_is_tuple,
         }
 
@@ -365,145 +222,11 @@ class Signature:
         """Return the signature that :meth:`to_json` described."""
         return Signature(
             str(data["name"]),
-            tuple(_spec_from_json(spec) for spec in data["inputs"]),
-            tuple(_spec_from_json(spec) for spec in data["outputs"]),
+            tuple(Spec.from_json(spec) for spec in data["inputs"]),
+            tuple(Spec.from_json(spec) for spec in data["outputs"]),
             bool(data["result_is_tuple"]),
         )
 
 
-@lru_cache(maxsize=256)
-def _dtype_name(dtype: Any) -> str:
-    """Return a dtype's name; cached because printing a numpy dtype costs more than the rest of the check."""
-    return str(dtype)
-
-
 def _named(spec: Spec) -> str:
     return f"{spec.name}: {spec}" if spec.name else str(spec)
-
-
-def _plan(spec: TensorSpec) -> _TensorPlan:
-    fixed = tuple((axis, dim) for axis, dim in enumerate(spec.shape) if isinstance(dim, int))
-    named = tuple((axis, dim) for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and dim != "?")
-    return _TensorPlan(spec.dtype, len(spec.shape), fixed, named)
-
-
-def _mismatches(
-    spec: Spec, value: Any, path: str, refused: Mapping[str, str], bound: dict[str, tuple[int, str]]
-) -> Iterator[tuple[str, str]]:
-    """Yield ``(path, problem)`` for everything in `value` that `spec` does not allow."""
-    if path in refused:
-        yield path, refused[path]
-    elif isinstance(spec, TupleSpec):
-        if not isinstance(value, tuple):
-            yield path, f"{describe(value)}, expected a tuple {spec}"
-        elif len(value) != len(spec.fields):
-            yield path, f"a tuple of {len(value)}, expected {len(spec.fields)} fields: {spec}"
-        else:
-            for index, (field, item) in enumerate(zip(spec.fields, value, strict=True)):
-                yield from _mismatches(field, item, f"{path}[{index}]", refused, bound)
-    elif isinstance(spec, SequenceSpec | OptionalSpec):
-        yield from _element_mismatches(spec, value, path, refused, bound)
-    elif isinstance(spec, UnrankedSpec):
-        if not hasattr(value, "dtype") or _dtype_name(value.dtype) != spec.dtype:
-            yield path, f"{_dtype_name(getattr(value, 'dtype', describe(value)))}, expected {spec}"
-    elif isinstance(spec, DataSpec):
-        yield from ((path, problem) for problem in _data_mismatches(spec, value))
-    elif isinstance(spec, TensorSpec):
-        if not hasattr(value, "dtype") or not hasattr(value, "shape"):
-            yield path, f"{describe(value)}, expected {spec}"
-        else:
-            yield from ((path, problem) for problem in _tensor_mismatches(spec, value, path, bound))
-
-
-def _element_mismatches(
-    spec: SequenceSpec | OptionalSpec,
-    value: Any,
-    path: str,
-    refused: Mapping[str, str],
-    bound: dict[str, tuple[int, str]],
-) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a staged list, or with an optional value: a list of at most one."""
-    if not isinstance(value, tuple):
-        yield path, f"{describe(value)}, expected {'a list: ' if isinstance(spec, SequenceSpec) else ''}{spec}"
-        return
-    for index, item in enumerate(value):
-        below = f"{path}[{index}]" if isinstance(spec, SequenceSpec) else path
-        yield from _mismatches(spec.element, item, below, refused, bound)
-
-
-def _data_mismatches(spec: DataSpec, value: Any) -> Iterator[str]:
-    """Yield what is wrong with the outermost constructor of a value; a program meets the others as it walks them."""
-    tag = getattr(value, "tag", None)
-    if tag is None:
-        yield f"{describe(value)}, expected vmkit.ADT(tag, fields) for {spec}"
-        return
-    known = ", ".join(f"{own} for {name}" for own, name, _ in spec.constructors)
-    constructor = spec.constructor(tag)
-    if constructor is None:
-        yield f"tag {tag} is of no constructor of {spec}; its tags are {known}"
-    elif len(value) != constructor[1]:
-        yield f"{constructor[0]} has {constructor[1]} fields, got {len(value)}"
-
-
-def _tensor_mismatches(spec: TensorSpec, value: Any, path: str, bound: dict[str, tuple[int, str]]) -> Iterator[str]:
-    dtype, shape = _dtype_name(value.dtype), tuple(value.shape)
-    if dtype != spec.dtype:
-        yield f'dtype {dtype}, expected {spec.dtype}; pass {path}.astype("{spec.dtype}")'
-    if len(shape) != len(spec.shape):
-        yield f"rank {len(shape)} (shape {shape}), expected rank {len(spec.shape)}: {spec}"
-        return
-    _, _, fixed, named = _plan(spec)
-    for axis, extent in fixed:
-        if shape[axis] != extent:
-            yield f"dim {axis} is {shape[axis]}, expected {extent} (shape {shape}, expected {spec})"
-    for axis, name in named:
-        extent, first = bound.setdefault(name, (shape[axis], path))
-        if shape[axis] != extent:
-            yield f"{name} = {shape[axis]}, but {first} already bound {name} = {extent}"
-
-
-def describe(value: Any) -> str:
-    """Name a value in an error, without printing all of it."""
-    kind = type(value).__name__
-    if value is None or kind == "ndarray":
-        return "None" if value is None else "an array"
-    article = "an" if kind[0].lower() in "aeiou" else "a"
-    return f"{article} {kind}"
-
-
-def _spec_to_json(spec: Spec) -> dict[str, Any]:
-    match spec:
-        case TensorSpec(name, dtype, shape):
-            return {"kind": "tensor", "name": name, "dtype": dtype, "shape": list(shape)}
-        case TupleSpec(name, fields):
-            return {"kind": "tuple", "name": name, "fields": [_spec_to_json(field) for field in fields]}
-        case UnrankedSpec(name, dtype):
-            return {"kind": "unranked", "name": name, "dtype": dtype}
-        case SequenceSpec(name, element):
-            return {"kind": "sequence", "name": name, "element": _spec_to_json(element)}
-        case OptionalSpec(name, element):
-            return {"kind": "optional", "name": name, "element": _spec_to_json(element)}
-        case DataSpec(name, ty, constructors):
-            return {"kind": "data", "name": name, "type": ty, "constructors": [list(c) for c in constructors]}
-        case AnySpec(name, ty):
-            return {"kind": "any", "name": name, "type": ty}
-
-
-def _spec_from_json(data: Mapping[str, Any]) -> Spec:
-    match data["kind"]:
-        case "tensor":
-            return TensorSpec(data["name"], data["dtype"], tuple(data["shape"]))
-        case "tuple":
-            return TupleSpec(data["name"], tuple(_spec_from_json(field) for field in data["fields"]))
-        case "unranked":
-            return UnrankedSpec(data["name"], data["dtype"])
-        case "sequence":
-            return SequenceSpec(data["name"], _spec_from_json(data["element"]))
-        case "optional":
-            return OptionalSpec(data["name"], _spec_from_json(data["element"]))
-        case "data":
-            return DataSpec(data["name"], data["type"], tuple(tuple(c) for c in data["constructors"]))
-        case "any":
-            return AnySpec(data["name"], data.get("type", "any"))
-        case kind:
-            raise OptionError(f"unknown kind of spec {kind!r}, expected tensor, tuple, data, sequence, optional or any")

@@ -12,7 +12,7 @@ from tvm.runtime import Tensor
 from ..errors import InputError
 from .element_types import numpy_dtype
 from .host_memory import copied
-from .signature import describe
+from .kinds.spec import describe
 
 __all__ = ["as_tensor", "as_tensors"]
 

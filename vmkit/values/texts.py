@@ -20,8 +20,11 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from tvm.runtime import Device, Tensor
 
 from ..errors import VMError
+from .host_memory import to_tensor
+from .kinds.value import Value
 
 __all__ = ["StringTensor", "Texts", "as_texts", "call_texts", "digest", "digests", "open_call"]
 
@@ -169,7 +172,7 @@ def open_call(constants: Texts) -> Iterator[Texts]:
         _current.reset(token)
 
 
-class StringTensor:
+class StringTensor(Value):
     """A tensor of strings: what a program returned, or was given.
 
     Parameters
@@ -201,6 +204,12 @@ class StringTensor:
     def stored(self) -> np.ndarray:
         """Return the digests, whose texts are known in the call that runs."""
         return call_texts().store(self._array)
+
+    def to_runtime(self, device: Device, *, share: bool = True) -> Tensor:
+        return to_tensor(self.stored(), device)
+
+    def to_numpy(self) -> np.ndarray:
+        return self.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()

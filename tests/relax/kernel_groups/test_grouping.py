@@ -145,9 +145,9 @@ def test_a_listing_tells_the_kernels_of_a_run_also_after_loading(tmp_path: Path)
     executable.export(tmp_path / "model.vmx")
     for each in (executable, vmkit.load(tmp_path / "model.vmx")):
         kernels = [name for name in each.primitive_ops if name != "shape_func"]
-        assert kernels == each.info["runs"]["run"][: len(kernels)]
+        assert kernels == each.info["kernel_groups"]["run"][: len(kernels)]
         assert "nn_softmax" in kernels
-        assert f"Run run: {', '.join(each.info['runs']['run'])}" in each.bytecode
+        assert f"Run run: {', '.join(each.info['kernel_groups']['run'])}" in each.bytecode
         assert "nn_softmax" in each.primitives
 
 
@@ -166,7 +166,7 @@ def test_with_the_pass_disabled_an_instrument_sees_each_kernel() -> None:
     value = RNG.standard_normal((3, 8)).astype("float32")
     np.testing.assert_allclose(machine.run(value).numpy(), expected(value), rtol=1e-4)
     assert seen.count("nn_softmax") == 2
-    assert "runs" not in executable.info
+    assert "kernel_groups" not in executable.info
 
 
 def test_a_kernel_that_fails_within_a_run_says_what_it_says_alone() -> None:
@@ -192,7 +192,7 @@ def test_a_kernel_that_fails_within_a_run_says_what_it_says_alone() -> None:
         builder.emit_func_output(z)
     with vmkit.PassContext(disabled_pass=["FuseOps"]):
         executable = vmkit.compile(builder.get(), target="llvm")
-    assert "kernel" in executable.info["runs"]["run"]
+    assert "kernel" in executable.info["kernel_groups"]["run"]
     machine = vmkit.VirtualMachine(executable)
     with pytest.raises(VMError, match="the value is refused"):
         machine.run(np.zeros((2, 8), "float32"))

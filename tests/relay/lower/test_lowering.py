@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tvm
@@ -138,7 +140,7 @@ def test_a_tail_call_is_a_loop() -> None:
 def test_endless_recursion_is_an_error() -> None:
     mod = tvm.IRModule(countdown(tail=False))
     exe = vmkit.compile(mod, target="llvm")
-    exe.info["stack_bytes"] = 32 << 20
+    exe.info = replace(exe.info, stack_bytes=32 << 20)
     with pytest.raises(VMError, match="the recursion is too deep for a stack of 32 MiB"):
         vmkit.VirtualMachine(exe).run(-1)
 

@@ -19,6 +19,7 @@ import vmkit
 from vmkit.compiler import pipeline
 from vmkit.compiler import vm_compiler as compiler
 from vmkit.compiler.options import CompilerOptions
+from vmkit.executable.build_info import BuildInfo
 from vmkit.executable.executable import Executable
 from vmkit.relay.lower import Lowered, lower_module
 from vmkit.relay.signature import relay_signatures
@@ -57,8 +58,8 @@ def machine(made: Scheduled) -> vmkit.VirtualMachine:
     serial = {v: _serial(f) if isinstance(f, tirx.PrimFunc) else f for v, f in made.module.functions.items()}
     code = pipeline.generate_bytecode(tvm.IRModule(serial, attrs=made.module.attrs), plan.primary, CompilerOptions())
     signatures = {names[name]: signature for name, signature in relay_signatures(made.relay).items()}
-    checks = {"checks": made.lowered.messages}
-    return vmkit.VirtualMachine(Executable(pipeline.link(code, plan.primary), signatures, plan.primary, checks), "cpu")
+    info = BuildInfo(checks=made.lowered.messages)
+    return vmkit.VirtualMachine(Executable(pipeline.link(code, plan.primary), signatures, plan.primary, info), "cpu")
 
 
 def _serial(function: tirx.PrimFunc) -> tirx.PrimFunc:

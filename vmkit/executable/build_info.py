@@ -1,0 +1,89 @@
+"""What the compiler tells of a build beside its code: for the machine that runs it, and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ..errors import ExecutableError
+
+__all__ = ["BuildInfo"]
+
+# What older files call a fact by.
+_OLD_NAMES = {"runs": "kernel_groups"}
+
+
+@dataclass(frozen=True, eq=False)
+class BuildInfo(Mapping[str, Any]):
+    """Facts about a build, kept in its file. It reads as a mapping, too: of those facts that are not None.
+
+    Parameters
+    ----------
+    checks
+        The message of each check that the compiler put into the program, by the check's number.
+    kernels
+        How many kernels have a tuned schedule, one generalised from a record, or a default one; None if not known.
+    alignment
+        What kernels expect of addresses; None for :data:`vmkit.values.host_memory.ALIGNMENT`.
+    texts
+        The strings among the program's constants; None for a program without strings.
+    kernel_groups
+        The kernels that are called together, in their order, by the name of the group; None if there are none.
+    recursive
+        Whether calls need a deep stack; None to see it in the bytecode.
+    stack_bytes
+        How deep; None for :data:`vmkit.stack.MACHINE_STACK_BYTES`.
+
+    Examples
+    --------
+    >>> info = BuildInfo(kernels={"tuned": 1, "generalised": 0, "default": 2})
+    >>> info["kernels"]["default"], list(info), "texts" in info
+    (2, ['checks', 'kernels'], False)
+    """
+
+    checks: Mapping[str, str] = field(default_factory=dict)
+    kernels: Mapping[str, int] | None = None
+    alignment: str | None = None
+    texts: tuple[str, ...] | None = None
+    kernel_groups: Mapping[str, list[str]] | None = None
+    recursive: bool | None = None
+    stack_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.texts is not None:
+            object.__setattr__(self, "texts", tuple(self.texts))
+
+    def __getitem__(self, name: str) -> Any:
+        value = getattr(self, name) if name in _NAMES else None
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in _NAMES if getattr(self, name) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the known facts as plain JSON values; :meth:`from_json` reads them."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in self.items()}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> BuildInfo:
+        """Return the facts that :meth:`to_json` described, of this release or an older one.
+
+        Raises
+        ------
+        ExecutableError
+            If there are others. What they would have the machine do is not known.
+        """
+        named = {_OLD_NAMES.get(name, name): value for name, value in data.items()}
+        others = ", ".join(map(repr, sorted(set(named) - set(_NAMES))))
+        if others:
+            raise ExecutableError(f"unknown facts about the build: {others}, expected some of {', '.join(_NAMES)}")
+        return BuildInfo(**named)
+
+
+_NAMES = tuple(each.name for each in fields(BuildInfo))

@@ -1,0 +1,38 @@
+"""Modules that are imported once something of them is used.
+
+What describes values has to be cheap to import, but what converts them needs numpy and TVM. A module that does both
+names the expensive ones with :func:`deferred`. An attribute is looked up once and then is the object's own, so that
+using one costs what it costs of a module.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["deferred"]
+
+
+class _DeferredModule:
+    """Stands for a module; see :func:`deferred`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        value = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, value)
+        return value
+
+    def __repr__(self) -> str:
+        return f"<deferred module {self._name!r}>"
+
+
+def deferred(name: str) -> Any:
+    """Return what reads like the module of a name, which is imported with the first attribute that is asked for.
+
+    >>> json = deferred("json")
+    >>> json, json.dumps([1])
+    (<deferred module 'json'>, '[1]')
+    """
+    return _DeferredModule(name)
