@@ -69,7 +69,7 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
     neutral = tirx.min_value(dtype) if kind == "max" else tirx.const(0, dtype)
     sums = dtype if kind == "max" else sum_dtype(dtype)
 
-    def bounds(a: str, index: Any) -> tuple[Any, Any]:
+    def bounds(a: str, index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         size, count = dims.as_expr(sizes[a]), dims.as_expr(made[a])
         return tirx.floordiv(index * size, count), tirx.floordiv((index + 1) * size + count - 1, count)
 

@@ -9,7 +9,7 @@ from tvm import te, tirx, topi
 
 from ....errors import TypeCheckError
 from ...ir.types import Type
-from ..attrs import Attrs, Int, attrs_node
+from ..attrs import Attrs, Int, attrs_node, field
 from ..axis import resolve_axis
 from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
@@ -22,7 +22,7 @@ __all__ = ["SoftmaxAttrs"]
 class SoftmaxAttrs(Attrs):
     """Attributes of the softmax family."""
 
-    axis: Int = -1
+    axis: Int = field(-1, doc="The axis whose elements become 1 in sum.")
 
 
 def _axis_relation(attrs: SoftmaxAttrs, data: Type) -> Type:
@@ -55,7 +55,7 @@ class _Rows:
         at = self.axis
         return te.compute(self.kept, lambda *i: over(term(*i[:at], k, *i[at:]), axis=k), name=name)
 
-    def of(self, values: te.Tensor, index: Sequence[Any]) -> Any:
+    def of(self, values: te.Tensor, index: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
         """Return the value for the row of an element."""
         return values(*(i for at, i in enumerate(index) if at != self.axis))
 
