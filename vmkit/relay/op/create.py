@@ -21,7 +21,7 @@ from .elementwise import require_tensor
 from .index import require_integers
 from .kernel import as_index, const, indexed
 from .rank import constant_list
-from .registry import OpPattern, entry, operator
+from .registry import Mixed, OpPattern, entry, operator
 
 __all__ = ["InitOpAttrs", "fill", "read_shape", "require_scalar", "shape_vector"]
 
@@ -74,7 +74,7 @@ def read_shape(context: Any, vector: relax.Expr) -> list[Dim]:
     return sizes
 
 
-@operator("full", "fill_value", attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator("full", "fill_value", attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
 class Full:
     """A tensor of a shape filled with a scalar. A shape that is an expression is read at run time."""
 
@@ -114,7 +114,7 @@ def _given(attrs: InitOpAttrs) -> list[Dim]:
     return list(shape)
 
 
-@operator("dyn.full", "fill_value", "shape", attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator("dyn.full", "fill_value", "shape", attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
 class DynFull:
     """A tensor of a shape that is read at run time, filled with a scalar."""
 
@@ -129,7 +129,7 @@ class DynFull:
         return fill(context, read_shape(context, shape), fill_value, _filled_dtype(attrs, fill_value))
 
 
-def _filled(name: str, value: int) -> None:
+def _filled(name: str, value: int, mixed: Mixed | None = None) -> None:
     """Register zeros or ones in their static, run-time and like forms."""
 
     def make(shape: Any, dtype: str) -> Expr:
@@ -148,7 +148,7 @@ def _filled(name: str, value: int) -> None:
         lambda context, attrs: fill(context, context.dims(attrs.shape), value, attrs.dtype or "float32"),
         build=make,
     )
-    operator(name, attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE)(static)
+    operator(name, attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed=mixed)(static)
     dynamic = body(
         f"A tensor of {name} of a shape that is read at run time.",
         lambda attrs, shape: TensorType([AnyDim()] * shape_vector(shape), attrs.dtype or "float32"),
@@ -164,7 +164,7 @@ def _filled(name: str, value: int) -> None:
     operator(f"{name}_like", "data", level=4, pattern=OpPattern.ELEMWISE)(like)
 
 
-_filled("zeros", 0)
+_filled("zeros", 0, mixed="follow")
 _filled("ones", 1)
 
 
@@ -192,7 +192,7 @@ class ArangeAttrs(Attrs):
     dtype: DType = "float32"
 
 
-@operator("arange", "start", "stop", "step", attrs=ArangeAttrs, level=3, pattern=OpPattern.OPAQUE)
+@operator("arange", "start", "stop", "step", attrs=ArangeAttrs, level=3, pattern=OpPattern.OPAQUE, mixed="never")
 class Arange:
     """The numbers from start up to, but without, stop in steps."""
 

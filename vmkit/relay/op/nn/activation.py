@@ -61,7 +61,7 @@ def _same(attrs: LeakyReluAttrs | None, data: Type) -> Type:
     return require_tensor(data, "data")
 
 
-@operator("nn.relu", "data", level=1, pattern=OpPattern.ELEMWISE)
+@operator("nn.relu", "data", level=1, pattern=OpPattern.ELEMWISE, mixed="follow")
 class Relu:
     """The data where it is positive, else 0."""
 
@@ -79,7 +79,7 @@ class LeakyReluAttrs(Attrs):
     alpha: Float = field(0.25, script=REQUIRED, doc="What negative elements are multiplied by.")
 
 
-@operator("nn.leaky_relu", "data", attrs=LeakyReluAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator("nn.leaky_relu", "data", attrs=LeakyReluAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
 class LeakyRelu:
     """The data where it is positive, else alpha times the data."""
 
@@ -100,7 +100,9 @@ class PReluAttrs(Attrs):
     axis: Int = field(1, doc="The axis along which alpha lies.")
 
 
-@operator("nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator(
+    "nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow", layout="axis"
+)
 class PRelu:
     """The data where it is positive, else the data times the alpha of its place on an axis."""
 
@@ -131,7 +133,16 @@ class BiasAddAttrs(Attrs):
     axis: Int = field(1, doc="The axis along which the bias lies.")
 
 
-@operator("nn.bias_add", "data", "bias", attrs=BiasAddAttrs, level=1, pattern=OpPattern.ELEMWISE)
+@operator(
+    "nn.bias_add",
+    "data",
+    "bias",
+    attrs=BiasAddAttrs,
+    level=1,
+    pattern=OpPattern.ELEMWISE,
+    mixed="follow",
+    layout="bias",
+)
 class BiasAdd:
     """The data with a vector added along an axis."""
 
@@ -179,7 +190,7 @@ class DropoutAttrs(Attrs):
     rate: Float = field(0.5, doc="What part of the elements training would leave out.")
 
 
-@operator("nn.dropout", "data", attrs=DropoutAttrs, level=1, pattern=OpPattern.OPAQUE)
+@operator("nn.dropout", "data", attrs=DropoutAttrs, level=1, pattern=OpPattern.OPAQUE, mixed="follow")
 class Dropout:
     """The data as it is, for programs here are run and not trained; the operator's value is (data, mask of ones)."""
 
@@ -208,7 +219,7 @@ def _fast(name: str, function: Callable[[te.Tensor], te.Tensor], doc: str) -> No
         return as_dtype(function(as_dtype(data, "float32", "wide")), str(data.dtype))
 
     body = {"__doc__": doc, "relation": staticmethod(_same), "compute": staticmethod(compute)}
-    operator(name, "data", level=1, pattern=OpPattern.ELEMWISE)(type(name, (), body))
+    operator(name, "data", level=1, pattern=OpPattern.ELEMWISE, mixed="follow")(type(name, (), body))
 
 
 _fast("fast_exp", topi.fast_exp, "Approximate exponential.")

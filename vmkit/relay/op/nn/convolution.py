@@ -202,7 +202,9 @@ class Convolution:
     lower = staticmethod(_lower)
 
 
-@operator("nn.conv{rank}d", "data", "weight", attrs=ConvAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.conv{rank}d", "data", "weight", attrs=ConvAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, mixed="always"
+)
 class Conv(Convolution):
     """Convolution over {axes}.
 

@@ -146,7 +146,9 @@ class Matmul:
         return _multiply(context, attrs, a, b, attrs.transpose_a, attrs.transpose_b)
 
 
-@operator("nn.dense", "data", "weight", attrs=DenseAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.dense", "data", "weight", attrs=DenseAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, mixed="always"
+)
 class Dense:
     """Product of the data's last dimension with a weight matrix of shape (units, inner)."""
 
@@ -173,7 +175,13 @@ class BatchMatmulAttrs(Attrs):
 
 
 @operator(
-    "nn.batch_matmul", "tensor_a", "tensor_b", attrs=BatchMatmulAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+    "nn.batch_matmul",
+    "tensor_a",
+    "tensor_b",
+    attrs=BatchMatmulAttrs,
+    level=10,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="always",
 )
 class BatchMatmul:
     """Product of the matrices of two batches; a batch of one matrix serves all of the other's."""

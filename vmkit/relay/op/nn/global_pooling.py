@@ -122,22 +122,54 @@ class _Mean:
 _FUSABLE = OpPattern.OUT_ELEMWISE_FUSABLE
 
 
-@operator("nn.global_max_pool{rank}d", "data", attrs=GlobalPoolAttrs, level=2, pattern=_FUSABLE)
+@operator(
+    "nn.global_max_pool{rank}d",
+    "data",
+    attrs=GlobalPoolAttrs,
+    level=2,
+    pattern=_FUSABLE,
+    mixed="follow",
+    layout="layout",
+)
 class GlobalMaxPool(_Largest):
     """The largest element of each channel; the spatial axes become 1."""
 
 
-@operator("nn.global_avg_pool{rank}d", "data", attrs=GlobalPoolAttrs, level=2, pattern=_FUSABLE)
+@operator(
+    "nn.global_avg_pool{rank}d",
+    "data",
+    attrs=GlobalPoolAttrs,
+    level=2,
+    pattern=_FUSABLE,
+    mixed="never",
+    layout="layout",
+)
 class GlobalAvgPool(_Mean):
     """The mean of each channel; the spatial axes become 1."""
 
 
-@operator("nn.adaptive_max_pool{rank}d", "data", attrs=AdaptivePoolAttrs, level=10, pattern=_FUSABLE)
+@operator(
+    "nn.adaptive_max_pool{rank}d",
+    "data",
+    attrs=AdaptivePoolAttrs,
+    level=10,
+    pattern=_FUSABLE,
+    mixed="follow",
+    layout="layout",
+)
 class AdaptiveMaxPool(_Largest):
     """The largest element of each of output_size windows over {axes}."""
 
 
-@operator("nn.adaptive_avg_pool{rank}d", "data", attrs=AdaptivePoolAttrs, level=10, pattern=_FUSABLE)
+@operator(
+    "nn.adaptive_avg_pool{rank}d",
+    "data",
+    attrs=AdaptivePoolAttrs,
+    level=10,
+    pattern=_FUSABLE,
+    mixed="never",
+    layout="layout",
+)
 class AdaptiveAvgPool(_Mean):
     """The mean of each of output_size windows over {axes}."""
 

@@ -49,7 +49,7 @@ def _entropy(name: str, takes_logarithm: bool, doc: str) -> None:
         return context.te(compute, predictions, targets)
 
     body = {"__doc__": doc, "relation": staticmethod(_entropy_type), "lower": staticmethod(lower)}
-    operator(name, "predictions", "targets", level=10, pattern=OpPattern.OPAQUE)(type(name, (), body))
+    operator(name, "predictions", "targets", level=10, pattern=OpPattern.OPAQUE, mixed="never")(type(name, (), body))
 
 
 _entropy("nn.cross_entropy", True, "Minus the sum of targets times the logarithm of predictions, over the batch.")

@@ -69,6 +69,8 @@ class GroupNormAttrs(NormAttrs):
     attrs=BatchNormAttrs,
     level=1,
     pattern=OpPattern.ELEMWISE,
+    mixed="follow",
+    layout="statistics",
 )
 class BatchNorm:
     """``(data - mean) / sqrt(var + epsilon) * gamma + beta`` along an axis, by the statistics given.
@@ -207,7 +209,15 @@ def _normalize_over(
 
 
 @operator(
-    "nn.layer_norm", "data", "gamma", "beta", attrs=LayerNormAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+    "nn.layer_norm",
+    "data",
+    "gamma",
+    "beta",
+    attrs=LayerNormAttrs,
+    level=1,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="never",
+    layout="axis",
 )
 class LayerNorm:
     """The data normalized along one axis, then scaled by gamma and shifted by beta."""
@@ -231,6 +241,7 @@ class LayerNorm:
     attrs=InstanceNormAttrs,
     level=1,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    layout="axis",
 )
 class InstanceNorm:
     """The data normalized over all axes but the batch (axis 0) and the given one."""
@@ -248,7 +259,14 @@ class InstanceNorm:
 
 
 @operator(
-    "nn.group_norm", "data", "gamma", "beta", attrs=GroupNormAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+    "nn.group_norm",
+    "data",
+    "gamma",
+    "beta",
+    attrs=GroupNormAttrs,
+    level=1,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    layout="axis",
 )
 class GroupNorm:
     """The data normalized over groups of channels and all axes but the batch (axis 0) and the channels."""
@@ -304,7 +322,15 @@ class L2NormalizeAttrs(Attrs):
     axis: Ints | None = None
 
 
-@operator("nn.l2_normalize", "data", attrs=L2NormalizeAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.l2_normalize",
+    "data",
+    attrs=L2NormalizeAttrs,
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="never",
+    layout="axes",
+)
 class L2Normalize:
     """The data divided by the square root of its sum of squares along the axes; that sum is eps at least."""
 
@@ -346,7 +372,7 @@ class LRNAttrs(Attrs):
     beta: Float = 0.75
 
 
-@operator("nn.lrn", "data", attrs=LRNAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator("nn.lrn", "data", attrs=LRNAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, layout="axis")
 class LRN:
     """Local response normalization: ``x / (bias + alpha / size * sum of squares of size neighbours) ** beta``."""
 

@@ -191,6 +191,8 @@ def _lowered(
     level=2,
     pattern=OpPattern.INJECTIVE,
     parameters=Parameters("data pad_width pad_value pad_mode", given={"pad_value": 0}),
+    mixed="follow",
+    layout="pad",
 )
 class Pad:
     """The data with elements added on both sides of each axis.

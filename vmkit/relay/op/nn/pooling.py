@@ -211,11 +211,27 @@ class _Pool:
         return context.te(lambda x: _pool(attrs, x), data)
 
 
-@operator("nn.max_pool{rank}d", "data", attrs=MaxPoolAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.max_pool{rank}d",
+    "data",
+    attrs=MaxPoolAttrs,
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="follow",
+    layout="layout",
+)
 class MaxPool(_Pool):
     """The largest element of each window over {axes}; padding never counts."""
 
 
-@operator("nn.avg_pool{rank}d", "data", attrs=AvgPoolAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.avg_pool{rank}d",
+    "data",
+    attrs=AvgPoolAttrs,
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="follow",
+    layout="layout",
+)
 class AvgPool(_Pool):
     """The mean of each window over {axes}; padding counts only with count_include_pad."""

@@ -63,6 +63,7 @@ def _require_divides_at_run_time(context: LowerContext, block: int, size: Dim, w
     level=5,
     pattern=OpPattern.INJECTIVE,
     parameters=Parameters(fixed={"mode": ""}),
+    layout="layout",
 )
 class SpaceToDepth:
     """Blocks of block_size x block_size pixels moved into the channels: block position first, then channel."""
@@ -100,7 +101,15 @@ def _space_to_depth(attrs: SubPixelAttrs, data: te.Tensor) -> te.Tensor:
     return te.compute(ordered(made, "NCHW", axes), element, name="space_to_depth")
 
 
-@operator("nn.depth_to_space", "data", attrs=SubPixelAttrs, level=5, pattern=OpPattern.INJECTIVE)
+@operator(
+    "nn.depth_to_space",
+    "data",
+    attrs=SubPixelAttrs,
+    level=5,
+    pattern=OpPattern.INJECTIVE,
+    mixed="follow",
+    layout="layout",
+)
 class DepthToSpace:
     """Channels moved into blocks of block_size x block_size pixels.
 

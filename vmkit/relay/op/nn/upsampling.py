@@ -162,7 +162,9 @@ def _upsampling(name: str, rank: int, attrs: type[Attrs], doc: str) -> None:
         "relation": staticmethod(lambda attrs, data: _type(attrs, rank, data, None)),
         "lower": staticmethod(lower),
     }
-    operator(f"nn.{name}", "data", attrs=attrs, level=2, pattern=OpPattern.INJECTIVE)(type(name, (), body))
+    operator(f"nn.{name}", "data", attrs=attrs, level=2, pattern=OpPattern.INJECTIVE, layout="layout")(
+        type(name, (), body)
+    )
     body = {
         "__doc__": doc + " The scales are read at run time.",
         "build": staticmethod(entry(f"nn.{name}").builder),

@@ -32,6 +32,7 @@ def _fields(value: Any, count: int) -> list[Expr]:
     attrs=ConcatenateAttrs,
     level=11,
     pattern=OpPattern.INJECTIVE,
+    layout="concatenate",
 )
 class Concatenate:
     """Quantised tensors of a tuple, each with its scale and zero point, one after the other along axis."""
