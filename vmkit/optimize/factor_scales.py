@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..relay.ir import Call, Constant, Op, const
-from ..relay.op.registry import build
+from ..relay.op.registry import build, entry
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..target.integer_unit import VECTORS, IntegerUnit
-from .integer_products import MOVES, is_worth_it, moved
+from .integer_products import is_worth_it, moved
 from .ops.integer_product import IntegerProductAttrs, integer_weight
 
 __all__ = ["FactorScales"]
@@ -54,7 +54,7 @@ def _scaled(value: Any) -> _Scaled | None:
     """Return a tensor that is dequantised from 8 bits, None for any other."""
     if not (isinstance(value, Call) and isinstance(value.op, Op)):
         return None
-    if value.op.name in MOVES:
+    if entry(value.op).moves:
         inner = _scaled(value.args[0])
         if inner is None:
             return None

@@ -17,11 +17,9 @@ from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .ops.integer_product import IntegerProductAttrs, integer_weight
 
-__all__ = ["MOVES", "IntegerProducts", "is_worth_it", "known_integers", "moved"]
+__all__ = ["IntegerProducts", "is_worth_it", "known_integers", "moved"]
 
 _LAYOUTS = {("nn.conv1d", "NWC"): "OWI", ("nn.conv2d", "NHWC"): "OHWI"}
-# Operators that move elements; what is below them is still the same integers.
-MOVES = ("reshape", "layout_transform", "transpose", "expand_dims", "squeeze")
 
 
 @relay_pass(opt_level=2)
@@ -62,7 +60,8 @@ def _difference(value: Any) -> _Difference | None:
     """Return a typed expression as a difference of 8-bit integers and one number, None where it is none."""
     if not (isinstance(value, Call) and isinstance(value.op, Op)):
         return None
-    if value.op.name in MOVES:
+    # What is below an operator that moves elements is still the same integers.
+    if entry(value.op).moves:
         inner = _difference(value.args[0])
         return None if inner is None else _Difference(moved(value, inner.integers), inner.zero)
     if value.op.name == "subtract":

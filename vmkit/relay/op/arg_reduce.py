@@ -144,7 +144,9 @@ def _arg_reduction(name: str, doc: str, is_better: Callable[..., tirx.PrimExpr])
         "lower": staticmethod(lower),
         "build": staticmethod(make),
     }
-    operator(name, "data", attrs=ArgReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE)(type(name, (), body))
+    operator(
+        name, "data", attrs=ArgReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE, mixed="follow", layout="reduce"
+    )(type(name, (), body))
 
 
 _arg_reduction(

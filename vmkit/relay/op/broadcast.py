@@ -11,7 +11,7 @@ from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import require_tensor
-from .registry import OpPattern, operator
+from .registry import Mixed, OpPattern, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -177,13 +177,14 @@ def _binary(
     *,
     level: int = 1,
     relation: Callable[..., Type] = _broadcast_relation,
+    mixed: Mixed | None = None,
 ) -> None:
     body = {
         "__doc__": doc + " The inputs are broadcast.",
         "relation": staticmethod(relation),
         "lower": staticmethod(lambda context, attrs, lhs, rhs: broadcast_lowering(context, combine, lhs, rhs)),
     }
-    operator(name, "lhs", "rhs", level=level, pattern=OpPattern.BROADCAST)(type(name, (), body))
+    operator(name, "lhs", "rhs", level=level, pattern=OpPattern.BROADCAST, mixed=mixed)(type(name, (), body))
 
 
 def _is_floating(value: tirx.PrimExpr) -> bool:
@@ -265,18 +266,18 @@ def _ordered(
     return combine
 
 
-_binary("add", lambda a, b: a + b, "Sum.")
-_binary("subtract", lambda a, b: a - b, "Difference.")
-_binary("multiply", lambda a, b: a * b, "Product.")
-_binary("divide", _divide, "Quotient; of integers, rounded towards zero.")
+_binary("add", lambda a, b: a + b, "Sum.", mixed="follow")
+_binary("subtract", lambda a, b: a - b, "Difference.", mixed="follow")
+_binary("multiply", lambda a, b: a * b, "Product.", mixed="follow")
+_binary("divide", _divide, "Quotient; of integers, rounded towards zero.", mixed="follow")
 _binary("floor_divide", _floor_divide, "Quotient rounded down.")
 _binary("floor_mod", _floor_mod, "Remainder of the quotient rounded down.")
 _binary("mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("trunc_divide", _trunc_divide, "Quotient rounded towards zero.")
 _binary("trunc_mod", _mod, "Remainder of the quotient rounded towards zero.")
-_binary("power", tirx.power, "Power.")
-_binary("maximum", _ordered(lambda a, b: tirx.max(a, b)), "Larger of the two.", level=4)
-_binary("minimum", _ordered(lambda a, b: tirx.min(a, b)), "Smaller of the two.", level=4)
+_binary("power", tirx.power, "Power.", mixed="never")
+_binary("maximum", _ordered(lambda a, b: tirx.max(a, b)), "Larger of the two.", level=4, mixed="follow")
+_binary("minimum", _ordered(lambda a, b: tirx.min(a, b)), "Smaller of the two.", level=4, mixed="follow")
 _binary("left_shift", lambda a, b: a << b, "Bits shifted left.", level=4, relation=_only("int", "uint"))
 _binary("right_shift", lambda a, b: a >> b, "Bits shifted right.", level=4, relation=_only("int", "uint"))
 _binary("bitwise_and", lambda a, b: a & b, "Bitwise and.", level=4, relation=_only("int", "uint", "bool"))
@@ -287,21 +288,36 @@ _binary("logical_or", lambda a, b: tirx.any(a, b), "Logical or.", level=4, relat
 _binary("logical_xor", _differ, "Logical exclusive or.", level=4, relation=_only("bool"))
 _binary("equal", _agree, "Whether the elements are equal.", level=4, relation=_comparison_relation)
 _binary("not_equal", _differ, "Whether the elements differ.", level=4, relation=_comparison_relation)
-_binary("less", _ordered(lambda a, b: a < b), "Whether lhs is less.", level=4, relation=_comparison_relation)
 _binary(
-    "less_equal", _ordered(lambda a, b: a <= b), "Whether lhs is less or equal.", level=4, relation=_comparison_relation
+    "less", _ordered(lambda a, b: a < b), "Whether lhs is less.", level=4, relation=_comparison_relation, mixed="follow"
 )
-_binary("greater", _ordered(lambda a, b: a > b), "Whether lhs is greater.", level=4, relation=_comparison_relation)
+_binary(
+    "less_equal",
+    _ordered(lambda a, b: a <= b),
+    "Whether lhs is less or equal.",
+    level=4,
+    relation=_comparison_relation,
+    mixed="follow",
+)
+_binary(
+    "greater",
+    _ordered(lambda a, b: a > b),
+    "Whether lhs is greater.",
+    level=4,
+    relation=_comparison_relation,
+    mixed="follow",
+)
 _binary(
     "greater_equal",
     _ordered(lambda a, b: a >= b),
     "Whether lhs is greater or equal.",
     level=4,
     relation=_comparison_relation,
+    mixed="follow",
 )
 
 
-@operator("where", "condition", "x", "y", level=4, pattern=OpPattern.BROADCAST)
+@operator("where", "condition", "x", "y", level=4, pattern=OpPattern.BROADCAST, mixed="follow")
 class Where:
     """Elements of x where the condition holds (is not zero), else of y. All three are broadcast."""
 

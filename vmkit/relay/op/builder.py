@@ -69,7 +69,7 @@ def derived_builder(
     inputs: Sequence[str],
     attrs: type[Attrs] | None,
     doc: str,
-    how: Parameters,
+    how: Parameters | None = None,
     make: Callable[..., AnyValue] | None = None,
     value: Callable[[Call], AnyValue] | None = None,
 ) -> Callable[..., AnyValue]:
@@ -79,13 +79,14 @@ def derived_builder(
     ----------
     name, inputs, attrs, doc
         Those of the operator.
-    how : Parameters
+    how : Parameters, optional
         In what its parameters differ from inputs and attributes.
     make : callable, optional
         Makes the expression of the parameters, by name, where it is more than a call of the operator.
     value : callable, optional
         What the builder returns of the call.
     """
+    how = how or Parameters()
     parameters = _parameters(inputs, attrs, how)
     signature = _signature(parameters, is_ordered=bool(how.order))
     spreads = {p.name: p.field.spread for p in parameters if p.field is not None and p.name not in how.kept}

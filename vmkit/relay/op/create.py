@@ -21,7 +21,7 @@ from .elementwise import require_tensor
 from .index import require_integers
 from .kernel import as_index, const, indexed
 from .rank import constant_list
-from .registry import OpPattern, entry, operator
+from .registry import Mixed, OpPattern, entry, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -77,7 +77,7 @@ def read_shape(context: LowerContext, vector: relax.Expr) -> list[Dim]:
     return sizes
 
 
-@operator("full", "fill_value", attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator("full", "fill_value", attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
 class Full:
     """A tensor of a shape filled with a scalar. A shape that is an expression is read at run time."""
 
@@ -117,7 +117,7 @@ def _given(attrs: InitOpAttrs) -> list[Dim]:
     return list(shape)
 
 
-@operator("dyn.full", "fill_value", "shape", attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator("dyn.full", "fill_value", "shape", attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
 class DynFull:
     """A tensor of a shape that is read at run time, filled with a scalar."""
 
@@ -132,7 +132,7 @@ class DynFull:
         return fill(context, read_shape(context, shape), fill_value, _filled_dtype(attrs, fill_value))
 
 
-def _filled(name: str, value: int) -> None:
+def _filled(name: str, value: int, mixed: Mixed | None = None) -> None:
     """Register zeros or ones in their static, run-time and like forms."""
 
     def make(shape: Dims | Expr, dtype: str) -> Expr:
@@ -151,7 +151,7 @@ def _filled(name: str, value: int) -> None:
         lambda context, attrs: fill(context, context.dims(attrs.shape), value, attrs.dtype or "float32"),
         build=make,
     )
-    operator(name, attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE)(static)
+    operator(name, attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed=mixed)(static)
     dynamic = body(
         f"A tensor of {name} of a shape that is read at run time.",
         lambda attrs, shape: TensorType([AnyDim()] * shape_vector(shape), attrs.dtype or "float32"),
@@ -167,7 +167,7 @@ def _filled(name: str, value: int) -> None:
     operator(f"{name}_like", "data", level=4, pattern=OpPattern.ELEMWISE)(like)
 
 
-_filled("zeros", 0)
+_filled("zeros", 0, mixed="follow")
 _filled("ones", 1)
 
 
@@ -195,7 +195,7 @@ class ArangeAttrs(Attrs):
     dtype: DType = "float32"
 
 
-@operator("arange", "start", "stop", "step", attrs=ArangeAttrs, level=3, pattern=OpPattern.OPAQUE)
+@operator("arange", "start", "stop", "step", attrs=ArangeAttrs, level=3, pattern=OpPattern.OPAQUE, mixed="never")
 class Arange:
     """The numbers from start up to, but without, stop in steps."""
 

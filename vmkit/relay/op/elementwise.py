@@ -13,7 +13,7 @@ from ...values.element_types import is_stored_type, numpy_dtype
 from ..ir.types import TensorType, Type, type_text
 from .attrs import Attrs, DType, Float, attrs_node
 from .conversion import converted
-from .registry import OpPattern, operator
+from .registry import Mixed, OpPattern, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -43,9 +43,10 @@ def _unary(
     *,
     level: int = 1,
     relation: Callable[..., Type] = _same,
+    mixed: Mixed | None = None,
 ) -> None:
     body = {"__doc__": doc, "relation": staticmethod(relation), "compute": staticmethod(lambda attrs, x: compute(x))}
-    operator(name, "data", level=level, pattern=OpPattern.ELEMWISE)(type(name, (), body))
+    operator(name, "data", level=level, pattern=OpPattern.ELEMWISE, mixed=mixed)(type(name, (), body))
 
 
 def _wide(compute: Callable[[te.Tensor], te.Tensor]) -> Callable[[te.Tensor], te.Tensor]:
@@ -91,11 +92,11 @@ _unary("atan", _wide(topi.atan), "Inverse tangent.")
 _unary("atanh", _wide(topi.atanh), "Inverse hyperbolic tangent.")
 _unary("bitwise_not", topi.bitwise_not, "Bitwise complement.", level=4)
 _unary("ceil", topi.ceil, "Round up.", level=3)
-_unary("copy", topi.identity, "A copy of the input.", level=3)
+_unary("copy", topi.identity, "A copy of the input.", level=3, mixed="follow")
 _unary("cos", topi.cos, "Cosine.")
 _unary("cosh", _wide(topi.cosh), "Hyperbolic cosine.")
-_unary("erf", _wide(topi.erf), "Gauss error function.")
-_unary("exp", topi.exp, "Exponential.")
+_unary("erf", _wide(topi.erf), "Gauss error function.", mixed="never")
+_unary("exp", topi.exp, "Exponential.", mixed="never")
 _unary("floor", topi.floor, "Round down.", level=3)
 _unary("isfinite", _test(topi.isfinite), "Whether each element is finite.", level=3, relation=_to_bool)
 _unary("isinf", _test(topi.isinf), "Whether each element is infinite.", level=3, relation=_to_bool)
@@ -107,13 +108,13 @@ _unary("logical_not", topi.logical_not, "Logical complement.", level=4)
 _unary("negative", topi.negative, "Negation.", level=3)
 _unary("round", _round, "Round to the nearest integer, halves away from zero.", level=3)
 _unary("rsqrt", topi.rsqrt, "Reciprocal of the square root.")
-_unary("sigmoid", topi.sigmoid, "Logistic function.")
+_unary("sigmoid", topi.sigmoid, "Logistic function.", mixed="follow")
 _unary("sign", _sign, "Sign.", level=3)
 _unary("sin", topi.sin, "Sine.")
 _unary("sinh", _wide(topi.sinh), "Hyperbolic sine.")
-_unary("sqrt", topi.sqrt, "Square root.")
+_unary("sqrt", topi.sqrt, "Square root.", mixed="follow")
 _unary("tan", topi.tan, "Tangent.")
-_unary("tanh", topi.tanh, "Hyperbolic tangent.")
+_unary("tanh", topi.tanh, "Hyperbolic tangent.", mixed="follow")
 _unary("trunc", topi.trunc, "Round towards zero.", level=3)
 
 
@@ -124,7 +125,7 @@ class CastAttrs(Attrs):
     dtype: DType
 
 
-@operator("cast", "data", attrs=CastAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator("cast", "data", attrs=CastAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
 class Cast:
     """The input converted to another data type; a float to an integer rounds towards zero."""
 
@@ -182,7 +183,7 @@ def _bits(dtype: str) -> int:
     return 8 if dtype == "bool" else tvm.DataType(dtype).bits
 
 
-@operator("cast_like", "data", "dtype_like", level=3, pattern=OpPattern.ELEMWISE)
+@operator("cast_like", "data", "dtype_like", level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
 class CastLike:
     """The input converted to the data type of another tensor."""
 
@@ -205,7 +206,7 @@ class ClipAttrs(Attrs):
     a_max: Float
 
 
-@operator("clip", "a", attrs=ClipAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator("clip", "a", attrs=ClipAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
 class Clip:
     """The input limited to the range from a_min to a_max."""
 

@@ -94,7 +94,7 @@ class BroadcastTo:
         return broadcast_value(context, data, context.dims(known))
 
 
-@operator("dyn.broadcast_to", "data", "shape", attrs=InitOpAttrs, level=4, pattern=OpPattern.BROADCAST)
+@operator("dyn.broadcast_to", "data", "shape", attrs=InitOpAttrs, level=4, pattern=OpPattern.BROADCAST, mixed="follow")
 class DynBroadcastTo:
     """The input broadcast to a shape that is read at run time."""
 
@@ -112,7 +112,7 @@ class DynBroadcastTo:
         return broadcast_value(context, data, read_shape(context, shape))
 
 
-@operator("broadcast_to_like", "data", "broadcast_type", level=10, pattern=OpPattern.BROADCAST)
+@operator("broadcast_to_like", "data", "broadcast_type", level=10, pattern=OpPattern.BROADCAST, mixed="follow")
 class BroadcastToLike:
     """The input broadcast to the shape of another tensor."""
 

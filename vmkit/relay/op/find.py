@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Argwhere"]
 
 
-@operator("argwhere", "condition", level=10, pattern=OpPattern.OPAQUE)
+@operator("argwhere", "condition", level=10, pattern=OpPattern.OPAQUE, mixed="follow")
 class Argwhere:
     """The positions of the elements that are not zero, one row each, in order."""
 

@@ -75,7 +75,7 @@ class FixedPointMultiplyPerAxisAttrs(Attrs):
 
 @operator(
     "fixed_point_multiply_per_axis", "x", "m", "lshift", "rshift",
-    attrs=FixedPointMultiplyPerAxisAttrs, level=10, pattern=OpPattern.ELEMWISE,
+    attrs=FixedPointMultiplyPerAxisAttrs, level=10, pattern=OpPattern.ELEMWISE, by_place=True,
 )  # fmt: skip
 class FixedPointMultiplyPerAxis:
     """The input times ``m * 2**(lshift - rshift - 31)``, these three given for every position along axes."""

@@ -187,7 +187,15 @@ def _resize_operator(rank: int, attrs: type[Attrs], doc: str) -> None:
         "relation": staticmethod(relation),
         "lower": staticmethod(lower),
     }
-    register = operator(f"image.resize{rank}d", "data", attrs=attrs, level=5, pattern=OpPattern.INJECTIVE)
+    register = operator(
+        f"image.resize{rank}d",
+        "data",
+        attrs=attrs,
+        level=5,
+        pattern=OpPattern.INJECTIVE,
+        mixed="follow" if rank == 2 else None,
+        layout="layout",
+    )
     register(type(f"Resize{rank}D", (), body))
 
 

@@ -53,7 +53,7 @@ class TakeAttrs(Attrs):
     mode: Str = "clip"
 
 
-@operator("take", "data", "indices", attrs=TakeAttrs, level=3, pattern=OpPattern.INJECTIVE)
+@operator("take", "data", "indices", attrs=TakeAttrs, level=3, pattern=OpPattern.INJECTIVE, mixed="follow")
 class Take:
     """The elements (or slices along axis) of the input at indices.
 

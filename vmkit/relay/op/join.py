@@ -86,7 +86,15 @@ class ConcatenateAttrs(Attrs):
     axis: Int = 0
 
 
-@operator("concatenate", "data", attrs=ConcatenateAttrs, level=1, pattern=OpPattern.INJECTIVE)
+@operator(
+    "concatenate",
+    "data",
+    attrs=ConcatenateAttrs,
+    level=1,
+    pattern=OpPattern.INJECTIVE,
+    mixed="follow",
+    layout="concatenate",
+)
 class Concatenate:
     """The tensors of a tuple one after the other along axis; the other dimensions must agree."""
 
@@ -183,7 +191,7 @@ class SplitAttrs(Attrs):
     axis: Int = 0
 
 
-@operator("split", "data", attrs=SplitAttrs, level=3, pattern=OpPattern.INJECTIVE)
+@operator("split", "data", attrs=SplitAttrs, level=3, pattern=OpPattern.INJECTIVE, mixed="follow", layout="fields")
 class Split:
     """The input cut along axis: into a number of equal sections, or at a list of ascending positions."""
 

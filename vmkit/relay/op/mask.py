@@ -73,7 +73,7 @@ class TriluAttrs(Attrs):
     upper: Bool = True
 
 
-@operator("trilu", "data", "k", attrs=TriluAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator("trilu", "data", "k", attrs=TriluAttrs, level=3, pattern=OpPattern.ELEMWISE, by_place=True)
 class Trilu:
     """The upper (or lower) triangle of the last two dimensions from diagonal k on; 0 elsewhere."""
 

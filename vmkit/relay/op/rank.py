@@ -40,7 +40,9 @@ class ExpandDimsAttrs(Attrs):
     num_newaxis: Int = 1
 
 
-@operator("expand_dims", "data", attrs=ExpandDimsAttrs, level=1, pattern=OpPattern.INJECTIVE)
+@operator(
+    "expand_dims", "data", attrs=ExpandDimsAttrs, level=1, pattern=OpPattern.INJECTIVE, mixed="follow", moves=True
+)
 class ExpandDims:
     """The input with num_newaxis dimensions of size 1 put in at axis.
 
@@ -118,7 +120,16 @@ class SqueezeAttrs(Attrs):
     axis: Ints | None = None
 
 
-@operator("squeeze", "data", attrs=SqueezeAttrs, level=3, pattern=OpPattern.INJECTIVE)
+@operator(
+    "squeeze",
+    "data",
+    attrs=SqueezeAttrs,
+    level=3,
+    pattern=OpPattern.INJECTIVE,
+    mixed="follow",
+    layout="squeeze",
+    moves=True,
+)
 class Squeeze:
     """The input without dimensions of size 1: those of axis, or all.
 
@@ -194,7 +205,7 @@ class DynSqueeze:
         return reshape_value(context, data, context.read_dims(sizes))
 
 
-@operator("nn.batch_flatten", "data", level=1, pattern=OpPattern.INJECTIVE)
+@operator("nn.batch_flatten", "data", level=1, pattern=OpPattern.INJECTIVE, mixed="follow")
 class BatchFlatten:
     """The input with all dimensions but the first joined."""
 

@@ -15,7 +15,7 @@ from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Bool, Ints, attrs_node
 from .axis import Axes, resolve_axes
 from .elementwise import require_tensor
-from .registry import OpPattern, build, entry, operator
+from .registry import Mixed, OpPattern, build, entry, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -85,6 +85,7 @@ def _reduction(
     reduce: Callable[..., te.Tensor],
     for_bool: Callable[..., te.Tensor],
     relation: Callable[..., Type] = _relation,
+    mixed: Mixed | None = None,
 ) -> None:
     """Register a reduction; TVM has no arithmetic on bool, so that has a logical form of its own."""
 
@@ -96,7 +97,9 @@ def _reduction(
 
     body = {"__doc__": doc, "relation": staticmethod(relation), "compute": staticmethod(compute), "build": None}
     body["build"] = staticmethod(_builder(name))
-    operator(name, "data", attrs=ReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE)(type(name, (), body))
+    operator(name, "data", attrs=ReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE, mixed=mixed, layout="reduce")(
+        type(name, (), body)
+    )
 
 
 def _builder(name: str) -> Callable[..., Call]:
@@ -178,16 +181,18 @@ def _extreme(
 
 _max, _min = _extreme(lambda a, b: tirx.max(a, b), True), _extreme(lambda a, b: tirx.min(a, b), False)
 _any, _all = _logical(_max), _logical(_min)
-_reduction("sum", "Sum of the elements over axes.", _wide(topi.sum), _any)
+_reduction("sum", "Sum of the elements over axes.", _wide(topi.sum), _any, mixed="never")
 _reduction("prod", "Product of the elements over axes.", _wide(topi.prod), _all)
-_reduction("max", "Largest element over axes.", _wide(_max), _any)
-_reduction("min", "Smallest element over axes.", _wide(_min), _all)
-_reduction("mean", "Mean of the elements over axes; of integers, rounded towards zero.", _wide(_mean), _all)
+_reduction("max", "Largest element over axes.", _wide(_max), _any, mixed="follow")
+_reduction("min", "Smallest element over axes.", _wide(_min), _all, mixed="follow")
+_reduction(
+    "mean", "Mean of the elements over axes; of integers, rounded towards zero.", _wide(_mean), _all, mixed="never"
+)
 _reduction("all", "Whether all elements over axes are true.", _all, _all, _bool_relation)
 _reduction("any", "Whether any element over axes is true.", _any, _any, _bool_relation)
 
 
-@operator("variance", "data", "mean", attrs=VarianceAttrs, level=4, pattern=OpPattern.COMM_REDUCE)
+@operator("variance", "data", "mean", attrs=VarianceAttrs, level=4, pattern=OpPattern.COMM_REDUCE, mixed="never")
 class Variance:
     """Mean squared distance from a mean over axes; unbiased divides by one less than the count."""
 

@@ -29,7 +29,15 @@ class LayoutTransformAttrs(Attrs):
     dst_layout: Str
 
 
-@operator("layout_transform", "data", attrs=LayoutTransformAttrs, level=5, pattern=OpPattern.INJECTIVE)
+@operator(
+    "layout_transform",
+    "data",
+    attrs=LayoutTransformAttrs,
+    level=5,
+    pattern=OpPattern.INJECTIVE,
+    layout="layout_transform",
+    moves=True,
+)
 class LayoutTransform:
     """The input rearranged from one layout to another, such as NCHW to NCHW16c; zeros fill up a last block."""
 

@@ -39,7 +39,15 @@ class QuantizedAttrs(Attrs):
     saturate: Bool = True
 
 
-@operator("contrib_quantized", "data", "zero_point", attrs=QuantizedAttrs, level=10, pattern=OpPattern.BROADCAST)
+@operator(
+    "contrib_quantized",
+    "data",
+    "zero_point",
+    attrs=QuantizedAttrs,
+    level=10,
+    pattern=OpPattern.BROADCAST,
+    layout="quantized",
+)
 class Quantized:
     """A float32 rounded to the nearest integer, halves to even, plus a zero point, within the range of a data type.
 

@@ -73,7 +73,7 @@ def _scan(name: str, doc: str, combine: Callable[[tirx.PrimExpr, tirx.PrimExpr],
         "relation": staticmethod(relation),
         "lower": staticmethod(lower),
     }
-    operator(name, "data", attrs=ScanopAttrs, level=3, pattern=OpPattern.OPAQUE)(type(name, (), body))
+    operator(name, "data", attrs=ScanopAttrs, level=3, pattern=OpPattern.OPAQUE, layout="axis")(type(name, (), body))
 
 
 _scan(

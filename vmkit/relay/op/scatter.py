@@ -76,7 +76,14 @@ class ScatterElementsAttrs(Attrs):
 
 
 @operator(
-    "scatter_elements", "data", "indices", "updates", attrs=ScatterElementsAttrs, level=3, pattern=OpPattern.OPAQUE
+    "scatter_elements",
+    "data",
+    "indices",
+    "updates",
+    attrs=ScatterElementsAttrs,
+    level=3,
+    pattern=OpPattern.OPAQUE,
+    mixed="follow",
 )
 class ScatterElements:
     """The input with updates written: ``out[indices[i][j]][j] = updates[i][j]`` for axis 0, and so on.
@@ -127,7 +134,9 @@ class ScatterNDAttrs(Attrs):
     mode: Str = "update"
 
 
-@operator("scatter_nd", "data", "indices", "updates", attrs=ScatterNDAttrs, level=3, pattern=OpPattern.OPAQUE)
+@operator(
+    "scatter_nd", "data", "indices", "updates", attrs=ScatterNDAttrs, level=3, pattern=OpPattern.OPAQUE, mixed="follow"
+)
 class ScatterND:
     """The input with updates (elements or slices) written at positions; ``indices[k]`` are those of dimension k."""
 

@@ -121,7 +121,7 @@ class ReshapeAttrs(Attrs):
     allowzero: Bool = False
 
 
-@operator("reshape", "data", attrs=ReshapeAttrs, level=3, pattern=OpPattern.INJECTIVE)
+@operator("reshape", "data", attrs=ReshapeAttrs, level=3, pattern=OpPattern.INJECTIVE, mixed="follow", moves=True)
 class Reshape:
     """The same elements under another shape.
 
@@ -160,7 +160,7 @@ def _target(attrs: ReshapeAttrs, shape: Sequence[Dim]) -> list[Dim]:
     return reshaped(shape, list(attrs.newshape), attrs.allowzero)
 
 
-@operator("dyn.reshape", "data", "newshape", attrs=ReshapeAttrs, level=3, pattern=OpPattern.OPAQUE)
+@operator("dyn.reshape", "data", "newshape", attrs=ReshapeAttrs, level=3, pattern=OpPattern.OPAQUE, mixed="follow")
 class DynReshape:
     """The same elements under a shape that is read at run time.
 
@@ -232,7 +232,7 @@ class ShapeOfAttrs(Attrs):
     dtype: DType = "int32"
 
 
-@operator("shape_of", "data", attrs=ShapeOfAttrs, level=10, pattern=OpPattern.OPAQUE)
+@operator("shape_of", "data", attrs=ShapeOfAttrs, level=10, pattern=OpPattern.OPAQUE, mixed="follow")
 class ShapeOf:
     """The shape of the input as a vector."""
 

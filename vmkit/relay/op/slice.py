@@ -42,7 +42,15 @@ class StridedSliceAttrs(Attrs):
     axes: Ints | None = None
 
 
-@operator("strided_slice", "data", attrs=StridedSliceAttrs, level=4, pattern=OpPattern.INJECTIVE)
+@operator(
+    "strided_slice",
+    "data",
+    attrs=StridedSliceAttrs,
+    level=4,
+    pattern=OpPattern.INJECTIVE,
+    mixed="follow",
+    layout="slice",
+)
 class StridedSlice:
     """The part of the input from begin to end with strides, along axes (or the first dimensions).
 
@@ -178,7 +186,7 @@ def _clamped(position: Dim, stride: int, dim: Dim) -> Dim:
 
 @operator(
     "dyn.strided_slice", "data", "begin", "end", "strides",
-    attrs=StridedSliceAttrs, level=4, pattern=OpPattern.INJECTIVE,
+    attrs=StridedSliceAttrs, level=4, pattern=OpPattern.INJECTIVE, mixed="follow",
 )  # fmt: skip
 class DynStridedSlice:
     """The part of the input between positions that are read at run time, along the first dimensions."""

@@ -65,7 +65,7 @@ def _with_sign(data: te.Tensor) -> te.Tensor:
     return te.compute(data.shape, lambda *i: data(*i).astype("int64") ^ tirx.const(-(1 << 63), "int64"), name="signed")
 
 
-@operator("sort", "data", attrs=ArgsortAttrs, level=6, pattern=OpPattern.OPAQUE)
+@operator("sort", "data", attrs=ArgsortAttrs, level=6, pattern=OpPattern.OPAQUE, layout="axis")
 class Sort:
     """The input sorted along axis."""
 
@@ -88,7 +88,7 @@ class Sort:
         return made if str(made.ty.dtype) == dtype else context.emit(relax.op.astype(made, dtype))
 
 
-@operator("argsort", "data", attrs=ArgsortAttrs, level=6, pattern=OpPattern.OPAQUE)
+@operator("argsort", "data", attrs=ArgsortAttrs, level=6, pattern=OpPattern.OPAQUE, layout="axis")
 class Argsort:
     """The positions that sort the input along axis; equal elements keep their order."""
 

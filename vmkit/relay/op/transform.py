@@ -32,7 +32,16 @@ class TransposeAttrs(Attrs):
     axes: Ints | None = None
 
 
-@operator("transpose", "data", attrs=TransposeAttrs, level=3, pattern=OpPattern.INJECTIVE)
+@operator(
+    "transpose",
+    "data",
+    attrs=TransposeAttrs,
+    level=3,
+    pattern=OpPattern.INJECTIVE,
+    mixed="follow",
+    layout="transpose",
+    moves=True,
+)
 class Transpose:
     """The input with its dimensions in the order of axes; reversed without."""
 
@@ -64,7 +73,7 @@ class ReverseAttrs(Attrs):
     axis: Int
 
 
-@operator("reverse", "data", attrs=ReverseAttrs, level=3, pattern=OpPattern.INJECTIVE)
+@operator("reverse", "data", attrs=ReverseAttrs, level=3, pattern=OpPattern.INJECTIVE, layout="axis")
 class Reverse:
     """The input with the order of the elements along axis reversed."""
 
@@ -130,7 +139,7 @@ class TileAttrs(Attrs):
     reps: Ints
 
 
-@operator("tile", "data", attrs=TileAttrs, level=3, pattern=OpPattern.BROADCAST)
+@operator("tile", "data", attrs=TileAttrs, level=3, pattern=OpPattern.BROADCAST, mixed="follow")
 class Tile:
     """The whole input repeated reps times along each dimension, as numpy.tile does.
 
@@ -173,7 +182,7 @@ def _tiled(context: LowerContext, data: relax.Expr, reps: list[Dim]) -> relax.Ex
     return indexed(context, [dims.mul(d, r) for d, r in zip(shape, reps, strict=True)], element, data)
 
 
-@operator("dyn.tile", "data", "reps", attrs=TileAttrs, level=3, pattern=OpPattern.BROADCAST)
+@operator("dyn.tile", "data", "reps", attrs=TileAttrs, level=3, pattern=OpPattern.BROADCAST, mixed="follow")
 class DynTile:
     """The whole input repeated along each dimension as often as a vector says at run time."""
 
@@ -205,7 +214,7 @@ class RepeatAttrs(Attrs):
     axis: Int | None = None
 
 
-@operator("repeat", "data", attrs=RepeatAttrs, level=3, pattern=OpPattern.BROADCAST)
+@operator("repeat", "data", attrs=RepeatAttrs, level=3, pattern=OpPattern.BROADCAST, layout="axis")
 class Repeat:
     """The input with every element repeated along axis."""
 

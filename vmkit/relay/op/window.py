@@ -31,7 +31,9 @@ class SliceLikeAttrs(Attrs):
     axes: Ints | None = None
 
 
-@operator("slice_like", "data", "shape_like", attrs=SliceLikeAttrs, level=10, pattern=OpPattern.INJECTIVE)
+@operator(
+    "slice_like", "data", "shape_like", attrs=SliceLikeAttrs, level=10, pattern=OpPattern.INJECTIVE, layout="slice_like"
+)
 class SliceLike:
     """The front part of data that is as large as shape_like, along axes or all dimensions."""
 

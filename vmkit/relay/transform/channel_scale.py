@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Call, Constant, Op, TensorType
-from ..op.registry import build
+from ..op.registry import build, entry
 from .known_type import type_of
 
 __all__ = [
@@ -23,8 +23,6 @@ __all__ = [
     "scale_of",
     "static",
 ]
-
-_SHAPE_ONLY = ("expand_dims", "reshape", "squeeze", "transpose", "broadcast_to", "layout_transform")
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +122,8 @@ def is_nonzero(expr: Any) -> bool:
 
 def _constant(expr: Any) -> np.ndarray | None:
     """Return the elements of a constant, perhaps in another order or shape."""
-    while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in _SHAPE_ONLY:
+    while isinstance(expr, Call) and isinstance(expr.op, Op):
+        if not entry(expr.op).moves and expr.op.name != "broadcast_to":
+            break
         expr = expr.args[0]
     return expr.data.numpy() if isinstance(expr, Constant) else None

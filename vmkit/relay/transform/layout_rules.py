@@ -1,4 +1,4 @@
-"""How operators go on with a tensor in another layout: one rule for each kind of attributes.
+"""How operators go on with a tensor in another layout: one rule for each way that entries name.
 
 A rule takes the converter's :class:`Layouts`, the call, the values of its arguments and the first one in another
 layout. It returns the value of the call, or None where the operator needs its arguments as the program knows them.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir import Call, Tuple, TupleGetItem
-from ..op.registry import build
+from ..op.registry import WithLayout, build, entry
 from .converted_layout import Converted, Layouts, Several
 from .known_type import type_of
 from .pointwise import is_broadcast, is_pointwise
@@ -26,8 +26,8 @@ def follow(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted
         return _again(call, [first.expr], first)
     if is_broadcast(call):
         return _broadcast(layouts, call, values, first)
-    rule = _RULES.get(call.op.name)
-    return None if rule is None else rule(layouts, call, values, first)
+    way = entry(call.op).layout
+    return None if way is None else _RULES[way](layouts, call, values, first)
 
 
 def with_attrs(call: Call, **changes: Any) -> Any:
@@ -183,36 +183,21 @@ def _quantized(count: int) -> Rule:
     return rule
 
 
-_ALONG_AXIS = """
-    nn.softmax nn.fast_softmax nn.log_softmax nn.layer_norm nn.instance_norm nn.group_norm nn.prelu nn.lrn
-    cumsum cumprod repeat reverse sort argsort qnn.requantize qnn.quantize qnn.dequantize
-"""
-_REDUCTIONS = "sum mean max min prod all any argmax argmin"
-_WITH_LAYOUT = """
-    nn.max_pool1d nn.max_pool2d nn.max_pool3d nn.avg_pool1d nn.avg_pool2d nn.avg_pool3d
-    nn.global_max_pool2d nn.global_avg_pool2d nn.adaptive_max_pool1d nn.adaptive_max_pool2d nn.adaptive_max_pool3d
-    nn.adaptive_avg_pool1d nn.adaptive_avg_pool2d nn.adaptive_avg_pool3d
-    nn.upsampling nn.upsampling3d nn.depth_to_space nn.space_to_depth image.resize1d image.resize2d image.resize3d
-"""
-
-_RULES: dict[str, Rule] = {
-    **dict.fromkeys(_ALONG_AXIS.split(), _axis),
-    **dict.fromkeys(_REDUCTIONS.split(), _reduce),
-    **dict.fromkeys(_WITH_LAYOUT.split(), _layout),
+# By what the entries of operators say of them.
+_RULES: dict[WithLayout, Rule] = {
+    "axis": _axis,
+    "axes": _axes,
+    "bias": _bias_add,
     "concatenate": _concatenate,
-    "contrib_quantized": _quantized(2),
+    "fields": _axis_of_several,
+    "layout": _layout,
     "layout_transform": _layout_transform,
-    "nn.batch_norm": _batch_norm,
-    "nn.bias_add": _bias_add,
-    "nn.l2_normalize": _axes,
-    "nn.pad": _pad,
-    "qnn.add": _quantized(2),
-    "qnn.concatenate": _concatenate,
-    "qnn.mul": _quantized(2),
-    "qnn.subtract": _quantized(2),
+    "pad": _pad,
+    "quantized": _quantized(2),
+    "reduce": _reduce,
+    "slice": _strided_slice,
     "slice_like": _slice_like,
-    "split": _axis_of_several,
     "squeeze": _squeeze,
-    "strided_slice": _strided_slice,
+    "statistics": _batch_norm,
     "transpose": _transpose,
 }

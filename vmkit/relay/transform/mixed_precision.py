@@ -33,10 +33,10 @@ from ..ir import (
     with_functions,
 )
 from ..op.mixed_precision import (
-    CONVERSIONS,
     MIXED_PRECISION_ALWAYS,
     MIXED_PRECISION_FOLLOW,
     MIXED_PRECISION_NEVER,
+    conversion_of,
     register_mixed_precision_conversion,
 )
 from ..op.registry import build
@@ -168,7 +168,7 @@ class _Mixing(ExprMutator):
         return self.cast(made, result) if accumulated != result and isinstance(ty, TensorType) else made
 
     def conversion(self, call: Call) -> tuple[int, str, str]:
-        registered = CONVERSIONS.get(call.op.name)
+        registered = conversion_of(call.op.name)
         if registered is None:
             self.missing[call.op.name] += 1
             return MIXED_PRECISION_FOLLOW, self.dtype, self.dtype

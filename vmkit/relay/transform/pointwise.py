@@ -9,15 +9,13 @@ from ..op.registry import OpPattern, entry
 
 __all__ = ["is_broadcast", "is_pointwise"]
 
-# Elementwise for fusion, but what they do depends on the place of the element.
-_BY_PLACE = {"trilu", "fixed_point_multiply_per_axis"}
-
 
 def is_pointwise(expr: Any) -> bool:
     """Say whether an expression is a call of one tensor that does the same to every element, wherever it is."""
     if not (isinstance(expr, Call) and isinstance(expr.op, Op) and len(expr.args) == 1):
         return False
-    return entry(expr.op).pattern == OpPattern.ELEMWISE and expr.op.name not in _BY_PLACE
+    known = entry(expr.op)
+    return known.pattern == OpPattern.ELEMWISE and not known.by_place
 
 
 def is_broadcast(expr: Any) -> bool:

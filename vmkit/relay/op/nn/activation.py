@@ -9,13 +9,15 @@ from tvm import relax, te, tirx, topi
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Expr, TupleGetItem
+from ...ir.expr import Call, Expr, TupleGetItem
 from ...ir.types import IncompleteType, TensorType, TupleType, Type
-from ..attrs import Attrs, Float, Int, attrs_node
+from ..attrs import Attrs, Float, Int, attrs_node, field
 from ..axis import resolve_axis
 from ..broadcast import broadcast_index
+from ..builder import derived_builder
 from ..elementwise import require_tensor
-from ..registry import OpPattern, entry, operator
+from ..fields import REQUIRED
+from ..registry import OpPattern, operator
 from .precision import as_dtype
 
 if TYPE_CHECKING:
@@ -55,18 +57,18 @@ def lower_along_axis(context: LowerContext, axis: int, data: relax.Expr, **vecto
     return at
 
 
-def _same(attrs: Any, data: Type) -> Type:
+def _same(attrs: LeakyReluAttrs | None, data: Type) -> Type:
     return require_tensor(data, "data")
 
 
-@operator("nn.relu", "data", level=1, pattern=OpPattern.ELEMWISE)
+@operator("nn.relu", "data", level=1, pattern=OpPattern.ELEMWISE, mixed="follow")
 class Relu:
     """The data where it is positive, else 0."""
 
     relation = staticmethod(_same)
 
     @staticmethod
-    def compute(attrs: Any, data: te.Tensor) -> te.Tensor:
+    def compute(attrs: None, data: te.Tensor) -> te.Tensor:
         return topi.nn.relu(data)
 
 
@@ -74,18 +76,14 @@ class Relu:
 class LeakyReluAttrs(Attrs):
     """Attributes of nn.leaky_relu."""
 
-    alpha: Float = 0.25
+    alpha: Float = field(0.25, script=REQUIRED, doc="What negative elements are multiplied by.")
 
 
-@operator("nn.leaky_relu", "data", attrs=LeakyReluAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator("nn.leaky_relu", "data", attrs=LeakyReluAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
 class LeakyRelu:
     """The data where it is positive, else alpha times the data."""
 
     relation = staticmethod(_same)
-
-    @staticmethod
-    def build(data: Expr, alpha: float) -> Expr:
-        return entry("nn.leaky_relu").call(data, alpha=alpha)
 
     @staticmethod
     def compute(attrs: LeakyReluAttrs, data: te.Tensor) -> te.Tensor:
@@ -99,10 +97,12 @@ class LeakyRelu:
 class PReluAttrs(Attrs):
     """Attributes of nn.prelu."""
 
-    axis: Int = 1
+    axis: Int = field(1, doc="The axis along which alpha lies.")
 
 
-@operator("nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.ELEMWISE)
+@operator(
+    "nn.prelu", "data", "alpha", attrs=PReluAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow", layout="axis"
+)
 class PRelu:
     """The data where it is positive, else the data times the alpha of its place on an axis."""
 
@@ -130,10 +130,19 @@ class PRelu:
 class BiasAddAttrs(Attrs):
     """Attributes of nn.bias_add."""
 
-    axis: Int = 1
+    axis: Int = field(1, doc="The axis along which the bias lies.")
 
 
-@operator("nn.bias_add", "data", "bias", attrs=BiasAddAttrs, level=1, pattern=OpPattern.ELEMWISE)
+@operator(
+    "nn.bias_add",
+    "data",
+    "bias",
+    attrs=BiasAddAttrs,
+    level=1,
+    pattern=OpPattern.ELEMWISE,
+    mixed="follow",
+    layout="bias",
+)
 class BiasAdd:
     """The data with a vector added along an axis."""
 
@@ -178,21 +187,16 @@ class BiasAdd:
 class DropoutAttrs(Attrs):
     """Attributes of nn.dropout."""
 
-    rate: Float = 0.5
+    rate: Float = field(0.5, doc="What part of the elements training would leave out.")
 
 
-def dropout_raw(data: Expr, rate: float = 0.5) -> Expr:
-    """Return the call of ``nn.dropout``, whose value is a tuple; ``relay.nn.dropout`` takes its first field."""
-    return entry("nn.dropout").call(data, rate=rate)
-
-
-@operator("nn.dropout", "data", attrs=DropoutAttrs, level=1, pattern=OpPattern.OPAQUE)
+@operator("nn.dropout", "data", attrs=DropoutAttrs, level=1, pattern=OpPattern.OPAQUE, mixed="follow")
 class Dropout:
     """The data as it is, for programs here are run and not trained; the operator's value is (data, mask of ones)."""
 
     @staticmethod
-    def build(data: Expr, rate: float = 0.5) -> Expr:
-        return TupleGetItem(dropout_raw(data, rate), 0)
+    def value(call: Call) -> Expr:
+        return TupleGetItem(call, 0)
 
     @staticmethod
     def relation(attrs: DropoutAttrs, data: Type) -> Type:
@@ -205,12 +209,17 @@ class Dropout:
         return data, context.emit(relax.op.ones(shape, str(data.ty.dtype)))
 
 
+dropout_raw = derived_builder(
+    "nn.dropout", ("data",), DropoutAttrs, "The call of nn.dropout, whose value is a tuple; nn.dropout takes a field."
+)
+
+
 def _fast(name: str, function: Callable[[te.Tensor], te.Tensor], doc: str) -> None:
-    def compute(attrs: Any, data: te.Tensor) -> te.Tensor:
+    def compute(attrs: None, data: te.Tensor) -> te.Tensor:
         return as_dtype(function(as_dtype(data, "float32", "wide")), str(data.dtype))
 
     body = {"__doc__": doc, "relation": staticmethod(_same), "compute": staticmethod(compute)}
-    operator(name, "data", level=1, pattern=OpPattern.ELEMWISE)(type(name, (), body))
+    operator(name, "data", level=1, pattern=OpPattern.ELEMWISE, mixed="follow")(type(name, (), body))
 
 
 _fast("fast_exp", topi.fast_exp, "Approximate exponential.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from tvm import relax, tirx
@@ -33,12 +33,21 @@ _WHOLE = "{name}: indptr must not decrease, begin with 0 and end with the number
 _INDICES = "{name}: an index of the sparse matrix lies outside of its columns"
 
 
-def matrix_operands(matrix: Any) -> list[Expr]:
+@runtime_checkable
+class SparseMatrix(Protocol):
+    """A sparse matrix, such as one of scipy."""
+
+    data: Expr | np.ndarray
+    indices: Expr | np.ndarray
+    indptr: Expr | np.ndarray
+
+
+def matrix_operands(matrix: SparseMatrix | Sequence[Expr | np.ndarray]) -> list[Expr]:
     """Return data, indices and indptr of a sparse matrix: a tuple of three, or an object with fields of these names.
 
     Arrays, such as those of a matrix of scipy, become constants.
     """
-    if hasattr(matrix, "indices"):
+    if isinstance(matrix, SparseMatrix):
         parts = [matrix.data, matrix.indices, matrix.indptr]
     else:
         parts = [matrix[k] for k in range(3)]
@@ -74,7 +83,7 @@ def block_of(data: Sequence[Dim]) -> tuple[Dim, Dim]:
     return (data[1] if len(data) > 1 else 1), (data[2] if len(data) > 2 else 1)
 
 
-def block_value(data: Any, element: Any, row: Any, column: Any) -> Any:
+def block_value(data: tirx.Buffer, element: tirx.PrimExpr, row: tirx.PrimExpr, column: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return the value at a row and a column of a block, in a kernel."""
     return data[(element, row, column)[: len(data.shape)]]
 
@@ -85,7 +94,7 @@ def row_count(indptr: Sequence[Dim]) -> Dim:
 
 
 @contextmanager
-def elements_of(indptr: Any, row: Any) -> Iterator[Any]:
+def elements_of(indptr: tirx.Buffer, row: tirx.PrimExpr) -> Iterator[Any]:
     """Open the loop over the elements of a row of blocks, in a kernel, and give the position of the element."""
     first = T.Bind(as_index(indptr[row]))
     with grid([as_index(indptr[row + 1]) - first]) as (k,):
@@ -114,13 +123,13 @@ def check_rows(context: LowerContext, matrix: Sequence[relax.Expr], columns: Dim
     if not isinstance(length, int):
         context.require(length >= 1, f"{name}: sparse_indptr is empty")
 
-    def body(outputs: list[Any], indices: Any, indptr: Any, sizes: list[Any]) -> None:
+    def body(outputs: list[tirx.Buffer], indices: tirx.Buffer, indptr: tirx.Buffer, sizes: list[Any]) -> None:
         (wrong,) = outputs
         rows, count, columns = sizes
         for k in range(2):
             T.buffer_store(wrong, number(0), [number(k)])
 
-        def note(which: int, condition: Any) -> None:
+        def note(which: int, condition: tirx.PrimExpr) -> None:
             with T.If(condition), T.Then():
                 T.buffer_store(wrong, number(1), [number(which)])
 

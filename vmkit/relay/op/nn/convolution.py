@@ -144,7 +144,7 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
     def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
         return product(geometry.out.position(index))
 
-    def product(at: Mapping[str, Any], group: Any = None) -> Any:
+    def product(at: Mapping[str, Any], group: tirx.PrimExpr | None = None) -> tirx.PrimExpr:
         """Return the sum for an output channel of the weight; the group, where the channel does not say it."""
         of_kernel = {"O": at["C"], "I": reduced["C"], **{s: reduced[s] for s in geometry.spatial}}
         of_data = {"N": at["N"], "C": reduced["C"]}
@@ -202,7 +202,9 @@ class Convolution:
     lower = staticmethod(_lower)
 
 
-@operator("nn.conv{rank}d", "data", "weight", attrs=ConvAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.conv{rank}d", "data", "weight", attrs=ConvAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, mixed="always"
+)
 class Conv(Convolution):
     """Convolution over {axes}.
 

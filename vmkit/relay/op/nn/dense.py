@@ -11,7 +11,7 @@ from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import Any as AnyDim
 from ...ir.types import IncompleteType, TensorType, Type
-from ..attrs import Attrs, Bool, Dim, DType, attrs_node
+from ..attrs import Attrs, Bool, Dim, DType, attrs_node, field
 from ..broadcast import broadcast_dim, broadcast_index
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
@@ -24,25 +24,31 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@attrs_node("relay.attrs.MatmulAttrs")
-class MatmulAttrs(Attrs):
-    """Attributes of nn.matmul."""
-
-    units: Dim | None = None
-    out_dtype: DType = ""
-    transpose_a: Bool = False
-    transpose_b: Bool = False
+_UNITS = "Columns of the result; those that the weight has."
+_OUT_DTYPE = "Data type of the result; that of the first operand where it is empty."
 
 
 @attrs_node("relay.attrs.DenseAttrs")
 class DenseAttrs(Attrs):
     """Attributes of nn.dense."""
 
-    units: Dim | None = None
-    out_dtype: DType = ""
+    units: Dim | None = field(None, doc=_UNITS)
+    out_dtype: DType = field("", doc=_OUT_DTYPE)
 
 
-def _product_type(attrs: Any, a: Type, b: Type, transpose_a: bool, transpose_b: bool, names: tuple[str, str]) -> Type:
+@attrs_node("relay.attrs.MatmulAttrs")
+class MatmulAttrs(Attrs):
+    """Attributes of nn.matmul."""
+
+    units: Dim | None = field(None, doc=_UNITS)
+    out_dtype: DType = field("", doc=_OUT_DTYPE)
+    transpose_a: Bool = field(False, doc="Whether the last two axes of the first operand are exchanged.")
+    transpose_b: Bool = field(False, doc="Whether the axes of the second operand are exchanged.")
+
+
+def _product_type(
+    attrs: DenseAttrs | MatmulAttrs, a: Type, b: Type, transpose_a: bool, transpose_b: bool, names: tuple[str, str]
+) -> Type:
     left, right = require_tensor(a, names[0]), require_tensor(b, names[1])
     require_rank(right, 2, names[1])
     rank = len(left.shape)
@@ -71,7 +77,7 @@ def _columns(shape: list[Dim], transposed: bool) -> tuple[Dim, Dim]:
     return (shape[0], shape[1]) if transposed else (shape[1], shape[0])
 
 
-def _weight_type(attrs: Any, a: Type, transpose_a: bool, transpose_b: bool) -> dict[int, Type]:
+def _weight_type(attrs: DenseAttrs | MatmulAttrs, a: Type, transpose_a: bool, transpose_b: bool) -> dict[int, Type]:
     if isinstance(a, IncompleteType) or attrs.units is None:
         return {}
     left = require_tensor(a)
@@ -82,8 +88,13 @@ def _weight_type(attrs: Any, a: Type, transpose_a: bool, transpose_b: bool) -> d
 
 
 def _multiply(
-    context: LowerContext, attrs: Any, a: relax.Expr, b: relax.Expr, transpose_a: bool, transpose_b: bool
-) -> Any:
+    context: LowerContext,
+    attrs: DenseAttrs | MatmulAttrs,
+    a: relax.Expr,
+    b: relax.Expr,
+    transpose_a: bool,
+    transpose_b: bool,
+) -> relax.Expr:
     _, inner = _rows(context.shape(a), transpose_a)
     columns, other = _columns(context.shape(b), transpose_b)
     name = context.current.name
@@ -117,18 +128,10 @@ class Matmul:
     """Product of a tensor's last dimension (with transpose_a, the one before) with a matrix."""
 
     @staticmethod
-    def build(
-        tensor_a: Expr,
-        tensor_b: Expr,
-        units: Dim | None = None,
-        out_dtype: str = "",
-        transpose_a: bool = False,
-        transpose_b: bool = False,
-    ) -> Expr:
+    def make(tensor_a: Expr, tensor_b: Expr, transpose_a: bool, transpose_b: bool, **shared: Any) -> Expr:
         if transpose_b and not transpose_a:
-            return entry("nn.dense").call(tensor_a, tensor_b, units=units, out_dtype=out_dtype)
-        values = {"units": units, "out_dtype": out_dtype, "transpose_a": transpose_a, "transpose_b": transpose_b}
-        return entry("nn.matmul").call(tensor_a, tensor_b, **values)
+            return entry("nn.dense").call(tensor_a, tensor_b, **shared)
+        return entry("nn.matmul").call(tensor_a, tensor_b, transpose_a=transpose_a, transpose_b=transpose_b, **shared)
 
     @staticmethod
     def infer_inputs(attrs: MatmulAttrs, a: Type, b: Type) -> dict[int, Type]:
@@ -143,7 +146,9 @@ class Matmul:
         return _multiply(context, attrs, a, b, attrs.transpose_a, attrs.transpose_b)
 
 
-@operator("nn.dense", "data", "weight", attrs=DenseAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.dense", "data", "weight", attrs=DenseAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, mixed="always"
+)
 class Dense:
     """Product of the data's last dimension with a weight matrix of shape (units, inner)."""
 
@@ -164,23 +169,22 @@ class Dense:
 class BatchMatmulAttrs(Attrs):
     """Attributes of nn.batch_matmul."""
 
-    out_dtype: DType = ""
-    transpose_a: Bool = False
-    transpose_b: Bool = False
+    out_dtype: DType = field("", doc=_OUT_DTYPE)
+    transpose_a: Bool = field(False, doc="Whether the matrices of the first operand are transposed.")
+    transpose_b: Bool = field(False, script=True, doc="Whether the matrices of the second operand are transposed.")
 
 
 @operator(
-    "nn.batch_matmul", "tensor_a", "tensor_b", attrs=BatchMatmulAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+    "nn.batch_matmul",
+    "tensor_a",
+    "tensor_b",
+    attrs=BatchMatmulAttrs,
+    level=10,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="always",
 )
 class BatchMatmul:
     """Product of the matrices of two batches; a batch of one matrix serves all of the other's."""
-
-    @staticmethod
-    def build(
-        tensor_a: Expr, tensor_b: Expr, out_dtype: str = "", transpose_a: bool = False, transpose_b: bool = True
-    ) -> Expr:
-        values = {"out_dtype": out_dtype, "transpose_a": transpose_a, "transpose_b": transpose_b}
-        return entry("nn.batch_matmul").call(tensor_a, tensor_b, **values)
 
     @staticmethod
     def relation(attrs: BatchMatmulAttrs, a: Type, b: Type) -> Type:
@@ -208,14 +212,14 @@ class BatchMatmul:
         return context.te(lambda x, y, whole: _batch_matmul(attrs, x, y, whole[0]), a, b, [dims.as_expr(batch)])
 
 
-def _batch_matmul(attrs: BatchMatmulAttrs, a: te.Tensor, b: te.Tensor, batch: Any) -> te.Tensor:
+def _batch_matmul(attrs: BatchMatmulAttrs, a: te.Tensor, b: te.Tensor, batch: tirx.PrimExpr) -> te.Tensor:
     (row,), left = _rows(list(a.shape[1:]), attrs.transpose_a)
     column, right = _columns(list(b.shape[1:]), attrs.transpose_b)
     k = te.reduce_axis((0, right if isinstance(dims.simplify(right), int) else left), name="k")
     out_dtype = attrs.out_dtype or str(a.dtype)
     sums = accumulator(out_dtype)
 
-    def element(n: Any, i: Any, j: Any) -> Any:
+    def element(n: tirx.PrimExpr, i: tirx.PrimExpr, j: tirx.PrimExpr) -> tirx.PrimExpr:
         (of_a,), (of_b,) = (broadcast_index([dims.simplify(t.shape[0])], [batch], [n]) for t in (a, b))
         x = a(of_a, k, i) if attrs.transpose_a else a(of_a, i, k)
         y = b(of_b, j, k) if attrs.transpose_b else b(of_b, k, j)

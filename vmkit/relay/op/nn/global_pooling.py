@@ -69,7 +69,7 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
     neutral = tirx.min_value(dtype) if kind == "max" else tirx.const(0, dtype)
     sums = dtype if kind == "max" else sum_dtype(dtype)
 
-    def bounds(a: str, index: Any) -> tuple[Any, Any]:
+    def bounds(a: str, index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         size, count = dims.as_expr(sizes[a]), dims.as_expr(made[a])
         return tirx.floordiv(index * size, count), tirx.floordiv((index + 1) * size + count - 1, count)
 
@@ -122,22 +122,54 @@ class _Mean:
 _FUSABLE = OpPattern.OUT_ELEMWISE_FUSABLE
 
 
-@operator("nn.global_max_pool{rank}d", "data", attrs=GlobalPoolAttrs, level=2, pattern=_FUSABLE)
+@operator(
+    "nn.global_max_pool{rank}d",
+    "data",
+    attrs=GlobalPoolAttrs,
+    level=2,
+    pattern=_FUSABLE,
+    mixed="follow",
+    layout="layout",
+)
 class GlobalMaxPool(_Largest):
     """The largest element of each channel; the spatial axes become 1."""
 
 
-@operator("nn.global_avg_pool{rank}d", "data", attrs=GlobalPoolAttrs, level=2, pattern=_FUSABLE)
+@operator(
+    "nn.global_avg_pool{rank}d",
+    "data",
+    attrs=GlobalPoolAttrs,
+    level=2,
+    pattern=_FUSABLE,
+    mixed="never",
+    layout="layout",
+)
 class GlobalAvgPool(_Mean):
     """The mean of each channel; the spatial axes become 1."""
 
 
-@operator("nn.adaptive_max_pool{rank}d", "data", attrs=AdaptivePoolAttrs, level=10, pattern=_FUSABLE)
+@operator(
+    "nn.adaptive_max_pool{rank}d",
+    "data",
+    attrs=AdaptivePoolAttrs,
+    level=10,
+    pattern=_FUSABLE,
+    mixed="follow",
+    layout="layout",
+)
 class AdaptiveMaxPool(_Largest):
     """The largest element of each of output_size windows over {axes}."""
 
 
-@operator("nn.adaptive_avg_pool{rank}d", "data", attrs=AdaptivePoolAttrs, level=10, pattern=_FUSABLE)
+@operator(
+    "nn.adaptive_avg_pool{rank}d",
+    "data",
+    attrs=AdaptivePoolAttrs,
+    level=10,
+    pattern=_FUSABLE,
+    mixed="never",
+    layout="layout",
+)
 class AdaptiveAvgPool(_Mean):
     """The mean of each of output_size windows over {axes}."""
 

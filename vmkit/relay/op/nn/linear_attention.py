@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -10,7 +10,7 @@ from tvm.script.ir_builder import tirx as T
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, TupleType, Type
-from ..attrs import Attrs, Bool, Float, attrs_node
+from ..attrs import Attrs, Bool, Float, attrs_node, field
 from ..elementwise import require_tensor
 from ..kernel import loops
 from ..registry import OpPattern, operator
@@ -28,8 +28,8 @@ _NAMES = ("query", "key", "value", "state", "decay", "rate")
 class LinearAttentionAttrs(Attrs):
     """Attributes of nn.contrib_linear_attention."""
 
-    scale: Float = 1.0
-    is_delta: Bool = False
+    scale: Float = field(1.0, doc="What the query is multiplied by.")
+    is_delta: Bool = field(False, doc="Whether what the state has for the key is taken off the value first.")
 
 
 @operator("nn.contrib_linear_attention", *_NAMES, attrs=LinearAttentionAttrs, level=10, pattern=OpPattern.OPAQUE)
@@ -71,7 +71,9 @@ class LinearAttention:
         ])  # fmt: skip
 
     @staticmethod
-    def lower(context: LowerContext, attrs: LinearAttentionAttrs, *operands: relax.Expr) -> relax.Expr:
+    def lower(
+        context: LowerContext, attrs: LinearAttentionAttrs, *operands: relax.Expr
+    ) -> tuple[relax.Expr, relax.Expr]:
         shapes = dict(zip(_NAMES, map(context.shape, operands), strict=True))
         batch, steps, heads, inner = shapes["query"]
         shared, width = shapes["key"][2], shapes["value"][3]
@@ -90,14 +92,14 @@ class LinearAttention:
                     )
         results = [[batch, steps, heads, width], [batch, shared, inner, width], [batch, shared, width]]
 
-        def body(outputs: list[Any], *inputs: Any) -> None:
+        def body(outputs: list[tirx.Buffer], *inputs: tirx.Buffer) -> None:
             _steps(attrs, heads // shared, outputs, *inputs)
 
         out, state, _ = loops(context, [(r, "float32") for r in results], body, *operands, name="linear_attention")
         return out, state
 
 
-def _at(buffer: Any, *index: Any) -> Any:
+def _at(buffer: tirx.Buffer, *index: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return an element; a dimension of 1 has the same for all."""
     return buffer[tuple(0 if dims.equal(n, 1) else i for i, n in zip(index, buffer.shape, strict=True))]
 
@@ -105,13 +107,13 @@ def _at(buffer: Any, *index: Any) -> Any:
 def _steps(
     attrs: LinearAttentionAttrs,
     together: int,
-    outputs: list[Any],
-    query: Any,
-    key: Any,
-    value: Any,
-    start: Any,
-    decay: Any,
-    rate: Any,
+    outputs: list[tirx.Buffer],
+    query: tirx.Buffer,
+    key: tirx.Buffer,
+    value: tirx.Buffer,
+    start: tirx.Buffer,
+    decay: tirx.Buffer,
+    rate: tirx.Buffer,
 ) -> None:
     """Write the steps of each head of keys; the innermost loops go along the width, which vectors hold."""
     out, state, added = outputs

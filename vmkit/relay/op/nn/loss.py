@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Int, Str, attrs_node
+from ..attrs import Attrs, Int, Str, attrs_node, field
 from ..elementwise import require_tensor
 from ..kernel import inside
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, operator
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-def _entropy_type(attrs: Any, predictions: Type, targets: Type) -> Type:
+def _entropy_type(attrs: None, predictions: Type, targets: Type) -> Type:
     x, y = require_tensor(predictions, "predictions"), require_tensor(targets, "targets")
     if len(x.shape) != 2 or len(y.shape) != 2 or x.dtype != y.dtype:
         raise TypeCheckError(f"predictions and targets must be matrices of one data type, not {x} and {y}")
@@ -41,7 +41,7 @@ def _entropy(name: str, takes_logarithm: bool, doc: str) -> None:
         summed = te.compute((), total, name="entropy_sum")
         return te.compute((), lambda *_: -summed() / x.shape[0].astype(x.dtype), name="entropy")
 
-    def lower(context: LowerContext, attrs: Any, predictions: relax.Expr, targets: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, predictions: relax.Expr, targets: relax.Expr) -> relax.Expr:
         message = f"{name}: dimension {{axis}} is {{{{actual}}}} in predictions and {{{{expected}}}} in targets"
         shapes = zip(context.shape(predictions), context.shape(targets), strict=True)
         for axis, (a, b) in enumerate(shapes):
@@ -49,7 +49,7 @@ def _entropy(name: str, takes_logarithm: bool, doc: str) -> None:
         return context.te(compute, predictions, targets)
 
     body = {"__doc__": doc, "relation": staticmethod(_entropy_type), "lower": staticmethod(lower)}
-    operator(name, "predictions", "targets", level=10, pattern=OpPattern.OPAQUE)(type(name, (), body))
+    operator(name, "predictions", "targets", level=10, pattern=OpPattern.OPAQUE, mixed="never")(type(name, (), body))
 
 
 _entropy("nn.cross_entropy", True, "Minus the sum of targets times the logarithm of predictions, over the batch.")
@@ -60,8 +60,8 @@ _entropy("nn.cross_entropy_with_logits", False, "Minus the sum of targets times 
 class NLLLossAttrs(Attrs):
     """Attributes of nn.nll_loss."""
 
-    reduction: Str = "mean"
-    ignore_index: Int
+    reduction: Str = field("mean", doc="What becomes of the losses: none, sum or mean.")
+    ignore_index: Int = field(script=-100, doc="The target that counts 0.")
 
 
 @operator("nn.nll_loss", "predictions", "targets", "weights", attrs=NLLLossAttrs, level=10)
@@ -72,13 +72,6 @@ class NLLLoss:
     counts 0, and so does one that is no class. reduction is "none", "sum", or "mean": the sum divided by that of the
     weights.
     """
-
-    @staticmethod
-    def build(
-        predictions: Expr, targets: Expr, weights: Expr, reduction: str = "mean", ignore_index: int = -100
-    ) -> Expr:
-        values = {"reduction": reduction, "ignore_index": ignore_index}
-        return entry("nn.nll_loss").call(predictions, targets, weights, **values)
 
     @staticmethod
     def relation(attrs: NLLLossAttrs, predictions: Type, targets: Type, weights: Type) -> Type:
@@ -118,7 +111,7 @@ def _nll_loss(attrs: NLLLossAttrs, predictions: te.Tensor, targets: te.Tensor, w
     classes, dtype = predictions.shape[1], predictions.dtype
     zero = tirx.const(0, dtype)
 
-    def when_counted(index: Any, value: Any) -> Any:
+    def when_counted(index: Sequence[tirx.PrimExpr], value: Callable[[tirx.PrimExpr], tirx.PrimExpr]) -> tirx.PrimExpr:
         target = targets(*index).astype("int64")
         counts = tirx.all(target != attrs.ignore_index, target >= 0, target < classes)
         return tirx.if_then_else(counts, value(inside(target, classes)), zero)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx, topi
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Expr
+from ...ir.expr import Call
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import IncompleteType, TupleType, Type
-from ..attrs import Attrs, Bool, Float, Int, Ints, attrs_node
+from ..attrs import Attrs, Bool, Float, Int, Ints, attrs_node, attrs_row, field
 from ..axis import resolve_axes, resolve_axis
 from ..elementwise import require_tensor
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, operator
 from .activation import along_axis, lower_along_axis, vector_of
 from .precision import accumulator
 
@@ -25,14 +25,38 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
+@attrs_row
+class NormAttrs(Attrs):
+    """What the normalizations along an axis have in common."""
+
+    axis: Int = field(1, doc="The axis along which gamma and beta lie.")
+    epsilon: Float = field(1e-5, doc="What is added to the variance.")
+    center: Bool = field(True, doc="Whether beta is added.")
+    scale: Bool = field(True, doc="Whether the normalized data is multiplied by gamma.")
+
+
 @attrs_node("relay.attrs.BatchNormAttrs")
-class BatchNormAttrs(Attrs):
+class BatchNormAttrs(NormAttrs):
     """Attributes of nn.batch_norm."""
 
-    axis: Int = 1
-    epsilon: Float = 1e-5
-    center: Bool = True
-    scale: Bool = True
+
+@attrs_node("relay.attrs.LayerNormAttrs")
+class LayerNormAttrs(NormAttrs):
+    """Attributes of nn.layer_norm."""
+
+    axis: Int = field(-1, doc="The axis that is normalized.")
+
+
+@attrs_node("relay.attrs.InstanceNormAttrs")
+class InstanceNormAttrs(NormAttrs):
+    """Attributes of nn.instance_norm."""
+
+
+@attrs_node("relay.attrs.GroupNormAttrs")
+class GroupNormAttrs(NormAttrs):
+    """Attributes of nn.group_norm."""
+
+    num_groups: Int = field(0, doc="Into how many groups the axis falls.", first=True)
 
 
 @operator(
@@ -45,6 +69,8 @@ class BatchNormAttrs(Attrs):
     attrs=BatchNormAttrs,
     level=1,
     pattern=OpPattern.ELEMWISE,
+    mixed="follow",
+    layout="statistics",
 )
 class BatchNorm:
     """``(data - mean) / sqrt(var + epsilon) * gamma + beta`` along an axis, by the statistics given.
@@ -54,19 +80,8 @@ class BatchNorm:
     """
 
     @staticmethod
-    def build(
-        data: Expr,
-        gamma: Expr,
-        beta: Expr,
-        moving_mean: Expr,
-        moving_var: Expr,
-        axis: int = 1,
-        epsilon: float = 1e-5,
-        center: bool = True,
-        scale: bool = True,
-    ) -> TupleWrapper:
-        values = {"axis": axis, "epsilon": epsilon, "center": center, "scale": scale}
-        return TupleWrapper(entry("nn.batch_norm").call(data, gamma, beta, moving_mean, moving_var, **values), 3)
+    def value(call: Call) -> TupleWrapper:
+        return TupleWrapper(call, 3)
 
     @staticmethod
     def infer_inputs(attrs: BatchNormAttrs, data: Type, *vectors: Type) -> dict[int, Type]:
@@ -110,7 +125,7 @@ class BatchNorm:
 def _scale(attrs: BatchNormAttrs, wide: str, gamma: te.Tensor, var: te.Tensor) -> te.Tensor:
     epsilon = tirx.const(attrs.epsilon, wide)
 
-    def element(i: Any) -> Any:
+    def element(i: tirx.PrimExpr) -> tirx.PrimExpr:
         numerator = gamma(i).astype(wide) if attrs.scale else tirx.const(1.0, wide)
         return numerator / tirx.sqrt(var(i).astype(wide) + epsilon)
 
@@ -118,50 +133,19 @@ def _scale(attrs: BatchNormAttrs, wide: str, gamma: te.Tensor, var: te.Tensor) -
 
 
 def _shift(attrs: BatchNormAttrs, wide: str, beta: te.Tensor, mean: te.Tensor, scale: te.Tensor) -> te.Tensor:
-    def element(i: Any) -> Any:
+    def element(i: tirx.PrimExpr) -> tirx.PrimExpr:
         offset = mean(i).astype(wide) * scale(i)
         return beta(i).astype(wide) - offset if attrs.center else -offset
 
     return te.compute(beta.shape, element, name="shift")
 
 
-@attrs_node("relay.attrs.LayerNormAttrs")
-class LayerNormAttrs(Attrs):
-    """Attributes of nn.layer_norm."""
-
-    axis: Int = -1
-    epsilon: Float = 1e-5
-    center: Bool = True
-    scale: Bool = True
-
-
-@attrs_node("relay.attrs.InstanceNormAttrs")
-class InstanceNormAttrs(Attrs):
-    """Attributes of nn.instance_norm."""
-
-    axis: Int = 1
-    epsilon: Float = 1e-5
-    center: Bool = True
-    scale: Bool = True
-
-
-@attrs_node("relay.attrs.GroupNormAttrs")
-class GroupNormAttrs(Attrs):
-    """Attributes of nn.group_norm."""
-
-    num_groups: Int = 0
-    axis: Int = 1
-    epsilon: Float = 1e-5
-    center: Bool = True
-    scale: Bool = True
-
-
-def _infer_gamma_beta(attrs: Any, data: Type, gamma: Type, beta: Type) -> dict[int, Type]:
+def _infer_gamma_beta(attrs: NormAttrs, data: Type, gamma: Type, beta: Type) -> dict[int, Type]:
     vector = vector_of(attrs.axis, data)
     return {} if vector is None else {1: vector, 2: vector}
 
 
-def _normalized_type(attrs: Any, data: Type, gamma: Type, beta: Type) -> Type:
+def _normalized_type(attrs: NormAttrs, data: Type, gamma: Type, beta: Type) -> Type:
     along_axis(attrs.axis, data, gamma=gamma, beta=beta)
     return data
 
@@ -186,7 +170,7 @@ class _Moments:
         one, added = tirx.const(1.0, self.wide), tirx.const(epsilon, self.wide)
         self.scale = te.compute(shape, lambda *i: one / tirx.sqrt(self.var(*i) + added), name="deviation_inverse")
 
-    def _average(self, name: str, term: Any) -> te.Tensor:
+    def _average(self, name: str, term: Callable[..., tirx.PrimExpr]) -> te.Tensor:
         over = {a: te.reduce_axis((0, self.data.shape[a]), name=f"k{a}") for a in self.axes}
 
         def total(*index: tirx.PrimExpr) -> tirx.PrimExpr:
@@ -198,13 +182,13 @@ class _Moments:
         summed = te.compute(shape, total, name=f"{name}_sum")
         return te.compute(shape, lambda *i: summed(*i) / self.count, name=name)
 
-    def normalized(self, index: Sequence[Any]) -> Any:
+    def normalized(self, index: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
         """Return the element at an index with its mean taken off, divided by the standard deviation."""
         kept = [index[i] for i in self.kept]
         return (self.data(*index).astype(self.wide) - self.mean(*kept)) * self.scale(*kept)
 
 
-def _affine(attrs: Any, value: Any, gamma: Any, beta: Any) -> Any:
+def _affine(attrs: NormAttrs, value: tirx.PrimExpr, gamma: tirx.PrimExpr, beta: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return a normalized value scaled and shifted, as the attributes say."""
     wide = str(value.ty.dtype)
     if attrs.scale:
@@ -213,7 +197,7 @@ def _affine(attrs: Any, value: Any, gamma: Any, beta: Any) -> Any:
 
 
 def _normalize_over(
-    attrs: Any, axes: Sequence[int], at: int, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor
+    attrs: NormAttrs, axes: Sequence[int], at: int, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor
 ) -> te.Tensor:
     moments = _Moments(data, axes, attrs.epsilon)
 
@@ -225,7 +209,15 @@ def _normalize_over(
 
 
 @operator(
-    "nn.layer_norm", "data", "gamma", "beta", attrs=LayerNormAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+    "nn.layer_norm",
+    "data",
+    "gamma",
+    "beta",
+    attrs=LayerNormAttrs,
+    level=1,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="never",
+    layout="axis",
 )
 class LayerNorm:
     """The data normalized along one axis, then scaled by gamma and shifted by beta."""
@@ -249,6 +241,7 @@ class LayerNorm:
     attrs=InstanceNormAttrs,
     level=1,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    layout="axis",
 )
 class InstanceNorm:
     """The data normalized over all axes but the batch (axis 0) and the given one."""
@@ -266,7 +259,14 @@ class InstanceNorm:
 
 
 @operator(
-    "nn.group_norm", "data", "gamma", "beta", attrs=GroupNormAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+    "nn.group_norm",
+    "data",
+    "gamma",
+    "beta",
+    attrs=GroupNormAttrs,
+    level=1,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    layout="axis",
 )
 class GroupNorm:
     """The data normalized over groups of channels and all axes but the batch (axis 0) and the channels."""
@@ -322,7 +322,15 @@ class L2NormalizeAttrs(Attrs):
     axis: Ints | None = None
 
 
-@operator("nn.l2_normalize", "data", attrs=L2NormalizeAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.l2_normalize",
+    "data",
+    attrs=L2NormalizeAttrs,
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="never",
+    layout="axes",
+)
 class L2Normalize:
     """The data divided by the square root of its sum of squares along the axes; that sum is eps at least."""
 
@@ -364,7 +372,7 @@ class LRNAttrs(Attrs):
     beta: Float = 0.75
 
 
-@operator("nn.lrn", "data", attrs=LRNAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator("nn.lrn", "data", attrs=LRNAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, layout="axis")
 class LRN:
     """Local response normalization: ``x / (bias + alpha / size * sum of squares of size neighbours) ** beta``."""
 
@@ -399,7 +407,7 @@ class LRN:
         )
 
 
-def _power(base: Any, exponent: float) -> Any:
+def _power(base: tirx.PrimExpr, exponent: float) -> tirx.PrimExpr:
     """Return a power; of quarters up to one, by square roots, which vectors have."""
     match exponent:
         case 0.25:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +14,16 @@ from ...ir import dims
 from ...ir.expr import Constant, Expr, const
 from ...ir.types import Any as AnyDim
 from ...ir.types import Dim, TensorType, Type
-from ..attrs import Attrs, Nested, Str, attrs_node
+from ..attrs import Attrs, Nested, Str, attrs_node, field
 from ..elementwise import require_tensor
 from ..kernel import chosen
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, Parameters, entry, operator
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
+
+    # What reads the value of the padding in a kernel, given the tensors that the kernel has for it.
+    Reader = Callable[[Sequence[te.Tensor]], Callable[[], tirx.PrimExpr]]
 
 __all__: list[str] = []
 
@@ -31,16 +34,16 @@ _MODES = ("constant", "edge", "reflect")
 class PadAttrs(Attrs):
     """Attributes of nn.pad and dyn.nn.pad."""
 
-    pad_width: Nested
-    pad_mode: Str = "constant"
+    pad_width: Nested = field(doc="Elements added before and behind each axis; taken away where negative.")
+    pad_mode: Str = field("constant", doc="What is added: constant, edge or reflect.")
 
 
 @attrs_node("relay.attrs.MirrorPadAttrs")
 class MirrorPadAttrs(Attrs):
     """Attributes of nn.mirror_pad."""
 
-    mode: Str = "SYMMETRIC"
-    pad_width: Nested
+    mode: Str = field("SYMMETRIC", doc="Whether the elements at the border are repeated, SYMMETRIC, or not, REFLECT.")
+    pad_width: Nested = field(doc="Elements added before and behind each axis.")
 
 
 def _require_mode(attrs: PadAttrs) -> None:
@@ -54,7 +57,7 @@ def _require_scalar(ty: Type) -> None:
         raise TypeCheckError(f"pad_value must be a scalar, not {value}")
 
 
-def _widths(pad_width: Any, rank: int) -> list[tuple[Dim, Dim]]:
+def _widths(pad_width: Sequence[Sequence[Dim]], rank: int) -> list[tuple[Dim, Dim]]:
     """Return the (before, after) of each axis; TypeCheckError where they do not fit a tensor of `rank`."""
     pairs = [list(p) for p in pad_width]
     if len(pairs) != rank or any(len(p) != 2 for p in pairs):
@@ -62,7 +65,7 @@ def _widths(pad_width: Any, rank: int) -> list[tuple[Dim, Dim]]:
     return [(dims.simplify(b), dims.simplify(a)) for b, a in pairs]
 
 
-def _padded_type(pad_width: Any, data: Type) -> TensorType:
+def _padded_type(pad_width: Sequence[Sequence[Dim]], data: Type) -> TensorType:
     source = require_tensor(data, "data")
     shape = []
     for axis, (size, (before, after)) in enumerate(
@@ -89,7 +92,9 @@ def _require_widths(context: LowerContext, mode: str, shape: Sequence[Dim], widt
             )
 
 
-def _padded(data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: str, value: Any) -> te.Tensor:
+def _padded(
+    data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: str, value: Callable[[], tirx.PrimExpr]
+) -> te.Tensor:
     """Return the padded tensor; `value` is asked for the element outside of it in constant mode."""
     dtype = str(data.dtype)
 
@@ -106,7 +111,7 @@ def _padded(data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: 
     return te.compute([dims.as_expr(d) for d in shape], element, name="T_pad")
 
 
-def _mirrors_once(size: Any, before: Any, whole: Any) -> bool:
+def _mirrors_once(size: Dim, before: Dim, whole: Dim) -> bool:
     """Say whether padding is certain not to reach further than the data."""
     size, whole = dims.simplify(size), dims.simplify(whole)
     return all(isinstance(v, int) for v in (size, before, whole)) and before < size > whole - size - before
@@ -123,23 +128,23 @@ def _require_border(context: LowerContext, mode: str, size: Dim, padded: Dim) ->
         context.require_equal(padded, 0, message)
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: Dim) -> bool:
     return isinstance(value, int) and value == 0
 
 
-def _edge(index: Any, size: Any, once: bool) -> Any:
+def _edge(index: tirx.PrimExpr, size: Dim, once: bool) -> tirx.PrimExpr:
     del once
     return tirx.max(tirx.min(index, size - 1), 0)
 
 
-def _reflect(index: Any, size: Any, once: bool) -> Any:
+def _reflect(index: tirx.PrimExpr, size: Dim, once: bool) -> tirx.PrimExpr:
     """Mirror at the border elements, which are not repeated; over and over where the padding is wider than the data."""
     period = 2 * size - 2
     index = tirx.Select(index < 0, -index, index) if once else tirx.floormod(index, tirx.max(period, 1))
     return tirx.Select(index >= size, period - index, index)
 
 
-def _symmetric(index: Any, size: Any, once: bool) -> Any:
+def _symmetric(index: tirx.PrimExpr, size: Dim, once: bool) -> tirx.PrimExpr:
     """Mirror at the borders: the border elements are repeated."""
     period = 2 * size - 1
     index = tirx.Select(index < 0, -index - 1, index) if once else tirx.floormod(index, tirx.max(period + 1, 1))
@@ -149,7 +154,7 @@ def _symmetric(index: Any, size: Any, once: bool) -> Any:
 _MIRRORS = {"edge": _edge, "reflect": _reflect, "symmetric": _symmetric}
 
 
-def _pad_value(value: relax.Expr) -> tuple[list[relax.Expr], Any]:
+def _pad_value(value: relax.Expr) -> tuple[list[relax.Expr], Reader]:
     """Return the tensors to pass to the kernel, and what reads the value there: a constant becomes a literal."""
     if isinstance(value, tvm.ir.GenericConst):
         literal = np.asarray(value.value.numpy()).item()
@@ -158,7 +163,12 @@ def _pad_value(value: relax.Expr) -> tuple[list[relax.Expr], Any]:
 
 
 def _lowered(
-    context: LowerContext, data: relax.Expr, pad_width: Any, mode: str, tensors: list[relax.Expr], reader: Any
+    context: LowerContext,
+    data: relax.Expr,
+    pad_width: Sequence[Sequence[Dim]],
+    mode: str,
+    tensors: list[relax.Expr],
+    reader: Reader,
 ) -> relax.Expr:
     """Return the padded tensor for widths that are attributes: numbers and symbols."""
     have = context.shape(data)
@@ -173,7 +183,17 @@ def _lowered(
     return context.te(compute, data, tensors, [dims.as_expr(b) for b, _ in widths], [dims.as_expr(d) for d in shape])
 
 
-@operator("nn.pad", "data", "pad_value", attrs=PadAttrs, level=2, pattern=OpPattern.INJECTIVE)
+@operator(
+    "nn.pad",
+    "data",
+    "pad_value",
+    attrs=PadAttrs,
+    level=2,
+    pattern=OpPattern.INJECTIVE,
+    parameters=Parameters("data pad_width pad_value pad_mode", given={"pad_value": 0}),
+    mixed="follow",
+    layout="pad",
+)
 class Pad:
     """The data with elements added on both sides of each axis.
 
@@ -182,7 +202,7 @@ class Pad:
     """
 
     @staticmethod
-    def build(data: Expr, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant") -> Expr:
+    def make(data: Expr, pad_width: Any, pad_value: Any, pad_mode: str) -> Expr:
         if isinstance(pad_width, Constant):
             pad_width = pad_width.data.numpy().tolist()
         if not isinstance(pad_value, Expr):
@@ -206,7 +226,7 @@ class Pad:
 class DynPad:
     """The data with elements added on both sides of each axis, by widths read at run time; negative ones crop."""
 
-    build = staticmethod(Pad.build)
+    build = staticmethod(entry("nn.pad").builder)
 
     @staticmethod
     def relation(attrs: PadAttrs, data: Type, pad_width: Type, pad_value: Type) -> Type:
@@ -232,7 +252,7 @@ class DynPad:
             )
 
         def sizes(widths: te.Tensor, shape: list[Any]) -> te.Tensor:
-            def element(axis: Any) -> Any:
+            def element(axis: tirx.PrimExpr) -> tirx.PrimExpr:
                 total = widths(axis, 0).astype("int64") + widths(axis, 1).astype("int64")
                 return tirx.max(chosen(axis, shape) + total, 0)
 
@@ -256,10 +276,6 @@ class MirrorPad:
     """The data mirrored at its borders; mode SYMMETRIC repeats the border elements, REFLECT does not."""
 
     @staticmethod
-    def build(data: Expr, pad_width: Any, mode: str = "SYMMETRIC") -> Expr:
-        return entry("nn.mirror_pad").call(data, pad_width=pad_width, mode=mode)
-
-    @staticmethod
     def relation(attrs: MirrorPadAttrs, data: Type) -> Type:
         if attrs.mode not in ("SYMMETRIC", "REFLECT"):
             raise TypeCheckError(f"mode must be SYMMETRIC or REFLECT, not {attrs.mode!r}")
@@ -267,4 +283,4 @@ class MirrorPad:
 
     @staticmethod
     def lower(context: LowerContext, attrs: MirrorPadAttrs, data: relax.Expr) -> relax.Expr:
-        return _lowered(context, data, attrs.pad_width, attrs.mode.lower(), [], lambda tensors: None)
+        return _lowered(context, data, attrs.pad_width, attrs.mode.lower(), [], lambda tensors: lambda: 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -20,6 +20,9 @@ from .window import require_fits
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
+
+    # What the window at an index of the result gives to the element at a place of its kernel.
+    Share = Callable[[Sequence[tirx.PrimExpr], Mapping[str, tirx.PrimExpr]], tirx.PrimExpr]
 
 __all__: list[str] = []
 
@@ -49,7 +52,7 @@ def _lower(context: LowerContext, attrs: PoolAttrs, out_grad: relax.Expr, data: 
     return context.te(lambda grad, x: _of_largest(attrs, grad, x), out_grad, data)
 
 
-def _spread(pool: Pool, data: te.Tensor, share: Any) -> te.Tensor:
+def _spread(pool: Pool, data: te.Tensor, share: Share) -> te.Tensor:
     """Return for every element of the data the sum of `share` over the windows that it lies in.
 
     ``share(index, kernel)`` is what the window at an index of the result gives to the element at a place of its kernel.
@@ -76,7 +79,7 @@ def _of_largest(attrs: PoolAttrs, grad: te.Tensor, data: te.Tensor) -> te.Tensor
     pool = Pool.of(attrs, shape)
     padded, reduced = pool.padded(data, tirx.min_value(dtype)), pool.reduced()
 
-    def better(a: Any, b: Any) -> Any:
+    def better(a: tuple[tirx.PrimExpr, ...], b: tuple[tirx.PrimExpr, ...]) -> tuple[tirx.PrimExpr, ...]:
         is_first = tirx.any(a[1] > b[1], tirx.all(a[1] == b[1], a[0] < b[0]))
         return tuple(tirx.Select(is_first, x, y) for x, y in zip(a, b, strict=True))
 
@@ -89,13 +92,13 @@ def _of_largest(attrs: PoolAttrs, grad: te.Tensor, data: te.Tensor) -> te.Tensor
 
     places, _ = te.compute([dims.as_expr(d) for d in pool.shape(shape)], element, name="largest_place")
 
-    def share(index: Sequence[Any], kernel: Mapping[str, Any]) -> Any:
+    def share(index: Sequence[tirx.PrimExpr], kernel: Mapping[str, tirx.PrimExpr]) -> tirx.PrimExpr:
         return tirx.Select(places(*index) == _place(pool, kernel), grad(*index), tirx.const(0, grad.dtype))
 
     return _spread(pool, data, share)
 
 
-def _place(pool: Pool, kernel: Mapping[str, Any]) -> Any:
+def _place(pool: Pool, kernel: Mapping[str, tirx.PrimExpr]) -> tirx.PrimExpr:
     """Return the number of an element of the kernel, counted row by row."""
     return (kernel["H"] * pool.kernel[1] + kernel["W"]).astype("int32")
 
@@ -105,7 +108,7 @@ def _of_mean(attrs: AvgPoolAttrs, grad: te.Tensor, data: te.Tensor) -> te.Tensor
     pool = Pool.of(attrs, [dims.simplify(d) for d in data.shape])
     dtype = str(data.dtype)
 
-    def share(index: Sequence[Any], kernel: Mapping[str, Any]) -> Any:
+    def share(index: Sequence[tirx.PrimExpr], kernel: Mapping[str, tirx.PrimExpr]) -> tirx.PrimExpr:
         wide = grad(*index).astype(accumulator(dtype))
         return quotient(wide, pool.count(index, attrs.count_include_pad), accumulator(dtype))
 

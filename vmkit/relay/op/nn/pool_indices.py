@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -49,7 +50,7 @@ class MaxPoolWithIndices:
         require_fits(context, pool.sizes, pool.padding, pool.windows)
         shape = pool.shape(have)
 
-        def body(outputs: list[Any], x: Any, whole: list[Any]) -> None:
+        def body(outputs: list[tirx.Buffer], x: tirx.Buffer, whole: list[tirx.PrimExpr]) -> None:
             values, indices = outputs
             sizes = [dims.as_expr(d) for d in x.shape[2:]]
             with grid(whole) as index:
@@ -75,11 +76,11 @@ class MaxPoolWithIndices:
         return loops(context, [(shape, dtype), (shape, "int64")], body, data, whole)
 
 
-def _position(at: list[Any], sizes: list[Any], column_major: bool) -> Any:
+def _position(at: Sequence[tirx.PrimExpr], sizes: Sequence[tirx.PrimExpr], column_major: bool) -> tirx.PrimExpr:
     order = list(range(len(at)))
     if column_major:
         order.reverse()
-    flat: Any = const(0)
+    flat = const(0)
     for axis in order:
         flat = flat * sizes[axis] + at[axis]
     return flat

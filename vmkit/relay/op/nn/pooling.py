@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -73,9 +73,9 @@ class Pool:
     strides: list[int]
     dilation: list[int]
     padding: list[int]
-    windows: list[Any]
-    sizes: list[Any]
-    result: list[Any]
+    windows: list[int]
+    sizes: list[Dim]
+    result: list[Dim]
     is_ceil: bool
 
     @classmethod
@@ -90,12 +90,12 @@ class Pool:
         result = fitted(sizes, padding, windows, strides, ceil=attrs.ceil_mode)
         return cls(axes, spatial, kernel, strides, dilation, padding, windows, sizes, result, attrs.ceil_mode)
 
-    def shape(self, data: Sequence[Any]) -> list[Any]:
+    def shape(self, data: Sequence[Dim]) -> list[Dim]:
         """Return the shape of the result over data of a shape."""
         made = dict(zip(self.spatial, self.result, strict=True))
         return [made.get(a, d) for a, d in zip(self.axes, data, strict=True)]
 
-    def reduced(self) -> dict[str, Any]:
+    def reduced(self) -> dict[str, tirx.PrimExpr]:
         """Return an axis of reduction over the kernel for each spatial axis."""
         reached = [dims.as_expr(self._reached(i)) if self._is_cut(i) else k for i, k in enumerate(self.kernel)]
         return {a: te.reduce_axis((0, k), name=f"r{a.lower()}") for a, k in zip(self.spatial, reached, strict=True)}
@@ -105,13 +105,13 @@ class Pool:
         is_long = self.is_ceil and self.windows[axis] > _LONG and self.dilation[axis] == 1
         return is_long and not dims.at_least(self._padded_size(axis), self.windows[axis])
 
-    def _padded_size(self, axis: int) -> Any:
+    def _padded_size(self, axis: int) -> Dim:
         return dims.add(self.sizes[axis], self.padding[axis] + self.padding[len(self.spatial) + axis])
 
-    def _reached(self, axis: int) -> Any:
+    def _reached(self, axis: int) -> Dim:
         return dims.minimum(self.kernel[axis], self._padded_size(axis))
 
-    def _past(self, axis: int) -> Any:
+    def _past(self, axis: int) -> Dim:
         """Return by how much the last window reaches past the end of a padded axis, at most."""
         if not self.is_ceil:
             return 0
@@ -120,21 +120,21 @@ class Pool:
         starts = dims.mul(dims.sub(self.result[axis], 1), self.strides[axis])
         return dims.maximum(dims.sub(dims.add(starts, self._reached(axis)), self._padded_size(axis)), 0)
 
-    def padded(self, data: te.Tensor, value: Any) -> te.Tensor:
+    def padded(self, data: te.Tensor, value: tirx.PrimExpr) -> te.Tensor:
         """Return the data padded so far that every window lies on it."""
         extra = [self._past(i) for i in range(len(self.spatial))]
         return pad_spatial(data, self.axes, self.spatial, self.padding, value, extra=extra)
 
-    def read_at(self, index: Sequence[Any], kernel: Mapping[str, Any]) -> list[Any]:
+    def read_at(self, index: Sequence[tirx.PrimExpr], kernel: Mapping[str, tirx.PrimExpr]) -> list[tirx.PrimExpr]:
         """Return the index in the padded data of an element of the kernel, for the window at an index of the result."""
         at = dict(zip(self.axes, index, strict=True))
         for a, stride, step in zip(self.spatial, self.strides, self.dilation, strict=True):
             at[a] = at[a] * stride + kernel[a] * step
         return [at[a] for a in self.axes]
 
-    def count(self, index: Sequence[Any], with_pad: bool) -> Any:
+    def count(self, index: Sequence[tirx.PrimExpr], with_pad: bool) -> tirx.PrimExpr:
         """Return how many elements the mean at an index of the result is of: those on the data, or the padding too."""
-        count: Any = tirx.IntImm("int64", 1)
+        count = tirx.IntImm("int64", 1)
         at, rank = dict(zip(self.axes, index, strict=True)), len(self.spatial)
         for i, a in enumerate(self.spatial):
             bounds = (self.padding[i], self.padding[rank + i], self.sizes[i])
@@ -177,7 +177,9 @@ def sum_dtype(dtype: str) -> str:
     return accumulator(dtype)
 
 
-def _counted(index: Any, bounds: tuple[int, int, Any], stride: int, dilation: int, window: int, with_pad: bool) -> Any:
+def _counted(
+    index: tirx.PrimExpr, bounds: tuple[int, int, Dim], stride: int, dilation: int, window: int, with_pad: bool
+) -> tirx.PrimExpr:
     """Return how many positions of a window on one axis count: those on the data, or on the padded data."""
     before, after, size = bounds
     first = index * stride - before
@@ -189,7 +191,7 @@ def _counted(index: Any, bounds: tuple[int, int, Any], stride: int, dilation: in
     return tirx.max(tirx.floordiv(last - first, dilation) + 1, 1)
 
 
-def quotient(total: Any, count: Any, dtype: str) -> Any:
+def quotient(total: tirx.PrimExpr, count: tirx.PrimExpr, dtype: str) -> tirx.PrimExpr:
     """Return a mean; of integers, rounded towards zero."""
     if is_float(dtype):
         return (total / count.astype(str(total.ty.dtype))).astype(dtype)
@@ -209,11 +211,27 @@ class _Pool:
         return context.te(lambda x: _pool(attrs, x), data)
 
 
-@operator("nn.max_pool{rank}d", "data", attrs=MaxPoolAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.max_pool{rank}d",
+    "data",
+    attrs=MaxPoolAttrs,
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="follow",
+    layout="layout",
+)
 class MaxPool(_Pool):
     """The largest element of each window over {axes}; padding never counts."""
 
 
-@operator("nn.avg_pool{rank}d", "data", attrs=AvgPoolAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.avg_pool{rank}d",
+    "data",
+    attrs=AvgPoolAttrs,
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="follow",
+    layout="layout",
+)
 class AvgPool(_Pool):
     """The mean of each window over {axes}; padding counts only with count_include_pad."""

@@ -11,11 +11,11 @@ from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Dim, Float, Int, Ints, Nested, Str, attrs_node
+from ..attrs import Attrs, Dim, Float, Int, Ints, Nested, Str, attrs_node, field
 from ..elementwise import require_tensor
-from ..registry import OpPattern, entry, operator
+from ..fields import REQUIRED
+from ..registry import OpPattern, Parameters, operator
 from .layout import ordered, require_layout, require_rank
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ __all__: list[str] = []
 class SubPixelAttrs(Attrs):
     """Attributes of nn.space_to_depth and nn.depth_to_space."""
 
-    block_size: Int = 1
-    layout: Str = "NCHW"
-    mode: Str = "DCR"
+    block_size: Int = field(1, script=REQUIRED, doc="Pixels of a block on each axis.")
+    layout: Str = field("NCHW", doc="Order of the data's axes.")
+    mode: Str = field("DCR", doc="How depth_to_space reads channels: (block, channel), DCR, or (channel, block), CDR.")
 
 
 def _image(attrs: SubPixelAttrs, data: Type) -> tuple[TensorType, str]:
@@ -56,13 +56,17 @@ def _require_divides_at_run_time(context: LowerContext, block: int, size: Dim, w
         )
 
 
-@operator("nn.space_to_depth", "data", attrs=SubPixelAttrs, level=5, pattern=OpPattern.INJECTIVE)
+@operator(
+    "nn.space_to_depth",
+    "data",
+    attrs=SubPixelAttrs,
+    level=5,
+    pattern=OpPattern.INJECTIVE,
+    parameters=Parameters(fixed={"mode": ""}),
+    layout="layout",
+)
 class SpaceToDepth:
     """Blocks of block_size x block_size pixels moved into the channels: block position first, then channel."""
-
-    @staticmethod
-    def build(data: Expr, block_size: int, layout: str = "NCHW") -> Expr:
-        return entry("nn.space_to_depth").call(data, block_size=block_size, layout=layout, mode="")
 
     @staticmethod
     def relation(attrs: SubPixelAttrs, data: Type) -> Type:
@@ -97,16 +101,20 @@ def _space_to_depth(attrs: SubPixelAttrs, data: te.Tensor) -> te.Tensor:
     return te.compute(ordered(made, "NCHW", axes), element, name="space_to_depth")
 
 
-@operator("nn.depth_to_space", "data", attrs=SubPixelAttrs, level=5, pattern=OpPattern.INJECTIVE)
+@operator(
+    "nn.depth_to_space",
+    "data",
+    attrs=SubPixelAttrs,
+    level=5,
+    pattern=OpPattern.INJECTIVE,
+    mixed="follow",
+    layout="layout",
+)
 class DepthToSpace:
     """Channels moved into blocks of block_size x block_size pixels.
 
     In mode DCR the channels are ordered (block position, channel), in mode CDR (channel, block position).
     """
-
-    @staticmethod
-    def build(data: Expr, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Expr:
-        return entry("nn.depth_to_space").call(data, block_size=block_size, layout=layout, mode=mode)
 
     @staticmethod
     def relation(attrs: SubPixelAttrs, data: Type) -> Type:
@@ -144,39 +152,38 @@ def _depth_to_space(attrs: SubPixelAttrs, data: te.Tensor) -> te.Tensor:
 class SpaceToBatchNDAttrs(Attrs):
     """Attributes of nn.space_to_batch_nd."""
 
-    block_shape: Ints = (1, 1)
-    paddings: Nested
-    pad_value: Float = 0.0
+    block_shape: Ints = field((1, 1), script=REQUIRED, doc="Elements of a block on each spatial axis.")
+    paddings: Nested = field(doc="Elements added before and behind each spatial axis.")
+    pad_value: Float = field(0.0, doc="What is added.")
 
 
 @attrs_node("relay.attrs.BatchToSpaceNDAttrs")
 class BatchToSpaceNDAttrs(Attrs):
     """Attributes of nn.batch_to_space_nd."""
 
-    block_shape: Ints = (1, 1)
-    crops: Nested
+    block_shape: Ints = field((1, 1), script=REQUIRED, doc="Elements of a block on each spatial axis.")
+    crops: Nested = field(doc="Elements taken away before and behind each spatial axis.")
 
 
-def _blocks(block_shape: Sequence[int], pairs: Any, data: Type, name: str) -> tuple[TensorType, list[int], list[Any]]:
+def _blocks(
+    block_shape: Sequence[int], pairs: Sequence[Sequence[int]], data: Type, name: str
+) -> tuple[TensorType, list[int], list[list[int]]]:
     """Return the data's type, the blocks and the pairs, each checked."""
-    source, blocks, pairs = require_tensor(data, "data"), list(block_shape), [list(p) for p in pairs]
+    source, blocks, numbers = require_tensor(data, "data"), list(block_shape), [list(p) for p in pairs]
     if len(source.shape) <= len(blocks):
         raise TypeCheckError(f"{len(blocks)} blocks need as many spatial dimensions after the batch: {source}")
     if any(b < 1 for b in blocks):
         raise TypeCheckError(f"block_shape must be positive, not {blocks}")
-    if len(pairs) != len(blocks) or any(len(p) != 2 or min(p) < 0 for p in pairs):
-        raise TypeCheckError(f"{name} must hold two numbers, none negative, for each of {len(blocks)} blocks: {pairs}")
-    return source, blocks, pairs
+    if len(numbers) != len(blocks) or any(len(p) != 2 or min(p) < 0 for p in numbers):
+        raise TypeCheckError(
+            f"{name} must hold two numbers, none negative, for each of {len(blocks)} blocks: {numbers}"
+        )
+    return source, blocks, numbers
 
 
 @operator("nn.space_to_batch_nd", "data", attrs=SpaceToBatchNDAttrs, level=5, pattern=OpPattern.INJECTIVE)
 class SpaceToBatchND:
     """Padded spatial axes cut into blocks, whose positions become the outer part of the batch."""
-
-    @staticmethod
-    def build(data: Expr, block_shape: Any, paddings: Any, pad_value: float = 0) -> Expr:
-        values = {"block_shape": block_shape, "paddings": paddings, "pad_value": pad_value}
-        return entry("nn.space_to_batch_nd").call(data, **values)
 
     @staticmethod
     def relation(attrs: SpaceToBatchNDAttrs, data: Type) -> Type:
@@ -201,7 +208,7 @@ def _space_to_batch(attrs: SpaceToBatchNDAttrs, data: te.Tensor) -> te.Tensor:
     batch, *rest = data.shape
     cut = [tirx.floordiv(d + (b + a), k) for d, (b, a), k in zip(rest, paddings, blocks, strict=False)]
 
-    def element(n: Any, *index: Any) -> Any:
+    def element(n: tirx.PrimExpr, *index: tirx.PrimExpr) -> tirx.PrimExpr:
         offset, at, tests = tirx.floordiv(n, batch), list(index), []
         for i in reversed(range(len(blocks))):
             at[i] = index[i] * blocks[i] + tirx.floormod(offset, blocks[i]) - paddings[i][0]
@@ -218,10 +225,6 @@ def _space_to_batch(attrs: SpaceToBatchNDAttrs, data: te.Tensor) -> te.Tensor:
 @operator("nn.batch_to_space_nd", "data", attrs=BatchToSpaceNDAttrs, level=5, pattern=OpPattern.INJECTIVE)
 class BatchToSpaceND:
     """The outer part of the batch moved into blocks on the spatial axes, which are then cropped."""
-
-    @staticmethod
-    def build(data: Expr, block_shape: Any, crops: Any) -> Expr:
-        return entry("nn.batch_to_space_nd").call(data, block_shape=block_shape, crops=crops)
 
     @staticmethod
     def relation(attrs: BatchToSpaceNDAttrs, data: Type) -> Type:
@@ -256,7 +259,7 @@ def _batch_to_space(attrs: BatchToSpaceNDAttrs, data: te.Tensor) -> te.Tensor:
     made = tirx.floordiv(batch, reduce(mul, blocks, 1))
     sizes = [d * k - (b + a) for d, k, (b, a) in zip(rest, blocks, crops, strict=False)]
 
-    def element(n: Any, *index: Any) -> Any:
+    def element(n: tirx.PrimExpr, *index: tirx.PrimExpr) -> tirx.PrimExpr:
         offset: Any = tirx.IntImm("int64", 0)
         at = list(index)
         for i, block in enumerate(blocks):
@@ -272,8 +275,8 @@ def _batch_to_space(attrs: BatchToSpaceNDAttrs, data: te.Tensor) -> te.Tensor:
 class DilateAttrs(Attrs):
     """Attributes of nn.dilate."""
 
-    strides: Ints = (1, 1)
-    dilation_value: Float = 0.0
+    strides: Ints = field((1, 1), script=REQUIRED, doc="How far the elements come apart on each axis.")
+    dilation_value: Float = field(0.0, doc="What is put between them.")
 
 
 def _dilated(size: Dim, stride: int) -> Dim:
@@ -286,10 +289,6 @@ def _dilated(size: Dim, stride: int) -> Dim:
 @operator("nn.dilate", "data", attrs=DilateAttrs, level=10, pattern=OpPattern.INJECTIVE)
 class Dilate:
     """The data with ``stride - 1`` elements put between any two of an axis."""
-
-    @staticmethod
-    def build(data: Expr, strides: Any, dilation_value: float = 0.0) -> Expr:
-        return entry("nn.dilate").call(data, strides=strides, dilation_value=dilation_value)
 
     @staticmethod
     def relation(attrs: DilateAttrs, data: Type) -> Type:

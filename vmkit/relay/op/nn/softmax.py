@@ -9,10 +9,10 @@ from tvm import te, tirx, topi
 
 from ....errors import TypeCheckError
 from ...ir.types import Type
-from ..attrs import Attrs, Int, attrs_node
+from ..attrs import Attrs, Int, attrs_node, field
 from ..axis import resolve_axis
 from ..elementwise import require_tensor
-from ..registry import OpPattern, operator
+from ..registry import Mixed, OpPattern, operator
 from .precision import accumulator, as_dtype
 
 __all__ = ["SoftmaxAttrs"]
@@ -22,7 +22,7 @@ __all__ = ["SoftmaxAttrs"]
 class SoftmaxAttrs(Attrs):
     """Attributes of the softmax family."""
 
-    axis: Int = -1
+    axis: Int = field(-1, doc="The axis whose elements become 1 in sum.")
 
 
 def _axis_relation(attrs: SoftmaxAttrs, data: Type) -> Type:
@@ -33,14 +33,21 @@ def _axis_relation(attrs: SoftmaxAttrs, data: Type) -> Type:
     return source
 
 
-def _softmax(name: str, function: Callable[..., te.Tensor], doc: str) -> None:
+def _softmax(name: str, function: Callable[..., te.Tensor], doc: str, mixed: Mixed | None = None) -> None:
     def compute(attrs: SoftmaxAttrs, data: te.Tensor) -> te.Tensor:
         wide = as_dtype(data, accumulator(str(data.dtype)), "wide")
         return as_dtype(function(wide, resolve_axis(attrs.axis, len(data.shape))), str(data.dtype))
 
     body = {"__doc__": doc, "relation": staticmethod(_axis_relation), "compute": staticmethod(compute)}
-    register = operator(name, "data", attrs=SoftmaxAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
-    register(type(name, (), body))
+    operator(
+        name,
+        "data",
+        attrs=SoftmaxAttrs,
+        level=1,
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        mixed=mixed,
+        layout="axis",
+    )(type(name, (), body))
 
 
 class _Rows:
@@ -55,7 +62,7 @@ class _Rows:
         at = self.axis
         return te.compute(self.kept, lambda *i: over(term(*i[:at], k, *i[at:]), axis=k), name=name)
 
-    def of(self, values: te.Tensor, index: Sequence[Any]) -> Any:
+    def of(self, values: te.Tensor, index: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
         """Return the value for the row of an element."""
         return values(*(i for at, i in enumerate(index) if at != self.axis))
 
@@ -82,6 +89,6 @@ def _logarithm(x: te.Tensor, axis: int) -> te.Tensor:
     return te.compute(x.shape, lambda *i: x(*i) - rows.of(highest, i) - rows.of(log, i), name="log_softmax")
 
 
-_softmax("nn.softmax", _normal, "Exponentials divided by their sum along an axis.")
+_softmax("nn.softmax", _normal, "Exponentials divided by their sum along an axis.", mixed="never")
 _softmax("nn.fast_softmax", topi.nn.fast_softmax, "softmax with an approximate exponential.")
 _softmax("nn.log_softmax", _logarithm, "Logarithm of softmax.")

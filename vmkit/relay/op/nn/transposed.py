@@ -189,6 +189,7 @@ _ORDER = (
     level=2,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     parameters=Parameters(_ORDER),
+    mixed="always",
 )
 class ConvTranspose:
     """Transposed convolution over {axes}.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
@@ -13,7 +14,7 @@ from ...ir import dims
 from ...ir.expr import Constant, Expr, const
 from ...ir.types import Any as AnyDim
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Bool, Dim, Float, Str, attrs_node
+from ..attrs import Attrs, Bool, Dim, Float, Str, attrs_node, attrs_row, field
 from ..elementwise import require_tensor
 from ..interpolate import Interpolation, require_pixels, resized
 from ..kernel import chosen
@@ -32,35 +33,39 @@ _METHODS = {
 }
 
 
+@attrs_row
+class ScaleAttrs(Attrs):
+    """What the upsamplings have in common."""
+
+    scale_h: Float = field(script=1, doc="Factor of the height.")
+    scale_w: Float = field(script=1, doc="Factor of the width.")
+    layout: Str = field("NCHW", doc="Order of the data's axes.")
+    method: Str = field("nearest_neighbor", doc="nearest_neighbor, bilinear or bicubic.")
+
+
 @attrs_node("relay.attrs.UpSamplingAttrs")
-class UpSamplingAttrs(Attrs):
+class UpSamplingAttrs(ScaleAttrs):
     """Attributes of nn.upsampling and dyn.nn.upsampling."""
 
-    scale_h: Float
-    scale_w: Float
-    layout: Str = "NCHW"
-    method: Str = "nearest_neighbor"
-    align_corners: Bool = False
+    align_corners: Bool = field(False, doc="Whether the corners of data and result lie on each other.")
 
 
 @attrs_node("relay.attrs.UpSampling3DAttrs")
-class UpSampling3DAttrs(Attrs):
+class UpSampling3DAttrs(ScaleAttrs):
     """Attributes of nn.upsampling3d and dyn.nn.upsampling3d."""
 
-    scale_d: Float
-    scale_h: Float
-    scale_w: Float
-    layout: Str = "NCDHW"
-    method: Str = "nearest_neighbor"
-    coordinate_transformation_mode: Str = "half_pixel"
+    scale_d: Float = field(script=1, doc="Factor of the depth.", first=True)
+    layout: Str = field("NCDHW", doc="Order of the data's axes.")
+    method: Str = field("nearest_neighbor", doc="nearest_neighbor or trilinear.")
+    coordinate_transformation_mode: Str = field("half_pixel", doc="half_pixel, align_corners or asymmetric.")
 
 
-def _way(attrs: Any, rank: int) -> Interpolation:
+def _way(attrs: ScaleAttrs, rank: int) -> Interpolation:
     """Return how the attributes say that pixels are interpolated."""
     method = _METHODS[rank].get(attrs.method)
     if method is None:
         raise TypeCheckError(f"method must be one of {', '.join(_METHODS[rank])}, not {attrs.method!r}")
-    if rank == 2:
+    if isinstance(attrs, UpSamplingAttrs):
         return Interpolation(method, "align_corners" if attrs.align_corners else "asymmetric")
     modes = ("half_pixel", "align_corners", "asymmetric")
     if attrs.coordinate_transformation_mode not in modes:
@@ -71,7 +76,7 @@ def _way(attrs: Any, rank: int) -> Interpolation:
     return Interpolation(method, attrs.coordinate_transformation_mode)
 
 
-def _scales(attrs: Any, rank: int) -> list[float]:
+def _scales(attrs: ScaleAttrs, rank: int) -> list[float]:
     scales = [getattr(attrs, f"scale_{letter.lower()}") for letter in SPATIAL[rank]]
     if any(not s > 0 for s in scales):
         raise TypeCheckError(f"the scales must be positive, not {scales}")
@@ -85,7 +90,7 @@ def _scaled(size: Dim, scale: float) -> Dim:
     return dims.mul(size, p) if q == 1 else dims.floordiv(dims.add(dims.mul(size, 2 * p), q), 2 * q)
 
 
-def _type(attrs: Any, rank: int, data: Type, sizes: Sequence[Dim] | None) -> Type:
+def _type(attrs: ScaleAttrs, rank: int, data: Type, sizes: Sequence[Dim] | None) -> Type:
     source = require_tensor(data, "data")
     axes = pool_axes(attrs.layout, rank, source)
     _way(attrs, rank)
@@ -96,7 +101,14 @@ def _type(attrs: Any, rank: int, data: Type, sizes: Sequence[Dim] | None) -> Typ
     return TensorType([made.get(a, d) for a, d in zip(axes, source.shape, strict=True)], source.dtype)
 
 
-def _resize(context: LowerContext, attrs: Any, rank: int, data: relax.Expr, axes: str, target: Sequence[Dim]) -> Any:
+def _resize(
+    context: LowerContext,
+    attrs: ScaleAttrs,
+    rank: int,
+    data: relax.Expr,
+    axes: str,
+    target: Sequence[Dim],
+) -> relax.Expr:
     require_pixels(context, ordered(context.shape(data), axes, SPATIAL[rank]), target)
     how = _way(attrs, rank)
     nowhere = [(tirx.const(0.0, "float32"),) * 2] * rank
@@ -107,61 +119,36 @@ def _resize(context: LowerContext, attrs: Any, rank: int, data: relax.Expr, axes
     return context.te(compute, data, [dims.as_expr(t) for t in target], pattern=OpPattern.INJECTIVE)
 
 
-def _builder(name: str, rank: int) -> Any:
-    """Return the builder: scales that are expressions make the dynamic operator."""
-
-    def call(data: Expr, scales: Sequence[Any], **values: Any) -> Expr:
-        scales = [s.data.numpy().item() if isinstance(s, Constant) else s for s in scales]
-        names = [f"scale_{letter.lower()}" for letter in SPATIAL[rank]]
-        if not any(isinstance(s, Expr) for s in scales):
-            return entry(f"nn.{name}").call(data, **dict(zip(names, scales, strict=True)), **values)
-        operands = [s if isinstance(s, Expr) else const(s, "float32") for s in scales]
-        return entry(f"dyn.nn.{name}").call(data, *operands, **dict.fromkeys(names, 0.0), **values)
-
-    def build2d(
-        data: Expr,
-        scale_h: Any = 1,
-        scale_w: Any = 1,
-        layout: str = "NCHW",
-        method: str = "nearest_neighbor",
-        align_corners: bool = False,
-    ) -> Expr:
-        return call(data, [scale_h, scale_w], layout=layout, method=method, align_corners=align_corners)
-
-    def build3d(
-        data: Expr,
-        scale_d: Any = 1,
-        scale_h: Any = 1,
-        scale_w: Any = 1,
-        layout: str = "NCDHW",
-        method: str = "nearest_neighbor",
-        coordinate_transformation_mode: str = "half_pixel",
-    ) -> Expr:
-        mode = coordinate_transformation_mode
-        return call(
-            data, [scale_d, scale_h, scale_w], layout=layout, method=method, coordinate_transformation_mode=mode
-        )
-
-    return build2d if rank == 2 else build3d
+def _make(name: str, rank: int, data: Expr, **values: Any) -> Expr:
+    """Return an upsampling: scales that are expressions make the dynamic operator."""
+    names = [f"scale_{letter.lower()}" for letter in SPATIAL[rank]]
+    scales = [values.pop(n) for n in names]
+    scales = [s.data.numpy().item() if isinstance(s, Constant) else s for s in scales]
+    if not any(isinstance(s, Expr) for s in scales):
+        return entry(f"nn.{name}").call(data, **dict(zip(names, scales, strict=True)), **values)
+    operands = [s if isinstance(s, Expr) else const(s, "float32") for s in scales]
+    return entry(f"dyn.nn.{name}").call(data, *operands, **dict.fromkeys(names, 0.0), **values)
 
 
 def _upsampling(name: str, rank: int, attrs: type[Attrs], doc: str) -> None:
     """Register an upsampling and the form of it that reads its scales at run time."""
 
-    def lower(context: LowerContext, attrs: Any, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: ScaleAttrs, data: relax.Expr) -> relax.Expr:
         axes = pool_axes(attrs.layout, rank, TensorType(context.shape(data), str(data.ty.dtype)))
         have = ordered(context.shape(data), axes, SPATIAL[rank])
         target = [_scaled(d, s) for d, s in zip(have, _scales(attrs, rank), strict=True)]
         return _resize(context, attrs, rank, data, axes, target)
 
-    def relation_at_run_time(attrs: Any, data: Type, *scales: Type) -> Type:
+    def relation_at_run_time(attrs: ScaleAttrs, data: Type, *scales: Type) -> Type:
         for scale in scales:
             value = require_tensor(scale, "a scale")
             if len(value.shape) or not value.dtype.startswith("float"):
                 raise TypeCheckError(f"a scale must be a float scalar, not {value}")
         return _type(attrs, rank, data, [AnyDim()] * rank)
 
-    def lower_at_run_time(context: LowerContext, attrs: Any, data: relax.Expr, *scales: relax.Expr) -> relax.Expr:
+    def lower_at_run_time(
+        context: LowerContext, attrs: ScaleAttrs, data: relax.Expr, *scales: relax.Expr
+    ) -> relax.Expr:
         axes = pool_axes(attrs.layout, rank, TensorType(context.shape(data), str(data.ty.dtype)))
         have = ordered(context.shape(data), axes, SPATIAL[rank])
         target = context.read_dims(
@@ -169,17 +156,18 @@ def _upsampling(name: str, rank: int, attrs: type[Attrs], doc: str) -> None:
         )
         return _resize(context, attrs, rank, data, axes, target)
 
-    build = staticmethod(_builder(name, rank))
     body = {
         "__doc__": doc,
-        "build": build,
+        "make": staticmethod(partial(_make, name, rank)),
         "relation": staticmethod(lambda attrs, data: _type(attrs, rank, data, None)),
         "lower": staticmethod(lower),
     }
-    operator(f"nn.{name}", "data", attrs=attrs, level=2, pattern=OpPattern.INJECTIVE)(type(name, (), body))
+    operator(f"nn.{name}", "data", attrs=attrs, level=2, pattern=OpPattern.INJECTIVE, layout="layout")(
+        type(name, (), body)
+    )
     body = {
         "__doc__": doc + " The scales are read at run time.",
-        "build": build,
+        "build": staticmethod(entry(f"nn.{name}").builder),
         "relation": staticmethod(relation_at_run_time),
         "lower": staticmethod(lower_at_run_time),
     }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.types import TensorType, Type
+from ...ir.types import Dim, TensorType, Type
 from ..elementwise import require_tensor
 from ..registry import OpPattern, Parameters, operator
 from .convolution import ConvAttrs
@@ -35,7 +35,7 @@ class _Gradient:
     grad: Layout
     data: Layout
     weight: Layout
-    kernel: list[Any]
+    kernel: list[Dim]
     strides: list[int]
     dilation: list[int]
     padding: list[int]
@@ -58,11 +58,11 @@ class _Gradient:
             attrs.groups,
         )
 
-    def windows(self) -> list[Any]:
+    def windows(self) -> list[Dim]:
         """Return how far the dilated kernel reaches on each axis."""
         return [extent(k, d) for k, d in zip(self.kernel, self.dilation, strict=True)]
 
-    def weight_shape(self, outputs: Any, channels: Any) -> list[Any]:
+    def weight_shape(self, outputs: Dim, channels: Dim) -> list[Dim]:
         """Return the shape of the weight."""
         inputs = dims.floordiv(channels, self.groups)
         return self.weight.shape(dict(zip("OIHW", [outputs, inputs, *self.kernel], strict=True)))

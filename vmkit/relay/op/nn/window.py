@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tvm import te, topi
+from tvm import te, tirx, topi
 
 from ....errors import TypeCheckError
 from ...ir import dims
@@ -28,6 +28,9 @@ __all__ = [
     "require_fits",
     "window_builder",
 ]
+
+
+D = TypeVar("D")
 
 
 def window_builder(
@@ -84,19 +87,19 @@ def window_builder(
     return build
 
 
-def per_axis(value: Any, rank: int) -> Any:
+def per_axis(value: D | Sequence[D] | None, rank: int) -> D | Sequence[D] | None:
     """Return one value for each of `rank` axes: a single number is repeated; None and sequences stay."""
     if value is None or hasattr(value, "__iter__") or not hasattr(value, "__index__"):
         return value
     return [value] * rank
 
 
-def padding_of(padding: Any, rank: int) -> list[int]:
+def padding_of(padding: int | Iterable[int], rank: int) -> list[int]:
     """Return padding as Relay keeps it: all beginnings, then all ends.
 
     One number pads all sides; `rank` numbers pad both sides of their axis.
     """
-    values = [int(p) for p in padding] if hasattr(padding, "__iter__") else [int(padding)]
+    values = [int(p) for p in padding] if isinstance(padding, Iterable) else [int(padding)]
     if len(values) == 1:
         return values * (2 * rank)
     if len(values) == rank and rank > 1:
@@ -177,7 +180,7 @@ def pad_spatial(
     axes: Sequence[str],
     spatial: str,
     padding: Sequence[int],
-    value: Any,
+    value: tirx.PrimExpr,
     *,
     extra: Sequence[Dim] | None = None,
 ) -> te.Tensor:

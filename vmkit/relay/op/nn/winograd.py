@@ -10,7 +10,7 @@ from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.types import TensorType, Type
+from ...ir.types import Dim, TensorType, Type
 from ..attrs import Int, attrs_node, field
 from ..elementwise import require_tensor
 from ..registry import OpPattern, operator
@@ -45,7 +45,7 @@ class _Convolution:
     data: Layout
     tiles: Tiles
     padding: list[int]
-    channels: Any
+    channels: Dim
 
     @classmethod
     def of(cls, attrs: ConvWinogradAttrs) -> _Convolution:
@@ -66,12 +66,12 @@ class _Convolution:
         """Whether the channels of the data come last."""
         return self.data.text.endswith("C")
 
-    def weight_shape(self, channels: Any) -> list[Any]:
+    def weight_shape(self, channels: Dim) -> list[Dim]:
         """Return the shape of the weight for data of so many channels."""
         inner = [self.channels, channels] if self.is_last else [channels, self.channels]
         return [*self.tiles.weight_lead(), *inner]
 
-    def result(self, shape: Sequence[Any]) -> dict[str, Any]:
+    def result(self, shape: Sequence[Dim]) -> dict[str, Dim]:
         """Return the whole axes of the result for data of a shape."""
         whole, spatial = self.data.whole(shape), SPATIAL[len(self.tiles.kernel)]
         sizes = fitted([whole[a] for a in spatial], self.padding, self.tiles.kernel, [1] * len(spatial))
@@ -124,7 +124,7 @@ def _transform_data(how: _Convolution, data: te.Tensor, reach: list[Any], wide: 
     _, matrix, _ = tiles.matrices(wide)
     over = [te.reduce_axis((0, tiles.reach), name=f"a{i}") for i in tiles.points]
 
-    def read(n: Any, c: Any, place: Sequence[Any]) -> Any:
+    def read(n: tirx.PrimExpr, c: tirx.PrimExpr, place: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
         at = {a: p - how.padding[i] for i, (a, p) in enumerate(zip(spatial, place, strict=True))}
         inside = [test for a in spatial for test in (at[a] >= 0, at[a] < dims.as_expr(have[a]))]
         x = data(*how.data.index({"N": n, "C": c, **at})).astype(wide)

@@ -120,7 +120,9 @@ def _register(name: str, canonicalize: Callable[..., Expr], doc: str) -> None:
         "relation": staticmethod(_relation),
         "canonicalize": staticmethod(canonicalize),
     }
-    operator(name, *_OPERANDS, attrs=BroadcastAttrs, level=11, pattern=OpPattern.BROADCAST)(type(name, (), body))
+    operator(name, *_OPERANDS, attrs=BroadcastAttrs, level=11, pattern=OpPattern.BROADCAST, layout="quantized")(
+        type(name, (), body)
+    )
 
 
 _register("qnn.add", _sum, "Quantised sum.")

@@ -31,6 +31,7 @@ def _fields(value: Expr, count: int) -> list[Expr]:
     attrs=ConcatenateAttrs,
     level=11,
     pattern=OpPattern.INJECTIVE,
+    layout="concatenate",
 )
 class Concatenate:
     """Quantised tensors of a tuple, each with its scale and zero point, one after the other along axis."""

@@ -43,6 +43,7 @@ class DequantizeAttrs(Attrs):
     attrs=QuantizeAttrs,
     level=11,
     pattern=OpPattern.ELEMWISE,
+    layout="axis",
 )
 class Quantize:
     """The integers ``round(data / scale) + zero_point``, halves rounded away from zero, saturated."""
@@ -81,6 +82,7 @@ def quantized(data: Expr, rank: int, wanted: Quantization, dtype: str) -> Expr:
     attrs=DequantizeAttrs,
     level=11,
     pattern=OpPattern.ELEMWISE,
+    layout="axis",
 )
 class Dequantize:
     """The reals ``scale * (data - zero_point)``."""

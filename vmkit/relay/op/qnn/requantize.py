@@ -39,6 +39,7 @@ class RequantizeAttrs(Attrs):
     attrs=RequantizeAttrs,
     level=11,
     pattern=OpPattern.ELEMWISE,
+    layout="axis",
 )
 class Requantize:
     """The quantised data by another scale and zero point.
