@@ -11,7 +11,7 @@ from tvm import te as te
 from tvm import tirx as tirx
 from tvm.ir import IRModule as IRModule
 from tvm.ir import transform as transform
-from tvm.runtime import Device, Tensor
+from tvm.runtime import Device
 
 class DataType(str):
     type_code: int

@@ -178,7 +178,7 @@ class LowerContext:
         """Say whether every symbol of a Relay dimension has a value in this function."""
         return not dims.is_any(dim) and all(s in self.symbols for s in dims.symbols([dim]))
 
-    def read_dims(self, value: relax.Expr) -> list[tirx.Var]:
+    def read_dims(self, value: relax.Expr) -> list[Dim]:
         """Return the elements of an integer vector of static length as symbolic dimensions, read at run time.
 
         The elements must be sizes: Relax simplifies under the assumption that no symbol is negative, so a vector that

@@ -72,7 +72,7 @@ def broadcast_lowering(context: LowerContext, combine: Callable[..., tirx.PrimEx
 def pad_shapes(shapes: Sequence[list[Dim]]) -> list[list[Dim]]:
     """Return shapes with as many ones in front as give all of them the same rank."""
     rank = max(len(s) for s in shapes)
-    return [[1] * (rank - len(s)) + s for s in shapes]
+    return [[*[1] * (rank - len(s)), *s] for s in shapes]
 
 
 def broadcast_result(context: LowerContext, shapes: Sequence[Sequence[Dim]]) -> list[Dim]:

@@ -14,7 +14,7 @@ from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, TupleType, Type
 from .attrs import Attrs, Bool, attrs_node
 from .elementwise import require_tensor
-from .kernel import as_index, const, grid, loops
+from .kernel import Result, as_index, const, grid, loops
 from .registry import OpPattern, entry, operator
 from .sort import sorted_positions
 
@@ -93,7 +93,7 @@ class Unique:
         shape = context.shape(data)
         order = sorted_positions(context, data, 0, True, "int32")
         vector = (shape, "int32")
-        results = [(shape, str(data.ty.dtype)), vector, vector, ([1], "int32"), vector, vector]
+        results: list[Result] = [(shape, str(data.ty.dtype)), vector, vector, ([1], "int32"), vector, vector]
 
         def body(outputs: list[tirx.Buffer], data: tirx.Buffer, order: tirx.Buffer) -> None:
             (length,) = data.shape

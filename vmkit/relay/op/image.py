@@ -166,7 +166,7 @@ def _resize_builder(rank: int) -> Callable[..., Expr]:
             return entry(name).call(data, size=size, roi=roi, **values)
         if rank != 2:
             raise TypeCheckError(f"{name}: size and roi cannot be read at run time; only image.resize2d can do that")
-        size = size if isinstance(size, Expr) else const(list(size), "int64")
+        size = size if isinstance(size, Expr) else const(size, "int64")
         roi = roi if isinstance(roi, Expr) else const(list(roi), "float32")
         return entry("dyn.image.resize2d").call(data, size, roi, size=[], roi=[], **values)
 

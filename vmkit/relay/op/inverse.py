@@ -11,7 +11,7 @@ from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.types import Type
 from .elementwise import require_tensor
-from .kernel import as_index, const, loops
+from .kernel import Result, as_index, const, loops
 from .registry import OpPattern, operator
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Inverse:
         )
         wide = "float64" if dtype == "float64" else "float32"
         # What is being eliminated, and the row of the pivot, are kept beside the result.
-        results = [(shape, wide), (shape, wide), ([1], "int64")]
+        results: list[Result] = [(shape, wide), (shape, wide), ([1], "int64")]
         result = loops(context, results, _gauss_jordan, data, name="inverse")[0]
         return result if wide == dtype else context.emit(relax.op.astype(result, dtype))
 

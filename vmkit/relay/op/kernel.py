@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["as_index", "chosen", "const", "grid", "indexed", "inside", "loops", "statement_of"]
 
 
+Result: TypeAlias = tuple[Sequence[Dim], str]
+"""The shape and the data type of a tensor that loops write."""
+
+
 def indexed(
     context: LowerContext,
     shape: Sequence[Dim],
     element: Callable[..., tirx.PrimExpr],
-    *args: relax.Expr | Sequence[relax.Expr | Dim],
+    *args: relax.Expr | Sequence[relax.Expr | Dim] | Sequence[Sequence[Dim]],
     pattern: OpPattern | None = None,
     name: str | None = None,
 ) -> relax.Expr:
@@ -51,7 +55,7 @@ def indexed(
 
 def loops(
     context: LowerContext,
-    results: Sequence[tuple[Sequence[Dim], str]],
+    results: Sequence[Result],
     body: Callable[..., None],
     *args: relax.Expr | Sequence[Dim],
     name: str | None = None,

@@ -60,6 +60,7 @@ class Find:
     @staticmethod
     def lower(context: LowerContext, attrs: None, data: relax.Expr, keys: relax.Expr) -> relax.Expr:
         shape, (count,) = context.shape(data), context.shape(keys)
+        assert isinstance(count, int)  # the relation refuses others
         if count == 0:
             return indexed(context, shape, lambda i, d: const(0), data, name="find")
 

@@ -126,7 +126,9 @@ class StridedSlice:
     @staticmethod
     def lower(context: LowerContext, attrs: StridedSliceAttrs, data: relax.Expr) -> relax.Expr:
         shape = context.shape(data)
-        whole, starts, steps = list(shape), [0] * len(shape), [1] * len(shape)
+        whole = list(shape)
+        starts: list[Dim] = [0] * len(shape)
+        steps: list[Dim] = [1] * len(shape)
         for axis, first, size, stride in StridedSlice.ranges(attrs, shape, context.dims):
             whole[axis], starts[axis], steps[axis] = size, first, stride
 

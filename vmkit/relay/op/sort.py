@@ -199,7 +199,9 @@ class DynTopK:
         return TopK.type(attrs, data, AnyDim())
 
     @staticmethod
-    def lower(context: LowerContext, attrs: TopKAttrs, data: relax.Expr, k: relax.Expr) -> tuple[relax.Expr, ...]:
+    def lower(
+        context: LowerContext, attrs: TopKAttrs, data: relax.Expr, k: relax.Expr
+    ) -> relax.Expr | tuple[relax.Expr, ...]:
         shape = context.shape(data)
         axis = resolve_axis(attrs.axis, len(shape))
 

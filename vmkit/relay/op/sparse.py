@@ -15,7 +15,7 @@ from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, TupleType, Type
 from .elementwise import require_tensor
 from .index import require_integers
-from .kernel import as_index, const, grid, loops
+from .kernel import Result, as_index, const, grid, loops
 from .nn.sparse import converted
 from .registry import OpPattern, build, entry, operator
 
@@ -102,7 +102,7 @@ class SparseFillEmptyRows:
         def body(outputs: list[tirx.Buffer], indices: tirx.Buffer, values: tirx.Buffer, default: tirx.Buffer) -> None:
             _fill(outputs, indices, values, default[tuple([const(0)] * len(default.shape))])
 
-        results = [([total, depth], "int64"), *[(s, "int64") for s in ([total], [rows], [rows], [1])]]
+        results: list[Result] = [([total, depth], "int64"), *[(s, "int64") for s in ([total], [rows], [rows], [1])]]
         values, default = (converted(context, v, "int64") for v in (values, default))
         return loops(context, results, body, indices, values, default)[:3]
 
@@ -180,7 +180,7 @@ class SparseReshape:
         )
         context.require_equal(depth, context.shape(inputs[1])[0], message)
         dtypes = [str(inputs[0].ty.dtype), str(inputs[2].ty.dtype)]
-        scratch = [([4], "int64"), ([depth], "int64"), ([rank], "int64")]
+        scratch: list[Result] = [([4], "int64"), ([depth], "int64"), ([rank], "int64")]
         return loops(context, [([count, rank], dtypes[0]), ([rank], dtypes[1]), *scratch], _reshape, *inputs)[:2]
 
 

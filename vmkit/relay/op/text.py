@@ -187,7 +187,7 @@ class StringNormalize:
         if len(shape) == 2:
             context.require_equal(shape[0], 1, "strings are normalized in one row, not in {actual}")
         options = {"case": attrs.case, "stopwords": json.loads(attrs.stopwords), "sensitive": bool(attrs.sensitive)}
-        result = [*([1] if len(shape) == 2 else []), AnyDim()]
+        result: list[Dim] = [*([1] if len(shape) == 2 else []), AnyDim()]
         return _called(context, "normalize", options, [data], [(result, "int64")])[0]
 
 

@@ -155,10 +155,10 @@ class Tile:
 
     @staticmethod
     def relation(attrs: TileAttrs, data: Type) -> Type:
-        source, reps = require_tensor(data), list(attrs.reps)
-        if any(r < 0 for r in reps):
-            raise TypeCheckError(f"reps {reps} has a negative number")
-        shape, reps = _padded(list(source.shape), reps)
+        source = require_tensor(data)
+        if any(r < 0 for r in attrs.reps):
+            raise TypeCheckError(f"reps {list(attrs.reps)} has a negative number")
+        shape, reps = _padded(list(source.shape), list(attrs.reps))
         return TensorType([dims.mul(d, r) for d, r in zip(shape, reps, strict=True)], source.dtype)
 
     @staticmethod

@@ -91,7 +91,7 @@ def ceildiv(a: Dim, b: Dim) -> Dim:
     return floordiv(sub(add(a, b), 1), b)
 
 
-def select(condition: tvm.ir.Expr, a: Dim, b: Dim) -> Dim:
+def select(condition: tvm.ir.Expr | bool, a: Dim, b: Dim) -> Dim:
     """Return `a` where a condition over symbolic integers holds, else `b`; both are evaluated."""
     return simplify(tirx.Select(condition, as_expr(a), as_expr(b)))
 

@@ -22,7 +22,7 @@ __all__: list[str] = []
 _DTYPES = (("int8", "uint8", "int16"), ("int8", "uint8", "int16"), ("int16", "int32", "int64"))
 
 
-_ConvolutionAttrs: TypeAlias = Conv2DAttrs | Conv2DTransposeAttrs
+_ConvolutionAttrs: TypeAlias = ConvAttrs | ConvTransposeAttrs
 
 
 def _relation(name: str, attrs: _ConvolutionAttrs, data: Type, weight: Type, *parameters: Type) -> Type:

@@ -96,7 +96,7 @@ class Parameter:
     is_one: bool
 
     @classmethod
-    def of(cls, value: Expr, ty: TensorType) -> Parameter:
+    def of(cls, value: Expr, ty: Type) -> Parameter:
         """Return an expression of a checked type as a parameter; one number of any rank becomes a scalar."""
         if not _is_one(ty):
             return cls(value, False)
@@ -150,7 +150,7 @@ class Quantization:
     axis: int = -1
 
     @classmethod
-    def of(cls, args: Sequence[Expr], types: Sequence[TensorType], at: int, axis: int = -1) -> Quantization:
+    def of(cls, args: Sequence[Expr], types: Sequence[Type], at: int, axis: int = -1) -> Quantization:
         """Return the quantisation by two arguments of checked types: the scale at a position, then the zero point."""
         scale, zero_point = (Parameter.of(args[k], types[k]) for k in (at, at + 1))
         return cls(scale, zero_point, axis)

@@ -16,7 +16,7 @@ from ...ir.expr import const as relay_const
 from ...ir.types import IncompleteType, TensorType, TupleType, Type
 from ..attrs import Attrs, DType, Int, Ints, attrs_node
 from ..elementwise import require_tensor
-from ..kernel import const, grid, indexed, loops
+from ..kernel import Result, const, grid, indexed, loops
 from ..nn.sparse import converted
 from ..registry import OpPattern, entry, operator
 from ..shape import reshape_value
@@ -213,6 +213,6 @@ class Multinomial:
                         with T.If(sums[at] > number), T.Then():
                             T.buffer_store(drawn, at.astype("int32"), [row, sample])
 
-        results = [([rows, attrs.num_samples], "int32"), ([1], dtype), ([classes], dtype), ([1], "int64")]
+        results: list[Result] = [([rows, attrs.num_samples], "int32"), ([1], dtype), ([classes], dtype), ([1], "int64")]
         drawn = loops(context, results, body, words, flat)[0]
         return state, reshape_value(context, drawn, [*outer, attrs.num_samples])

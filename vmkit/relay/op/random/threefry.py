@@ -33,7 +33,7 @@ from ...ir.expr import const as relay_const
 from ...ir.types import Dim, IncompleteType, TensorType, TupleType, Type
 from ..attrs import Attrs, Ints, attrs_node
 from ..elementwise import require_tensor
-from ..kernel import const, grid, loops
+from ..kernel import Result, const, grid, loops
 from ..registry import OpPattern, entry, operator
 from ..shape import reshape_value
 
@@ -130,7 +130,7 @@ def random_words(context: LowerContext, key: relax.Expr, count: Dim) -> tuple[re
         with _when(rest, 0):
             T.buffer_store(state, _sum(done, _uint(4)), [const(7)])
 
-    results = [([_KEY_WORDS], "uint64"), ([count], "uint64"), ([4], "uint64")]
+    results: list[Result] = [([_KEY_WORDS], "uint64"), ([count], "uint64"), ([4], "uint64")]
     state, words, _ = loops(context, results, body, key, [count, whole, rest])
     return state, words
 

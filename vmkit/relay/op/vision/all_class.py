@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -17,7 +17,7 @@ from ...ir.types import TensorType, TupleType, Type
 from ..attrs import Attrs, Str, attrs_node
 from ..create import require_scalar
 from ..index import require_integers
-from ..kernel import as_index, grid, loops
+from ..kernel import Result, as_index, grid, loops
 from ..registry import OpPattern, entry, operator
 from .boxes import descending, number, overlap, require_boxes, require_scores, same_dim, scalar
 
@@ -121,14 +121,14 @@ class AllClassNonMaxSuppression:
         operands = (boxes, scores, order, max_output_boxes_per_class, iou_threshold, score_threshold)
         most = dims.mul(classes, count)
         if attrs.output_format == "onnx":
-            results = [([dims.mul(batch, most), 3], "int64"), ([1], "int64")]
+            results: list[Result] = [([dims.mul(batch, most), 3], "int64"), ([1], "int64")]
             return loops(context, [*results, *_SCRATCH], _write_onnx, *operands)[:2]
-        tensorflow = [([batch, most, 2], "int64"), ([batch, most], _F32), ([batch], "int64")]
+        tensorflow: list[Result] = [([batch, most, 2], "int64"), ([batch, most], _F32), ([batch], "int64")]
         return loops(context, [*tensorflow, *_SCRATCH], _write_tensorflow, *operands)[:3]
 
 
 # Of the class at hand, how many boxes are left; and whether the box at hand is one of them.
-_SCRATCH: list[Any] = [([2], "int64")]
+_SCRATCH: list[Result] = [([2], "int64")]
 
 
 def _write_onnx(outputs: list[tirx.Buffer], boxes: tirx.Buffer, scores: tirx.Buffer, *more: tirx.Buffer) -> None:

@@ -94,7 +94,7 @@ def _suppress(
                     with T.If(shared > most_overlap), T.Then():
                         T.buffer_store(state, const(0), [1])
                 with T.If(state[1] == 1), T.Then():
-                    for k, value in enumerate((b, c, box)):
-                        T.buffer_store(rows, value, [total[0], k])
+                    for place, value in enumerate((b, c, box)):
+                        T.buffer_store(rows, value, [total[0], place])
                     T.buffer_store(total, total[0] + 1, [0])
                     T.buffer_store(state, state[0] + 1, [0])

@@ -14,7 +14,7 @@ from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import TensorType, TupleType, Type
 from ..attrs import Attrs, Bool, Float, Floats, attrs_node
 from ..elementwise import require_tensor
-from ..kernel import as_index, chosen, grid, indexed, loops
+from ..kernel import Result, as_index, chosen, grid, indexed, loops
 from ..nn.layout import require_rank
 from ..registry import OpPattern, entry, operator
 from .boxes import fill_row, require_boxes, same_dim
@@ -195,7 +195,7 @@ class MultiBoxTransformLoc:
                         T.buffer_store(counts, counts[i] + 1, [i])
 
         # The score and the class of the box at hand.
-        results = [([batch, count, 6], dtype), ([batch], "int32"), ([2], "float32")]
+        results: list[Result] = [([batch, count, 6], dtype), ([batch], "int32"), ([2], "float32")]
         return loops(context, results, body, cls_prob, loc_pred, anchor)[:2]
 
 

@@ -13,7 +13,7 @@ from ...ir import dims
 from ...ir.types import TensorType, Type
 from ..attrs import Attrs, Bool, Float, Floats, Int, attrs_node
 from ..interpolate import wide_type
-from ..kernel import as_index, const, grid, loops
+from ..kernel import Result, as_index, const, grid, loops
 from ..registry import OpPattern, operator
 from .boxes import descending, require_boxes, same_dim
 
@@ -92,7 +92,11 @@ class Proposal:
             context, predicted, lambda *a: _predict(attrs, *a), cls_prob, bbox_pred, im_info, name="proposal_boxes"
         )
         order = descending(context, boxes, [batch, count], lambda i, x: (x(*i, 4), None))
-        results = [([dims.mul(batch, attrs.rpn_post_nms_top_n), 5], dtype), ([count], "int32"), ([2], "int64")]
+        results: list[Result] = [
+            ([dims.mul(batch, attrs.rpn_post_nms_top_n), 5], dtype),
+            ([count], "int32"),
+            ([2], "int64"),
+        ]
         return loops(context, results, lambda *a: _thin(attrs, *a), boxes, order)[0]
 
 

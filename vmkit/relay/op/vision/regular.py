@@ -13,7 +13,7 @@ from ...ir.expr import Expr
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import TensorType, TupleType, Type
 from ..attrs import Attrs, Float, Int, attrs_node
-from ..kernel import as_index, grid, loops
+from ..kernel import Result, as_index, grid, loops
 from ..registry import OpPattern, entry, operator
 from .boxes import descending, require_boxes, require_scores, same_dim
 
@@ -101,8 +101,13 @@ class RegularNonMaxSuppression:
         most = attrs.max_detections
         # The boxes that are left of the class at hand, how many, whether the box at hand is one of them, and where it
         # goes; and the box that stands for each detection.
-        scratch = [([count], "int32"), ([3], "int64"), ([max(most, 1)], "int32")]
-        results = [([batch, most, 4], _F32), ([batch, most], _F32), ([batch, most], _F32), ([batch], "int32")]
+        scratch: list[Result] = [([count], "int32"), ([3], "int64"), ([max(most, 1)], "int32")]
+        results: list[Result] = [
+            ([batch, most, 4], _F32),
+            ([batch, most], _F32),
+            ([batch, most], _F32),
+            ([batch], "int32"),
+        ]
         made = loops(context, [*results, *scratch], lambda *a: _write_detections(attrs, *a), boxes, scores, order)
         return made[:4]
 

@@ -15,7 +15,7 @@ from ...ir.types import TensorType, TupleType, Type
 from ..attrs import Attrs, Bool, Int, attrs_node
 from ..create import require_scalar
 from ..index import require_integers
-from ..kernel import as_index, const, grid, inside, loops
+from ..kernel import Result, as_index, const, grid, inside, loops
 from ..nn.layout import require_rank
 from ..registry import OpPattern, entry, operator
 from .boxes import (
@@ -237,8 +237,8 @@ def _suppressed(
                     copy_row(boxes, (i, j), data, (i, j), width)
 
     # The rows that are kept so far, how many they are, and whether the box at hand is one of them.
-    scratch = [([count], "int32"), ([2], "int32")]
-    results = [([batch, count, width], dtype), ([batch, count], "int32"), *scratch]
+    scratch: list[Result] = [([count], "int32"), ([2], "int32")]
+    results: list[Result] = [([batch, count, width], dtype), ([batch, count], "int32"), *scratch]
     return loops(context, results, body, data, *more)[:2]
 
 
