@@ -114,7 +114,8 @@ def call_global_vars_by(call: Callable[[GlobalVar, tuple[Any, ...]], Any]) -> No
         return older(self, *args) if made is None else made
 
     call_either.asks = call  # type: ignore[attr-defined]
-    GlobalVar.__call__ = call_either
+    kind: Any = GlobalVar
+    kind.__call__ = call_either
 
 
 def global_function_names() -> list[str]:

@@ -154,7 +154,7 @@ class GraphModule:
 
     def load_params(self, params_bytes: bytes) -> None:
         """Set inputs from the bytes of ``relay.save_param_dict``."""
-        self.set_input(**load_param_dict(params_bytes))
+        self.set_input(None, None, **load_param_dict(params_bytes))
 
     def benchmark(self, device: Device, func_name: str = "run", **options: Any) -> BenchmarkResult:
         """Return the seconds that a run takes; see :meth:`vmkit.VirtualMachine.benchmark`."""

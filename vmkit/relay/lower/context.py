@@ -195,7 +195,7 @@ class LowerContext:
         if str(value.ty.dtype) != "int64":
             value = self.emit(relax.op.astype(value, "int64"))
         shape = self.emit(relax.op.tensor_to_shape(value))
-        names = [self.symbol("v") for _ in range(length)]
+        names: list[Dim] = [self.symbol("v") for _ in range(length)]
         self.builder.match_cast(shape, relax.ShapeType([dims.as_expr(d) for d in names]))
         return names
 

@@ -83,7 +83,7 @@ def _times_whole_number(value: tvm.ir.Expr) -> tvm.ir.Expr:
         return value
     size, scale = value.args[0].a, value.args[0].b
     is_whole = isinstance(scale, tirx.FloatImm) and float(scale.value).is_integer()
-    return mul(size.value, int(scale.value)) if is_whole and isinstance(size, tirx.Cast) else value
+    return as_expr(mul(size.value, int(scale.value))) if is_whole and isinstance(size, tirx.Cast) else value
 
 
 def ceildiv(a: Dim, b: Dim) -> Dim:
@@ -100,7 +100,8 @@ def power(a: Dim, exponent: int) -> Dim:
     """Return a dimension times itself, so many times in all."""
     if not 0 <= exponent <= _LARGEST_POWER:
         raise ValueError(f"a power of a dimension is from 0 to {_LARGEST_POWER}, not {exponent}")
-    return reduce(mul, [a] * exponent, 1)
+    one: Dim = 1
+    return reduce(mul, [a] * exponent, one)
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -108,4 +109,5 @@ def product(dims: Iterable[Dim]) -> Dim:
     dims = list(dims)
     if any(isinstance(d, int) and d == 0 for d in dims):
         return 0
-    return reduce(mul, dims, 1)
+    one: Dim = 1
+    return reduce(mul, dims, one)
