@@ -11,8 +11,7 @@ import tvm
 from tvm import s_tir
 from tvm.target import Target
 
-from ..schedule.cpu import CHOSEN
-from ..schedule.rule import D, Rule
+from ..schedule.rule import CHOSEN, D, Rule
 from .classes import target_class
 from .records import Records
 from .workload import workload_of
