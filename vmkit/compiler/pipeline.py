@@ -26,7 +26,8 @@ from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
 from ..relax.views import LEGALIZATIONS, views_of_computed_sizes
 from ..schedule import gpu
-from ..schedule.cpu import CHOSEN, schedule_kernels
+from ..schedule.cpu import schedule_kernels
+from ..schedule.rule import CHOSEN
 from ..tophub.choosing import choose
 from .options import CompilerOptions
 

@@ -26,9 +26,7 @@ from ..relay.params import bind_params
 from ..relay.signature import relax_signatures, relay_signatures
 from ..stack import on_deep_stack
 from ..target import TargetPlan, canonical_target
-from ..target.integer_unit import integer_unit
-from ..target.matrix_unit import has_matrix_unit
-from ..target.vectors import vector_unit
+from ..target.processor import processor_of
 from ..tophub.choosing import tally
 from ..values.signature import Signature
 from ..values.tensors import as_tensors
@@ -257,8 +255,8 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         return [*passes, (2, optimize.FloatProducts()), (2, optimize.FlattenRows()), *scales, *last]
     if target.kind.name != "llvm":
         return [*passes, (2, optimize.FloatProducts()), *scales]
-    unit, has_tiles, integers = vector_unit(target), has_matrix_unit(target), integer_unit(target)
-    cores = int(target.attrs.get("num-cores", 1))
+    processor = processor_of(target)
+    unit, integers, cores, has_tiles = processor.vectors, processor.integers, processor.cores, bool(processor.matrix)
     # Channels come last in memory, so that vectors run along them whatever the sizes of images; weights are packed
     # for that. Each step leaves constants to compute.
     return [

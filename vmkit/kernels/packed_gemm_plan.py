@@ -8,13 +8,15 @@ from typing import Any
 
 from tvm import tirx
 
+from ..target.processor import CACHES
+
 __all__ = ["LINE", "PanelPlan", "PanelShape", "PanelWindow", "block_of", "fetched", "lines_of", "plan_panels"]
 
-_NEAR = 512 << 10  # bytes of a weight that stay in the second cache while rows go by
-LINE = 16  # float32 that come from memory at once
+_NEAR = CACHES.half_of_second  # of a weight that stays there while rows go by
+LINE = CACHES.line // 4  # float32 that come from memory at once
 _BEGINS = 8  # rows whose begins, which no step leads from one to the next, are in registers for addresses
 _USUAL = 4  # tiles of data of unknown size
-_NEAREST = 24 << 10  # bytes of rows that stay in the first cache while blocks of the weight go by
+_NEAREST = CACHES.three_quarters_of_first  # of rows that stay there while blocks of the weight go by
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ..target.matrix_unit import MATRIX_UNIT
+from ..target.processor import CACHES, RATES
 from .winograd import WinogradPlan, WinogradShape
 from .winograd_points import PAIRS
 
@@ -12,12 +14,11 @@ __all__ = ["Machine", "plan_winograd"]
 
 _MOST_ON_TWO_AXES = 6  # the reach of tiles; see winograd_points
 _USUAL, _USUAL_ROW = 28, 256  # the height and width of an image of unknown size, and the length of a row
-_NEAR = 640 << 10  # bytes that stay in the second cache
-_NEAR_RATE, _FAR_RATE, _COLD_RATE = 32, 5, 4  # bytes a cycle: second cache, beyond it, and after other layers
-_FOREIGN_RATE = 0.5  # bytes a cycle of what another core has just written
-_UNIT_GAIN = 1.4  # how much sooner than vectors a matrix unit has computed a sum
+_NEAR = CACHES.five_eighths_of_second
+_NEAR_RATE, _FAR_RATE, _COLD_RATE, _FOREIGN_RATE = RATES.near, RATES.far, RATES.cold, RATES.foreign
+_UNIT_GAIN = MATRIX_UNIT.gain
 _TRANSFORM = {1: 0.0, 4: 4.4, 6: 11.0, 8: 18.0}  # cycles of a vector of channels on an axis, by the reach
-_MOVE = 0.7  # cycles to load or store a vector
+_MOVE = RATES.move
 
 
 @dataclass(frozen=True)

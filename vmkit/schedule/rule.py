@@ -17,7 +17,7 @@ from tvm.target import Target
 if TYPE_CHECKING:
     from tvm import tirx
 
-__all__ = ["AnyDecisions", "D", "Options", "Rule", "Versions", "choices"]
+__all__ = ["CHOSEN", "AnyDecisions", "Choose", "D", "Options", "Rule", "Versions", "choices", "defaults"]
 
 
 class AnyDecisions(Protocol):
@@ -94,3 +94,17 @@ def choices(decisions: Callable[..., D], default: D, options: Options) -> Iterat
         made = decisions(**{**base, **dict(zip(options, values, strict=True))})
         if made != default:
             yield made
+
+
+CHOSEN = "vmkit.decisions"  # the attribute of a scheduled kernel that says how its decisions were found
+
+Choose = Callable[[s_tir.Schedule, Rule[Any], Target, Any], Iterable[tuple[str, Any]]]
+"""Takes a kernel, its rule, the target and the default decisions; returns what to schedule with, the best first.
+
+Beside each decisions stands how they were found, such as ``default``.
+"""
+
+
+def defaults(sch: s_tir.Schedule, rule: Rule[D], target: Target, default: D) -> Iterable[tuple[str, D]]:
+    """Choose a rule's default decisions."""
+    return [("default", default)]

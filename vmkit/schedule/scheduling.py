@@ -9,9 +9,8 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from . import cpu as rules
-from . import gpu
-from .cpu import Rule
+from . import cpu, gpu
+from .rule import Rule
 
 __all__ = ["Scheduling", "scheduling"]
 
@@ -40,7 +39,7 @@ class Scheduling:
         return {rule.name: rule for rule in self.rules}[name]
 
 
-_ON_CPU = Scheduling(rules.RULES, rules.prepared, rules.scheduled)
+_ON_CPU = Scheduling(cpu.RULES, cpu.prepared, cpu.scheduled)
 _ON_GPU = Scheduling(gpu.RULES, gpu.prepared, gpu.scheduled)
 
 

@@ -143,7 +143,7 @@ def _tag_has_triple(config: Mapping[str, Any]) -> bool:
     return "tag" in config and "mtriple" in Target({"tag": config["tag"]}).attrs
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: int | str) -> int | str:
     return int(value) if isinstance(value, int) else str(value)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm.runtime import Device
 from tvm.target import Target
 
@@ -20,7 +18,7 @@ def device_type(target: Target) -> int:
     return int(target.get_target_device_type())
 
 
-def device_type_of(device: Any) -> int:
+def device_type_of(device: str | int | Device) -> int:
     """Return DLPack's number for a device given by name, number or ``tvm.device``; ``TargetError`` if there is none.
 
     >>> device_type_of("cuda"), device_type_of("cl"), device_type_of(1)

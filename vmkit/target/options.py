@@ -6,7 +6,6 @@ import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tvm.target import Target, TargetKind, list_tags
 
@@ -14,9 +13,11 @@ from vmkit._tvm import global_function_names
 from vmkit.errors import suggest
 from vmkit.target.source import Problem, Source
 
-__all__ = ["NATIVE", "OptionTable", "code_generators", "tag_names"]
+__all__ = ["NATIVE", "OptionTable", "OptionValue", "code_generators", "tag_names"]
 
 NATIVE = "native"
+
+OptionValue = bool | int | str | list[str] | tuple[str, ...]
 
 GONE_KINDS = {
     "aocl": "use 'opencl'",
@@ -89,7 +90,7 @@ class OptionTable:
         """Return today's name of option `name`."""
         return _OTHER_SPELLINGS.get(name, name) if name not in self.types else name
 
-    def parse(self, name: str, text: str | None) -> Any:
+    def parse(self, name: str, text: str | None) -> OptionValue | None:
         """Return the value that `text` spells (None: the option stands alone); ``ValueError`` says what is wrong."""
         type_name = self._type_of(name)
         match type_name, text:
@@ -105,7 +106,7 @@ class OptionTable:
                 return [item for item in text.split(",") if item]
         return text
 
-    def complaint(self, name: str, value: Any) -> str | None:
+    def complaint(self, name: str, value: OptionValue) -> str | None:
         """Return what is wrong with `value` for option `name`, or None."""
         try:
             type_name = self._type_of(name)
@@ -151,7 +152,7 @@ def _parse_bool(text: str) -> bool:
     raise ValueError(f"expected a bool (0 or 1), got {text!r}")
 
 
-def _has_type(value: Any, type_name: str) -> bool:
+def _has_type(value: OptionValue, type_name: str) -> bool:
     match type_name:
         case "str":
             return isinstance(value, str)
@@ -164,7 +165,7 @@ def _has_type(value: Any, type_name: str) -> bool:
     return True
 
 
-def _mend(value: Any, type_name: str) -> str:
+def _mend(value: OptionValue, type_name: str) -> str:
     if type_name == "Array<str>" and isinstance(value, str):
         return f"; pass {json.dumps([item.strip() for item in value.split(',')])}"
     if type_name == "int" and isinstance(value, str) and value.lstrip("-").isdigit():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import tvm_ffi
 from tvm.runtime import Device
@@ -19,7 +19,10 @@ from vmkit.target.options import NATIVE
 from vmkit.target.source import Problem, Source
 from vmkit.target.text import parse_command_line, split_host
 
-__all__ = ["TargetPlan", "canonical_target", "command_line", "without_host"]
+__all__ = ["OneTarget", "TargetPlan", "Targets", "canonical_target", "command_line", "without_host"]
+
+OneTarget: TypeAlias = Target | str | Mapping[str, Any]
+"""The forms of one target: the last has ``kind`` or ``tag``, and options."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,11 @@ class TargetPlan:
         return hash(json.dumps(self.to_json(), sort_keys=True))
 
 
-def canonical_target(target: Any = None, target_host: Any = None) -> TargetPlan:
+Targets: TypeAlias = OneTarget | TargetPlan | Sequence[OneTarget] | Mapping[Any, OneTarget]
+"""The forms of one target or of several: a plan, a list, or by device."""
+
+
+def canonical_target(target: Targets | None = None, target_host: OneTarget | None = None) -> TargetPlan:
     """Return the checked targets and host that `target` and `target_host` mean.
 
     Parameters
@@ -139,7 +146,7 @@ def command_line(target: Target) -> str:
     return " ".join([head, *words])
 
 
-def _several(target: Any) -> list[tuple[Target, Target | None]]:
+def _several(target: Targets) -> list[tuple[Target, Target | None]]:
     """Return each target with the host that it names itself."""
     if isinstance(target, Mapping) and not {"kind", "tag"} & {*map(str, target)}:
         return _from_devices(target)
@@ -150,7 +157,7 @@ def _several(target: Any) -> list[tuple[Target, Target | None]]:
     return [_single(target)]
 
 
-def _from_devices(mapping: Mapping[Any, Any]) -> list[tuple[Target, Target | None]]:
+def _from_devices(mapping: Mapping[Any, OneTarget]) -> list[tuple[Target, Target | None]]:
     if not mapping:
         raise TargetError("the target dict is empty; expected 'kind' and its options, or a target for each device")
     given = []
@@ -169,7 +176,7 @@ def _from_devices(mapping: Mapping[Any, Any]) -> list[tuple[Target, Target | Non
     return given
 
 
-def _single(target: Any) -> tuple[Target, Target | None]:
+def _single(target: OneTarget) -> tuple[Target, Target | None]:
     match target:
         case Target():
             return _from_config(_config_of(target), Source(command_line(target)))

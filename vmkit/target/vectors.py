@@ -32,6 +32,29 @@ class VectorUnit:
     accumulators: int
     registers: int
 
+    def registers_for(self, width: int) -> int:
+        """Return how many registers so many float32 next to each other take."""
+        return -(-width // self.lanes)
+
+    def rows_of_results(self, width: int) -> int:
+        """Return how many rows of results, each so many float32 wide, are in registers while a reduction runs."""
+        return max(1, self.accumulators * self.lanes // max(width, self.lanes))
+
+    def most_rows(self, width: int) -> int:
+        """Return how many rows of results fit beside a row of one operand and an element of the other."""
+        vectors = self.registers_for(width)
+        return max(1, (self.registers - vectors - 1) // vectors)
+
+    def parts(self) -> list[int]:
+        """Return the elements of a vector, of half of one and of a quarter, as far as they are worth it."""
+        return [t for t in (self.lanes, self.lanes // 2, self.lanes // 4) if t >= _LEAST]
+
+    def vectors_in(self, width: int) -> list[int]:
+        """Return the elements of one vector to four, as far as they divide a width."""
+        return [self.lanes * t for t in (1, 2, 3, 4) if width % (self.lanes * t) == 0]
+
+
+_LEAST = 4  # elements that are worth a vector
 
 # The widest first: the feature, and the unit that it means.
 _UNITS = (

@@ -6,13 +6,12 @@ import contextlib
 import contextvars
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import tvm
 from tvm import s_tir
 from tvm.target import Target
 
-from ..schedule.cpu import CHOSEN, Choice, Rule
+from ..schedule.rule import CHOSEN, D, Rule
 from .classes import target_class
 from .records import Records
 from .workload import workload_of
@@ -40,7 +39,7 @@ def entered(records: Records, *, below: bool = False) -> Iterator[Records]:
         _entered.reset(token)
 
 
-def choose(sch: s_tir.Schedule, rule: Rule[Any], target: Target, default: Any) -> Iterable[Choice]:
+def choose(sch: s_tir.Schedule, rule: Rule[D], target: Target, default: D) -> Iterable[tuple[str, D]]:
     """Return the decisions for a kernel: those of its record or of the nearest legal one, and the default ones."""
     records = in_force()
     if len(records):

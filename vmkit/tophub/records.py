@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ class Record:
         return {**asdict(self), "workload": self.workload.to_json()}
 
     @classmethod
-    def from_json(cls, data: Any) -> Record:
+    def from_json(cls, data: Mapping[str, Any]) -> Record:
         """Return the record of a JSON object; KeyError, TypeError or ValueError where it is none."""
         record = cls(**{**data, "workload": Workload.from_json(data["workload"])})
         if not isinstance(record.decisions, dict) or not isinstance(record.target_class, str):

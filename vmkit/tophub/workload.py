@@ -14,6 +14,7 @@ from tvm import s_tir, tirx
 from tvm.ir import Call, Var
 
 from ..schedule.blocks import is_reduction, kernel_blocks
+from ..schedule.expressions import known
 from ..schedule.rule import Rule
 
 __all__ = ["Axis", "Workload", "workload_of"]
@@ -109,7 +110,7 @@ def workload_of(sch: s_tir.Schedule, rule: Rule[Any]) -> Workload:
     main = reductions[0] if len(reductions) == 1 else blocks[-1]
     node = sch.get(main)
     others = [sch.get(block).body for block in blocks if not sch.get(block).same_as(node)]
-    axes = tuple((_kind(v), _size(v.dom.extent)) for v in node.iter_vars)
+    axes = tuple((_kind(v), known(v.dom.extent)) for v in node.iter_vars)
     dtype = str(node.writes[0].source.ty.dtype)
     return Workload(rule.name, dtype, axes, _reads(node), _operations(others), len(blocks))
 
@@ -118,17 +119,13 @@ def _kind(var: tirx.IterVar) -> str:
     return "reduction" if var.iter_type == tirx.IterVar.CommReduce else _SPATIAL
 
 
-def _size(value: Any) -> int | None:
-    return int(value) if isinstance(value, tirx.IntImm) else None
-
-
 def _reads(node: s_tir.SBlock) -> tuple[str, ...]:
     """Return the indices of each operand as text, in which axes are numbered and unknown sizes are ``?``."""
     names = {v.var.name: (v.var, f"i{at}") for at, v in enumerate(node.iter_vars)}
 
-    def renamed(var: Var) -> Any:
-        known, name = names.get(var.name, (None, "?"))
-        return tirx.Var(name if known is not None and var.same_as(known) else "unknown", var.ty)
+    def renamed(var: Var) -> Var:
+        axis, name = names.get(var.name, (None, "?"))
+        return tirx.Var(name if axis is not None and var.same_as(axis) else "unknown", var.ty)
 
     texts = []
     for region in node.reads:
@@ -137,13 +134,13 @@ def _reads(node: s_tir.SBlock) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _operations(bodies: list[Any]) -> tuple[str, ...]:
+def _operations(bodies: list[tirx.Stmt]) -> tuple[str, ...]:
     found: set[str] = set()
 
     def operator(call: Call) -> None:
         found.add(str(getattr(call.op, "name", "call")).removeprefix("tirx."))
 
-    def arithmetic(expr: Any) -> None:
+    def arithmetic(expr: tirx.PrimExpr) -> None:
         found.add(type(expr).__name__.lower())
 
     for body in bodies:

@@ -14,7 +14,7 @@ from tvm.target import Target
 from vmkit.compiler import vm_compiler as compiler
 from vmkit.errors import CompileError, OptionError, suggest
 
-from ..schedule.cpu import Rule
+from ..schedule.rule import Rule
 from ..schedule.scheduling import scheduling
 from ..tophub.workload import Workload, workload_of
 

@@ -16,6 +16,7 @@ from typing import Any
 import tvm
 from tvm.target import Target
 
+from ..schedule.rule import AnyDecisions
 from ..target.processor import cores_of
 from .extract import Kernel
 from .places import Tracker
@@ -79,7 +80,7 @@ class Measurer:
     ) -> None:
         self._end()
 
-    def measure(self, kernel: Kernel, decisions: Any) -> Measured:
+    def measure(self, kernel: Kernel, decisions: AnyDecisions) -> Measured:
         """Return the seconds that a call of a kernel takes with some decisions."""
         return self._answer(
             {

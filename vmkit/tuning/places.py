@@ -8,9 +8,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import tvm
+from tvm.runtime import Device, Executable, Module, Tensor
 from tvm.target import Target
 
 from vmkit.errors import OptionError
@@ -31,19 +32,19 @@ _SESSION = 120  # seconds after which a device ends what was started on it
 class Running(Protocol):
     """A library of kernels that can be called."""
 
-    device: Any
+    device: Device
 
-    def call(self, name: str, operands: Sequence[Any]) -> None:
+    def call(self, name: str, operands: Sequence[Tensor | int]) -> None:
         """Run a kernel once."""
 
-    def seconds(self, name: str, operands: Sequence[Any]) -> float:
+    def seconds(self, name: str, operands: Sequence[Tensor | int]) -> float:
         """Return the least time of a call, over some batches of them."""
 
 
 class Place(Protocol):
     """Where libraries run."""
 
-    def loaded(self, built: Any, target: Target) -> contextlib.AbstractContextManager[Running]:
+    def loaded(self, built: Executable, target: Target) -> contextlib.AbstractContextManager[Running]:
         """Return a library of kernels, as it was compiled for a target, to be called inside."""
 
 
@@ -74,23 +75,23 @@ class Here:
     """This process, and the GPU of its machine for targets that are one."""
 
     @contextlib.contextmanager
-    def loaded(self, built: Any, target: Target) -> Iterator[Running]:
+    def loaded(self, built: Executable, target: Target) -> Iterator[Running]:
         yield _Own(built, tvm.device(target.kind.name) if "gpu" in target.keys else tvm.cpu())
 
 
 class _Own:
-    def __init__(self, built: Any, device: Any) -> None:
+    def __init__(self, built: Executable, device: Device) -> None:
         self._built, self.device = built, device
 
-    def call(self, name: str, operands: Sequence[Any]) -> None:
+    def call(self, name: str, operands: Sequence[Tensor | int]) -> None:
         self._built[name](*operands)
 
-    def seconds(self, name: str, operands: Sequence[Any]) -> float:
+    def seconds(self, name: str, operands: Sequence[Tensor | int]) -> float:
         run = self._built[name]
         return _least_seconds(lambda: run(*operands), self.device)
 
 
-def _least_seconds(run: Callable[[], None], device: Any) -> float:
+def _least_seconds(run: Callable[[], None], device: Device) -> float:
     """Return the least time of a call, over some batches of them that the device has done."""
     count, best = 1, float("inf")
     repeats = 0
@@ -114,7 +115,7 @@ class Remote:
         self._tracker = tracker
 
     @contextlib.contextmanager
-    def loaded(self, built: Any, target: Target) -> Iterator[Running]:
+    def loaded(self, built: Executable, target: Target) -> Iterator[Running]:
         from tvm import rpc
 
         host, port, key = self._tracker
@@ -129,13 +130,13 @@ class Remote:
 
 
 class _Lent:
-    def __init__(self, module: Any, device: Any) -> None:
+    def __init__(self, module: Module, device: Device) -> None:
         self._module, self.device = module, device
 
-    def call(self, name: str, operands: Sequence[Any]) -> None:
+    def call(self, name: str, operands: Sequence[Tensor | int]) -> None:
         self._module[name](*operands)
 
-    def seconds(self, name: str, operands: Sequence[Any]) -> float:
+    def seconds(self, name: str, operands: Sequence[Tensor | int]) -> float:
         timed = self._module.time_evaluator(
             name, self.device, number=1, repeat=_REPEATS, min_repeat_ms=round(_BATCH * 1000)
         )

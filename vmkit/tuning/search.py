@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any
+
+from ..schedule.rule import D
 
 __all__ = ["search"]
 
@@ -13,8 +14,8 @@ _WORTH = 0.97  # the part of the default's time that is worth other decisions: l
 
 
 def search(
-    default: Any, candidates: Iterable[Any], seconds_of: Callable[[Any], float | None], seconds: float
-) -> tuple[Any, float, float] | None:
+    default: D, candidates: Iterable[D], seconds_of: Callable[[D], float | None], seconds: float
+) -> tuple[D, float, float] | None:
     """Return the best decisions found, and the seconds of a call with the default and with these ones.
 
     Parameters
@@ -34,7 +35,7 @@ def search(
         None where the default ones cannot be measured.
     """
     end = time.monotonic() + seconds
-    measured: dict[Any, float | None] = {default: seconds_of(default)}
+    measured: dict[D, float | None] = {default: seconds_of(default)}
     if measured[default] is None:
         return None
     candidates, best = list(candidates), default
@@ -52,7 +53,7 @@ def search(
     return _confirmed(default, best, seconds_of)
 
 
-def _neighbours(decisions: Any, candidates: list[Any]) -> list[Any]:
+def _neighbours(decisions: D, candidates: list[D]) -> list[D]:
     """Return the candidates that differ in one decision."""
     own = asdict(decisions).items()
     return [c for c in candidates if len(asdict(c).items() - own) == 1]
@@ -62,9 +63,9 @@ def _less(new: float | None, old: float | None) -> bool:
     return new is not None and (old is None or new < old)
 
 
-def _confirmed(default: Any, best: Any, seconds_of: Callable[[Any], float | None]) -> tuple[Any, float, float] | None:
+def _confirmed(default: D, best: D, seconds_of: Callable[[D], float | None]) -> tuple[D, float, float] | None:
     """Measure both again in turns, and return the default decisions where the others are no faster then."""
-    times: dict[Any, list[float]] = {default: [], best: []}
+    times: dict[D, list[float]] = {default: [], best: []}
     for _ in range(2):
         for decisions, taken in times.items():
             seconds = seconds_of(decisions)

@@ -17,7 +17,9 @@ from tvm.target import Target
 from vmkit._version import __version__
 from vmkit.errors import OptionError
 from vmkit.target import canonical_target, llvm
+from vmkit.target.plan import Targets
 
+from ..schedule.rule import AnyDecisions
 from ..schedule.scheduling import scheduling
 from ..tophub.classes import target_class
 from ..tophub.records import Record, Records
@@ -68,7 +70,7 @@ class Progress:
 
 def tune(
     model: Any,
-    target: Any = None,
+    target: Targets | None = None,
     params: Mapping[str, Any] | None = None,
     *,
     database: str | Path,
@@ -171,7 +173,7 @@ def tune(
 def _tuned(kernel: Kernel, target: Target, measurer: Measurer, seconds: float, done: int, total: int) -> Progress:
     outcomes: list[Measured] = []
 
-    def seconds_of(decisions: Any) -> float | None:
+    def seconds_of(decisions: AnyDecisions) -> float | None:
         outcomes.append(measurer.measure(kernel, decisions))
         return outcomes[-1].seconds
 
@@ -184,7 +186,7 @@ def _tuned(kernel: Kernel, target: Target, measurer: Measurer, seconds: float, d
     return Progress(kernel.name, done, total, record, len(outcomes), failed)
 
 
-def _record(kernel: Kernel, target: Target, decisions: Any, before: float, after: float) -> Record:
+def _record(kernel: Kernel, target: Target, decisions: AnyDecisions, before: float, after: float) -> Record:
     return Record(
         kernel.workload,
         kernel.rule.to_json(decisions),

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
@@ -18,12 +18,16 @@ import tvm_ffi
 from tvm import tirx
 from tvm.target import Target
 
+from vmkit.schedule.rule import AnyDecisions
 from vmkit.schedule.scheduling import scheduling
 from vmkit.tuning.places import Place, Running, place_of
 
 __all__ = ["answer", "serve"]
 
 _NAME = "kernel"  # of what is built
+
+Value: TypeAlias = np.ndarray | int
+Operand: TypeAlias = tvm.runtime.Tensor | int
 
 
 class _Subject:
@@ -41,10 +45,12 @@ class _Subject:
         self.schedule = schedule
         self.values = _values(function, request["sizes"])
         default = self.rule.decide(schedule, self.target)
+        if default is None:
+            raise ValueError(f"the rule {self.rule.name} is not for the kernel")
         with self.running(default) as running:
             self.expected = _results(running, _operands(self.values, running))
 
-    def running(self, decisions: Any) -> AbstractContextManager[Running]:
+    def running(self, decisions: AnyDecisions) -> AbstractContextManager[Running]:
         """Return the kernel under some decisions, to be called inside."""
         made = self.scheduling.scheduled(self.schedule, self.rule, self.target, decisions)
         function = made.with_attr("global_symbol", _NAME)
@@ -84,11 +90,11 @@ def _seconds_of_scheduled(request: dict[str, Any]) -> float:
         return running.seconds("main", _operands(_values(module["main"], {}), running))
 
 
-def _operands(values: list[Any], running: Running) -> list[Any]:
+def _operands(values: list[Value], running: Running) -> list[Operand]:
     return [v if isinstance(v, int) else tvm.runtime.tensor(v, device=running.device) for v in values]
 
 
-def _results(running: Running, operands: list[Any]) -> list[np.ndarray]:
+def _results(running: Running, operands: list[Operand]) -> list[np.ndarray]:
     """Return what the kernel leaves in its operands, among them what it computes; they are as before afterwards."""
     tensors = [operand for operand in operands if isinstance(operand, tvm.runtime.Tensor)]
     before = [tensor.numpy() for tensor in tensors]
@@ -107,14 +113,14 @@ def _agree(value: np.ndarray, expected: np.ndarray) -> bool:
     return bool(np.allclose(value, expected, rtol=1e-4, atol=tolerance, equal_nan=True))
 
 
-def _values(function: tirx.PrimFunc, sizes: dict[str, int]) -> list[Any]:
+def _values(function: tirx.PrimFunc, sizes: dict[str, int]) -> list[Value]:
     """Return values for a kernel's operands: an array for a tensor, an int for a size."""
     random = np.random.default_rng(0)
 
-    def known(var: tvm.ir.Var) -> Any:
+    def known(var: tvm.ir.Var) -> tirx.IntImm:
         return tirx.IntImm(str(var.ty.dtype), sizes[var.name])
 
-    made: list[Any] = []
+    made: list[Value] = []
     for param in function.params:
         if not hasattr(param.ty, "shape"):
             made.append(sizes[param.name])

@@ -13,6 +13,7 @@ from tvm import te, tirx, topi
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import packed, peeled_window
 from vmkit.schedule.cpu.boundary_peeling import Boundaries
+from vmkit.schedule.rule import D, Rule
 from vmkit.target import canonical_target
 
 TARGET = canonical_target("llvm -mcpu=znver3").primary
@@ -143,7 +144,7 @@ def test_how_many_tiles_reach_over_an_edge(boundaries: Boundaries, rows: int, ex
     assert boundaries.tiles(rows) == expected
 
 
-def scheduled(function: tirx.PrimFunc, rule: rules.Rule, decisions: object) -> tirx.PrimFunc:
+def scheduled(function: tirx.PrimFunc, rule: Rule[D], decisions: D) -> tirx.PrimFunc:
     plain = rules.prepared(function)
     assert plain is not None
     return rules.scheduled(plain, rule, TARGET, decisions)

@@ -12,9 +12,11 @@ import tvm
 from tvm import te, tirx
 
 import vmkit
+from tests.schedule.cpu.kernels import called, doubled, loops_of
 from vmkit import relay
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import packed
+from vmkit.schedule.cpu.versions import by_size, fewer_rows, for_fewer_rows
 from vmkit.target import canonical_target
 
 n = tirx.Var("n", "int64")
@@ -128,3 +130,34 @@ def built(kernel: tirx.PrimFunc, target: str):  # type: ignore[no-untyped-def]
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+@pytest.mark.parametrize(("rows", "fewer"), [(8, [4, 2, 1]), (4, [2, 1]), (3, [2, 1]), (1, [])])
+def test_there_are_versions_for_fewer_rows_than_a_tile_has(rows: int, fewer: list[int]) -> None:
+    assert fewer_rows(rows) == fewer
+    sch = doubled(n)
+    decisions = packed.Decisions(rows, 1, True, False)
+    found = for_fewer_rows(sch, loops_of(sch)[0], decisions)
+    if rows == 1:
+        assert found is None
+        return
+    assert found is not None
+    size, versions = found
+    assert str(size) == "n" and versions == [(r, replace(decisions, rows=r)) for r in (rows, *fewer)]
+
+
+def test_a_known_size_has_one_version() -> None:
+    sch = doubled(7)
+    assert for_fewer_rows(sch, loops_of(sch)[0], packed.Decisions(4, 1, True, False)) is None
+
+
+def test_the_first_version_whose_least_size_there_is_runs() -> None:
+    def plus(value: int) -> tirx.PrimFunc:
+        x = te.placeholder((n,), name="x")
+        return te.create_prim_func([x, te.compute((n,), lambda i: x[i] + value, name="sum")])
+
+    function = by_size(plus(0), n, [(5, plus(5)), (2, plus(2))])
+    for size, added in ((7, 5), (5, 5), (4, 2), (2, 2)):
+        x = np.arange(size, dtype="float32")
+        assert called(function, [x], (size,)).tolist() == (x + added).tolist()
+    assert np.isnan(called(function, [np.zeros(1, "float32")], (1,))).all()

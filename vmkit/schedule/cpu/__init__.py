@@ -7,7 +7,6 @@ applies and with which decisions. :func:`schedule_kernels` tries them in order.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import tvm
@@ -16,7 +15,7 @@ from tvm.target import Target
 
 from ...kernels.vector_math import with_vector_math
 from ..blocks import inline_cheap_blocks, kernel_blocks
-from ..rule import D, Rule
+from ..rule import CHOSEN, Choose, D, Rule, defaults
 from . import (
     concatenation,
     contraction,
@@ -41,7 +40,7 @@ from .packed_products import with_tiles
 from .prefetch import with_prefetches
 from .versions import by_size
 
-__all__ = ["CHOSEN", "RULES", "Choice", "Choose", "Rule", "defaults", "prepared", "schedule_kernels", "scheduled"]
+__all__ = ["RULES", "prepared", "schedule_kernels", "scheduled"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,20 +61,6 @@ RULES: tuple[Rule[Any], ...] = (
     piecewise.RULE,
     elementwise.RULE,
 )
-
-
-Choice = tuple[str, Any]
-"""How decisions were found, such as ``default``, and the decisions."""
-
-Choose = Callable[[s_tir.Schedule, Rule[Any], Target, Any], Iterable[Choice]]
-"""Takes a kernel, its rule, the target and the default decisions; returns what to schedule with, the best first."""
-
-CHOSEN = "vmkit.decisions"  # the attribute of a scheduled kernel that says how its decisions were found
-
-
-def defaults(sch: s_tir.Schedule, rule: Rule[D], target: Target, default: D) -> Iterable[tuple[str, D]]:
-    """Choose a rule's default decisions."""
-    return [("default", default)]
 
 
 def schedule_kernels(mod: tvm.IRModule, target: Target, choose: Choose = defaults) -> tvm.IRModule:

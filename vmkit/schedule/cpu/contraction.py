@@ -76,7 +76,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     if kernel is None or default is None:
         return ()
     unit = processor_of(target).vectors
-    whole = [unit.lanes * t for t in (4, 3, 2, 1) if kernel.width % (unit.lanes * t) == 0]
+    whole = reversed(unit.vectors_in(kernel.width))
     options: Options = {
         "lanes": list(dict.fromkeys([default.lanes, *whole])),
         "rows": [r for r in range(1, unit.registers + 1) if kernel.height % r == 0 and kernel.row_axis is not None]
@@ -87,7 +87,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     return (
         d
         for d in choices(Decisions, default, options)
-        if d == default or (d.rows + 1) * -(-d.lanes // unit.lanes) < unit.registers
+        if d == default or (d.rows + 1) * unit.registers_for(d.lanes) < unit.registers
     )
 
 

@@ -16,7 +16,6 @@ from tvm.target import Target
 
 from ...kernels.tiled_weight import BLOCK
 from ...target.processor import Caches, Processor, processor_of
-from ...target.vectors import VectorUnit
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
 from ..rule import Options, Rule, Versions, choices
 from .chunks import in_chunks
@@ -99,7 +98,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     kernel, processor = _kernel(sch), processor_of(target)
     if kernel is None:
         return None
-    many = _MANY * _most_rows(kernel, processor.vectors)
+    many = _MANY * processor.vectors.rows_of_results(kernel.width)
     return _decisions(sch, kernel, processor, many if kernel.rows is None else kernel.rows)
 
 
@@ -108,10 +107,9 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default, unit = _kernel(sch), decide(sch, target), processor_of(target).vectors
     if kernel is None or default is None:
         return ()
-    vectors = -(-kernel.width // unit.lanes)
-    most = max(1, (unit.registers - vectors - 1) // vectors)
+    vectors = unit.registers_for(kernel.width)
     options: Options = {
-        "rows": rows_to_try(kernel.rows, most) if kernel.row_axis is not None else [1],
+        "rows": rows_to_try(kernel.rows, unit.most_rows(kernel.width)) if kernel.row_axis is not None else [1],
         "blocks": [b for b in range(1, _STREAMS + 1) if kernel.count % b == 0],
         "unrolled": [u for u in (1, 2, 4, 8) if kernel.inner % u == 0],
         "lines": list(dict.fromkeys([default.lines, 0, 1, 2, 4])) if kernel.row_axis is not None else [0],
@@ -203,14 +201,10 @@ def _is_packed(region: list[tvm.ir.Range], column: tirx.Var, k: tirx.Var) -> boo
     )
 
 
-def _most_rows(kernel: _Kernel, unit: VectorUnit) -> int:
-    return max(1, unit.accumulators * unit.lanes // max(kernel.width, unit.lanes))
-
-
 def _decisions(sch: s_tir.Schedule, kernel: _Kernel, processor: Processor, rows: int) -> Decisions:
     """Return the default decisions for a number of rows."""
     caches = processor.caches
-    most, parallel = _most_rows(kernel, processor.vectors), static_size(sch, kernel.loops) >= PARALLEL_SIZE
+    most, parallel = processor.vectors.rows_of_results(kernel.width), static_size(sch, kernel.loops) >= PARALLEL_SIZE
     tile = rows_of_tile(rows, most, _BESIDE)
     is_few = tile * 2 <= most
     unrolled = next(u for u in (_UNROLLED_OF_FEW if is_few else _UNROLLED) if kernel.inner % u == 0)

@@ -94,9 +94,9 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
         sch.reverse_compute_at(found.after, outer[-1], preserve_unit_loops=True)
     inner = sch.get_loops(partial)[len(outer) :]
     kinds = [v.iter_type for v in sch.get(partial).iter_vars]
-    reduce_loops = [loop for loop, kind in zip(inner, kinds, strict=True) if kind != 0]
+    reduce_loops = [loop for loop, kind in zip(inner, kinds, strict=True) if kind != tirx.IterVar.DataPar]
     # The axis that rfactor made comes first among the block's own.
-    lane, *rows = (loop for loop, kind in zip(inner, kinds, strict=True) if kind == 0)
+    lane, *rows = (loop for loop, kind in zip(inner, kinds, strict=True) if kind == tirx.IterVar.DataPar)
     sch.reorder(*reduce_loops, *rows, lane)
     sch.vectorize(lane)
     sch.unroll(rows[-1])

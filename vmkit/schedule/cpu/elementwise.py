@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tvm import s_tir
+from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ...target.processor import processor_of
@@ -90,7 +90,7 @@ def _share_outer_loops(sch: s_tir.Schedule, block: Block, parallel_size: int) ->
         return
     outer = []
     for loop, kind in zip(loops, kinds, strict=True):
-        if kind != 0:
+        if kind != tirx.IterVar.DataPar:
             break
         outer.append(loop)
     # The innermost loop of the output is left for LLVM to vectorise.

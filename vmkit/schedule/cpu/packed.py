@@ -71,8 +71,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
         return None
     rows, unit = 1, processor_of(target).vectors
     if kernel.row_axis is not None:
-        most = max(1, unit.accumulators * unit.lanes // max(kernel.block_size, unit.lanes))
-        rows = rows_of_tile(kernel.positions, most, _BESIDE)
+        rows = rows_of_tile(kernel.positions, unit.rows_of_results(kernel.block_size), _BESIDE)
     unrolled = next((u for u in _UNROLLED if kernel.steps is not None and kernel.steps % u == 0), 1)
     return Decisions(rows, unrolled, True, static_size(sch, kernel.loops) >= PARALLEL_SIZE)
 
@@ -82,9 +81,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    unit = processor_of(target).vectors
-    vectors = -(-kernel.block_size // unit.lanes)
-    most = max(1, (unit.registers - vectors - 1) // vectors)
+    most = processor_of(target).vectors.most_rows(kernel.block_size)
     options: Options = {
         "rows": rows_to_try(kernel.positions, most) if kernel.row_axis is not None else [1],
         "unrolled": [u for u in (1, 2, 4, 8) if kernel.steps is not None and kernel.steps % u == 0] or [1],

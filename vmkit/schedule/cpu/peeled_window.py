@@ -71,15 +71,14 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     if kernel is None or default is None:
         return ()
     unit, width = processor_of(target).vectors, kernel.windows.width
-    wide = [unit.lanes * t for t in (1, 2, 3, 4) if width % (unit.lanes * t) == 0]
     options: Options = {
-        "lanes": list(dict.fromkeys([default.lanes, *wide])),
+        "lanes": list(dict.fromkeys([default.lanes, *unit.vectors_in(width)])),
         "rows": rows_to_try(kernel.windows.positions, unit.registers - 2),
         "channels_last": [True, False],
         "parallel": sharing(static_size(sch, kernel.windows.loops), target),
     }
     tried = choices(Decisions, default, options)
-    return (d for d in tried if d == default or (d.rows + 2) * -(-d.lanes // unit.lanes) <= unit.registers)
+    return (d for d in tried if d == default or (d.rows + 2) * unit.registers_for(d.lanes) <= unit.registers)
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:

@@ -25,7 +25,6 @@ from .elementwise import PARALLEL_SIZE, sharing
 
 __all__ = ["RULE", "Decisions"]
 
-_LEAST = 4  # elements that are worth a vector
 _WRITTEN_OUT = 64  # vectors that are written out at most
 
 
@@ -60,7 +59,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     kernel = _kernel(sch)
     if kernel is None:
         return None
-    lanes = next((t for t in _widths(target) if kernel.whole % t == 0), None)
+    lanes = next((t for t in processor_of(target).vectors.parts() if kernel.whole % t == 0), None)
     if lanes is None:
         return None
     return Decisions(lanes, _is_short(sch, kernel, lanes), static_size(sch, kernel.loops) >= PARALLEL_SIZE)
@@ -72,7 +71,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     if kernel is None or default is None:
         return ()
     options: Options = {
-        "lanes": [t for t in _widths(target) if kernel.whole % t == 0],
+        "lanes": [t for t in processor_of(target).vectors.parts() if kernel.whole % t == 0],
         "written_out": [True, False],
         "parallel": sharing(static_size(sch, kernel.loops), target),
     }
@@ -100,11 +99,6 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     if decisions.parallel:
         shared = outer[:-1] if len(outer) > 2 else outer
         sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
-
-
-def _widths(target: Target) -> list[int]:
-    lanes = processor_of(target).vectors.lanes
-    return [t for t in (lanes, lanes // 2, lanes // 4) if t >= _LEAST]
 
 
 def _is_short(sch: s_tir.Schedule, kernel: _Kernel, lanes: int) -> bool:

@@ -106,9 +106,8 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         return ()
     processor = processor_of(target)
     unit = processor.vectors
-    wide = [unit.lanes * t for t in (1, 2, 3, 4) if kernel.width % (unit.lanes * t) == 0]
     options: Options = {
-        "lanes": list(dict.fromkeys([default.lanes, *wide])),
+        "lanes": list(dict.fromkeys([default.lanes, *unit.vectors_in(kernel.width)])),
         "rows": rows_to_try(kernel.positions, unit.registers - 2) if kernel.row_axis is not None else [1],
         "unrolled": [True, False] if is_short(sch, kernel.steps[-1]) else [False],
         "lines": list(dict.fromkeys([default.lines, *lines_of(sch, kernel, default.lanes, processor), 0])),
@@ -120,7 +119,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         for d in choices(Decisions, default, options)
         if d == default
         or (
-            (d.rows + 2) * -(-d.lanes // unit.lanes) <= unit.registers
+            (d.rows + 2) * unit.registers_for(d.lanes) <= unit.registers
             and d.lines in (0, *lines_of(sch, kernel, d.lanes, processor))
         )
     )
@@ -165,7 +164,7 @@ def is_short(sch: s_tir.Schedule, steps: Loop) -> bool:
 
 def lanes_of(width: int, unit: VectorUnit) -> int | None:
     """Return the part of a vector, or the vector, that divides the channels; None where that is not worth it."""
-    return next((t for t in (unit.lanes, unit.lanes // 2, unit.lanes // 4) if t >= 4 and width % t == 0), None)
+    return next((t for t in unit.parts() if width % t == 0), None)
 
 
 def _goes_along(node: s_tir.SBlock, axis: int) -> bool:

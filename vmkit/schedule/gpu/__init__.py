@@ -17,8 +17,7 @@ from tvm.target import Target
 
 from vmkit.errors import CompileError
 
-from ..cpu import CHOSEN, Choose, defaults
-from ..rule import D, Rule
+from ..rule import CHOSEN, Choose, D, Rule, defaults
 from . import elements, tensor_tiles, tiles
 from .launch import has_threads, launch_problem
 from .loops import launch_loops

@@ -17,12 +17,12 @@ from tvm.target import Target
 from ...target.gpu import WARP, Gpu, gpu_of
 from ..blocks import Loop
 from ..rule import Rule
-from .occupancy import Tile, resident_blocks, seconds
+from .occupancy import Tile, fastest, resident_blocks
 from .product import Product, product_of
 from .product_code import LEFT, RESULT, RIGHT, SUMS, Layout, written
-from .tiles import bind_tiles, fetch_tile, legal_parts, sizes_of, spread_total
+from .tiles import bind_tiles, fetch_ahead, fetch_tile, legal_parts, sizes_of, spread_total
 
-__all__ = ["RULE", "Decisions", "best", "tile_of"]
+__all__ = ["RULE", "Decisions", "tile_of"]
 
 _SQUARE = 16  # the size of what the hardware multiplies, along each axis
 _SKEW = 8  # elements between the rows of a tile in shared memory, against conflicts of banks
@@ -68,19 +68,16 @@ class Decisions:
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the decisions that are the fastest by the model of occupancy; None for products of other types."""
     product = _product(sch, target)
-    return None if product is None else best(product, gpu_of(target), _legal(product, gpu_of(target)))
+    if product is None:
+        return None
+    gpu = gpu_of(target)
+    return fastest(_legal(product, gpu), lambda d: tile_of(product, d, gpu), sizes_of(product), gpu)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions whose blocks a multiprocessor can hold."""
     product = _product(sch, target)
     return () if product is None else _legal(product, gpu_of(target))
-
-
-def best(product: Product, gpu: Gpu, tried: Iterable[Decisions]) -> Decisions | None:
-    """Return those of some decisions that are the fastest by the model."""
-    sizes = sizes_of(product)
-    return min(tried, key=lambda d: seconds(sizes, tile_of(product, d, gpu), gpu), default=None)
 
 
 def tile_of(product: Product, decisions: Decisions, gpu: Gpu, registers: int | None = None) -> Tile:
@@ -164,8 +161,6 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
         fetch_tile(made, block, steps, operand, size * d.step, threads, gpu, _SHARED)
         if name == LEFT or by_column:
             made.storage_align(block, 0, -2, 16, _SKEW)
-        if d.ahead:
-            made.annotate(block, "tirx.manifest_shared_memory_local_stage", 1)
         kept = made.cache_read(squares, number, f"wmma.matrix_{'ab'[number]}")
         made.compute_at(kept, k1, preserve_unit_loops=True)
         made.tensorize(made.get_loops(kept)[-2], intrinsics["load_a" if name == LEFT else "load_b"])
@@ -178,8 +173,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     made.tensorize(made.get_loops(zeros)[-2], intrinsics["init"])
     made.tensorize(made.get_loops(sums)[-3], intrinsics["compute"])
     if d.ahead:
-        made.annotate(steps, "software_pipeline_stage", [0, 0, 0, 0, 1])
-        made.annotate(steps, "software_pipeline_order", [0, 3, 1, 4, 2])
+        fetch_ahead(made, steps)
     if d.parts > 1:
         spread_total(made, min(product.width, _WRITTEN))
     return made

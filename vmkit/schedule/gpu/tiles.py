@@ -19,15 +19,15 @@ from tvm.target import Target
 from ...target.gpu import Gpu, gpu_of
 from ..blocks import Block, Loop
 from ..rule import Rule
-from .occupancy import Sizes, Tile, resident_blocks, seconds
+from .occupancy import Sizes, Tile, fastest, resident_blocks
 from .product import Operand, Product, product_of
 from .product_code import LEFT, RESULT, RIGHT, SUMS, TOTAL, Layout, written
 
 __all__ = [
     "RULE",
     "Decisions",
-    "best",
     "bind_tiles",
+    "fetch_ahead",
     "fetch_tile",
     "legal_parts",
     "sizes_of",
@@ -86,19 +86,16 @@ class Decisions:
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the decisions that the model of occupancy takes for the fastest; None for what is no matrix product."""
     product = product_of(sch)
-    return None if product is None else best(product, gpu_of(target), _legal(product, gpu_of(target)))
+    if product is None:
+        return None
+    gpu = gpu_of(target)
+    return fastest(_legal(product, gpu), lambda d: tile_of(product, d, gpu), sizes_of(product), gpu)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions whose blocks a multiprocessor can hold."""
     product = product_of(sch)
     return () if product is None else _legal(product, gpu_of(target))
-
-
-def best(product: Product, gpu: Gpu, tried: Iterable[Decisions]) -> Decisions | None:
-    """Return those of some decisions that are the fastest by the model."""
-    sizes = sizes_of(product)
-    return min(tried, key=lambda d: seconds(sizes, tile_of(product, d, gpu), gpu), default=None)
 
 
 def sizes_of(product: Product) -> Sizes:
@@ -183,8 +180,6 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
         fetch_tile(made, block, steps, operand, size * decisions.step, {"threadIdx.x": decisions.threads}, gpu)
         if operand.along == "k":
             made.storage_align(block, 0, 1, 32, _PADDING)
-        if decisions.ahead:
-            made.annotate(block, "tirx.manifest_shared_memory_local_stage", 1)
         kept = made.cache_read(sums, number, "local")
         made.compute_at(kept, step, preserve_unit_loops=True)
         *_, half, _, at = made.get_loops(kept)
@@ -193,9 +188,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
             made.vectorize(at)
     made.decompose_reduction(sums, steps)
     if decisions.ahead:
-        # Both operands into registers, the sums of this step, both into shared memory.
-        made.annotate(steps, "software_pipeline_stage", [0, 0, 0, 0, 1])
-        made.annotate(steps, "software_pipeline_order", [0, 3, 1, 4, 2])
+        fetch_ahead(made, steps)
     if decisions.parts > 1:
         spread_total(made, _lanes(product.width, product.dtype, gpu))
     return made
@@ -280,6 +273,15 @@ def fetch_tile(
         sch.bind(thread, tag)
     if lanes > 1:
         sch.vectorize(lane)
+
+
+def fetch_ahead(sch: s_tir.Schedule, steps: Loop) -> None:
+    """Let each of the steps fetch both operands' tiles of the next one while it computes (software pipelining)."""
+    for name in (LEFT, RIGHT):
+        sch.annotate(sch.get_sblock(name), "tirx.manifest_shared_memory_local_stage", 1)
+    # Both operands into registers, the sums of this step, both into shared memory.
+    sch.annotate(steps, "software_pipeline_stage", [0, 0, 0, 0, 1])
+    sch.annotate(steps, "software_pipeline_order", [0, 3, 1, 4, 2])
 
 
 def spread_total(sch: s_tir.Schedule, lanes: int) -> None:
