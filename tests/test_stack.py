@@ -1,15 +1,24 @@
-"""A thread with a large stack that stays."""
+"""Threads with a large stack: for one call, and one that stays."""
 
 from __future__ import annotations
 
 import gc
 import logging
+import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from vmkit import stack
-from vmkit.stack import DeepThread
+from vmkit.stack import DeepThread, on_deep_stack
+
+
+@pytest.fixture
+def limit() -> Iterator[int]:
+    before = sys.getrecursionlimit()
+    yield before
+    sys.setrecursionlimit(before)
 
 
 def test_calls_run_on_one_other_thread() -> None:
@@ -60,3 +69,54 @@ def test_no_stack_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "_start_thread", refuse)
     with pytest.raises(RuntimeError, match="can't start new thread"):
         DeepThread(64 << 20)
+
+
+def nested(levels: int) -> int:
+    return 0 if levels == 0 else 1 + nested(levels - 1)
+
+
+def test_one_call_recurses_deeper_than_the_limit_which_is_then_as_before(limit: int) -> None:
+    assert on_deep_stack(nested, 5 * limit) == 5 * limit
+    assert sys.getrecursionlimit() == limit
+    with pytest.raises(RecursionError):
+        nested(5 * limit)
+
+
+def test_the_limit_is_lifted_until_the_last_of_several_threads_has_ended(limit: int) -> None:
+    first_ended = threading.Event()
+    seen: list[int] = []
+
+    def outlasting() -> None:
+        assert first_ended.wait(30)
+        seen.append(sys.getrecursionlimit())
+
+    thread = threading.Thread(target=on_deep_stack, args=(outlasting,))
+    thread.start()
+    assert on_deep_stack(nested, 2 * limit) == 2 * limit
+    first_ended.set()
+    thread.join()
+    assert seen == [1_000_000] and sys.getrecursionlimit() == limit
+
+
+def test_the_limit_stays_when_a_call_fails_or_no_thread_starts(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ZeroDivisionError):
+        on_deep_stack(divmod, 1, 0)
+    assert sys.getrecursionlimit() == limit
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        on_deep_stack(nested, 1)
+    assert sys.getrecursionlimit() == limit
+
+
+def test_a_limit_that_the_call_sets_stays(limit: int) -> None:
+    on_deep_stack(sys.setrecursionlimit, limit + 7)
+    assert sys.getrecursionlimit() == limit + 7
+
+
+def test_a_higher_limit_is_not_lowered(limit: int) -> None:
+    sys.setrecursionlimit(2_000_000)
+    assert on_deep_stack(sys.getrecursionlimit) == 2_000_000 == sys.getrecursionlimit()

@@ -28,8 +28,6 @@ _SMALLEST_STACK_BYTES = 16 << 20
 _RECURSION_LIMIT = 1_000_000
 _lock = threading.Lock()
 _local = threading.local()
-_running = 0
-_outer_limit = sys.getrecursionlimit()
 
 
 def on_deep_stack(function: Callable[..., T], *args: Any, stack_bytes: int = COMPILER_STACK_BYTES, **kwargs: Any) -> T:
@@ -46,12 +44,12 @@ def on_deep_stack(function: Callable[..., T], *args: Any, stack_bytes: int = COM
 
     def run() -> None:
         _local.deep = True
-        try:
-            outcome.append((True, context.run(function, *args, **kwargs)))
-        except BaseException as error:  # handed to the caller's thread
-            outcome.append((False, error))
+        with _recursion:
+            try:
+                outcome.append((True, context.run(function, *args, **kwargs)))
+            except BaseException as error:  # handed to the caller's thread
+                outcome.append((False, error))
 
-    _raise_recursion_limit()
     with _lock:
         previous = threading.stack_size(stack_bytes)
         try:
@@ -60,29 +58,39 @@ def on_deep_stack(function: Callable[..., T], *args: Any, stack_bytes: int = COM
         finally:
             threading.stack_size(previous)
     thread.join()
-    _restore_recursion_limit()
     ok, value = outcome[0]
     if ok:
         return value
     raise value
 
 
-def _raise_recursion_limit() -> None:
-    """Lift Python's recursion limit, which is global to the process, while deep threads run."""
-    global _running, _outer_limit
-    with _lock:
-        if _running == 0:
-            _outer_limit = sys.getrecursionlimit()
-            sys.setrecursionlimit(_RECURSION_LIMIT)
-        _running += 1
+class _DeepRecursion:
+    """Python's recursion limit lifted while at least one thread is inside.
+
+    The limit is the process's, and no thread can have one of its own. So deep threads lift it for themselves alone:
+    not before they have started, and until the last of them has ended. What somebody else sets meanwhile stays.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(_RECURSION_LIMIT, self._before))
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and sys.getrecursionlimit() == max(_RECURSION_LIMIT, self._before):
+                sys.setrecursionlimit(self._before)
 
 
-def _restore_recursion_limit() -> None:
-    global _running
-    with _lock:
-        _running -= 1
-        if _running == 0:
-            sys.setrecursionlimit(_outer_limit)
+_recursion = _DeepRecursion()
 
 
 class DeepThread:

@@ -170,6 +170,18 @@ def test_a_call_that_fails_gives_its_threads_back() -> None:
     assert not threads._calls and not threads._in_use
 
 
+def test_calls_of_many_threads_are_counted_right() -> None:
+    most: list[int] = []
+
+    def call() -> None:
+        for number in range(300):
+            threads.call_with_threads(1 + number % 2, lambda: most.append(len(threads._in_use)), ())
+
+    in_threads([call] * 6)
+    assert not threads._calls and not threads._in_use
+    assert min(most) >= 1 and max(most) <= 12
+
+
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_one_machine_called_by_many_threads(names: Executable, num_threads: int) -> None:
     machine = VirtualMachine(names, num_threads=num_threads)

@@ -19,11 +19,14 @@ import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ExecutableError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 __all__ = ["ALIGNMENT", "FORMAT_VERSION", "read_archive", "write_archive"]
 
@@ -157,9 +160,10 @@ class _Window(io.RawIOBase):
         self._place = place
         return place
 
-    def readinto(self, buffer: Any) -> int:
-        part = self._data[self._place : self._place + len(buffer)]
-        buffer[: len(part)] = part
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        room = memoryview(buffer)
+        part = self._data[self._place : self._place + len(room)]
+        room[: len(part)] = part
         self._place += len(part)
         return len(part)
 

@@ -21,7 +21,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 
@@ -29,6 +29,8 @@ from .._tvm import limit_threads_of_this_thread
 from ..errors import OptionError
 
 __all__ = ["PoolTooSmall", "call_with_threads", "checked_threads", "default_threads", "usable_processors"]
+
+T = TypeVar("T")
 
 os.environ.setdefault("TVM_BIND_THREADS", "0")
 
@@ -39,8 +41,8 @@ _configure = tvm.get_global_func("runtime.config_threadpool")
 _pool_size = tvm.get_global_func("runtime.NumThreads")
 _DEFAULT_MODE = 1
 
-# One entry for each call that runs, and one for each thread that those calls use: adding to a list and cutting off its
-# end are single steps of the interpreter, so no lock is needed to count.
+# One entry for each call that runs, and one for each thread that those calls use. Adding to a list and cutting off its
+# end are single steps of the interpreter, and without its lock, of the list's own; a number would need one to count.
 _calls: list[None] = []
 _in_use: list[None] = []
 
@@ -102,14 +104,14 @@ def default_threads(target: tvm.target.Target | None = None) -> int:
     return min(compiled_for, _usable_cores()) if compiled_for > 0 else _usable_cores()
 
 
-def checked_threads(num_threads: Any) -> int:
+def checked_threads(num_threads: int) -> int:
     """Return a number of threads that a caller asked for; OptionError if it is none."""
     if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
         raise OptionError(f"num_threads is {num_threads!r}, expected a number of threads, at least 1")
     return num_threads
 
 
-def call_with_threads(num_threads: int, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+def call_with_threads(num_threads: int, function: Callable[..., T], values: Sequence[Any]) -> T:
     """Return ``function(*values)``, whose kernels use at most `num_threads` threads, the calling one included.
 
     Calls at the same time divide the processors among them, so that a call gets fewer when others run.
@@ -132,7 +134,7 @@ def call_with_threads(num_threads: int, function: Callable[..., Any], values: Se
     return _call_with_share(num_threads, function, values)
 
 
-def _call_with_share(num_threads: int, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+def _call_with_share(num_threads: int, function: Callable[..., T], values: Sequence[Any]) -> T:
     """Call with a fair share of the processors: never more than others leave, and at least the calling thread."""
     processors = max(num_threads, usable_processors())
     _calls.append(None)

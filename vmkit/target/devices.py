@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 import tvm
 from tvm.runtime import Device
@@ -48,7 +48,7 @@ def device(spec: str | Device = "cpu", index: int | None = None) -> Device:
     return _present(tvm.runtime.device(name, number), f"{name}:{number}")
 
 
-def devices(spec: Any) -> list[Device]:
+def devices(spec: str | Device | Sequence[str | Device]) -> list[Device]:
     """Return the devices that `spec` names: one, or a list of at most one per kind.
 
     The CPU is added at the end if it is not among them: shapes are computed there.

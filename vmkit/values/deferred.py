@@ -28,7 +28,7 @@ class _DeferredModule:
         return f"<deferred module {self._name!r}>"
 
 
-def deferred(name: str) -> Any:
+def deferred(name: str) -> _DeferredModule:
     """Return what reads like the module of a name, which is imported with the first attribute that is asked for.
 
     >>> json = deferred("json")

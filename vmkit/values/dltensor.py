@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any
 
 import numpy as np
 import tvm
+from tvm.runtime import Tensor
 
 from ..errors import ModelError
 
@@ -22,7 +22,7 @@ _CPU = 1
 _LARGEST_RANK = 32
 
 
-def read_dltensor(blob: bytes) -> Any:
+def read_dltensor(blob: bytes) -> Tensor:
     """Return the ``tvm.runtime.Tensor`` that bytes hold; the data is copied.
 
     Raises
@@ -36,7 +36,7 @@ def read_dltensor(blob: bytes) -> Any:
     return tensor
 
 
-def next_dltensor(blob: bytes, at: int) -> tuple[Any, int]:
+def next_dltensor(blob: bytes, at: int) -> tuple[Tensor, int]:
     """Return the tensor that begins at a place in bytes, and where it ends; the data is copied.
 
     Raises
@@ -87,7 +87,7 @@ def _numpy_dtype(code: int, bits: int, lanes: int) -> np.dtype:
         raise ModelError(f"a stored tensor has the data type {name}, which is not supported") from None
 
 
-def write_dltensor(data: Any) -> bytes:
+def write_dltensor(data: Tensor) -> bytes:
     """Return the bytes that hold a ``tvm.runtime.Tensor``, readable by every release that had Relay.
 
     Booleans are stored as ``uint1``, as those releases did.

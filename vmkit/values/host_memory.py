@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from sys import getrefcount
 from typing import Any
@@ -19,6 +20,22 @@ ALIGNMENT = 64
 """The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""
 
 _BYTE = np.dtype("uint8")
+
+
+def _references_of_a_local() -> int:
+    """Return what ``getrefcount`` says of an array that nothing but a local variable refers to.
+
+    An interpreter that counts references of several threads at once does not know that number: there 0, below any.
+    """
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return 0
+    arrays = [np.empty(0)]
+    kept = arrays.pop()
+    # 2 with the argument; interpreters that lend local variables to their callees do not count it.
+    return getrefcount(kept)
+
+
+_UNSHARED = _references_of_a_local()
 _CPU_TYPE = tvm.cpu().dlpack_device_type()
 _CPU = (_CPU_TYPE, 0)
 
@@ -68,7 +85,8 @@ def readable(values: Sequence[Any], alignments: Sequence[int], scratches: Sequen
 class Scratch:
     """Aligned memory for copies of one input, used again once nothing refers to the last copy.
 
-    Safe with several threads: what one of them has taken out, no other sees.
+    Safe with several threads: what one of them has taken out, no other sees. Without the interpreter's lock nothing can
+    tell that no reference is left, and every copy has memory of its own.
     """
 
     __slots__ = ("_arrays", "_empty")
@@ -86,8 +104,8 @@ class Scratch:
             kept = self._arrays.pop()
         except IndexError:
             kept = None
-        # Tensors over the memory, and arrays over those, count as references: here are `kept` and the argument.
-        if kept is None or kept.shape != array.shape or kept.dtype != array.dtype or getrefcount(kept) > 2:
+        # Tensors over the memory, and arrays over those, count as references.
+        if kept is None or kept.shape != array.shape or kept.dtype != array.dtype or getrefcount(kept) > _UNSHARED:
             kept = _aligned_copy(array)
             if kept.nbytes > self._LARGEST or kept.dtype.kind not in "biufc":
                 return _over(kept)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import io
 import logging
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tvm
+from tvm.runtime import Tensor
 from tvm_ffi import register_global_func
 
 from ..errors import VMError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 __all__ = ["CHANNELS", "DECODE", "decoded"]
 
@@ -58,12 +62,12 @@ def decoded(stream: bytes, pixel_format: str) -> np.ndarray:
     return np.ascontiguousarray(pixels)
 
 
-def _pixels(image: Any, pixel_format: str) -> np.ndarray:
+def _pixels(image: Image, pixel_format: str) -> np.ndarray:
     if image.mode.startswith("I"):
         # Of 16 bits the upper 8 are kept; Pillow would cut off what is above 255.
-        from PIL import Image
+        from PIL import Image as images
 
-        image = Image.fromarray((np.clip(np.asarray(image, "int64"), 0, 65535) >> 8).astype("uint8"))
+        image = images.fromarray((np.clip(np.asarray(image, "int64"), 0, 65535) >> 8).astype("uint8"))
     if pixel_format == "Grayscale":
         return np.asarray(image.convert("L"))[:, :, None]
     pixels = np.asarray(image.convert("RGB"))
@@ -72,7 +76,7 @@ def _pixels(image: Any, pixel_format: str) -> np.ndarray:
 
 def _register(pixel_format: str) -> None:
     @register_global_func(f"{DECODE}.{pixel_format}", override=True)
-    def decode(stream: Any) -> Any:
+    def decode(stream: Tensor) -> Tensor:
         return tvm.runtime.tensor(decoded(stream.numpy().tobytes(), pixel_format), stream.device)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm
@@ -14,12 +14,15 @@ from .element_types import numpy_dtype
 from .host_memory import copied
 from .kinds.spec import describe
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 __all__ = ["as_tensor", "as_tensors"]
 
 _OF_PYTHON = {"i": "int32", "u": "int32", "f": "float32", "b": "bool"}
 
 
-def as_tensor(value: Any, dtype: str | None = None) -> Tensor:
+def as_tensor(value: ArrayLike | Tensor, dtype: str | None = None) -> Tensor:
     """Return a number, nested numbers, an array or a tensor as a tensor on the CPU.
 
     Parameters
@@ -72,7 +75,7 @@ def as_tensors(params: Mapping[str, Any]) -> dict[str, Tensor]:
     return tensors
 
 
-def _default_dtype(value: Any) -> str:
+def _default_dtype(value: ArrayLike) -> str:
     if isinstance(value, np.ndarray | np.generic):
         return str(value.dtype)
     array = np.asarray(value)

@@ -10,15 +10,19 @@ import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 import tvm
 import tvm_ffi
+from tvm.runtime import Tensor
 
 from ..errors import VMError
 from .host_memory import to_tensor
 from .texts import call_texts
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = ["NAMES"]
 
@@ -31,7 +35,7 @@ def _function(function: Callable[..., Any]) -> Callable[..., Any]:
     name = f"vmkit.text.{function.__name__}"
     NAMES[function.__name__] = name
 
-    def call(options: str, strings: str, *tensors: Any) -> Any:
+    def call(options: str, strings: str, *tensors: Tensor) -> Tensor | tvm_ffi.Array:
         texts = call_texts()
         device = tensors[0].device
         arrays = [t.numpy() for t in tensors]
@@ -46,11 +50,11 @@ def _function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @lru_cache(maxsize=256)
-def _options(text: str) -> Any:
+def _options(text: str) -> dict[str, Any] | str | None:
     return json.loads(text)
 
 
-def _each(function: Callable[[str], Any], array: np.ndarray, dtype: Any = object) -> np.ndarray:
+def _each(function: Callable[[Any], Any], array: np.ndarray, dtype: DTypeLike = object) -> np.ndarray:
     made = np.empty(array.size, dtype)
     made[:] = [function(text) for text in array.ravel().tolist()]
     return made.reshape(array.shape)
@@ -134,7 +138,7 @@ def from_number(options: None, data: np.ndarray) -> np.ndarray:
     return _each(str if data.dtype.kind in "iu" else _float_text, data)
 
 
-def _float_text(value: Any) -> str:
+def _float_text(value: SupportsFloat) -> str:
     number = float(value)
     if number != number:
         return "NaN"

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm.runtime import Device, Tensor
@@ -25,6 +25,9 @@ from tvm.runtime import Device, Tensor
 from ..errors import VMError
 from .host_memory import to_tensor
 from .kinds.value import Value
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
 
 __all__ = ["StringTensor", "Texts", "as_texts", "call_texts", "digest", "digests", "open_call"]
 
@@ -43,7 +46,7 @@ def digests(array: np.ndarray) -> np.ndarray:
     return made.reshape(array.shape)
 
 
-def as_texts(value: Any) -> np.ndarray:
+def as_texts(value: ArrayLike) -> np.ndarray:
     """Return strings as an array of objects that are all str, never the array that was given.
 
     Parameters
@@ -189,7 +192,7 @@ class StringTensor(Value):
     __slots__ = ("_array",)
     dtype = "string"
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: ArrayLike) -> None:
         self._array = as_texts(array)
 
     @property
@@ -211,7 +214,7 @@ class StringTensor(Value):
     def to_numpy(self) -> np.ndarray:
         return self.numpy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()
         return array if dtype is None else array.astype(dtype)
 

@@ -1,0 +1,162 @@
+"""The ways to call a function of a program. Which one is chosen once, when a machine is made, and not in each call.
+
+- *Direct*: arrays and tensors go to the function as they are; it checks by itself what its signature declares.
+- *Staged*: Python values become arrays, which are checked against the signature, and tensors on the device.
+- *Deep*: staged, and run on a thread of its own with a deep stack, because the program recurses or its values nest.
+
+For a program with strings, each of them runs within a table of the texts of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tvm.runtime import Tensor
+
+from ..values.conversion import from_runtime
+from ..values.host_memory import Scratch, readable
+from ..values.signature import Signature, Spec
+from .inputs import Inputs
+from .instance import Instance
+from .threads import PoolTooSmall, call_with_threads
+
+if TYPE_CHECKING:
+    import tvm_ffi
+
+    from ..values.kinds.value import Given, Result, RuntimeValue
+
+__all__ = ["Call", "Entry", "StagedCall", "call_of"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of a program.
+
+    Parameters
+    ----------
+    function
+        TVM's function.
+    signature, inputs
+        What it takes.
+    restored
+        What it returns, if the runtime's form of that does not tell all of it.
+    alignments
+        Where it checks by itself all that its signature declares: what its kernels expect of the address of each input,
+        in bytes. Otherwise None.
+    """
+
+    function: tvm_ffi.Function
+    signature: Signature
+    inputs: Inputs
+    restored: Spec | None = None
+    alignments: tuple[int, ...] | None = None
+
+
+class Call(Protocol):
+    """A way to call one function."""
+
+    entry: Entry
+
+    def call(self, args: Sequence[Given], kwargs: Mapping[str, Given]) -> Result:
+        """Return what the function returns for these inputs, or for those that were set if none are given."""
+
+
+def call_of(entry: Entry, instance: Instance) -> Call:
+    """Return the way to call a function of a program as it is now."""
+    kind = DeepCall if instance.deep is not None else StagedCall if entry.alignments is None else DirectCall
+    call = kind(entry, instance)
+    return call if instance.texts is None else _CallWithTexts(call, instance)
+
+
+class StagedCall:
+    """Calls a function with inputs of any form."""
+
+    def __init__(self, entry: Entry, instance: Instance) -> None:
+        self.entry = entry
+        self._instance = instance
+        self._function = entry.function
+        self._signature = entry.signature
+        self._arity = len(entry.signature.inputs)
+        self._restored = entry.restored
+        # A call must not pay for the way to these.
+        self._lock = instance.lock
+        self._num_threads = instance.num_threads
+
+    def call(self, args: Sequence[Given], kwargs: Mapping[str, Given]) -> Result:
+        if kwargs or len(args) != self._arity:
+            if not args and not kwargs:
+                return self.run(self.entry.inputs.values_set())
+            args = self._signature.bind(args, kwargs)
+        return self.run(self.entry.inputs.converted(args))
+
+    def run(self, values: list[RuntimeValue], unchecked: Sequence[Given] | None = None) -> Result:
+        """Return the result for values of the runtime.
+
+        `unchecked` are the inputs where only the function itself checks them: should it fail, the signature says more.
+        """
+        try:
+            with self._lock:
+                result = call_with_threads(self._num_threads, self._function, values)
+        except PoolTooSmall:
+            raise
+        except Exception as error:
+            if unchecked is not None and self._instance.check_inputs:
+                self._signature.check(unchecked)
+            raise self._instance.explained(self._signature.name, error) from error
+        if self._restored is not None:
+            return self._restored.from_runtime(result, self._instance.release)
+        if type(result) is Tensor:
+            return result
+        return from_runtime(result, self._instance.release)
+
+
+class DirectCall(StagedCall):
+    """Calls a function, which checks its inputs itself, with tensors and arrays as they are; with others as staged."""
+
+    def __init__(self, entry: Entry, instance: Instance) -> None:
+        super().__init__(entry, instance)
+        assert entry.alignments is not None
+        self._alignments = entry.alignments
+        # Memory for copies of arrays that are not aligned, by input.
+        self._scratch = tuple(Scratch() for _ in entry.alignments)
+
+    def call(self, args: Sequence[Given], kwargs: Mapping[str, Given]) -> Result:
+        if kwargs or len(args) != self._arity:
+            if not args and not kwargs:
+                return self.run(self.entry.inputs.values_set())
+            args = self._signature.bind(args, kwargs)
+        values = readable(args, self._alignments, self._scratch)
+        if values is not None:
+            return self.run(values, args)
+        return self.run(self.entry.inputs.converted(args))
+
+
+class DeepCall(StagedCall):
+    """Calls a function on the instance's deep thread."""
+
+    def run(self, values: list[RuntimeValue], unchecked: Sequence[Given] | None = None) -> Result:
+        """Return the result for values of the runtime, which are dropped on the deep thread."""
+        try:
+            result = self._instance.run(self._function, values)
+        except PoolTooSmall:
+            raise
+        except Exception as error:
+            raise self._instance.explained(self._signature.name, error) from error
+        if self._restored is not None:
+            return self._restored.from_runtime(result, self._instance.release)
+        return from_runtime(result, self._instance.release)
+
+
+class _CallWithTexts:
+    """Calls a function of a program that has strings."""
+
+    def __init__(self, call: StagedCall, instance: Instance) -> None:
+        self.entry = call.entry
+        self._call = call
+        self._instance = instance
+
+    def call(self, args: Sequence[Given], kwargs: Mapping[str, Given]) -> Result:
+        with self._instance.open_texts():
+            return self._call.call(args, kwargs)

@@ -1,0 +1,114 @@
+"""A program that is loaded: TVM's virtual machine, and what every call of it shares."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
+from typing import TYPE_CHECKING
+
+import tvm
+from tvm.runtime import Device
+
+from ..errors import VMError
+from ..executable.executable import Executable
+from ..stack import MACHINE_STACK_BYTES, DeepThread
+from ..values.conversion import Release, holds_adt
+from ..values.texts import Texts, open_call
+from .failures import explain_failure, useful_line
+from .stack_guard import guard_this_thread
+from .start import started
+from .threads import call_with_threads
+
+if TYPE_CHECKING:
+    import tvm_ffi
+
+    from ..values.kinds.value import RuntimeValue, Staged
+
+__all__ = ["Instance", "NeedsDeepThread"]
+
+
+class NeedsDeepThread(Exception):
+    """A call needs a thread of its own with a deep stack; nothing was called yet."""
+
+
+class Instance:
+    """TVM's virtual machine with an executable loaded.
+
+    Parameters
+    ----------
+    executable, devices, memory_cfg
+        See :func:`vmkit.runtime.start.started`.
+    check_inputs
+        Whether calls compare their inputs with the signature.
+    num_threads
+        The most threads that a call uses.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        devices: Sequence[Device],
+        memory_cfg: str | Mapping[Device | str, str] | None,
+        check_inputs: bool,
+        num_threads: int,
+    ) -> None:
+        self.module: tvm.runtime.Module = started(executable, devices, memory_cfg)
+        self.device = devices[0]
+        self.check_inputs = check_inputs
+        self.num_threads = num_threads
+        # TVM's VM is one stack of frames: calls take turns.
+        self.lock = threading.RLock()
+        self.deep: DeepThread | None = None
+        # The texts of the program's constants, if it has strings at all.
+        self.texts = None if executable.info.texts is None else Texts.of(executable.info.texts)
+        self._checks = executable.info.checks
+        self._stack_bytes = executable.info.stack_bytes or MACHINE_STACK_BYTES
+        if executable.needs_deep_stack:
+            self.go_deep()
+
+    def go_deep(self) -> None:
+        """Have calls run on a thread of their own with a deep stack, on which runaway recursion is an error."""
+        thread = DeepThread(self._stack_bytes)
+        thread.call(guard_this_thread, thread.stack_bytes)
+        self.deep = thread
+
+    @property
+    def release(self) -> Release | None:
+        """What drops nested values where the stack is deep enough; None for calls on an ordinary one."""
+        return self.deep.release if self.deep is not None else None
+
+    def open_texts(self) -> AbstractContextManager[Texts | None]:
+        """Return a context with the table of a call's texts, for a program that has strings."""
+        return nullcontext() if self.texts is None else open_call(self.texts)
+
+    def refuse_nested(self, values: Sequence[Staged]) -> None:
+        """Raise :class:`NeedsDeepThread` if values may nest deeper than the stack on which they would be dropped."""
+        if self.deep is None and any(holds_adt(value) for value in values):
+            raise NeedsDeepThread
+
+    def run(self, function: tvm_ffi.Function, values: list[RuntimeValue]) -> RuntimeValue:
+        """Return the result of a function of the program, with the kernels on the threads that calls may use."""
+        if self.deep is None:
+            return self._locked(function, values)
+        if self.texts is not None:
+            # The call's texts are a variable of this thread.
+            return self.deep.call(copy_context().run, self._locked_and_dropped, function, values)
+        return self.deep.call(self._locked_and_dropped, function, values)
+
+    def _locked(self, function: tvm_ffi.Function, values: list[RuntimeValue]) -> RuntimeValue:
+        with self.lock:
+            return call_with_threads(self.num_threads, function, values)
+
+    def _locked_and_dropped(self, function: tvm_ffi.Function, values: list[RuntimeValue]) -> RuntimeValue:
+        # The deep thread takes the lock itself: a function called by the program may call the machine again.
+        try:
+            return self._locked(function, values)
+        finally:
+            # Long lists are dropped here, where the stack is deep enough to drop them.
+            values.clear()
+
+    def explained(self, name: str, error: Exception) -> VMError:
+        """Return the error of a function that failed, with the message of the check that did."""
+        return VMError(f"{name} failed: {explain_failure(str(error), self._checks) or useful_line(error)}")
