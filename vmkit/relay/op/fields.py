@@ -62,7 +62,7 @@ class _AsField:
         return "as the attribute"
 
 
-AS_FIELD = _AsField()
+AS_FIELD: AnyValue = _AsField()
 
 
 def _int(value: AnyValue) -> int:

@@ -51,9 +51,7 @@ def _require_divides(block: int, size: Dim, what: str) -> None:
 def _require_divides_at_run_time(context: LowerContext, block: int, size: Dim, what: str) -> None:
     if not isinstance(size, int):
         rest = dims.simplify(tirx.floormod(size, block))
-        context.require_equal(
-            rest, 0, f"{context.current.name}: {block} does not divide the {what}; {{actual}} is left"
-        )
+        context.require_equal(rest, 0, f"{context.operator}: {block} does not divide the {what}; {{actual}} is left")
 
 
 @operator(
