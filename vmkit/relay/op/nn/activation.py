@@ -204,7 +204,7 @@ class Dropout:
         return TupleType([source, source])
 
     @staticmethod
-    def lower(context: LowerContext, attrs: DropoutAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: DropoutAttrs, data: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
         shape = relax.ShapeExpr([dims.as_expr(d) for d in context.shape(data)])
         return data, context.emit(relax.op.ones(shape, str(data.ty.dtype)))
 
