@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..relay.ir import Call, Constant, Op, const
-from ..relay.op.registry import build, entry
+from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
+from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .integer_products import is_worth_it, moved
@@ -54,7 +55,7 @@ def _scaled(value: Any) -> _Scaled | None:
     """Return a tensor that is dequantised from 8 bits, None for any other."""
     if not (isinstance(value, Call) and isinstance(value.op, Op)):
         return None
-    if entry(value.op).moves:
+    if is_move(value):
         inner = _scaled(value.args[0])
         if inner is None:
             return None

@@ -11,10 +11,11 @@ import numpy as np
 
 from ..relay.ir import Call, Constant, Op, const
 from ..relay.op.nn.layout import axes_of
-from ..relay.op.registry import build, entry
+from ..relay.op.registry import build
 from ..relay.op.saturation import integer_range
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
+from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .integer_products import known_integers, moved
 
@@ -57,7 +58,7 @@ def _numbers(value: Any) -> _Numbers | None:
         return _Numbers(const(known.astype("float32")), low, high) if max(-low, high) < 1 << 15 else None
     if not (isinstance(value, Call) and isinstance(value.op, Op)):
         return None
-    if entry(value.op).moves:
+    if is_move(value):
         inner = _numbers(value.args[0])
         return None if inner is None else _Numbers(moved(value, inner.real), inner.low, inner.high)
     if value.op.name == "subtract":

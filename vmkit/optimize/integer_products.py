@@ -13,6 +13,7 @@ from ..relay.ir import Call, Constant, Op, const, dims
 from ..relay.op.registry import build, entry
 from ..relay.op.saturation import integer_range
 from ..relay.transform.known_type import rewrite_typed, type_of
+from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .ops.integer_product import IntegerProductAttrs, integer_weight
@@ -60,8 +61,7 @@ def _difference(value: Any) -> _Difference | None:
     """Return a typed expression as a difference of 8-bit integers and one number, None where it is none."""
     if not (isinstance(value, Call) and isinstance(value.op, Op)):
         return None
-    # What is below an operator that moves elements is still the same integers.
-    if entry(value.op).moves:
+    if is_move(value):
         inner = _difference(value.args[0])
         return None if inner is None else _Difference(moved(value, inner.integers), inner.zero)
     if value.op.name == "subtract":

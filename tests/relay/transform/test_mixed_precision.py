@@ -13,7 +13,7 @@ from tests.relay.programs import compiled
 from tests.relay.transform.passes import after, assert_becomes, module
 from vmkit import relay
 from vmkit.errors import OptionError, UnsupportedOperatorError
-from vmkit.relay.op.mixed_precision import CONVERSIONS
+from vmkit.relay.op.mixed_precision import conversion_of
 from vmkit.relay.transform import InferType, ToMixedPrecision
 
 HALF = "float16"
@@ -147,7 +147,7 @@ def test_operators_without_a_conversion(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_users_register_conversions() -> None:
     x = v("x", 3)
-    own = CONVERSIONS["exp"]
+    own = conversion_of("exp")
     try:
         relay.op.register_mixed_precision_conversion("exp", lambda call, dtype: [0, dtype, "float32"])
         assert_becomes(ToMixedPrecision(), relay.exp(x), relay.cast(relay.exp(half(x)), "float32"), x)

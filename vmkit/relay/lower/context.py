@@ -33,8 +33,8 @@ class LowerContext:
         The symbolic dimensions of the Relay function, each with the Relax symbol that stands for it here.
     device : int or None
         DLPack's number for the type of device that the program is compiled for, where it is known.
-    current : OpEntry
-        The operator that is being lowered; None before the first one.
+    current : OpEntry or None
+        The operator that is being lowered.
     types : list of Type
         The Relay types of its arguments, whose element types may be stored as others.
     texts : dict
@@ -52,7 +52,7 @@ class LowerContext:
         self.checks = checks
         self.device = device
         self.symbols: dict[Any, tirx.Var] = {}
-        self.current: OpEntry = None  # type: ignore[assignment]  # it is set before a lowering is asked
+        self.current: OpEntry | None = None
         self.types: list[Type] = []
         self.texts: dict[str, None] = {} if texts is None else texts
         self._fresh = 0

@@ -27,24 +27,8 @@ import tvm
 from tvm_ffi.dataclasses import py_class
 
 from ...errors import TypeCheckError, suggest
-from .fields import (
-    REQUIRED,
-    AttrField,
-    Bool,
-    ConstantValue,
-    Declared,
-    Dim,
-    Dims,
-    DType,
-    Float,
-    Floats,
-    Int,
-    Ints,
-    Nested,
-    Placement,
-    Str,
-    field,
-)
+from .fields import REQUIRED, AttrField, Declared, field
+from .kinds import Bool, ConstantValue, Dim, Dims, DType, Float, Floats, Int, Ints, Nested, Placement, Str
 
 __all__ = [
     "ATTRS_CLASSES",

@@ -115,6 +115,7 @@ def derived_builder(
     texts = ["", "", "Parameters", "----------", *(by_name[n].text() for n in signature.parameters)]
     build_call.__doc__ = doc + ("\n".join(texts) if parameters else "")
     build_call.__signature__ = signature  # type: ignore[attr-defined]
+    build_call.derived = how  # type: ignore[attr-defined]
     return build_call
 
 

@@ -288,10 +288,10 @@ def build(name: str, *args: Any, **kwargs: Any) -> Any:
 hooks.build.fill(build)
 
 
-def namespace(prefix: str) -> tuple[Callable[[str], Callable[..., Any]], Callable[[], list[str]]]:
+def namespace(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a module's ``__getattr__`` and ``__dir__`` that serve the builders whose names begin with `prefix`."""
 
-    def get(name: str) -> Callable[..., Any]:
+    def get(name: str) -> Any:
         found = REGISTRY.get(prefix + name)
         if found is None:
             raise AttributeError(f"Relay has no operator {prefix + name!r}{suggest(prefix + name, REGISTRY)}")

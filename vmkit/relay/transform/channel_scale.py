@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..ir import Call, Constant, Op, TensorType
-from ..op.registry import build, entry
+from ..op.registry import build
 from .known_type import type_of
+from .pointwise import is_move
 
 __all__ = [
     "ChannelScale",
@@ -122,8 +123,6 @@ def is_nonzero(expr: Any) -> bool:
 
 def _constant(expr: Any) -> np.ndarray | None:
     """Return the elements of a constant, perhaps in another order or shape."""
-    while isinstance(expr, Call) and isinstance(expr.op, Op):
-        if not entry(expr.op).moves and expr.op.name != "broadcast_to":
-            break
+    while is_move(expr) or (isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "broadcast_to"):
         expr = expr.args[0]
     return expr.data.numpy() if isinstance(expr, Constant) else None

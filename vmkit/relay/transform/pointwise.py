@@ -7,7 +7,7 @@ from typing import Any
 from ..ir import Call, Op
 from ..op.registry import OpPattern, entry
 
-__all__ = ["is_broadcast", "is_pointwise"]
+__all__ = ["is_broadcast", "is_move", "is_pointwise"]
 
 
 def is_pointwise(expr: Any) -> bool:
@@ -23,3 +23,8 @@ def is_broadcast(expr: Any) -> bool:
     if not (isinstance(expr, Call) and isinstance(expr.op, Op) and len(expr.args) == 2):
         return False
     return expr.attrs is None and entry(expr.op).pattern == OpPattern.BROADCAST and "broadcast" not in expr.op.name
+
+
+def is_move(expr: Any) -> bool:
+    """Say whether an expression is a call whose result has the elements of the first operand, in another order."""
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and entry(expr.op).moves

@@ -52,7 +52,7 @@ def lower_along_axis(context: LowerContext, axis: int, data: relax.Expr, **vecto
     shape = context.shape(data)
     at = resolve_axis(axis, len(shape))
     for name, vector in vectors.items():
-        message = f"{context.current.name}: {name} has {{actual}} elements, but axis {at} of the data {{expected}}"
+        message = f"{context.operator}: {name} has {{actual}} elements, but axis {at} of the data {{expected}}"
         context.require_equal(context.shape(vector)[0], shape[at], message)
     return at
 
@@ -204,7 +204,7 @@ class Dropout:
         return TupleType([source, source])
 
     @staticmethod
-    def lower(context: LowerContext, attrs: DropoutAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: DropoutAttrs, data: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
         shape = relax.ShapeExpr([dims.as_expr(d) for d in context.shape(data)])
         return data, context.emit(relax.op.ones(shape, str(data.ty.dtype)))
 

@@ -116,7 +116,7 @@ def check_rows(context: LowerContext, matrix: Sequence[relax.Expr], columns: Dim
         Whether every element must belong to a row.
     """
     data, indices, indptr = matrix
-    name = context.current.name
+    name = context.operator
     count, (length,) = context.shape(data)[0], context.shape(indptr)
     message = f"{name}: there are {{actual}} sparse_indices and {{expected}} sparse_data"
     context.require_equal(context.shape(indices)[0], count, message)

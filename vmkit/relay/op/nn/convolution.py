@@ -86,7 +86,7 @@ class Channels:
 
     def require(self, context: LowerContext, wanted: Dim | None) -> None:
         """Check at run time what :meth:`agreed` could not."""
-        name = context.current.name
+        name = context.operator
         if not self.is_multiplied:
             message = f"{name}: the data has {{actual}} channels, but the weight takes {{expected}}"
             context.require_equal(self.inputs, dims.mul(self.of_group, self.groups), message)
@@ -116,7 +116,7 @@ def _type(attrs: ConvAttrs, data: Type, weight: Type) -> Type:
 def _lower(context: LowerContext, attrs: ConvAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
     geometry = Geometry.of(attrs)
     shapes = geometry.require_at_run_time(context, context.shape(data), context.shape(weight))
-    name, channels = context.current.name, Channels.of(geometry, shapes, attrs.channels)
+    name, channels = context.operator, Channels.of(geometry, shapes, attrs.channels)
     channels.require(context, attrs.channels)
     for have, wanted in zip(shapes.kernel, attrs.kernel_size or shapes.kernel, strict=True):
         if isinstance(wanted, int):

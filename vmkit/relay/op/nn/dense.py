@@ -97,7 +97,7 @@ def _multiply(
 ) -> relax.Expr:
     _, inner = _rows(context.shape(a), transpose_a)
     columns, other = _columns(context.shape(b), transpose_b)
-    name = context.current.name
+    name = context.operator
     context.require_equal(inner, other, f"{name}: the inner dimensions differ: {{actual}} and {{expected}}")
     if isinstance(attrs.units, int):
         context.require_equal(columns, attrs.units, f"{name}: units is {{expected}}, but the weight has {{actual}}")
@@ -206,7 +206,7 @@ class BatchMatmul:
         left, right = context.shape(a), context.shape(b)
         _, inner = _rows(left[1:], attrs.transpose_a)
         _, other = _columns(right[1:], attrs.transpose_b)
-        name = context.current.name
+        name = context.operator
         context.require_equal(inner, other, f"{name}: the inner dimensions differ: {{actual}} and {{expected}}")
         batch = broadcast_dim(context, 0, [left[0], right[0]])
         return context.te(lambda x, y, whole: _batch_matmul(attrs, x, y, whole[0]), a, b, [dims.as_expr(batch)])

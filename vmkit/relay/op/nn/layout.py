@@ -94,7 +94,7 @@ class Layout:
         for (axis, size), dim in zip(self.axes, shape, strict=True):
             if axis.islower():
                 message = f"{name} has {{actual}} elements in the block {axis} of {self.text}, expected {{expected}}"
-                context.require_equal(dim, size, f"{context.current.name}: {message}")
+                context.require_equal(dim, size, f"{context.operator}: {message}")
 
     def whole(self, shape: Sequence[Dim]) -> dict[str, Dim]:
         """Return the sizes of whole axes by letter."""

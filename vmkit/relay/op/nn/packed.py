@@ -103,7 +103,7 @@ class DensePack:
         layout = _weight_layout(attrs, len(shape), shape[-1])
         layout.require_at_run_time(context, shape, "weight")
         units, inner = layout.sizes(shape, "NC")
-        name = context.current.name
+        name = context.operator
         context.require_equal(have, inner, f"{name}: the inner dimensions differ: {{actual}} and {{expected}}")
         wanted = attrs.units
         if isinstance(wanted, int) and _is_filled(layout, units, wanted):

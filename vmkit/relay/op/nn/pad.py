@@ -88,7 +88,7 @@ def _require_widths(context: LowerContext, mode: str, shape: Sequence[Dim], widt
         if dims.at_least(padded, 0) is None:
             context.require(
                 dims.as_expr(padded) >= 0,
-                f"{context.current.name}: pad_width {before} and {after} take away more elements than axis {axis} has",
+                f"{context.operator}: pad_width {before} and {after} take away more elements than axis {axis} has",
             )
 
 
@@ -121,7 +121,7 @@ def _require_border(context: LowerContext, mode: str, size: Dim, padded: Dim) ->
     """Check at run time that an axis which is padded with its own elements has any."""
     if mode.lower() == "constant" or dims.equal(size, padded):
         return
-    message = f"{context.current.name}: an axis of no elements cannot be padded with its own ({mode})"
+    message = f"{context.operator}: an axis of no elements cannot be padded with its own ({mode})"
     if not isinstance(size, int):
         context.require(tirx.any(size >= 1, dims.as_expr(padded) == 0), message)
     elif size == 0:

@@ -46,7 +46,7 @@ def _lower(context: LowerContext, attrs: PoolAttrs, out_grad: relax.Expr, data: 
     require_fits(context, pool.sizes, pool.padding, pool.windows)
     for axis, (have, want) in enumerate(zip(context.shape(out_grad), pool.shape(shape), strict=True)):
         message = f"dimension {axis} of out_grad is {{actual}}, but that of the pool's result {{expected}}"
-        context.require_equal(have, want, f"{context.current.name}: {message}")
+        context.require_equal(have, want, f"{context.operator}: {message}")
     if isinstance(attrs, AvgPoolAttrs):
         return context.te(lambda grad, x: _of_mean(attrs, grad, x), out_grad, data)
     return context.te(lambda grad, x: _of_largest(attrs, grad, x), out_grad, data)

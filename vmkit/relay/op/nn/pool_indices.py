@@ -44,7 +44,7 @@ class MaxPoolWithIndices:
         return TupleType([TensorType(shape, source.dtype), TensorType(shape, "int64")])
 
     @staticmethod
-    def lower(context: LowerContext, attrs: MaxPoolWithIndicesAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: MaxPoolWithIndicesAttrs, data: relax.Expr) -> tuple[relax.Expr, ...]:
         have, rank = context.shape(data), len(attrs.pool_size)
         pool, dtype = Pool.of(attrs, have), str(data.ty.dtype)
         require_fits(context, pool.sizes, pool.padding, pool.windows)

@@ -102,7 +102,7 @@ def _type(attrs: ConvTransposeAttrs, data: Type, weight: Type) -> Type:
 def _lower(context: LowerContext, attrs: ConvTransposeAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
     geometry = Transposed.read(attrs)
     shapes = geometry.require_at_run_time(context, context.shape(data), context.shape(weight))
-    name, made = context.current.name, dims.mul(shapes.second, geometry.groups)
+    name, made = context.operator, dims.mul(shapes.second, geometry.groups)
     context.require_equal(
         shapes.channels, shapes.first, f"{name}: the data has {{actual}} channels, but the weight takes {{expected}}"
     )

@@ -106,7 +106,7 @@ class Conv2DBackwardWeight:
 
     @staticmethod
     def lower(context: LowerContext, attrs: ConvAttrs, grad: relax.Expr, data: relax.Expr) -> relax.Expr:
-        how, name = _Gradient.of(attrs), context.current.name
+        how, name = _Gradient.of(attrs), context.operator
         how.grad.require_at_run_time(context, context.shape(grad), "grad")
         how.data.require_at_run_time(context, context.shape(data), "data")
         batch, outputs, *places = how.grad.sizes(context.shape(grad), "NCHW")

@@ -170,7 +170,7 @@ def require_fits(
             continue
         context.require(
             dims.as_expr(size) >= dims.as_expr(least),
-            f"{context.current.name}: a window that reaches over {window} does not fit on spatial axis {axis}, which "
+            f"{context.operator}: a window that reaches over {window} does not fit on spatial axis {axis}, which "
             f"is shorter than {least}",
         )
 

@@ -12,9 +12,13 @@ from .window import padding_of, per_axis
 __all__ = ["each_axis", "each_side", "in_order"]
 
 
-def each_axis(value: int | type | None = REQUIRED, doc: str = "", *, script: Any = AS_FIELD) -> Any:
+def each_axis(
+    value: int | type | None = REQUIRED, doc: str = "", *, script: int | type | None = AS_FIELD, first: bool = False
+) -> Any:
     """Return a field with a number for each spatial axis; a single one that a builder gets serves all of them."""
-    return field(value, script=script, of_rank=lambda number, rank: (number,) * rank, spread=per_axis, doc=doc)
+    return field(
+        value, script=script, of_rank=lambda number, rank: (number,) * rank, spread=per_axis, doc=doc, first=first
+    )
 
 
 def each_side(value: int, doc: str = "", *, least: int = 1, spread_from: int = 1) -> Any:

@@ -95,7 +95,7 @@ def _lower(context: LowerContext, attrs: ConvWinogradAttrs, data: relax.Expr, we
     how, shape, spatial = _Convolution.of(attrs), context.shape(data), SPATIAL[attrs.rank]
     have, made = how.data.whole(shape), how.result(shape)
     for axis, (size, want) in enumerate(zip(context.shape(weight), how.weight_shape(have["C"]), strict=True)):
-        message = f"{context.current.name}: dimension {axis} of weight is {{actual}}, expected {{expected}}"
+        message = f"{context.operator}: dimension {axis} of weight is {{actual}}, expected {{expected}}"
         context.require_equal(size, want, message)
     require_fits(context, [have[a] for a in spatial], how.padding, how.tiles.kernel)
     out_dtype = attrs.out_dtype or str(data.ty.dtype)
