@@ -318,8 +318,8 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
     if lowered.texts is not None:
         info["texts"] = lowered.texts
     code = generate_bytecode(optimized, plan.primary, options)
-    if code.runs:
-        info["runs"] = code.runs
+    if code.kernel_groups:
+        info["kernel_groups"] = code.kernel_groups
     return _Program(code, plan, signatures, info)
 
 
