@@ -1,7 +1,7 @@
 """A VM program for people to read, under the headings that Relay's executable had. Not a format to parse.
 
-The VM may call one function in place of many kernels. `runs` says which: the kernels' names, in their order, by the
-name of the function.
+The VM may call one function in place of many kernels, a group. `groups` says which: the kernels' names, in their order,
+by the name of the function.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from .program import VM_REGISTER, VOID_REGISTER, Arg, ArgKind, Call, Goto, If, I
 __all__ = ["constants_text", "disassemble", "kernel_names", "primitives_text", "stats"]
 
 _BUILTIN = "vm.builtin."
-_Runs = Mapping[str, Sequence[str]]
-_NONE: _Runs = MappingProxyType({})
+_Groups = Mapping[str, Sequence[str]]
+_NONE: _Groups = MappingProxyType({})
 
 
-def kernel_names(program: Program, runs: _Runs = _NONE) -> list[str]:
+def kernel_names(program: Program, groups: _Groups = _NONE) -> list[str]:
     """Return the names of the kernels, each once, also of those that the VM does not call itself."""
-    return list(dict.fromkeys(name for called in program.primitive_ops for name in runs.get(called, [called])))
+    return list(dict.fromkeys(name for called in program.primitive_ops for name in groups.get(called, [called])))
 
 
-def stats(program: Program, runs: _Runs = _NONE) -> str:
+def stats(program: Program, groups: _Groups = _NONE) -> str:
     """Return the counts of constants, globals and kernels with their names and shapes."""
     tensors = [constant for constant in program.constants if isinstance(constant, TensorConstant)]
     shapes = ", ".join(str(list(tensor.shape)) if tensor.shape else "scalar" for tensor in tensors)
     globals_ = ", ".join(f'("{name}", {index})' for index, name in enumerate(program.globals))
     size = sum(len(tensor.data) for tensor in tensors)
-    kernels = kernel_names(program, runs)
+    kernels = kernel_names(program, groups)
     return (
         "Relay VM executable statistics:\n"
         f"  Constant shapes (# {len(tensors)}): [{shapes}]\n"
@@ -43,8 +43,8 @@ def stats(program: Program, runs: _Runs = _NONE) -> str:
     )
 
 
-def disassemble(program: Program, runs: _Runs = _NONE) -> str:
-    """Return the instructions of every function, numbered, with kernels and builtins by name, and what runs are."""
+def disassemble(program: Program, groups: _Groups = _NONE) -> str:
+    """Return the instructions of every function, numbered, with kernels and builtins by name, and what groups are."""
     parts = []
     for index, function in enumerate(program.vm_functions()):
         lines = [
@@ -55,7 +55,7 @@ def disassemble(program: Program, runs: _Runs = _NONE) -> str:
         for number, instruction in enumerate(program.instructions[function.start : function.end]):
             lines.append(f"{number:>4}: {_instruction(program, instruction, number)}")
         parts.append("\n".join(lines) + "\n")
-    parts += [f"Run {name}: {', '.join(kernels)}\n" for name, kernels in runs.items()]
+    parts += [f"Kernel group {name}: {', '.join(kernels)}\n" for name, kernels in groups.items()]
     return "\n".join(parts)
 
 
@@ -73,9 +73,9 @@ def constants_text(program: Program) -> str:
     return "".join(lines)
 
 
-def primitives_text(program: Program, runs: _Runs = _NONE) -> str:
+def primitives_text(program: Program, groups: _Groups = _NONE) -> str:
     """Return one line per kernel."""
-    return "".join(f"VM PackedFunc[{index}]: {name}\n" for index, name in enumerate(kernel_names(program, runs)))
+    return "".join(f"VM PackedFunc[{index}]: {name}\n" for index, name in enumerate(kernel_names(program, groups)))
 
 
 def _instruction(program: Program, instruction: Instruction, number: int) -> str:

@@ -19,7 +19,7 @@ from ..bytecode.outside_constants import put_back, taken_out
 from ..executable.executable import Parts
 from ..relax.alignment import expecting_elements
 from ..relax.dataflow import isolate_definitions
-from ..relax.kernel_groups.grouping import group_kernels, kernels_of_runs
+from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.sharing import merge_views, share_shapes
 from ..relax.stack_buffers import PIPELINE
@@ -47,9 +47,9 @@ class Bytecode:
         self.constants = constants
 
     @property
-    def runs(self) -> dict[str, list[str]]:
-        """The names of the kernels that one call of the VM runs, in their order, by the name of what is called."""
-        return {} if self.kernels is None else kernels_of_runs(self.kernels)
+    def kernel_groups(self) -> dict[str, list[str]]:
+        """The names of the kernels that one call of the VM runs, in their order, by the name of the group."""
+        return {} if self.kernels is None else kernels_of_groups(self.kernels)
 
 
 def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
@@ -120,7 +120,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         own_storage_of_branches(),
         transform.RemovePurityChecking(),
         transform.LowerAllocTensor(),
-        # Parts of runs are functions that only LLVM's code can call.
+        # Parts of groups are functions that only LLVM's code can call.
         *([group_kernels()] if target.kind.name == "llvm" and options.runs("GroupKernels", 1) else []),
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),

@@ -318,7 +318,7 @@ def _lower(mod: Any, params: Mapping[str, Any], plan: TargetPlan, options: Compi
         kernels=kernels,
         alignment=ELEMENTS if plan.primary.kind.name == "llvm" else None,
         texts=None if lowered.texts is None else tuple(lowered.texts),
-        kernel_groups=code.runs or None,
+        kernel_groups=code.kernel_groups or None,
     )
     return _Program(code, plan, signatures, info)
 

@@ -182,18 +182,18 @@ class Executable:
         return self.program.globals
 
     @property
-    def _runs(self) -> Mapping[str, list[str]]:
+    def _kernel_groups(self) -> Mapping[str, list[str]]:
         return self.info.kernel_groups or {}
 
     @property
     def primitive_ops(self) -> list[str]:
         """The names of the kernels."""
-        return bytecode.kernel_names(self.program, self._runs)
+        return bytecode.kernel_names(self.program, self._kernel_groups)
 
     @property
     def primitives(self) -> str:
         """The kernels, one a line."""
-        return bytecode.primitives_text(self.program, self._runs)
+        return bytecode.primitives_text(self.program, self._kernel_groups)
 
     @property
     def constants(self) -> str:
@@ -203,12 +203,12 @@ class Executable:
     @property
     def bytecode(self) -> str:
         """The instructions of every function, for people to read."""
-        return bytecode.disassemble(self.program, self._runs)
+        return bytecode.disassemble(self.program, self._kernel_groups)
 
     @property
     def stats(self) -> str:
         """Counts and names of constants, functions and kernels."""
-        return bytecode.stats(self.program, self._runs)
+        return bytecode.stats(self.program, self._kernel_groups)
 
     def get_function_params(self, func_name: str) -> list[str]:
         """Return the names of a function's parameters."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from tvm import ir, relax
 
-__all__ = ["TENSOR", "home_of", "is_call", "is_silent"]
+__all__ = ["STORAGE", "TENSOR", "home_of", "is_call", "is_silent"]
 
-_STORAGE, TENSOR, _RESHAPE = "relax.memory.alloc_storage", "relax.memory.alloc_tensor", "relax.reshape"
+STORAGE, TENSOR, _RESHAPE = "relax.memory.alloc_storage", "relax.memory.alloc_tensor", "relax.reshape"
 
 
 def is_silent(binding: relax.Binding) -> bool:
-    """Say whether a binding only makes or names memory, so that it may as well stand before the run that it is in."""
+    """Say whether a binding only makes or names memory, so that it may as well stand before the group that it is in."""
     if not isinstance(binding, relax.VarBinding):
         return False
     value = binding.value
@@ -21,7 +21,7 @@ def is_silent(binding: relax.Binding) -> bool:
         return True
     if isinstance(value, ir.Var):
         return isinstance(value.ty, relax.TensorType)
-    return any(is_call(value, name) for name in (_STORAGE, TENSOR, _RESHAPE))
+    return any(is_call(value, name) for name in (STORAGE, TENSOR, _RESHAPE))
 
 
 def is_call(value: Any, name: str) -> bool:

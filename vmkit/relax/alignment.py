@@ -14,6 +14,7 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..values.element_types import stored_type
+from .rewrite import with_functions
 
 __all__ = ["ELEMENTS", "element_bytes", "expecting_elements"]
 
@@ -28,10 +29,7 @@ def element_bytes(dtype: str) -> int:
 
 def expecting_elements(mod: tvm.IRModule) -> tvm.IRModule:
     """Return a module whose kernels expect of the buffers that they only read that elements are aligned."""
-    kernels = {v: _relaxed(f) for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
-    result.update(tvm.IRModule(kernels))
-    return result
+    return with_functions(mod, {v: _relaxed(f) for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)})
 
 
 def _relaxed(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -8,61 +8,32 @@ not get through fusion in a branch at all; it stands before the dataflow block, 
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
-import tvm_ffi
 from tvm import ir, relax
 
-from .._tvm import retyped
+from .rewrite import function_pass, on_bindings, substituted, variables_in, with_branches
 
 __all__ = ["isolate_definitions"]
 
 
 def isolate_definitions() -> tvm.transform.Pass:
     """Return the pass that takes casts which define symbols out of dataflow blocks."""
-    return tvm.transform.module_pass(lambda mod, _: _isolated(mod), opt_level=0, name="IsolateDefinitions")
 
+    def change(function: relax.Function) -> relax.SeqExpr | None:
+        body = _sequence(function.body)
+        return None if body.same_as(function.body) else body
 
-def _isolated(mod: tvm.IRModule) -> tvm.IRModule:
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
-    for gvar, function in mod.functions.items():
-        if isinstance(function, relax.Function):
-            body = _sequence(function.body)
-            if body.same_as(function.body):
-                continue
-            made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-            result.update_func(gvar, made)
-    return result
+    return function_pass("IsolateDefinitions", change)
 
 
 def _sequence(sequence: relax.SeqExpr) -> relax.SeqExpr:
     """Return a sequence with its dataflow blocks split; the same one where there is nothing to split."""
+    sequence = on_bindings(sequence, lambda binding: [with_branches(binding, _sequence)])
     blocks: list[relax.BindingBlock] = []
     for block in sequence.blocks:
-        blocks += _split(block) if isinstance(block, relax.DataflowBlock) else [_plain(block)]
-    if len(blocks) == len(sequence.blocks) and all(a.same_as(b) for a, b in zip(blocks, sequence.blocks, strict=True)):
-        return sequence
-    return relax.SeqExpr(blocks, sequence.body)
-
-
-def _plain(block: relax.BindingBlock) -> relax.BindingBlock:
-    bindings = [_with_branches(b) for b in block.bindings]
-    if all(a.same_as(b) for a, b in zip(bindings, block.bindings, strict=True)):
-        return block
-    return relax.BindingBlock(bindings)
-
-
-def _with_branches(binding: relax.Binding) -> relax.Binding:
-    if not isinstance(binding, relax.VarBinding) or not isinstance(binding.value, relax.If):
-        return binding
-    branch = binding.value
-    then, other = _sequence(branch.true_branch), _sequence(branch.false_branch)
-    if then.same_as(branch.true_branch) and other.same_as(branch.false_branch):
-        return binding
-    made = relax.If(branch.cond, then, other)
-    retyped(made, branch.ty)
-    return relax.VarBinding(binding.var, made)
+        blocks += _split(block) if isinstance(block, relax.DataflowBlock) else [block]
+    is_same = len(blocks) == len(sequence.blocks) and all(map(relax.BindingBlock.same_as, blocks, sequence.blocks))
+    return sequence if is_same else relax.SeqExpr(blocks, sequence.body)
 
 
 def _defines_symbols(binding: relax.Binding) -> bool:
@@ -98,7 +69,7 @@ def _split(block: relax.DataflowBlock) -> list[relax.BindingBlock]:
 
     def renamed(binding: relax.Binding) -> relax.Binding:
         variable = shared.get(binding.var, binding.var)
-        value = tvm_ffi.structural_map(binding.value, (ir.Var, lambda v: shared.get(v, v)))
+        value = substituted(binding.value, shared)
         if isinstance(binding, relax.MatchCast):
             return relax.MatchCast(variable, value, binding.ty)
         return relax.VarBinding(variable, value)
@@ -116,12 +87,12 @@ def _between_definitions(bindings: list[relax.Binding]) -> list[list[relax.Bindi
     return [part for part in parts if part]
 
 
-def _shared(groups: list[tuple[type[relax.BindingBlock], list[relax.Binding]]]) -> dict[Any, relax.Var]:
+def _shared(groups: list[tuple[type[relax.BindingBlock], list[relax.Binding]]]) -> dict[ir.Var, relax.Var]:
     """Return the variables of one dataflow block that others read, each with the ordinary variable for it."""
     home = {b.var: position for position, (_, group) in enumerate(groups) for b in group}
-    shared: dict[Any, relax.Var] = {}
+    shared: dict[ir.Var, relax.Var] = {}
 
-    def share(variable: Any) -> None:
+    def share(variable: ir.Var) -> None:
         if isinstance(variable, relax.DataflowVar) and variable not in shared:
             shared[variable] = relax.Var(variable.name, variable.ty)
 
@@ -129,10 +100,7 @@ def _shared(groups: list[tuple[type[relax.BindingBlock], list[relax.Binding]]]) 
         for binding in group:
             if kind is relax.BindingBlock:
                 share(binding.var)
-
-            def visit(variable: Any, here: int = position) -> None:
-                if home.get(variable, here) != here:
+            for variable in variables_in(binding.value):
+                if home.get(variable, position) != position:
                     share(variable)
-
-            tvm_ffi.structural_walk(binding.value, (ir.Var, visit))
     return shared

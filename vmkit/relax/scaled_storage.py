@@ -17,7 +17,8 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.sym import Analyzer
 
-from .._tvm import retyped
+from .aliases import STORAGE, TENSOR, is_call
+from .rewrite import bindings_of, function_pass, on_bindings, retyped_call, variables_in
 
 __all__ = ["share_scaled_storage"]
 
@@ -49,36 +50,23 @@ class _Storage:
 
 def share_scaled_storage() -> tvm.transform.Pass:
     """Return the pass, to be run after memory planning, that plans storage of related unknown sizes anew."""
-    return tvm.transform.module_pass(lambda mod, _: _shared(mod), opt_level=0, name="ShareScaledStorage")
+    return function_pass("ShareScaledStorage", lambda function: _shared(function.body))
 
 
-def _shared(mod: tvm.IRModule) -> tvm.IRModule:
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
-    for gvar, function in mod.functions.items():
-        if not isinstance(function, relax.Function) or not _is_straight(function.body):
-            continue
-        planned = {binding.var: binding.value for binding in _bindings(function.body) if _scaled_size(binding.value)}
-        if planned:
-            owners = _owners(_tensors(function.body, planned))
-            body = _rewritten(function.body, planned, owners)
-            made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-            result.update_func(gvar, made)
-    return result
+def _shared(body: relax.SeqExpr) -> relax.SeqExpr | None:
+    planned = {b.var: b.value for b in bindings_of(body) if _scaled_size(b.value)} if _is_straight(body) else {}
+    return _rewritten(body, planned, _owners(_tensors(body, planned))) if planned else None
 
 
-def _bindings(sequence: relax.SeqExpr) -> Iterator[relax.Binding]:
-    return (binding for block in sequence.blocks for binding in block.bindings)
-
-
-def _is_straight(body: Any) -> bool:
+def _is_straight(body: relax.SeqExpr) -> bool:
     """Say whether a function has no branches and no functions within, so that its bindings run in their order."""
     nested = (relax.If, relax.Function)
-    return isinstance(body, relax.SeqExpr) and not any(isinstance(b.value, nested) for b in _bindings(body))
+    return not any(isinstance(binding.value, nested) for binding in bindings_of(body))
 
 
 def _scaled_size(value: Any) -> tuple[int, Any] | None:
     """Return what the unknown size of allocated storage is a multiple of, after how many times that it is."""
-    if not _is_call_of(value, "relax.memory.alloc_storage"):
+    if not is_call(value, STORAGE):
         return None
     size = Analyzer().simplify(value.args[0].values[0])
     if isinstance(size, tirx.Mul) and isinstance(size.b, tirx.IntImm) and int(size.b) > 0:
@@ -92,13 +80,12 @@ def _tensors(body: relax.SeqExpr, planned: Mapping[relax.Var, relax.Call]) -> di
     holds: dict[relax.Var, list[_Storage]] = {}  # what a value may lie in: a tensor, views of it, tuples of it
 
     def used(value: Any, at: float) -> list[_Storage]:
-        inside: list[_Storage] = []
-        tvm_ffi.structural_walk(value, (tvm.ir.Var, lambda var: inside.extend(holds.get(var, ()))))
+        inside = [storage for var in variables_in(value) for storage in holds.get(var, ())]
         for storage in inside:
             storage.end = max(storage.end, at)
         return inside
 
-    for count, binding in enumerate(_bindings(body), start=1):
+    for count, binding in enumerate(bindings_of(body), start=1):
         value, var = binding.value, binding.var
         if not _is_tensor_in(value, planned):
             holds[var] = used(value, count)
@@ -136,35 +123,20 @@ def _rewritten(
 ) -> relax.SeqExpr:
     """Return a function's body that allocates storage as its tensors own it, each before the first of them."""
     made: set[relax.Var] = set()
-    blocks = []
-    for block in body.blocks:
-        bindings: list[relax.Binding] = []
-        for binding in block.bindings:
-            owner = owners.get(binding.var)
-            if binding.var in planned:
-                continue
-            if owner is None:
-                bindings.append(binding)
-                continue
-            if owner.var not in made:
-                made.add(owner.var)
-                size = relax.ShapeExpr([owner.unit * tirx.IntImm("int64", owner.scale)])
-                bindings.append(relax.VarBinding(owner.var, _with_first(owner.call, size)))
-            bindings.append(relax.VarBinding(binding.var, _with_first(binding.value, owner.var)))
-        blocks.append(type(block)(bindings))
-    return relax.SeqExpr(blocks, body.body)
+
+    def change(binding: relax.Binding) -> Iterator[relax.Binding]:
+        owner = owners.get(binding.var)
+        if owner is None:
+            yield from () if binding.var in planned else (binding,)
+            return
+        if owner.var not in made:
+            made.add(owner.var)
+            size = relax.ShapeExpr([owner.unit * tirx.IntImm("int64", owner.scale)])
+            yield relax.VarBinding(owner.var, retyped_call(owner.call, [size, *list(owner.call.args)[1:]]))
+        yield relax.VarBinding(binding.var, retyped_call(binding.value, [owner.var, *list(binding.value.args)[1:]]))
+
+    return on_bindings(body, change)
 
 
 def _is_tensor_in(value: Any, planned: Mapping[relax.Var, relax.Call]) -> bool:
-    return _is_call_of(value, "relax.memory.alloc_tensor") and value.args[0] in planned
-
-
-def _is_call_of(value: Any, name: str) -> bool:
-    return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op) and value.op.name == name
-
-
-def _with_first(call: relax.Call, first: Any) -> relax.Call:
-    """Return a call with another first argument."""
-    made = relax.Call(call.op, [first, *list(call.args)[1:]], call.attrs, list(call.ty_args))
-    retyped(made, call.ty)
-    return made
+    return is_call(value, TENSOR) and value.args[0] in planned

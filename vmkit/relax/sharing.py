@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import ir, relax
+from tvm import relax
 
-from .._tvm import retyped
+from .aliases import is_call
+from .rewrite import function_pass, on_bindings, retyped_call, substituted, with_branches
 
 __all__ = ["merge_views", "share_shapes"]
-
-_Bindings = Callable[[Any], list[relax.Binding]]
 
 
 def merge_views() -> tvm.transform.Pass:
     """Return the pass that reshapes what a reshaped tensor was made from; to be run while reshapes are operators."""
-
-    def merged(mod: tvm.IRModule, _: Any) -> tvm.IRModule:
-        return _on_functions(mod, lambda function: _sequence(function.body, _Views({}, {})))
-
-    return tvm.transform.module_pass(merged, opt_level=0, name="MergeViews")
+    return function_pass("MergeViews", lambda function: _Views({}, {}).sequence(function.body))
 
 
 def share_shapes() -> tvm.transform.Pass:
     """Return the pass that makes each shape of a function once; to be run when shapes are made on a heap."""
-
-    def shared(mod: tvm.IRModule, _: Any) -> tvm.IRModule:
-        return _on_functions(mod, lambda function: _sequence(function.body, _Shapes({}, {})))
-
-    return tvm.transform.module_pass(shared, opt_level=0, name="ShareShapes")
-
-
-def _on_functions(mod: tvm.IRModule, change: Callable[[relax.Function], relax.SeqExpr]) -> tvm.IRModule:
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
-    for gvar, function in mod.functions.items():
-        if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
-            body = change(function)
-            made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-            result.update_func(gvar, made)
-    return result
+    return function_pass("ShareShapes", lambda function: _Shapes({}, {}).sequence(function.body))
 
 
 class _Scope:
@@ -55,10 +35,23 @@ class _Scope:
         """Return a scope for a branch, whose values are not known after it."""
         return type(self)(dict(self.known), dict(self.same))
 
-    def renamed(self, value: Any) -> Any:
-        if not self.same:
-            return value
-        return tvm_ffi.structural_map(value, (ir.Var, lambda v: self.same.get(v, v)))
+    def sequence(self, sequence: relax.SeqExpr) -> relax.SeqExpr:
+        """Return a sequence without the bindings of values that are at hand already."""
+        made = on_bindings(sequence, self.bindings)
+        return relax.SeqExpr(made.blocks, substituted(sequence.body, self.same)) if self.same else made
+
+    def bindings(self, binding: relax.Binding) -> list[relax.Binding]:
+        """Return what becomes of a binding."""
+        value = binding.value
+        if isinstance(value, relax.If):
+            condition = substituted(value.cond, self.same)
+            return [with_branches(binding, lambda arm: self.inner().sequence(arm), condition)]
+        value = substituted(value, self.same)
+        if isinstance(binding, relax.MatchCast):
+            return [binding if value.same_as(binding.value) else relax.MatchCast(binding.var, value, binding.ty)]
+        renamed = binding if value.same_as(binding.value) else relax.VarBinding(binding.var, value)
+        changed = self.binding(renamed)
+        return [] if changed is None else [changed]
 
     def binding(self, binding: relax.VarBinding) -> relax.VarBinding | None:
         """Return what becomes of a binding; None where its value is at hand already."""
@@ -68,7 +61,7 @@ class _Scope:
 class _Views(_Scope):
     def binding(self, binding: relax.VarBinding) -> relax.VarBinding | None:
         call = binding.value
-        if not _is_call_of(call, "relax.reshape"):
+        if not is_call(call, "relax.reshape"):
             return binding
         source = self.known.get(call.args[0], call.args[0])
         self.known[binding.var] = source
@@ -77,7 +70,7 @@ class _Views(_Scope):
             return None
         if source.same_as(call.args[0]):
             return binding
-        return relax.VarBinding(binding.var, _like(call, [source, *list(call.args)[1:]]))
+        return relax.VarBinding(binding.var, retyped_call(call, [source, *list(call.args)[1:]]))
 
 
 class _Shapes(_Scope):
@@ -94,39 +87,5 @@ class _Shapes(_Scope):
         return binding
 
 
-def _sequence(sequence: relax.SeqExpr, scope: _Scope) -> relax.SeqExpr:
-    blocks = []
-    for block in sequence.blocks:
-        bindings: list[relax.Binding] = []
-        for binding in block.bindings:
-            value = binding.value
-            if isinstance(value, relax.If):
-                arms = [_sequence(arm, scope.inner()) for arm in (value.true_branch, value.false_branch)]
-                made = relax.If(scope.renamed(value.cond), *arms)
-                retyped(made, value.ty)
-                bindings.append(relax.VarBinding(binding.var, made))
-                continue
-            if scope.same:
-                value = scope.renamed(value)
-            if isinstance(binding, relax.MatchCast):
-                bindings.append(relax.MatchCast(binding.var, value, binding.ty))
-                continue
-            changed = scope.binding(relax.VarBinding(binding.var, value))
-            if changed is not None:
-                bindings.append(changed)
-        blocks.append(type(block)(bindings))
-    return relax.SeqExpr(blocks, scope.renamed(sequence.body))
-
-
-def _is_call_of(value: Any, name: str) -> bool:
-    return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op) and value.op.name == name
-
-
 def _same_shape(a: Any, b: Any) -> bool:
     return tvm_ffi.structural_equal(a.ty, b.ty)
-
-
-def _like(call: relax.Call, args: list[Any]) -> relax.Call:
-    made = relax.Call(call.op, args, call.attrs, list(call.ty_args))
-    retyped(made, call.ty)
-    return made

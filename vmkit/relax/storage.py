@@ -6,91 +6,80 @@ or to what follows the If, although only the first branch allocates it; running 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
 from tvm import relax
 
-from .._tvm import retyped
+from .aliases import STORAGE, TENSOR, is_call
+from .rewrite import bindings_of, function_pass, on_bindings, retyped_call, with_branches
 
 __all__ = ["own_storage_of_branches"]
 
 
 def own_storage_of_branches() -> tvm.transform.Pass:
     """Return the pass, to be run after memory planning, that allocates storage wherever it may be used first."""
-    return tvm.transform.module_pass(lambda mod, _: _repaired(mod), opt_level=0, name="OwnStorageOfBranches")
+    return function_pass("OwnStorageOfBranches", lambda function: _repaired(function.body))
 
 
-def _repaired(mod: tvm.IRModule) -> tvm.IRModule:
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
-    for gvar, function in mod.functions.items():
-        if isinstance(function, relax.Function) and _has_branches(function.body):
-            body = _sequence(function.body, _allocations(function.body), set(), {})
-            made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-            result.update_func(gvar, made)
-    return result
+def _repaired(body: relax.SeqExpr) -> relax.SeqExpr | None:
+    return _Present(_allocations(body), set(), {}).sequence(body) if _has_branches(body) else None
 
 
 def _has_branches(sequence: relax.SeqExpr) -> bool:
-    return any(isinstance(b.value, relax.If) for block in sequence.blocks for b in block.bindings)
+    return any(isinstance(binding.value, relax.If) for binding in bindings_of(sequence))
 
 
-def _is_call_of(value: Any, name: str) -> bool:
-    return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op) and value.op.name == name
-
-
-def _allocations(sequence: relax.SeqExpr) -> dict[Any, relax.Call]:
+def _allocations(sequence: relax.SeqExpr) -> dict[relax.Var, relax.Call]:
     """Return the allocations of storage in a function, by the variable that holds the storage."""
-    found: dict[Any, relax.Call] = {}
+    found: dict[relax.Var, relax.Call] = {}
 
     def visit(binding: relax.VarBinding) -> None:
-        if _is_call_of(binding.value, "relax.memory.alloc_storage"):
+        if is_call(binding.value, STORAGE):
             found[binding.var] = binding.value
 
     tvm_ffi.structural_walk(sequence, (relax.VarBinding, visit))
     return found
 
 
-def _sequence(
-    sequence: relax.SeqExpr, allocations: dict[Any, relax.Call], present: set[Any], renamed: dict[Any, relax.Var]
-) -> relax.SeqExpr:
-    """Return a sequence that allocates what it uses; `present` is the storage at hand, `renamed` its own copies."""
-    blocks = []
-    for block in sequence.blocks:
-        bindings: list[relax.Binding] = []
-        for binding in block.bindings:
-            value = binding.value
-            if isinstance(value, relax.If):
-                binding = _branches(binding, allocations, present, renamed)
-            elif binding.var in allocations:
-                present.add(binding.var)
-            elif _is_call_of(value, "relax.memory.alloc_tensor"):
-                storage = value.args[0]
-                if storage not in present and storage not in renamed:
-                    renamed[storage] = relax.Var(storage.name, storage.ty)
-                    bindings.append(relax.VarBinding(renamed[storage], allocations[storage]))
-                if storage in renamed:
-                    binding = _with_storage(binding, renamed[storage])
-            bindings.append(binding)
-        blocks.append(relax.BindingBlock(bindings))
-    return relax.SeqExpr(blocks, sequence.body)
+@dataclass(frozen=True)
+class _Present:
+    """The storage at hand at a place of a function.
 
+    Attributes
+    ----------
+    allocations
+        How each storage of the function is allocated.
+    present
+        The storage that is allocated here already.
+    renamed
+        What a branch allocates itself, by the storage that the planner gave it.
+    """
 
-def _branches(
-    binding: relax.VarBinding, allocations: dict[Any, relax.Call], present: set[Any], renamed: dict[Any, relax.Var]
-) -> relax.VarBinding:
-    branch = binding.value
-    arms = [
-        _sequence(arm, allocations, set(present), dict(renamed)) for arm in (branch.true_branch, branch.false_branch)
-    ]
-    made = relax.If(branch.cond, *arms)
-    retyped(made, branch.ty)
-    return relax.VarBinding(binding.var, made)
+    allocations: Mapping[relax.Var, relax.Call]
+    present: set[relax.Var]
+    renamed: dict[relax.Var, relax.Var]
 
+    def sequence(self, sequence: relax.SeqExpr) -> relax.SeqExpr:
+        """Return a sequence that allocates what it uses."""
+        return on_bindings(sequence, self.bindings)
 
-def _with_storage(binding: relax.VarBinding, storage: relax.Var) -> relax.VarBinding:
-    call = binding.value
-    made = relax.Call(call.op, [storage, *list(call.args)[1:]], call.attrs, list(call.ty_args))
-    retyped(made, call.ty)
-    return relax.VarBinding(binding.var, made)
+    def branch(self, arm: relax.SeqExpr) -> relax.SeqExpr:
+        """Return a branch that does; what it allocates is not at hand after it."""
+        return _Present(self.allocations, set(self.present), dict(self.renamed)).sequence(arm)
+
+    def bindings(self, binding: relax.Binding) -> list[relax.Binding]:
+        if binding.var in self.allocations:
+            self.present.add(binding.var)
+        if not is_call(binding.value, TENSOR):
+            return [with_branches(binding, self.branch)]
+        storage, *rest = binding.value.args
+        made: list[relax.Binding] = []
+        if storage not in self.present and storage not in self.renamed:
+            self.renamed[storage] = relax.Var(storage.name, storage.ty)
+            made.append(relax.VarBinding(self.renamed[storage], self.allocations[storage]))
+        if storage in self.renamed:
+            binding = relax.VarBinding(binding.var, retyped_call(binding.value, [self.renamed[storage], *rest]))
+        return [*made, binding]

@@ -14,6 +14,8 @@ from tvm import relax, te, tirx, topi
 from tvm.sym import Analyzer
 
 from .._tvm import retyped
+from .aliases import is_call
+from .rewrite import on_functions
 
 __all__ = ["LEGALIZATIONS", "views_of_computed_sizes"]
 
@@ -80,17 +82,11 @@ def _rewritten(mod: tvm.IRModule) -> tvm.IRModule:
         # What leaves the dataflow block may leave the function, which returns no view of what it was given.
         if not (isinstance(binding.var, relax.DataflowVar) and _calls(call, reshapes)):
             return binding
-        made = relax.op.reshape(call.args[1].fields[0], call.ty.shape)
-        retyped(made, call.ty)
-        return relax.VarBinding(binding.var, made)
+        return relax.VarBinding(binding.var, retyped(relax.op.reshape(call.args[1].fields[0], call.ty.shape), call.ty))
 
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
-    for gvar, function in mod.functions.items():
-        if reshapes and isinstance(function, relax.Function):
-            body = tvm_ffi.structural_map(function.body, (relax.VarBinding, view))
-            made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-            result.update_func(gvar, made)
-    return result
+    if not reshapes:
+        return mod
+    return on_functions(mod, lambda _, function: tvm_ffi.structural_map(function.body, (relax.VarBinding, view)))
 
 
 def _is_reshape(function: Any) -> bool:
@@ -98,5 +94,4 @@ def _is_reshape(function: Any) -> bool:
 
 
 def _calls(value: Any, kernels: set[Any]) -> bool:
-    is_kernel = isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op) and value.op.name == "relax.call_tir"
-    return is_kernel and value.args[0] in kernels and hasattr(value.ty, "shape")
+    return is_call(value, "relax.call_tir") and value.args[0] in kernels and hasattr(value.ty, "shape")

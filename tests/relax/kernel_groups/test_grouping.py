@@ -48,7 +48,7 @@ def test_kernels_one_after_another_are_one_call(rows: Any) -> None:
     x = relay.var("x", shape=(rows, 8))
     y, expected = layers(x, 4)
     executable = vmkit.compile(relay.Function([x], y), target="native")
-    assert len(lines(executable, "invoke_packed run")) == 1
+    assert len(lines(executable, "invoke_packed kernel_group")) == 1
     assert len(lines(executable, "alloc_storage")) == 2  # the result's and the workspace
     machine = vmkit.VirtualMachine(executable)
     for size in (3,) if rows == 3 else (1, 0, 5, 300):
@@ -56,14 +56,14 @@ def test_kernels_one_after_another_are_one_call(rows: Any) -> None:
         np.testing.assert_allclose(machine.run(value).numpy(), expected(value), rtol=1e-4, atol=1e-6)
 
 
-def test_what_is_returned_from_within_a_run_is_no_part_of_its_workspace() -> None:
+def test_what_is_returned_from_within_a_group_is_no_part_of_its_workspace() -> None:
     x = relay.var("x", shape=(n, 8))
     first, expected_first = layers(x, 2)
     second, expected_second = layers(first, 3)
     third, expected_third = layers(second, 2)
     results = [relay.reshape(first, (-1, 2, 4)), third, second]
     executable = vmkit.compile(relay.Function([x], relay.Tuple(results)), target="llvm")
-    assert len(lines(executable, "invoke_packed run")) == 1
+    assert len(lines(executable, "invoke_packed kernel_group")) == 1
     machine = vmkit.VirtualMachine(executable)
     values = [RNG.standard_normal((size, 8)).astype("float32") for size in (4, 7)]
     kept = [machine.run(value) for value in values]
@@ -75,7 +75,7 @@ def test_what_is_returned_from_within_a_run_is_no_part_of_its_workspace() -> Non
         np.testing.assert_allclose(three.numpy(), expected_third(b), rtol=1e-4)
 
 
-def test_a_kernel_may_be_called_alone_and_in_a_run() -> None:
+def test_a_kernel_may_be_called_alone_and_in_a_group() -> None:
     x, condition = relay.var("x", shape=(n, 8)), relay.var("condition", shape=(), dtype="bool")
     sums = relay.cumsum(x, axis=1)
     branches = [relay.cumsum(x, axis=1), relay.nn.softmax(relay.cumsum(relay.nn.softmax(sums), axis=1))]
@@ -115,11 +115,11 @@ def test_each_call_of_a_recursive_function_has_a_workspace_of_its_own() -> None:
     np.testing.assert_allclose(result, expected(value, 4), rtol=1e-4)
 
 
-def test_many_kernels_are_several_runs_in_one_workspace() -> None:
+def test_many_kernels_are_several_groups_in_one_workspace() -> None:
     x = relay.var("x", shape=(n, 8))
     y, expected = layers(x, 150)
     executable = vmkit.compile(relay.Function([x], y), target="llvm")
-    assert len(lines(executable, "invoke_packed run")) == 3
+    assert len(lines(executable, "invoke_packed kernel_group")) == 3
     assert len([line for line in lines(executable, "alloc_tensor") if "uint8" in line]) == 1
     value = RNG.standard_normal((3, 8)).astype("float32")
     np.testing.assert_allclose(vmkit.VirtualMachine(executable).run(value).numpy(), expected(value), rtol=1e-4)
@@ -131,7 +131,7 @@ def test_a_workspace_is_of_sizes_that_are_known_where_it_is_made() -> None:
     places = relay.cast(relay.argwhere(relay.greater(y, relay.const(0.125))), "float32")
     z, expected_z = layers(places, 3, 2)
     executable = vmkit.compile(relay.Function([x], z), target="llvm")
-    assert len(lines(executable, "invoke_packed run")) == 2
+    assert len(lines(executable, "invoke_packed kernel_group")) == 2
     machine = vmkit.VirtualMachine(executable)
     for size in (2, 30):
         value = RNG.standard_normal((size, 8)).astype("float32")
@@ -139,15 +139,16 @@ def test_a_workspace_is_of_sizes_that_are_known_where_it_is_made() -> None:
         np.testing.assert_allclose(machine.run(value).numpy(), wanted, rtol=1e-4)
 
 
-def test_a_listing_tells_the_kernels_of_a_run_also_after_loading(tmp_path: Path) -> None:
+def test_a_listing_tells_the_kernels_of_a_group_also_after_loading(tmp_path: Path) -> None:
     x = relay.var("x", shape=(n, 8))
     executable = vmkit.compile(relay.Function([x], layers(x, 2)[0]), target="llvm")
     executable.export(tmp_path / "model.vmx")
     for each in (executable, vmkit.load(tmp_path / "model.vmx")):
         kernels = [name for name in each.primitive_ops if name != "shape_func"]
-        assert kernels == each.info["kernel_groups"]["run"][: len(kernels)]
+        grouped = each.info["kernel_groups"]["kernel_group"]
+        assert kernels == grouped[: len(kernels)]
         assert "nn_softmax" in kernels
-        assert f"Run run: {', '.join(each.info['kernel_groups']['run'])}" in each.bytecode
+        assert f"Kernel group kernel_group: {', '.join(grouped)}" in each.bytecode
         assert "nn_softmax" in each.primitives
 
 
@@ -169,7 +170,7 @@ def test_with_the_pass_disabled_an_instrument_sees_each_kernel() -> None:
     assert "kernel_groups" not in executable.info
 
 
-def test_a_kernel_that_fails_within_a_run_says_what_it_says_alone() -> None:
+def test_a_kernel_that_fails_within_a_group_says_what_it_says_alone() -> None:
     @tvm_ffi.register_global_func("vmkit.test.refuses", override=True)
     def refuses(_value: float) -> None:
         raise ValueError("the value is refused")
@@ -192,7 +193,7 @@ def test_a_kernel_that_fails_within_a_run_says_what_it_says_alone() -> None:
         builder.emit_func_output(z)
     with vmkit.PassContext(disabled_pass=["FuseOps"]):
         executable = vmkit.compile(builder.get(), target="llvm")
-    assert "kernel" in executable.info["kernel_groups"]["run"]
+    assert "kernel" in executable.info["kernel_groups"]["kernel_group"]
     machine = vmkit.VirtualMachine(executable)
     with pytest.raises(VMError, match="the value is refused"):
         machine.run(np.zeros((2, 8), "float32"))

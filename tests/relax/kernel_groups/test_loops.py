@@ -35,7 +35,7 @@ def @loop(%n: int32, %a: float32, %b: float32, %c: float32, %d: float32, %s: flo
   if (%n == 0) { (%a, %b, %c, %d) } else { let %x = %a + %b + %c + %d; @loop(%n - 1, %x, %x, 3f, %s, %s) } }
 def @main(%n: int32, %a: Tensor[(4, 3), float32]) -> (float32, float32, float32, float32) {
   @loop(%n, 1f, 2f, 5f, 7f, sum(%a)) }""",
-    "a computation after the last turn": """
+    "a computation after the last iteration": """
 def @loop(%n: int32, %a: Tensor[(4, 3), float32], %s: Tensor[(4, 3), float32]) -> Tensor[(3, 4), float32] {
   if (%n == 0) { transpose(nn.softmax(%a + %s) * %a) } else { @loop(%n - 1, %a * %s + 1f, %s) } }
 def @main(%n: int32, %a: Tensor[(4, 3), float32]) -> Tensor[(3, 4), float32] { @loop(%n, %a, %a) }""",
@@ -45,7 +45,7 @@ OTHERS: dict[str, str] = {
 def @loop(%n: int32, %a: Tensor[(?, 3), float32]) -> Tensor[(?, 3), float32] {
   if (%n == 0) { %a } else { @loop(%n - 1, concatenate((%a, %a), axis=0)) } }
 def @main(%n: int32, %a: Tensor[(4, 3), float32]) -> Tensor[(?, 3), float32] { @loop(%n, %a) }""",
-    "a turn with a branch": """
+    "an iteration with a branch": """
 def @loop(%n: int32, %a: Tensor[(4, 3), float32]) -> Tensor[(4, 3), float32] {
   if (%n == 0) { %a } else { let %b = if (%n == 2) { %a + 1f } else { nn.softmax(%a) }; @loop(%n - 1, %b * 2f) } }
 def @main(%n: int32, %a: Tensor[(4, 3), float32]) -> Tensor[(4, 3), float32] { @loop(%n, %a) }""",
@@ -61,7 +61,7 @@ def compiled(text: str) -> vmkit.Executable:
 
 
 def runs_as_one(executable: vmkit.Executable) -> bool:
-    return "invoke_packed turns" in executable.bytecode
+    return "invoke_packed kernel_loop" in executable.bytecode
 
 
 def arrays(result: Any) -> list[np.ndarray]:
@@ -69,20 +69,20 @@ def arrays(result: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", [*LOOPS, *OTHERS])
-def test_a_loop_of_kernels_is_one_call_and_gives_what_its_turns_give(name: str) -> None:
+def test_a_loop_of_kernels_is_one_call_and_gives_what_its_iterations_give(name: str) -> None:
     executable = compiled((LOOPS | OTHERS)[name])
     assert runs_as_one(executable) == (name in LOOPS)
     with vmkit.PassContext(disabled_pass=["GroupKernels"]):
-        turn_by_turn = compiled((LOOPS | OTHERS)[name])
-    assert not runs_as_one(turn_by_turn)
-    machine, other = vmkit.VirtualMachine(executable), vmkit.VirtualMachine(turn_by_turn)
+        one_by_one = compiled((LOOPS | OTHERS)[name])
+    assert not runs_as_one(one_by_one)
+    machine, other = vmkit.VirtualMachine(executable), vmkit.VirtualMachine(one_by_one)
     given = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
     for count in (0, 1, 2, 3, 6, 7):
         mine, before = given.copy(), np.array(count, "int32")
         results, wanted = arrays(machine.run(before, mine)), arrays(other.run(before, given))
         assert len(results) == len(wanted)
         for result, want in zip(results, wanted, strict=True):
-            np.testing.assert_allclose(result, want, rtol=1e-6, err_msg=f"{count} turns")
+            np.testing.assert_allclose(result, want, rtol=1e-6, err_msg=f"{count} iterations")
         np.testing.assert_array_equal(mine, given)
 
 
@@ -144,5 +144,5 @@ def test_a_loop_in_a_loop_is_one_call_of_the_outer() -> None:
         "y",
         {"half": np.float32(0.5), "one": np.float32(1)},
     )
-    assert Compiled(proto).executable.bytecode.count("invoke_packed turns") == 1
+    assert Compiled(proto).executable.bytecode.count("invoke_packed kernel_loop") == 1
     check(proto, *[{"n": np.array(n, "int64"), "p": array(3)} for n in (0, 1, 6)])

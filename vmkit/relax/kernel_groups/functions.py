@@ -1,4 +1,4 @@
-"""The function that a run of kernels becomes: it calls each as a part, at addresses that it computes."""
+"""The function that a kernel group becomes: it calls each as a part, at addresses that it computes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from tvm.sym import Analyzer
 from tvm.tirx.buffer import buffer_data, is_buffer_var
 
 from ..alignment import element_bytes
+from ..rewrite import substituted, variables_in
 from .parts import CALLS_PARTS, call_part, told_by_shapes
 
 _DATA = 1  # what tvm_struct_get reads of a tensor: the address of its elements
 
-__all__ = ["KernelCall", "Operands", "Run", "attributes", "kernel_call", "run_function"]
+__all__ = ["KernelCall", "KernelGroup", "Operands", "attributes", "group_function", "kernel_call"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class KernelCall:
 
 
 @dataclass(frozen=True)
-class Run:
+class KernelGroup:
     """Kernel calls to be made by one function.
 
     Parameters
@@ -56,13 +57,13 @@ class Run:
     tensors
         What the function is given, in the order of its parameters.
     unchecked
-        Those of `tensors` that the program made itself: constants, and memory that was allocated for the run.
+        Those of `tensors` that the program made itself: constants, and memory that was allocated for the group.
     position
         By argument of a call: its position in `tensors`.
     offset
         By argument of a call that is in the workspace: its first byte there.
     size
-        Bytes of the workspace that the run needs; 0 if it needs none.
+        Bytes of the workspace that the group needs; 0 if it needs none.
     """
 
     name: ir.GlobalVar
@@ -80,11 +81,7 @@ class Run:
         exprs += [size for call in self.calls for size in call.sizes]
         exprs += [arg for call in self.calls for arg in call.args if not isinstance(arg.ty, relax.TensorType)]
         exprs += self.offset.values()
-        found: dict[ir.Var, None] = {}
-        for expr in exprs:
-            if not isinstance(expr, int | tirx.IntImm):
-                tvm_ffi.structural_walk(expr, (ir.Var, lambda var: found.setdefault(var)))
-        return list(found)
+        return list(dict.fromkeys(variables_in(*(e for e in exprs if not isinstance(e, int | tirx.IntImm)))))
 
 
 def kernel_call(value: Any, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc], analyzer: Analyzer) -> KernelCall | None:
@@ -103,7 +100,7 @@ def kernel_call(value: Any, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc], analy
     def agrees(expected: Any, given: Any) -> bool:
         if isinstance(expected, tirx.IntImm) and isinstance(given, tirx.IntImm):
             return bool(expected.value == given.value)
-        wanted = tvm_ffi.structural_map(expected, (ir.Var, lambda var: known.get(var, var)))
+        wanted = substituted(expected, known)
         return bool(tvm_ffi.structural_equal(wanted, given) or analyzer.can_prove_equal(wanted, given))
 
     for param, arg in zip(kernel.params, args, strict=True):
@@ -129,35 +126,35 @@ def _is_zero(expr: Any) -> bool:
     return isinstance(expr, tirx.IntImm) and expr.value == 0
 
 
-def run_function(run: Run, parts: Mapping[ir.GlobalVar, str]) -> tirx.PrimFunc:
-    """Return the function of a run: of its tensors, of the workspace if it needs one, of its symbols.
+def group_function(group: KernelGroup, parts: Mapping[ir.GlobalVar, str]) -> tirx.PrimFunc:
+    """Return the function of a group: of its tensors, of the workspace if it needs one, of its symbols.
 
     Parameters
     ----------
     parts
         The names of the kernels as parts.
     """
-    operands = Operands.of(run)
-    calls = [operands.call(call, parts) for call in run.calls]
-    return tirx.PrimFunc(operands.params, tirx.SeqStmt(calls), attrs=attributes(run))
+    operands = Operands.of(group)
+    calls = [operands.call(call, parts) for call in group.calls]
+    return tirx.PrimFunc(operands.params, tirx.SeqStmt(calls), attrs=attributes(group))
 
 
-def attributes(run: Run) -> Any:
-    """Return the attributes of a run's function."""
-    names = [call.kernel.name_hint for call in run.calls]
+def attributes(group: KernelGroup) -> Any:
+    """Return the attributes of a group's function."""
+    names = [call.kernel.name_hint for call in group.calls]
     return ir.make_node("ir.DictAttrs", **{CALLS_PARTS: names, "s_tir": True, "tirx.noalias": True})
 
 
 @dataclass(frozen=True)
 class Operands:
-    """What the function of a run has in its own names.
+    """What the function of a group has in its own names.
 
     Parameters
     ----------
     params
         Its parameters.
     address
-        Returns the address of a tensor among the arguments of the run's calls.
+        Returns the address of a tensor among the arguments of the group's calls.
     renamed
         Returns a number in the function's own symbols.
     """
@@ -167,9 +164,9 @@ class Operands:
     renamed: Callable[[Any], Any]
 
     @staticmethod
-    def of(run: Run) -> Operands:
-        """Return those of a run."""
-        return _operands(run)
+    def of(group: KernelGroup) -> Operands:
+        """Return those of a group."""
+        return _operands(group)
 
     def call(self, call: KernelCall, parts: Mapping[ir.GlobalVar, str]) -> tirx.Stmt:
         """Return the call of a kernel as a part."""
@@ -177,22 +174,22 @@ class Operands:
         return call_part(parts[call.kernel], [*args, *map(self.renamed, call.sizes)])
 
 
-def _operands(run: Run) -> Operands:
-    symbols = {symbol: tirx.Var(symbol.name, symbol.ty) for symbol in run.symbols}
+def _operands(group: KernelGroup) -> Operands:
+    symbols = {symbol: tirx.Var(symbol.name, symbol.ty) for symbol in group.symbols}
 
     def renamed(expr: Any) -> Any:
-        return tvm_ffi.structural_map(expr, (ir.Var, lambda var: symbols.get(var, var)))
+        return substituted(expr, symbols)
 
-    tensors = [tirx.Var("own", "handle") if t in run.unchecked else _buffer(t, renamed) for t in run.tensors]
+    tensors = [tirx.Var("own", "handle") if t in group.unchecked else _buffer(t, renamed) for t in group.tensors]
     workspace = tirx.Var("workspace", "handle")
 
     def address(arg: Any) -> Any:
-        if arg in run.offset:
-            return tirx.handle_add_byte_offset(_data_of(workspace), renamed(run.offset[arg]))
-        tensor = tensors[run.position[arg]]
+        if arg in group.offset:
+            return tirx.handle_add_byte_offset(_data_of(workspace), renamed(group.offset[arg]))
+        tensor = tensors[group.position[arg]]
         return buffer_data(tensor) if is_buffer_var(tensor) else _data_of(tensor)
 
-    params = [*tensors, *([workspace] if run.offset else []), *symbols.values()]
+    params = [*tensors, *([workspace] if group.offset else []), *symbols.values()]
     return Operands(params, address, renamed)
 
 

@@ -1,10 +1,10 @@
 """Kernels that run one after another become one call of the VM.
 
 An instruction of the VM costs up to 0.2 us: memory for a tensor, the tensor itself, a view, the call with all its
-checks, and forgetting each of them again. A *run* is a straight sequence of kernel calls with the allocations and views
-between them. Its kernels are called by one function (:mod:`.functions`), and what only they see lies in one workspace,
-where each of the storages that the memory planner gave them has its place. Runs that follow each other share a
-workspace.
+checks, and forgetting each of them again. A *kernel group* is a straight sequence of kernel calls with the allocations
+and views between them. Its kernels are called by one function (:mod:`.functions`), and what only they see lies in one
+workspace, where each of the storages that the memory planner gave them has its place. Groups that follow each other
+share a workspace.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from tvm.sym import Analyzer
 
 from ..._tvm import retyped
 from ..aliases import TENSOR, home_of, is_call, is_silent
-from .functions import KernelCall, Run, kernel_call, run_function
+from ..rewrite import bindings_of, on_functions, variables_in, with_branches, with_functions
+from .functions import KernelCall, KernelGroup, group_function, kernel_call
 from .loop_functions import KernelLoop, flag_part, loop_function, move_part
 from .loops import FoundLoop, find_loop
 from .parts import CALLS_PARTS, as_part
 from .workspaces import places_of, with_workspaces
 
-__all__ = ["group_kernels", "kernels_of_runs"]
+__all__ = ["group_kernels", "kernels_of_groups"]
 
-_MOST_TENSORS = 64  # that a run takes from outside, so that its function does not grow too large for LLVM
+_MOST_TENSORS = 64  # that a group takes from outside, so that its function does not grow too large for LLVM
 
 
 def group_kernels() -> tvm.transform.Pass:
-    """Return the pass, to be run when memory is planned and before it is released, that makes runs of kernels."""
+    """Return the pass, to be run when memory is planned and before it is released, that makes groups of kernels."""
     return tvm.transform.module_pass(lambda mod, _: _Grouping(mod).module(), opt_level=0, name="GroupKernels")
 
 
-def kernels_of_runs(mod: tvm.IRModule) -> dict[str, list[str]]:
-    """Return the names of the kernels of each run in a module, by the name of its function."""
+def kernels_of_groups(mod: tvm.IRModule) -> dict[str, list[str]]:
+    """Return the names of the kernels of each group in a module, by the name of its function."""
     attrs = {gvar.name_hint: f.attrs for gvar, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     return {name: [str(each) for each in of[CALLS_PARTS]] for name, of in attrs.items() if CALLS_PARTS in of}
 
@@ -48,51 +49,44 @@ class _Grouping:
         self.mod = mod
         self.kernels = {v: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
         self.names = {v.name_hint for v in mod.get_global_vars()}
-        self.runs: list[Run] = []
+        self.groups: list[KernelGroup] = []
         self.direct: set[ir.GlobalVar] = set()
         self.analyzer = Analyzer()
 
     def module(self) -> tvm.IRModule:
-        """Return the module with runs in it, and the kernels that only they call as parts."""
-        result = tvm.IRModule(
-            dict(self.mod.functions.items()), attrs=self.mod.attrs, global_infos=self.mod.global_infos
-        )
-        for gvar, function in self.mod.functions.items():
-            if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
-                found = find_loop(gvar, function, self.kernels, self.analyzer, self.new_name)
-                body = self.sequence(function.body, {}) if found is None else self.loop(found)
-                made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-                result.update_func(gvar, made)
+        """Return the module with groups in it, and the kernels that only they call as parts."""
+        result = on_functions(self.mod, self.body)
+        made: dict[ir.GlobalVar, tirx.PrimFunc] = {}
         parts: dict[ir.GlobalVar, str] = {}
-        for gvar in dict.fromkeys(call.kernel for run in self.runs for call in run.calls):
+        for gvar in dict.fromkeys(call.kernel for group in self.groups for call in group.calls):
             is_called = gvar in self.direct or "global_symbol" in self.kernels[gvar].attrs
             part = self.new_name(f"{gvar.name_hint}_part") if is_called else gvar
-            result.update_func(part, as_part(self.kernels[gvar]))
+            made[part] = as_part(self.kernels[gvar])
             parts[gvar] = part.name_hint
-        for run in self.runs:
-            if not isinstance(run, KernelLoop):
-                result.update_func(run.name, run_function(run, parts))
-        self.add_loops(result, parts)
-        return result
+        made |= {g.name: group_function(g, parts) for g in self.groups if not isinstance(g, KernelLoop)}
+        return with_functions(result, made | self.loop_functions(parts))
 
-    def add_loops(self, result: tvm.IRModule, parts: Mapping[ir.GlobalVar, str]) -> None:
-        """Add the functions of the loops, and what they call beside kernels."""
-        loops = [run for run in self.runs if isinstance(run, KernelLoop)]
+    def body(self, gvar: ir.GlobalVar, function: relax.Function) -> relax.SeqExpr:
+        """Return the body of a function with its groups made calls."""
+        found = find_loop(gvar, function, self.kernels, self.analyzer, self.new_name)
+        return self.sequence(function.body, {}) if found is None else self.loop(found)
+
+    def loop_functions(self, parts: Mapping[ir.GlobalVar, str]) -> dict[ir.GlobalVar, tirx.PrimFunc]:
+        """Return the functions of the loops, and what they call beside kernels."""
+        loops = [group for group in self.groups if isinstance(group, KernelLoop)]
         if not loops:
-            return
+            return {}
         move, flag = self.new_name("move"), self.new_name("flag")
-        result.update_func(move, move_part())
-        result.update_func(flag, flag_part())
-        for loop in loops:
-            result.update_func(loop.name, loop_function(loop, parts, move.name_hint, flag.name_hint))
+        functions = {loop.name: loop_function(loop, parts, move.name_hint, flag.name_hint) for loop in loops}
+        return {move: move_part(), flag: flag_part()} | functions
 
     def loop(self, found: FoundLoop) -> relax.SeqExpr:
         """Return the body of a function that is a loop."""
-        self.runs.append(found.loop)
-        nothing = relax.Var("turns", relax.TupleType([]))
-        run = with_workspaces([(relax.VarBinding(nothing, relax.Tuple([])), found.loop)], self.kernels, self.analyzer)
+        self.groups.append(found.loop)
+        nothing = relax.Var("nothing", relax.TupleType([]))
+        call = with_workspaces([(relax.VarBinding(nothing, relax.Tuple([])), found.loop)], self.kernels, self.analyzer)
         rest = self.sequence(found.rest, {})
-        return relax.SeqExpr([relax.BindingBlock([*found.memory, *run]), *rest.blocks], rest.body)
+        return relax.SeqExpr([relax.BindingBlock([*found.memory, *call]), *rest.blocks], rest.body)
 
     def new_name(self, wanted: str) -> ir.GlobalVar:
         """Return a global variable of a name that no other has."""
@@ -101,56 +95,45 @@ class _Grouping:
             number += 1
             name = f"{wanted}{number}"
         self.names.add(name)
-        gvar = ir.GlobalVar(name)
-        retyped(gvar, relax.FuncType.opaque_func(ret=relax.TupleType([])))
-        return gvar
+        return retyped(ir.GlobalVar(name), relax.FuncType.opaque_func(ret=relax.TupleType([])))
 
     def sequence(self, sequence: relax.SeqExpr, outer: Mapping[Any, Any]) -> relax.SeqExpr:
-        """Return a sequence with its runs made calls; `outer` is the memory, and its names, of before it."""
+        """Return a sequence with its groups made calls; `outer` is the memory, and its names, of before it."""
         if any(isinstance(block, relax.DataflowBlock) for block in sequence.blocks):
             return sequence
-        bindings = [binding for block in sequence.blocks for binding in block.bindings]
+        bindings = list(bindings_of(sequence))
         memory = {**outer, **{b.var: b.value for b in bindings if is_silent(b)}}
         last = _last_uses(bindings, sequence.body)
         calls = {b.var: call for b in bindings if (call := self.call_of(b)) is not None}
-        items: list[relax.Binding | tuple[relax.VarBinding, Run]] = []
+        items: list[relax.Binding | tuple[relax.VarBinding, KernelGroup]] = []
         for start, end in _segments(bindings, calls):
             segment = bindings[start:end]
             outside = {b.var for b in segment if last.get(b.var, -1) >= end}
-            run = self.run_of(segment, calls, outside, memory)
-            if run is not None:
+            group = self.group_of(segment, calls, outside, memory)
+            if group is not None:
                 items += [b for b in segment if b.var not in calls]
-                items.append((next(b for b in segment if b.var in calls), run))
+                items.append((next(b for b in segment if b.var in calls), group))
                 continue
             for binding in segment:
                 if not isinstance(binding.value, relax.If):
                     tvm_ffi.structural_walk(binding.value, (ir.GlobalVar, self.direct.add))
-                items.append(self.with_branches(binding, memory))
+                items.append(with_branches(binding, lambda arm: self.sequence(arm, memory)))
         made = _without_unused(with_workspaces(items, self.kernels, self.analyzer), sequence.body)
         return relax.SeqExpr([relax.BindingBlock(made)], sequence.body)
 
-    def with_branches(self, binding: relax.Binding, memory: Mapping[Any, Any]) -> relax.Binding:
-        branch = binding.value
-        if not isinstance(branch, relax.If):
-            return binding
-        arms = [self.sequence(arm, memory) for arm in (branch.true_branch, branch.false_branch)]
-        made = relax.If(branch.cond, *arms)
-        retyped(made, branch.ty)
-        return relax.VarBinding(binding.var, made)
-
     def call_of(self, binding: relax.Binding) -> KernelCall | None:
-        """Return a binding's call of a kernel that a run can make."""
+        """Return a binding's call of a kernel that a group can make."""
         is_plain = isinstance(binding, relax.VarBinding)
         return kernel_call(binding.value, self.kernels, self.analyzer) if is_plain else None
 
-    def run_of(
+    def group_of(
         self,
         segment: Sequence[relax.Binding],
         calls: Mapping[Any, KernelCall],
         outside: set[Any],
         memory: Mapping[Any, Any],
-    ) -> Run | None:
-        """Return the kernel calls of a segment as a run; None if it would be one of less than two.
+    ) -> KernelGroup | None:
+        """Return the kernel calls of a segment as a group; None if it would be one of less than two.
 
         Parameters
         ----------
@@ -167,7 +150,7 @@ class _Grouping:
         seen = outside | {home for home in homes.values() if not is_call(silent.get(home), TENSOR)}
         for var, value in reversed(silent.items()):
             if var in seen:
-                tvm_ffi.structural_walk(value, (ir.Var, seen.add))
+                seen.update(variables_in(value))
         position: dict[Any, int] = {}
         tensors: dict[Any, int] = {}
         inner: dict[Any, Any] = {}
@@ -179,13 +162,14 @@ class _Grouping:
         places, size = places_of({s: memory[s].args[0].values[0] for s in inner.values()}, self.analyzer)
         offset = {arg: places[storage] for arg, storage in inner.items()}
         unchecked = frozenset(t for t in tensors if isinstance(t, ir.GenericConst) or is_call(memory.get(t), TENSOR))
-        run = Run(self.new_name("run"), ours, tuple(tensors), unchecked, position, offset, size)
-        self.runs.append(run)
-        return run
+        name = self.new_name("kernel_group")
+        group = KernelGroup(name, ours, tuple(tensors), unchecked, position, offset, size)
+        self.groups.append(group)
+        return group
 
 
 def _segments(bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]) -> Iterator[tuple[int, int]]:
-    """Yield the ends of parts of a sequence; in each either all bindings may be in one run, or there is but one."""
+    """Yield the ends of parts of a sequence; in each either all bindings may be in one group, or there is but one."""
     start, own, given = 0, set[Any](), set[Any]()
     for position, binding in enumerate(bindings):
         call = calls.get(binding.var)
@@ -208,19 +192,16 @@ def _segments(bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]
 
 def _last_uses(bindings: Sequence[relax.Binding], body: Any) -> dict[Any, int]:
     """Return by variable the position of the last binding that reads it; what the sequence returns comes after all."""
-    last: dict[Any, int] = {}
-    for position, value in enumerate([*(b.value for b in bindings), body]):
-        tvm_ffi.structural_walk(value, (ir.Var, lambda var, at=position: last.__setitem__(var, at)))
-    return last
+    values = enumerate([*(binding.value for binding in bindings), body])
+    return {var: position for position, value in values for var in variables_in(value)}
 
 
 def _without_unused(bindings: Sequence[relax.Binding], body: Any) -> list[relax.Binding]:
     """Return bindings without memory that nobody reads or writes."""
-    used: set[Any] = set()
-    tvm_ffi.structural_walk(body, (ir.Var, used.add))
+    used = set(variables_in(body))
     kept: list[relax.Binding] = []
     for binding in reversed(bindings):
         if binding.var in used or not is_silent(binding):
-            tvm_ffi.structural_walk(binding.value, (ir.Var, used.add))
+            used.update(variables_in(binding.value))
             kept.append(binding)
     return kept[::-1]

@@ -1,4 +1,4 @@
-"""The function that a loop of kernels becomes: it calls each as a part, turn after turn."""
+"""The function that a loop of kernels becomes: it calls each as a part, iteration after iteration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx.buffer import buffer_data
 
-from .functions import Operands, Run, attributes
+from .functions import KernelGroup, Operands, attributes
 from .parts import as_part, call_part
 
 __all__ = ["KernelLoop", "Move", "flag_part", "loop_function", "move_part"]
@@ -27,7 +27,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class KernelLoop(Run):
+class KernelLoop(KernelGroup):
     """A loop to be run by one function.
 
     Parameters
@@ -37,12 +37,12 @@ class KernelLoop(Run):
     condition
         The tensor that is read after those.
     goes_on
-        The value of the condition at which there is a further turn.
+        The value of the condition at which there is a further iteration.
     before, after
-        What is copied before the first turn, and at the end of each.
+        What is copied before the first iteration, and at the end of each.
     swaps
-        What every other turn reads where it else writes, and the other way round, so that it need not be copied; each
-        from where it is written first to where it is read first, which is where it belongs in the end.
+        What every other iteration reads where it else writes, and the other way round, so that it need not be copied;
+        each from where it is written first to where it is read first, which is where it belongs in the end.
     """
 
     head: int
@@ -77,7 +77,7 @@ def flag_part() -> tirx.PrimFunc:
 
 
 def loop_function(loop: KernelLoop, parts: Mapping[ir.GlobalVar, str], move: str, flag: str) -> tirx.PrimFunc:
-    """Return the function of a loop, of the parameters of a run's.
+    """Return the function of a loop, of the parameters of a group's.
 
     Parameters
     ----------
@@ -87,31 +87,31 @@ def loop_function(loop: KernelLoop, parts: Mapping[ir.GlobalVar, str], move: str
         The names of :func:`move_part` and :func:`flag_part`.
     """
     own = Operands.of(loop)
-    turning = tirx.decl_buffer((1,), "int32", "turning", layout=None)
+    goes_on = tirx.decl_buffer((1,), "int32", "goes_on", layout=None)
     one = tirx.IntImm("int32", 1)
 
     def moved(moves: tuple[Move, ...], at: Operands) -> list[Any]:
         return [call_part(move, [at.address(m.source), at.address(m.target), at.renamed(m.size)]) for m in moves]
 
-    def turn(at: Operands, end: list[Any]) -> list[Any]:
-        """Return the statements of a turn; `end` is done where there is none."""
+    def iteration(at: Operands, end: list[Any]) -> list[Any]:
+        """Return the statements of an iteration; `end` is done where there is none."""
         calls = [at.call(call, parts) for call in loop.calls]
-        checked = [*calls[: loop.head], call_part(flag, [at.address(loop.condition), buffer_data(turning)])]
+        checked = [*calls[: loop.head], call_part(flag, [at.address(loop.condition), buffer_data(goes_on)])]
         if not loop.goes_on:
-            checked.append(tirx.BufferStore(turning, one - turning[0], [0]))
+            checked.append(tirx.BufferStore(goes_on, one - goes_on[0], [0]))
         rest = _sequence([*calls[loop.head :], *moved(loop.after, at)])
-        return [*checked, tirx.IfThenElse(turning[0] == one, rest, _sequence(end))]
+        return [*checked, tirx.IfThenElse(goes_on[0] == one, rest, _sequence(end))]
 
-    turns = turn(own, [])
+    body = iteration(own, [])
     if loop.swaps:
         back = {here: there for m in loop.swaps for here, there in ((m.source, m.target), (m.target, m.source))}
         swapped = replace(own, address=lambda tensor: own.address(back.get(tensor, tensor)))
-        turns.append(tirx.IfThenElse(turning[0] == one, _sequence(turn(swapped, moved(loop.swaps, own))), None))
+        body.append(tirx.IfThenElse(goes_on[0] == one, _sequence(iteration(swapped, moved(loop.swaps, own))), None))
     whole = [
         *moved(loop.before, own),
-        tirx.AllocBuffer(turning),
-        tirx.BufferStore(turning, one, [0]),
-        tirx.While(turning[0] == one, _sequence(turns)),
+        tirx.AllocBuffer(goes_on),
+        tirx.BufferStore(goes_on, one, [0]),
+        tirx.While(goes_on[0] == one, _sequence(body)),
     ]
     return tirx.PrimFunc(own.params, tirx.SeqStmt(whole), attrs=attributes(loop))
 

@@ -1,9 +1,10 @@
 """Loops of kernels become one call of the VM.
 
-A function that computes a condition by kernels and then either calls itself for the next turn or is done is a loop (see
-:mod:`vmkit.bytecode.loops`), each turn of which costs the VM a microsecond and more: memory for what changes, calls,
-their checks. Where a turn is nothing but kernels over tensors whose shapes stay, one function runs all turns. What
-changes lies in tensors that the function is given and in the workspace, in turn; little things are copied.
+A function that computes a condition by kernels and then either calls itself for the next iteration or is done is a loop
+(see :mod:`vmkit.bytecode.loops`), each iteration of which costs the VM a microsecond and more: memory for what changes,
+calls, their checks. Where an iteration is nothing but kernels over tensors whose shapes stay, one function runs all of
+them. What changes lies in tensors that the function is given and in the workspace, alternately; little things are
+copied.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from tvm.sym import Analyzer
 from ..._tvm import retyped
 from ..aliases import TENSOR, home_of, is_call, is_silent
 from ..alignment import element_bytes
+from ..rewrite import allocation, bindings_of, substituted, variables_in
 from .functions import KernelCall, kernel_call
 from .loop_functions import KernelLoop, Move
 from .workspaces import places_of
 
 __all__ = ["FoundLoop", "find_loop"]
 
-_MOST_BYTES = 1 << 14  # that a turn copies: what is larger takes so long to compute that the VM's part is small
+_MOST_BYTES = 1 << 14  # that an iteration copies: what is larger takes so long to compute that the VM's part is small
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,11 @@ class FoundLoop:
     Attributes
     ----------
     loop : KernelLoop
-        All turns.
+        All iterations.
     memory : list of relax.Binding
         The allocation of the tensors that hold what changes.
     rest : relax.SeqExpr
-        What the function does after the last turn.
+        What the function does after the last iteration.
     """
 
     loop: KernelLoop
@@ -64,7 +66,7 @@ def find_loop(
     own = {b.var for b in inside}
     if not calls or None in calls.values() or _reads(form, own) or str(form.condition.ty.dtype) != "bool":
         return None
-    return _Turns(form, list(function.params), silent, calls, analyzer).found(new_name)  # type: ignore[arg-type]
+    return _Iterations(form, list(function.params), silent, calls, analyzer).found(new_name)  # type: ignore[arg-type]
 
 
 def _has_known_shape(value: Any) -> bool:
@@ -72,15 +74,12 @@ def _has_known_shape(value: Any) -> bool:
 
 
 def _reads(form: _Form, own: set[Any]) -> bool:
-    """Say whether what follows the last turn reads what a turn computed."""
-    read: set[Any] = set()
-    for value in [*(b.value for b in form.rest), form.result]:
-        tvm_ffi.structural_walk(value, (ir.Var, read.add))
-    return bool(read & own)
+    """Say whether what follows the last iteration reads what one computed."""
+    return not own.isdisjoint(variables_in(*(b.value for b in form.rest), form.result))
 
 
-class _Turns:
-    """What is known of the turns of a loop."""
+class _Iterations:
+    """What is known of the iterations of a loop."""
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ class _Turns:
         places, size = places_of({**storages, **staging}, self.analyzer)
         unchecked = {a for a in tensors if isinstance(a, ir.GenericConst)} | set(self.after.values())
         loop = KernelLoop(
-            name=new_name("turns"),
+            name=new_name("kernel_loop"),
             calls=tuple(calls),
             tensors=tuple(tensors),
             unchecked=frozenset(unchecked),
@@ -134,7 +133,7 @@ class _Turns:
         return FoundLoop(loop, self.memory(), self.rest())
 
     def place(self, tensor: Any) -> Any:
-        """Return where a tensor is in a turn."""
+        """Return where a tensor is in an iteration."""
         home = home_of(tensor, self.silent)
         return self.after.get(home, home) if isinstance(home, ir.Var) else home
 
@@ -148,7 +147,7 @@ class _Turns:
         )
 
     def moves(self) -> tuple[dict[Any, Any], list[Move], list[Move]]:
-        """Return the copies at the end of a turn, the memory for what others would overwrite by its name, and swaps."""
+        """Return the copies at the end of an iteration, the memory of what others would overwrite, and swaps."""
         staging: dict[Any, Any] = {}
         first, then, swaps = [], [], []
         for p, home in zip(self.params, self.homes, strict=True):
@@ -183,22 +182,12 @@ class _Turns:
 
     def memory(self) -> list[relax.Binding]:
         """Return the allocation of what changes."""
-        made: list[relax.Binding] = []
-        for p, after in self.after.items():
-            space = relax.op.memory.alloc_storage(relax.ShapeExpr([self.bytes(p)]), 0, "global", "uint8")
-            retyped(space, relax.AnyType())
-            storage = relax.Var("storage", relax.AnyType())
-            tensor = relax.op.memory.alloc_tensor(storage, 0, p.ty.shape, str(p.ty.dtype))
-            retyped(tensor, p.ty)
-            made += [relax.VarBinding(storage, space), relax.VarBinding(after, tensor)]
-        return made
+        return [binding for p, after in self.after.items() for binding in allocation(after, self.bytes(p))]
 
     def rest(self) -> relax.SeqExpr:
-        """Return what follows the last turn."""
-        block = relax.BindingBlock(self.form.rest)
-        sequence = relax.SeqExpr([block], self.form.result)
-        retyped(sequence, self.form.result.ty)
-        return tvm_ffi.structural_map(sequence, (ir.Var, lambda var: self.after.get(var, var)))
+        """Return what follows the last iteration."""
+        sequence = relax.SeqExpr([relax.BindingBlock(self.form.rest)], self.form.result)
+        return substituted(retyped(sequence, self.form.result.ty), self.after)
 
 
 def _are_few_bytes(moves: list[Move]) -> bool:
@@ -212,7 +201,7 @@ def _is_tensor(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Form:
-    """A function that is a loop: what it does before the condition, in a further turn, and when it is done.
+    """A function that is a loop: what it does before the condition, in a further iteration, and when it is done.
 
     Attributes
     ----------
@@ -221,9 +210,9 @@ class _Form:
     condition : relax.Var
         The tensor that is read.
     goes_on : bool
-        The value of the condition at which there is a further turn.
+        The value of the condition at which there is a further iteration.
     following : sequence of relax.Expr
-        What the parameters are in the next turn.
+        What the parameters are in the next iteration.
     result : relax.Expr
         What is returned after `rest`.
     """
@@ -239,7 +228,7 @@ class _Form:
 
 def _form(gvar: ir.GlobalVar, function: relax.Function) -> _Form | None:
     """Return a function as a loop; None if it is none."""
-    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    bindings = list(bindings_of(function.body))
     if (
         not bindings
         or not isinstance(bindings[-1], relax.VarBinding)
@@ -253,12 +242,11 @@ def _form(gvar: ir.GlobalVar, function: relax.Function) -> _Form | None:
         (True, branch.true_branch, branch.false_branch),
         (False, branch.false_branch, branch.true_branch),
     ):
-        body = [binding for block in again.blocks for binding in block.bindings]
+        body = list(bindings_of(again))
         call = _tail_call(gvar, body, again.body)
         if call is not None:
             body = [b for b in body if not b.value.same_as(call) and not _names(b, call, body)]
-            after = [binding for block in rest.blocks for binding in block.bindings]
-            return _Form(bindings[:-1], body, after, branch.cond, goes_on, list(call.args), rest.body)
+            return _Form(bindings[:-1], body, list(bindings_of(rest)), branch.cond, goes_on, list(call.args), rest.body)
     return None
 
 

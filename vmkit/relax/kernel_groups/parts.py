@@ -19,6 +19,7 @@ from tvm import tirx
 from tvm.tirx.buffer import buffer_data_pointer_type, is_buffer_var
 
 from ...errors import CompileError
+from ..rewrite import with_functions
 
 __all__ = ["CALLS_PARTS", "as_part", "call_part", "parts_called", "told_by_shapes"]
 
@@ -90,9 +91,7 @@ def parts_called(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
             changed[gvar] = _part(function, gvar.name_hint)
         elif CALLS_PARTS in function.attrs:
             changed[gvar] = function.with_body(tvm_ffi.structural_map(function.body, (tirx.Evaluate, called)))
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
-    result.update(tvm.IRModule(changed))
-    return result
+    return with_functions(mod, changed)
 
 
 def _part(kernel: tirx.PrimFunc, name: str) -> tirx.PrimFunc:

@@ -1,4 +1,4 @@
-"""Where a run of kernels keeps what only its kernels see."""
+"""Where a kernel group keeps what only its kernels see."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 
-from ..._tvm import retyped
-from .functions import Run
+from ..rewrite import allocation
+from .functions import KernelGroup
 
 __all__ = ["places_of", "with_workspaces"]
 
@@ -28,12 +28,12 @@ def places_of(sizes: Mapping[Any, Any], analyzer: Analyzer) -> tuple[dict[Any, A
 
 
 def with_workspaces(
-    items: Sequence[relax.Binding | tuple[relax.VarBinding, Run]], kernels: Container[Any], analyzer: Analyzer
+    items: Sequence[relax.Binding | tuple[relax.VarBinding, KernelGroup]], kernels: Container[Any], analyzer: Analyzer
 ) -> list[relax.Binding]:
-    """Return the bindings of a sequence, in which runs are calls.
+    """Return the bindings of a sequence, in which kernel groups are calls.
 
-    Runs share a workspace up to where its size would hold symbols that are not known before, or where a function of the
-    program is called, which may allocate one itself.
+    Groups share a workspace up to where its size would hold symbols that are not known before, or where a function of
+    the program is called, which may allocate one itself.
     """
     needed: list[list[Any]] = [[]]
     for item in items:
@@ -49,15 +49,15 @@ def with_workspaces(
             if _ends_workspace(item, kernels):
                 needed, workspace = needed[1:], None
             continue
-        binding, run = item
-        args = list(run.tensors)
-        if run.offset:
+        binding, group = item
+        args = list(group.tensors)
+        if group.offset:
             if workspace is None:
                 allocations = _workspace(_largest(needed[0], analyzer))
                 made += allocations
                 workspace = allocations[-1].var
             args.append(workspace)
-        call = ir.Call(run.name, [*args, *run.symbols], ret_ty=binding.value.ty)
+        call = ir.Call(group.name, [*args, *group.symbols], ret_ty=binding.value.ty)
         made.append(relax.VarBinding(binding.var, call))
     return made
 
@@ -84,12 +84,6 @@ def _ends_workspace(binding: relax.Binding, kernels: Container[Any]) -> bool:
     return isinstance(value.op, ir.Var) or getattr(value.op, "name", "") in _CLOSURES
 
 
-def _workspace(size: Any) -> list[relax.VarBinding]:
+def _workspace(size: tirx.PrimExpr) -> list[relax.VarBinding]:
     """Return the allocation of a workspace of `size` bytes."""
-    shape, ty = relax.ShapeExpr([size]), relax.TensorType([size], "uint8")
-    space = relax.op.memory.alloc_storage(shape, 0, "global", "uint8")
-    retyped(space, relax.AnyType())
-    storage = relax.Var("workspace_storage", relax.AnyType())
-    tensor = relax.op.memory.alloc_tensor(storage, 0, shape, "uint8")
-    retyped(tensor, ty)
-    return [relax.VarBinding(storage, space), relax.VarBinding(relax.Var("workspace", ty), tensor)]
+    return allocation(relax.Var("workspace", relax.TensorType([size], "uint8")), size, "workspace_storage")

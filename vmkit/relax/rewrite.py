@@ -1,0 +1,133 @@
+"""Rewriting Relax: what all passes over functions, sequences, branches and calls have in common.
+
+What a change leaves alone stays the same object. What is made anew has the type of what stood in its place: TVM gives
+none to expressions that are built outside of its ``BlockBuilder``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax, tirx
+
+from .._tvm import retyped
+
+__all__ = [
+    "allocation",
+    "bindings_of",
+    "function_pass",
+    "on_bindings",
+    "on_functions",
+    "retyped_call",
+    "substituted",
+    "variables_in",
+    "with_branches",
+    "with_functions",
+]
+
+E = TypeVar("E")
+
+
+def function_pass(name: str, change: Callable[[relax.Function], relax.SeqExpr | None]) -> tvm.transform.Pass:
+    """Return the pass that does to every Relax function of a module what :func:`on_functions` does."""
+    return tvm.transform.module_pass(
+        lambda mod, _: on_functions(mod, lambda _, function: change(function)), opt_level=0, name=name
+    )
+
+
+def on_functions(
+    mod: tvm.IRModule, change: Callable[[ir.GlobalVar, relax.Function], relax.SeqExpr | None]
+) -> tvm.IRModule:
+    """Return a module whose Relax functions have the bodies that `change` returns, None for one that stays."""
+    changed = {}
+    for gvar, function in mod.functions.items():
+        body = change(gvar, function) if isinstance(function, relax.Function) else None
+        if body is not None:
+            changed[gvar] = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+    return with_functions(mod, changed)
+
+
+def with_functions(mod: tvm.IRModule, functions: Mapping[ir.GlobalVar, ir.BaseFunc]) -> tvm.IRModule:
+    """Return a module with functions in the places of others, or in addition; the given one stays as it is.
+
+    TVM puts a function that it updates behind the others, and so changes the order of the functions in bytecode.
+    """
+    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
+    for gvar, function in functions.items():
+        result.update_func(gvar, function)
+    return result
+
+
+def bindings_of(sequence: relax.SeqExpr) -> Iterator[relax.Binding]:
+    """Yield the bindings of a sequence in their order, without those of its branches."""
+    return (binding for block in sequence.blocks for binding in block.bindings)
+
+
+def on_bindings(sequence: relax.SeqExpr, change: Callable[[relax.Binding], Iterable[relax.Binding]]) -> relax.SeqExpr:
+    """Return a sequence with each binding replaced by those that `change` returns for it, in blocks of its kind.
+
+    Those of branches are the matter of `change`; see :func:`with_branches`.
+    """
+    blocks = []
+    for block in sequence.blocks:
+        made = [new for binding in block.bindings for new in change(binding)]
+        blocks.append(block if _are_same(made, block.bindings) else type(block)(made))
+    return sequence if _are_same(blocks, sequence.blocks) else relax.SeqExpr(blocks, sequence.body)
+
+
+def with_branches(
+    binding: relax.Binding,
+    change: Callable[[relax.SeqExpr], relax.SeqExpr],
+    condition: relax.Expr | None = None,
+) -> relax.Binding:
+    """Return the binding of an ``If`` whose branches are what `change` returns for them; all others as they are.
+
+    Parameters
+    ----------
+    condition : relax.Expr, optional
+        What decides instead of the present condition.
+    """
+    branch = binding.value
+    if not isinstance(branch, relax.If):
+        return binding
+    before = [branch.cond, branch.true_branch, branch.false_branch]
+    parts = [branch.cond if condition is None else condition, *map(change, before[1:])]
+    if _are_same(parts, before):
+        return binding
+    return relax.VarBinding(binding.var, retyped(relax.If(*parts), branch.ty))
+
+
+def retyped_call(call: relax.Call, args: Iterable[relax.Expr]) -> relax.Call:
+    """Return a call with other arguments, of the same type."""
+    return retyped(relax.Call(call.op, list(args), call.attrs, list(call.ty_args)), call.ty)
+
+
+def substituted(expr: E, values: Mapping[ir.Var, ir.Expr]) -> E:
+    """Return an expression with values in the places of variables."""
+    return tvm_ffi.structural_map(expr, (ir.Var, lambda var: values.get(var, var))) if values else expr
+
+
+def variables_in(*exprs: relax.Expr) -> list[ir.Var]:
+    """Return the variables that expressions read or bind, as often as they stand there, in their order."""
+    found: list[ir.Var] = []
+    for expr in exprs:
+        tvm_ffi.structural_walk(expr, (ir.Var, found.append))
+    return found
+
+
+def allocation(tensor: relax.Var, size: tirx.PrimExpr, storage: str = "storage") -> list[relax.VarBinding]:
+    """Return the bindings that allocate `size` bytes, named `storage`, and make a tensor of known shape of them."""
+    space = relax.op.memory.alloc_storage(relax.ShapeExpr([size]), 0, "global", "uint8")
+    held = relax.Var(storage, relax.AnyType())
+    made = relax.op.memory.alloc_tensor(held, 0, tensor.ty.shape, str(tensor.ty.dtype))
+    return [
+        relax.VarBinding(held, retyped(space, relax.AnyType())),
+        relax.VarBinding(tensor, retyped(made, tensor.ty)),
+    ]
+
+
+def _are_same(made: Sequence[ir.Node], before: Sequence[ir.Node]) -> bool:
+    return len(made) == len(before) and all(a.same_as(b) for a, b in zip(made, before, strict=True))
