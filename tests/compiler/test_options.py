@@ -13,7 +13,7 @@ from tvm.s_tir.meta_schedule.database import Database, MemoryDatabase
 from tvm.target import Target
 
 from vmkit.compiler.options import CompilerOptions, PassContext, check_context, current_options
-from vmkit.compiler.pass_names import known_passes
+from vmkit.compiler.pass_names import RENAMED, known_passes
 from vmkit.compiler.surroundings import Surroundings
 from vmkit.errors import OptionError
 
@@ -122,6 +122,11 @@ def test_optimisation_levels_are_0_to_4(level: Any) -> None:
 def test_old_pass_names_are_translated() -> None:
     context = PassContext(disabled_pass=["tir.VectorizeLoop", "tir.LoopPartition"])
     assert [str(name) for name in context.disabled_pass] == ["tirx.VectorizeLoop", "s_tir.LoopPartition"]
+
+
+def test_passes_of_vmkit_are_known_by_their_old_names() -> None:
+    assert [str(name) for name in PassContext(disabled_pass=["PackTiles"]).disabled_pass] == ["PackAMXTiles"]
+    assert set(RENAMED.values()) <= known_passes() and not set(RENAMED) & known_passes()
 
 
 def test_a_relay_pass_that_never_runs_may_be_disabled_but_not_required() -> None:

@@ -12,7 +12,7 @@ from .. import optimize  # noqa: F401 - registers its passes
 from .._tvm import global_function_names
 from ..relay.transform import PASS_NAMES
 
-__all__ = ["RELAY_ONLY", "known_passes", "todays_name"]
+__all__ = ["RELAY_ONLY", "RENAMED", "known_passes", "todays_name"]
 
 # Passes of vmkit's that are not Relay's.
 _AFTER_RELAY = frozenset({"GroupKernels"})
@@ -87,6 +87,11 @@ RELAY_ONLY = frozenset(
     }
 )
 
+# Passes of vmkit's that had other names.
+RENAMED = {
+    "PackTiles": "PackAMXTiles",
+}
+
 
 def known_passes() -> frozenset[str]:
     """Return the name of every pass of TVM and of vmkit."""
@@ -94,14 +99,16 @@ def known_passes() -> frozenset[str]:
 
 
 def todays_name(name: str) -> str:
-    """Return what pass `name` is called today: ``tir.X`` became ``tirx.X`` or ``s_tir.X``; others keep their name.
+    """Return what pass `name` is called today.
+
+    ``tir.X`` became ``tirx.X`` or ``s_tir.X``, and some of vmkit's own are in :data:`RENAMED`; others keep their name.
 
     >>> todays_name("tir.VectorizeLoop"), todays_name("tir.LoopPartition"), todays_name("FuseOps")
     ('tirx.VectorizeLoop', 's_tir.LoopPartition', 'FuseOps')
     """
     prefix, dot, rest = name.partition(".")
     if not dot or prefix != "tir":
-        return name
+        return RENAMED.get(name, name)
     return next((new for new in (f"{dialect}.{rest}" for dialect in _PREFIXED) if new in known_passes()), name)
 
 
