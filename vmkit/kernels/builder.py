@@ -23,8 +23,8 @@ __all__ = [
     "either",
     "evaluate",
     "fetch_ahead",
-    "held",
     "in_parallel",
+    "in_register",
     "int64",
     "integer",
     "kernel",
@@ -139,8 +139,8 @@ def add_to(total: tirx.Buffer, value: tirx.PrimExpr) -> None:
     T.buffer_store(total, total[0] + value, [integer(0)])
 
 
-def held(value: Size) -> Size:
-    """Return an integer that has been put in memory, which LLVM makes a register; a number stays one.
+def in_register(value: Size) -> Size:
+    """Return an integer made register-resident: put in memory, which LLVM makes a register. A number stays one.
 
     A pass of TVM's works out which parts of buffers an index reaches, through all that variables stand for: where many
     indices depend on many variables that takes seconds, even minutes. What is loaded it takes for unknown.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from ...target.integer_unit import IntegerUnit
-from ..builder import Size, T, add_to, broadcast, held, integer, loop, ramp, register, reinterpreted, splat
+from ..builder import Size, T, add_to, broadcast, in_register, integer, loop, ramp, register, reinterpreted, splat
 from .amx import clear_tiles, dot_tiles, load_tile, store_tile
 from .shape import BLOCK, TILE
 
@@ -56,11 +56,11 @@ def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -
     chains = min(per_step, -(-_CHAINS // (rows * len(vectors))))
     totals = [[[_vector(unit) for _ in vectors] for _ in range(rows)] for _ in range(chains)]
     with loop(o.runs[0]) as row, loop(o.runs[1]) as column:
-        begin = held(o.start + o.offset(row, column))
-        panel = held(o.panel + (row * o.runs[1] + column) * (o.groups * BLOCK * unit.group))
+        begin = in_register(o.start + o.offset(row, column))
+        panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * BLOCK * unit.group))
         with loop(o.groups // per_step) as outer:
             for inner in range(per_step):
-                group, numbers = held(outer * per_step + inner), unit.lanes * unit.group
+                group, numbers = in_register(outer * per_step + inner), unit.lanes * unit.group
                 places = [panel + group * (BLOCK * unit.group) + v * numbers for v in vectors]
                 weights = [T.Bind(o.weight[ramp(at, numbers)]) for at in places]
                 for position in range(rows):
@@ -79,8 +79,8 @@ def emit_tiles(o: Operands, sums: tirx.Buffer, high: int) -> None:
     """Write the sums of one or two tiles of positions, by two tiles of outputs."""
     clear_tiles(2 * high)
     with loop(o.runs[0]) as row, loop(o.runs[1]) as column:
-        begin = held(o.start + o.offset(row, column))
-        panel = held(o.panel + (row * o.runs[1] + column) * (o.groups * BLOCK * 4))
+        begin = in_register(o.start + o.offset(row, column))
+        panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * BLOCK * 4))
         with loop(o.groups // TILE) as step:
             for m in range(high):
                 load_tile(4 + m, o.data[begin + step * (4 * TILE) + m * TILE * o.step], o.step)

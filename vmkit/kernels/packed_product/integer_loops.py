@@ -14,7 +14,7 @@ from math import prod
 from tvm import tirx
 
 from ...target.integer_unit import IntegerUnit
-from ..builder import Size, T, broadcast, constant, held, int64, integer, local, loop, memory, ramp
+from ..builder import Size, T, broadcast, constant, in_register, int64, integer, local, loop, memory, ramp
 from .amx import configure
 from .integer_code import Operands, emit_tiles, emit_vectors
 from .integer_plan import IntegerPlan
@@ -49,13 +49,13 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         return self.unit.has_tiles
 
     def keep(self, value: Size) -> Size:
-        return held(int64(value))
+        return in_register(int64(value))
 
     def once(self, value: Size) -> Size:
-        return held(value)
+        return in_register(value)
 
     def quotient(self, value: Size, by: Size) -> Size:
-        return held(divided(value + (by - 1), by)[0])
+        return in_register(divided(value + (by - 1), by)[0])
 
     def plan(self) -> IntegerPlan:
         return IntegerPlan.of(self.window, list(self.data.shape), self.shape, self.unit.group)
@@ -84,9 +84,9 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         height, width = plan.axes.rows_of_data, plan.axes.columns_of_data
         filler = constant(0, "uint8") if self.filler is None else T.Bind(self.filler[()])
         left = p.padding[1] * p.channels
-        kept = held(least(width * p.channels, plan.row - left))
+        kept = in_register(least(width * p.channels, plan.row - left))
         with shared(here.input_rows) as row:
-            begin, y = held(row * plan.row), held(here.row * p.strides[0] + row - p.padding[0])
+            begin, y = in_register(row * plan.row), in_register(here.row * p.strides[0] + row - p.padding[0])
 
             def copy() -> None:
                 self._fill_run(copied, begin, left, filler)
@@ -101,7 +101,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
 
     def _copy_run(self, copied: tirx.Buffer, to: Size, data: tirx.Buffer, at: Size, count: Size) -> None:
         dtype = self.unit.dtypes[0]
-        source, target = held(int64(at)), held(int64(to))
+        source, target = in_register(int64(at)), in_register(int64(to))
 
         def copy(first: Size, lanes: int) -> None:
             value = data[ramp(source + first, lanes)]
@@ -113,7 +113,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def _fill_run(self, copied: tirx.Buffer, to: Size, count: Size, filler: tirx.PrimExpr) -> None:
         if isinstance(count, int) and count <= 0:
             return
-        dtype, target = self.unit.dtypes[0], held(int64(to))
+        dtype, target = self.unit.dtypes[0], in_register(int64(to))
 
         def fill(first: Size, lanes: int) -> None:
             value = filler if dtype == "uint8" else tirx.Cast(dtype, filler)
@@ -132,7 +132,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
             sizes = fitting[:1] or [_even(here.positions, most)]
         else:
             sizes = [*many, *(size for size in (most, *_FEWER) if size <= most)]
-        return sizes, held(_chosen(sizes, here.positions))
+        return sizes, in_register(_chosen(sizes, here.positions))
 
     def begin_task(self, operands: Sequence[tirx.Buffer], most: int) -> tuple[tirx.Buffer, Sequence[tirx.Buffer]]:
         sums = local(most * BLOCK, dtype="int32")
@@ -157,7 +157,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         sums: tirx.Buffer,
     ) -> None:
         w, (data, weight, _) = self.window, operands
-        panel = held(place.block * prod(w.shape[1:]))
+        panel = in_register(place.block * prod(w.shape[1:]))
         o = Operands(data, weight, place.start, plan.step, panel, w.runs, w.depth // self.unit.group, plan.offset)
 
         def emit(size: int) -> None:

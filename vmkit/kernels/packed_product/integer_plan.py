@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..builder import Size, held, int64
+from ..builder import Size, in_register, int64
 from .plan import Axes, Chunk, Plan
 from .shape import ProductShape
 from .sizes import at_once, bound, divided, is_same, least, most
@@ -73,21 +73,21 @@ class IntegerPlan(Plan):
 
     def chunks(self) -> Size:
         """Return how many chunks an image has."""
-        return held(divided(self.axes.rows + (self.rows_at_once - 1), self.rows_at_once)[0])
+        return in_register(divided(self.axes.rows + (self.rows_at_once - 1), self.rows_at_once)[0])
 
     def chunk(self, group: Size, chunk: Size) -> Chunk:
-        row = held(chunk * self.rows_at_once)
+        row = in_register(chunk * self.rows_at_once)
         rows = self.axes.rows
         if not is_same(rows, self.rows_at_once):
-            rows = held(int64(least(self.rows_at_once, rows - row)))
+            rows = in_register(int64(least(self.rows_at_once, rows - row)))
         groups: Size = 1
         if not self.is_flat:
             groups, positions = rows, self.axes.columns
         elif self.product.is_pointwise:
             positions = rows
         else:
-            positions = held((rows - 1) * self.pitch + self.axes.columns)
-        return Chunk(group, 1, row, rows, held(_input_rows(self.product, rows)), groups, positions)
+            positions = in_register((rows - 1) * self.pitch + self.axes.columns)
+        return Chunk(group, 1, row, rows, in_register(_input_rows(self.product, rows)), groups, positions)
 
 
 def _input_rows(p: ProductShape, rows: Size) -> Size:

@@ -20,7 +20,7 @@ from tvm.target import Target
 from tvm.tirx.script import builder as T
 
 from ..._tvm import TensorLoad
-from ...kernels.lanes import ramp
+from ...kernels.builder import ramp
 from ...kernels.product import Product, Tile, emit_product
 from ...target.vectors import VectorUnit, vector_unit
 from ..blocks import SingleReduction, single_reduction, static_size, uses
