@@ -10,8 +10,8 @@ import tvm
 
 import vmkit
 from vmkit import relay
-from vmkit.kernels.packed_gemm import panels
-from vmkit.kernels.packed_gemm_plan import PanelPlan, PanelShape, block_of, plan_panels
+from vmkit.kernels.packed_gemm import packed_gemm
+from vmkit.kernels.packed_gemm_plan import PackedGemmPlan, PackedGemmShape, block_of, plan_packed_gemm
 from vmkit.optimize import UsePackedGemm
 from vmkit.relay.ir.visit import post_order
 from vmkit.relay.transform import InferType
@@ -45,14 +45,14 @@ def operators(function: relay.Function) -> list[str]:
 @pytest.mark.parametrize(("outer", "block"), [(24, 8), (40, 16)])
 def test_a_kernel_computes_any_number_of_rows(outer: int, block: int, rows: int, is_known: bool) -> None:
     lanes, inner = 8, 6
-    shape = PanelShape((1, rows if is_known else None), inner, outer, block, lanes, True, True, -0.5, 0.75)
-    plan = plan_panels(shape, 8) if is_known else PanelPlan(4, 2, 2, 1)
+    shape = PackedGemmShape((1, rows if is_known else None), inner, outer, block, lanes, True, True, -0.5, 0.75)
+    plan = plan_packed_gemm(shape, 8) if is_known else PackedGemmPlan(4, 2, 2, 1)
     data, weight, bias = numbers(1, rows, inner), numbers(inner, outer, seed=1), numbers(outer, seed=2)
     residual = numbers(1, rows, outer, seed=3)
     whole = np.pad(weight, ((0, 0), (0, -outer % block)), constant_values=np.nan)  # what fills up is not used
     blocks = np.ascontiguousarray(whole.reshape(inner, -1, block).transpose(1, 0, 2))
     result = tvm.runtime.tensor(np.full((1, rows, outer), np.nan, "float32"))
-    kernel = panels(shape, plan).with_attr("global_symbol", "main")
+    kernel = packed_gemm(shape, plan).with_attr("global_symbol", "main")
     inputs = [tvm.runtime.tensor(each) for each in (data, blocks, bias, residual)]
     tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))["main"](*inputs, result)
     expected = np.clip(data.astype("float64") @ weight + bias + residual, -0.5, 0.75)

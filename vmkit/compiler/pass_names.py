@@ -92,6 +92,7 @@ RENAMED = {
     "UsePanels": "UsePackedGemm",
     "UsePatches": "UseIm2col",
     "UsePhases": "UseSubpixel",
+    "PackTiles": "PackAMXTiles",
 }
 
 

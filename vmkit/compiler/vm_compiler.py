@@ -276,7 +276,7 @@ def _optimizations(target: Target) -> list[tuple[int, tvm.transform.Pass]]:
         (2, optimize.FloatProducts()),
         (2, optimize.FoldTransposes()),
         (2, optimize.UseWinograd(unit.lanes, unit.registers, cores, has_tiles)),
-        *([(2, optimize.PackTiles())] if has_tiles else []),
+        *([(2, optimize.PackAMXTiles())] if has_tiles else []),
         (2, optimize.UsePackedGemm(unit.lanes, unit.registers)),
         (2, optimize.PackWeights(unit.lanes)),
         (2, transform.FoldConstant()),

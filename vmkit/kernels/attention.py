@@ -1,17 +1,14 @@
 """Attention on a CPU: scores, softmax and weighted values of a few rows at a time, which never leave the cache."""
 
-# The inlined pieces are of the script language, in which arguments have no types.
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import tirx
-from tvm.script import tirx as T
 
 from .attention_code import (
     STEPS,
+    TileOfRows,
     biased,
     exponentials,
     masked,
@@ -22,6 +19,7 @@ from .attention_code import (
     score_of_key,
     weighted,
 )
+from .builder import Size, T, constant, in_parallel, integer, kernel, local, loop, memory
 from .vector_math import with_vector_math
 
 __all__ = ["AttentionShape", "attention"]
@@ -72,12 +70,12 @@ class AttentionShape:
         """How many elements of values go together."""
         return self.columns if self.width % self.columns == 0 else self.lanes
 
-    def mask_shape(self, count: Any, rows: Any, columns: Any) -> tuple[Any, ...]:
+    def mask_shape(self, count: Size, rows: Size, columns: Size) -> tuple[Size, ...]:
         """Return the mask's shape for a number of matrices, their rows and columns."""
         whole = (tirx.floordiv(count, self.heads), self.heads, rows, columns)
         return tuple(size if is_whole else 1 for size, is_whole in zip(whole, self.mask, strict=True))
 
-    def masked_at(self, at: Any, row: Any, column: Any) -> tuple[Any, ...]:
+    def masked_at(self, at: Size, row: Size, column: Size) -> tuple[Size, ...]:
         """Return where the mask is read for an element of the scores."""
         index = (tirx.floordiv(at, self.heads), tirx.floormod(at, self.heads), row, column)
         return tuple(i if is_whole else 0 for i, is_whole in zip(index, self.mask, strict=True))
@@ -91,109 +89,74 @@ def attention(shape: AttentionShape) -> tirx.PrimFunc:
     the last have no weight, so that no vector is cut. Of no columns the sum is 0.
     """
     function = _one_row(shape) if shape.is_one_row else _rows(shape)
-    return with_vector_math(function).with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})
+    return with_vector_math(function)
 
 
 def _rows(s: AttentionShape) -> tirx.PrimFunc:
     rows, columns, inner, width, shares_mask = s.rows, s.columns, s.inner, s.width, not s.mask[2]
-
-    @T.prim_func(private=True)
-    def kernel(q: T.handle, k: T.handle, v: T.handle, m: T.handle, o: T.handle) -> None:
-        n, height, length = T.int64(), T.int64(), T.int64()
-        query = T.match_buffer(q, (n, height, inner), "float32")
-        key = T.match_buffer(k, (n, length, inner), "float32")
-        value = T.match_buffer(v, (n, length, width), "float32")
-        mask = T.match_buffer(m, s.mask_shape(n, height, length), "float32")
-        out = T.match_buffer(o, (n, height, width), "float32")
-        for at in T.parallel(n):
-            blocks: T.let = T.ceildiv(length, T.int64(columns))
-            steps: T.let = T.ceildiv(length, T.int64(STEPS)) * T.int64(STEPS)
-            tiles: T.let = T.ceildiv(height, T.int64(rows))
-            keys = T.alloc_buffer((blocks * (inner * columns),), "float32", layout=None)
-            values = T.alloc_buffer((steps * width,), "float32", layout=None)
-            bias = T.alloc_buffer((blocks * columns,), "float32", layout=None)
-            score = T.alloc_buffer((blocks * (_TILES * rows * columns),), "float32", layout=None)
-            total = T.alloc_buffer((rows * columns,), "float32", scope="local", layout=None)
-            most = T.alloc_buffer((columns,), "float32", scope="local", layout=None)
-            sums = T.alloc_buffer((columns,), "float32", scope="local", layout=None)
-            inverse = T.alloc_buffer((_TILES * rows,), "float32", scope="local", layout=None)
+    with kernel() as builder:
+        n, height, length = (tirx.Var(name, "int64") for name in ("n", "height", "length"))
+        query, key, value, mask, out = _buffers(s, n, height, length)
+        with in_parallel(n) as at:
+            blocks = T.Bind(T.ceildiv(length, integer(columns)))
+            steps = T.Bind(T.ceildiv(length, integer(STEPS)) * integer(STEPS))
+            tiles = T.Bind(T.ceildiv(height, integer(rows)))
+            keys, values = memory(blocks * (inner * columns)), memory(steps * width)
+            bias, score = memory(blocks * columns), memory(blocks * (_TILES * rows * columns))
+            total, most, sums = local(rows * columns), local(columns), local(columns)
+            inverse = local(_TILES * rows)
             pack_keys(keys, key, at, length, blocks, s)
             pack_values(values, value, at, length, steps, s)
             if shares_mask:
                 pack_mask(bias, mask, at, length, blocks, s)
-            for group in T.serial(T.ceildiv(tiles, T.int64(_TILES))):
-                count: T.let = T.min(T.int64(_TILES), tiles - group * _TILES)
-                begin: T.let = group * (_TILES * rows)
-                for block in T.serial(blocks):
-                    for tile in T.serial(count):
-                        products(total, query, keys, at, block, begin + tile * rows, height, s)
-                        if shares_mask:
-                            biased(score, total, bias, block, blocks, tile * rows, s)
-                        else:
-                            masked(
-                                score,
-                                total,
-                                mask,
-                                s,
-                                at,
-                                block,
-                                blocks,
-                                tile * rows,
-                                begin + tile * rows,
-                                height,
-                                length,
-                            )
-                for r in T.serial(count * rows):
+            with loop(T.ceildiv(tiles, integer(_TILES))) as group:
+                count = T.Bind(T.min(integer(_TILES), tiles - group * _TILES))
+                begin = T.Bind(group * (_TILES * rows))
+                with loop(blocks) as block, loop(count) as tile:
+                    some = TileOfRows(at, begin + tile * rows, height, tile * rows)
+                    products(total, query, keys, some, block, s)
+                    if shares_mask:
+                        biased(score, total, bias, some, block, blocks, s)
+                    else:
+                        masked(score, total, mask, some, block, blocks, length, s)
+                with loop(count * rows) as r:
                     exponentials(score, r * (blocks * columns), blocks, most, sums, columns)
-                    inverse[r] = T.Select(length > 0, T.float32(1) / sums[0], T.float32(0))
-                for block in T.serial(width // s.wide):
-                    for tile in T.serial(count):
-                        weighted(
-                            out,
-                            total,
-                            score,
-                            values,
-                            inverse,
-                            at,
-                            block,
-                            blocks,
-                            steps,
-                            tile * rows,
-                            begin + tile * rows,
-                            height,
-                            s,
-                        )
-
-    return kernel
+                    T.buffer_store(inverse, T.Select(length > 0, constant(1) / sums[0], constant(0)), [r])
+                with T.serial(width // s.wide) as block, loop(count) as tile:
+                    some = TileOfRows(at, begin + tile * rows, height, tile * rows)
+                    weighted(out, total, (score, inverse), values, some, block, (blocks, steps), s)
+    return builder.get()
 
 
 def _one_row(s: AttentionShape) -> tirx.PrimFunc:
-    lanes, inner, width = s.lanes, s.inner, s.width
-
-    @T.prim_func(private=True)
-    def kernel(q: T.handle, k: T.handle, v: T.handle, m: T.handle, o: T.handle) -> None:
-        n, length = T.int64(), T.int64()
-        query = T.match_buffer(q, (n, 1, inner), "float32")
-        key = T.match_buffer(k, (n, length, inner), "float32")
-        value = T.match_buffer(v, (n, length, width), "float32")
-        mask = T.match_buffer(m, s.mask_shape(n, 1, length), "float32")
-        out = T.match_buffer(o, (n, 1, width), "float32")
-        for at in T.parallel(n):
-            blocks: T.let = T.ceildiv(length, T.int64(lanes))
-            score = T.alloc_buffer((blocks * lanes,), "float32", layout=None)
-            part = T.alloc_buffer((lanes,), "float32", scope="local", layout=None)
-            most = T.alloc_buffer((lanes,), "float32", scope="local", layout=None)
-            sums = T.alloc_buffer((lanes,), "float32", scope="local", layout=None)
-            total = T.alloc_buffer((width,), "float32", scope="local", layout=None)
-            for j in T.serial(blocks * lanes):
-                score_of_key(score, part, query, key, mask, s, at, j, length)
+    lanes, width = s.lanes, s.width
+    with kernel() as builder:
+        n, length = (tirx.Var(name, "int64") for name in ("n", "length"))
+        query, key, value, mask, out = _buffers(s, n, 1, length)
+        with in_parallel(n) as at:
+            blocks = T.Bind(T.ceildiv(length, integer(lanes)))
+            score = memory(blocks * lanes)
+            part, most, sums, total = local(lanes), local(lanes), local(lanes), local(width)
+            with loop(blocks * lanes) as j:
+                score_of_key(score, part, (query, key, mask), at, j, length, s)
             exponentials(score, 0, blocks, most, sums, lanes)
-            for c in T.vectorized(width):
-                total[c] = T.float32(0)
-            for j in T.serial(length):
-                for c in T.vectorized(width):
-                    total[c] = total[c] + score[j] * value[at, j, c]
-            for c in T.vectorized(width):
-                out[at, 0, c] = T.Select(length > 0, total[c] / sums[0], T.float32(0))
+            with T.vectorized(width) as c:
+                T.buffer_store(total, constant(0), [c])
+            with loop(length) as j, T.vectorized(width) as c:
+                T.buffer_store(total, total[c] + score[j] * value[at, j, c], [c])
+            with T.vectorized(width) as c:
+                T.buffer_store(out, T.Select(length > 0, total[c] / sums[0], constant(0)), [at, 0, c])
+    return builder.get()
 
-    return kernel
+
+def _buffers(s: AttentionShape, n: tirx.Var, height: Size, length: tirx.Var) -> list[tirx.Buffer]:
+    """Return query, key, value, mask and result of the kernel at hand."""
+    shapes = {
+        "query": (n, height, s.inner),
+        "key": (n, length, s.inner),
+        "value": (n, length, s.width),
+        "mask": s.mask_shape(n, height, length),
+        "out": (n, height, s.width),
+    }
+    handles = {name: T.arg(name, T.handle()) for name in shapes}
+    return [T.match_buffer(handles[name], shape, "float32") for name, shape in shapes.items()]

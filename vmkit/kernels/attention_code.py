@@ -1,17 +1,21 @@
 """Pieces of attention: packing of keys and values, products with tiles of rows, the softmax between them."""
 
-# The inlined pieces are of the script language, in which arguments have no types.
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tvm import tirx
-from tvm.script import tirx as T
+
+from .builder import Size, T, constant, integer, loop, ramp, shuffled, when
+
+if TYPE_CHECKING:
+    from .attention import AttentionShape
 
 __all__ = [
     "STEPS",
+    "TileOfRows",
     "biased",
     "exponentials",
     "masked",
@@ -28,7 +32,33 @@ _LOWEST = -3.4028234663852886e38
 _NOTHING = float("-inf")  # the score of a column that there is not: not even the least finite one is as small
 
 
-def _one_from_each(vectors: Sequence[Any], at: int, half: int = 1) -> Any:
+@dataclass(frozen=True)
+class TileOfRows:
+    """Some rows of the query, which are computed together.
+
+    Attributes
+    ----------
+    at : expression
+        Which matrix they are of.
+    first : expression
+        The first of them; rows beyond the last are copies of it.
+    height : expression
+        How many rows there are in all.
+    place : expression
+        The first of them among the rows that scores are kept of.
+    """
+
+    at: tirx.PrimExpr
+    first: tirx.PrimExpr
+    height: tirx.PrimExpr
+    place: tirx.PrimExpr
+
+    def row(self, r: Size) -> tirx.PrimExpr:
+        """Return one of the rows, the last one where there is no such."""
+        return T.min(self.first + r, self.height - 1)
+
+
+def _one_from_each(vectors: Sequence[tirx.PrimExpr], at: int, half: int = 1) -> tirx.PrimExpr:
     """Return the vector of element `at` of each of as many vectors as one has elements.
 
     The shuffles that transpose all of them are the same for every element, so that LLVM keeps one of each.
@@ -41,172 +71,187 @@ def _one_from_each(vectors: Sequence[Any], at: int, half: int = 1) -> Any:
         order = [count + k if k & half else k + half for k in range(count)]
     else:
         order = [count + k - half if k & half else k for k in range(count)]
-    return tirx.Shuffle([low, high], [tirx.IntImm("int32", k) for k in order])
+    return shuffled(low, high, order)
 
 
-def _transpose(packed, place, pitch, key, at, first, d, length, lanes):
-    """Write stores of a square of keys, whose rows become columns; rows beyond the last are copies of it."""
-    rows = [tirx.Min(first + r, length - 1) for r in range(lanes)]
-    vectors = [key[at, row, _ramp(d, lanes)] for row in rows]
-    for c in range(lanes):
-        T.buffer_store(packed, _one_from_each(vectors, c), [_ramp(place + c * pitch, lanes)])
+def pack_keys(
+    packed: tirx.Buffer, key: tirx.Buffer, at: tirx.Var, length: tirx.Var, blocks: tirx.Var, s: AttentionShape
+) -> None:
+    """Lay out keys in blocks of columns, innermost, so that vectors go along them.
+
+    Squares of keys are transposed; rows beyond the last are copies of it.
+    """
+    lanes = s.lanes
+    with T.serial(blocks) as block, T.serial(s.columns // lanes) as part, T.serial(s.inner // lanes) as d:
+        place = (block * s.inner + d * lanes) * s.columns + part * lanes
+        first = block * s.columns + part * lanes
+        rows = [tirx.Min(first + r, length - 1) for r in range(lanes)]
+        vectors = [key[at, row, ramp(d * lanes, lanes)] for row in rows]
+        for c in range(lanes):
+            T.buffer_store(packed, _one_from_each(vectors, c), [ramp(place + c * s.columns, lanes)])
 
 
-def _ramp(begin: Any, lanes: int) -> Any:
-    return tirx.Ramp(begin, tirx.IntImm("int64", 1), lanes)
-
-
-@T.inline
-def pack_keys(packed, key, at, length, blocks, s):
-    """Lay out keys in blocks of columns, innermost, so that vectors go along them."""
-    for block in T.serial(blocks):
-        for part in T.serial(s.columns // s.lanes):
-            for d in T.serial(s.inner // s.lanes):
-                _transpose(
-                    packed,
-                    (block * s.inner + d * s.lanes) * s.columns + part * s.lanes,
-                    s.columns,
-                    key,
-                    at,
-                    block * s.columns + part * s.lanes,
-                    d * s.lanes,
-                    length,
-                    s.lanes,
-                )
-
-
-@T.inline
-def pack_values(packed, value, at, length, steps, s):
+def pack_values(
+    packed: tirx.Buffer, value: tirx.Buffer, at: tirx.Var, length: tirx.Var, steps: tirx.Var, s: AttentionShape
+) -> None:
     """Lay out values in blocks of their columns, followed by zeros for columns of scores that there are not."""
-    for block in T.serial(s.width // s.wide):
-        for j in T.serial(length):
-            for c in T.vectorized(s.wide):
-                packed[(block * steps + j) * s.wide + c] = value[at, j, block * s.wide + c]
-        for j in T.serial(steps - length):
-            for c in T.vectorized(s.wide):
-                packed[(block * steps + length + j) * s.wide + c] = T.float32(0)
+    with T.serial(s.width // s.wide) as block:
+        with loop(length) as j, T.vectorized(s.wide) as c:
+            T.buffer_store(packed, value[at, j, block * s.wide + c], [(block * steps + j) * s.wide + c])
+        with loop(steps - length) as j, T.vectorized(s.wide) as c:
+            T.buffer_store(packed, constant(0), [(block * steps + length + j) * s.wide + c])
 
 
-@T.inline
-def pack_mask(bias, mask, at, length, blocks, s):
+def pack_mask(
+    bias: tirx.Buffer, mask: tirx.Buffer, at: tirx.Var, length: tirx.Var, blocks: tirx.Var, s: AttentionShape
+) -> None:
     """Lay out the mask of all rows; columns beyond the last are left out."""
-    for j in T.serial(length):
-        bias[j] = mask[s.masked_at(at, 0, j)]
-    for j in T.serial(blocks * s.columns - length):
-        bias[length + j] = T.float32(_NOTHING)
+    with loop(length) as j:
+        T.buffer_store(bias, mask[s.masked_at(at, 0, j)], [j])
+    with loop(blocks * s.columns - length) as j:
+        T.buffer_store(bias, constant(_NOTHING), [length + j])
 
 
-@T.inline
-def products(total, query, packed, at, block, first, height, s):
+def products(
+    total: tirx.Buffer, query: tirx.Buffer, packed: tirx.Buffer, tile: TileOfRows, block: tirx.Var, s: AttentionShape
+) -> None:
     """Multiply some rows of the query with a block of keys."""
-    for r in T.unroll(s.rows):
-        for c in T.vectorized(s.columns):
-            total[r * s.columns + c] = T.float32(0)
-    for d in T.serial(s.inner // STEPS):
-        for step in T.unroll(STEPS):
-            for r in T.unroll(s.rows):
-                for c in T.vectorized(s.columns):
-                    total[r * s.columns + c] = (
-                        total[r * s.columns + c]
-                        + query[at, T.min(first + r, height - 1), d * STEPS + step]
-                        * packed[(block * s.inner + d * STEPS + step) * s.columns + c]
-                    )
+    with T.unroll(s.rows) as r, T.vectorized(s.columns) as c:
+        T.buffer_store(total, constant(0), [r * s.columns + c])
+    with T.serial(s.inner // STEPS) as d, T.unroll(STEPS) as step, T.unroll(s.rows) as r, T.vectorized(s.columns) as c:
+        at, weight = r * s.columns + c, packed[(block * s.inner + d * STEPS + step) * s.columns + c]
+        T.buffer_store(total, total[at] + query[tile.at, tile.row(r), d * STEPS + step] * weight, [at])
 
 
-@T.inline
-def biased(score, total, bias, block, blocks, place, s):
+def biased(
+    score: tirx.Buffer,
+    total: tirx.Buffer,
+    bias: tirx.Buffer,
+    tile: TileOfRows,
+    block: tirx.Var,
+    blocks: tirx.Var,
+    s: AttentionShape,
+) -> None:
     """Scale a block of scores and add the mask."""
-    for r in T.unroll(s.rows):
-        for c in T.vectorized(s.columns):
-            score[((place + r) * blocks + block) * s.columns + c] = (
-                total[r * s.columns + c] * T.float32(s.scale) + bias[block * s.columns + c]
-            )
+    with T.unroll(s.rows) as r, T.vectorized(s.columns) as c:
+        scaled = total[r * s.columns + c] * constant(s.scale)
+        at = ((tile.place + r) * blocks + block) * s.columns + c
+        T.buffer_store(score, scaled + bias[block * s.columns + c], [at])
 
 
-@T.inline
-def masked(score, total, mask, s, at, block, blocks, place, first, height, length):
+def masked(
+    score: tirx.Buffer,
+    total: tirx.Buffer,
+    mask: tirx.Buffer,
+    tile: TileOfRows,
+    block: tirx.Var,
+    blocks: tirx.Var,
+    length: tirx.Var,
+    s: AttentionShape,
+) -> None:
     """Scale and mask a block of scores by masks of their own; columns beyond the last get none."""
-    if (block + 1) * s.columns <= length:
-        for r in T.unroll(s.rows):
-            for c in T.vectorized(s.columns):
-                score[((place + r) * blocks + block) * s.columns + c] = (
-                    total[r * s.columns + c] * T.float32(s.scale)
-                    + mask[s.masked_at(at, T.min(first + r, height - 1), block * s.columns + c)]
-                )
-    else:
-        for r in T.unroll(s.rows):
-            for c in T.vectorized(s.columns):
-                score[((place + r) * blocks + block) * s.columns + c] = total[r * s.columns + c] * T.float32(s.scale)
-        for r in T.serial(s.rows):
-            for c in T.serial(s.columns):
-                if block * s.columns + c < length:
-                    score[((place + r) * blocks + block) * s.columns + c] = (
-                        score[((place + r) * blocks + block) * s.columns + c]
-                        + mask[s.masked_at(at, T.min(first + r, height - 1), block * s.columns + c)]
-                    )
-                else:
-                    score[((place + r) * blocks + block) * s.columns + c] = T.float32(_NOTHING)
+
+    def place(r: tirx.Var, c: tirx.Var) -> tirx.PrimExpr:
+        return ((tile.place + r) * blocks + block) * s.columns + c
+
+    def scaled(r: tirx.Var, c: tirx.Var) -> tirx.PrimExpr:
+        return total[r * s.columns + c] * constant(s.scale)
+
+    def of_mask(r: tirx.Var, c: tirx.Var) -> tirx.PrimExpr:
+        return mask[s.masked_at(tile.at, tile.row(r), block * s.columns + c)]
+
+    with T.If((block + 1) * s.columns <= length):
+        with T.Then(), T.unroll(s.rows) as r, T.vectorized(s.columns) as c:
+            T.buffer_store(score, scaled(r, c) + of_mask(r, c), [place(r, c)])
+        with T.Else():
+            with T.unroll(s.rows) as r, T.vectorized(s.columns) as c:
+                T.buffer_store(score, scaled(r, c), [place(r, c)])
+            with T.serial(s.rows) as r, T.serial(s.columns) as c, T.If(block * s.columns + c < length):
+                with T.Then():
+                    T.buffer_store(score, score[place(r, c)] + of_mask(r, c), [place(r, c)])
+                with T.Else():
+                    T.buffer_store(score, constant(_NOTHING), [place(r, c)])
 
 
-def _fold(values, lanes, joined):
+def _fold(values: tirx.Buffer, lanes: int, joined: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]) -> None:
     """Write statements that join the elements of a vector in its first one, half of them at a time."""
     while lanes > 1:
         lanes //= 2
-        first, second = (
-            values[_ramp(tirx.IntImm("int64", begin), lanes)] if lanes > 1 else values[begin] for begin in (0, lanes)
-        )
-        T.buffer_store(values, joined(first, second), [_ramp(tirx.IntImm("int64", 0), lanes) if lanes > 1 else 0])
+        first, second = (values[ramp(integer(begin), lanes) if lanes > 1 else begin] for begin in (0, lanes))
+        T.buffer_store(values, joined(first, second), [ramp(integer(0), lanes) if lanes > 1 else 0])
 
 
-@T.inline
-def exponentials(score, begin, blocks, most, sums, lanes):
+def exponentials(
+    score: tirx.Buffer, begin: Size, blocks: tirx.Var, most: tirx.Buffer, sums: tirx.Buffer, lanes: int
+) -> None:
     """Replace the scores of a row by the exponentials of what they are above the largest; their sum is ``sums[0]``."""
-    for c in T.vectorized(lanes):
-        most[c] = T.float32(_LOWEST)
-        sums[c] = T.float32(0)
-    for block in T.serial(blocks):
-        for c in T.vectorized(lanes):
-            most[c] = T.max(most[c], score[begin + block * lanes + c])
+
+    def place(block: tirx.Var, c: tirx.Var) -> tirx.PrimExpr:
+        return begin + block * lanes + c
+
+    with T.vectorized(lanes) as c:
+        T.buffer_store(most, constant(_LOWEST), [c])
+        T.buffer_store(sums, constant(0), [c])
+    with T.serial(blocks) as block, T.vectorized(lanes) as c:
+        T.buffer_store(most, T.max(most[c], score[place(block, c)]), [c])
     _fold(most, lanes, tirx.Max)
-    for block in T.serial(blocks):
-        for c in T.vectorized(lanes):
-            score[begin + block * lanes + c] = T.exp(score[begin + block * lanes + c] - most[0])
-            sums[c] = sums[c] + score[begin + block * lanes + c]
+    with T.serial(blocks) as block, T.vectorized(lanes) as c:
+        T.buffer_store(score, T.exp(score[place(block, c)] - most[0]), [place(block, c)])
+        T.buffer_store(sums, sums[c] + score[place(block, c)], [c])
     _fold(sums, lanes, tirx.Add)
 
 
-@T.inline
-def weighted(out, total, score, packed, inverse, at, block, blocks, steps, place, first, height, s):
-    """Add up a block of the values' columns by the weights of some rows."""
-    for r in T.unroll(s.rows):
-        for c in T.vectorized(s.wide):
-            total[r * s.wide + c] = T.float32(0)
-    for j in T.serial(steps // STEPS):
-        for step in T.unroll(STEPS):
-            for r in T.unroll(s.rows):
-                for c in T.vectorized(s.wide):
-                    total[r * s.wide + c] = (
-                        total[r * s.wide + c]
-                        + score[(place + r) * (blocks * s.columns) + j * STEPS + step]
-                        * packed[(block * steps + j * STEPS + step) * s.wide + c]
-                    )
-    for r in T.unroll(s.rows):
-        if first + r < height:
-            for c in T.vectorized(s.wide):
-                out[at, first + r, block * s.wide + c] = total[r * s.wide + c] * inverse[place + r]
+def weighted(
+    out: tirx.Buffer,
+    total: tirx.Buffer,
+    weights: tuple[tirx.Buffer, tirx.Buffer],
+    packed: tirx.Buffer,
+    tile: TileOfRows,
+    block: tirx.Var,
+    sizes: tuple[tirx.Var, tirx.Var],
+    s: AttentionShape,
+) -> None:
+    """Add up a block of the values' columns by the weights of some rows.
+
+    The weights are the scores, and the inverse of each row's sum; the sizes how many blocks of scores and how many
+    values there are.
+    """
+    (score, inverse), (blocks, steps) = weights, sizes
+    with T.unroll(s.rows) as r, T.vectorized(s.wide) as c:
+        T.buffer_store(total, constant(0), [r * s.wide + c])
+    with T.serial(steps // STEPS) as j, T.unroll(STEPS) as step, T.unroll(s.rows) as r, T.vectorized(s.wide) as c:
+        at = r * s.wide + c
+        weight = score[(tile.place + r) * (blocks * s.columns) + j * STEPS + step]
+        product = weight * packed[(block * steps + j * STEPS + step) * s.wide + c]
+        T.buffer_store(total, total[at] + product, [at])
+    with T.unroll(s.rows) as r, when(tile.first + r < tile.height), T.vectorized(s.wide) as c:
+        value = total[r * s.wide + c] * inverse[tile.place + r]
+        T.buffer_store(out, value, [tile.at, tile.first + r, block * s.wide + c])
 
 
-@T.inline
-def score_of_key(score, part, query, key, mask, s, at, j, length):
-    """Compute one score of a single row, elements first in a vector and then added up."""
-    if j < length:
-        for c in T.vectorized(s.lanes):
-            part[c] = query[at, 0, c] * key[at, j, c]
-        for d in T.unroll(s.inner // s.lanes - 1):
-            for c in T.vectorized(s.lanes):
-                part[c] = part[c] + query[at, 0, (d + 1) * s.lanes + c] * key[at, j, (d + 1) * s.lanes + c]
-        for c in T.unroll(s.lanes - 1):
-            part[0] = part[0] + part[c + 1]
-        score[j] = part[0] * T.float32(s.scale) + mask[s.masked_at(at, 0, j)]
-    else:
-        score[j] = T.float32(_NOTHING)
+def score_of_key(
+    score: tirx.Buffer,
+    part: tirx.Buffer,
+    operands: tuple[tirx.Buffer, tirx.Buffer, tirx.Buffer],
+    at: tirx.Var,
+    j: tirx.Var,
+    length: tirx.Var,
+    s: AttentionShape,
+) -> None:
+    """Compute one score of a single row, elements first in a vector and then added up.
+
+    The operands are query, key and mask.
+    """
+    query, key, mask = operands
+    with T.If(j < length):
+        with T.Then():
+            with T.vectorized(s.lanes) as c:
+                T.buffer_store(part, query[at, 0, c] * key[at, j, c], [c])
+            with T.unroll(s.inner // s.lanes - 1) as d, T.vectorized(s.lanes) as c:
+                k = (d + 1) * s.lanes + c
+                T.buffer_store(part, part[c] + query[at, 0, k] * key[at, j, k], [c])
+            with T.unroll(s.lanes - 1) as c:
+                T.buffer_store(part, part[0] + part[c + 1], [0])
+            T.buffer_store(score, part[0] * constant(s.scale) + mask[s.masked_at(at, 0, j)], [j])
+        with T.Else():
+            T.buffer_store(score, constant(_NOTHING), [j])

@@ -7,63 +7,59 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
 from tvm import tirx
 
+from .builder import constant
 from .vector_math import Quotient, sigmoid_quotient, tanh_quotient
 
 __all__ = ["GATE_FUNCTIONS", "GateFunction", "gate_functions", "limited", "product"]
 
 
-def _f32(value: float) -> Any:
-    return tirx.const(value, "float32")
+def _whole(value: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
+    return then(value, constant(1.0))
 
 
-def _whole(value: Any, then: Quotient) -> Any:
-    return then(value, _f32(1.0))
-
-
-def _named(value: Any, then: Callable[[Any], Any]) -> Any:
+def _named(value: tirx.PrimExpr, then: Callable[[tirx.PrimExpr], tirx.PrimExpr]) -> tirx.PrimExpr:
     """Return an expression that uses a value several times, computed once."""
     name = tirx.Var("v", "float32")
     return tirx.Let(name, value, then(name))
 
 
-def _within(x: Any, low: float, high: float) -> Any:
+def _within(x: tirx.PrimExpr, low: float, high: float) -> tirx.PrimExpr:
     """Return a value within limits; not a number stays what it is."""
-    return tirx.Select(x < _f32(low), _f32(low), tirx.Select(x > _f32(high), _f32(high), x))
+    return tirx.Select(x < constant(low), constant(low), tirx.Select(x > constant(high), constant(high), x))
 
 
-def _relu(x: Any, then: Quotient) -> Any:
-    return _named(x, lambda v: _whole(tirx.Select(v < _f32(0.0), _f32(0.0), v), then))
+def _relu(x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
+    return _named(x, lambda v: _whole(tirx.Select(v < constant(0.0), constant(0.0), v), then))
 
 
-def _affine(x: Any, then: Quotient, alpha: float, beta: float) -> Any:
-    return _whole(x * _f32(alpha) + _f32(beta), then)
+def _affine(x: tirx.PrimExpr, then: Quotient, alpha: float, beta: float) -> tirx.PrimExpr:
+    return _whole(x * constant(alpha) + constant(beta), then)
 
 
-def _leaky_relu(x: Any, then: Quotient, alpha: float) -> Any:
-    return _named(x, lambda v: _whole(tirx.Select(v < _f32(0.0), v * _f32(alpha), v), then))
+def _leaky_relu(x: tirx.PrimExpr, then: Quotient, alpha: float) -> tirx.PrimExpr:
+    return _named(x, lambda v: _whole(tirx.Select(v < constant(0.0), v * constant(alpha), v), then))
 
 
-def _thresholded_relu(x: Any, then: Quotient, alpha: float) -> Any:
-    return _named(x, lambda v: _whole(tirx.Select(v > _f32(alpha), v, _f32(0.0)), then))
+def _thresholded_relu(x: tirx.PrimExpr, then: Quotient, alpha: float) -> tirx.PrimExpr:
+    return _named(x, lambda v: _whole(tirx.Select(v > constant(alpha), v, constant(0.0)), then))
 
 
-def _scaled_tanh(x: Any, then: Quotient, alpha: float, beta: float) -> Any:
-    return tanh_quotient(x * _f32(beta), lambda over, under: then(over * _f32(alpha), under))
+def _scaled_tanh(x: tirx.PrimExpr, then: Quotient, alpha: float, beta: float) -> tirx.PrimExpr:
+    return tanh_quotient(x * constant(beta), lambda over, under: then(over * constant(alpha), under))
 
 
-def _hard_sigmoid(x: Any, then: Quotient, alpha: float, beta: float) -> Any:
-    return _named(x * _f32(alpha) + _f32(beta), lambda v: _whole(_within(v, 0.0, 1.0), then))
+def _hard_sigmoid(x: tirx.PrimExpr, then: Quotient, alpha: float, beta: float) -> tirx.PrimExpr:
+    return _named(x * constant(alpha) + constant(beta), lambda v: _whole(_within(v, 0.0, 1.0), then))
 
 
-def _softsign(x: Any, then: Quotient) -> Any:
-    return _named(x, lambda v: then(v, tirx.Select(v < _f32(0.0), _f32(0.0) - v, v) + _f32(1.0)))
+def _softsign(x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
+    return _named(x, lambda v: then(v, tirx.Select(v < constant(0.0), constant(0.0) - v, v) + constant(1.0)))
 
 
-GATE_FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
+GATE_FUNCTIONS: dict[str, tuple[Callable[..., tirx.PrimExpr], int]] = {
     "sigmoid": (sigmoid_quotient, 0),
     "tanh": (tanh_quotient, 0),
     "relu": (_relu, 0),
@@ -93,11 +89,11 @@ class GateFunction:
         self._function, _ = GATE_FUNCTIONS[name]
         self._parameters = tuple(float(p) for p in parameters)
 
-    def quotient(self, x: Any, then: Quotient) -> Any:
+    def quotient(self, x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
         """Return an expression of the dividend and divisor of the function's value."""
         return self._function(x, then, *self._parameters)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: tirx.PrimExpr) -> tirx.PrimExpr:
         return self.quotient(x, operator.truediv)
 
 
@@ -109,11 +105,11 @@ def gate_functions(text: str, count: int) -> tuple[GateFunction, ...]:
     return functions
 
 
-def product(f: GateFunction, x: Any, g: GateFunction, y: Any) -> Any:
+def product(f: GateFunction, x: tirx.PrimExpr, g: GateFunction, y: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return ``f(x) * g(y)`` by one division."""
     return f.quotient(x, lambda over, under: g.quotient(y, lambda o, u: (over * o) / (under * u)))
 
 
-def limited(x: Any, clip: float) -> Any:
+def limited(x: tirx.PrimExpr, clip: float) -> tirx.PrimExpr:
     """Return the sum of a gate, within `clip` of 0."""
     return _named(x, lambda v: _within(v, -clip, clip))

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tvm import tirx
-from tvm.tirx.script import builder as T
 
-__all__ = ["ramp", "sums_of", "transposed", "zeros"]
+from .builder import T, shuffled
+
+__all__ = ["sums_of", "transposed"]
 
 _PART = 4  # elements of a vector that are shuffled among themselves in one step, whatever its width
 
 
-def ramp(begin: Any, lanes: int) -> Any:
-    """Return consecutive indices, a single one where there is one lane."""
-    return begin if lanes == 1 else tirx.Ramp(begin, tirx.IntImm("int64", 1), lanes)
-
-
-def zeros(lanes: int) -> Any:
-    """Return a vector of zeros."""
-    zero = tirx.FloatImm("float32", 0.0)
-    return zero if lanes == 1 else tirx.Broadcast(zero, lanes)
-
-
-def transposed(rows: Sequence[Any], lanes: int) -> list[Any]:
+def transposed(rows: Sequence[tirx.PrimExpr], lanes: int) -> list[tirx.PrimExpr]:
     """Return the columns of a square of as many vectors as each has lanes, which are a power of 2.
 
     First the squares of four are transposed, which never leaves parts of 128 bits, and then squares of those parts.
@@ -33,7 +22,7 @@ def transposed(rows: Sequence[Any], lanes: int) -> list[Any]:
         return list(rows)
     if lanes == 2:
         return [_picked(rows[0], rows[1], [c, 2 + c]) for c in range(2)]
-    made: list[Any] = []
+    made: list[tirx.PrimExpr] = []
     for first in range(0, lanes, _PART):
         a, b, c, d = rows[first : first + _PART]
         low, high = (0, 4, 1, 5), (2, 6, 3, 7)
@@ -49,7 +38,7 @@ def transposed(rows: Sequence[Any], lanes: int) -> list[Any]:
     return made
 
 
-def sums_of(vectors: Sequence[Any], lanes: int) -> Any:
+def sums_of(vectors: Sequence[tirx.PrimExpr], lanes: int) -> tirx.PrimExpr:
     """Return the vector of the sums of as many vectors as each has lanes.
 
     Pairs are halved together, so that each step has half of the vectors.
@@ -64,18 +53,18 @@ def sums_of(vectors: Sequence[Any], lanes: int) -> Any:
     return rest[0]
 
 
-def _exchanged(a: Any, b: Any, step: int, lanes: int) -> tuple[Any, Any]:
+def _exchanged(a: tirx.PrimExpr, b: tirx.PrimExpr, step: int, lanes: int) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
     """Return two vectors with every second group of `step` lanes of the first exchanged for one of the second."""
     near = [j if not j & step else lanes + j - step for j in range(lanes)]
     far = [j + step if not j & step else lanes + j for j in range(lanes)]
     return _picked(a, b, near), _picked(a, b, far)
 
 
-def _in_parts(a: Any, b: Any, order: Sequence[int], lanes: int) -> Any:
+def _in_parts(a: tirx.PrimExpr, b: tirx.PrimExpr, order: Sequence[int], lanes: int) -> tirx.PrimExpr:
     """Return what an order of four picks of each part of two vectors, of which the second counts from four on."""
     parts = range(0, lanes, _PART)
     return _picked(a, b, [part + (i if i < _PART else lanes + i - _PART) for part in parts for i in order])
 
 
-def _picked(a: Any, b: Any, indices: Sequence[int]) -> Any:
-    return T.Bind(tirx.Shuffle([a, b], [tirx.IntImm("int32", i) for i in indices]))
+def _picked(a: tirx.PrimExpr, b: tirx.PrimExpr, indices: Sequence[int]) -> tirx.Var:
+    return T.Bind(shuffled(a, b, indices))

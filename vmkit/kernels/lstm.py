@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 
+from .builder import T, constant, local
 from .gate_functions import gate_functions, limited, product
-from .recurrent_code import add_products, for_blocks, keep_sums, local, put, start_sums, unit_of
+from .recurrent_code import add_products, for_blocks, keep_sums, put, start_sums, unit_of
 from .recurrent_layer import LayerShape, Tile, layer
 from .recurrent_loops import Part, for_rows
 
@@ -56,17 +55,17 @@ class _Rows:
             unit = self._unit(block)
             put(shape.lanes, self._cells, (r, block, 0), lambda i: first_cell[tile.first + r, unit + i])
 
-    def step(self, t: Any, part: Part) -> None:
+    def step(self, t: tirx.PrimExpr, part: Part) -> None:
         s, tensors, is_backward = self._shape, self._tensors, t % 2 == 1
         sums = local(part.rows, s.blocks, 4, s.lanes)
 
-        def products(block: Any, blocks: int) -> None:
+        def products(block: tirx.PrimExpr, blocks: int) -> None:
             total = local(part.rows, blocks, 4, s.lanes)
             start_sums(total, tensors["data"], t, part.row, block, 4)
             add_products(total, range(4), tensors["state"], part.row, tensors["weight"], block, is_backward)
             keep_sums(sums, total, block)
 
-        def gates(r: Any) -> None:
+        def gates(r: tirx.PrimExpr) -> None:
             with T.serial(s.blocks) as block:
                 self._gates(t, part, sums, r, block)
 
@@ -75,22 +74,22 @@ class _Rows:
         for_blocks(s.blocks, self._tile.tiles.blocks(part.rows, 4), is_backward, products)
         for_rows(part, t, self._tile.ends, gates)
 
-    def _gates(self, t: Any, part: Part, sums: Any, r: Any, block: Any) -> None:
+    def _gates(self, t: tirx.PrimExpr, part: Part, sums: tirx.Buffer, r: tirx.PrimExpr, block: tirx.PrimExpr) -> None:
         s, cells, at, row, unit = self._shape, self._cells, part.at + r, part.row + r, self._unit(block)
         f, g, h = gate_functions(s.functions, 3)
         state, out = self._tensors["state"], self._tensors["out"]
 
-        def gate(which: int, i: Any) -> Any:
+        def gate(which: int, i: tirx.PrimExpr) -> tirx.PrimExpr:
             return sums[r, block, which, i]
 
-        def cell(i: Any) -> Any:
+        def cell(i: tirx.PrimExpr) -> tirx.PrimExpr:
             return cells[at, block, i]
 
         for which in (_INPUT, _FORGET, _CELL):
             self._adjust(sums, r, block, at, unit, which)
         if s.input_forget:
             put(s.lanes, sums, (r, block, _INPUT, 0), lambda i: f(gate(_INPUT, i)))
-            coupled = tirx.const(1.0, "float32")
+            coupled = constant(1.0)
             put(s.lanes, cells, (at, block, 0), lambda i: (
                 (coupled - gate(_INPUT, i)) * cell(i) + gate(_INPUT, i) * g(gate(_CELL, i))
             ))  # fmt: skip
@@ -102,7 +101,15 @@ class _Rows:
         put(s.lanes, state, (row, unit), lambda i: product(f, gate(_OUTPUT, i), h, cell(i)))
         put(s.lanes, out, (t, row, unit), lambda i: state[row, unit + i])
 
-    def _adjust(self, sums: Any, r: Any, block: Any, at: Any, unit: Any, gate: int) -> None:
+    def _adjust(
+        self,
+        sums: tirx.Buffer,
+        r: tirx.PrimExpr,
+        block: tirx.PrimExpr,
+        at: tirx.PrimExpr,
+        unit: tirx.PrimExpr,
+        gate: int,
+    ) -> None:
         """Add what a gate sees of the cell to its sum, and limit that."""
         s, clip = self._shape, self._shape.clip
         if s.has_peepholes and gate != _CELL:
@@ -118,5 +125,5 @@ class _Rows:
         with T.serial(tile.count) as r, T.serial(s.blocks) as block:
             put(s.lanes, cell, (tile.first + r, self._unit(block)), lambda i: self._cells[r, block, i])
 
-    def _unit(self, block: Any) -> Any:
+    def _unit(self, block: tirx.PrimExpr) -> tirx.PrimExpr:
         return unit_of(block, self._shape.hidden, self._shape.lanes)

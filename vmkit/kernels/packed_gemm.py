@@ -2,7 +2,7 @@
 
 All positions of all images are rows of one matrix, so no tile is cut at the edge of a small image. Where windows have
 more than one element, or do not begin at every position, each row of a tile begins where its window does in the data,
-which are padded already; see :class:`.panel_plan.PanelWindow`.
+which are padded already; see :class:`.packed_gemm_plan.PackedGemmWindow`.
 """
 
 from __future__ import annotations
@@ -11,20 +11,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
-from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as T
 
-from .lanes import ramp
-from .packed_gemm_plan import LINE, PanelPlan, PanelShape, fetched, lines_of
-from .storage import fetch_ahead, held, integer, register
+from .builder import (
+    T,
+    add_to,
+    broadcast,
+    fetch_ahead,
+    in_parallel,
+    in_register,
+    integer,
+    kernel,
+    loop,
+    ramp,
+    register,
+    splat,
+)
+from .packed_gemm_plan import LINE, PackedGemmPlan, PackedGemmShape, fetched, lines_of
 
-__all__ = ["panels"]
+__all__ = ["packed_gemm"]
 
 
-def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
+def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
     """Return the kernel ``out = clip(data @ weight + bias + residual)``.
 
     Data is (*lead, inner), or an image if there is a window; the weight (blocks, inner, block); then come bias (outer,)
@@ -32,9 +41,7 @@ def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
     with the data, and computes some rows again; data of fewer rows than a tile goes by one row at a time.
     """
     s, p = shape, plan
-    with IRBuilder() as ib, T.prim_func(private=True):
-        # One function whose buffers may overlap makes LLVM take those of the whole module for such.
-        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+    with kernel() as builder:
         names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
         handles = {name: T.arg(name, T.handle()) for name in names}
         lead = [tirx.Var(f"d{i}", "int64") if size is None else integer(size) for i, size in enumerate(s.lead)]
@@ -61,18 +68,18 @@ def panels(shape: PanelShape, plan: PanelPlan) -> tirx.PrimFunc:
                 with T.Then():
                     _tiles(s, p, buffers, rows)
                 with T.Else():
-                    _tiles(s, PanelPlan(1, 1, p.unrolled, fetched(s, 1, 1, p.unrolled)), buffers, rows)
-    return ib.get()
+                    _tiles(s, PackedGemmPlan(1, 1, p.unrolled, fetched(s, 1, 1, p.unrolled)), buffers, rows)
+    return builder.get()
 
 
-def _tiles(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], rows: Any) -> None:
+def _tiles(s: PackedGemmShape, p: PackedGemmPlan, buffers: dict[str, tirx.Buffer], rows: tirx.PrimExpr) -> None:
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
     groups = tirx.floordiv(tiles + (p.parts - 1), p.parts)
-    with T.parallel(integer(0), groups * s.blocks) as work:
+    with in_parallel(groups * s.blocks) as work:
         block, group = tirx.floormod(work, s.blocks), tirx.floordiv(work, s.blocks)
         count = tirx.Min(integer(p.parts), tiles - group * p.parts)
-        with T.serial(integer(0), count) as part:
-            first = held(tirx.Min((group * p.parts + part) * p.rows, rows - p.rows))
+        with loop(count) as part:
+            first = in_register(tirx.Min((group * p.parts + part) * p.rows, rows - p.rows))
             tile = _Tile(s, p, buffers, first, block, part, s.block)
             if s.outer % s.block == 0:
                 tile.write()
@@ -88,20 +95,20 @@ def _tiles(s: PanelShape, p: PanelPlan, buffers: dict[str, Any], rows: Any) -> N
 class _Tile:
     """Some rows of the result from `first` on, in `width` columns of a block."""
 
-    shape: PanelShape
-    plan: PanelPlan
-    buffers: dict[str, Any]
-    first: Any
-    block: Any
-    part: Any
+    shape: PackedGemmShape
+    plan: PackedGemmPlan
+    buffers: dict[str, tirx.Buffer]
+    first: tirx.PrimExpr
+    block: tirx.PrimExpr
+    part: tirx.PrimExpr
     width: int
 
     def write(self) -> None:
         s, p, first = self.shape, self.plan, self.first
         vectors = range(self.width // s.lanes)
         total = [[register(s.lanes) for _ in vectors] for _ in range(p.rows)]
-        channels = [ramp(held(self.block * s.block + v * s.lanes), s.lanes) for v in vectors]
-        zero = tirx.Broadcast(tirx.FloatImm("float32", 0.0), s.lanes)
+        channels = [ramp(in_register(self.block * s.block + v * s.lanes), s.lanes) for v in vectors]
+        zero = splat(0.0, s.lanes)
         starts = [T.Bind(self.buffers["bias"][channel]) if s.has_bias else zero for channel in channels]
         for row in total:
             for each, start in zip(row, starts, strict=True):
@@ -109,55 +116,65 @@ class _Tile:
         if s.has_residual:
             for r in range(p.rows):
                 fetch_ahead(self.buffers["residual"][first + (p.rows + r), channels[0].base])  # of the next tile
-        begin, pitch = held(self.block * (s.inner * s.block)), s.inner
+        begin, pitch = in_register(self.block * (s.inner * s.block)), s.inner
         if s.window is None:
-            data = held(first * pitch)
+            data = in_register(first * pitch)
             self._sum(total, [data + r * pitch for r in range(p.rows)], begin, integer(0))
         else:
             _, down, across = s.lead
             assert down is not None and across is not None
-            rows = [held(s.window.begin(first + r, down, across)) for r in range(p.rows)]
+            rows = [in_register(s.window.begin(first + r, down, across)) for r in range(p.rows)]
             self._sum_of_windows(total, rows, begin)
         for r in range(p.rows):
             for v in vectors:
                 at = (first + r, channels[v])
                 T.buffer_store(self.buffers["out"], _finished(s, total[r][v][0], self.buffers, at), list(at))
 
-    def _sum_of_windows(self, total: Any, rows: list[Any], begin: Any) -> None:
+    def _sum_of_windows(
+        self, total: Sequence[Sequence[tirx.Buffer]], rows: list[tirx.PrimExpr], begin: tirx.PrimExpr
+    ) -> None:
         w = self.shape.window
         assert w is not None
         down, across = w.runs
-        with T.serial(integer(0), integer(down)) as y, T.serial(integer(0), integer(across)) as x:
-            run, offset = y * across + x, held(w.offset(y, x))
-            weight = held(begin + run * (w.run * self.shape.block))
+        with loop(down) as y, loop(across) as x:
+            run, offset = y * across + x, in_register(w.offset(y, x))
+            weight = in_register(begin + run * (w.run * self.shape.block))
             self._sum(total, [row + offset for row in rows], weight, run)
 
-    def _sum(self, total: Any, rows: list[Any], begin: Any, run: Any) -> None:
+    def _sum(
+        self,
+        total: Sequence[Sequence[tirx.Buffer]],
+        rows: list[tirx.PrimExpr],
+        begin: tirx.PrimExpr,
+        run: tirx.PrimExpr,
+    ) -> None:
         """Add the products of a part of each row that follows each other in memory."""
         s, p = self.shape, self.plan
         weight, vectors = self.buffers["weight"], range(self.width // s.lanes)
         rounds = (s.inner if s.window is None else s.window.run) // p.unrolled
-        next_block = held((self.block + 1) * (s.inner * s.block))
-        done = held((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
-        with T.serial(integer(0), integer(rounds)) as outer:
+        next_block = in_register((self.block + 1) * (s.inner * s.block))
+        done = in_register((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
+        with loop(rounds) as outer:
             for line in range(p.fetched):
                 at = tirx.Min(done + (outer * p.fetched + line), integer(lines_of(s) - 1))
                 fetch_ahead(weight[next_block + at * LINE])
             for step in range(p.unrolled):
-                k = held(outer * p.unrolled + step)
+                k = in_register(outer * p.unrolled + step)
                 columns = [T.Bind(weight[ramp(begin + k * s.block + v * s.lanes, s.lanes)]) for v in vectors]
                 for r in range(p.rows):
-                    x = T.Bind(tirx.Broadcast(self.buffers["data"][rows[r] + k], s.lanes))
+                    x = T.Bind(broadcast(self.buffers["data"][rows[r] + k], s.lanes))
                     for v in vectors:
-                        T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [integer(0)])
+                        add_to(total[r][v], x * columns[v])
 
 
-def _finished(s: PanelShape, value: Any, buffers: dict[str, Any], at: Sequence[Any]) -> Any:
+def _finished(
+    s: PackedGemmShape, value: tirx.PrimExpr, buffers: dict[str, tirx.Buffer], at: Sequence[tirx.PrimExpr]
+) -> tirx.PrimExpr:
     """Return a vector of results from a sum."""
     if s.has_residual:
         value = value + buffers["residual"][tuple(at)]
     if s.low is not None:
-        value = tirx.Max(value, tirx.Broadcast(tirx.FloatImm("float32", s.low), s.lanes))
+        value = tirx.Max(value, splat(s.low, s.lanes))
     if s.high is not None:
-        value = tirx.Min(value, tirx.Broadcast(tirx.FloatImm("float32", s.high), s.lanes))
+        value = tirx.Min(value, splat(s.high, s.lanes))
     return value

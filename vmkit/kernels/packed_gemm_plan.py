@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from tvm import tirx
 
 from ..target.processor import CACHES
 
-__all__ = ["LINE", "PanelPlan", "PanelShape", "PanelWindow", "block_of", "fetched", "lines_of", "plan_panels"]
+__all__ = [
+    "LINE",
+    "PackedGemmPlan",
+    "PackedGemmShape",
+    "PackedGemmWindow",
+    "block_of",
+    "fetched",
+    "lines_of",
+    "plan_packed_gemm",
+]
 
 _NEAR = CACHES.half_of_second  # of a weight that stays there while rows go by
 LINE = CACHES.line // 4  # float32 that come from memory at once
@@ -20,7 +28,7 @@ _NEAREST = CACHES.three_quarters_of_first  # of rows that stay there while block
 
 
 @dataclass(frozen=True)
-class PanelWindow:
+class PackedGemmWindow:
     """Where the rows of a product are in an image.
 
     Attributes
@@ -48,21 +56,21 @@ class PanelWindow:
         """How many elements each of those parts has."""
         return self.channels * (self.size[1] // self.runs[1])
 
-    def begin(self, row: Any, down: int, across: int) -> Any:
+    def begin(self, row: tirx.PrimExpr, down: int, across: int) -> tirx.PrimExpr:
         """Return where the window of a row begins, of as many as an image has down and across."""
         line = tirx.truncdiv(row, across)
         image = tirx.truncdiv(line, down)
         y = image * self.height + (line - image * down) * self.strides[0]
         return (y * self.width + (row - line * across) * self.strides[1]) * self.channels
 
-    def offset(self, down: Any, across: Any) -> Any:
+    def offset(self, down: tirx.PrimExpr, across: tirx.PrimExpr) -> tirx.PrimExpr:
         """Return how far after a window's begin one of those parts begins."""
         return (down * (self.dilation[0] * self.width) + across * self.dilation[1]) * self.channels
 
 
 @dataclass(frozen=True)
-class PanelShape:
-    """What a kernel of :func:`panels` computes.
+class PackedGemmShape:
+    """What a kernel of :func:`.packed_gemm` computes.
 
     Attributes
     ----------
@@ -78,7 +86,7 @@ class PanelShape:
         Whether a vector (outer,) and a matrix like the result are added, in this order.
     low, high : float or None
         What results are raised and lowered to at the end.
-    window : PanelWindow or None
+    window : PackedGemmWindow or None
         Where rows are in the data, if not one after the other; `lead` is of the result then.
     """
 
@@ -91,7 +99,7 @@ class PanelShape:
     has_residual: bool = False
     low: float | None = None
     high: float | None = None
-    window: PanelWindow | None = None
+    window: PackedGemmWindow | None = None
 
     @property
     def blocks(self) -> int:
@@ -105,8 +113,8 @@ class PanelShape:
 
 
 @dataclass(frozen=True)
-class PanelPlan:
-    """How :func:`panels` goes about it.
+class PackedGemmPlan:
+    """How :func:`.packed_gemm` goes about it.
 
     Attributes
     ----------
@@ -135,7 +143,7 @@ def block_of(outer: int, lanes: int) -> int:
     return lanes * (3 if vectors % 3 == 0 else 2)
 
 
-def plan_panels(shape: PanelShape, registers: int) -> PanelPlan:
+def plan_packed_gemm(shape: PackedGemmShape, registers: int) -> PackedGemmPlan:
     """Return the order of work for a machine with so many vector registers."""
     # Some registers are for the weight and what it is multiplied with.
     most = max(1, (registers - 4) // (shape.block // shape.lanes))
@@ -150,10 +158,10 @@ def plan_panels(shape: PanelShape, registers: int) -> PanelPlan:
     unrolled = next(u for u in (4, 3, 5, 7, 2, 1) if run % u == 0)
     near = _NEAREST if 4 * shape.inner * shape.outer <= _NEAR else _NEAR
     parts = max(1, near // (4 * rows * shape.inner))
-    return PanelPlan(rows, parts, unrolled, fetched(shape, rows, parts, unrolled))
+    return PackedGemmPlan(rows, parts, unrolled, fetched(shape, rows, parts, unrolled))
 
 
-def fetched(shape: PanelShape, rows: int, parts: int, unrolled: int) -> int:
+def fetched(shape: PackedGemmShape, rows: int, parts: int, unrolled: int) -> int:
     """Return how many lines each round of unrolled steps is to fetch, so that a block has come when it is needed."""
     if 4 * shape.inner * shape.outer <= _NEAR:
         return 1  # it comes once and stays
@@ -162,6 +170,6 @@ def fetched(shape: PanelShape, rows: int, parts: int, unrolled: int) -> int:
     return -(-lines_of(shape) // rounds)
 
 
-def lines_of(shape: PanelShape) -> int:
+def lines_of(shape: PackedGemmShape) -> int:
     """Return how many lines of memory a block of the weight is in."""
     return -(-shape.inner * shape.block // LINE)

@@ -10,19 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
-from typing import Any
 
 from tvm import tirx
-from tvm.tirx.script import builder as T
 
-from .lanes import ramp, sums_of, transposed, zeros
-from .storage import held, integer
+from .builder import Size, T, broadcast, either, in_parallel, in_register, integer, local, loop, memory, ramp, zeros
+from .lanes import sums_of, transposed
 
 __all__ = ["Product", "Tile", "emit_product"]
 
 _STREAMS = 8  # rows of the right operand that are read side by side
 
-Place = Sequence[Any]
+Place = Sequence["tirx.PrimExpr"]
 """Where a matrix is: an index for each outer axis."""
 
 
@@ -47,15 +45,15 @@ class Product:
         ``finish(place, row, column, lanes, sums)`` writes what becomes of a vector of sums that begins at a column.
     """
 
-    outer: Sequence[Any]
-    rows: Any
-    columns: Any
-    inner: Any
-    left: Callable[[Place, Any, Any], Any]
-    right: Callable[[Place, Any, Any], Any]
+    outer: Sequence[tirx.PrimExpr]
+    rows: tirx.PrimExpr
+    columns: tirx.PrimExpr
+    inner: tirx.PrimExpr
+    left: Callable[[Place, tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]
+    right: Callable[[Place, tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]
     is_left_along: bool
     is_transposed: bool
-    finish: Callable[[Place, Any, Any, int, Any], None]
+    finish: Callable[[Place, tirx.PrimExpr, tirx.PrimExpr, int, tirx.PrimExpr], None]
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ def _loops(p: Product, t: Tile) -> None:
     tiles = integer(1) if t.is_dot or t.is_streamed else _ceildiv(p.rows, t.rows)
     groups = _ceildiv(tiles, t.chunk)
     count = reduce(mul, p.outer, groups * blocks)
-    with (T.parallel if t.parallel else T.serial)(integer(0), count) as work:
+    with (in_parallel if t.parallel else loop)(count) as work:
         at, block = _divided(work, blocks)
         at, group = _divided(at, groups)
         place = _place(at, p.outer)
@@ -128,20 +126,27 @@ def _loops(p: Product, t: Tile) -> None:
             return
         starts = [_start(p.columns, block * width + v * t.lanes, t.lanes, width) for v in range(t.vectors)]
         read = _panel(p, t, place, block * width) if t.is_packed else _rows_of_right(p, t, place, starts)
-        with T.serial(integer(0), tirx.Min(integer(t.chunk), tiles - group * t.chunk)) as part:
+        with loop(tirx.Min(integer(t.chunk), tiles - group * t.chunk)) as part:
             row = _start(p.rows, (group * t.chunk + part) * t.rows, t.rows, t.rows)
             _tile(p, t, place, row, starts, read)
 
 
-def _tile(p: Product, t: Tile, place: Place, row: Any, starts: Sequence[Any], read: Callable[[Any, int], Any]) -> None:
+def _tile(
+    p: Product,
+    t: Tile,
+    place: Place,
+    row: tirx.PrimExpr,
+    starts: Sequence[tirx.PrimExpr],
+    read: Callable[[tirx.PrimExpr, int], tirx.PrimExpr],
+) -> None:
     """Compute a tile of the result; ``read(k, v)`` returns a vector of the right operand."""
     total = _totals(t.rows * t.vectors, t.lanes)
-    with T.serial(integer(0), tirx.floordiv(p.inner, t.unrolled)) as outer:
+    with loop(tirx.floordiv(p.inner, t.unrolled)) as outer:
         for step in range(t.unrolled):
-            k = held(outer * t.unrolled + step)
+            k = in_register(outer * t.unrolled + step)
             columns = [T.Bind(read(k, v)) for v in range(t.vectors)]
             for r in range(t.rows):
-                x = T.Bind(_broadcast(p.left(place, row + r, k), t.lanes))
+                x = T.Bind(broadcast(p.left(place, row + r, k), t.lanes))
                 for v in range(t.vectors):
                     _add(total, r * t.vectors + v, x * columns[v], t.lanes)
     for r in range(t.rows):
@@ -149,32 +154,34 @@ def _tile(p: Product, t: Tile, place: Place, row: Any, starts: Sequence[Any], re
             p.finish(place, row + r, starts[v], t.lanes, _sum(total, r * t.vectors + v, t.lanes))
 
 
-def _rows_of_right(p: Product, t: Tile, place: Place, starts: Sequence[Any]) -> Callable[[Any, int], Any]:
+def _rows_of_right(
+    p: Product, t: Tile, place: Place, starts: Sequence[tirx.PrimExpr]
+) -> Callable[[tirx.PrimExpr, int], tirx.PrimExpr]:
     return lambda k, v: p.right(place, k, ramp(starts[v], t.lanes))
 
 
-def _panel(p: Product, t: Tile, place: Place, first: Any) -> Callable[[Any, int], Any]:
+def _panel(p: Product, t: Tile, place: Place, first: tirx.PrimExpr) -> Callable[[tirx.PrimExpr, int], tirx.PrimExpr]:
     """Copy what a block of columns needs of the right operand, sums outermost; return how it is read."""
     width = t.vectors * t.lanes
-    panel = T.alloc_buffer((tirx.Max(p.inner, integer(1)) * width,), "float32", layout=None)
+    panel = memory(tirx.Max(p.inner, integer(1)) * width)
 
-    def at(k: Any, v: Any) -> Any:
+    def at(k: tirx.PrimExpr, v: Size) -> tirx.PrimExpr:
         return ramp(k * width + v * t.lanes, t.lanes)
 
     def plainly() -> None:
-        with T.serial(integer(0), p.inner) as k:
+        with loop(p.inner) as k:
             for v in range(t.vectors):
                 start = _start(p.columns, first + v * t.lanes, t.lanes, width)
                 if p.is_transposed and t.lanes > 1:
-                    with T.serial(integer(0), integer(t.lanes)) as lane:
+                    with loop(t.lanes) as lane:
                         T.buffer_store(panel, p.right(place, k, start + lane), [k * width + v * t.lanes + lane])
                 else:
                     T.buffer_store(panel, p.right(place, k, ramp(start, t.lanes)), [at(k, v)])
 
     def in_squares() -> None:
-        with T.serial(integer(0), _ceildiv(p.inner, t.lanes)) as square:
+        with loop(_ceildiv(p.inner, t.lanes)) as square:
             k = _start(p.inner, square * t.lanes, t.lanes, t.lanes)
-            with T.serial(integer(0), integer(t.vectors)) as v:
+            with loop(t.vectors) as v:
                 start = _start(p.columns, first + v * t.lanes, t.lanes, width)
                 rows = [T.Bind(p.right(place, ramp(k, t.lanes), start + lane)) for lane in range(t.lanes)]
                 for lane, column in enumerate(transposed(rows, t.lanes)):
@@ -183,19 +190,24 @@ def _panel(p: Product, t: Tile, place: Place, first: Any) -> Callable[[Any, int]
     if not p.is_transposed or t.lanes == 1:
         plainly()
     else:
-        _either(p.inner >= t.lanes, in_squares, plainly)
+        either(p.inner >= t.lanes, in_squares, plainly)
     return lambda k, v: panel[at(k, v)]
 
 
-def _dots(p: Product, t: Tile, place: Place, column: Any) -> None:
+def _dots(p: Product, t: Tile, place: Place, column: tirx.PrimExpr) -> None:
     """Compute as many columns as a vector has lanes, each row by itself, a vector of partial sums for each column."""
     lanes = t.lanes
     whole, rest = tirx.floordiv(p.inner, lanes), tirx.floormod(p.inner, lanes)
-    lane = tirx.Ramp(tirx.IntImm("int64", 0), tirx.IntImm("int64", 1), lanes) if lanes > 1 else integer(0)
-    with T.serial(integer(0), p.rows) as row:
+    lane = ramp(integer(0), lanes)
+    with loop(p.rows) as row:
         total = _totals(lanes, lanes)
 
-        def add(begin: Any, row: Any = row, total: Any = total, is_new: Any = None) -> None:
+        def add(
+            begin: tirx.PrimExpr,
+            row: tirx.PrimExpr = row,
+            total: tirx.Buffer = total,
+            is_new: tirx.PrimExpr | None = None,
+        ) -> None:
             k = ramp(begin, lanes)
             x = T.Bind(p.left(place, row, k))
             for c in range(lanes):
@@ -204,106 +216,87 @@ def _dots(p: Product, t: Tile, place: Place, column: Any) -> None:
 
         def add_end() -> None:
             # Of the last vector, which begins earlier, only what has not been added yet.
-            add(held(p.inner - lanes), is_new=lane >= _broadcast(lanes - rest, lanes))
+            add(in_register(p.inner - lanes), is_new=lane >= broadcast(lanes - rest, lanes))
 
-        def add_few(row: Any = row, total: Any = total) -> None:
-            with T.serial(integer(0), rest) as k:
+        def add_few(row: tirx.PrimExpr = row, total: tirx.Buffer = total) -> None:
+            with loop(rest) as k:
                 x = p.left(place, row, k)
                 for c in range(lanes):
-                    product = _broadcast(x * p.right(place, k, column + c), lanes)
-                    is_first = tirx.EQ(lane, _broadcast(integer(0), lanes))
+                    product = broadcast(x * p.right(place, k, column + c), lanes)
+                    is_first = tirx.EQ(lane, broadcast(integer(0), lanes))
                     _add(total, c, tirx.Select(is_first, product, zeros(lanes)), lanes)
 
-        with T.serial(integer(0), whole) as step:
-            add(held(step * lanes))
+        with loop(whole) as step:
+            add(in_register(step * lanes))
         if lanes > 1:
-            _either(rest > 0, lambda: _either(p.inner >= lanes, add_end, add_few))
+            either(rest > 0, lambda: either(p.inner >= lanes, add_end, add_few))
         sums = sums_of([T.Bind(_sum(total, c, lanes)) for c in range(lanes)], lanes)
         p.finish(place, row, column, lanes, sums)
 
 
-def _stream(p: Product, t: Tile, place: Place, first: Any) -> None:
+def _stream(p: Product, t: Tile, place: Place, first: tirx.PrimExpr) -> None:
     """Compute a block of columns, each row by itself, whose sums are in the nearest cache meanwhile."""
     lanes = t.lanes
     count = tirx.Min(integer(t.vectors), _ceildiv(p.columns - first, lanes))
-    sums = T.alloc_buffer((integer(t.vectors * lanes),), "float32", layout=None)
+    sums = memory(integer(t.vectors * lanes))
 
-    def add(row: Any, k: Any, steps: int) -> None:
-        x = [T.Bind(_broadcast(p.left(place, row, k + step), lanes)) for step in range(steps)]
-        with T.serial(integer(0), count) as v:
-            column = ramp(held(tirx.Min(first + v * lanes, p.columns - lanes)), lanes)
+    def add(row: tirx.PrimExpr, k: tirx.PrimExpr, steps: int) -> None:
+        x = [T.Bind(broadcast(p.left(place, row, k + step), lanes)) for step in range(steps)]
+        with loop(count) as v:
+            column = ramp(in_register(tirx.Min(first + v * lanes, p.columns - lanes)), lanes)
             total = sums[ramp(v * lanes, lanes)]
             for step in range(steps):
                 total = T.Bind(total + x[step] * p.right(place, k + step, column))
             T.buffer_store(sums, total, [ramp(v * lanes, lanes)])
 
-    with T.serial(integer(0), p.rows) as row:
-        with T.serial(integer(0), count) as v:
+    with loop(p.rows) as row:
+        with loop(count) as v:
             T.buffer_store(sums, zeros(lanes), [ramp(v * lanes, lanes)])
-        with T.serial(integer(0), tirx.floordiv(p.inner, _STREAMS)) as steps:
-            add(row, held(steps * _STREAMS), _STREAMS)
-        with T.serial(integer(0), tirx.floormod(p.inner, _STREAMS)) as step:
-            add(row, held(tirx.floordiv(p.inner, _STREAMS) * _STREAMS + step), 1)
-        with T.serial(integer(0), count) as v:
-            column = held(tirx.Min(first + v * lanes, p.columns - lanes))
+        with loop(tirx.floordiv(p.inner, _STREAMS)) as steps:
+            add(row, in_register(steps * _STREAMS), _STREAMS)
+        with loop(tirx.floormod(p.inner, _STREAMS)) as step:
+            add(row, in_register(tirx.floordiv(p.inner, _STREAMS) * _STREAMS + step), 1)
+        with loop(count) as v:
+            column = in_register(tirx.Min(first + v * lanes, p.columns - lanes))
             p.finish(place, row, column, lanes, sums[ramp(v * lanes, lanes)])
 
 
-def _totals(count: int, lanes: int) -> Any:
-    total = T.alloc_buffer((integer(count * lanes),), "float32", scope="local", layout=None)
+def _totals(count: int, lanes: int) -> tirx.Buffer:
+    total = local(integer(count * lanes))
     for at in range(count):
         T.buffer_store(total, zeros(lanes), [ramp(integer(at * lanes), lanes)])
     return total
 
 
-def _sum(total: Any, at: int, lanes: int) -> Any:
+def _sum(total: tirx.Buffer, at: int, lanes: int) -> tirx.PrimExpr:
     return total[ramp(integer(at * lanes), lanes)]
 
 
-def _add(total: Any, at: int, value: Any, lanes: int) -> None:
+def _add(total: tirx.Buffer, at: int, value: tirx.PrimExpr, lanes: int) -> None:
     T.buffer_store(total, _sum(total, at, lanes) + value, [ramp(integer(at * lanes), lanes)])
 
 
-def _either(test: Any, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
-    """Write what is done where a test holds and where not, only one of them where the test is known."""
-    if isinstance(test, tirx.IntImm):
-        chosen = then if int(test) else otherwise
-        if chosen is not None:
-            chosen()
-        return
-    with T.If(test):
-        with T.Then():
-            then()
-        if otherwise is not None:
-            with T.Else():
-                otherwise()
-
-
-def _start(size: Any, begin: Any, least: int, step: int) -> Any:
+def _start(size: tirx.PrimExpr, begin: tirx.PrimExpr, least: int, step: int) -> tirx.PrimExpr:
     """Return where a part of an axis begins that is one of several every `step`, and ends with the axis at last."""
     if isinstance(size, tirx.IntImm) and int(size) % step == 0:
-        return held(begin)
-    return held(tirx.Min(begin, size - least))
+        return in_register(begin)
+    return in_register(tirx.Min(begin, size - least))
 
 
-def _place(at: Any, sizes: Sequence[Any]) -> Place:
+def _place(at: tirx.PrimExpr, sizes: Sequence[tirx.PrimExpr]) -> Place:
     """Return the index of each axis for a position among all of them."""
-    found: list[Any] = []
+    found: list[tirx.PrimExpr] = []
     for size in reversed(sizes[1:]):
         at, index = _divided(at, size)
         found.insert(0, index)
     return [at, *found] if sizes else []
 
 
-def _divided(value: Any, size: Any) -> tuple[Any, Any]:
+def _divided(value: tirx.PrimExpr, size: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
     if isinstance(size, tirx.IntImm) and int(size) == 1:
         return value, integer(0)
     return T.Bind(tirx.floordiv(value, size)), T.Bind(tirx.floormod(value, size))
 
 
-def _ceildiv(value: Any, size: int) -> Any:
+def _ceildiv(value: tirx.PrimExpr, size: int) -> tirx.PrimExpr:
     return tirx.floordiv(value + (size - 1), integer(size))
-
-
-def _broadcast(value: Any, lanes: int) -> Any:
-    return value if lanes == 1 else tirx.Broadcast(value, lanes)

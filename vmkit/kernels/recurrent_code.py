@@ -7,13 +7,12 @@ last block ends with them and shares some with the block before, which both comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 
+from .builder import Size, T, integer, loop
 from .recurrent_loops import Ends, Part, for_rows
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "for_blocks",
     "for_vectors",
     "keep_sums",
-    "local",
     "put",
     "set_rows",
     "start_sums",
@@ -30,29 +28,26 @@ __all__ = [
 ]
 
 
-def unit_of(block: Any, hidden: int, lanes: int) -> Any:
+def unit_of(block: tirx.PrimExpr, hidden: int, lanes: int) -> tirx.PrimExpr:
     """Return the first hidden unit of a block."""
-    return block * lanes if hidden % lanes == 0 else tirx.min(block * lanes, tirx.IntImm("int64", hidden - lanes))
+    return block * lanes if hidden % lanes == 0 else tirx.min(block * lanes, integer(hidden - lanes))
 
 
-def local(*shape: int) -> Any:
-    """Return a new buffer of one thread."""
-    return T.alloc_buffer(shape, "float32", scope="local", layout=None)
-
-
-def for_blocks(count: int, blocks: int, is_backward: Any, run: Callable[[Any, int], None]) -> None:
+def for_blocks(count: int, blocks: int, is_backward: tirx.PrimExpr, run: Callable[[tirx.PrimExpr, int], None]) -> None:
     """Run ``run(first, blocks)`` for `count` blocks of hidden units, from the last one on where `is_backward`.
 
     Steps that go there and back find the weights that the step before them used last in the nearest cache.
     """
     groups = count // blocks
-    with T.serial(tirx.IntImm("int64", groups)) as group:
+    with loop(groups) as group:
         run(tirx.Select(is_backward, groups - 1 - group, group) * blocks, blocks)
     if count % blocks:
-        run(tirx.IntImm("int64", count - count % blocks), count % blocks)
+        run(integer(count - count % blocks), count % blocks)
 
 
-def start_sums(total: Any, data: Any, t: Any, row: Any, block: Any, gates: int) -> None:
+def start_sums(
+    total: tirx.Buffer, data: tirx.Buffer, t: tirx.PrimExpr, row: tirx.PrimExpr, block: tirx.PrimExpr, gates: int
+) -> None:
     """Start the sums of the first gates with what the inputs of a step give."""
     lanes = int(total.shape[3])
     hidden = int(data.shape[2]) // int(total.shape[2])
@@ -60,10 +55,18 @@ def start_sums(total: Any, data: Any, t: Any, row: Any, block: Any, gates: int) 
         T.buffer_store(total, data[t, row + r, g * hidden + unit_of(block + b, hidden, lanes) + i], [r, b, g, i])
 
 
-def add_products(total: Any, gates: range, state: Any, row: Any, weight: Any, block: Any, is_backward: Any) -> None:
+def add_products(
+    total: tirx.Buffer,
+    gates: range,
+    state: tirx.Buffer,
+    row: tirx.PrimExpr,
+    weight: tirx.Buffer,
+    block: tirx.PrimExpr,
+    is_backward: tirx.PrimExpr,
+) -> None:
     """Add the products of some rows of a state with some blocks of a weight to the sums of some gates."""
     hidden = int(weight.shape[1])
-    with T.serial(tirx.IntImm("int64", hidden)) as step:
+    with loop(hidden) as step:
         k = tirx.Select(is_backward, hidden - 1 - step, step)
         with _sums(total, len(gates)) as (r, b, gate, i):
             g = gates.start + gate
@@ -71,46 +74,50 @@ def add_products(total: Any, gates: range, state: Any, row: Any, weight: Any, bl
             T.buffer_store(total, total[r, b, g, i] + product, [r, b, g, i])
 
 
-def keep_sums(sums: Any, total: Any, block: Any) -> None:
+def keep_sums(sums: tirx.Buffer, total: tirx.Buffer, block: tirx.PrimExpr) -> None:
     """Keep the sums of some blocks among those of all."""
     with _sums(total, int(total.shape[2])) as (r, b, g, i):
         T.buffer_store(sums, total[r, b, g, i], [r, block + b, g, i])
 
 
-def set_rows(state: Any, first: Any, rows: Any, values: Any) -> None:
+def set_rows(state: tirx.Buffer, first: tirx.PrimExpr, rows: tirx.PrimExpr, values: tirx.Buffer) -> None:
     """Set some rows of a state to those of another."""
-    with T.serial(rows) as r, T.serial(state.shape[1]) as j:
+    with loop(rows) as r, loop(state.shape[1]) as j:
         T.buffer_store(state, values[first + r, j], [first + r, j])
 
 
-def put(lanes: int, buffer: Any, place: tuple[Any, ...], value: Callable[[Any], Any]) -> None:
+def put(
+    lanes: int, buffer: tirx.Buffer, place: Sequence[Size], value: Callable[[tirx.PrimExpr], tirx.PrimExpr]
+) -> None:
     """Write a vector of ``value(i)`` to where it begins in a buffer."""
     with T.vectorized(lanes) as i:
         T.buffer_store(buffer, value(i), [*place[:-1], place[-1] + i])
 
 
-def for_vectors(total: Any, block: Any, run: Callable[[Any, Any, Any], None]) -> None:
+def for_vectors(
+    total: tirx.Buffer, block: tirx.PrimExpr, run: Callable[[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr], None]
+) -> None:
     """Run ``run(r, b, block + b)`` for the rows and blocks of some sums, each written out."""
     rows, blocks, _, _ = (int(size) for size in total.shape)
     with T.unroll(rows) as r, T.unroll(blocks) as b:
         run(r, b, block + b)
 
 
-def take_states(state: Any, out: Any, t: Any, part: Part, ends: Ends | None) -> None:
+def take_states(state: tirx.Buffer, out: tirx.Buffer, t: tirx.PrimExpr, part: Part, ends: Ends | None) -> None:
     """Make what a step gives the states of the rows that have it.
 
     The whole state is read by every block of a step, so it changes after the last one.
     """
 
-    def take(r: Any) -> None:
-        with T.serial(state.shape[1]) as j:
+    def take(r: tirx.PrimExpr) -> None:
+        with loop(state.shape[1]) as j:
             T.buffer_store(state, out[t, part.row + r, j], [part.row + r, j])
 
     for_rows(part, t, ends, take)
 
 
 @contextmanager
-def _sums(total: Any, gates: int) -> Iterator[list[Any]]:
+def _sums(total: tirx.Buffer, gates: int) -> Iterator[list[tirx.Var]]:
     """Yield the indices of the sums of some gates, each vector written out."""
     rows, blocks, _, lanes = (int(size) for size in total.shape)
     with ExitStack() as loops:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T
 
+from .builder import Size, T, kernel
 from .recurrent_code import set_rows
 from .recurrent_loops import Ends, Part, for_parts, for_steps, for_tiles
 from .recurrent_tiles import RecurrentTiles
@@ -55,9 +54,9 @@ class LayerShape:
 class Tile:
     """Rows of the batch that one thread takes through all steps: where they are, and the tensors of the kernel."""
 
-    tensors: Mapping[str, Any]
-    first: Any
-    count: Any
+    tensors: Mapping[str, tirx.Buffer]
+    first: tirx.PrimExpr
+    count: tirx.PrimExpr
     tiles: RecurrentTiles
     ends: Ends | None
 
@@ -70,7 +69,7 @@ class Tile:
 class Cell(Protocol):
     """What a step computes, for a tile."""
 
-    def step(self, t: Any, part: Part) -> None:
+    def step(self, t: tirx.PrimExpr, part: Part) -> None:
         """Write a step of some rows: their states, and those of the step in ``out``."""
 
     def finish(self) -> None:
@@ -92,10 +91,9 @@ def layer(
     """
     hidden, lanes = shape.hidden, shape.lanes
     tiles = RecurrentTiles.of(lanes, shape.blocks)
-    with IRBuilder() as ib, T.prim_func(private=True):
-        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+    with kernel() as builder:
         steps, batch = tirx.Var("steps", "int64"), tirx.Var("batch", "int64")
-        shapes: dict[str, list[Any]] = {
+        shapes: dict[str, list[Size]] = {
             "data": [steps, batch, gates * hidden],
             "weight": [shape.blocks, hidden, gates, lanes],
             **{f"first_{name}": [batch, hidden] for name in states},
@@ -108,20 +106,20 @@ def layer(
         types = {"lengths": shape.lengths}
         tensors = {n: T.match_buffer(handles[n], shapes[n], types.get(n) or "float32", layout=None) for n in shapes}
 
-        def run(first: Any, count: Any) -> None:
+        def run(first: tirx.PrimExpr, count: tirx.PrimExpr) -> None:
             ends = Ends(tensors["lengths"], steps, first, count, tiles.rows[0]) if shape.lengths else None
             _run_tile(shape, Tile(tensors, first, count, tiles, ends), steps, cell)
 
         for_tiles(batch, tiles.rows[0], run)
-    return ib.get()
+    return builder.get()
 
 
-def _run_tile(shape: LayerShape, tile: Tile, steps: Any, cell: _CellOf) -> None:
+def _run_tile(shape: LayerShape, tile: Tile, steps: tirx.PrimExpr, cell: _CellOf) -> None:
     ends, tensors = tile.ends, tile.tensors
     set_rows(tensors["state"], tile.first, tile.count, tensors["first_state"])
     rows = cell(shape, tile)
 
-    def step(t: Any) -> None:
+    def step(t: tirx.PrimExpr) -> None:
         active = tile.count if ends is None else ends.active(t)
         for_parts(active, tile.first, tile.tiles, lambda part: rows.step(t, part))
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 
+from .builder import constant, reinterpreted
+
 __all__ = ["sigmoid_quotient", "tanh_quotient", "with_vector_math"]
 
-Quotient = Callable[[Any, Any], Any]
+Quotient = Callable[["tirx.PrimExpr", "tirx.PrimExpr"], "tirx.PrimExpr"]
 """What is made of a dividend and a divisor."""
 
 _F32 = "float32"
@@ -50,33 +51,33 @@ def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
     return function.with_body(tvm_ffi.structural_map(function.body, (tvm.ir.Call, _replaced)))
 
 
-def tanh_quotient(x: Any, then: Quotient) -> Any:
+def tanh_quotient(x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
     """Return an expression of a dividend and a divisor of the tanh of a float32, so that products divide only once.
 
     The divisor is at least 1 and below 420. The error of the quotient is as stated above up to 9, from where on it
     stays at 1 or -1 to within 2e-7.
     """
 
-    def parts(inside: Any) -> Any:
+    def parts(inside: tirx.PrimExpr) -> tirx.PrimExpr:
         return _named(inside * inside, lambda square: named(inside * _polynomial(over, square), square))
 
-    def named(dividend: Any, square: Any) -> Any:
+    def named(dividend: tirx.PrimExpr, square: tirx.PrimExpr) -> tirx.PrimExpr:
         return _named(dividend, lambda n: _named(_polynomial(under, square), lambda d: then(n, d)))
 
     over, under = _TANH
-    below = _named(x, lambda v: tirx.Select(v > _f32(9.0), _f32(9.0), v))
-    return _named(_named(below, lambda v: tirx.Select(v < _f32(-9.0), _f32(-9.0), v)), parts)
+    below = _named(x, lambda v: tirx.Select(v > constant(9.0), constant(9.0), v))
+    return _named(_named(below, lambda v: tirx.Select(v < constant(-9.0), constant(-9.0), v)), parts)
 
 
-def sigmoid_quotient(x: Any, then: Quotient) -> Any:
+def sigmoid_quotient(x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
     """Return an expression of a dividend and a divisor, as in :func:`tanh_quotient`, of the logistic function.
 
     It is half of ``1 + tanh(x / 2)``, of which the error is absolute: 2e-7.
     """
-    return tanh_quotient(x * _f32(0.5), lambda over, under: then(under + over, under + under))
+    return tanh_quotient(x * constant(0.5), lambda over, under: then(under + over, under + under))
 
 
-def _replaced(call: tvm.ir.Call) -> Any:
+def _replaced(call: tvm.ir.Call) -> tirx.PrimExpr:
     name = getattr(call.op, "name", "")
     if name not in _FUNCTIONS or str(call.ty.dtype) != _F32:
         return call
@@ -85,101 +86,99 @@ def _replaced(call: tvm.ir.Call) -> Any:
     return call if _has_named_value(x) else _FUNCTIONS[name](x)
 
 
-def _has_named_value(expr: Any) -> bool:
-    found: list[Any] = []
+def _has_named_value(expr: tirx.PrimExpr) -> bool:
+    found: list[tirx.Let] = []
     tvm_ffi.structural_walk(expr, (tirx.Let, found.append))
     return bool(found)
 
 
-def _f32(value: float) -> Any:
-    return tirx.const(value, _F32)
-
-
-def _named(value: Any, then: Callable[[Any], Any]) -> Any:
+def _named(value: tirx.PrimExpr, then: Callable[[tirx.PrimExpr], tirx.PrimExpr]) -> tirx.PrimExpr:
     """Return an expression that uses a value several times, computed once."""
     name = tirx.Var("v", _F32)
     return tirx.Let(name, value, then(name))
 
 
-def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
-    total = _f32(coefficients[-1])
+def _polynomial(coefficients: Sequence[float], x: tirx.PrimExpr) -> tirx.PrimExpr:
+    total = constant(coefficients[-1])
     for c in reversed(coefficients[:-1]):
-        total = total * x + _f32(c)
+        total = total * x + constant(c)
     return total
 
 
-def _clamped(x: Any, low: float, high: float) -> Any:
+def _clamped(x: tirx.PrimExpr, low: float, high: float) -> tirx.PrimExpr:
     """Return a value within limits; not a number stays what it is, which min and max would not keep."""
-    return tirx.Select(x < _f32(low), _f32(low), tirx.Select(x > _f32(high), _f32(high), x))
+    return tirx.Select(x < constant(low), constant(low), tirx.Select(x > constant(high), constant(high), x))
 
 
-def _exp(argument: Any) -> Any:
+def _exp(argument: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return ``2**n * exp(r)`` with r within half of ln 2 around 0."""
 
-    def result(x: Any) -> Any:
+    def result(x: tirx.PrimExpr) -> tirx.PrimExpr:
         inside = _clamped(x, -87.0, 89.0)
-        return tirx.Select(x < _f32(-87.0), _f32(0.0), _named(inside, scaled))
+        return tirx.Select(x < constant(-87.0), constant(0.0), _named(inside, scaled))
 
-    def scaled(x: Any) -> Any:
-        return _named(x * _f32(_LOG2E) + _f32(_ROUND), lambda rounded: power(x, rounded))
+    def scaled(x: tirx.PrimExpr) -> tirx.PrimExpr:
+        return _named(x * constant(_LOG2E) + constant(_ROUND), lambda rounded: power(x, rounded))
 
-    def power(x: Any, rounded: Any) -> Any:
-        n = rounded - _f32(_ROUND)
-        rest = x - n * _f32(_LN2_HIGH) - n * _f32(_LN2_LOW)
+    def power(x: tirx.PrimExpr, rounded: tirx.PrimExpr) -> tirx.PrimExpr:
+        n = rounded - constant(_ROUND)
+        rest = x - n * constant(_LN2_HIGH) - n * constant(_LN2_LOW)
         # Half of the power of two, which is a float also where the whole would not be, and then twice that.
-        bits = (tirx.reinterpret("int32", rounded) - tirx.const(_ROUND_BITS - 126, "int32")) << tirx.const(23, "int32")
-        half = tirx.reinterpret(_F32, bits)
-        return _named(rest, lambda r: _polynomial(_EXP, r)) * half * _f32(2.0)
+        bits = (reinterpreted("int32", rounded) - constant(_ROUND_BITS - 126, "int32")) << constant(23, "int32")
+        half = reinterpreted(_F32, bits)
+        return _named(rest, lambda r: _polynomial(_EXP, r)) * half * constant(2.0)
 
     return _named(argument, result)
 
 
-def _log(scale: float, argument: Any) -> Any:
+def _log(scale: float, argument: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return ``scale * (n * ln 2 + log(1 + f))`` with 1 + f from the root of 1/2 to that of 2."""
 
-    def result(x: Any) -> Any:
+    def result(x: tirx.PrimExpr) -> tirx.PrimExpr:
         # What is smaller than a normal number is made one by a power of two.
-        is_small = x < _f32(_SMALLEST_NORMAL)
-        inside = _named(tirx.Select(is_small, x * _f32(2.0**23), x), lambda v: finite(v, is_small))
-        negative_or_nan = tirx.Select(x == _f32(0.0), _f32(-math.inf), _f32(math.nan))
-        return tirx.Select(x > _f32(0.0), tirx.Select(x < _f32(math.inf), inside, x), negative_or_nan)
+        is_small = x < constant(_SMALLEST_NORMAL)
+        inside = _named(tirx.Select(is_small, x * constant(2.0**23), x), lambda v: finite(v, is_small))
+        negative_or_nan = tirx.Select(x == constant(0.0), constant(-math.inf), constant(math.nan))
+        return tirx.Select(x > constant(0.0), tirx.Select(x < constant(math.inf), inside, x), negative_or_nan)
 
-    def finite(x: Any, is_small: Any) -> Any:
-        bits = tirx.reinterpret("int32", x)
-        power = (bits - tirx.const(_SQRT_HALF_BITS, "int32")) >> tirx.const(23, "int32")
-        fraction = tirx.reinterpret(_F32, bits - (power << tirx.const(23, "int32"))) - _f32(1.0)
-        n = power.astype(_F32) - tirx.Select(is_small, _f32(23.0), _f32(0.0))
+    def finite(x: tirx.PrimExpr, is_small: tirx.PrimExpr) -> tirx.PrimExpr:
+        bits = reinterpreted("int32", x)
+        power = (bits - constant(_SQRT_HALF_BITS, "int32")) >> constant(23, "int32")
+        fraction = reinterpreted(_F32, bits - (power << constant(23, "int32"))) - constant(1.0)
+        n = power.astype(_F32) - tirx.Select(is_small, constant(23.0), constant(0.0))
         return _named(n, lambda n: _named(fraction, lambda f: total(n, f)))
 
-    def total(n: Any, f: Any) -> Any:
-        rest = f * f * (f * _polynomial(_LOG, f) - _f32(0.5)) + n * _f32(_LN2_LOW)
-        return (rest + f + n * _f32(_LN2_HIGH)) * _f32(scale)
+    def total(n: tirx.PrimExpr, f: tirx.PrimExpr) -> tirx.PrimExpr:
+        rest = f * f * (f * _polynomial(_LOG, f) - constant(0.5)) + n * constant(_LN2_LOW)
+        return (rest + f + n * constant(_LN2_HIGH)) * constant(scale)
 
     return _named(argument, result)
 
 
-def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, argument: Any) -> Any:
+def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, argument: tirx.PrimExpr) -> tirx.PrimExpr:
     """Return an odd function that is x * P(x*x) / Q(x*x) up to a limit, and 1 or -1 beyond.
 
     Exactly so: what is left of ``1 + tanh(x)`` may be multiplied with something large, as in GELU.
     """
     over, under = coefficients
 
-    def quotient(x: Any) -> Any:
+    def quotient(x: tirx.PrimExpr) -> tirx.PrimExpr:
         return _named(x * x, lambda square: x * _polynomial(over, square) / _polynomial(under, square))
 
-    def result(a: Any) -> Any:
+    def result(a: tirx.PrimExpr) -> tirx.PrimExpr:
         inside = _named(_clamped(a, -limit, limit), quotient)
-        return tirx.Select(a < _f32(-limit), _f32(-1.0), tirx.Select(a > _f32(limit), _f32(1.0), inside))
+        return tirx.Select(
+            a < constant(-limit), constant(-1.0), tirx.Select(a > constant(limit), constant(1.0), inside)
+        )
 
     return _named(argument, result)
 
 
-def _sigmoid(x: Any) -> Any:
-    return _f32(1.0) / (_f32(1.0) + _exp(_f32(0.0) - x))
+def _sigmoid(x: tirx.PrimExpr) -> tirx.PrimExpr:
+    return constant(1.0) / (constant(1.0) + _exp(constant(0.0) - x))
 
 
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+_FUNCTIONS: dict[str, Callable[[tirx.PrimExpr], tirx.PrimExpr]] = {
     "tirx.exp": _exp,
     "tirx.log": partial(_log, 1.0),
     "tirx.log2": partial(_log, 1 / math.log(2)),

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as T
 
+from .builder import (
+    Size,
+    T,
+    add_to,
+    broadcast,
+    fetch_ahead,
+    in_parallel,
+    in_register,
+    integer,
+    kernel,
+    loop,
+    memory,
+    ramp,
+    register,
+    reinterpreted,
+    splat,
+    when,
+)
 from .packed_gemm_plan import LINE
-from .storage import fetch_ahead, held, integer, register
 from .winograd_points import transform_data, transform_result
 
 __all__ = ["WinogradPlan", "WinogradShape", "winograd"]
@@ -76,7 +92,7 @@ class WinogradShape:
         down, across = self.made(self.height, self.width)
         return self.batch * -(-down // self.tile[0]) * -(-across // self.tile[1])
 
-    def made(self, height: Any, width: Any) -> tuple[Any, Any]:
+    def made(self, height: Size, width: Size) -> tuple[Size, Size]:
         """Return height and width of the result for those of the data."""
         top, left, bottom, right = self.padding
         return height + (top + bottom + 1 - self.kernel[0]), width + (left + right + 1 - self.kernel[1])
@@ -124,9 +140,7 @@ class _Writer:
 
     def function(self) -> tirx.PrimFunc:
         s = self.shape
-        with IRBuilder() as ib, T.prim_func(private=True):
-            # One function whose buffers may overlap makes LLVM take those of the whole module for such.
-            T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+        with kernel() as builder:
             names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
             handles = {name: T.arg(name, T.handle()) for name in names}
             have = [
@@ -145,7 +159,7 @@ class _Writer:
                 for name, handle in handles.items()
             }
             self._body()
-        return ib.get()
+        return builder.get()
 
     def _body(self) -> None:
         s, p = self.shape, self.plan
@@ -154,38 +168,41 @@ class _Writer:
         )
         tiles = self.made[0] * self.down * self.across
         groups = tirx.floordiv(tiles + (p.count - 1), p.count)
-        with (T.parallel if p.is_parallel_over_tiles else T.serial)(integer(0), groups) as group:
-            data = _scratch(s.points * self.data_pitch)
+        with (in_parallel if p.is_parallel_over_tiles else loop)(groups) as group:
+            data = memory(integer(s.points * self.data_pitch))
             first = group * p.count
             count = _known(s.tiles, p.count) or T.Bind(tirx.Min(integer(p.count), tiles - first))
-            shared = T.serial if p.is_parallel_over_tiles else T.parallel
-            with shared(integer(0), count) as tile:
+            shared = loop if p.is_parallel_over_tiles else in_parallel
+            with shared(count) as tile:
                 self._transform_data(data, first + tile, tile)
             parts = tirx.floordiv(count + (p.rows - 1), p.rows)
             self._clear(data, count, parts * p.rows)
-            with shared(integer(0), integer(s.outer // s.block)) as block:
-                products = _scratch(s.points * self.product_pitch)
-                with T.serial(integer(0), integer(s.points)) as point, T.serial(integer(0), parts) as part:
+            with shared(s.outer // s.block) as block:
+                products = memory(integer(s.points * self.product_pitch))
+                with loop(s.points) as point, loop(parts) as part:
                     self._multiply(data, products, block, point, part)
-                with T.serial(integer(0), count) as tile:
+                with loop(count) as tile:
                     self._transform_products(products, first + tile, tile, block)
 
-    def _place(self, tile: Any) -> tuple[Any, Any, Any]:
+    def _place(self, tile: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr]:
         """Return the image of a tile, and where it begins in the result."""
         row = tirx.floordiv(tile, self.across)
-        image = held(tirx.floordiv(row, self.down))
+        image = in_register(tirx.floordiv(row, self.down))
         down, across = self.shape.tile
-        top = held(tirx.floormod(row, self.down) * down)
-        return image, top, held(tirx.floormod(tile, self.across) * across)
+        top = in_register(tirx.floormod(row, self.down) * down)
+        return image, top, in_register(tirx.floormod(tile, self.across) * across)
 
-    def _transform_data(self, data: Any, tile: Any, at: Any) -> None:
+    def _transform_data(self, data: tirx.Buffer, tile: tirx.PrimExpr, at: tirx.PrimExpr) -> None:
         s = self.shape
         image, top, left = self._place(tile)
         down = [self._inside(top + (i - s.padding[0]), self.height) for i in range(s.reach[0])]
         across = [self._inside(left + (i - s.padding[1]), self.width) for i in range(s.reach[1])]
         source = self.buffers["data"]
-        with T.serial(integer(0), integer(s.inner // s.lanes)) as part:
-            channel, begin = self._ramp(held(part * s.lanes)), held((part * self.plan.count + at) * s.lanes)
+        with loop(s.inner // s.lanes) as part:
+            channel, begin = (
+                self._ramp(in_register(part * s.lanes)),
+                in_register((part * self.plan.count + at) * s.lanes),
+            )
             columns = []
             for x, is_column in across:
                 elements = []
@@ -198,29 +215,31 @@ class _Writer:
                     where = begin + (i * s.reach[1] + j) * self.data_pitch
                     T.buffer_store(data, value, [self._ramp(where)])
 
-    def _clear(self, data: Any, first: Any, end: Any) -> None:
+    def _clear(self, data: tirx.Buffer, first: tirx.PrimExpr, end: tirx.PrimExpr) -> None:
         """Write zeros for tiles that fill up the last part.
 
         What memory holds by chance may be numbers so small that processors take a hundred times as long over them.
         """
         s = self.shape
-        points, parts = T.serial(integer(0), integer(s.points)), T.serial(integer(0), integer(s.inner // s.lanes))
+        points, parts = loop(s.points), loop(s.inner // s.lanes)
         with T.serial(first, end) as at, points as point, parts as part:
             where = (part * self.plan.count + at) * s.lanes + point * self.data_pitch
             T.buffer_store(data, self._number(0.0), [self._ramp(where)])
 
-    def _inside(self, place: Any, size: Any) -> tuple[Any, Any]:
+    def _inside(self, place: tirx.PrimExpr, size: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         """Return the nearest place on an axis, and all bits of an integer where it is the place itself, else none."""
         is_inside = tirx.all(place >= 0, place < size)
         mask = tirx.Select(is_inside, tirx.IntImm("int32", -1), tirx.IntImm("int32", 0))
-        return held(tirx.Max(integer(0), tirx.Min(place, size - 1))), held(mask)
+        return in_register(tirx.Max(integer(0), tirx.Min(place, size - 1))), in_register(mask)
 
-    def _masked(self, value: Any, mask: Any) -> Any:
+    def _masked(self, value: tirx.PrimExpr, mask: tirx.PrimExpr) -> tirx.PrimExpr:
         lanes = self.shape.lanes
-        bits = tirx.reinterpret(f"int32x{lanes}", value) & tirx.Broadcast(mask, lanes)
-        return tirx.reinterpret(f"float32x{lanes}", bits)
+        bits = reinterpreted(f"int32x{lanes}", value) & broadcast(mask, lanes)
+        return reinterpreted(f"float32x{lanes}", bits)
 
-    def _multiply(self, data: Any, products: Any, block: Any, point: Any, part: Any) -> None:
+    def _multiply(
+        self, data: tirx.Buffer, products: tirx.Buffer, block: tirx.PrimExpr, point: tirx.PrimExpr, part: tirx.PrimExpr
+    ) -> None:
         s, p = self.shape, self.plan
         vectors = s.block // s.lanes
         total = [[register(s.lanes) for _ in range(vectors)] for _ in range(p.rows)]
@@ -228,29 +247,29 @@ class _Writer:
             for each in row:
                 T.buffer_store(each, self._number(0.0), [integer(0)])
         weight = self.buffers["weight"]
-        base = held(point * self.data_pitch + part * (p.rows * s.lanes))
+        base = in_register(point * self.data_pitch + part * (p.rows * s.lanes))
         # Memory is slower than one part, so all of them share in fetching what the next product takes.
         lines, rounds = -(-s.inner * s.block // LINE), s.inner // p.unrolled
         fetched = -(-lines // (rounds * self._parts()))
-        steps = T.serial(integer(0), integer(s.lanes // p.unrolled))
-        with T.serial(integer(0), integer(s.inner // s.lanes)) as outer, steps as middle:
+        steps = loop(s.lanes // p.unrolled)
+        with loop(s.inner // s.lanes) as outer, steps as middle:
             at = (part * rounds + outer * (s.lanes // p.unrolled) + middle) * fetched
             for line in range(fetched):
                 element = tirx.Min(at + line, integer(lines - 1)) * LINE
                 fetch_ahead(weight[block, point + 1, tirx.floordiv(element, s.block), tirx.floormod(element, s.block)])
             for step in range(p.unrolled):
                 c = middle * p.unrolled + step
-                begin = held(base + outer * (p.count * s.lanes) + c)
+                begin = in_register(base + outer * (p.count * s.lanes) + c)
                 columns = [
                     self._keep(weight[block, point, outer * s.lanes + c, self._ramp(v * s.lanes)])
                     for v in range(vectors)
                 ]
                 for r in range(p.rows):
                     x = data[begin + r * s.lanes]
-                    x = self._keep(tirx.Broadcast(x, s.lanes))
+                    x = self._keep(broadcast(x, s.lanes))
                     for v in range(vectors):
-                        T.buffer_store(total[r][v], total[r][v][0] + x * columns[v], [integer(0)])
-        begin = held(point * self.product_pitch + part * (p.rows * s.block))
+                        add_to(total[r][v], x * columns[v])
+        begin = in_register(point * self.product_pitch + part * (p.rows * s.block))
         for r in range(p.rows):
             for v in range(vectors):
                 where = begin + (r * s.block + v * s.lanes)
@@ -261,11 +280,13 @@ class _Writer:
         tiles, p = self.shape.tiles, self.plan
         return -(-(p.count if tiles is None else min(p.count, tiles)) // p.rows)
 
-    def _transform_products(self, products: Any, tile: Any, at: Any, block: Any) -> None:
+    def _transform_products(
+        self, products: tirx.Buffer, tile: tirx.PrimExpr, at: tirx.PrimExpr, block: tirx.PrimExpr
+    ) -> None:
         s = self.shape
         image, top, left = self._place(tile)
-        with T.serial(integer(0), integer(s.block // s.lanes)) as part:
-            begin = held(at * s.block + part * s.lanes)
+        with loop(s.block // s.lanes) as part:
+            begin = in_register(at * s.block + part * s.lanes)
             columns = []
             for j in range(s.reach[1]):
                 places = [begin + (i * s.reach[1] + j) * self.product_pitch for i in range(s.reach[0])]
@@ -273,35 +294,43 @@ class _Writer:
                 columns.append([self._keep(v) for v in self._result(s.tile[0], elements)])
             rows = [self._result(s.tile[1], [column[i] for column in columns]) for i in range(s.tile[0])]
             results = [[self._keep(v) for v in row] for row in rows]
-            channel = self._ramp(held(block * s.block + part * s.lanes))
+            channel = self._ramp(in_register(block * s.block + part * s.lanes))
             bias = self._keep(self.buffers["bias"][channel]) if s.has_bias else None
             for i in range(s.tile[0]):
                 self._if_inside(
                     top + i,
                     0,
                     i,
-                    lambda i=i: self._store_row(results[i], bias, image, top + i, left, channel),
+                    partial(self._store_row, results[i], bias, image, top + i, left, channel),
                 )
 
-    def _store_row(self, row: list[Any], bias: Any, image: Any, y: Any, left: Any, channel: Any) -> None:
+    def _store_row(
+        self,
+        row: list[tirx.PrimExpr],
+        bias: tirx.PrimExpr | None,
+        image: tirx.PrimExpr,
+        y: tirx.PrimExpr,
+        left: tirx.PrimExpr,
+        channel: tirx.PrimExpr,
+    ) -> None:
         for j, value in enumerate(row):
             self._if_inside(
                 left + j,
                 1,
                 j,
-                lambda j=j, value=value: self._store(value, bias, [image, y, left + j, channel]),
+                partial(self._store, value, bias, [image, y, left + j, channel]),
             )
 
-    def _if_inside(self, place: Any, axis: int, offset: int, write: Any) -> None:
+    def _if_inside(self, place: tirx.PrimExpr, axis: int, offset: int, write: Callable[[], None]) -> None:
         """Write statements that are run where a place that is `offset` from the begin of a tile is in the result."""
         size = self.made[axis + 1]
         if offset == 0 or (isinstance(size, tirx.IntImm) and int(size.value) % self.shape.tile[axis] == 0):
             write()
             return
-        with T.If(place < size), T.Then():
+        with when(place < size):
             write()
 
-    def _store(self, value: Any, bias: Any, at: list[Any]) -> None:
+    def _store(self, value: tirx.PrimExpr, bias: tirx.PrimExpr | None, at: list[tirx.PrimExpr]) -> None:
         s = self.shape
         if bias is not None:
             value = value + bias
@@ -313,26 +342,22 @@ class _Writer:
             value = tirx.Min(value, self._number(s.high))
         T.buffer_store(self.buffers["out"], value, at)
 
-    def _data(self, elements: list[Any]) -> list[Any]:
+    def _data(self, elements: list[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
         return transform_data(elements, self._number, self._keep)
 
-    def _result(self, tile: int, elements: list[Any]) -> list[Any]:
+    def _result(self, tile: int, elements: list[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
         return transform_result(tile, elements, self._number, self._keep)
 
-    def _ramp(self, begin: Any) -> Any:
-        return tirx.Ramp(begin if not isinstance(begin, int) else integer(begin), integer(1), self.shape.lanes)
+    def _ramp(self, begin: Size) -> tirx.PrimExpr:
+        return ramp(begin, self.shape.lanes)
 
-    def _number(self, value: float) -> Any:
-        return tirx.Broadcast(tirx.FloatImm("float32", value), self.shape.lanes)
+    def _number(self, value: float) -> tirx.PrimExpr:
+        return splat(value, self.shape.lanes)
 
-    def _keep(self, value: Any) -> Any:
+    def _keep(self, value: tirx.PrimExpr) -> tirx.PrimExpr:
         return T.Bind(value)
 
 
-def _scratch(size: int) -> Any:
-    return T.alloc_buffer((integer(size),), "float32", layout=None)
-
-
-def _known(tiles: int | None, count: int) -> Any:
+def _known(tiles: int | None, count: int) -> tirx.IntImm | None:
     """Return the number of tiles of every group where they are all whole."""
     return integer(count) if tiles is not None and tiles % count == 0 else None

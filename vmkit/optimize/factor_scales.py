@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.packed_product.integers import integers_of
 from ..relay.ir import Call, Constant, Op, const
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
@@ -16,7 +17,7 @@ from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .integer_products import is_worth_it, moved
-from .ops.integer_product import IntegerProductAttrs, integer_weight
+from .ops.packed_product import PackedProductAttrs, packed_weight
 
 __all__ = ["FactorScales"]
 
@@ -124,9 +125,9 @@ def _is_supported(node: Call, unit: IntegerUnit) -> bool:
         window = {name: list(getattr(attrs, name)) for name in ("strides", "dilation", "padding")}
         window["kernel_size"] = shape[2:]
     units, channels, *_ = shape
-    values = {"channels": channels, "units": units, "group": unit.group, "multiple": unit.depth, **window}
+    values = {"encoding": integers_of(unit).name, "channels": channels, "units": units, **window}
     terms = prod(shape[1:])
-    return terms * 255 * 255 < 1 << 31 and is_worth_it(integer_weight(IntegerProductAttrs(**values)), unit, 1)
+    return terms * 255 * 255 < 1 << 31 and is_worth_it(packed_weight(PackedProductAttrs(**values)), unit, 1)
 
 
 def _one(scale: Any) -> Any:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..kernels.integer_weight import IntegerWeight
-from ..relay.ir import Call, Constant, Op, const, dims
-from ..relay.op.registry import build, entry
+from ..kernels.packed_product.integers import integers_of
+from ..kernels.packed_product.weight import PackedWeight
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, dims
+from ..relay.op.registry import build
 from ..relay.op.saturation import integer_range
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..target.integer_unit import VECTORS, IntegerUnit
-from .ops.integer_product import IntegerProductAttrs, integer_weight
+from .constant_products import ConstantProduct, constant_product
 
 __all__ = ["IntegerProducts", "is_worth_it", "known_integers", "moved"]
-
-_LAYOUTS = {("nn.conv1d", "NWC"): "OWI", ("nn.conv2d", "NHWC"): "OHWI"}
 
 
 @relay_pass(opt_level=2)
@@ -53,11 +53,11 @@ class _Difference:
         The number, of the data type of the difference; None for 0.
     """
 
-    integers: Any
-    zero: Any
+    integers: Expr
+    zero: Expr | None
 
 
-def _difference(value: Any) -> _Difference | None:
+def _difference(value: Expr) -> _Difference | None:
     """Return a typed expression as a difference of 8-bit integers and one number, None where it is none."""
     if not (isinstance(value, Call) and isinstance(value.op, Op)):
         return None
@@ -76,7 +76,7 @@ def _difference(value: Any) -> _Difference | None:
     return None
 
 
-def known_integers(value: Any) -> np.ndarray[Any, Any] | None:
+def known_integers(value: Expr) -> np.ndarray[Any, Any] | None:
     """Return the numbers of an expression of integer constants, cast, subtracted and moved; None for any other.
 
     Constants that would grow much when they are folded are still such expressions.
@@ -111,68 +111,52 @@ def _holds_differences(dtype: str) -> bool:
     return dtype in ("int16", "int32", "int64", "float32", "float64")
 
 
-def moved(call: Call, integers: Any) -> Any:
+def moved(call: Call, integers: Expr) -> Call:
     """Return other elements moved as those of a call are."""
     moved = Call(call.op, [integers, *call.args[1:]], call.attrs, span=call.span)
     type_of(moved)
     return moved
 
 
-def _sizes(value: Any) -> list[int]:
+def _sizes(value: Expr) -> list[int]:
     """Return a tensor's sizes, those that are not known as 0."""
     return [d if isinstance(d, int) else 0 for d in type_of(value).shape]
 
 
-def _chosen(node: Any, unit: IntegerUnit) -> Any:
-    if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
+def _chosen(node: RelayExpr, unit: IntegerUnit) -> RelayExpr:
+    """Return a product by the unit's instructions, or a node as it is where that is not to be gained."""
+    product = constant_product(node, known_integers)
+    if product is None or product.call.checked_type.dtype != "int32":
         return node
-    layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
-    if (layout is None and node.op.name != "nn.dense") or node.checked_type.dtype != "int32":
+    call, weight = product.call, product.weight
+    data = _difference(call.args[0])
+    if data is None or dims.equal(type_of(call.args[0]).shape[-1], weight.shape[-1]) is not True:
         return node
-    weight = known_integers(node.args[1])
-    if weight is None:
-        return node
-    if layout is None:
-        return _product(node, weight[:, None, None, :], {}, unit)
-    if node.attrs.groups != 1 or node.attrs.out_layout not in ("", node.attrs.data_layout):
-        return node
-    old = node.attrs.kernel_layout
-    if sorted(old) != sorted(layout):
-        return node
-    ordered = weight.transpose([old.index(letter) for letter in layout])
-    window = {name: [int(v) for v in getattr(node.attrs, name)] for name in ("strides", "dilation", "padding")}
-    window["kernel_size"] = list(ordered.shape[1:-1])
-    return _product(node, ordered if ordered.ndim == 4 else ordered[:, None], window, unit)
-
-
-def _product(node: Call, weight: np.ndarray[Any, Any], window: dict[str, list[int]], unit: IntegerUnit) -> Any:
-    """Return a product with a weight (units, rows, columns, channels), or the call where that is not to be gained."""
-    data = _difference(node.args[0])
-    if data is None or dims.equal(type_of(node.args[0]).shape[-1], weight.shape[-1]) is not True:
-        return node
-    attrs = {"channels": weight.shape[-1], "units": weight.shape[0], **window}
-    attrs |= {"group": unit.group, "multiple": unit.depth}
-    packed = integer_weight(IntegerProductAttrs(**attrs))
     most = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
-    if not is_worth_it(packed, unit, max(1, -(-most // 128))):
+    if not is_worth_it(product.packed(integers_of(unit)), unit, max(1, -(-most // 128))):
         return node
-    if any(window.get("padding", ())) and not _is_of_range(data.zero, type_of(data.integers).dtype):
+    if any(product.window.get("padding", ())) and not _is_of_range(data.zero, type_of(data.integers).dtype):
         return node  # no integer of the data's type stands for 0 around it
+    return _product(product, data, unit)
+
+
+def _product(product: ConstantProduct, data: _Difference, unit: IntegerUnit) -> Expr:
+    """Return a product of integers less a number by the unit's instructions."""
+    weight = product.weight
     x, zero = _unsigned(data)
     filler = const(np.uint8(0)) if zero is None else build("cast", zero, dtype="uint8")
-    result = None
-    for part in _parts(weight):
-        made = entry("nn.contrib_integer_product").call(x, const(packed.pack(part)), filler, **attrs)
-        result = made if result is None else build("add", result, made)
+    encoding = integers_of(unit)
+    parts = [product.multiplied(encoding, x, filler, weight=part) for part in _parts(weight)]
+    result = reduce(lambda total, more: build("add", total, more), parts)
     sums = weight.astype("int64").sum(axis=(1, 2, 3)).astype("int32")
     if zero is not None and sums.any():
         result = build("subtract", result, build("multiply", zero, const(sums)))
     return result
 
 
-def is_worth_it(packed: IntegerWeight, unit: IntegerUnit, parts: int) -> bool:
+def is_worth_it(packed: PackedWeight, unit: IntegerUnit, parts: int) -> bool:
     """Say whether the unit computes an output position sooner than float32 products, where those are exact, would."""
-    products = prod(packed.kernel) * packed.channels * packed.units
+    products = prod(packed.product.kernel) * packed.product.channels * packed.product.units
     faster = 12 if unit.has_tiles else 3 if unit.group == 4 else 1.1
     return packed.products * parts <= products * faster
 
@@ -188,7 +172,7 @@ def _parts(weight: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     return parts
 
 
-def _is_of_range(zero: Any, dtype: str) -> bool:
+def _is_of_range(zero: Expr | None, dtype: str) -> bool:
     """Say whether a zero point is certainly a number of a data type."""
     while isinstance(zero, Call) and isinstance(zero.op, Op) and zero.op.name in ("cast", "reshape"):
         if type_of(zero).dtype == dtype:
@@ -200,7 +184,7 @@ def _is_of_range(zero: Any, dtype: str) -> bool:
     return zero is None or type_of(zero).dtype == dtype
 
 
-def _unsigned(data: _Difference) -> tuple[Any, Any]:
+def _unsigned(data: _Difference) -> tuple[Expr, Expr | None]:
     """Return integers as uint8, and the int32 to be subtracted from them, None for 0."""
     zero = None if data.zero is None else build("cast", data.zero, dtype="int32")
     if isinstance(data.zero, Constant):

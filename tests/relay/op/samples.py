@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from vmkit import relay
-from vmkit.kernels.tiled_weight import TiledWeight
+from vmkit.kernels.packed_product.bfloat16_parts import BFLOAT16_PARTS
+from vmkit.kernels.packed_product.shape import ProductShape
+from vmkit.kernels.packed_product.weight import PackedWeight
 from vmkit.relay.op import build
 
 __all__ = ["SAMPLES", "Given"]
@@ -132,8 +134,10 @@ def _winograd(g: Given, rank: int) -> Any:
     return build(f"nn.contrib_conv{rank}d_winograd_without_weight_transform", g(1, 4, *[6] * rank), products, **options)
 
 
-def _tiled() -> np.ndarray:
-    return TiledWeight(4, 5).pack(np.linspace(-1, 1, 20, dtype="float32").reshape(5, 1, 1, 4))
+def _parts() -> np.ndarray:
+    return PackedWeight(ProductShape(4, 5), BFLOAT16_PARTS).pack(
+        np.linspace(-1, 1, 20, dtype="float32").reshape(5, 1, 1, 4)
+    )
 
 
 SAMPLES |= {
@@ -227,23 +231,16 @@ SAMPLES |= {
         rest=[1, 2],
         shifts=[[0, 0], [0, 0]],
     ),
-    "nn.contrib_tiled_product": lambda g: build(
-        "nn.contrib_tiled_product",
+    "nn.contrib_packed_product": lambda g: build(
+        "nn.contrib_packed_product",
         g(2, 3, 4, known=(2,)),
-        g(1, 1, 3, 2, 16, 16, 2, dtype="uint16", values=_tiled(), known=(0, 1, 2, 3, 4, 5, 6)),
+        g(1, 1, 3, 2, 16, 16, 2, dtype="uint16", values=_parts(), known=(0, 1, 2, 3, 4, 5, 6)),
+        encoding="bfloat16_parts",
         channels=4,
         units=5,
     ),
     "nn.contrib_rnn": lambda g: build(
         "nn.contrib_rnn", g(5, 3, 6, known=(2,)), g(2, 6, 1, 4, known=(0, 1, 2, 3)), g(3, 6), _lengths(g)
-    ),
-    "nn.contrib_integer_product": lambda g: build(
-        "nn.contrib_integer_product",
-        g(2, 3, 4, dtype="uint8", known=(2,)),
-        g(1, 1, 1, 32, 4, dtype="int8", known=(0, 1, 2, 3, 4)),
-        g(dtype="uint8"),
-        channels=4,
-        units=5,
     ),
     "nn.contrib_lstm": lambda g: build(
         "nn.contrib_lstm",

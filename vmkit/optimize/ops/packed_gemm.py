@@ -81,8 +81,8 @@ class PackedGemm:
     def lower(
         context: Any, attrs: PackedGemmAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
     ) -> relax.Expr:
-        from ...kernels.packed_gemm import panels
-        from ...kernels.packed_gemm_plan import PanelShape, PanelWindow, plan_panels
+        from ...kernels.packed_gemm import packed_gemm
+        from ...kernels.packed_gemm_plan import PackedGemmShape, PackedGemmWindow, plan_packed_gemm
 
         have, (_, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
         name, channels = "nn.contrib_packed_gemm", inner // prod(int(d) for d in attrs.kernel_size)
@@ -93,8 +93,8 @@ class PackedGemm:
         window = None
         if attrs.kernel_size:
             sizes = (tuple(int(v) for v in each) for each in (attrs.kernel_size, attrs.strides, attrs.dilation))
-            window = PanelWindow(int(have[1]), int(have[2]), channels, *sizes)  # type: ignore[arg-type]
-        what = PanelShape(
+            window = PackedGemmWindow(int(have[1]), int(have[2]), channels, *sizes)  # type: ignore[arg-type]
+        what = PackedGemmShape(
             lead=tuple(d if isinstance(d, int) else None for d in lead),
             inner=inner,
             outer=attrs.units,
@@ -106,9 +106,8 @@ class PackedGemm:
             high=attrs.a_max,
             window=window,
         )
-        return call_kernel(
-            context, panels(what, plan_panels(what, attrs.registers)), "panels", [data, weight, *added], result
-        )
+        kernel = packed_gemm(what, plan_packed_gemm(what, attrs.registers))
+        return call_kernel(context, kernel, "packed_gemm", [data, weight, *added], result)
 
 
 def _lead(attrs: PackedGemmAttrs, shape: Sequence[Any]) -> list[Any]:

@@ -133,7 +133,11 @@ def _number(value: float) -> tirx.PrimExpr:
 
 
 def _coordinate(
-    attrs: ResizeAxisAttrs, index: tirx.PrimExpr, extent: tirx.PrimExpr, target: tirx.PrimExpr, placement: te.Tensor | tirx.Buffer
+    attrs: ResizeAxisAttrs,
+    index: tirx.PrimExpr,
+    extent: tirx.PrimExpr,
+    target: tirx.PrimExpr,
+    placement: te.Tensor | tirx.Buffer,
 ) -> tirx.PrimExpr:
     """Return where in the source an index of the result lies."""
     x, size, half = index.astype(_WIDE), extent.astype(_WIDE), _number(0.5)

@@ -36,7 +36,7 @@ from .boundary_peeling import with_peeled_boundaries
 from .chunks import with_chunks
 from .concatenation import with_split_loops
 from .overlap import with_overlaps
-from .packed_products import with_tiles
+from .packed_products import with_packed_product
 from .prefetch import with_prefetches
 from .versions import by_size
 
@@ -118,9 +118,9 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choos
     plain = prepared(function)
     if plain is None:
         return function
-    tiled = with_tiles(plain.mod["main"], target)
-    if tiled is not None:
-        return with_vector_math(tiled).with_attrs({"tirx.is_scheduled": True, CHOSEN: "default"})
+    product = with_packed_product(plain.mod["main"], target)
+    if product is not None:
+        return with_vector_math(product).with_attrs({"tirx.is_scheduled": True, CHOSEN: "default"})
     for rule in RULES:
         default = rule.decide(plain, target)
         for how, decisions in choose(plain, rule, target, default) if default is not None else ():

@@ -14,7 +14,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ...kernels.tiled_weight import BLOCK
+from ...kernels.packed_product.shape import BLOCK
 from ...target.processor import Caches, Processor, processor_of
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
 from ..rule import Options, Rule, Versions, choices

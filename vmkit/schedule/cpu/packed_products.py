@@ -1,34 +1,32 @@
 """Kernels whose products have loops of their own, with what follows computed on each row of sums.
 
-Such a kernel is known by a mark on its sum. The loops of :mod:`..kernels.tiles`, for a matrix unit, or of
-:mod:`..kernels.integers` take the place of the sum, and of the elementwise blocks behind it.
+Such a kernel is known by a mark on its sum. The loops of :mod:`vmkit.kernels.packed_product` take the place of the sum,
+and of the elementwise blocks behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
-from ...kernels.integer_weight import INTEGER_MARK, IntegerWeight
-from ...kernels.integers import IntegerProduct
-from ...kernels.tiled_weight import BLOCK, MARK, TiledWeight
-from ...kernels.tiles import Row, TiledProduct
-from ...target.integer_unit import integer_unit
-from ...target.matrix_unit import has_matrix_unit
+from ...kernels.builder import T, integer, kernel, local
+from ...kernels.packed_product.bfloat16_parts import BFLOAT16_PARTS
+from ...kernels.packed_product.encodings import MARK, weight_from_json
+from ...kernels.packed_product.loops import PackedProduct, Row
+from ...kernels.packed_product.shape import BLOCK, ProductShape
+from ...kernels.packed_product.weight import PackedWeight
 from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
 
-__all__ = ["for_many_rows", "with_tiles"]
+__all__ = ["for_many_rows", "with_packed_product"]
 
 _MANY_PRODUCTS = 1 << 18  # of a row with a weight, for which a version of a kernel is worth its compilation
 
 
-def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
+def with_packed_product(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
     """Return a kernel with its marked sum computed by the loops written for it.
 
     None for a kernel without such a sum, and for a target without the instructions, where the sum is computed as it
@@ -37,29 +35,21 @@ def with_tiles(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
     if not _is_marked(function):
         return None
     blocks = [block_of(nest) for nest in nests_of(function)]
-    at = next(i for i, block in enumerate(blocks) if _mark(block))
-    regions, shape = [region.source for region in blocks[at].reads], list(blocks[at].writes[0].source.shape)
-    if MARK in blocks[at].annotations:
-        if not has_matrix_unit(target):
-            return None
-        tiled = TiledWeight.from_json(str(blocks[at].annotations[MARK]))
-        return _with_loops(function, at, TiledProduct(tiled, regions[0], regions[1], shape, _cores(target)))
-    unit, window = integer_unit(target), IntegerWeight.from_json(str(blocks[at].annotations[INTEGER_MARK]))
-    if unit is None or (unit.group, unit.depth) != (window.group, window.multiple):
-        return None
-    filler = next((buffer for buffer in regions if len(buffer.shape) == 0), None)
-    data, weight = (buffer for buffer in regions if buffer is not filler)
-    return _with_loops(function, at, IntegerProduct(unit, window, data, weight, filler, shape))
+    at = next(i for i, block in enumerate(blocks) if MARK in block.annotations)
+    weight = weight_from_json(str(blocks[at].annotations[MARK]))
+    operands, result = [region.source for region in blocks[at].reads], blocks[at].writes[0].source
+    loops = weight.encoding.loops(weight, operands, list(result.shape), target)
+    return None if loops is None else _with_loops(function, at, loops)
 
 
-def for_many_rows(function: tirx.PrimFunc, target: Target, weight: Any, inner: int) -> tirx.PrimFunc | None:
+def for_many_rows(function: tirx.PrimFunc, target: Target, weight: tirx.Var, inner: int) -> tirx.PrimFunc | None:
     """Return a dense kernel with a packed weight (blocks, inner, BLOCK) of float32, for rows that repay its cutting.
 
     None where that cannot be done, or would not be faster.
     """
     nests = nests_of(function)
     sums = [at for at, nest in enumerate(nests) if _is_sum(block_of(nest))]
-    if not has_matrix_unit(target) or len(sums) != 1 or inner % 2:
+    if len(sums) != 1 or inner % 2:
         return None
     product = block_of(nests[sums[0]])
     units = product.writes[0].source.shape[-1]
@@ -69,11 +59,13 @@ def for_many_rows(function: tirx.PrimFunc, target: Target, weight: Any, inner: i
     if any(str(buffer.dtype) != "float32" for buffer in (weight, sources[0], product.writes[0].source)):
         return None
     shape = list(product.writes[0].source.shape)
-    loops = TiledProduct(TiledWeight(inner, int(units)), sources[0], weight, shape, _cores(target))
-    return _with_loops(function, sums[0], loops)
+    loops = BFLOAT16_PARTS.loops(
+        PackedWeight(ProductShape(inner, int(units)), BFLOAT16_PARTS), (sources[0], weight), shape, target
+    )
+    return None if loops is None else _with_loops(function, sums[0], loops)
 
 
-def _with_loops(function: tirx.PrimFunc, at: int, written: TiledProduct | IntegerProduct) -> tirx.PrimFunc:
+def _with_loops(function: tirx.PrimFunc, at: int, written: PackedProduct[Any]) -> tirx.PrimFunc:
     """Return a kernel with written loops in the place of a sum, and of the elementwise blocks behind it."""
     root, nests = function.body.block, nests_of(function)
     product, *followers = (block_of(nest) for nest in nests[at:])
@@ -87,38 +79,30 @@ def _with_loops(function: tirx.PrimFunc, at: int, written: TiledProduct | Intege
     return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, block))
 
 
-def _cores(target: Target) -> int:
-    return int(target.attrs.get("num-cores", 1))
-
-
-def _is_sum(block: Any) -> bool:
+def _is_sum(block: s_tir.SBlock) -> bool:
     return any(v.iter_type == tirx.IterVar.CommReduce for v in block.iter_vars)
 
 
 def _is_marked(function: tirx.PrimFunc) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda b: found.append(b) if _mark(b) else None))
+    found: list[s_tir.SBlock] = []
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda b: found.append(b) if MARK in b.annotations else None))
     return bool(found)
 
 
-def _mark(block: Any) -> str | None:
-    return next((mark for mark in (MARK, INTEGER_MARK) if mark in block.annotations), None)
-
-
-def _loops(written: TiledProduct | IntegerProduct, blocks: Sequence[Any], inner: Sequence[Any]) -> tirx.Stmt:
+def _loops(written: PackedProduct[Any], blocks: Sequence[s_tir.SBlock], inner: Sequence[tirx.Buffer]) -> tirx.Stmt:
     """Return the loops of a product and the stages that follow it; the buffers `inner` need not be written."""
     product, *stages = blocks
     made = [product.writes[0].source, *(stage.body.buffer for stage in stages)]
 
     def finish(row: Row) -> None:
         dtypes = [str(stage.body.buffer.dtype) for stage in stages[:-1]]
-        kept = [T.alloc_buffer((BLOCK,), dtype, scope="local", layout=None) for dtype in dtypes]
+        kept = [local(BLOCK, dtype=dtype) for dtype in dtypes]
         sources = [row.sums, *(_reader(buffer) for buffer in kept)]
         for number, buffer in enumerate(made):
             is_last = number == len(made) - 1
             if number == 0 and not is_last and is_in(buffer, inner):
                 continue
-            with T.vectorized(tirx.IntImm("int64", row.lanes)) as lane:
+            with T.vectorized(integer(row.lanes)) as lane:
                 at = [*row.index, row.first + lane]
                 value = value_of(stages[number - 1], at, made, [s(lane) for s in sources]) if number else row.sums(lane)
                 if number and not is_last:
@@ -127,10 +111,10 @@ def _loops(written: TiledProduct | IntegerProduct, blocks: Sequence[Any], inner:
                 if not is_in(buffer, inner):
                     T.buffer_store(buffer, value, at)
 
-    with IRBuilder() as builder, T.prim_func():
+    with kernel() as builder:
         written.emit(finish)
     return builder.get().body
 
 
-def _reader(buffer: Any) -> Any:
+def _reader(buffer: tirx.Buffer) -> Callable[[tirx.PrimExpr], tirx.PrimExpr]:
     return lambda lane: buffer[lane]

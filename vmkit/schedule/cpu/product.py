@@ -18,7 +18,7 @@ from tvm.target import Target
 from tvm.tirx.script import builder as T
 
 from ..._tvm import TensorLoad
-from ...kernels.lanes import ramp
+from ...kernels.builder import ramp
 from ...kernels.product import Product, Tile, emit_product
 from ...target.processor import Caches, Processor, processor_of
 from ...target.vectors import VectorUnit

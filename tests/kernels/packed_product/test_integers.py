@@ -10,8 +10,12 @@ import tvm
 
 import vmkit
 from vmkit import relay
-from vmkit.kernels.integer_weight import IntegerWeight
-from vmkit.optimize.ops.integer_product import integer_weight
+from vmkit.errors import TypeCheckError
+from vmkit.kernels.packed_product.encodings import weight_from_json, weight_to_json
+from vmkit.kernels.packed_product.integers import INTEGERS, IntegerGroups, integers_of
+from vmkit.kernels.packed_product.shape import ProductShape
+from vmkit.kernels.packed_product.weight import PackedWeight
+from vmkit.optimize.ops.packed_product import packed_weight
 from vmkit.relay.ir import post_order
 from vmkit.relay.op.registry import entry
 from vmkit.target import canonical_target, llvm
@@ -52,11 +56,10 @@ def integers(*shape: int, dtype: str = "uint8") -> np.ndarray:
 
 def product(data: Any, weight: np.ndarray, target: str, filler: int = 0, **attrs: Any) -> Any:
     """Return a call of the operator with a weight (units, window, channels) packed for a target."""
-    unit, operator = integer_unit(canonical_target(target).primary), entry("nn.contrib_integer_product")
+    unit, operator = integer_unit(canonical_target(target).primary), entry("nn.contrib_packed_product")
     assert unit is not None
-    values = {"channels": weight.shape[-1], "units": weight.shape[0], "group": unit.group, "multiple": unit.depth}
-    values |= attrs
-    packed = integer_weight(operator.attrs(**values)).pack(weight)
+    values = {"encoding": integers_of(unit).name, "channels": weight.shape[-1], "units": weight.shape[0], **attrs}
+    packed = packed_weight(operator.attrs(**values)).pack(weight)
     return operator.call(data, relay.const(packed), relay.const(np.uint8(filler)), **values)
 
 
@@ -78,17 +81,33 @@ def test_units_are_known_by_their_features() -> None:
     assert integer_unit(canonical_target("llvm -mtriple=aarch64-linux-gnu").primary) is None
 
 
-def test_packed_weight_holds_every_element_once() -> None:
+@pytest.mark.parametrize("encoding", INTEGERS, ids=lambda encoding: encoding.name)
+def test_packed_weight_holds_every_element_once(encoding: IntegerGroups) -> None:
     for window in ((1, 1), (3, 2)):
         for dilation in ((1, 1), (2, 3)):
-            packing = IntegerWeight(6, 40, 4, 64, window, dilation=dilation)
+            packing = PackedWeight(ProductShape(6, 40, window, dilation=dilation), encoding)
             weight = integers(40, *window, 6, dtype="int8")
             packed, (unit, row, column, channel) = packing.pack(weight), np.indices(weight.shape)
-            at = tuple(np.broadcast_to(i, weight.shape) for i in packing.index(row, column, channel, unit))
-            assert packed.shape == packing.shape
+            index = encoding.index(packing, row, column, channel, unit)
+            at = tuple(np.broadcast_to(i, weight.shape) for i in index)
+            assert packed.shape == packing.shape and packed.dtype == encoding.weight
             np.testing.assert_array_equal(packed[at], weight)
             assert np.count_nonzero(packed) == np.count_nonzero(weight)
-            assert IntegerWeight.from_json(packing.to_json()) == packing
+            assert weight_from_json(weight_to_json(packing)) == packing
+
+
+def test_operator_says_what_an_encoding_takes() -> None:
+    operator, data = entry("nn.contrib_packed_product"), relay.var("x", shape=(2, 4), dtype="uint8")
+    weight = relay.const(np.zeros((1, 1, 1, 32, 4), "int8"))
+    sizes = {"channels": 4, "units": 5}
+    for values, args, said in (
+        ({"encoding": "int9", **sizes}, (data, weight), "there is no encoding 'int9'; did you mean"),
+        ({"encoding": "int8", **sizes}, (data, weight), "int8 takes 1 filler, not 0"),
+        ({"encoding": "int16", **sizes}, (data, weight), "data must be uint8 and weight int16, not uint8 and int8"),
+    ):
+        function = relay.Function([data], operator.call(*args, **values))
+        with pytest.raises(TypeCheckError, match=said):
+            relay.transform.InferType()(tvm.IRModule({"main": function}))
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -149,6 +168,16 @@ def test_convolution_is_exact(name: str, is_dynamic: bool) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
+def test_operator_needs_no_unit(name: str) -> None:
+    packed_for, (shape, units, kernel, strides, padding, dilation) = TARGETS[name][0], CONVOLUTIONS["few channels"]
+    data, x = relay.var("x", shape=shape, dtype="uint8"), integers(*shape)
+    w = integers(units, *kernel, shape[-1], dtype="int8")
+    attrs = {"kernel_size": kernel, "strides": strides, "padding": padding, "dilation": dilation}
+    got = compiled(data, product(data, w, packed_for, 77, **attrs), "llvm").run(x).numpy()
+    np.testing.assert_array_equal(got, convolved(x, w, strides, padding, dilation, 77))
+
+
+@pytest.mark.parametrize("name", TARGETS)
 def test_words_are_exact_over_one_axis(name: str) -> None:
     target, x, w = target_of(name), integers(2, 19, 24), integers(40, 1, 3, 24, dtype="int8")
     data = relay.var("x", shape=x.shape, dtype="uint8")
@@ -186,7 +215,7 @@ def test_quantised_operators_are_exact_with_zero_points(dtypes: tuple[str, str])
     function = relay.Function([matrix, picture], relay.Tuple(results))
     optimized, _ = vmkit.VMCompiler().optimize(tvm.IRModule({"main": function}), target)
     names = [node.op.name for node in post_order(optimized["main"]) if isinstance(getattr(node, "op", None), tvm.ir.Op)]
-    assert names.count("nn.contrib_integer_product") >= len(results)
+    assert names.count("nn.contrib_packed_product") >= len(results)
     assert not {"nn.dense", "nn.conv2d"} & set(names)
     machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
     for got, want in zip(machine.run(x, image), wanted, strict=True):

@@ -1,4 +1,4 @@
-"""Products on a matrix unit: how weights are packed, and that results keep the bound they promise."""
+"""Products of float32 in bfloat16 parts on AMX: how weights are packed, and that results keep their bound."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T
 
 import vmkit
 from vmkit import optimize, relay
-from vmkit.kernels.tile_plan import ROWS, Plan
-from vmkit.kernels.tiled_weight import PARTS, TiledWeight
+from vmkit.kernels.builder import T, kernel
+from vmkit.kernels.packed_product.bfloat16_code import PARTS
+from vmkit.kernels.packed_product.bfloat16_parts import BFLOAT16_PARTS
+from vmkit.kernels.packed_product.bfloat16_plan import ROWS, PartsPlan
+from vmkit.kernels.packed_product.encodings import weight_from_json, weight_to_json
+from vmkit.kernels.packed_product.shape import ProductShape
+from vmkit.kernels.packed_product.weight import PackedWeight
 from vmkit.target import canonical_target
 from vmkit.target.matrix_unit import FEATURES, has_matrix_unit, is_permitted
 
@@ -26,6 +29,10 @@ def random(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
 
 
+def packing(*sizes: Any) -> PackedWeight:
+    return PackedWeight(ProductShape(*sizes), BFLOAT16_PARTS)
+
+
 def float32(bits: np.ndarray) -> np.ndarray:
     return (bits.astype("uint32") << 16).view("float32")
 
@@ -34,12 +41,15 @@ def float32(bits: np.ndarray) -> np.ndarray:
     ("kernel", "channels", "units"), [((1, 1), 64, 64), ((3, 3), 40, 50), ((3, 5), 3, 33), ((1, 1), 7, 5)]
 )
 def test_packed_weight_holds_every_element_in_parts(kernel: tuple[int, int], channels: int, units: int) -> None:
-    tiled = TiledWeight(channels, units, kernel)
+    tiled = packing(channels, units, kernel)
     weight = random(units, *kernel, channels)
     packed = tiled.pack(weight)
     assert packed.shape == tiled.shape
     unit, row, column, channel = np.indices(weight.shape)
-    at = [[np.broadcast_to(i, weight.shape) for i in tiled.index(p, row, column, channel, unit)] for p in range(PARTS)]
+    at = [
+        [np.broadcast_to(i, weight.shape) for i in BFLOAT16_PARTS.index(tiled, p, row, column, channel, unit)]
+        for p in range(PARTS)
+    ]
     high, middle, low = (float32(packed[tuple(index)]) for index in at)
     assert np.all(np.abs(weight - high) < 2.0**-7 * np.abs(weight))
     assert np.all(np.abs(weight - high - middle) < 2.0**-14 * np.abs(weight))
@@ -48,8 +58,8 @@ def test_packed_weight_holds_every_element_in_parts(kernel: tuple[int, int], cha
 
 
 def test_sizes_of_weight_come_back_from_json() -> None:
-    tiled = TiledWeight(24, 32, (3, 1), (2, 1), (1, 2), (1, 0))
-    assert TiledWeight.from_json(tiled.to_json()) == tiled
+    tiled = packing(24, 32, (3, 1), (2, 1), (1, 2), (1, 0))
+    assert weight_from_json(weight_to_json(tiled)) == tiled
 
 
 def test_target_has_unit_by_its_features() -> None:
@@ -79,12 +89,12 @@ def convolved(x: np.ndarray, w: np.ndarray, strides: Any, padding: Any, dilation
 
 def tiled(data: Any, weight: np.ndarray, **attrs: Any) -> Any:
     """Return a call of the operator with a weight (units, window, channels) packed for it."""
-    from vmkit.optimize.ops.tiled import tiled_weight
+    from vmkit.optimize.ops.packed_product import packed_weight
     from vmkit.relay.op.registry import entry
 
-    product = entry("nn.contrib_tiled_product")
-    values = {"channels": weight.shape[-1], "units": weight.shape[0], **attrs}
-    packed = tiled_weight(product.attrs(**values)).pack(weight)
+    product = entry("nn.contrib_packed_product")
+    values = {"encoding": "bfloat16_parts", "channels": weight.shape[-1], "units": weight.shape[0], **attrs}
+    packed = packed_weight(product.attrs(**values)).pack(weight)
     return product.call(data, relay.const(packed), **values)
 
 
@@ -191,7 +201,7 @@ def tiled_calls(mod: tvm.IRModule) -> int:
     found: list[Any] = []
     for function in mod.functions.values():
         relay.analysis.post_order_visit(function, found.append)
-    return sum(1 for node in found if getattr(getattr(node, "op", None), "name", "") == "nn.contrib_tiled_product")
+    return sum(1 for node in found if getattr(getattr(node, "op", None), "name", "") == "nn.contrib_packed_product")
 
 
 @pytest.mark.parametrize(
@@ -206,8 +216,8 @@ def tiled_calls(mod: tvm.IRModule) -> int:
     ],
 )
 def test_cores_share_chunks_where_there_are_enough(rows: int, units: int, cores: int, is_over_chunks: bool) -> None:
-    with IRBuilder(), T.prim_func():
-        plan = Plan.of(TiledWeight(256, units), [1, rows, 256], [1, rows, units], cores)
+    with kernel():
+        plan = PartsPlan.of(packing(256, units), [1, rows, 256], [1, rows, units], cores)
         T.evaluate(0)
     assert plan.is_over_chunks is is_over_chunks
     if is_over_chunks:
@@ -226,7 +236,7 @@ def test_only_products_that_fill_the_unit_are_given_to_it() -> None:
         channels=64,
         kernel_size=(3, 3),
     )
-    packs = optimize.PackTiles()
+    packs = optimize.PackAMXTiles()
     counts = []
     for body in (large, small, narrow):
         mod = tvm.IRModule({"main": relay.Function(relay.analysis.free_vars(body), body)})

@@ -1,0 +1,197 @@
+"""The words that kernels are written in: loops, memory, vectors, and instructions, in TVM's IR builder.
+
+``T`` of this module is that builder, of which TVM has several names (``tvm.script.ir_builder.tirx``,
+``tvm.tirx.script.builder``); kernels take it from here for what has no word below, such as ``T.func_attr``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeAlias
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+__all__ = [
+    "Size",
+    "T",
+    "add_to",
+    "broadcast",
+    "constant",
+    "either",
+    "evaluate",
+    "fetch_ahead",
+    "in_parallel",
+    "in_register",
+    "int64",
+    "integer",
+    "kernel",
+    "local",
+    "loop",
+    "memory",
+    "ramp",
+    "register",
+    "reinterpreted",
+    "shuffled",
+    "splat",
+    "when",
+    "zeros",
+]
+
+Size: TypeAlias = "int | tirx.PrimExpr"
+"""A number that is known when a kernel is written, or an integer that it computes."""
+
+
+# -- functions
+
+
+@contextmanager
+def kernel() -> Iterator[IRBuilder]:
+    """Open a function of TIR that is scheduled as it is written; ``get()`` of what is given returns it at the end.
+
+    One function whose buffers may overlap makes LLVM take those of the whole module for such.
+    """
+    with IRBuilder() as builder, T.prim_func(private=True):
+        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+        yield builder
+
+
+# -- numbers
+
+
+def integer(value: int) -> tirx.IntImm:
+    """Return a constant for sizes and places."""
+    return tirx.IntImm("int64", value)
+
+
+def int64(value: Size) -> tirx.PrimExpr:
+    """Return a size as an expression."""
+    return integer(value) if isinstance(value, int) else value
+
+
+def constant(value: float, dtype: str = "float32") -> tirx.PrimExpr:
+    """Return a number of a data type."""
+    return tirx.const(value, dtype)
+
+
+def reinterpreted(dtype: str, value: tirx.PrimExpr) -> tirx.PrimExpr:
+    """Return the bits of a value as another data type."""
+    return T.reinterpret(dtype, value)
+
+
+# -- control
+
+
+def loop(count: Size) -> AbstractContextManager[tirx.Var]:
+    """Open a loop of so many iterations, one after another."""
+    return T.serial(int64(count))
+
+
+def in_parallel(count: Size) -> AbstractContextManager[tirx.Var]:
+    """Open a loop whose iterations are shared by cores."""
+    return T.parallel(int64(count))
+
+
+@contextmanager
+def when(test: tirx.PrimExpr) -> Iterator[None]:
+    """Open what is done where a test holds."""
+    with T.If(test), T.Then():
+        yield
+
+
+def either(test: tirx.PrimExpr, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+    """Write what is done where a test holds and where not, only one of them where the test is known."""
+    if isinstance(test, tirx.IntImm):
+        chosen = then if int(test) else otherwise
+        if chosen is not None:
+            chosen()
+        return
+    with T.If(test):
+        with T.Then():
+            then()
+        if otherwise is not None:
+            with T.Else():
+                otherwise()
+
+
+# -- memory
+
+
+def memory(count: Size, dtype: str = "float32") -> tirx.Buffer:
+    """Return new memory for so many numbers."""
+    return T.alloc_buffer((count,), dtype, layout=None)
+
+
+def local(*shape: Size, dtype: str = "float32") -> tirx.Buffer:
+    """Return a new buffer of one thread."""
+    return T.alloc_buffer(shape, dtype, scope="local", layout=None)
+
+
+def register(lanes: int, dtype: str = "float32") -> tirx.Buffer:
+    """Return memory for one vector, which LLVM keeps in a register."""
+    return T.alloc_buffer((integer(1),), f"{dtype}x{lanes}", layout=None)
+
+
+def add_to(total: tirx.Buffer, value: tirx.PrimExpr) -> None:
+    """Add a vector to the one in a register."""
+    T.buffer_store(total, total[0] + value, [integer(0)])
+
+
+def in_register(value: Size) -> Size:
+    """Return an integer made register-resident: put in memory, which LLVM makes a register. A number stays one.
+
+    A pass of TVM's works out which parts of buffers an index reaches, through all that variables stand for: where many
+    indices depend on many variables that takes seconds, even minutes. What is loaded it takes for unknown.
+    """
+    if isinstance(value, int):
+        return value
+    place = local(integer(1), dtype=str(value.ty.dtype))
+    T.buffer_store(place, value, [integer(0)])
+    return place[0]
+
+
+def fetch_ahead(element: tirx.PrimExpr) -> None:
+    """Write a statement that has an element fetched to the second cache; beyond the end of a tensor that does nothing.
+
+    Weights that come from memory would be waited for at every page, where the machine's own fetching ahead ends.
+    """
+    address = tirx.address_of(element)
+    T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *(tirx.IntImm("int32", n) for n in (0, 2, 1))))
+
+
+# -- vectors
+
+
+def ramp(begin: Size, lanes: int) -> tirx.PrimExpr:
+    """Return consecutive indices, a single one where there is one lane."""
+    return begin if lanes == 1 else tirx.Ramp(int64(begin), integer(1), lanes)
+
+
+def broadcast(value: tirx.PrimExpr, lanes: int) -> tirx.PrimExpr:
+    """Return a vector that has a value in every lane; the value itself where there is one lane."""
+    return value if lanes == 1 else tirx.Broadcast(value, lanes)
+
+
+def splat(value: float, lanes: int, dtype: str = "float32") -> tirx.PrimExpr:
+    """Return a vector that has a number in every lane."""
+    return broadcast(constant(value, dtype), lanes)
+
+
+def zeros(lanes: int) -> tirx.PrimExpr:
+    """Return a vector of zeros."""
+    return splat(0.0, lanes)
+
+
+def shuffled(a: tirx.PrimExpr, b: tirx.PrimExpr, indices: Sequence[int]) -> tirx.PrimExpr:
+    """Return the vector of some elements of two others, which are counted on from the first to the second."""
+    return tirx.Shuffle([a, b], [tirx.IntImm("int32", i) for i in indices])
+
+
+# -- instructions
+
+
+def evaluate(name: str, *args: tirx.PrimExpr) -> None:
+    """Write a call of one of LLVM's intrinsics of x86 that returns nothing."""
+    T.evaluate(T.call_llvm_intrin("void", f"llvm.x86.{name}", *args))

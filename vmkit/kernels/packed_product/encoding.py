@@ -1,0 +1,86 @@
+"""What an encoding says of a packed product; all else is the same for every encoding."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from tvm import te, tirx
+    from tvm.target import Target
+
+    from ..builder import Size
+    from .loops import PackedProduct
+    from .shape import ProductShape
+    from .weight import PackedWeight
+
+__all__ = ["Encoding"]
+
+
+@dataclass(frozen=True)
+class Encoding(ABC):
+    """Which numbers are multiplied, in which order a weight has them, and by which instructions.
+
+    Attributes
+    ----------
+    name : str
+        By which :func:`.encodings.encoding` finds it.
+    data, weight, sums : str
+        The data types of the data, of the packed weight, and of the sums.
+    element : str
+        That of a weight before it is :meth:`arranged`.
+    depth : int
+        What the length of a run is filled up to a multiple of, with zeros.
+    has_filler : bool
+        Whether what stands around the data is an operand of its own, of the data's type; otherwise it is 0.
+    """
+
+    name: str
+    data: str
+    weight: str
+    sums: str
+    element: str
+    depth: int
+    has_filler: bool
+
+    @abstractmethod
+    def takes_rows(self, product: ProductShape) -> bool:
+        """Say whether a run is a whole row of a product's window."""
+
+    @abstractmethod
+    def filled_units(self, product: ProductShape) -> int:
+        """Return how many outputs are computed, those that fill up the last instruction among them."""
+
+    @abstractmethod
+    def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
+        """Return the shape of a packed weight."""
+
+    @abstractmethod
+    def arranged(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return elements (units, runs, inputs of a run), filled up, in the order of a packed weight."""
+
+    @abstractmethod
+    def factor(
+        self, weight: PackedWeight, packed: te.Tensor, place: tuple[Size, Size, Size], unit: tirx.PrimExpr
+    ) -> tirx.PrimExpr:
+        """Return what the data are multiplied with: an element, in the data type of the sums.
+
+        The place is a row and a column of the window, and a channel.
+        """
+
+    @abstractmethod
+    def loops(
+        self, weight: PackedWeight, operands: Sequence[tirx.Buffer], shape: Sequence[tirx.PrimExpr], target: Target
+    ) -> PackedProduct[Any] | None:
+        """Return the loops of a product for a target; None for one that has not the instructions.
+
+        Parameters
+        ----------
+        operands : sequence of buffer
+            The data, the packed weight, and the filler where it is read.
+        shape : sequence of expression
+            The result's.
+        """

@@ -1,0 +1,116 @@
+"""The instructions of a product of integers: on vectors, and on AMX tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from ...target.integer_unit import IntegerUnit
+from ..builder import Size, T, add_to, broadcast, in_register, integer, loop, ramp, register, reinterpreted, splat
+from .amx import clear_tiles, dot_tiles, load_tile, store_tile
+from .shape import BLOCK, TILE
+
+__all__ = ["Operands", "emit_tiles", "emit_vectors"]
+
+_CHAINS = 6  # sums that wait for each other: fewer would leave the multipliers idle
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What is multiplied for some positions and a block of outputs.
+
+    Attributes
+    ----------
+    data, weight : buffer
+        The numbers of the data and of the packed weight, each in one axis.
+    start : expression
+        Where the first position's numbers are.
+    step : int
+        How far the next position's are.
+    panel : expression
+        Where the weights of the block of outputs are.
+    runs : tuple of int
+        Rows and columns of runs.
+    groups : int
+        How many groups of numbers a run has.
+    offset : callable
+        Takes a row and a column, and returns how far from a position's place the run begins.
+    """
+
+    data: tirx.Buffer
+    weight: tirx.Buffer
+    start: Size
+    step: int
+    panel: Size
+    runs: tuple[int, int]
+    groups: int
+    offset: Callable[[Size, Size], Size]
+
+
+def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -> None:
+    """Write the sums of some positions, a block of outputs each, by instructions on vectors."""
+    vectors = range(BLOCK // unit.lanes)
+    per_step = next(n for n in (4, 2, 1) if o.groups % n == 0)
+    chains = min(per_step, -(-_CHAINS // (rows * len(vectors))))
+    totals = [[[_vector(unit) for _ in vectors] for _ in range(rows)] for _ in range(chains)]
+    with loop(o.runs[0]) as row, loop(o.runs[1]) as column:
+        begin = in_register(o.start + o.offset(row, column))
+        panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * BLOCK * unit.group))
+        with loop(o.groups // per_step) as outer:
+            for inner in range(per_step):
+                group, numbers = in_register(outer * per_step + inner), unit.lanes * unit.group
+                places = [panel + group * (BLOCK * unit.group) + v * numbers for v in vectors]
+                weights = [T.Bind(o.weight[ramp(at, numbers)]) for at in places]
+                for position in range(rows):
+                    four = _group(unit, o.data, begin + group * unit.group + position * o.step)
+                    for v in vectors:
+                        _multiply(unit, totals[inner % chains][position][v], four, weights[v])
+    for position in range(rows):
+        for v in vectors:
+            value = totals[0][position][v][0]
+            for chain in totals[1:]:
+                value = value + chain[position][v][0]
+            T.buffer_store(sums, value, [ramp(position * BLOCK + v * unit.lanes, unit.lanes)])
+
+
+def emit_tiles(o: Operands, sums: tirx.Buffer, high: int) -> None:
+    """Write the sums of one or two tiles of positions, by two tiles of outputs."""
+    clear_tiles(2 * high)
+    with loop(o.runs[0]) as row, loop(o.runs[1]) as column:
+        begin = in_register(o.start + o.offset(row, column))
+        panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * BLOCK * 4))
+        with loop(o.groups // TILE) as step:
+            for m in range(high):
+                load_tile(4 + m, o.data[begin + step * (4 * TILE) + m * TILE * o.step], o.step)
+            for n in range(2):
+                load_tile(6 + n, o.weight[panel + step * (4 * TILE * BLOCK) + n * (4 * TILE)], 4 * BLOCK)
+            for m in range(high):
+                for n in range(2):
+                    dot_tiles("tdpbusd", 2 * m + n, 4 + m, 6 + n)
+    for tile in range(2 * high):
+        store_tile(tile, sums[tile // 2 * TILE * BLOCK + tile % 2 * TILE], BLOCK * 4)
+
+
+def _vector(unit: IntegerUnit) -> tirx.Buffer:
+    total = register(unit.lanes, "int32")
+    T.buffer_store(total, splat(0, unit.lanes, "int32"), [integer(0)])
+    return total
+
+
+def _group(unit: IntegerUnit, data: tirx.Buffer, at: Size) -> tirx.Var:
+    """Return a group of a position's numbers in every lane of a vector."""
+    four = reinterpreted("int32", data[ramp(at, unit.group)])
+    dtype, _ = unit.dtypes
+    return T.Bind(reinterpreted(f"{dtype}x{unit.lanes * unit.group}", broadcast(four, unit.lanes)))
+
+
+def _multiply(unit: IntegerUnit, total: tirx.Buffer, data: tirx.Var, weight: tirx.Var) -> None:
+    """Add the products of groups to a vector of sums."""
+    dtype = f"int32x{unit.lanes}"
+    if unit.group == 4:
+        added = T.call_llvm_pure_intrin(dtype, unit.intrinsic, total[0], data, weight)
+        T.buffer_store(total, added, [integer(0)])
+    else:
+        add_to(total, T.call_llvm_pure_intrin(dtype, unit.intrinsic, data, weight))

@@ -1,0 +1,217 @@
+"""Products of integers of 8 bits in int32.
+
+Sums are exactly those of int32. A few positions by a block of outputs are summed up in vectors, or in tiles where there
+are enough positions; the positions that are left over are computed together with some before them once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+
+from tvm import tirx
+
+from ...target.integer_unit import IntegerUnit
+from ..builder import Size, T, broadcast, constant, in_register, int64, integer, local, loop, memory, ramp
+from .amx import configure
+from .integer_code import Operands, emit_tiles, emit_vectors
+from .integer_plan import IntegerPlan
+from .loops import Loop, PackedProduct, Place, Positions
+from .plan import Chunk
+from .shape import BLOCK, TILE
+from .sizes import bound, divided, least
+
+__all__ = ["IntegerProduct"]
+
+_COPIED = 64  # numbers that are copied at once
+_MOST, _FEWER = 12, (8, 4, 2, 1)  # positions that are summed up at once in vectors
+
+
+@dataclass(frozen=True)
+class IntegerProduct(PackedProduct[IntegerPlan]):
+    """The loops of a product of integers.
+
+    Attributes
+    ----------
+    unit : IntegerUnit
+        What multiplies.
+    filler : buffer or None
+        The number that stands around images, None where none does.
+    """
+
+    unit: IntegerUnit
+    filler: tirx.Buffer | None
+
+    @property
+    def has_tiles(self) -> bool:
+        return self.unit.has_tiles
+
+    def keep(self, value: Size) -> Size:
+        return in_register(int64(value))
+
+    def once(self, value: Size) -> Size:
+        return in_register(value)
+
+    def quotient(self, value: Size, by: Size) -> Size:
+        return in_register(divided(value + (by - 1), by)[0])
+
+    def plan(self) -> IntegerPlan:
+        return IntegerPlan.of(self.window, list(self.data.shape), self.shape, self.unit.group)
+
+    def memory(self, plan: IntegerPlan) -> Sequence[tirx.Buffer]:
+        data, weight = _in_one_axis(self.data), _in_one_axis(self.weight)
+        copied = memory(bound(plan.size), self.unit.dtypes[0]) if plan.is_copied else data
+        return copied, weight, data
+
+    @contextmanager
+    def chunks(self, plan: IntegerPlan) -> Iterator[Chunk]:
+        with loop(plan.axes.images) as image, loop(plan.chunks()) as chunk:
+            yield plan.chunk(image, chunk)
+
+    # -- copying
+
+    def prepare(self, plan: IntegerPlan, here: Chunk, operands: Sequence[tirx.Buffer], shared: Loop) -> None:
+        """Copy the rows of a chunk, with what stands around the image."""
+        if not plan.is_copied:
+            return
+        p, w, (copied, _, data) = plan.product, self.window, operands
+        if p.is_pointwise:
+            with shared(here.rows) as row:
+                self._copy_run(copied, row * w.depth, data, (here.row + row) * p.channels, p.channels)
+            return
+        height, width = plan.axes.rows_of_data, plan.axes.columns_of_data
+        filler = constant(0, "uint8") if self.filler is None else T.Bind(self.filler[()])
+        left = p.padding[1] * p.channels
+        kept = in_register(least(width * p.channels, plan.row - left))
+        with shared(here.input_rows) as row:
+            begin, y = in_register(row * plan.row), in_register(here.row * p.strides[0] + row - p.padding[0])
+
+            def copy() -> None:
+                self._fill_run(copied, begin, left, filler)
+                self._copy_run(copied, begin + left, data, ((here.image * height + y) * width) * p.channels, kept)
+                self._fill_run(copied, begin + left + kept, plan.row - left - kept, filler)
+
+            with T.If(tirx.all(y >= 0, y < height)):
+                with T.Then():
+                    copy()
+                with T.Else():
+                    self._fill_run(copied, begin, plan.row, filler)
+
+    def _copy_run(self, copied: tirx.Buffer, to: Size, data: tirx.Buffer, at: Size, count: Size) -> None:
+        dtype = self.unit.dtypes[0]
+        source, target = in_register(int64(at)), in_register(int64(to))
+
+        def copy(first: Size, lanes: int) -> None:
+            value = data[ramp(source + first, lanes)]
+            of_type = value if dtype == "uint8" else tirx.Cast(f"{dtype}x{lanes}" if lanes > 1 else dtype, value)
+            T.buffer_store(copied, of_type, [ramp(target + first, lanes)])
+
+        _in_vectors(count, copy)
+
+    def _fill_run(self, copied: tirx.Buffer, to: Size, count: Size, filler: tirx.PrimExpr) -> None:
+        if isinstance(count, int) and count <= 0:
+            return
+        dtype, target = self.unit.dtypes[0], in_register(int64(to))
+
+        def fill(first: Size, lanes: int) -> None:
+            value = filler if dtype == "uint8" else tirx.Cast(dtype, filler)
+            T.buffer_store(copied, broadcast(value, lanes), [ramp(target + first, lanes)])
+
+        _in_vectors(count, fill)
+
+    # -- multiplying
+
+    def sizes(self, here: Chunk) -> tuple[list[int], Size]:
+        """Return how many positions may be summed up at once, falling to one that always fits; and how many are."""
+        most = min(_MOST, (self.unit.registers - 4) // (BLOCK // self.unit.lanes))
+        many = [2 * TILE, TILE] if self.unit.has_tiles else []
+        if isinstance(here.positions, int):
+            fitting = [size for size in many if size <= here.positions]
+            sizes = fitting[:1] or [_even(here.positions, most)]
+        else:
+            sizes = [*many, *(size for size in (most, *_FEWER) if size <= most)]
+        return sizes, in_register(_chosen(sizes, here.positions))
+
+    def begin_task(self, operands: Sequence[tirx.Buffer], most: int) -> tuple[tirx.Buffer, Sequence[tirx.Buffer]]:
+        sums = local(most * BLOCK, dtype="int32")
+        if self.has_tiles:
+            configure(local(8, dtype="int64"))
+        return sums, operands
+
+    def pack_block(self, operands: Sequence[tirx.Buffer], block: Size) -> None:
+        """Do nothing: weights of integers are packed when a program is compiled."""
+
+    def positions(self, here: Chunk, tile: Size, size: Size) -> Positions:
+        wanted = self.keep(tile * size)
+        begin = self.keep(least(wanted, here.positions - size))
+        return Positions(begin, wanted, size - (wanted - begin))
+
+    def multiply(
+        self,
+        plan: IntegerPlan,
+        operands: Sequence[tirx.Buffer],
+        place: Place,
+        sizes: tuple[list[int], Size],
+        sums: tirx.Buffer,
+    ) -> None:
+        w, (data, weight, _) = self.window, operands
+        panel = in_register(place.block * prod(w.shape[1:]))
+        o = Operands(data, weight, place.start, plan.step, panel, w.runs, w.depth // self.unit.group, plan.offset)
+
+        def emit(size: int) -> None:
+            if self.unit.has_tiles and size >= TILE:
+                emit_tiles(o, sums, size // TILE)
+            else:
+                emit_vectors(self.unit, o, sums, size)
+
+        def one_of(options: list[int]) -> None:
+            if len(options) == 1:
+                emit(options[0])
+                return
+            with T.If(sizes[1] == options[0]):
+                with T.Then():
+                    emit(options[0])
+                with T.Else():
+                    one_of(options[1:])
+
+        one_of(sizes[0])
+
+
+def _in_one_axis(buffer: tirx.Buffer) -> tirx.Buffer:
+    """Return a tensor's numbers as one axis."""
+    count: Size = 1
+    for size in buffer.shape:
+        count = count * size
+    return T.decl_buffer((int64(count),), str(buffer.dtype), data=buffer.data, layout=None)
+
+
+def _in_vectors(count: Size, emit: Callable[[Size, int], None]) -> None:
+    """Write something for so many numbers, many at once as long as there are."""
+    whole, rest = divided(count, _COPIED)
+    if not isinstance(count, int) or whole:
+        with loop(whole) as vector:
+            emit(vector * _COPIED, _COPIED)
+    if not isinstance(count, int) or rest:
+        with loop(rest) as number:
+            emit(whole * _COPIED + number, 1)
+
+
+def _even(have: int, most: int) -> int:
+    """Return how many of some positions to sum up at once, so that little is computed twice."""
+    sizes = range(max(1, min(have, most) // 2), min(have, most) + 1)
+    return min(sizes, key=lambda size: (-(-have // size) * (size + 1), -size))
+
+
+def _chosen(sizes: list[int], positions: Size) -> tirx.PrimExpr:
+    """Return the first of some sizes that is not more than there are positions, unless the next computes far less."""
+    *others, chosen = sizes
+    result: Size = integer(chosen) if others else chosen
+    for size in reversed(others):
+        is_chosen = int64(positions) >= size
+        if size == _MOST:
+            whole, fewer = ((positions + (n - 1)) // n * n for n in (size, _FEWER[0]))
+            is_chosen = tirx.all(is_chosen, whole * 7 <= fewer * 8)
+        result = tirx.Select(is_chosen, integer(size), result)
+    return result

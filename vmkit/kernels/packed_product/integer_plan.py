@@ -1,0 +1,95 @@
+"""Where the data of a product of integers lies.
+
+Data that need no filling are read where they are. Others are copied, a few rows of an image at a time, as numbers that
+the instruction takes, with the padding around them. Output positions are then at one distance from each other: all of
+them, where the window has no strides and what is computed between the end of a row and the next is left; otherwise
+those of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..builder import Size, in_register, int64
+from .plan import Axes, Chunk, Plan
+from .shape import ProductShape
+from .sizes import at_once, bound, divided, is_same, least, most
+from .weight import PackedWeight
+
+__all__ = ["IntegerPlan"]
+
+_CACHE_BYTES = 1 << 18  # of data that go by all blocks of the weight
+
+
+@dataclass(frozen=True)
+class IntegerPlan(Plan):
+    """Where data lie, as they are or copied."""
+
+    is_copied: bool
+
+    @classmethod
+    def of(cls, w: PackedWeight, data: Sequence[Size], shape: Sequence[Size], group: int) -> IntegerPlan:
+        """Plan a product from the shapes of its data and its result, in the builder at hand."""
+        p, number = w.product, 4 // group
+        axes = Axes.of(p, data, shape, keep=bound)
+        if p.is_pointwise:
+            fit = max(64, _CACHE_BYTES // (w.depth * number) // 64 * 64)
+            rows = bound(most(1, at_once(axes.rows, fit)))
+            return cls(w, axes, 1, rows, 1, rows, is_copied=group != 4 or w.depth != p.channels)
+        pitch = bound((axes.columns - 1) * p.strides[1] + p.reach[1] + 1)
+        fit = bound(most(1, divided(_CACHE_BYTES // (p.channels * p.strides[0] * number), most(1, pitch))[0]))
+        rows = bound(most(1, at_once(axes.rows, fit)))
+        return cls(w, axes, pitch, rows, 1, bound(_input_rows(p, rows)), is_copied=True)
+
+    @property
+    def size(self) -> Size:
+        """How many numbers are copied at once, with those that are read behind them."""
+        return self.input_rows * self.row + self.weight.depth + 64
+
+    @property
+    def row(self) -> Size:
+        """How many numbers lie between a row of the data and the next."""
+        return self.weight.depth if self.product.is_pointwise else self.pitch * self.product.channels
+
+    @property
+    def step(self) -> int:
+        return self.weight.depth if self.product.is_pointwise else self.product.strides[1] * self.product.channels
+
+    @property
+    def is_flat(self) -> bool:
+        return self.product.strides == (1, 1)
+
+    def offset(self, row: Size, column: Size) -> Size:
+        dilation = self.product.dilation
+        return row * dilation[0] * self.row + column * (dilation[1] * self.product.channels)
+
+    def start(self, here: Chunk, group: Size) -> Size:
+        first = int64(0) if self.is_copied else here.row * self.row
+        return first if self.is_flat else first + group * (self.product.strides[0] * self.row)
+
+    def image_and_row(self, here: Chunk, group: Size) -> tuple[Size, Size]:
+        return here.image, group
+
+    def chunks(self) -> Size:
+        """Return how many chunks an image has."""
+        return in_register(divided(self.axes.rows + (self.rows_at_once - 1), self.rows_at_once)[0])
+
+    def chunk(self, group: Size, chunk: Size) -> Chunk:
+        row = in_register(chunk * self.rows_at_once)
+        rows = self.axes.rows
+        if not is_same(rows, self.rows_at_once):
+            rows = in_register(int64(least(self.rows_at_once, rows - row)))
+        groups: Size = 1
+        if not self.is_flat:
+            groups, positions = rows, self.axes.columns
+        elif self.product.is_pointwise:
+            positions = rows
+        else:
+            positions = in_register((rows - 1) * self.pitch + self.axes.columns)
+        return Chunk(group, 1, row, rows, in_register(_input_rows(self.product, rows)), groups, positions)
+
+
+def _input_rows(p: ProductShape, rows: Size) -> Size:
+    """Return how many rows of the data so many output rows take."""
+    return (rows - 1) * p.strides[0] + p.reach[0] + 1

@@ -1,0 +1,84 @@
+"""Integers of 8 bits in groups, whose products with the data an instruction adds to an int32 for each output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tvm import te, tirx
+from tvm.target import Target
+
+from ...target.integer_unit import IntegerUnit, integer_unit
+from ..builder import Size
+from .encoding import Encoding
+from .integer_loops import IntegerProduct
+from .shape import BLOCK, ProductShape
+
+if TYPE_CHECKING:
+    from .weight import PackedWeight
+
+__all__ = ["INTEGERS", "IntegerGroups", "integers_of"]
+
+
+@dataclass(frozen=True)
+class IntegerGroups(Encoding):
+    """Integers of 8 bits, as such or as int16.
+
+    A packed weight is (blocks, runs, groups of a run, outputs of a block, numbers of a group).
+
+    Attributes
+    ----------
+    group : int
+        How many inputs one instruction multiplies and adds up for each output.
+    """
+
+    group: int
+
+    def takes_rows(self, product: ProductShape) -> bool:
+        return product.dilation[1] == 1
+
+    def filled_units(self, product: ProductShape) -> int:
+        return product.blocks * BLOCK
+
+    def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
+        rows, columns = weight.runs
+        return weight.product.blocks, rows * columns, weight.depth // self.group, BLOCK, self.group
+
+    def arranged(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        blocks, runs, groups, block, group = weight.shape
+        return whole.reshape(blocks, block, runs, groups, group).transpose(0, 2, 3, 1, 4)
+
+    def index(self, weight: PackedWeight, row: Size, column: Size, channel: Size, unit: Size) -> tuple[Size, ...]:
+        """Return where an element is in the packed weight."""
+        run, at = weight.place(row, column, channel)
+        return unit // BLOCK, run, at // self.group, unit % BLOCK, at % self.group
+
+    def factor(
+        self, weight: PackedWeight, packed: te.Tensor, place: tuple[Size, Size, Size], unit: tirx.PrimExpr
+    ) -> tirx.PrimExpr:
+        return packed(*self.index(weight, *place, unit)).astype(self.sums)
+
+    def loops(
+        self, weight: PackedWeight, operands: Sequence[tirx.Buffer], shape: Sequence[tirx.PrimExpr], target: Target
+    ) -> IntegerProduct | None:
+        unit = integer_unit(target)
+        if unit is None or integers_of(unit) is not self:
+            return None
+        filler = next((buffer for buffer in operands if len(buffer.shape) == 0), None)
+        data, packed = (buffer for buffer in operands if buffer is not filler)
+        return IntegerProduct(weight, data, packed, list(shape), unit, filler)
+
+
+INTEGERS = (
+    IntegerGroups("int8", "uint8", "int8", "int32", "int8", depth=4, has_filler=True, group=4),
+    IntegerGroups("int8_tiles", "uint8", "int8", "int32", "int8", depth=64, has_filler=True, group=4),
+    IntegerGroups("int16", "uint8", "int16", "int32", "int16", depth=2, has_filler=True, group=2),
+)
+"""For VNNI, for AMX, whose tiles take 64 inputs at once, and for what has products of int16 alone."""
+
+
+def integers_of(unit: IntegerUnit) -> IntegerGroups:
+    """Return the encoding that a target's instructions take."""
+    return next(each for each in INTEGERS if (each.group, each.depth) == (unit.group, unit.depth))

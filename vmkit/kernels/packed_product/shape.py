@@ -1,0 +1,67 @@
+"""What a packed product is of: a convolution over channels-last data, or a dense layer, with a constant weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["BLOCK", "TILE", "ProductShape"]
+
+BLOCK = 32
+"""How many outputs are computed at once: two tiles."""
+TILE = 16
+"""How many positions, or outputs, an AMX tile has."""
+
+
+@dataclass(frozen=True)
+class ProductShape:
+    """The sizes of a product.
+
+    Attributes
+    ----------
+    channels, units : int
+        How many inputs and outputs there are at each position.
+    kernel, strides, dilation, padding : tuple of int
+        Rows and columns of the window; the padding is that before the data. A dense layer has a window of one.
+    """
+
+    channels: int
+    units: int
+    kernel: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def of_window(
+        cls,
+        channels: int,
+        units: int,
+        kernel: Sequence[int] = (),
+        strides: Sequence[int] = (),
+        dilation: Sequence[int] = (),
+        padding: Sequence[int] = (),
+    ) -> ProductShape:
+        """Return the sizes for a window of two axes, one, or none, whose padding may be that on both sides."""
+
+        def two(values: Sequence[int], filler: int) -> tuple[int, int]:
+            first, second = [filler] * (2 - len(values)) + [int(v) for v in values]
+            return first, second
+
+        before = list(padding)[: len(kernel)]
+        return cls(int(channels), int(units), two(kernel, 1), two(strides, 1), two(dilation, 1), two(before, 0))
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether every output position takes the input position of the same number."""
+        return self.kernel == (1, 1) and self.strides == (1, 1) and self.padding == (0, 0)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of outputs there are, the last one filled up with zeros."""
+        return -(-self.units // BLOCK)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How many rows and columns the last element of the window is from the first."""
+        return (self.kernel[0] - 1) * self.dilation[0], (self.kernel[1] - 1) * self.dilation[1]

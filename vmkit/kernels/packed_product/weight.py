@@ -1,0 +1,73 @@
+"""A constant weight in the order in which an encoding's instructions take it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .shape import BLOCK, ProductShape
+
+if TYPE_CHECKING:
+    from ..builder import Size
+    from .encoding import Encoding
+
+__all__ = ["PackedWeight"]
+
+
+@dataclass(frozen=True)
+class PackedWeight:
+    """The weight of a product, in an encoding.
+
+    A sum goes over runs of inputs that follow each other in memory: all columns and channels of a row of the window, or
+    the channels of one column.
+    """
+
+    product: ProductShape
+    encoding: Encoding
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a run is a whole row of the window."""
+        return self.encoding.takes_rows(self.product)
+
+    @property
+    def runs(self) -> tuple[int, int]:
+        """How many rows and columns of runs the window has."""
+        rows, columns = self.product.kernel
+        return rows, 1 if self.takes_rows else columns
+
+    @property
+    def length(self) -> int:
+        """How many inputs a run has."""
+        return self.product.channels * (self.product.kernel[1] if self.takes_rows else 1)
+
+    @property
+    def depth(self) -> int:
+        """How many inputs a run has, with what fills it up."""
+        return -(-self.length // self.encoding.depth) * self.encoding.depth
+
+    @property
+    def products(self) -> int:
+        """How many products an output position has, those with what is filled up among them."""
+        rows, columns = self.runs
+        return rows * columns * self.depth * self.encoding.filled_units(self.product)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The packed weight's shape."""
+        return self.encoding.packed_shape(self)
+
+    def place(self, row: Size, column: Size, channel: Size) -> tuple[Size, Size]:
+        """Return the run of an element of the window, and where the element is in it."""
+        if self.takes_rows:
+            return row, column * self.product.channels + channel
+        return row * self.product.kernel[1] + column, channel
+
+    def pack(self, weight: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return a weight (units, rows, columns, channels) in :attr:`shape`."""
+        rows, columns = self.runs
+        whole = np.zeros((self.product.blocks * BLOCK, rows * columns, self.depth), self.encoding.element)
+        whole[: self.product.units, :, : self.length] = weight.reshape(-1, rows * columns, self.length)
+        return np.ascontiguousarray(self.encoding.arranged(self, whole)).reshape(self.shape)

@@ -1,0 +1,83 @@
+"""Products with a constant weight that passes may pack: dense layers, and convolutions over channels-last data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..kernels.packed_product.encoding import Encoding
+from ..kernels.packed_product.weight import PackedWeight
+from ..relay.ir import Call, Expr, Op, RelayExpr, const
+from ..relay.op.registry import entry
+from .ops.packed_product import PackedProductAttrs, packed_weight
+
+__all__ = ["ConstantProduct", "constant_product"]
+
+_LAYOUTS = {("nn.conv1d", "NWC"): "OWI", ("nn.conv2d", "NHWC"): "OHWI"}
+
+
+@dataclass(frozen=True)
+class ConstantProduct:
+    """A call, and its weight.
+
+    Attributes
+    ----------
+    call : Call
+        Of a dense layer, or of a convolution in one group.
+    weight : array
+        (units, rows, columns, channels).
+    window : dict
+        The attributes of a window; none for a dense layer.
+    """
+
+    call: Call
+    weight: np.ndarray[Any, Any]
+    window: dict[str, list[int]]
+
+    def attrs(self, encoding: Encoding) -> dict[str, Any]:
+        """Return the attributes of the product in an encoding."""
+        units, *_, channels = self.weight.shape
+        return {"encoding": encoding.name, "channels": channels, "units": units, **self.window}
+
+    def packed(self, encoding: Encoding) -> PackedWeight:
+        """Return how the weight is packed in an encoding."""
+        return packed_weight(PackedProductAttrs(**self.attrs(encoding)))
+
+    def multiplied(
+        self, encoding: Encoding, data: Expr, *filler: Expr, weight: np.ndarray[Any, Any] | None = None
+    ) -> Call:
+        """Return the product in an encoding of some data, with the weight or with another of its shape."""
+        packed = self.packed(encoding).pack(self.weight if weight is None else weight)
+        return entry("nn.contrib_packed_product").call(data, const(packed), *filler, **self.attrs(encoding))
+
+
+def constant_product(
+    node: RelayExpr, weight_of: Callable[[Expr], np.ndarray[Any, Any] | None]
+) -> ConstantProduct | None:
+    """Return a node as a product with a constant weight, None where it is none.
+
+    Parameters
+    ----------
+    weight_of : callable
+        Returns the numbers of an argument of a call; None where it is no constant, or none to be packed.
+    """
+    if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
+        return None
+    attrs = node.attrs
+    layout = _LAYOUTS.get((node.op.name, getattr(attrs, "data_layout", "")))
+    if layout is None:
+        weight = weight_of(node.args[1]) if node.op.name == "nn.dense" else None
+        return None if weight is None else ConstantProduct(node, weight[:, None, None, :], {})
+    old = attrs.kernel_layout
+    if attrs.groups != 1 or attrs.out_layout not in ("", attrs.data_layout) or sorted(old) != sorted(layout):
+        return None
+    weight = weight_of(node.args[1])
+    if weight is None:
+        return None
+    ordered = np.ascontiguousarray(weight.transpose([old.index(letter) for letter in layout]))
+    window = {name: [int(v) for v in getattr(attrs, name)] for name in ("strides", "dilation", "padding")}
+    window["kernel_size"] = list(ordered.shape[1:-1])
+    return ConstantProduct(node, ordered if ordered.ndim == 4 else ordered[:, None], window)
