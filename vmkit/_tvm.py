@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import tvm
 import tvm_ffi
@@ -34,6 +34,7 @@ __all__ = [
     "declare_packed",
     "end_block",
     "fail_packed",
+    "from_dlpack",
     "global_function_names",
     "kernels_of",
     "limit_threads_of_this_thread",
@@ -56,6 +57,9 @@ OLD_FFI = "tvm._ffi"
 
 
 # -- tensors
+
+# TVM registers its own class of tensors with tvm-ffi, which says in its types only that it returns one of its own.
+from_dlpack: Callable[[Any], Tensor] = cast("Callable[[Any], Tensor]", tvm_ffi.from_dlpack)
 
 
 def tensor_view(tensor: Tensor, shape: Sequence[int], dtype: str) -> Tensor:

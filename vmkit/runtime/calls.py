@@ -9,7 +9,7 @@ For a program with strings, each of them runs within a table of the texts of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -47,7 +47,7 @@ class Entry:
         in bytes. Otherwise None.
     """
 
-    function: tvm_ffi.Function
+    function: Callable[..., RuntimeValue]
     signature: Signature
     inputs: Inputs
     restored: Spec | None = None
@@ -91,7 +91,7 @@ class StagedCall:
             args = self._signature.bind(args, kwargs)
         return self.run(self.entry.inputs.converted(args))
 
-    def run(self, values: list[RuntimeValue], unchecked: Sequence[Given] | None = None) -> Result:
+    def run(self, values: list[RuntimeValue] | list[Tensor], unchecked: Sequence[Given] | None = None) -> Result:
         """Return the result for values of the runtime.
 
         `unchecked` are the inputs where only the function itself checks them: should it fail, the signature says more.
@@ -136,7 +136,7 @@ class DirectCall(StagedCall):
 class DeepCall(StagedCall):
     """Calls a function on the instance's deep thread."""
 
-    def run(self, values: list[RuntimeValue], unchecked: Sequence[Given] | None = None) -> Result:
+    def run(self, values: list[RuntimeValue] | list[Tensor], unchecked: Sequence[Given] | None = None) -> Result:
         """Return the result for values of the runtime, which are dropped on the deep thread."""
         try:
             result = self._instance.run(self._function, values)

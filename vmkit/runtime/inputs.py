@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import tvm_ffi
+
 from ..errors import InputError
 from ..values.conversion import ADT, holds_strings, to_runtime
 from ..values.signature import Signature
@@ -32,7 +34,7 @@ class Inputs:
         self._instance = instance
         # Inputs that stay set: the checked values, and the same as the runtime takes them, if that is known already.
         self._set: list[Staged] = [None] * len(signature.inputs)
-        self._kept: list[RuntimeValue | None] = [None] * len(signature.inputs)
+        self._kept: list[RuntimeValue | ADT] = [None] * len(signature.inputs)
         self._missing = signature.names
 
     def converted(self, bound: Sequence[Given]) -> list[RuntimeValue]:
@@ -66,12 +68,14 @@ class Inputs:
         self._set[index] = staged
         self._missing = tuple(name for name in self._missing if name != spec.name)
 
-    def _to_keep(self, staged: Staged) -> RuntimeValue | None:
+    def _to_keep(self, staged: Staged) -> RuntimeValue | ADT:
         """Return a staged value for the runtime, to be kept: with no memory of the caller's, and safe to drop."""
         if holds_strings(staged):
             return None  # what stands for a text is known in a call alone
         value = to_runtime(staged, self._instance.device, share=False)
-        return ADT.from_runtime(value, self._instance.release) if isinstance(staged, ADT) else value
+        if isinstance(staged, ADT) and isinstance(value, tvm_ffi.Array):
+            return ADT.from_runtime(value, self._instance.release)
+        return value
 
     def values_set(self) -> list[RuntimeValue]:
         """Return the inputs that were set, for a call.
@@ -96,7 +100,7 @@ class Inputs:
             f"{', '.join(self._missing)} not set for {signature}"
         )
 
-    def _ready(self, staged: Staged, kept: RuntimeValue | None) -> RuntimeValue:
+    def _ready(self, staged: Staged, kept: RuntimeValue | ADT) -> RuntimeValue:
         if kept is None:
             return to_runtime(staged, self._instance.device)
         return kept.runtime if isinstance(kept, ADT) else kept

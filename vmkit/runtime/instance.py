@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from typing import TYPE_CHECKING
@@ -88,7 +88,9 @@ class Instance:
         if self.deep is None and any(holds_adt(value) for value in values):
             raise NeedsDeepThread
 
-    def run(self, function: tvm_ffi.Function, values: list[RuntimeValue]) -> RuntimeValue:
+    def run(
+        self, function: Callable[..., RuntimeValue], values: list[RuntimeValue] | list[Tensor]
+    ) -> RuntimeValue:
         """Return the result of a function of the program, with the kernels on the threads that calls may use."""
         if self.deep is None:
             return self._locked(function, values)
@@ -97,11 +99,15 @@ class Instance:
             return self.deep.call(copy_context().run, self._locked_and_dropped, function, values)
         return self.deep.call(self._locked_and_dropped, function, values)
 
-    def _locked(self, function: tvm_ffi.Function, values: list[RuntimeValue]) -> RuntimeValue:
+    def _locked(
+        self, function: Callable[..., RuntimeValue], values: list[RuntimeValue] | list[Tensor]
+    ) -> RuntimeValue:
         with self.lock:
             return call_with_threads(self.num_threads, function, values)
 
-    def _locked_and_dropped(self, function: tvm_ffi.Function, values: list[RuntimeValue]) -> RuntimeValue:
+    def _locked_and_dropped(
+        self, function: Callable[..., RuntimeValue], values: list[RuntimeValue] | list[Tensor]
+    ) -> RuntimeValue:
         # The deep thread takes the lock itself: a function called by the program may call the machine again.
         try:
             return self._locked(function, values)

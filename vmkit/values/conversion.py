@@ -64,7 +64,7 @@ def to_runtime(value: Staged, device: Device, *, share: bool = True) -> RuntimeV
         return tvm_ffi.Array([to_runtime(item, device, share=share) for item in value])
     if value is None:
         return to_tensor(np.empty((0,), "float32"), device)
-    return value
+    return value  # type: ignore[return-value]  # what is none of the runtime's was refused
 
 
 def from_runtime(value: RuntimeValue, release: Release | None = None) -> Result:

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm.runtime import Device, Tensor
 
-from .._tvm import tensor_view
+from .._tvm import from_dlpack, tensor_view
 
 __all__ = ["ALIGNMENT", "Scratch", "copied", "over_memory", "readable", "to_cpu_tensor", "to_tensor"]
 
@@ -65,7 +64,7 @@ def readable(values: Sequence[Any], alignments: Sequence[int], scratches: Sequen
         kind = type(value)
         if kind is np.ndarray:
             try:
-                tensor = tvm_ffi.from_dlpack(value)
+                tensor = from_dlpack(value)
             except (BufferError, RuntimeError):
                 return None  # read-only, of foreign byte order, or of a dtype that DLPack lacks
         elif kind is Tensor and value.__dlpack_device__() == _CPU:
@@ -111,7 +110,7 @@ class Scratch:
                 return _over(kept)
         else:
             kept[...] = array
-        tensor = tvm_ffi.from_dlpack(kept)
+        tensor = from_dlpack(kept)
         self._arrays.append(kept)
         return tensor
 
@@ -130,7 +129,7 @@ def to_cpu_tensor(array: np.ndarray, scratch: Scratch | None = None) -> Tensor:
     """
     # Asking from_dlpack itself for the alignment costs 20 us where it is not met: the error carries a C++ trace.
     try:
-        tensor = tvm_ffi.from_dlpack(array)
+        tensor = from_dlpack(array)
     except (BufferError, RuntimeError):
         return copied(array)  # read-only, of foreign byte order, or of a dtype that DLPack lacks
     # numpy gives empty arrays strides that kernels refuse, and no address.
@@ -150,7 +149,7 @@ def copied(value: np.ndarray | Tensor) -> Tensor:
 def _aligned_copy(array: np.ndarray) -> np.ndarray:
     native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     memory = np.empty(array.nbytes + ALIGNMENT, _BYTE)
-    start = -tvm_ffi.from_dlpack(memory).data_ptr() % ALIGNMENT
+    start = -from_dlpack(memory).data_ptr() % ALIGNMENT
     aligned = np.ndarray(array.shape, native, memory, start)
     aligned[...] = array
     return aligned
@@ -159,8 +158,8 @@ def _aligned_copy(array: np.ndarray) -> np.ndarray:
 def _over(array: np.ndarray) -> Tensor:
     """Return a tensor over an aligned array, also of a dtype that DLPack does not know from numpy."""
     if array.dtype.kind in "biufc":
-        return tvm_ffi.from_dlpack(array)
-    raw = tvm_ffi.from_dlpack(array.view(f"uint{8 * array.dtype.itemsize}"))
+        return from_dlpack(array)
+    raw = from_dlpack(array.view(f"uint{8 * array.dtype.itemsize}"))
     return tensor_view(raw, array.shape, str(array.dtype))
 
 
@@ -168,7 +167,7 @@ def over_memory(raw: np.ndarray, shape: Sequence[int], dtype: str) -> Tensor:
     """Return bytes as a tensor on the CPU, over their own memory if that is aligned and may be written to."""
     if not raw.flags.writeable or raw.ctypes.data % ALIGNMENT:
         raw = _aligned_copy(raw)
-    return tensor_view(tvm_ffi.from_dlpack(raw), shape, dtype)
+    return tensor_view(from_dlpack(raw), shape, dtype)
 
 
 def _compact(tensor: Tensor) -> np.ndarray:

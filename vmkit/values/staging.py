@@ -11,7 +11,7 @@ import numpy as np
 import tvm_ffi
 from tvm.runtime import Tensor
 
-from .._tvm import CObject
+from .._tvm import CObject, from_dlpack
 from .element_types import numpy_dtype
 from .kinds import ADT, TensorSpec, Value
 from .kinds.spec import describe
@@ -109,7 +109,7 @@ def _fits(given: np.ndarray, dtype: str) -> bool:
 
 def _import(value: Given, path: str, refused: dict[str, str]) -> Staged:
     try:
-        return tvm_ffi.from_dlpack(value)
+        return from_dlpack(value)
     except Exception as error:  # each library raises its own kind
         refused[path] = f"{describe(value)} that DLPack does not hand over: {error}"
         return value

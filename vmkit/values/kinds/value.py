@@ -41,9 +41,22 @@ if TYPE_CHECKING:
 
         def __dlpack__(self) -> Any: ...
 
-    RuntimeValue: TypeAlias = Tensor | tvm_ffi.Array | tvm_ffi.List | tvm_ffi.Object | CObject | str | int
-    Staged: TypeAlias = np.ndarray | Tensor | Value | tuple["Staged", ...] | tvm_ffi.Object | CObject | str | None
+    RuntimeValue: TypeAlias = Tensor | tvm_ffi.Array | tvm_ffi.List | tvm_ffi.Object | CObject | str | int | None
     Scalar: TypeAlias = bool | int | float | complex | np.generic
-    Given: TypeAlias = Staged | Scalar | bytes | SupportsDLPack | Sequence["Given"]
-    Result: TypeAlias = Tensor | Value | tuple["Result", ...] | list["Result"] | tvm_ffi.Object | CObject | None
-    NumpyValue: TypeAlias = np.ndarray | Value | tuple["NumpyValue", ...] | list["NumpyValue"] | CObject | None
+    Given: TypeAlias = (
+        np.ndarray
+        | Tensor
+        | Value
+        | tvm_ffi.Object
+        | CObject
+        | Scalar
+        | SupportsDLPack
+        | bytes
+        | Sequence["Given"]
+        | None
+    )
+    Staged: TypeAlias = Given  # what was refused goes on as it was given, and no further than to the error
+    Result: TypeAlias = (
+        Tensor | Value | tuple["Result", ...] | list["Result"] | tvm_ffi.Object | CObject | str | int | None
+    )
+    NumpyValue: TypeAlias = np.ndarray | Value | tuple["NumpyValue", ...] | list["NumpyValue"] | CObject | str | int | None
