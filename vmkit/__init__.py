@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from vmkit import errors, relay, tophub
     from vmkit.compiler.options import PassContext
     from vmkit.compiler.vm_compiler import VMCompiler, compile
-    from vmkit.executable.executable import Executable, load
+    from vmkit.executable.executable import Executable
+    from vmkit.executable.loading import load
     from vmkit.executor import VMExecutor
     from vmkit.frontend.onnx.report import check
     from vmkit.runtime.machine import VirtualMachine

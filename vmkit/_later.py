@@ -31,7 +31,7 @@ LATER: dict[str, dict[str, str]] = {
         "compile": "vmkit.compiler.vm_compiler:compile",
         "device": "vmkit.target.devices:device",
         "errors": "vmkit.errors",
-        "load": "vmkit.executable.executable:load",
+        "load": "vmkit.executable.loading:load",
         "relay": "vmkit.relay",
         "tophub": "vmkit.tophub",
     },

@@ -20,10 +20,11 @@ import vmkit
 from tests.relax import programs as vm_programs
 from vmkit import relay
 from vmkit.errors import DeviceError, ExecutableError, VMKitError
-from vmkit.executable import archive, executable, library_files
+from vmkit.executable import archive, library_files, loading
 from vmkit.executable.archive import read_archive, write_archive
 from vmkit.executable.build_info import BuildInfo
-from vmkit.executable.executable import Executable, load
+from vmkit.executable.executable import Executable
+from vmkit.executable.loading import load
 from vmkit.runtime.machine import VirtualMachine
 from vmkit.target.llvm import architecture, default_triple, host_features
 from vmkit.values.signature import Signature, TensorSpec
@@ -119,7 +120,7 @@ def test_a_loaded_executable_can_be_exported_again(saved: Path, tmp_path: Path) 
 def test_a_fresh_process_loads_and_runs(saved: Path) -> None:
     program = (
         "import sys, numpy as np\n"
-        "from vmkit.executable.executable import load\n"
+        "from vmkit.executable.loading import load\n"
         "from vmkit.runtime.machine import VirtualMachine\n"
         "vm = VirtualMachine(load(sys.argv[1]))\n"
         "x = np.arange(6, dtype='float32').reshape(2, 3)\n"
@@ -309,7 +310,7 @@ def test_code_for_another_machine_is_refused_before_it_is_loaded(
     saved: Path, built: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rewritten(saved, target=json.dumps({"kind": "llvm", **built}), target_host=None)
-    monkeypatch.setattr(executable, "_load_library", lambda *_: pytest.fail("the library was loaded"))
+    monkeypatch.setattr(loading, "_load_library", lambda *_: pytest.fail("the library was loaded"))
     assert text in failure(saved)
     assert "compile the model for this machine" in failure(saved)
 

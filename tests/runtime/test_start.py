@@ -13,7 +13,8 @@ import vmkit
 from tests.relax import programs as vm_programs
 from vmkit import relay
 from vmkit.errors import DeviceError, ExecutableError, OptionError
-from vmkit.executable.executable import Executable, load
+from vmkit.executable.executable import Executable
+from vmkit.executable.loading import load
 from vmkit.runtime import start
 from vmkit.runtime.start import started
 

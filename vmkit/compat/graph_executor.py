@@ -14,7 +14,7 @@ from tvm.runtime import Device, Tensor
 from vmkit.compiler.vm_compiler import VMCompiler
 from vmkit.errors import InputError, suggest
 from vmkit.executable.executable import Executable
-from vmkit.executable.executable import load as load_executable
+from vmkit.executable.loading import load as load_executable
 from vmkit.executor import VMExecutor
 from vmkit.relay.ir import Function
 from vmkit.runtime.machine import BenchmarkResult, VirtualMachine

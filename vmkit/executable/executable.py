@@ -1,9 +1,7 @@
-"""What was built: bytecode, kernels and signatures; saved to one file and loaded from it."""
+"""What was built: bytecode, kernels and signatures; saved to one file, which :mod:`.loading` reads."""
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,22 +15,21 @@ from .. import bytecode
 from .._version import __version__
 from ..bytecode import Program, module_of
 from ..bytecode.late_constants import bound, late_names, taken_out
-from ..bytecode.stored_weights import moved_to_block, with_block
+from ..bytecode.stored_weights import moved_to_block
 from ..errors import ExecutableError
 from ..target import command_line, host_supports
-from ..target.llvm import default_triple
 from ..values.param_dict import load_param_dict, save_param_dict
 from ..values.signature import AnySpec, Signature, Spec
-from .archive import read_archive, write_archive
+from .archive import write_archive
 from .build_info import BuildInfo
+from .description import Description, is_note
 from .library_files import export_libraries
 from .linker import Linker
 
-__all__ = ["Executable", "load"]
+__all__ = ["CODE", "WEIGHTS", "Executable", "Parts", "described"]
 
-_CODE = "code.bin"
-_WEIGHTS = "weights.bin"
-_NOTE = "vmkit.executable.executable:"
+CODE = "code.bin"
+WEIGHTS = "weights.bin"
 _DEVICE_KINDS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
 
 
@@ -64,13 +61,14 @@ class Executable:
 
     Examples
     --------
+    >>> import tempfile
     >>> import vmkit
     >>> from vmkit import relay
     >>> x = relay.var("x", shape=(relay.Any(), 2))
     >>> exe = vmkit.compile(relay.Function([x], relay.exp(x)), target="llvm")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     exe.export(f"{folder}/model.vmx")
-    ...     print(load(f"{folder}/model.vmx").signature)
+    ...     print(vmkit.load(f"{folder}/model.vmx").signature)
     main(x: float32[?, 2]) -> float32[?, 2]
     """
 
@@ -293,9 +291,9 @@ class Executable:
 
     def save(self) -> tuple[bytearray, tvm.runtime.Module | None]:
         """Return the bytecode, with signatures and target inside, and the library; :meth:`load_exec` joins them."""
-        note = _NOTE + json.dumps(self._description())
-        kept = tuple(c for c in self.program.constants if not _is_note(c))
-        return bytearray(bytecode.encode(replace(self.program, constants=(*kept, note)))), self.lib
+        kept = tuple(constant for constant in self.program.constants if not is_note(constant))
+        constants = (*kept, self._description.as_note())
+        return bytearray(bytecode.encode(replace(self.program, constants=constants))), self.lib
 
     @staticmethod
     def load_exec(bytecode: bytes | bytearray | str, lib: tvm.runtime.Module | None) -> Executable:
@@ -348,110 +346,28 @@ class Executable:
         manifest = {
             "vmkit_version": __version__,
             "tvm_version": tvm.__version__,
-            **self._description(),
+            **self._description.to_json(),
         }
-        members = {_CODE: bytecode.encode(program), **({_WEIGHTS: weights} if weights else {}), **libraries}
+        members = {CODE: bytecode.encode(program), **({WEIGHTS: weights} if weights else {}), **libraries}
         write_archive(path, manifest, members)
 
-    def _description(self) -> dict[str, Any]:
-        return {
-            "triple": default_triple(),
-            "target": _target_text(self.target),
-            "target_host": _target_text(self.target and self.target.host),
-            "signatures": {name: signature.to_json() for name, signature in self.signatures.items()},
-            "info": self.info.to_json(),
-        }
+    @property
+    def _description(self) -> Description:
+        return Description(self.signatures, self.target, self.info)
 
     def _derived(self, name: str) -> Signature:
         return Signature(name, tuple(AnySpec(param) for param in self.get_function_params(name)))
 
 
-def load(path: str | Path) -> Executable:
-    """Return the executable in a file that :meth:`Executable.export` wrote.
-
-    Raises
-    ------
-    ExecutableError
-        If the file is missing, truncated, altered or of a newer format, or if its code is not for this machine or
-        this version of TVM. All of that is found out before any of the code runs.
-    """
-    path = Path(path)
-    manifest, members = read_archive(path)
-    try:
-        return _load(path, manifest, members)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ExecutableError(f"{path}: the manifest is incomplete: {error!r}") from error
-
-
-def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, memoryview]) -> Executable:
-    theirs, ours = str(manifest["tvm_version"]), str(tvm.__version__)
-    if theirs.split(".")[:2] != ours.split(".")[:2]:
-        raise ExecutableError(f"{path}: built with TVM {theirs}, this is TVM {ours}: compile the model again")
-    _refuse_foreign_code(path, manifest)
-    program = with_block(bytecode.decode(members.pop(_CODE)), members.pop(_WEIGHTS, memoryview(b"")))
-    program.validate()
-    try:
-        modules = [_load_library(name, data) for name, data in members.items()]
-    except Exception as error:
-        raise ExecutableError(
-            f"{path}: the kernels for {manifest['target']} cannot be loaded here: {str(error).strip()}"
-        ) from error
-    # What is kept of the libraries for another export does not keep the rest of the file.
-    libraries = {name: bytes(data) for name, data in members.items()}
-    return _described(Parts(program, tuple(modules)), manifest, libraries)
-
-
-def _described(
-    mod: tvm.runtime.Module | Parts, description: Mapping[str, Any], libraries: Mapping[str, bytes] | None = None
+def described(
+    mod: tvm.runtime.Module | Parts, description: Description, libraries: Mapping[str, bytes] | None = None
 ) -> Executable:
-    signatures = {name: Signature.from_json(data) for name, data in description["signatures"].items()}
-    info = BuildInfo.from_json(description["info"])
-    return Executable(mod, signatures, _target_of(description), info, libraries=libraries)
-
-
-def _target_of(description: Mapping[str, Any]) -> tvm.target.Target | None:
-    if description["target"] is None:
-        return None
-    target_host = description["target_host"]
-    return tvm.target.Target(json.loads(description["target"]), json.loads(target_host) if target_host else None)
-
-
-def _target_text(target: tvm.target.Target | None) -> str | None:
-    return None if target is None else str(target)
-
-
-def _refuse_foreign_code(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise if the code is for another machine: it would not fail when it ran, it would end the process."""
-    for text in (manifest["target"], manifest["target_host"]):
-        config = json.loads(text) if text else {}
-        if config.get("kind") != "llvm":
-            continue
-        # A target without a triple is for the machine that built it.
-        config = {"mtriple": manifest["triple"], **config}
-        config.pop("host", None)
-        problems = host_supports(tvm.target.Target(config))
-        if problems:
-            raise ExecutableError(f"{path}: {'; '.join(problems)}; compile the model for this machine")
-
-
-def _is_note(constant: Any) -> bool:
-    return isinstance(constant, str) and constant.startswith(_NOTE)
+    """Return the executable of a module or its parts with what is known of it."""
+    return Executable(mod, description.signatures, description.target, description.info, libraries=libraries)
 
 
 def _with_note(mod: tvm.runtime.Module) -> Executable:
     """Return the executable of a module, described as the note that :meth:`Executable.save` left says."""
     plain = Executable(mod)
-    note = next(filter(_is_note, plain.program.constants), None)
-    if note is None:
-        return plain
-    return _described(mod, json.loads(note.removeprefix(_NOTE)))
-
-
-def _load_library(name: str, data: memoryview) -> tvm.runtime.Module:
-    # Loading takes a file. The folder is private, and on Linux the library stays mapped once the file is gone.
-    with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
-        path = Path(folder) / name
-        path.write_bytes(data)
-        if path.suffix == ".ll":
-            return tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
-        return tvm.runtime.load_module(str(path))
+    note = next(filter(is_note, plain.program.constants), None)
+    return plain if note is None else described(mod, Description.of_note(note))

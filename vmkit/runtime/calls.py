@@ -13,11 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import tvm
 from tvm.runtime import Tensor
 
+from ..bytecode import checked_parameters
+from ..executable.executable import Executable
+from ..relax.alignment import ELEMENTS, element_bytes
 from ..values.conversion import from_runtime
-from ..values.host_memory import Scratch, readable
-from ..values.signature import Signature, Spec
+from ..values.host_memory import ALIGNMENT, Scratch, readable
+from ..values.signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
 from .inputs import Inputs
 from .instance import Instance
 from .threads import PoolTooSmall, call_with_threads
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..values.kinds.value import Given, Result, RuntimeValue
 
-__all__ = ["Call", "Entry", "StagedCall", "call_of"]
+__all__ = ["Call", "Entry", "call_of", "entry_of"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,33 @@ class Entry:
     inputs: Inputs
     restored: Spec | None = None
     alignments: tuple[int, ...] | None = None
+
+
+def entry_of(executable: Executable, name: str, instance: Instance) -> Entry:
+    """Return a function of an executable by its name."""
+    signature = executable.signatures[name]
+    alignments = None
+    if _is_direct(executable, name, instance):
+        of_elements = executable.info.alignment == ELEMENTS
+        alignments = tuple(_alignment(spec, of_elements) for spec in signature.inputs)
+    result = TupleSpec("", signature.outputs) if signature.result_is_tuple else (*signature.outputs, AnySpec(""))[0]
+    restored = result if result.is_restored else None
+    return Entry(instance.module[name], signature, Inputs(signature, instance), restored, alignments)
+
+
+def _is_direct(executable: Executable, name: str, instance: Instance) -> bool:
+    """Tell whether a function takes tensors and arrays as they are, and checks by itself what is declared."""
+    signature = executable.signatures[name]
+    if instance.device != tvm.cpu() or not signature.is_flat or any(spec.is_restored for spec in signature.inputs):
+        return False
+    if not instance.check_inputs:
+        return True
+    checked = checked_parameters(executable.program, executable.program.function(name))
+    return signature.is_implied_by([checked.get(position) for position in range(len(signature.inputs))])
+
+
+def _alignment(spec: Spec, of_elements: bool) -> int:
+    return element_bytes(spec.dtype) if of_elements and isinstance(spec, TensorSpec) else ALIGNMENT
 
 
 class Call(Protocol):

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import tvm
 from tvm.runtime import Device, Tensor
 from tvm.runtime.module import BenchmarkResult
 
-from ..bytecode import checked_parameters
 from ..errors import InputError, VMError, suggest
 from ..executable.executable import Executable
-from ..relax.alignment import ELEMENTS, element_bytes
 from ..target.devices import device as one_device
 from ..target.devices import devices as all_devices
 from ..values import images  # noqa: F401 - registers what a program calls to decode an image
 from ..values.conversion import to_numpy
-from ..values.host_memory import ALIGNMENT
-from ..values.signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
-from .calls import Call, Entry, call_of
+from ..values.signature import AnySpec, Signature
+from .calls import Call, Entry, call_of, entry_of
 from .inputs import Inputs
 from .instance import Instance, NeedsDeepThread
 from .outputs import copy_outputs
@@ -33,6 +30,8 @@ if TYPE_CHECKING:
     from ..values.kinds.value import Given, Result
 
 __all__ = ["VirtualMachine"]
+
+T = TypeVar("T")
 
 
 class VirtualMachine:
@@ -95,36 +94,13 @@ class VirtualMachine:
         )
         self._instance = Instance(self.executable, self.devices, memory_cfg, check_inputs, self.num_threads)
         self._outputs: list[Result] | None = None
-        entries = {name: self._entry(name) for name in self.executable.globals}
-        self._choose_calls(entries)
+        names = self.executable.globals
+        self._choose_calls({name: entry_of(self.executable, name, self._instance) for name in names})
 
     @property
     def module(self) -> tvm.runtime.Module:
         """TVM's virtual machine, which has the functions by name."""
         return self._instance.module
-
-    def _entry(self, name: str) -> Entry:
-        signature = self.executable.signatures[name]
-        alignments = None
-        if self._is_direct(name, signature):
-            alignments = tuple(self._alignment(spec) for spec in signature.inputs)
-        inputs = Inputs(signature, self._instance)
-        return Entry(self.module[name], signature, inputs, _restored_result(signature), alignments)
-
-    def _is_direct(self, name: str, signature: Signature) -> bool:
-        """Tell whether a function takes tensors and arrays as they are, and checks by itself what is declared."""
-        if self.devices[0] != tvm.cpu() or not signature.is_flat or any(s.is_restored for s in signature.inputs):
-            return False
-        if not self.check_inputs:
-            return True
-        program = self.executable.program
-        checked = checked_parameters(program, program.function(name))
-        return signature.is_implied_by([checked.get(position) for position in range(len(signature.inputs))])
-
-    def _alignment(self, spec: Spec) -> int:
-        if self.executable.info.alignment == ELEMENTS and isinstance(spec, TensorSpec):
-            return element_bytes(spec.dtype)
-        return ALIGNMENT
 
     def _choose_calls(self, entries: Mapping[str, Entry]) -> None:
         self._calls: dict[str, Call] = {name: call_of(entry, self._instance) for name, entry in entries.items()}
@@ -133,6 +109,14 @@ class VirtualMachine:
     def _go_deep(self) -> None:
         self._instance.go_deep()
         self._choose_calls({name: call.entry for name, call in self._calls.items()})
+
+    def _deep_if_needed(self, action: Callable[[], T]) -> T:
+        """Return what an action returns, which is tried again on a deep thread if it needs one."""
+        try:
+            return action()
+        except (PoolTooSmall, NeedsDeepThread):
+            self._go_deep()
+        return action()
 
     def __del__(self) -> None:
         # TVM's VM keeps its last result: it has to go where the stack is deep enough to drop a long list.
@@ -166,11 +150,7 @@ class VirtualMachine:
         """Set all inputs of a function; they stay set. Arrays are copied, tensors on the device are not."""
         entry = self._find(func_name).entry
         bound = entry.signature.bind(args, kwargs)
-        try:
-            entry.inputs.set_all(bound)
-        except NeedsDeepThread:
-            self._go_deep()
-            entry.inputs.set_all(bound)
+        self._deep_if_needed(lambda: entry.inputs.set_all(bound))
 
     def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Set one input: ``set_one_input("main", "x", value)``, ``("main", 0, value)`` or ``("main", x=value)``."""
@@ -185,11 +165,7 @@ class VirtualMachine:
         index = tag if isinstance(tag, int) else self.get_input_index(tag, func_name)
         if not 0 <= index < len(names):
             raise InputError(f"{func_name} has no input {tag!r}, expected {_one_of(names)}{suggest(str(tag), names)}")
-        try:
-            entry.inputs.set_one(index, value)
-        except NeedsDeepThread:
-            self._go_deep()
-            entry.inputs.set_one(index, value)
+        self._deep_if_needed(lambda: entry.inputs.set_one(index, value))
 
     def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Call a function and keep its result for :meth:`get_outputs`."""
@@ -226,11 +202,7 @@ class VirtualMachine:
         signature = Signature("closure", tuple(AnySpec(f"arg{index}") for index in range(len(args))))
         function = partial(self.module["invoke_closure"], closure)
         entry = Entry(function, signature, Inputs(signature, self._instance))
-        try:
-            return call_of(entry, self._instance).call(args, {})
-        except (PoolTooSmall, NeedsDeepThread):
-            self._go_deep()
-        return call_of(entry, self._instance).call(args, {})
+        return self._deep_if_needed(lambda: call_of(entry, self._instance).call(args, {}))
 
     def benchmark(
         self,
@@ -250,6 +222,7 @@ class VirtualMachine:
 
         With `end_to_end` each call also converts and copies its inputs and copies its results to numpy.
         """
+        entry = self._find(func_name).entry
         if end_to_end:
             return BenchmarkResult(self._time_calls(func_name, args, kwargs, repeat, number))
         timer = self.module.time_evaluator(
@@ -262,16 +235,11 @@ class VirtualMachine:
             cooldown_interval_ms=cooldown_interval_ms,
             repeats_to_cooldown=repeats_to_cooldown,
         )
-        try:
-            return self._timed(timer, func_name, args, kwargs)
-        except (PoolTooSmall, NeedsDeepThread):
-            self._go_deep()
-        return self._timed(timer, func_name, args, kwargs)
+        return self._deep_if_needed(lambda: self._timed(timer, entry, args, kwargs))
 
     def _timed(
-        self, timer: tvm_ffi.Function, func_name: str, args: tuple[Given, ...], kwargs: dict[str, Given]
+        self, timer: tvm_ffi.Function, entry: Entry, args: tuple[Given, ...], kwargs: dict[str, Given]
     ) -> BenchmarkResult:
-        entry = self._find(func_name).entry
         with self._instance.open_texts():
             if args or kwargs:
                 values = entry.inputs.converted(entry.signature.bind(args, kwargs))
@@ -301,12 +269,6 @@ class VirtualMachine:
             close = suggest(name, self._calls) if isinstance(name, str) else ""
             raise InputError(f"Cannot find function {name} in the executable{close}; it has {_one_of(self._calls)}")
         return call
-
-
-def _restored_result(signature: Signature) -> Spec | None:
-    """Return what a function returns, if the runtime's form of that does not tell all of it."""
-    result = TupleSpec("", signature.outputs) if signature.result_is_tuple else (*signature.outputs, AnySpec(""))[0]
-    return result if result.is_restored else None
 
 
 def _one_of(names: Iterable[str]) -> str:

@@ -1,0 +1,68 @@
+"""What is known of an executable beside its code, as it stands in the manifest of a file and in a note in bytecode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+
+from ..target.llvm import default_triple
+from ..values.signature import Signature
+from .build_info import BuildInfo
+
+__all__ = ["Description", "is_note"]
+
+_NOTE = "vmkit.executable.executable:"
+
+
+@dataclass(frozen=True)
+class Description:
+    """The signatures by function name, what the code was compiled for, and facts about the build."""
+
+    signatures: Mapping[str, Signature]
+    target: tvm.target.Target | None
+    info: BuildInfo
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values; :meth:`from_json` reads them."""
+        return {
+            "triple": default_triple(),
+            "target": _target_text(self.target),
+            "target_host": _target_text(self.target and self.target.host),
+            "signatures": {name: signature.to_json() for name, signature in self.signatures.items()},
+            "info": self.info.to_json(),
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Description:
+        """Return what :meth:`to_json` described."""
+        signatures = {name: Signature.from_json(each) for name, each in data["signatures"].items()}
+        return Description(signatures, _target_of(data), BuildInfo.from_json(data["info"]))
+
+    def as_note(self) -> str:
+        """Return it as a text that stands among the constants of bytecode."""
+        return _NOTE + json.dumps(self.to_json())
+
+    @staticmethod
+    def of_note(note: str) -> Description:
+        """Return what :meth:`as_note` wrote."""
+        return Description.from_json(json.loads(note.removeprefix(_NOTE)))
+
+
+def is_note(constant: Any) -> bool:
+    """Tell whether a constant is a note."""
+    return isinstance(constant, str) and constant.startswith(_NOTE)
+
+
+def _target_of(data: Mapping[str, Any]) -> tvm.target.Target | None:
+    if data["target"] is None:
+        return None
+    target_host = data["target_host"]
+    return tvm.target.Target(json.loads(data["target"]), json.loads(target_host) if target_host else None)
+
+
+def _target_text(target: tvm.target.Target | None) -> str | None:
+    return None if target is None else str(target)
