@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from tvm import relax, te, topi
 
 from ....errors import TypeCheckError
-from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
+from ..agreement import may_agree
 from ..attrs import Attrs, Bool, Dim, Int, Ints, Str, attrs_node
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
@@ -88,9 +88,7 @@ class Correlation:
             raise TypeCheckError(f"kernel_size must be odd and positive, not {attrs.kernel_size}")
         if attrs.max_displacement < 0 or attrs.stride1 < 1 or attrs.stride2 < 1:
             raise TypeCheckError("the strides must be positive, and max_displacement must not be negative")
-        if first.dtype != second.dtype or any(
-            dims.equal(a, b) is False for a, b in zip(first.shape, second.shape, strict=True)
-        ):
+        if first.dtype != second.dtype or not may_agree(first.shape, second.shape):
             raise TypeCheckError(f"data1 and data2 must have one type, not {first} and {second}")
         return TensorType(_result(attrs, list(first.shape)), first.dtype)
 
