@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 import tvm
-from tvm.runtime import Device
+from tvm.runtime import Device, Tensor
 
 from ..errors import VMError
 from ..executable.executable import Executable
@@ -22,7 +22,6 @@ from .start import started
 from .threads import call_with_threads
 
 if TYPE_CHECKING:
-    import tvm_ffi
 
     from ..values.kinds.value import RuntimeValue, Staged
 

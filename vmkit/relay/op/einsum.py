@@ -17,7 +17,7 @@ from .kernel import const
 from .registry import OpPattern, entry, operator
 
 if TYPE_CHECKING:
-    from ..lower.context import LowerContext
+    from ..lower.context import LowerContext, Value
 
 __all__ = ["parse_equation"]
 
@@ -92,7 +92,7 @@ class Einsum:
         return TensorType([extents[label] for label in result], fields[0].dtype)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: EinsumAttrs, tensors: tuple[relax.Expr, ...]) -> relax.Expr:
+    def lower(context: LowerContext, attrs: EinsumAttrs, tensors: Value) -> relax.Expr:
         values = context.fields(tensors)
         shapes = [context.shape(v) for v in values]
         operands, result = parse_equation(attrs.equation, [len(s) for s in shapes])

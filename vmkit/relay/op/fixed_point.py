@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
-from ..ir import dims
 from ..ir.types import Type
+from .agreement import may_agree, require_agreed
 from .attrs import Attrs, Bool, Int, Ints, attrs_node
 from .axis import resolve_axes
 from .elementwise import require_tensor
@@ -87,9 +87,7 @@ class FixedPointMultiplyPerAxis:
         for ty, name in zip(given, ("m", "lshift", "rshift"), strict=True):
             tensor = require_tensor(ty, name)
             wanted = [source.shape[a] for a in axes]
-            if len(tensor.shape) != len(wanted) or any(
-                dims.equal(a, b) is False for a, b in zip(tensor.shape, wanted, strict=True)
-            ):
+            if not may_agree(tensor.shape, wanted):
                 raise TypeCheckError(f"{name} is {tensor}; its shape must be that of axes {axes} of {source}")
         return source
 
@@ -100,11 +98,7 @@ class FixedPointMultiplyPerAxis:
         shape = context.shape(x)
         axes = resolve_axes(attrs.axes, len(shape), "axes")
         for value in given:
-            for k, (axis, have) in enumerate(zip(axes, context.shape(value), strict=True)):
-                message = (
-                    f"fixed_point_multiply_per_axis: dimension {k} of a factor is {{actual}}, expected {{expected}}"
-                )
-                context.require_equal(have, shape[axis], message)
+            require_agreed(context, context.shape(value), [shape[a] for a in axes], "a factor")
 
         def element(
             i: tuple[tirx.PrimExpr, ...], x: te.Tensor, m: te.Tensor, lshift: te.Tensor, rshift: te.Tensor

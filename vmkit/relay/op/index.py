@@ -21,7 +21,7 @@ from .registry import OpPattern, entry, operator
 from .shape import reshape_value
 
 if TYPE_CHECKING:
-    from ..lower.context import LowerContext
+    from ..lower.context import LowerContext, Value
 
 __all__ = ["require_integers"]
 
@@ -237,7 +237,7 @@ class AdvIndex:
         )
 
     @staticmethod
-    def lower(context: LowerContext, attrs: None, inputs: tuple[relax.Expr, ...]) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, inputs: Value) -> relax.Expr:
         data, *indices = context.fields(inputs)
         shape, count = context.shape(data), len(indices)
         padded = pad_shapes([context.shape(v) for v in indices])

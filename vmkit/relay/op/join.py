@@ -19,7 +19,7 @@ from .kernel import indexed
 from .registry import OpPattern, entry, operator
 
 if TYPE_CHECKING:
-    from ..lower.context import LowerContext
+    from ..lower.context import LowerContext, Value
 
 __all__ = ["TupleLike", "as_tuple", "require_tensors"]
 
@@ -112,7 +112,7 @@ class Concatenate:
         return TensorType(shape, fields[0].dtype)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: ConcatenateAttrs, data: tuple[relax.Expr, ...]) -> relax.Expr:
+    def lower(context: LowerContext, attrs: ConcatenateAttrs, data: Value) -> relax.Expr:
         values = context.fields(data)
         shapes = [context.shape(v) for v in values]
         axis = resolve_axis(attrs.axis, len(shapes[0]))
@@ -166,7 +166,7 @@ class Stack:
         return TensorType([*shape[:axis], len(fields), *shape[axis:]], fields[0].dtype)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: StackAttrs, data: tuple[relax.Expr, ...]) -> relax.Expr:
+    def lower(context: LowerContext, attrs: StackAttrs, data: Value) -> relax.Expr:
         values = context.fields(data)
         shapes = [context.shape(v) for v in values]
         axis = resolve_axis(attrs.axis, len(shapes[0]) + 1)
@@ -291,7 +291,7 @@ class Meshgrid:
         return TupleType([TensorType(shape, f.dtype) for f in fields])
 
     @staticmethod
-    def lower(context: LowerContext, attrs: MeshgridAttrs, data: tuple[relax.Expr, ...]) -> tuple[relax.Expr, ...]:
+    def lower(context: LowerContext, attrs: MeshgridAttrs, data: Value) -> tuple[relax.Expr, ...]:
         values = context.fields(data)
         shape = Meshgrid.shape(attrs, [context.shape(v) for v in values])
         places = list(range(len(values)))

@@ -12,6 +12,7 @@ from ..ir import dims
 from ..ir.expr import Expr
 from ..ir.expr import const as relay_const
 from ..ir.types import Dim, TensorType, Type
+from .agreement import may_agree, require_agreed
 from .attrs import Attrs, Bool, Float, Int, attrs_node
 from .create import require_scalar
 from .elementwise import require_tensor
@@ -148,20 +149,14 @@ class MatrixSetDiag:
     def relation(attrs: MatrixSetDiagAttrs, data: Type, diagonal: Type) -> Type:
         source, given = require_tensor(data), require_tensor(diagonal, "diagonal")
         wanted = TensorType(MatrixSetDiag.expected(attrs, list(source.shape)), source.dtype)
-        fits = len(wanted.shape) == len(given.shape) and all(
-            dims.equal(a, b) is not False for a, b in zip(wanted.shape, given.shape, strict=True)
-        )
-        if not fits or source.dtype != given.dtype:
+        if not may_agree(wanted.shape, given.shape) or source.dtype != given.dtype:
             raise TypeCheckError(f"diagonal is {given}; for this input it must be {wanted}")
         return source
 
     @staticmethod
     def lower(context: LowerContext, attrs: MatrixSetDiagAttrs, data: relax.Expr, diagonal: relax.Expr) -> relax.Expr:
         shape = context.shape(data)
-        wanted = MatrixSetDiag.expected(attrs, shape)
-        for k, (a, b) in enumerate(zip(context.shape(diagonal), wanted, strict=True)):
-            message = f"matrix_set_diag: dimension {k} of diagonal is {{actual}}, expected {{expected}}"
-            context.require_equal(a, b, message)
+        require_agreed(context, context.shape(diagonal), MatrixSetDiag.expected(attrs, shape), "diagonal")
         k1, k2 = attrs.k1, attrs.k2
 
         def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, diagonal: te.Tensor) -> tirx.PrimExpr:

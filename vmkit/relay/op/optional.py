@@ -13,7 +13,7 @@ from .registry import operator
 from .sequence import joined_type, length_of, list_of
 
 if TYPE_CHECKING:
-    from ..lower.context import LowerContext
+    from ..lower.context import LowerContext, Value
 
 
 def _require_optional(ty: Type) -> OptionalType:
@@ -31,7 +31,7 @@ class OptionalSome:
         return OptionalType(value)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: None, value: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: None, value: Value) -> relax.Expr:
         return list_of(context, [value])
 
 

@@ -10,6 +10,7 @@ from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, Type
+from .agreement import may_agree
 from .attrs import Attrs, Dims, attrs_node
 from .elementwise import require_tensor
 from .index import require_integers
@@ -83,9 +84,7 @@ class PinShape:
     @staticmethod
     def relation(attrs: PinShapeAttrs, data: Type) -> Type:
         source, shape = require_tensor(data), list(attrs.shape)
-        if len(shape) != len(source.shape) or any(
-            dims.equal(a, b) is False for a, b in zip(shape, source.shape, strict=True)
-        ):
+        if not may_agree(shape, source.shape):
             raise TypeCheckError(f"{source} has no shape {shape_text(shape)}")
         return TensorType([b if dims.is_any(a) else a for a, b in zip(shape, source.shape, strict=True)], source.dtype)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tvm import relax, te, tirx, topi
 
 from ...errors import TypeCheckError
-from ..ir import dims
 from ..ir.expr import Call, Expr, Tuple
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Dim, TensorType, Type
+from .agreement import may_agree
 from .attrs import Attrs, Bool, Ints, attrs_node
 from .axis import Axes, resolve_axes
 from .elementwise import require_tensor
@@ -215,10 +215,7 @@ class Variance:
             raise TypeCheckError(f"the input must be floating, not {source.dtype}; cast it")
         axes = reduced_axes(attrs, len(source.shape))
         kept = [1 if i in axes else d for i, d in enumerate(source.shape)]
-        fits = len(center.shape) == len(kept) and all(
-            dims.equal(a, b) is not False for a, b in zip(center.shape, kept, strict=True)
-        )
-        if center.dtype != source.dtype or not fits:
+        if center.dtype != source.dtype or not may_agree(center.shape, kept):
             wanted = TensorType(kept, source.dtype)
             raise TypeCheckError(f"mean is {center}; with the reduced dimensions kept it must be {wanted}")
         return _relation(attrs, data)

@@ -14,6 +14,7 @@ from ..ir.expr import Expr
 from ..ir.expr import const as relay_const
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
+from .agreement import may_agree, require_agreed
 from .attrs import Attrs, Dims, Int, Str, attrs_node
 from .axis import resolve_axis
 from .create import read_shape, require_scalar, shape_vector
@@ -154,18 +155,14 @@ class ScatterND:
         source, where, values = require_tensor(data), require_integers(indices), require_tensor(updates, "updates")
         _require_reduction(attrs.mode, "mode")
         wanted = TensorType(ScatterND.expected(list(source.shape), list(where.shape)), source.dtype)
-        fits = len(wanted.shape) == len(values.shape) and all(
-            dims.equal(a, b) is not False for a, b in zip(wanted.shape, values.shape, strict=True)
-        )
-        if not fits or source.dtype != values.dtype:
+        if not may_agree(wanted.shape, values.shape) or source.dtype != values.dtype:
             raise TypeCheckError(f"updates are {values}; for these data and indices they must be {wanted}")
         return source
 
     @staticmethod
     def lower(context: LowerContext, attrs: ScatterNDAttrs, *values: relax.Expr) -> relax.Expr:
         shape, where, updates = (context.shape(v) for v in values)
-        for k, (a, b) in enumerate(zip(updates, ScatterND.expected(shape, where), strict=True)):
-            context.require_equal(a, b, f"scatter_nd: dimension {k} of updates is {{actual}}, expected {{expected}}")
+        require_agreed(context, updates, ScatterND.expected(shape, where), "updates")
         count, outer = where[0], len(where) - 1
 
         def body(outputs: list[tirx.Buffer], data: tirx.Buffer, indices: tirx.Buffer, updates: tirx.Buffer) -> None:

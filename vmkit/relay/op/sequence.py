@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 from tvm.ir import PrimType
@@ -23,7 +23,7 @@ from .elementwise import require_tensor
 from .registry import operator
 
 if TYPE_CHECKING:
-    from ..lower.context import LowerContext
+    from ..lower.context import LowerContext, Value
 
 __all__ = ["call_in_order", "joined_type", "length_of", "list_of"]
 
@@ -49,17 +49,17 @@ def _joined(sequence: SequenceType, element: Type) -> SequenceType:
 # -- what lowerings share
 
 
-def call_in_order(context: LowerContext, name: str, *args: Any) -> relax.Expr:
+def call_in_order(context: LowerContext, name: str, *args: relax.Expr) -> relax.Expr:
     """Call a function of the runtime that changes what it is given, or makes what will be changed."""
     return context.emit(relax.Call(relax.ExternFunc(name), list(args), ty_args=[relax.AnyType()]))
 
 
-def list_of(context: LowerContext, values: Sequence[relax.Expr]) -> relax.Expr:
+def list_of(context: LowerContext, values: Sequence[Value]) -> relax.Expr:
     """Return a new list of some lowered values."""
     return call_in_order(context, "ffi.List", *[_kept(context, v) for v in values])
 
 
-def _kept(context: LowerContext, value: relax.Expr) -> relax.Expr:
+def _kept(context: LowerContext, value: Value) -> relax.Expr:
     """Return a value in a form of which the memory planner knows that it lives on."""
     operand = context.emit(context.materialize(value))
     return context.emit(relax.op.call_pure_packed("vm.builtin.copy", operand, ty_args=[operand.ty]))
@@ -127,7 +127,7 @@ class SequenceConstruct:
         return joined_type(elements, attrs.dtype)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: SequenceConstructAttrs, *elements: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: SequenceConstructAttrs, *elements: Value) -> relax.Expr:
         return list_of(context, elements)
 
 
@@ -182,9 +182,7 @@ class SequenceAppend:
         return _joined(require_sequence(sequence), element)
 
     @staticmethod
-    def lower(
-        context: LowerContext, attrs: SequenceInsertAttrs, sequence: relax.Expr, element: relax.Expr
-    ) -> relax.Expr:
+    def lower(context: LowerContext, attrs: SequenceInsertAttrs, sequence: relax.Expr, element: Value) -> relax.Expr:
         made = sequence if attrs.in_place else _copied(context, sequence)
         call_in_order(context, "ffi.ListAppend", made, _kept(context, element))
         return made
@@ -201,7 +199,7 @@ class SequenceInsert:
 
     @staticmethod
     def lower(
-        context: LowerContext, attrs: None, sequence: relax.Expr, element: relax.Expr, index: relax.Expr
+        context: LowerContext, attrs: None, sequence: relax.Expr, element: Value, index: relax.Expr
     ) -> relax.Expr:
         length = length_of(context, sequence)
         at = _position(context, index, length, length + 1, "SequenceInsert")

@@ -12,6 +12,7 @@ from ..ir import dims
 from ..ir.expr import Expr
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Dim, TensorType, TupleType, Type
+from .agreement import may_agree
 from .attrs import Attrs, Bool, Int, attrs_node
 from .elementwise import require_tensor
 from .kernel import const
@@ -157,10 +158,7 @@ class Dft:
     @staticmethod
     def relation(attrs: DFTAttrs, re_data: Type, im_data: Type) -> Type:
         real, imaginary = _require_float(re_data, "re_data"), _require_float(im_data, "im_data")
-        same = len(real.shape) == len(imaginary.shape) and not any(
-            dims.equal(a, b) is False for a, b in zip(real.shape, imaginary.shape, strict=True)
-        )
-        if not len(real.shape) or not same or real.dtype != imaginary.dtype:
+        if not len(real.shape) or not may_agree(real.shape, imaginary.shape) or real.dtype != imaginary.dtype:
             raise TypeCheckError(
                 f"re_data and im_data must have one type with at least 1 dimension, not {real} and {imaginary}"
             )

@@ -15,7 +15,7 @@ from .kernel import chosen
 from .registry import OpPattern, operator
 
 if TYPE_CHECKING:
-    from ..lower.context import LowerContext
+    from ..lower.context import LowerContext, Value
 
 
 @attrs_node("relay.attrs.SizeTensorAttrs")
@@ -100,7 +100,7 @@ class Require:
         return data
 
     @staticmethod
-    def lower(context: LowerContext, attrs: RequireAttrs, data: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: RequireAttrs, data: Value) -> Value:
         (condition,) = context.dims([attrs.condition])
         context.require(dims.as_expr(condition) != 0, attrs.message)
         return data
@@ -124,7 +124,7 @@ class DynRequire:
         return data
 
     @staticmethod
-    def lower(context: LowerContext, attrs: DynRequireAttrs, data: relax.Expr, condition: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: DynRequireAttrs, data: Value, condition: relax.Expr) -> Value:
         def as_vector(flag: te.Tensor) -> te.Tensor:
             return te.compute((1,), lambda i: flag().astype("int64"), name="condition")
 

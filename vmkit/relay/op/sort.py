@@ -12,6 +12,7 @@ from ..ir.expr import Constant, Expr
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, TupleType, Type
+from .agreement import may_agree
 from .attrs import Attrs, Bool, DType, Int, Str, attrs_node
 from .axis import resolve_axis
 from .create import require_scalar
@@ -234,10 +235,8 @@ class SearchSorted:
             raise TypeCheckError(
                 f"sorted_sequence {sequence} must be a tensor of the values' data type, {wanted.dtype}"
             )
-        if len(sequence.shape) > 1:
-            outer, own = list(sequence.shape)[:-1], list(wanted.shape)[:-1]
-            if len(outer) != len(own) or any(dims.equal(a, b) is False for a, b in zip(outer, own, strict=True)):
-                raise TypeCheckError(f"sorted_sequence {sequence} and values {wanted} differ before the last dimension")
+        if len(sequence.shape) > 1 and not may_agree(list(sequence.shape)[:-1], list(wanted.shape)[:-1]):
+            raise TypeCheckError(f"sorted_sequence {sequence} and values {wanted} differ before the last dimension")
         return TensorType(list(wanted.shape), attrs.dtype or "int32")
 
     @staticmethod

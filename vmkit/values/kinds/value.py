@@ -59,4 +59,6 @@ if TYPE_CHECKING:
     Result: TypeAlias = (
         Tensor | Value | tuple["Result", ...] | list["Result"] | tvm_ffi.Object | CObject | str | int | None
     )
-    NumpyValue: TypeAlias = np.ndarray | Value | tuple["NumpyValue", ...] | list["NumpyValue"] | CObject | str | int | None
+    NumpyValue: TypeAlias = (
+        np.ndarray | Value | tuple["NumpyValue", ...] | list["NumpyValue"] | CObject | str | int | None
+    )

@@ -16,6 +16,7 @@ from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
+from ..agreement import may_agree, require_agreed
 from ..attrs import Attrs, Bool, Dim, Dims, DType, Int, Ints, Str, attrs_node
 from ..index import require_integers
 from ..registry import OpPattern, entry, operator
@@ -45,20 +46,11 @@ def _counted(
 def _require_weight(weight: TensorType, expected: Sequence[Dim], packed: Sequence[Dim], pack_dtype: str) -> None:
     """Check that a weight has the expected shape, or that of a packed one."""
     wanted = expected if len(weight.shape) == len(expected) else packed
-    fits = len(weight.shape) == len(wanted) and not any(
-        dims.equal(a, b) is False for a, b in zip(weight.shape, wanted, strict=True)
-    )
-    if not fits:
+    if not may_agree(weight.shape, wanted):
         plain, words = (TensorType(list(s), t) for s, t in ((expected, weight.dtype), (packed, pack_dtype)))
         raise TypeCheckError(f"weight must be {plain}, or packed {words}, not {weight}")
     if wanted is packed and weight.dtype != pack_dtype:
         raise TypeCheckError(f"a packed weight must be {pack_dtype}, not {weight.dtype}")
-
-
-def _require_same(context: LowerContext, actual: Sequence[Dim], expected: Sequence[Dim]) -> None:
-    for axis, (a, b) in enumerate(zip(actual, expected, strict=True)):
-        message = f"{context.operator}: dimension {axis} of the weight is {{actual}}, expected {{expected}}"
-        context.require_equal(a, b, message)
 
 
 @attrs_node("relay.attrs.BinaryConv2DAttrs")
@@ -148,7 +140,7 @@ class BitserialConv2D:
         have = context.shape(weight)
         require_words(context, channels, WIDTHS[attrs.pack_dtype], "the number of channels")
         plain, packed = (context.dims(s) for s in BitserialConv2D.weights(attrs, channels))
-        _require_same(context, have, plain if len(have) == 4 else packed)
+        require_agreed(context, have, plain if len(have) == 4 else packed, "the weight")
         require_fits(context, sizes, padding_of(attrs.padding, 2), attrs.kernel_size)
         return context.te(lambda x, w: _convolved(attrs, x, w), data, weight)
 
@@ -242,7 +234,7 @@ class BitserialDense:
         (_, inputs), have = context.shape(data), context.shape(weight)
         require_words(context, inputs, WIDTHS[attrs.pack_dtype], "the number of inputs")
         plain, packed = (context.dims(s) for s in BitserialDense.weights(attrs, inputs))
-        _require_same(context, have, plain if len(have) == 2 else packed)
+        require_agreed(context, have, plain if len(have) == 2 else packed, "the weight")
         out_dtype = attrs.out_dtype or str(data.ty.dtype)
 
         def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:

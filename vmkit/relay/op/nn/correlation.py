@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tvm import relax, te, tirx
+from tvm import relax, te, topi
 
 from ....errors import TypeCheckError
-from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
+from ..agreement import may_agree
 from ..attrs import Attrs, Bool, Dim, Int, Ints, Str, attrs_node
 from ..elementwise import require_tensor
 from ..registry import OpPattern, entry, operator
 from .layout import require_rank
-from .precision import accumulator
-from .window import output_size, pad_spatial, padding_of, require_fits
+from .precision import accumulator, as_dtype
+from .window import output_size, padding_of, require_fits
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
@@ -88,9 +88,7 @@ class Correlation:
             raise TypeCheckError(f"kernel_size must be odd and positive, not {attrs.kernel_size}")
         if attrs.max_displacement < 0 or attrs.stride1 < 1 or attrs.stride2 < 1:
             raise TypeCheckError("the strides must be positive, and max_displacement must not be negative")
-        if first.dtype != second.dtype or any(
-            dims.equal(a, b) is False for a, b in zip(first.shape, second.shape, strict=True)
-        ):
+        if first.dtype != second.dtype or not may_agree(first.shape, second.shape):
             raise TypeCheckError(f"data1 and data2 must have one type, not {first} and {second}")
         return TensorType(_result(attrs, list(first.shape)), first.dtype)
 
@@ -101,27 +99,23 @@ class Correlation:
             message = f"nn.correlation: dimension {axis} is {{actual}} in data1 and {{expected}} in data2"
             context.require_equal(a, b, message)
         require_fits(context, shape[2:], padding_of(attrs.padding, 2), [_window(attrs)] * 2)
+        if not all(isinstance(d, int) for d in shape):
+            # TVM's kernel wants the two shapes to be the same expressions.
+            data2 = context.pin(data2, shape)
         return context.te(lambda x, y: _correlate(attrs, x, y), data1, data2)
 
 
 def _correlate(attrs: CorrelationAttrs, data1: te.Tensor, data2: te.Tensor) -> te.Tensor:
-    padding = padding_of(attrs.padding, 2)
-    first, second = (pad_spatial(x, "NCHW", "HW", padding, 0) for x in (data1, data2))
-    shape = [dims.simplify(d) for d in data1.shape]
-    whole = [dims.as_expr(d) for d in _result(attrs, shape)]
     dtype = str(data1.dtype)
-    sums, radius = accumulator(dtype), attrs.max_displacement // attrs.stride2
-    rc = te.reduce_axis((0, data1.shape[1]), name="rc")
-    ry, rx = (te.reduce_axis((0, attrs.kernel_size), name=n) for n in ("ry", "rx"))
-
-    def element(n: tirx.PrimExpr, step: tirx.PrimExpr, y: tirx.PrimExpr, x: tirx.PrimExpr) -> tirx.PrimExpr:
-        row, column = y * attrs.stride1 + attrs.max_displacement + ry, x * attrs.stride1 + attrs.max_displacement + rx
-        down = (tirx.floordiv(step, 2 * radius + 1) - radius) * attrs.stride2
-        right = (tirx.floormod(step, 2 * radius + 1) - radius) * attrs.stride2
-        a = first(n, rc, row, column).astype(sums)
-        b = second(n, rc, row + down, column + right).astype(sums)
-        return te.sum(a * b if attrs.is_multiply else tirx.abs(a - b), axis=[rc, ry, rx])
-
-    total = te.compute(whole, element, name="correlation")
-    count = (data1.shape[1] * (attrs.kernel_size**2)).astype(sums)
-    return te.compute(whole, lambda *i: (total(*i) / count).astype(dtype), name="correlation_mean")
+    first, second = (as_dtype(x, accumulator(dtype)) for x in (data1, data2))
+    mean = topi.nn.correlation_nchw(
+        first,
+        second,
+        attrs.kernel_size,
+        attrs.max_displacement,
+        attrs.stride1,
+        attrs.stride2,
+        padding_of(attrs.padding, 2),
+        attrs.is_multiply,
+    )
+    return as_dtype(mean, dtype)

@@ -10,6 +10,7 @@ from tvm import relax, te, tirx
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import IncompleteType, TensorType, Type
+from ..agreement import may_agree, require_agreed
 from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node
 from ..elementwise import require_tensor
 from ..kernel import inside
@@ -137,7 +138,7 @@ class DeformableConv2D:
                 f"deformable_groups is {attrs.deformable_groups}, which does not divide the {channels} channels"
             )
         wanted = _offset_shape(attrs, list(source.shape), kernel)
-        if any(dims.equal(a, b) is False for a, b in zip(wanted, moved.shape, strict=True)):
+        if not may_agree(wanted, moved.shape):
             raise TypeCheckError(f"offset must have shape ({', '.join(str(d) for d in wanted)}), not {moved}")
         shape = [batch, outputs, *_result(attrs, list(source.shape), kernel)]
         return TensorType(ordered(shape, "NCHW", attrs.data_layout), attrs.out_dtype or source.dtype)
@@ -158,12 +159,7 @@ class DeformableConv2D:
                 context.require(dims.as_expr(count) % parts == 0, message)
         windows = [extent(k, d) for k, d in zip(kernel, positive(attrs.dilation, 2, "dilation"), strict=True)]
         require_fits(context, sizes, padding_of(attrs.padding, 2), windows)
-        for axis, (have, want) in enumerate(
-            zip(context.shape(offset), _offset_shape(attrs, shape, kernel), strict=True)
-        ):
-            context.require_equal(
-                have, want, f"{name}: dimension {axis} of offset is {{actual}}, expected {{expected}}"
-            )
+        require_agreed(context, context.shape(offset), _offset_shape(attrs, shape, kernel), "offset")
         return context.te(lambda *tensors: _convolve(attrs, *tensors), data, offset, weight)
 
 

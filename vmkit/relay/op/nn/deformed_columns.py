@@ -12,6 +12,7 @@ from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import Dim, TensorType, Type
+from ..agreement import may_agree, require_agreed
 from ..attrs import Attrs, Int, Ints, attrs_node
 from ..elementwise import require_tensor
 from ..kernel import inside
@@ -70,10 +71,7 @@ class DeformedColumns:
         places = _places(attrs, list(sizes))
         for ty, name, each in ((offset, "offset", rank), *((m, "mask", 1) for m in mask)):
             given, wanted = require_tensor(ty, name), [batch, _points(attrs) * groups * each, *places]
-            same = len(given.shape) == len(wanted) and not any(
-                dims.equal(a, b) is False for a, b in zip(given.shape, wanted, strict=True)
-            )
-            if not same or given.dtype != source.dtype:
+            if not may_agree(given.shape, wanted) or given.dtype != source.dtype:
                 text = ", ".join(str(d) for d in wanted)
                 raise TypeCheckError(f"{name} must be Tensor[({text}), {source.dtype}], not {given}")
         return TensorType([batch, channels, _points(attrs), dims.product(places)], source.dtype)
@@ -91,9 +89,7 @@ class DeformedColumns:
         places = _places(attrs, sizes)
         for value, what, each in ((offset, "offset", rank), *((m, "mask", 1) for m in mask)):
             wanted = [batch, _points(attrs) * groups * each, *places]
-            for axis, (have, want) in enumerate(zip(context.shape(value), wanted, strict=True)):
-                message = f"{name}: dimension {axis} of {what} is {{actual}}, expected {{expected}}"
-                context.require_equal(have, want, message)
+            require_agreed(context, context.shape(value), wanted, what)
 
         def compute(whole: list[tirx.PrimExpr], places: list[tirx.PrimExpr], *tensors: te.Tensor) -> te.Tensor:
             return te.compute(whole, lambda *i: _element(attrs, places, tensors, *i), name="deformed_columns")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tvm import relax, tirx
@@ -24,7 +24,7 @@ from .precision import accumulator, as_dtype
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
 
-__all__ = ["SparseMatrix", "converted", "require_same_dtype"]
+__all__ = ["SparseMatrix", "require_same_dtype", "summed"]
 
 
 class SparseMatrix(Protocol):
@@ -53,6 +53,25 @@ def converted(context: LowerContext, value: relax.Expr, dtype: str) -> relax.Exp
     return value if str(value.ty.dtype) == dtype else context.te(lambda x: as_dtype(x, dtype), value, name="cast")
 
 
+def summed(
+    context: LowerContext,
+    shape: Sequence[Dim],
+    body: Callable[..., None],
+    dense: relax.Expr,
+    matrix: Sequence[relax.Expr],
+    *sizes: Dim,
+) -> relax.Expr:
+    """Return what loops over a dense tensor and a sparse matrix write, computed in the data type of sums.
+
+    The body gets the sizes as a list after the tensors, if there are any.
+    """
+    dtype = str(dense.ty.dtype)
+    sums = accumulator(dtype)
+    dense, data = (converted(context, v, sums) for v in (dense, matrix[0]))
+    more = [[dims.as_expr(d) for d in sizes]] if sizes else []
+    return converted(context, loops(context, [(shape, sums)], body, dense, data, *matrix[1:], *more), dtype)
+
+
 def _product_type(attrs: SparseDenseAttrs, dense: Type, data: Type, indices: Type, indptr: Type) -> Type:
     matrix = require_tensor(dense, "dense_data")
     require_rank(matrix, 2, "dense_data")
@@ -69,8 +88,7 @@ def _product(context: LowerContext, attrs: SparseDenseAttrs, dense: relax.Expr, 
     blocks = row_count(context.shape(matrix[2]))
     _require_width(context, width)
     check_rows(context, matrix, dims.floordiv(inner, width))
-    rows, dtype = dims.mul(blocks, height), str(dense.ty.dtype)
-    sums = accumulator(dtype)
+    rows, sums = dims.mul(blocks, height), accumulator(str(dense.ty.dtype))
 
     def body(
         outputs: list[tirx.Buffer],
@@ -99,10 +117,7 @@ def _product(context: LowerContext, attrs: SparseDenseAttrs, dense: relax.Expr, 
                     T.buffer_store(out, out[tuple(to)] + value * other, to)
 
     shape = [rows, count] if attrs.sparse_lhs else [count, rows]
-    sizes = [dims.as_expr(d) for d in (count, blocks, height, width)]
-    dense, data = (converted(context, v, sums) for v in (dense, matrix[0]))
-    product = loops(context, [(shape, sums)], body, dense, data, *matrix[1:], sizes)
-    return converted(context, product, dtype)
+    return summed(context, shape, body, dense, matrix, count, blocks, height, width)
 
 
 def _require_width(context: LowerContext, width: Dim) -> None:
@@ -179,11 +194,7 @@ class SparseAdd:
                 to = [row, as_index(indices[at])]
                 T.buffer_store(out, data[at] + out[tuple(to)], to)
 
-        dtype = str(dense.ty.dtype)
-        sums = accumulator(dtype)
-        dense, data = (converted(context, v, sums) for v in (dense, matrix[0]))
-        total = loops(context, [([rows, columns], sums)], body, dense, data, *matrix[1:])
-        return converted(context, total, dtype)
+        return summed(context, [rows, columns], body, dense, matrix)
 
 
 @attrs_node("relay.attrs.SparseTransposeAttrs")

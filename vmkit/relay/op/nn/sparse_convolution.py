@@ -14,12 +14,12 @@ from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
 from ..attrs import Attrs, Ints, Str, attrs_node
 from ..elementwise import require_tensor
-from ..kernel import as_index, const, grid, loops
+from ..kernel import as_index, const, grid
 from ..registry import OpPattern, entry, operator
 from .compressed import block_of, block_value, check_rows, elements_of, matrix_operands, require_matrix, row_count
 from .layout import ordered, require_rank
 from .precision import accumulator
-from .sparse import SparseMatrix, converted, require_same_dtype
+from .sparse import SparseMatrix, require_same_dtype, summed
 from .window import per_axis
 
 if TYPE_CHECKING:
@@ -85,11 +85,10 @@ class SparseConv2D:
         batch, channels, rows, columns = ordered(context.shape(dense), attrs.layout, "NCHW")
         tall, wide = block_of(context.shape(matrix[0]))
         blocks = row_count(context.shape(matrix[2]))
-        size, dtype = attrs.kernel_size[0], str(dense.ty.dtype)
+        size, sums = attrs.kernel_size[0], accumulator(str(dense.ty.dtype))
         if not isinstance(wide, int):
             context.require(wide >= 1, "nn.sparse_conv2d: the blocks of the sparse matrix have no columns")
         check_rows(context, matrix, dims.floordiv(dims.mul(channels, size * size), wide))
-        sums = accumulator(dtype)
 
         def place(column: tirx.PrimExpr, channels: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr]:
             """Return channel, and row and column in the kernel, of a column of the weight."""
@@ -124,7 +123,4 @@ class SparseConv2D:
                         T.buffer_store(out, out[tuple(to)] + pixel * value, to)
 
         shape = ordered([batch, dims.mul(blocks, tall), rows, columns], "NCHW", attrs.layout)
-        sizes = [dims.as_expr(d) for d in (batch, channels, rows, columns, blocks, tall, wide)]
-        dense, data = (converted(context, v, sums) for v in (dense, matrix[0]))
-        result = loops(context, [(shape, sums)], body, dense, data, *matrix[1:], sizes)
-        return converted(context, result, dtype)
+        return summed(context, shape, body, dense, matrix, batch, channels, rows, columns, blocks, tall, wide)

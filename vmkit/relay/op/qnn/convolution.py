@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeAlias
 
 from ....errors import TypeCheckError
@@ -108,13 +109,8 @@ class Conv2D:
             out_dtype=out_dtype,
         )
 
-    @staticmethod
-    def relation(attrs: ConvAttrs, *types: Type) -> Type:
-        return _relation("nn.conv2d", attrs, *types)
-
-    @staticmethod
-    def canonicalize(attrs: ConvAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
-        return _canonical("nn.conv2d", attrs, args, types)
+    relation = staticmethod(partial(_relation, "nn.conv2d"))
+    canonicalize = staticmethod(partial(_canonical, "nn.conv2d"))
 
 
 @operator("qnn.conv2d_transpose", *OPERANDS, attrs=ConvTransposeAttrs.over(2), level=11, pattern=PATTERN)
@@ -156,10 +152,5 @@ class Conv2DTranspose:
             out_dtype=out_dtype,
         )
 
-    @staticmethod
-    def relation(attrs: ConvTransposeAttrs, *types: Type) -> Type:
-        return _relation("nn.conv2d_transpose", attrs, *types)
-
-    @staticmethod
-    def canonicalize(attrs: ConvTransposeAttrs, args: Sequence[Expr], types: Sequence[TensorType]) -> Expr:
-        return _canonical("nn.conv2d_transpose", attrs, args, types)
+    relation = staticmethod(partial(_relation, "nn.conv2d_transpose"))
+    canonicalize = staticmethod(partial(_canonical, "nn.conv2d_transpose"))

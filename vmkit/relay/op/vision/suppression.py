@@ -8,10 +8,10 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ....errors import TypeCheckError
-from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import TensorType, TupleType, Type
+from ..agreement import may_agree
 from ..attrs import Attrs, Bool, Int, attrs_node
 from ..create import require_scalar
 from ..index import require_integers
@@ -127,9 +127,7 @@ class NonMaxSuppression:
         if not attrs.return_indices:
             return boxes
         rows = require_integers(indices, "indices")
-        if len(rows.shape) != 2 or any(
-            dims.equal(a, b) is False for a, b in zip(rows.shape, (batch, count), strict=True)
-        ):
+        if not may_agree(rows.shape, (batch, count)):
             raise TypeCheckError(f"indices must have shape ({batch}, {count}), an element for each box, not {rows}")
         return TupleType([TensorType([batch, count], "int32"), TensorType([batch, 1], "int32")])
 
