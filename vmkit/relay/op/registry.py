@@ -214,6 +214,8 @@ def operator(
     def decorate(cls: C) -> C:
         doc = inspect.cleandoc(cls.__doc__ or "")
         if "{rank}" not in name:
+            if attrs is not None and attrs not in ATTRS_CLASSES.values():
+                raise ValueError(f"operator {name}: {attrs.__name__} is a row; take a node, such as its over(2)")
             _register(cls, name, inputs, attrs, doc, parameters, rest)
             return cls
         if attrs is None or not attrs.by_rank:
