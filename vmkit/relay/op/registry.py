@@ -121,7 +121,7 @@ class OpEntry:
     is_dynamic: bool = True
     has_effect: bool = False
     home: str = ""
-    """The module that registers it."""
+    """The module that registers it. What follows is what passes know of it; see :func:`operator`."""
     mixed: Mixed | None = None
     layout: WithLayout | None = None
     by_place: bool = False
