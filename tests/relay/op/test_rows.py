@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from tvm import te
@@ -19,7 +19,8 @@ from vmkit.relay.op.fields import REQUIRED
 from vmkit.relay.op.nn.convolution import ConvAttrs
 from vmkit.relay.op.nn.pool_attrs import MaxPoolAttrs
 from vmkit.relay.op.nn.window_fields import each_axis, each_side, in_order
-from vmkit.relay.op.registry import OpPattern, operator
+from vmkit.relay.op.registry import OpPattern, WithLayout, operator
+from vmkit.relay.transform.layout_rules import _RULES
 
 # The parameters of builders whose defaults are those of Relay's Python functions, where the node of Relay 0.14 has
 # another or none: a text that leaves the attribute out means the node's. Each stands in a row, beside the node's own.
@@ -223,6 +224,32 @@ def test_parameters_rename_fix_and_keep() -> None:
 def test_names_of_what_is_known_are_checked() -> None:
     with pytest.raises(ValueError, match="operator test: 'sometimes' is none of always, follow, never"):
         operator("test", level=1, mixed="sometimes")  # type: ignore[arg-type]
+
+
+def test_entries_say_what_passes_know() -> None:
+    known = {name: (made.mixed, made.layout, made.by_place, made.moves) for name, made in REGISTRY.items()}
+    assert known["nn.conv3d"] == ("always", None, False, False)
+    assert known["nn.softmax"] == ("never", "axis", False, False)
+    assert known["nn.avg_pool1d"] == ("follow", "layout", False, False)
+    assert known["transpose"] == ("follow", "transpose", False, True)
+    assert known["trilu"] == (None, None, True, False)
+
+
+def test_every_way_with_a_held_layout_has_a_rule() -> None:
+    assert set(_RULES) == set(get_args(WithLayout))
+    assert {made.layout for made in REGISTRY.values()} - {None} == set(_RULES)
+
+
+def test_an_operator_takes_a_node_and_no_row() -> None:
+    class Slide:
+        """Something."""
+
+    with pytest.raises(
+        ValueError, match=r"operator test: PlainSlideAttrs is a row; take a node, such as its over\(2\)"
+    ):
+        operator("test", "data", attrs=PlainSlideAttrs, level=1)(Slide)
+    with pytest.raises(ValueError, match="needs attributes for several numbers of spatial axes"):
+        operator("test{rank}", "data", attrs=PlainSlideAttrs.over(1), level=1)(Slide)
 
 
 def differing(name: str) -> set[str]:

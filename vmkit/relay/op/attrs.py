@@ -114,7 +114,8 @@ def attrs_node(type_key: str, ranks: Sequence[int] = ()) -> Callable[[C], C]:
         made = {}
         for rank in ranks:
             key = type_key.format(rank=rank)
-            members = {"__doc__": (cls.__doc__ or "").format(rank=rank), "__module__": cls.__module__}
+            doc = (cls.__doc__ or "").format(rank=rank)
+            members = {"__doc__": doc, "__module__": cls.__module__, "by_rank": {}}
             made[rank] = _node(type(key.rpartition(".")[-1], (row,), members), key, rank)
         cls.by_rank = made  # type: ignore[attr-defined]
         return row

@@ -122,7 +122,7 @@ class OpEntry:
     is_dynamic: bool = True
     has_effect: bool = False
     home: str = ""
-    """The module that registers it."""
+    """The module that registers it. What follows is what passes know of it; see :func:`operator`."""
     mixed: Mixed | None = None
     layout: WithLayout | None = None
     by_place: bool = False
@@ -215,6 +215,8 @@ def operator(
     def decorate(cls: C) -> C:
         doc = inspect.cleandoc(cls.__doc__ or "")
         if "{rank}" not in name:
+            if attrs is not None and attrs not in ATTRS_CLASSES.values():
+                raise ValueError(f"operator {name}: {attrs.__name__} is a row; take a node, such as its over(2)")
             _register(cls, name, inputs, attrs, doc, parameters, rest)
             return cls
         if attrs is None or not attrs.by_rank:
