@@ -57,7 +57,7 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
             for name, handle in handles.items()
         }
         # All positions are one axis; what begins anywhere in memory is read from there.
-        flat = {"data": [reduce(mul, shapes["data"])], "weight": [integer(weight_size)]}
+        flat = {"data": [reduce(mul, list(shapes["data"]))], "weight": [integer(weight_size)]}
         flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
         for name, size in flat.items():
             buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)

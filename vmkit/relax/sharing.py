@@ -49,6 +49,7 @@ class _Scope:
         value = substituted(value, self.same)
         if isinstance(binding, relax.MatchCast):
             return [binding if value.same_as(binding.value) else relax.MatchCast(binding.var, value, binding.ty)]
+        assert isinstance(binding, relax.VarBinding)
         renamed = binding if value.same_as(binding.value) else relax.VarBinding(binding.var, value)
         changed = self.binding(renamed)
         return [] if changed is None else [changed]

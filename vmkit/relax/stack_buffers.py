@@ -30,8 +30,8 @@ def _keep_on_stack(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
 
 def _kept(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
     ty = allocation.buffer.ty
-    sizes = [int(d.value) if isinstance(d, tirx.IntImm) else None for d in ty.shape]
-    if str(ty.storage_scope) != "local" or None in sizes:
+    sizes = [int(d.value) for d in ty.shape if isinstance(d, tirx.IntImm)]
+    if str(ty.storage_scope) != "local" or len(sizes) < len(ty.shape):
         return allocation
     dtype = tvm.DataType(str(ty.dtype))
     size = dtype.bits * dtype.lanes // 8

@@ -27,7 +27,6 @@ from .instance import Instance
 from .threads import PoolTooSmall, call_with_threads
 
 if TYPE_CHECKING:
-
     from ..values.kinds.value import Given, Result, RuntimeValue
 
 __all__ = ["Call", "Entry", "call_of", "entry_of"]

@@ -22,7 +22,6 @@ from .start import started
 from .threads import call_with_threads
 
 if TYPE_CHECKING:
-
     from ..values.kinds.value import RuntimeValue, Staged
 
 __all__ = ["Instance", "NeedsDeepThread"]
@@ -87,9 +86,7 @@ class Instance:
         if self.deep is None and any(holds_adt(value) for value in values):
             raise NeedsDeepThread
 
-    def run(
-        self, function: Callable[..., RuntimeValue], values: list[RuntimeValue] | list[Tensor]
-    ) -> RuntimeValue:
+    def run(self, function: Callable[..., RuntimeValue], values: list[RuntimeValue] | list[Tensor]) -> RuntimeValue:
         """Return the result of a function of the program, with the kernels on the threads that calls may use."""
         if self.deep is None:
             return self._locked(function, values)
@@ -98,9 +95,7 @@ class Instance:
             return self.deep.call(copy_context().run, self._locked_and_dropped, function, values)
         return self.deep.call(self._locked_and_dropped, function, values)
 
-    def _locked(
-        self, function: Callable[..., RuntimeValue], values: list[RuntimeValue] | list[Tensor]
-    ) -> RuntimeValue:
+    def _locked(self, function: Callable[..., RuntimeValue], values: list[RuntimeValue] | list[Tensor]) -> RuntimeValue:
         with self.lock:
             return call_with_threads(self.num_threads, function, values)
 

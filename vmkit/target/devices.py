@@ -56,7 +56,7 @@ def devices(spec: str | Device | Sequence[str | Device]) -> list[Device]:
     given = list(spec) if isinstance(spec, list | tuple) else [spec]
     if not given:
         raise DeviceError("no device was given, expected at least one such as 'cpu'")
-    chosen = [device(one) for one in given]
+    chosen = [device(one) for one in given]  # type: ignore[arg-type]  # which refuses what is no device
     kinds = [one.dlpack_device_type() % _RPC_SESSION_MASK for one in chosen]
     for position, kind in enumerate(kinds):
         if kind in kinds[:position]:

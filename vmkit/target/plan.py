@@ -154,7 +154,7 @@ def _several(target: Targets) -> list[tuple[Target, Target | None]]:
         if not target:
             raise TargetError("the list of targets is empty; expected at least one")
         return [_single(one) for one in target]
-    return [_single(target)]
+    return [_single(target)]  # type: ignore[arg-type]  # which refuses what names no target
 
 
 def _from_devices(mapping: Mapping[Any, OneTarget]) -> list[tuple[Target, Target | None]]:

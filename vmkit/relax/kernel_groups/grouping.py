@@ -112,7 +112,7 @@ class _Grouping:
             group = self.group_of(segment, calls, outside, memory)
             if group is not None:
                 items += [b for b in segment if b.var not in calls]
-                items.append((next(b for b in segment if b.var in calls), group))
+                items.append((next(b for b in segment if isinstance(b, relax.VarBinding) and b.var in calls), group))
                 continue
             for binding in segment:
                 if not isinstance(binding.value, relax.If):

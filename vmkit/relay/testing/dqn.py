@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Function, free_vars, var
+from ..ir import Expr, Function, free_vars, var
 from . import layers
 from .init import create_workload
 
@@ -41,7 +41,7 @@ def get_net(
     layout : str
         ``"NCHW"`` or ``"NHWC"``.
     """
-    body = var("data", shape=(batch_size, *image_shape), dtype=dtype)
+    body: Expr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     for index, (channels, kernel, stride) in enumerate(_CONVOLUTIONS, start=1):
         bias = var(f"conv{index}_bias")
         body = layers.conv2d(

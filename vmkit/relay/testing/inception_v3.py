@@ -152,7 +152,7 @@ def get_net(batch_size: Any, num_classes: int, image_shape: tuple[int, ...], dty
     dtype : str
         The element type.
     """
-    body = var("data", shape=(batch_size, *image_shape), dtype=dtype)
+    body: Expr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     body = _conv(body, 32, (3, 3), (2, 2), (0, 0), "conv")
     body = _conv(body, 32, (3, 3), (1, 1), (0, 0), "conv_1")
     body = _halved(_conv(body, 64, (3, 3), (1, 1), (1, 1), "conv_2"))

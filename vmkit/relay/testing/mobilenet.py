@@ -124,7 +124,7 @@ def mobile_net(
     layout : str
         ``"NCHW"`` or ``"NHWC"``.
     """
-    body = var("data", shape=data_shape, dtype=dtype)
+    body: Expr = var("data", shape=data_shape, dtype=dtype)
     body = conv_block(body, "conv_block_1", int(32 * alpha), strides=(2, 2), layout=layout)
     channels = 32
     for index, (out_channels, halves) in enumerate(_SHALLOW_BLOCKS if is_shallow else _BLOCKS, start=1):

@@ -62,7 +62,7 @@ class Channels:
     def of(cls, geometry: Geometry, shapes: Shapes, wanted: Dim | None) -> Channels:
         """Read them from the shapes of data and weight; `wanted` is the attribute."""
         groups, outputs, of_group = geometry.groups, shapes.first, shapes.second
-        if _is_filled(geometry, outputs, wanted):
+        if wanted is not None and _is_filled(geometry, outputs, wanted):
             return cls(groups, shapes.channels, wanted, of_group, is_multiplied=False, is_filled=True)
         is_depthwise = dims.equal(shapes.channels, groups) and dims.equal(outputs, groups)
         is_multiplied = groups > 1 and bool(is_depthwise) and dims.equal(of_group, 1) is False
@@ -193,8 +193,8 @@ class Convolution:
 
     @staticmethod
     def infer_inputs(attrs: ConvAttrs, data: Type, weight: Type) -> dict[int, Type]:
-        def channels(inputs: Dim) -> tuple[Dim, Dim]:
-            return attrs.channels, dims.floordiv(inputs, attrs.groups)
+        def channels(inputs: Dim, outputs: Dim) -> tuple[Dim, Dim]:
+            return outputs, dims.floordiv(inputs, attrs.groups)
 
         return weight_type(Geometry.of(attrs), attrs, data, channels)
 

@@ -102,7 +102,7 @@ class DeformableConv2D:
         (channels,) = ordered(source.shape, attrs.data_layout, "C")
         shape = [attrs.channels, dims.floordiv(channels, max(attrs.groups, 1)), *kernel]
         filters = ordered(shape, "OIHW", _KERNEL_LAYOUTS[attrs.data_layout])
-        made = {2: TensorType(filters, source.dtype)}
+        made: dict[int, Type] = {2: TensorType(filters, source.dtype)}
         if isinstance(offset, IncompleteType):
             made[1] = TensorType(_offset_shape(attrs, list(source.shape), kernel), source.dtype)
         return made

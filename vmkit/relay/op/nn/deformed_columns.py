@@ -103,7 +103,7 @@ def _points(attrs: DeformedColumnsAttrs) -> int:
     return int(dims.product(attrs.kernel_size))
 
 
-def _windows(attrs: DeformedColumnsAttrs) -> list[int]:
+def _windows(attrs: DeformedColumnsAttrs) -> list[Dim]:
     rank = len(attrs.kernel_size)
     dilation = positive(attrs.dilation, rank, "dilation")
     return [extent(k, d) for k, d in zip(attrs.kernel_size, dilation, strict=True)]

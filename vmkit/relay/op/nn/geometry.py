@@ -130,11 +130,11 @@ def weight_type(
     geometry: Geometry,
     attrs: ConvAttrs | ConvTransposeAttrs,
     data: Type,
-    channels: Callable[[Dim], tuple[Dim, Dim]],
+    channels: Callable[[Dim, Dim], tuple[Dim, Dim]],
 ) -> dict[int, Type]:
     """Return the type of a weight without one, where the attributes give its channels and size.
 
-    `channels` says, given the channels of the data, the two channel axes of the weight in the geometry's order.
+    `channels` says, given the channels of data and result, the two channel axes of the weight in the geometry's order.
     """
     if isinstance(data, IncompleteType) or attrs.channels is None or attrs.kernel_size is None:
         return {}
@@ -143,7 +143,7 @@ def weight_type(
     if len(kernel) != len(geometry.spatial):
         raise TypeCheckError(f"kernel_size must have {len(geometry.spatial)} values, not {len(kernel)}: {kernel}")
     (whole,) = geometry.data.sizes(source.shape, "C")
-    axes = dict(zip(geometry.filters, [*channels(whole), *kernel], strict=True))
+    axes = dict(zip(geometry.filters, [*channels(whole, attrs.channels), *kernel], strict=True))
     return {1: TensorType(geometry.kernel.shape(axes), source.dtype)}
 
 

@@ -98,7 +98,7 @@ class Layout:
 
     def whole(self, shape: Sequence[Dim]) -> dict[str, Dim]:
         """Return the sizes of whole axes by letter."""
-        sizes = dict.fromkeys(self.letters, 1)
+        sizes: dict[str, Dim] = dict.fromkeys(self.letters, 1)
         for (axis, size), dim in zip(self.axes, shape, strict=True):
             letter = axis.upper()
             sizes[letter] = dims.mul(sizes[letter], dim if axis.isupper() else size)
@@ -117,7 +117,7 @@ class Layout:
         TypeCheckError
             When blocks do not divide their axis, unless with `padded` a last block may be filled up.
         """
-        shape = []
+        shape: list[Dim] = []
         for axis, size in self.axes:
             if axis.islower():
                 shape.append(size)

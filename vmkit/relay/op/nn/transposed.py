@@ -118,8 +118,9 @@ def _lower(context: LowerContext, attrs: ConvTransposeAttrs, data: relax.Expr, w
         if isinstance(wanted, int):
             message = f"{name}: kernel_size has {{expected}} where the weight's kernel has {{actual}}"
             context.require_equal(have, wanted, message)
-    if all(isinstance(k, int) for k in shapes.kernel):
-        for axis, (size, least) in enumerate(zip(shapes.sizes, geometry.empty_below(shapes.kernel), strict=True)):
+    kernel = [k for k in shapes.kernel if isinstance(k, int)]
+    if len(kernel) == len(shapes.kernel):
+        for axis, (size, least) in enumerate(zip(shapes.sizes, geometry.empty_below(kernel), strict=True)):
             if least > 0 and not isinstance(size, int):
                 context.require(
                     size >= least, f"{name}: spatial axis {axis} is shorter than {least}, so the result has no size"
@@ -199,8 +200,8 @@ class ConvTranspose:
 
     @staticmethod
     def infer_inputs(attrs: ConvTransposeAttrs, data: Type, weight: Type) -> dict[int, Type]:
-        def channels(inputs: Dim) -> tuple[Dim, Dim]:
-            return inputs, dims.floordiv(attrs.channels, attrs.groups)
+        def channels(inputs: Dim, outputs: Dim) -> tuple[Dim, Dim]:
+            return inputs, dims.floordiv(outputs, attrs.groups)
 
         return weight_type(Transposed.read(attrs), attrs, data, channels)
 

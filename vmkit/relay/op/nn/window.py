@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from tvm import te, tirx, topi
 
@@ -122,6 +122,10 @@ def positive(values: Sequence[int], rank: int, name: str) -> list[int]:
     return numbers
 
 
+@overload
+def extent(kernel: int, dilation: int) -> int: ...
+@overload
+def extent(kernel: Dim, dilation: int) -> Dim: ...
 def extent(kernel: Dim, dilation: int) -> Dim:
     """Return how far a dilated window reaches."""
     return dims.add(dims.mul(dims.sub(kernel, 1), dilation), 1)

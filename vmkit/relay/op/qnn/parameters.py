@@ -30,7 +30,7 @@ __all__ = [
 _DTYPES = {"scale": "float32", "zero_point": "int32"}
 
 
-def _is_one(ty: TensorType) -> bool:
+def _is_one(ty: Type) -> bool:
     return dims.equal(dims.product(ty.shape), 1) is True
 
 
