@@ -116,7 +116,7 @@ def _sort(outputs: list[tirx.Buffer], x: tirx.Buffer) -> None:
 
 
 def _merge(
-    buffers: tuple[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr],
+    buffers: tuple[tirx.Buffer, tirx.Buffer, tirx.Buffer, tirx.Buffer],
     x: tirx.Buffer,
     begin: tirx.PrimExpr,
     middle: tirx.PrimExpr,

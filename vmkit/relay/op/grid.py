@@ -13,7 +13,7 @@ from ..ir.expr import Expr
 from ..ir.types import TensorType, Type
 from .attrs import Attrs, Bool, Ints, Str, attrs_node
 from .elementwise import require_tensor
-from .interpolate import AxisTaps, cubic_weights, mixed, require_pixels, wide_type
+from .interpolate import AxisTaps, Taps, cubic_weights, mixed, require_pixels, wide_type
 from .nn.layout import require_rank
 from .registry import OpPattern, entry, operator
 
@@ -113,12 +113,10 @@ def _coordinate(attrs: GridSampleAttrs, x: tirx.PrimExpr, size: tirx.PrimExpr) -
     return tirx.max(tirx.min(x, size_f + 2), tirx.const(-3, wide))
 
 
-def _taps(
-    attrs: GridSampleAttrs, size: tirx.PrimExpr
-) -> Callable[[tirx.PrimExpr], list[tuple[tirx.PrimExpr, tirx.PrimExpr]]]:
+def _taps(attrs: GridSampleAttrs, size: tirx.PrimExpr) -> Callable[[tirx.PrimExpr], Taps]:
     """Return what gives the pixels around a coordinate, as (position, weight)."""
 
-    def around(x: tirx.PrimExpr) -> list[tuple[tirx.PrimExpr, tirx.PrimExpr]]:
+    def around(x: tirx.PrimExpr) -> Taps:
         if attrs.method == "nearest":
             return [(tirx.nearbyint(x).astype("int64"), None)]
         floor = tirx.floor(x)

@@ -249,7 +249,7 @@ class AdvIndex:
             i: tuple[tirx.PrimExpr, ...],
             data: te.Tensor,
             indices: list[te.Tensor],
-            padded: list[tirx.PrimExpr],
+            padded: list[list[tirx.PrimExpr]],
             common: list[tirx.PrimExpr],
         ) -> tirx.PrimExpr:
             positions = []

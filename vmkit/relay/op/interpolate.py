@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tvm import te, tirx
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AxisTaps",
     "Interpolation",
+    "Taps",
     "cubic_weights",
     "interpolated",
     "mixed",
@@ -46,6 +47,10 @@ _MODES = (
 )
 _ROUNDINGS = ("", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _EPSILON = 1e-5  # keeps a coordinate that should be a whole number from falling to its neighbour
+
+
+# The pixels around a coordinate, as (position, weight); the weight is None where there is but one.
+Taps: TypeAlias = "list[tuple[tirx.PrimExpr, tirx.PrimExpr | None]]"
 
 
 class ResizeWay(Protocol):
@@ -162,11 +167,11 @@ class Interpolation:
             return wanted // known if known and wanted % known == 0 and wanted >= known else None
         return next((k for k in range(1, 17) if dims.equal(dims.mul(known, k), wanted)), None)
 
-    def nearest(self, x: tirx.PrimExpr) -> list[tuple[tirx.PrimExpr, tirx.PrimExpr]]:
+    def nearest(self, x: tirx.PrimExpr) -> Taps:
         """Return the one pixel of "nearest_neighbor" at a coordinate; its weight is None."""
         return [(self.rounded(x), None)]
 
-    def taps(self, x: tirx.PrimExpr, size: tirx.PrimExpr) -> list[tuple[tirx.PrimExpr, tirx.PrimExpr]]:
+    def taps(self, x: tirx.PrimExpr, size: tirx.PrimExpr) -> Taps:
         """Return the pixels around a coordinate of an axis as (position, weight); positions may lie outside."""
         if self.method == "nearest_neighbor":
             return self.nearest(x)
@@ -220,7 +225,7 @@ class AxisTaps:
     def around(
         cls,
         coordinate: te.Tensor,
-        taps: Callable[[tirx.PrimExpr], list[tuple[tirx.PrimExpr, tirx.PrimExpr]]],
+        taps: Callable[[tirx.PrimExpr], Taps],
         placed: Callable[[tirx.PrimExpr], tirx.PrimExpr],
     ) -> AxisTaps:
         """Return the pixels that `taps` gives around the coordinates of a tensor.

@@ -28,7 +28,7 @@ def indexed(
     context: LowerContext,
     shape: Sequence[Dim],
     element: Callable[..., tirx.PrimExpr],
-    *args: relax.Expr | Sequence[relax.Expr | Dim] | Sequence[Sequence[Dim]],
+    *args: relax.Expr | Sequence[relax.Expr | Dim | Sequence[Dim]],
     pattern: OpPattern | None = None,
     name: str | None = None,
 ) -> relax.Expr:
