@@ -9,6 +9,7 @@ import pytest
 from tvm import tirx
 
 from tests.kernels.written_kernels import Run, built, normal
+from tests.places import TOP
 from vmkit.kernels.builder import (
     T,
     add_to,
@@ -94,3 +95,8 @@ def test_a_number_needs_no_register_and_one_lane_no_vector() -> None:
     index = tirx.Var("i", "int64")
     assert in_register(3) == 3
     assert ramp(index, 1).same_as(index) and broadcast(index, 1).same_as(index)
+
+
+def test_kernels_take_the_builder_of_tvm_from_one_place() -> None:
+    files = sorted((TOP / "vmkit" / "kernels").rglob("*.py"))
+    assert [file.name for file in files if "tvm.script" in file.read_text()] == ["builder.py"]

@@ -10,7 +10,7 @@ import numpy as np
 from ..kernels.packed_product.bfloat16_parts import BFLOAT16_PARTS
 from ..kernels.packed_product.shape import TILE
 from ..kernels.packed_product.weight import PackedWeight
-from ..relay.ir import Call, Constant, Expr, RelayExpr
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .constant_products import constant_product
@@ -39,21 +39,27 @@ def PackAMXTiles() -> ModuleTransform:
 
 def _packed(node: RelayExpr) -> RelayExpr:
     """Return a call with its weight packed, or a node as it is where the unit is of no use."""
-    product = constant_product(node, _weight)
+    product = constant_product(node, _weight) if _may_have_rows(node) else None
     if product is None:
         return node
     call, data = product.call, product.call.args[0]
     if call.checked_type.dtype != "float32" or data.checked_type.dtype != "float32":
         return node
-    if not product.window:
-        rows = call.checked_type.shape[:-1]
-        # The weight's parts are half as large again as the weight, and few rows only wait for it. A number of rows
-        # that is known at run time only may be few; where it is not, the kernel cuts the weight itself.
-        if not all(isinstance(size, int) for size in rows) or prod(rows) < 2 * TILE:
-            return node
     if not _is_faster(product.packed(BFLOAT16_PARTS)) or _products(call, product.weight) < _PRODUCTS:
         return node
     return product.multiplied(BFLOAT16_PARTS, data)
+
+
+def _may_have_rows(node: RelayExpr) -> bool:
+    """Say whether a node is no dense layer, or one of enough rows.
+
+    The weight's parts are half as large again as the weight, and few rows only wait for it. A number of rows that is
+    known at run time only may be few; where it is not, the kernel cuts the weight itself.
+    """
+    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "nn.dense"):
+        return True
+    rows = node.checked_type.shape[:-1]
+    return all(isinstance(size, int) for size in rows) and prod(rows) >= 2 * TILE
 
 
 def _weight(value: Expr) -> np.ndarray[Any, Any] | None:

@@ -27,7 +27,7 @@ class Encoding(ABC):
     Attributes
     ----------
     name : str
-        By which :func:`.encodings.encoding` finds it.
+        Its name in :data:`.encodings.ENCODINGS`.
     data, weight, sums : str
         The data types of the data, of the packed weight, and of the sums.
     element : str

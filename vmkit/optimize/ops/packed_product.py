@@ -75,8 +75,9 @@ class PackedProduct:
             raise TypeCheckError(
                 f"data must be {encoding.data} and weight {encoding.weight}, not {source.dtype} and {filters.dtype}"
             )
-        if len(filler) != encoding.has_filler:
-            raise TypeCheckError(f"{encoding.name} takes {int(encoding.has_filler)} filler, not {len(filler)}")
+        fillers = 1 if encoding.has_filler else 0
+        if len(filler) != fillers:
+            raise TypeCheckError(f"{encoding.name} takes {fillers} filler, not {len(filler)}")
         for around in (require_tensor(ty, "filler") for ty in filler):
             if around.dtype != encoding.data or around.shape:
                 raise TypeCheckError(f"filler must be a scalar {encoding.data}, not {around}")
