@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..relay.ir import Call, Constant, Op, TensorType, dims
+from ..relay.ir import Call, Constant, Dim, Expr, Op, RelayExpr, TensorType, dims
 from ..relay.op.registry import OpPattern, build, entry
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
@@ -25,7 +25,7 @@ def FlattenRows() -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, _moved))
 
 
-def _moved(node: Any) -> Any:
+def _moved(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op)):
         return node
     if node.op.name == "reshape":
@@ -49,7 +49,7 @@ def is_elementwise(node: Call) -> bool:
     return node.attrs is None and entry(node.op.name).pattern in (OpPattern.ELEMWISE, OpPattern.BROADCAST)
 
 
-def _matrix(arg: Any) -> list[Any] | None:
+def _matrix(arg: Expr) -> list[Any] | None:
     """Return the shape of the matrix whose rows a tensor of more axes has, if it is a reshape of one."""
     if not (isinstance(arg, Call) and isinstance(arg.op, Op) and arg.op.name == "reshape"):
         return None
@@ -59,7 +59,7 @@ def _matrix(arg: Any) -> list[Any] | None:
     return have if dims.equal(have[1], shape[-1]) else None
 
 
-def _as_rows(arg: Any, shape: list[Any], matrix: list[Any]) -> Any:
+def _as_rows(arg: Expr, shape: list[Dim], matrix: list[Dim]) -> Expr | None:
     """Return an argument as it stands beside the rows, or None where it does not go along with them."""
     ty = arg.checked_type
     if not isinstance(ty, TensorType):
@@ -74,7 +74,7 @@ def _as_rows(arg: Any, shape: list[Any], matrix: list[Any]) -> Any:
     return build("reshape", arg, newshape=matrix, allowzero=True)
 
 
-def _joined(node: Call) -> Any:
+def _joined(node: Call) -> Expr:
     """Return a reshape of a reshape as one, or as nothing."""
     inner = node.args[0]
     if not (isinstance(inner, Call) and isinstance(inner.op, Op) and inner.op.name == "reshape"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.packed_gemm_plan import block_of
-from ..relay.ir import const
+from ..relay.ir import Expr, const
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .conv_layers import ConvLayer, rewrite_layers
@@ -46,7 +46,7 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Callable[[Any, list
     inner, blocks = sizes["H"] * sizes["W"] * sizes["I"], -(-units // block)
     window = {"kernel_size": [sizes["H"], sizes["W"]], "strides": layer.strides, "dilation": layer.dilation}
 
-    def make(data: Any, added: list[Any]) -> Any:
+    def make(data: Expr, added: list[Any]) -> Expr:
         rows = np.pad(layer.weight("HWIO").reshape(inner, units), ((0, 0), (0, blocks * block - units)))
         weight = rows.reshape(inner, blocks, block).transpose(1, 0, 2)
         if any(layer.padding):

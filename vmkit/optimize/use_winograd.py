@@ -10,7 +10,7 @@ import numpy as np
 from ..kernels.winograd import WinogradShape
 from ..kernels.winograd_plan import Machine, plan_winograd
 from ..kernels.winograd_points import weight_matrix
-from ..relay.ir import const
+from ..relay.ir import Expr, const
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .conv_layers import ConvLayer, rewrite_layers
@@ -63,7 +63,7 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], An
         return None
     shape, plan = planned
 
-    def make(data: Any, added: list[Any]) -> Any:
+    def make(data: Expr, added: list[Any]) -> Expr:
         return build(
             "nn.contrib_conv2d_winograd_fused",
             data,

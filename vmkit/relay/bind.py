@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
-from .ir import Function, Var, free_vars, rewrite
+from .ir import Function, RelayExpr, Var, free_vars, rewrite
 
 __all__ = ["bind"]
 
 
-def bind(expr: Any, binds: Mapping[Any, Any]) -> Any:
+def bind(expr: RelayExpr, binds: Mapping[Any, Any]) -> RelayExpr:
     """Return an expression with expressions in the place of free variables, or of parameters of a function.
 
     Parameters

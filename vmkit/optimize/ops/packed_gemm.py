@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax
 
@@ -16,6 +16,9 @@ from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.registry import OpPattern, operator
 from .epilogue import call_kernel, require_added, require_added_at_run_time
+
+if TYPE_CHECKING:
+    from ...relay.lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -79,7 +82,7 @@ class PackedGemm:
 
     @staticmethod
     def lower(
-        context: Any, attrs: PackedGemmAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
+        context: LowerContext, attrs: PackedGemmAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
     ) -> relax.Expr:
         from ...kernels.packed_gemm import panels
         from ...kernels.packed_gemm_plan import PanelShape, PanelWindow, plan_panels

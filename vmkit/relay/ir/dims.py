@@ -16,8 +16,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from .dim import Any, Dim
 from .limits import is_limited, is_never_less, rows
+from .types import Any, Dim
 
 __all__ = [
     "absorbs",

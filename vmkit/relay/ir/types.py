@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any as AnyValue
+from typing import TypeAlias
 
 import numpy as np
 import tvm
@@ -17,9 +18,7 @@ from tvm.ir import TupleType, Type
 from tvm_ffi.dataclasses import field, py_class
 
 from ...errors import DimensionError
-from .dim import Any, Dim
 from .dim_text import dim_text, own_name
-from .dims import canonical
 
 __all__ = [
     "Any",
@@ -43,6 +42,17 @@ __all__ = [
     "type_parts",
     "type_text",
 ]
+
+
+@py_class("relay.Any")
+class Any(tvm.ir.Expr):
+    """A dimension that is known only at run time; printed as ``?``."""
+
+    def __str__(self) -> str:
+        return "?"
+
+
+Dim: TypeAlias = int | Any | tvm.ir.Expr
 
 
 class Kind:
@@ -116,6 +126,8 @@ def _dim(value: AnyValue) -> AnyValue:
         return value
     if isinstance(value, tvm.ir.Expr):
         # A dimension that a script wrote is equal to the one that a type relation computed.
+        from .dims import canonical
+
         return canonical(value)
     try:
         return _dim(int(value.__index__()))

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Expr, Function, free_vars, var
+from ..ir import Dim, Expr, Function, free_vars, var
 from . import layers
 from .init import create_workload
 
@@ -124,7 +124,7 @@ def mobile_net(
     layout : str
         ``"NCHW"`` or ``"NHWC"``.
     """
-    body = var("data", shape=data_shape, dtype=dtype)
+    body: Expr = var("data", shape=data_shape, dtype=dtype)
     body = conv_block(body, "conv_block_1", int(32 * alpha), strides=(2, 2), layout=layout)
     channels = 32
     for index, (out_channels, halves) in enumerate(_SHALLOW_BLOCKS if is_shallow else _BLOCKS, start=1):
@@ -145,7 +145,7 @@ def mobile_net(
 
 
 def get_workload(
-    batch_size: Any = 1,
+    batch_size: Dim = 1,
     num_classes: int = 1000,
     image_shape: tuple[int, ...] = (3, 224, 224),
     dtype: str = "float32",
