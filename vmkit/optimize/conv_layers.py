@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, children, const, dims, post_order, rewrite
+from ..relay.ir import Call, Constant, Dim, Expr, Function, Op, RelayExpr, children, const, dims, post_order, rewrite
 from ..relay.op.nn.window import padding_of
 from ..relay.op.registry import build
 from ..relay.transform.known_type import type_of, with_type_of
 
-__all__ = ["ConvLayer", "rewrite_layers"]
+__all__ = ["ConvLayer", "Make", "rewrite_layers"]
+
+Make: TypeAlias = Callable[[Expr, list[Expr]], Expr]
+"""Takes the data, and the bias and the residual where there are any, as images; returns the layer's result."""
 
 _SPATIAL = {"nn.conv1d": "W", "nn.conv2d": "HW"}
 
@@ -89,7 +92,7 @@ class ConvLayer:
         """Whether there is a window at every position, and of neighbouring elements."""
         return all(n == 1 for n in (*self.strides, *self.dilation))
 
-    def image(self, node: RelayExpr) -> list[Any]:
+    def image(self, node: RelayExpr) -> list[Dim]:
         """Return batch, height, width and channels of the data or of a result."""
         batch, *sizes = node.checked_type.shape
         return [batch, *[1] * self.is_of_rows, *sizes]
@@ -100,7 +103,7 @@ class ConvLayer:
         array: np.ndarray = self.conv.args[1].data.numpy()
         return array.reshape([self.sizes[axis] for axis in have]).transpose([have.index(axis) for axis in layout])
 
-    def replaced(self, end: Call, make: Callable[[Any, list[Any]], Any]) -> Expr:
+    def replaced(self, end: Call, make: Make) -> Expr:
         """Return what stands for the layer: what `make` returns for images, with the shape that the last call has."""
         data, bias, residual = self._parts(end)
         if not self.is_of_rows:
@@ -108,17 +111,17 @@ class ConvLayer:
         data, *residual = (build("expand_dims", each, axis=1) for each in (data, *residual))
         return build("squeeze", make(data, [*bias, *residual]), axis=[1])
 
-    def _parts(self, end: Call) -> tuple[Any, list[Any], list[Any]]:
+    def _parts(self, end: Call) -> tuple[Expr, list[Expr], list[Expr]]:
         """Return the data, and the bias and the residual where there are any, from the last call, rewritten."""
-        residual = []
+        residual: list[Expr] = []
         for depth, argument in enumerate(self._path):
             if depth == self._residual:
                 residual.append(end.args[1 - argument])
             end = end.args[argument]
-        bias = [] if self.bias is None else [const(self.bias.astype("float32"))]
+        bias: list[Expr] = [] if self.bias is None else [const(self.bias.astype("float32"))]
         return end.args[0], bias, residual
 
-    def extend(self, users: dict[Any, list[Any]], taken: set[Any]) -> Call:
+    def extend(self, users: dict[RelayExpr, list[RelayExpr]], taken: set[RelayExpr]) -> Call:
         """Take in the calls that follow, as long as nothing else uses what is between; return the last one.
 
         What another layer has `taken` in, such as the sum of two of them, stays with it.
@@ -172,9 +175,7 @@ class ConvLayer:
         return True
 
 
-def rewrite_layers(
-    function: Function, choose: Callable[[ConvLayer], Callable[[Any, list[Any]], Any] | None]
-) -> Function:
+def rewrite_layers(function: Function, choose: Callable[[ConvLayer], Make | None]) -> Function:
     """Return a typed function in which layers are other calls.
 
     Parameters

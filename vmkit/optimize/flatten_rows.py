@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..relay.ir import Call, Constant, Dim, Expr, Op, RelayExpr, TensorType, dims
 from ..relay.op.registry import OpPattern, build, entry
 from ..relay.transform.known_type import rewrite_typed
@@ -36,8 +34,8 @@ def _moved(node: RelayExpr) -> RelayExpr:
     matrix = next((m for m in map(_matrix, node.args) if m is not None), None)
     if matrix is None or any(dims.is_any(d) for d in shape):
         return node
-    rows = [_as_rows(arg, shape, matrix) for arg in node.args]
-    if any(row is None for row in rows):
+    rows = [row for arg in node.args if (row := _as_rows(arg, shape, matrix)) is not None]
+    if len(rows) != len(node.args):
         return node
     return build("reshape", Call(node.op, rows, node.attrs, span=node.span), newshape=shape, allowzero=True)
 
@@ -49,7 +47,7 @@ def is_elementwise(node: Call) -> bool:
     return node.attrs is None and entry(node.op.name).pattern in (OpPattern.ELEMWISE, OpPattern.BROADCAST)
 
 
-def _matrix(arg: Expr) -> list[Any] | None:
+def _matrix(arg: Expr) -> list[Dim] | None:
     """Return the shape of the matrix whose rows a tensor of more axes has, if it is a reshape of one."""
     if not (isinstance(arg, Call) and isinstance(arg.op, Op) and arg.op.name == "reshape"):
         return None

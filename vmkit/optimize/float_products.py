@@ -126,7 +126,7 @@ def _product(node: Call, a: Expr, b: Expr) -> Expr:
     return Call(node.op, [a, b], with_attrs(node, out_dtype="float32"), span=node.span)
 
 
-def _parts(x: Expr, count: int, length: int, axis: int) -> list[Any]:
+def _parts(x: Expr, count: int, length: int, axis: int) -> list[Expr]:
     """Return a tensor cut along an axis into parts of nearly one size."""
     if count == 1:
         return [x]

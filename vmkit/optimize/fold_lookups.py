@@ -87,16 +87,17 @@ def _mapped(node: Call, tables: set[Expr], largest: int) -> tuple[Any, Any]:
     if table is None:
         return None, None
     rows, width = (int(d) for d in table.checked_type.shape)
-    operands = []
+    operands: list[Expr | None] = []
     for arg, (own, place) in zip(node.args, found, strict=True):
         if own is None:
             operands.append(_of_rows(arg, width, len(node.checked_type.shape)))
         else:
             is_along = place.same_as(index) and [int(d) for d in own.checked_type.shape] == [rows, width]
             operands.append(own if is_along else None)
-    if any(operand is None for operand in operands):
+    known = [operand for operand in operands if operand is not None]
+    if len(known) != len(operands):
         return None, None
-    result = Call(node.op, operands, node.attrs, span=node.span)
+    result = Call(node.op, known, node.attrs, span=node.span)
     return (result, index) if _bytes(type_of(result)) <= largest else (None, None)
 
 

@@ -45,7 +45,7 @@ def _is_call(node: RelayExpr, *names: str) -> TypeGuard[Call]:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in names
 
 
-def _fused(node: RelayExpr, uses: dict[Any, int], lanes: int) -> RelayExpr:
+def _fused(node: RelayExpr, uses: dict[RelayExpr, int], lanes: int) -> RelayExpr:
     if not _is_call(node, "nn.batch_matmul") or node.checked_type.dtype != "float32" or node.attrs.transpose_a:
         return node
     weights = node.args[0]

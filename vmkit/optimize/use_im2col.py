@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ..relay.ir import Call, Expr, Op, RelayExpr, TensorType, dims
+from ..relay.ir import Call, Dim, Expr, Op, RelayExpr, TensorType, dims
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
@@ -68,7 +68,7 @@ def _replaced(node: RelayExpr) -> RelayExpr:
     )
 
 
-def _reshaped(data: Expr, shape: list[Any]) -> Expr:
+def _reshaped(data: Expr, shape: list[Dim]) -> Expr:
     return build("reshape", data, newshape=shape, allowzero=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import tvm
@@ -71,7 +71,8 @@ def _axes(geometry: Transposed, kernel: list[int], sizes: Sequence[Dim]) -> list
     for i, (size, window) in enumerate(zip(kernel, geometry.windows(kernel), strict=True)):
         stride, before = geometry.strides[i], geometry.padding[i]
         grown = window + geometry.output_padding[i] - stride - before - geometry.padding[rank + i]
-        known = sizes[i] if isinstance(sizes[i], int) else None
+        data = sizes[i]
+        known = data if isinstance(data, int) else None
         axes.append(TransposedAxis(size, stride, geometry.dilation[i], before, grown, known))
     return axes
 
@@ -158,7 +159,7 @@ def _convolution(
     )
 
 
-def _interleaved(geometry: Transposed, plan: Plan, parts: list[Any]) -> Expr:
+def _interleaved(geometry: Transposed, plan: Plan, parts: list[Expr]) -> Expr:
     """Return the phases that are channels of tensors, or tensors of their own, in their places."""
     first = plan.convolutions[0]
     rest = [part.grown * axis.stride - axis.grown for part, axis in zip(first, plan.sources, strict=True)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax
 
 from ...errors import TypeCheckError
-from ...relay.ir import dims
+from ...relay.ir import Dim, dims
 from ...relay.ir.types import TensorType, Type
 from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, attrs_node
 from ...relay.op.elementwise import require_tensor
@@ -114,7 +114,7 @@ class PackedGemm:
         )
 
 
-def _lead(attrs: PackedGemmAttrs, shape: Sequence[Any]) -> list[Any]:
+def _lead(attrs: PackedGemmAttrs, shape: Sequence[Dim]) -> list[Dim]:
     """Return the axes of the result before its last one."""
     if not attrs.kernel_size:
         return list(shape[:-1])

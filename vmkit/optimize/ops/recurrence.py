@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tvm import relax, tirx
 
 from ...errors import TypeCheckError
-from ...relay.ir import dims
+from ...relay.ir import Dim, dims
 from ...relay.ir.types import TensorType, TupleType, Type
 from ...relay.op.attrs import Attrs
 from ...relay.op.elementwise import require_tensor
@@ -112,7 +112,7 @@ class Layer:
         value = context.emit(relax.call_tir(name, list(operands), types))
         return tuple(context.emit(relax.TupleGetItem(value, i)) for i in range(len(types)))
 
-    def _sizes(self, shapes: Sequence[Sequence[Any]]) -> list[tuple[str, int, Any]]:
+    def _sizes(self, shapes: Sequence[Sequence[Dim]]) -> list[tuple[str, int, Dim]]:
         """Return which dimensions of the operands are to have which sizes."""
         batch, hidden = shapes[0][1], shapes[1][1]
         sizes = [("data", 2, self.gates * hidden)]

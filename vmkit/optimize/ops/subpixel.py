@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
@@ -91,7 +91,7 @@ def _shape(attrs: InterleaveSubpixelsAttrs, data: Sequence[Dim]) -> list[Dim]:
 
 
 def _element(
-    attrs: InterleaveSubpixelsAttrs, of_group: tirx.PrimExpr, index: Sequence[Any], tensors: list[te.Tensor]
+    attrs: InterleaveSubpixelsAttrs, of_group: tirx.PrimExpr, index: Sequence[tirx.PrimExpr], tensors: list[te.Tensor]
 ) -> tirx.PrimExpr:
     batch, *places, channel = index
     numbers, joined, apart = [], 0, 0

@@ -27,7 +27,7 @@ __all__ = ["pattern_text", "unmatched_cases"]
 Row = tuple[Any, ...]
 
 
-def unmatched_cases(match: Match, find_type: Callable[[GlobalTypeVar], TypeData]) -> Iterator[Any]:
+def unmatched_cases(match: Match, find_type: Callable[[GlobalTypeVar], TypeData]) -> Iterator[Pattern]:
     """Yield patterns of values that no clause of a Match covers, one for each kind of value.
 
     Parameters

@@ -36,7 +36,7 @@ def _is_well_formed(root: RelayExpr) -> bool:
     return not free[root]
 
 
-def _free(node: RelayExpr, free: dict[Any, frozenset[Var]]) -> frozenset[Var]:
+def _free(node: RelayExpr, free: dict[RelayExpr, frozenset[Var]]) -> frozenset[Var]:
     """Return the free variables of a node from those of its parts."""
     match node:
         case Var():

@@ -12,6 +12,7 @@ from ...stack import on_deep_stack
 from ..ir import (
     Call,
     Constant,
+    Dim,
     Function,
     If,
     Let,
@@ -79,7 +80,7 @@ class Matcher:
         # What lies between the parent and child of a dominator pattern.
         self.between: set[Any] = set()
 
-    def match(self, pattern: DFPattern, expr: RelayExpr) -> dict[DFPattern, list[Any]] | None:
+    def match(self, pattern: DFPattern, expr: RelayExpr) -> dict[DFPattern, list[RelayExpr]] | None:
         """Return the expressions that each part of a pattern describes, or None where it does not describe `expr`."""
         self.found, self.trail, self.between = {}, [], set()
         return self.found if on_deep_stack(self.visit, pattern, expr) else None
@@ -144,7 +145,7 @@ class Matcher:
                 return pattern.pattern is None or self.visit(pattern.pattern, expr)
         raise TypeError(f"{type(pattern).__name__} is not a dataflow pattern")
 
-    def all(self, patterns: Sequence[DFPattern] | None, exprs: Iterable[Any]) -> bool:
+    def all(self, patterns: Sequence[DFPattern] | None, exprs: Iterable[RelayExpr]) -> bool:
         """Say whether patterns describe expressions one by one; no patterns describe any expressions."""
         if patterns is None:
             return True
@@ -185,7 +186,7 @@ class Matcher:
         self.forget(mark)
         return outcome
 
-    def ways(self, parent: RelayExpr, child: RelayExpr) -> set[Any] | None:
+    def ways(self, parent: RelayExpr, child: RelayExpr) -> set[RelayExpr] | None:
         """Return what lies between two expressions, or None where something of it is used elsewhere."""
         between: set[Any] = set()
         waiting = [parent]
@@ -229,7 +230,7 @@ def _is_same(expected: RelayExpr, expr: RelayExpr) -> bool:
     return expected.same_as(expr) or tvm_ffi.structural_equal(expected, expr)
 
 
-def _has_shape(ty: Type | None, shape: Sequence[Any]) -> bool:
+def _has_shape(ty: Type | None, shape: Sequence[Dim]) -> bool:
     if not isinstance(ty, TensorType) or len(ty.shape) != len(shape):
         return False
     return all(tvm_ffi.structural_equal(a, b) for a, b in zip(ty.shape, shape, strict=True))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import tvm
 from tvm.ir import Op
 
-from ..ir import RelayExpr, Type
+from ..ir import Dim, RelayExpr, Type
 from ..ir.hooks import Hook
 from ..op.registry import entry
 
@@ -20,6 +20,7 @@ __all__ = [
     "AltPattern",
     "AttrPattern",
     "CallPattern",
+    "Check",
     "ConstantPattern",
     "DFPattern",
     "DataTypePattern",
@@ -95,7 +96,7 @@ class DFPattern:
         """Return this pattern for tensors of a data type."""
         return DataTypePattern(self, dtype)
 
-    def has_shape(self, shape: Sequence[Any]) -> ShapePattern:
+    def has_shape(self, shape: Sequence[Dim]) -> ShapePattern:
         """Return this pattern for tensors of a shape."""
         return ShapePattern(self, shape)
 
@@ -221,7 +222,7 @@ class DataTypePattern(DFPattern):
 class ShapePattern(DFPattern):
     """What a pattern describes, a tensor of a shape."""
 
-    def __init__(self, pattern: DFPattern, shape: Sequence[Any]) -> None:
+    def __init__(self, pattern: DFPattern, shape: Sequence[Dim]) -> None:
         self.pattern, self.shape = pattern, list(shape)
 
 
@@ -294,7 +295,7 @@ def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
     return DataTypePattern(wildcard() if pattern is None else pattern, dtype)
 
 
-def has_shape(shape: Sequence[Any], pattern: DFPattern | None = None) -> ShapePattern:
+def has_shape(shape: Sequence[Dim], pattern: DFPattern | None = None) -> ShapePattern:
     """Return the pattern of tensors of a shape."""
     return ShapePattern(wildcard() if pattern is None else pattern, shape)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..transform.known_type import type_of
 from .matcher import Matcher
 from .patterns import (
     CallPattern,
+    Check,
     ConstantPattern,
     DFPattern,
     DominatorPattern,
@@ -70,7 +71,7 @@ class DFPatternCallback:
         """Return an expression with this rule applied to it."""
         return rewrite(self, expr)
 
-    def callback(self, pre: RelayExpr, post: RelayExpr, node_map: Mapping[DFPattern, Sequence[Any]]) -> RelayExpr:
+    def callback(self, pre: RelayExpr, post: RelayExpr, node_map: Mapping[DFPattern, Sequence[RelayExpr]]) -> RelayExpr:
         """Return what shall stand in the place of a matched expression.
 
         Parameters
@@ -92,11 +93,11 @@ class _Match:
     inner: set[Any]
 
 
-def _matches(pattern: DFPattern, expr: RelayExpr, check: Callable[[Any], bool] = lambda _: True) -> dict[Any, _Match]:
+def _matches(pattern: DFPattern, expr: RelayExpr, check: Check = lambda _: True) -> dict[RelayExpr, _Match]:
     return on_deep_stack(_all_matches, pattern, expr, check)
 
 
-def _all_matches(pattern: DFPattern, expr: RelayExpr, check: Callable[[Any], bool]) -> dict[Any, _Match]:
+def _all_matches(pattern: DFPattern, expr: RelayExpr, check: Check) -> dict[RelayExpr, _Match]:
     """Return matches in an expression by their roots: from the outermost in, without overlap.
 
     What lies inside a match may not be used outside it.
@@ -166,7 +167,7 @@ def partition(
     pattern: DFPattern,
     expr: RelayExpr,
     attrs: Mapping[str, Any] | None = None,
-    check: Callable[[Any], bool] = lambda _: True,
+    check: Check = lambda _: True,
 ) -> RelayExpr:
     """Return an expression in which what a pattern describes has become calls of new functions.
 
@@ -203,7 +204,7 @@ def partition(
 partition_hook.fill(partition)
 
 
-def _function(matched: _Match, number: int, attrs: Mapping[str, Any]) -> tuple[Function, list[Any]]:
+def _function(matched: _Match, number: int, attrs: Mapping[str, Any]) -> tuple[Function, list[RelayExpr]]:
     """Return the function of what a match found, and the expressions that are its arguments."""
     constants = {e for p, exprs in matched.found.items() if isinstance(p, ConstantPattern) for e in exprs}
     params: dict[Any, Var] = {}
@@ -217,7 +218,7 @@ def _function(matched: _Match, number: int, attrs: Mapping[str, Any]) -> tuple[F
 class _Outside:
     """What a match takes from outside; each gets a parameter when a walk first meets it."""
 
-    def __init__(self, matched: _Match, constants: set[Any], params: dict[Any, Var], number: int) -> None:
+    def __init__(self, matched: _Match, constants: set[RelayExpr], params: dict[RelayExpr, Var], number: int) -> None:
         self.matched, self.constants, self.params, self.number = matched, constants, params, number
 
     def __contains__(self, expr: RelayExpr) -> bool:

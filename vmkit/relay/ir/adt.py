@@ -149,7 +149,7 @@ class PatternConstructor(Pattern):
     constructor: Constructor
     patterns: tvm_ffi.Array
 
-    def __init__(self, constructor: Constructor, patterns: Sequence[Any] | None = None) -> None:
+    def __init__(self, constructor: Constructor, patterns: Sequence[Pattern] | None = None) -> None:
         self.__ffi_init__(constructor=constructor, patterns=list(patterns or ()))
 
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
@@ -161,7 +161,7 @@ class PatternTuple(Pattern):
 
     patterns: tvm_ffi.Array
 
-    def __init__(self, patterns: Sequence[Any] | None = None) -> None:
+    def __init__(self, patterns: Sequence[Pattern] | None = None) -> None:
         self.__ffi_init__(patterns=list(patterns or ()))
 
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__

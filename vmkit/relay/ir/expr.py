@@ -18,7 +18,7 @@ from tvm_ffi.dataclasses import field, py_class
 from ..._tvm import call_global_vars_by
 from ...values.tensors import as_tensor
 from . import hooks
-from .types import FuncType, TensorType, dtype_name
+from .types import Dim, FuncType, TensorType, dtype_name
 
 __all__ = [
     "Call",
@@ -141,7 +141,7 @@ class Tuple(Expr):
 
     fields: tvm_ffi.Array
 
-    def __init__(self, fields: Sequence[Any], span: Span | None = None) -> None:
+    def __init__(self, fields: Sequence[RelayExpr], span: Span | None = None) -> None:
         self.__ffi_init__(fields=list(fields), span=span)
 
     def __getitem__(self, index: int) -> RelayExpr:
@@ -186,7 +186,7 @@ class Call(Expr):
     def __init__(
         self,
         op: RelayExpr,
-        args: Sequence[Any],
+        args: Sequence[RelayExpr],
         attrs: tvm.ir.Node | None = None,
         type_args: Sequence[Type] = (),
         span: Span | None = None,
@@ -249,8 +249,8 @@ class Function(tvm.ir.BaseFunc):
         params: Sequence[Var],
         body: RelayExpr,
         ret_type: Type | None = None,
-        type_params: Sequence[Any] = (),
-        attrs: Mapping[str, Any] | Any = None,
+        type_params: Sequence[Type] = (),
+        attrs: Mapping[str, Any] | tvm.ir.DictAttrs | None = None,
         span: Span | None = None,
     ) -> None:
         if attrs is None or isinstance(attrs, Mapping):
@@ -287,7 +287,7 @@ RelayExpr: TypeAlias = Expr | Function | GlobalVar | Op
 def var(
     name_hint: str,
     type_annotation: Type | str | None = None,
-    shape: Sequence[Any] | None = None,
+    shape: Sequence[Dim] | None = None,
     dtype: str = "float32",
     span: Span | None = None,
 ) -> Var:

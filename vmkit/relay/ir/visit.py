@@ -41,12 +41,12 @@ class Nodes(Protocol):
         """Say whether a node is one of them."""
 
 
-def children(expr: RelayExpr) -> list[Any]:
+def children(expr: RelayExpr) -> list[RelayExpr]:
     """Return the expressions directly below an expression, in order of evaluation; binders come first."""
     return _CHILDREN[type(expr)](expr)
 
 
-def post_order(expr: RelayExpr | TupleWrapper, stop: Nodes = ()) -> Iterator[Any]:
+def post_order(expr: RelayExpr | TupleWrapper, stop: Nodes = ()) -> Iterator[RelayExpr]:
     """Yield every expression below and including `expr` once, each after its children; leave out those in `stop`."""
     seen: set[Any] = set()
     stack: list[tuple[Any, bool]] = [(expr.astuple() if isinstance(expr, TupleWrapper) else expr, False)]

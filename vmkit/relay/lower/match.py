@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from tvm import relax
 
@@ -122,7 +122,7 @@ class _MatchLowering:
             return False
         return self.has_alternatives(pattern) or any(self.is_refutable(p) for p in pattern.patterns)
 
-    def parts(self, pattern: Pattern, ty: Type) -> list[tuple[int, Any, Type]]:
+    def parts(self, pattern: Pattern, ty: Type) -> list[tuple[int, Pattern, Type]]:
         """Return the position, the pattern and the type of each field."""
         below = list(pattern.patterns)
         if isinstance(ty, TupleType):

@@ -14,7 +14,7 @@ from ..ir.expr import Call, If, Let, RelayExpr
 __all__ = ["tail_calls"]
 
 
-def tail_calls(body: RelayExpr) -> set[Any]:
+def tail_calls(body: RelayExpr) -> set[RelayExpr]:
     """Return the expressions whose value is the value of a function body: its tail calls and tail branches."""
     tails: set[Any] = set()
     waiting = [body]

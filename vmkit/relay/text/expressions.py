@@ -81,7 +81,7 @@ class ExpressionParser(FunctionParser):
         self.scopes.graph[token.value] = self.binary()
         self.expect(";")
 
-    def _let_binding(self) -> tuple[int, Var, Any]:
+    def _let_binding(self) -> tuple[int, Var, RelayExpr]:
         start = self.expect("let").start
         variable = self.variable()
         # A function's value may refer to the variable itself.
@@ -123,7 +123,7 @@ class ExpressionParser(FunctionParser):
             reduce()
         return operands[0][0]
 
-    def _operand(self) -> tuple[Any, int, int]:
+    def _operand(self) -> tuple[RelayExpr, int, int]:
         """Parse an operand; return it with where it begins and ends."""
         start = self.next.start
         value = self.postfix()

@@ -10,7 +10,7 @@ import tvm
 from ...errors import suggest
 from ...stack import on_deep_stack
 from ..analysis.infer_type import infer_module
-from ..ir import RelayExpr, TypeData, define_type, type_definitions, with_functions
+from ..ir import Function, GlobalVar, RelayExpr, TypeData, define_type, type_definitions, with_functions
 from .expressions import ExpressionParser
 from .lexer import describe_token
 from .metadata import MetaNodes
@@ -75,7 +75,7 @@ class ModuleParser(ExpressionParser):
                 f'begin the text with #[version = "{VERSION}"]',
             )
 
-    def _definition(self, functions: dict[Any, Any]) -> None:
+    def _definition(self, functions: dict[GlobalVar, Function]) -> None:
         start = self.expect("def").start
         token = self.expect("global", "a global variable")
         gvar = self.global_vars.setdefault(token.value, tvm.ir.GlobalVar(token.value))

@@ -147,7 +147,7 @@ class BindingPrinter:
         return self.declared.pop(variable)
 
 
-def _dataflow(node: RelayExpr) -> list[Any]:
+def _dataflow(node: RelayExpr) -> list[RelayExpr]:
     """Return what is visited before a node, last first: the callee comes before the arguments."""
     if isinstance(node, Call):
         return [*reversed(node.args), node.op]

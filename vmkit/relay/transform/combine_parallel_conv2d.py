@@ -53,7 +53,7 @@ class _Convolutions(Combination):
         values["channels"] = sum(type_of(c.args[1]).shape[axis] for c in firsts)
         return Call(one.op, [one.args[0], weight], type(one.attrs)(**values))
 
-    def operand(self, operands: Sequence[Any], calls: Sequence[Call]) -> Expr | None:
+    def operand(self, operands: Sequence[Expr], calls: Sequence[Call]) -> Expr | None:
         rank = len(type_of(calls[0]).shape)
         axes = [len(type_of(o).shape) - rank + _channel_axis(calls[0], rank) for o in operands]
         axis = axes[0]
@@ -65,7 +65,7 @@ class _Convolutions(Combination):
                 return None
         return build("concatenate", Tuple(list(operands)), axis=axis)
 
-    def parts(self, whole: Expr, calls: Sequence[Call]) -> list[Any]:
+    def parts(self, whole: Expr, calls: Sequence[Call]) -> list[Expr]:
         return slices(whole, calls, all_axes=False)
 
 

@@ -42,7 +42,7 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
     return on_module
 
 
-def without_dead_code(expr: RelayExpr, impure: Iterable[Any], inline_once: bool = False) -> RelayExpr:
+def without_dead_code(expr: RelayExpr, impure: Iterable[RelayExpr], inline_once: bool = False) -> RelayExpr:
     """Return an expression (or function) without Lets whose variable is not used.
 
     Parameters
@@ -66,7 +66,7 @@ def without_dead_code(expr: RelayExpr, impure: Iterable[Any], inline_once: bool 
 class _Usage:
     """Which variables are needed, and how often they are used."""
 
-    def __init__(self, expr: RelayExpr, impure: set[Any]) -> None:
+    def __init__(self, expr: RelayExpr, impure: set[RelayExpr]) -> None:
         self.impure = impure
         self.lets: dict[Var, Let] = {node.var: node for node in post_order(expr) if isinstance(node, Let)}
         self.uses: Counter[Var] = Counter()

@@ -73,7 +73,7 @@ def _round(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule | None:
     return infer_module(result)
 
 
-def _moved(node: RelayExpr, original: RelayExpr, made: dict[Any, Any]) -> RelayExpr:
+def _moved(node: RelayExpr, original: RelayExpr, made: dict[RelayExpr, Call]) -> RelayExpr:
     """Return what replaces a call, on the operands as they are now."""
     if original not in made:
         return node
@@ -86,7 +86,7 @@ def _is_dynamic(node: RelayExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name.startswith("dyn.")
 
 
-def _known(exprs: dict[Any, None], evaluate: Evaluate) -> dict[Any, np.ndarray]:
+def _known(exprs: dict[RelayExpr, None], evaluate: Evaluate) -> dict[Any, np.ndarray]:
     """Return the values of those expressions that follow from constants and static shapes."""
     found: dict[Any, np.ndarray] = {}
     computed = []
@@ -145,7 +145,7 @@ def _ints(value: np.ndarray) -> list[int]:
     return [int(v) for v in np.atleast_1d(value)]
 
 
-def _static(call: Call, args: Sequence[Any], **read: Any) -> Call:
+def _static(call: Call, args: Sequence[RelayExpr], **read: Any) -> Call:
     """Return a call of the operator without ``dyn.``: the attributes of a call, and what it read beside its data."""
     made = entry(call.op.name.removeprefix("dyn."))
     assert made.attrs is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tvm
 from tvm.ir import GlobalVar
@@ -56,7 +55,7 @@ def _expanded(function: Function, expanded: Callable[[RelayExpr], RelayExpr]) ->
     return rewrite(function, changed, with_callee)
 
 
-def _values(node: RelayExpr) -> Sequence[Any]:
+def _values(node: RelayExpr) -> Sequence[RelayExpr]:
     """Return the parts of a node that are used as values, and not called or bound."""
     if isinstance(node, Call):
         return list(node.args)

@@ -22,6 +22,7 @@ from ..ir import (
     TupleGetItem,
     TupleType,
     Type,
+    Var,
     children,
     free_vars,
     post_order,
@@ -98,7 +99,7 @@ def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> 
     return infer_module(with_functions(mod, {**dict(mod.functions.items()), **changed}))
 
 
-def _constant_lets(function: Function, fold_qnn: bool) -> dict[Any, Any]:
+def _constant_lets(function: Function, fold_qnn: bool) -> dict[Var, RelayExpr]:
     """Return the variables that Lets bind to what depends on constants alone, outer Lets first."""
     sizes: dict[Any, int] = {}
     found: dict[Any, Any] = {}
@@ -111,7 +112,7 @@ def _constant_lets(function: Function, fold_qnn: bool) -> dict[Any, Any]:
     return found
 
 
-def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[Any]:
+def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[RelayExpr]:
     """Return the largest tensor expressions that depend on constants alone, each once."""
     sizes: dict[Any, int] = {}
     wanted: dict[Any, None] = {}
@@ -125,7 +126,7 @@ def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[Any]:
     return list(wanted)
 
 
-def _note_size(node: RelayExpr, sizes: dict[Any, int], fold_qnn: bool) -> bool:
+def _note_size(node: RelayExpr, sizes: dict[RelayExpr, int], fold_qnn: bool) -> bool:
     """Say whether a node depends on nodes with sizes alone; then note its own."""
     operands = None if (_is_quantized(node) and not fold_qnn) or _is_string(node) else _operands(node)
     if operands is None or any(o not in sizes for o in operands):
@@ -138,7 +139,7 @@ def _note_size(node: RelayExpr, sizes: dict[Any, int], fold_qnn: bool) -> bool:
     return True
 
 
-def _operands(node: RelayExpr) -> list[Any] | None:
+def _operands(node: RelayExpr) -> list[RelayExpr] | None:
     """Return what a node's value is computed from, or None for a node that is never folded."""
     if isinstance(node, Constant):
         return []

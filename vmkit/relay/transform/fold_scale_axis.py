@@ -92,7 +92,7 @@ def _is_call(expr: RelayExpr, *names: str) -> TypeGuard[Call]:
     return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
 
 
-def _operands_of(product: Call) -> list[tuple[Any, Any]]:
+def _operands_of(product: Call) -> list[tuple[Expr, Expr]]:
     """Return the operands of a product, data first, in both ways; the data has the shape of the product."""
     x, y = product.args
     shape = [str(d) for d in static(product)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
 import tvm
 from tvm.ir import GlobalVar
@@ -45,13 +45,13 @@ def to_graph_normal_form(expr: RelayExpr, impure_globals: Iterable[GlobalVar] = 
     return on_deep_stack(_Inlining(_kept(expr, effectful(expr, impure_globals))).visit, expr)
 
 
-def _kept(expr: RelayExpr, impure: set[Any]) -> set[Let]:
+def _kept(expr: RelayExpr, impure: set[RelayExpr]) -> set[Let]:
     nodes = list(post_order(expr))
     captured = {v for node in nodes if isinstance(node, Function) for v in free_vars(node)}
     return {node for node in nodes if isinstance(node, Let) and _stays(node, impure, captured)}
 
 
-def _stays(let: Let, impure: set[Any], captured: set[Var]) -> bool:
+def _stays(let: Let, impure: set[RelayExpr], captured: set[Var]) -> bool:
     if isinstance(let.value, Function):
         return let.var in free_vars(let.value)
     return let.value in impure or (let.var in captured and not isinstance(let.value, Var | Op | GlobalVar))

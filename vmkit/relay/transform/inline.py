@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 from tvm.ir import GlobalVar
 
@@ -71,7 +69,7 @@ def _reached(functions: dict[GlobalVar, Function], start: GlobalVar) -> set[Glob
     return found
 
 
-def _applied(function: Function, args: list[Any], impure: set[Any]) -> RelayExpr:
+def _applied(function: Function, args: list[RelayExpr], impure: set[RelayExpr]) -> RelayExpr:
     """Return a copy of a function's body on arguments; those with effects are bound before it, in order."""
     has_effect = any(node in impure for arg in args for node in post_order(arg))
     if not has_effect:

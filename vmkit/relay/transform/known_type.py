@@ -97,7 +97,7 @@ def rewrite_typed(expr: RelayExpr, rule: Callable[[RelayExpr], RelayExpr]) -> Re
     return rewrite(expr, {}, replace)
 
 
-def use_counts(expr: RelayExpr) -> dict[Any, int]:
+def use_counts(expr: RelayExpr) -> dict[RelayExpr, int]:
     """Return how often each expression at or below one is used as a part of another."""
     uses: dict[Any, int] = {}
     for node in post_order(expr):

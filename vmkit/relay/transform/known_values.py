@@ -43,7 +43,7 @@ def decided(function: Function) -> Function:
     return rewrite(function, {}, decide)
 
 
-def without_lets(function: Function, values: Mapping[Var, Any]) -> Function:
+def without_lets(function: Function, values: Mapping[Var, RelayExpr]) -> Function:
     """Return a function without the Lets of some variables, the values in their places; outer Lets come first."""
     known: dict[Any, Any] = {}
     for variable, value in values.items():

@@ -139,7 +139,7 @@ def _captures(functions: Mapping[Var, Function]) -> dict[Var, list[Var]]:
             return captured
 
 
-def _applied(function: Function, args: list[Any]) -> RelayExpr:
+def _applied(function: Function, args: list[RelayExpr]) -> RelayExpr:
     body = function.body
     for parameter, arg in reversed(list(zip(function.params, args, strict=True))):
         body = Let(parameter, arg, body)

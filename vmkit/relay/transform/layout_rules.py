@@ -150,7 +150,7 @@ def _strided_slice(layouts: Layouts, call: Call, values: Sequence[LayoutValue], 
     return _again(call, [first.expr], first, axes=[first.moved(a) for a in axes])
 
 
-def _spread(values: Sequence[int], count: int) -> list[Any]:
+def _spread(values: Sequence[int], count: int) -> list[int]:
     return list(values) * count if len(values) == 1 and count > 1 else list(values)
 
 

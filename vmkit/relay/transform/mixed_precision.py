@@ -235,7 +235,7 @@ class _Mixing(ExprMutator):
         made.checked_type_ = type_of(part)
         return made
 
-    def agreeing(self, exprs: Sequence[Any], ty: Type) -> list[Any]:
+    def agreeing(self, exprs: Sequence[RelayExpr], ty: Type) -> list[RelayExpr]:
         """Return alternatives as they are, where their precision is the same, or else in what it was."""
         lowered = [self.is_lowered(type_of(e)) for e in exprs]
         return list(exprs) if all(lowered) else [self.restored(e, ty) for e in exprs]

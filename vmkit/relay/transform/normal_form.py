@@ -29,7 +29,7 @@ from ..ir import (
 __all__ = ["is_name", "normalized"]
 
 
-def normalized(expr: RelayExpr, is_bound: Callable[[Any], bool], *, bind_results: bool) -> RelayExpr:
+def normalized(expr: RelayExpr, is_bound: Callable[[RelayExpr], bool], *, bind_results: bool) -> RelayExpr:
     """Return an expression (or function) with values bound by Lets, at the start of the scope that they are in.
 
     A value that several scopes share is bound before all of them; Lets inside operands are moved out.
@@ -47,7 +47,7 @@ def normalized(expr: RelayExpr, is_bound: Callable[[Any], bool], *, bind_results
 
 
 class _Normalizer:
-    def __init__(self, expr: RelayExpr, is_bound: Callable[[Any], bool], bind_results: bool) -> None:
+    def __init__(self, expr: RelayExpr, is_bound: Callable[[RelayExpr], bool], bind_results: bool) -> None:
         self.expr = expr
         self.is_bound = is_bound
         self.bind_results = bind_results

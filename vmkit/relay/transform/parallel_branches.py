@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import tvm_ffi
 
@@ -50,11 +50,11 @@ class Combination(ABC):
         """Return the call that computes all of them."""
 
     @abstractmethod
-    def operand(self, operands: Sequence[Any], calls: Sequence[Call]) -> Expr | None:
+    def operand(self, operands: Sequence[Expr], calls: Sequence[Call]) -> Expr | None:
         """Return what the other operands of binary calls become for the whole, or None where they do not fit."""
 
     @abstractmethod
-    def parts(self, whole: Expr, calls: Sequence[Call]) -> list[Any]:
+    def parts(self, whole: Expr, calls: Sequence[Call]) -> list[Expr]:
         """Return what each branch computed, from the result of the whole."""
 
 
@@ -68,7 +68,7 @@ def combined(function: Function, combination: Combination, least: int) -> Functi
         function = _replaced(function, graph.substitutes(group))
 
 
-def _replaced(function: Function, substitutes: dict[Any, Any]) -> Function:
+def _replaced(function: Function, substitutes: dict[RelayExpr, Expr]) -> Function:
     return rewrite(function, substitutes, with_type_of)
 
 
@@ -76,7 +76,7 @@ class _Graph:
     def __init__(self, function: Function, combination: Combination) -> None:
         self.combination = combination
         self.params = set(function.params)
-        self.nodes = list(post_order(function))
+        self.nodes: list[RelayExpr] = list(post_order(function))
         self.scopes: dict[Any, Scope] = scopes(function)
         self.users: dict[Any, list[Any]] = {}
         for node in self.nodes:
@@ -100,12 +100,12 @@ class _Graph:
             for group in groups:
                 yield [self.branch(first) for first in group]
 
-    def is_first(self, node: RelayExpr) -> bool:
+    def is_first(self, node: RelayExpr) -> TypeGuard[Call]:
         if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == self.combination.name):
             return False
         return self.is_free(list(node.args)[1:]) and self.combination.may_begin(node)
 
-    def is_free(self, operands: Sequence[Any]) -> bool:
+    def is_free(self, operands: Sequence[Expr]) -> bool:
         """Say whether operands can be computed as early as need be: they depend on parameters alone."""
         return all(v in self.params for operand in operands for v in free_vars(operand))
 
@@ -127,7 +127,7 @@ class _Graph:
         is_expanding = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "expand_dims"
         return is_expanding or is_pointwise(node) or is_broadcast(node)
 
-    def substitutes(self, group: list[Branch]) -> dict[Any, Any]:
+    def substitutes(self, group: list[Branch]) -> dict[RelayExpr, Expr]:
         """Return what stands in the place of the last call of each branch that is part of the whole."""
         whole = self.combination.begun([b.first for b in group])
         calls = [b.first for b in group]
@@ -166,7 +166,7 @@ class _Graph:
         return Call(one.op, [other, whole] if position else [whole, other])
 
 
-def slices(whole: Expr, calls: Sequence[Call], *, all_axes: bool) -> list[Any]:
+def slices(whole: Expr, calls: Sequence[Call], *, all_axes: bool) -> list[Expr]:
     """Return the parts of a tensor that lie side by side along the one axis in which it is wider than they are."""
     shape = list(type_of(whole).shape)
     shapes = [list(type_of(call).shape) for call in calls]

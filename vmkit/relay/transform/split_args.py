@@ -43,7 +43,7 @@ def _split(node: RelayExpr, limit: int) -> RelayExpr:
     return _stopped(parts, node.attrs.axis)
 
 
-def _stopped(parts: list[Any], axis: int) -> RelayExpr:
+def _stopped(parts: list[RelayExpr], axis: int) -> RelayExpr:
     """Return a concatenation that does not fuse with those before it, which would bring their arguments along."""
     joined = build("concatenate", build("annotation.stop_fusion", Tuple(parts)), axis=axis)
     type_of(joined)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...ir import Call, Constant, RelayExpr, const
+from ...ir import Call, Constant, Expr, RelayExpr, const
 from ...op.registry import build
 from ..known_type import type_of
 from .matching import constant_array, full_value, is_call, is_constant, rule, same_type
@@ -73,7 +71,7 @@ def _is_static(call: Call) -> bool:
     return all(isinstance(d, int) for d in type_of(call).shape)
 
 
-def _with_constant(call: RelayExpr, name: str) -> tuple[Any, Constant] | None:
+def _with_constant(call: RelayExpr, name: str) -> tuple[Expr, Constant] | None:
     """Return the operands of a sum or product of one constant, the constant last."""
     if not is_call(call, name):
         return None

@@ -48,7 +48,7 @@ def _sum(x: Expr, y: Expr, factor: int, dtype: str) -> Expr:
     return build("add", x, y if factor == 1 else build("multiply", const(factor, dtype), y))
 
 
-def _operands(expr: RelayExpr, name: str, most: int) -> list[Any]:
+def _operands(expr: RelayExpr, name: str, most: int) -> list[RelayExpr]:
     """Return what a nested sum or product is made of, or more than `most` operands when there are."""
     parts: list[Any] = []
     waiting = [expr]
