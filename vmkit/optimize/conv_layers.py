@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from ..relay.ir import Call, Constant, Op, children, const, dims, post_order, rewrite
+from ..relay.ir import Call, Constant, Dim, Expr, Function, Op, RelayExpr, children, const, dims, post_order, rewrite
 from ..relay.op.nn.window import padding_of
 from ..relay.op.registry import build
-from ..relay.transform.known_type import type_of
+from ..relay.transform.known_type import type_of, with_type_of
 
-__all__ = ["ConvLayer", "rewrite_layers"]
+__all__ = ["ConvLayer", "Make", "rewrite_layers"]
+
+Make: TypeAlias = Callable[[Expr, list[Expr]], Expr]
+"""Takes the data, and the bias and the residual where there are any, as images; returns the layer's result."""
 
 _SPATIAL = {"nn.conv1d": "W", "nn.conv2d": "HW"}
 
@@ -49,7 +52,7 @@ class ConvLayer:
     _residual: int | None = None
 
     @classmethod
-    def of(cls, node: Any) -> ConvLayer | None:
+    def of(cls, node: RelayExpr) -> ConvLayer | None:
         """Return the layer that a node begins; None if it is no plain convolution, of groups 1."""
         if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _SPATIAL):
             return None
@@ -89,7 +92,7 @@ class ConvLayer:
         """Whether there is a window at every position, and of neighbouring elements."""
         return all(n == 1 for n in (*self.strides, *self.dilation))
 
-    def image(self, node: Any) -> list[Any]:
+    def image(self, node: RelayExpr) -> list[Dim]:
         """Return batch, height, width and channels of the data or of a result."""
         batch, *sizes = node.checked_type.shape
         return [batch, *[1] * self.is_of_rows, *sizes]
@@ -100,7 +103,7 @@ class ConvLayer:
         array: np.ndarray = self.conv.args[1].data.numpy()
         return array.reshape([self.sizes[axis] for axis in have]).transpose([have.index(axis) for axis in layout])
 
-    def replaced(self, end: Any, make: Callable[[Any, list[Any]], Any]) -> Any:
+    def replaced(self, end: Call, make: Make) -> Expr:
         """Return what stands for the layer: what `make` returns for images, with the shape that the last call has."""
         data, bias, residual = self._parts(end)
         if not self.is_of_rows:
@@ -108,17 +111,17 @@ class ConvLayer:
         data, *residual = (build("expand_dims", each, axis=1) for each in (data, *residual))
         return build("squeeze", make(data, [*bias, *residual]), axis=[1])
 
-    def _parts(self, end: Any) -> tuple[Any, list[Any], list[Any]]:
+    def _parts(self, end: Call) -> tuple[Expr, list[Expr], list[Expr]]:
         """Return the data, and the bias and the residual where there are any, from the last call, rewritten."""
-        residual = []
+        residual: list[Expr] = []
         for depth, argument in enumerate(self._path):
             if depth == self._residual:
                 residual.append(end.args[1 - argument])
             end = end.args[argument]
-        bias = [] if self.bias is None else [const(self.bias.astype("float32"))]
+        bias: list[Expr] = [] if self.bias is None else [const(self.bias.astype("float32"))]
         return end.args[0], bias, residual
 
-    def extend(self, users: dict[Any, list[Any]], taken: set[Any]) -> Any:
+    def extend(self, users: dict[RelayExpr, list[RelayExpr]], taken: set[RelayExpr]) -> Call:
         """Take in the calls that follow, as long as nothing else uses what is between; return the last one.
 
         What another layer has `taken` in, such as the sum of two of them, stays with it.
@@ -135,7 +138,7 @@ class ConvLayer:
             end = call
         return end
 
-    def _takes(self, call: Call, end: Any) -> bool:
+    def _takes(self, call: Call, end: Expr) -> bool:
         name = call.op.name
         if name == "add" and self.low is None and self.high is None:
             return self._takes_added(_other(call, end), end)
@@ -156,7 +159,7 @@ class ConvLayer:
             self.high = limit
         return True
 
-    def _takes_added(self, other: Any, end: Any) -> bool:
+    def _takes_added(self, other: Expr, end: Expr) -> bool:
         if self._residual is not None or other.same_as(end):
             return False
         shape, made, channels = other.checked_type.shape, end.checked_type.shape, self.sizes["O"]
@@ -172,7 +175,7 @@ class ConvLayer:
         return True
 
 
-def rewrite_layers(function: Any, choose: Callable[[ConvLayer], Callable[[Any, list[Any]], Any] | None]) -> Any:
+def rewrite_layers(function: Function, choose: Callable[[ConvLayer], Make | None]) -> Function:
     """Return a typed function in which layers are other calls.
 
     Parameters
@@ -193,23 +196,22 @@ def rewrite_layers(function: Any, choose: Callable[[ConvLayer], Callable[[Any, l
     taken: set[Any] = set()
     ends = {layer.extend(users, taken): (layer, make) for layer, make in chosen}
 
-    def replace(node: Any, original: Any) -> Any:
+    def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         if isinstance(original, Call) and original in ends:
             layer, make = ends[original]
-            node = layer.replaced(node, make)
+            node = layer.replaced(cast("Call", node), make)
             type_of(node)
-        elif not node.same_as(original):
-            node.checked_type_ = original.checked_type_
-        return node
+            return node
+        return with_type_of(node, original)
 
     return rewrite(function, {}, replace) if ends else function
 
 
-def _other(call: Call, end: Any) -> Any:
+def _other(call: Call, end: Expr) -> Expr:
     return call.args[1] if call.args[0].same_as(end) else call.args[0]
 
 
-def _number(node: Any) -> float | None:
+def _number(node: RelayExpr) -> float | None:
     """Return the value of a constant of one element."""
     if not isinstance(node, Constant) or any(d != 1 for d in node.checked_type.shape):
         return None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..relay.ir import Call, Constant, Op, TensorType, dims
+from ..relay.ir import Call, Constant, Dim, Expr, Op, RelayExpr, TensorType, dims
 from ..relay.op.registry import OpPattern, build, entry
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
@@ -25,7 +23,7 @@ def FlattenRows() -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, _moved))
 
 
-def _moved(node: Any) -> Any:
+def _moved(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op)):
         return node
     if node.op.name == "reshape":
@@ -36,8 +34,8 @@ def _moved(node: Any) -> Any:
     matrix = next((m for m in map(_matrix, node.args) if m is not None), None)
     if matrix is None or any(dims.is_any(d) for d in shape):
         return node
-    rows = [_as_rows(arg, shape, matrix) for arg in node.args]
-    if any(row is None for row in rows):
+    rows = [row for arg in node.args if (row := _as_rows(arg, shape, matrix)) is not None]
+    if len(rows) != len(node.args):
         return node
     return build("reshape", Call(node.op, rows, node.attrs, span=node.span), newshape=shape, allowzero=True)
 
@@ -49,7 +47,7 @@ def is_elementwise(node: Call) -> bool:
     return node.attrs is None and entry(node.op.name).pattern in (OpPattern.ELEMWISE, OpPattern.BROADCAST)
 
 
-def _matrix(arg: Any) -> list[Any] | None:
+def _matrix(arg: Expr) -> list[Dim] | None:
     """Return the shape of the matrix whose rows a tensor of more axes has, if it is a reshape of one."""
     if not (isinstance(arg, Call) and isinstance(arg.op, Op) and arg.op.name == "reshape"):
         return None
@@ -59,7 +57,7 @@ def _matrix(arg: Any) -> list[Any] | None:
     return have if dims.equal(have[1], shape[-1]) else None
 
 
-def _as_rows(arg: Any, shape: list[Any], matrix: list[Any]) -> Any:
+def _as_rows(arg: Expr, shape: list[Dim], matrix: list[Dim]) -> Expr | None:
     """Return an argument as it stands beside the rows, or None where it does not go along with them."""
     ty = arg.checked_type
     if not isinstance(ty, TensorType):
@@ -74,7 +72,7 @@ def _as_rows(arg: Any, shape: list[Any], matrix: list[Any]) -> Any:
     return build("reshape", arg, newshape=matrix, allowzero=True)
 
 
-def _joined(node: Call) -> Any:
+def _joined(node: Call) -> Expr:
     """Return a reshape of a reshape as one, or as nothing."""
     inner = node.args[0]
     if not (isinstance(inner, Call) and isinstance(inner.op, Op) and inner.op.name == "reshape"):

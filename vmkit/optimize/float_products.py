@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..relay.ir import Call, Constant, Op, const
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const
 from ..relay.op.nn.layout import axes_of
 from ..relay.op.registry import build
 from ..relay.op.saturation import integer_range
@@ -50,7 +50,7 @@ class _Numbers:
         return max(abs(self.low), abs(self.high))
 
 
-def _numbers(value: Any) -> _Numbers | None:
+def _numbers(value: Expr) -> _Numbers | None:
     """Return what is made of 8-bit integers by moving and subtracting them, in float32; None for anything else."""
     known = known_integers(value)
     if known is not None:
@@ -72,7 +72,7 @@ def _numbers(value: Any) -> _Numbers | None:
     return None
 
 
-def _chosen(node: Any) -> Any:
+def _chosen(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
         return node
     axes = _summed(node)
@@ -123,11 +123,11 @@ def _summed(node: Call) -> tuple[int, int, tuple[int, ...], int] | None:
     return None
 
 
-def _product(node: Call, a: Any, b: Any) -> Any:
+def _product(node: Call, a: Expr, b: Expr) -> Expr:
     return Call(node.op, [a, b], with_attrs(node, out_dtype="float32"), span=node.span)
 
 
-def _parts(x: Any, count: int, length: int, axis: int) -> list[Any]:
+def _parts(x: Expr, count: int, length: int, axis: int) -> list[Expr]:
     """Return a tensor cut along an axis into parts of nearly one size."""
     if count == 1:
         return [x]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from ..relay.ir import Call, Constant, Expr, Op, TensorType, const, dims
+from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, TensorType, Type, const, dims
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
@@ -30,14 +30,14 @@ def FoldLookups(largest: int = 1 << 24) -> ModuleTransform:
         The most bytes that a new table may have.
     """
 
-    def folded(function: Any) -> Any:
+    def folded(function: Function) -> Function:
         tables: set[Expr] = set()
         return rewrite_typed(function, lambda node: _folded(node, tables, largest))
 
     return per_function(folded)
 
 
-def _folded(node: Any, tables: set[Expr], largest: int) -> Any:
+def _folded(node: RelayExpr, tables: set[Expr], largest: int) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and isinstance(node.checked_type, TensorType)):
         return node
     if any(dims.is_any(d) for d in node.checked_type.shape):
@@ -57,7 +57,7 @@ def _folded(node: Any, tables: set[Expr], largest: int) -> Any:
     return build("take", table, index, axis=0)
 
 
-def _look_up(expr: Any, tables: set[Expr]) -> tuple[Any, Any]:
+def _look_up(expr: RelayExpr, tables: set[Expr]) -> tuple[Any, Any]:
     """Return the table and the index of rows looked up in a constant matrix; (None, None) for anything else."""
     if not (isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "take"):
         return None, None
@@ -71,7 +71,7 @@ def _look_up(expr: Any, tables: set[Expr]) -> tuple[Any, Any]:
     return table, index
 
 
-def _reshaped(node: Call, table: Any, index: Any) -> Any:
+def _reshaped(node: Call, table: Expr, index: Expr) -> Expr:
     """Return rows under another shape as rows looked up by an index of another shape."""
     shape = list(node.checked_type.shape)
     if not shape or not dims.equal(shape[-1], table.checked_type.shape[1]):
@@ -87,20 +87,21 @@ def _mapped(node: Call, tables: set[Expr], largest: int) -> tuple[Any, Any]:
     if table is None:
         return None, None
     rows, width = (int(d) for d in table.checked_type.shape)
-    operands = []
+    operands: list[Expr | None] = []
     for arg, (own, place) in zip(node.args, found, strict=True):
         if own is None:
             operands.append(_of_rows(arg, width, len(node.checked_type.shape)))
         else:
             is_along = place.same_as(index) and [int(d) for d in own.checked_type.shape] == [rows, width]
             operands.append(own if is_along else None)
-    if any(operand is None for operand in operands):
+    known = [operand for operand in operands if operand is not None]
+    if len(known) != len(operands):
         return None, None
-    result = Call(node.op, operands, node.attrs, span=node.span)
+    result = Call(node.op, known, node.attrs, span=node.span)
     return (result, index) if _bytes(type_of(result)) <= largest else (None, None)
 
 
-def _of_rows(arg: Any, width: int, rank: int) -> Any:
+def _of_rows(arg: Expr, width: int, rank: int) -> Expr | None:
     """Return a constant as it stands beside the rows of a table; None if it is not the same for every row."""
     if not isinstance(arg, Constant):
         return None
@@ -112,7 +113,7 @@ def _of_rows(arg: Any, width: int, rank: int) -> Any:
     return arg if len(shape) == 1 else build("reshape", arg, newshape=[shape[-1]])
 
 
-def _bytes(ty: Any) -> int:
+def _bytes(ty: Type) -> int:
     return int(np.prod([int(d) for d in ty.shape])) * (tvm.DataType(ty.dtype).bits // 8)
 
 
@@ -151,7 +152,7 @@ def _constant(value: np.ndarray) -> Constant:
     return made
 
 
-def _one_hot(expr: Any) -> tuple[Any, int]:
+def _one_hot(expr: RelayExpr) -> tuple[Any, int]:
     """Return the numbers that one-hot codes stand for, and how many there are; (None, 0) for anything else."""
     while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "reshape":
         inner = expr.args[0]
@@ -176,11 +177,11 @@ def _one_hot(expr: Any) -> tuple[Any, int]:
     return None, 0
 
 
-def _is_number(expr: Any, value: int) -> bool:
+def _is_number(expr: RelayExpr, value: int) -> bool:
     return isinstance(expr, Constant) and expr.data.numpy().size == 1 and float(expr.data.numpy().item()) == value
 
 
-def _is_column(expr: Any) -> bool:
+def _is_column(expr: RelayExpr) -> bool:
     ty = expr.checked_type
     return bool(ty.dtype.startswith("int") and len(ty.shape) > 0 and dims.equal(ty.shape[-1], 1))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..relay.ir import Call, Op
+from ..relay.ir import Call, Expr, Op, RelayExpr
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
@@ -22,7 +20,7 @@ def FoldTransposes() -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, _folded))
 
 
-def _folded(node: Any) -> Any:
+def _folded(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op)):
         return node
     match node.op.name:
@@ -43,7 +41,7 @@ def _folded(node: Any) -> Any:
     return build("nn.matmul", *operands, units=node.attrs.units, **attrs)
 
 
-def _untransposed(arg: Any) -> Any:
+def _untransposed(arg: Expr) -> Expr | None:
     """Return what an operand is the transpose of, its last two axes exchanged; None of any other."""
     if not (isinstance(arg, Call) and isinstance(arg.op, Op) and arg.op.name == "transpose"):
         return None

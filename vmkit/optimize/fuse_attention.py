@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from ..relay.ir import Call, Constant, Op, const, dims
+from ..relay.ir import Call, Constant, Dim, Expr, Function, Op, RelayExpr, const, dims
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, use_counts
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
@@ -25,7 +25,7 @@ def FuseAttention(lanes: int = 16) -> ModuleTransform:
         How many float32 a vector of the target has.
     """
 
-    def fused(function: Any) -> Any:
+    def fused(function: Function) -> Function:
         uses = use_counts(function)
         return rewrite_typed(function, lambda node: _fused(node, uses, lanes))
 
@@ -41,11 +41,11 @@ class _Scores:
     mask: Any | None
 
 
-def _is_call(node: Any, *names: str) -> bool:
+def _is_call(node: RelayExpr, *names: str) -> TypeGuard[Call]:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in names
 
 
-def _fused(node: Any, uses: dict[Any, int], lanes: int) -> Any:
+def _fused(node: RelayExpr, uses: dict[RelayExpr, int], lanes: int) -> RelayExpr:
     if not _is_call(node, "nn.batch_matmul") or node.checked_type.dtype != "float32" or node.attrs.transpose_a:
         return node
     weights = node.args[0]
@@ -77,7 +77,7 @@ def _fused(node: Any, uses: dict[Any, int], lanes: int) -> Any:
     return build("nn.contrib_attention", query, key, value, mask, scale=scores.scale, heads=heads, lanes=lanes)
 
 
-def _scores(node: Any, rank: int) -> _Scores | None:
+def _scores(node: RelayExpr, rank: int) -> _Scores | None:
     """Return the parts of the scores, or None where they are made in another way."""
     mask = None
     if _is_call(node, "add"):
@@ -104,20 +104,20 @@ def _scores(node: Any, rank: int) -> _Scores | None:
     return _Scores(node, scale, mask)
 
 
-def _leads_to_product(node: Any) -> bool:
+def _leads_to_product(node: RelayExpr) -> bool:
     while _is_call(node, "multiply", "divide", "reshape"):
         node = node.args[1] if _number(node.args[0]) is not None else node.args[0]
     return _is_call(node, "nn.batch_matmul")
 
 
-def _number(node: Any) -> float | None:
+def _number(node: RelayExpr) -> float | None:
     """Return the value of a constant of one element."""
     if not isinstance(node, Constant) or any(d != 1 for d in node.checked_type.shape):
         return None
     return float(node.data.numpy().reshape(()))
 
 
-def _rank_four(mask: Any, scores: list[Any]) -> Any:
+def _rank_four(mask: Expr, scores: list[Dim]) -> Expr | None:
     """Return the mask as (batch, heads, rows, columns), or None where it is not known to broadcast to the scores."""
     have = list(mask.checked_type.shape)
     full = [1] * (len(scores) - len(have)) + have
@@ -131,13 +131,13 @@ def _rank_four(mask: Any, scores: list[Any]) -> Any:
     return mask if len(full) == len(have) else build("reshape", mask, newshape=full, allowzero=True)
 
 
-def _untransposed(matrices: Any) -> Any:
+def _untransposed(matrices: Expr) -> Expr:
     """Return matrices without two transpositions that undo each other, where they were made by those."""
     is_swapped = _is_call(matrices, "transpose") and _transposed(matrices).same_as(matrices.args[0])
     return _transposed(matrices.args[0]) if is_swapped else matrices
 
 
-def _transposed(matrices: Any) -> Any:
+def _transposed(matrices: Expr) -> Expr:
     """Return matrices with their last two axes swapped; a transposition that made them goes first."""
     moved = matrices.args[0] if _is_call(matrices, "reshape") else matrices
     if not _is_call(moved, "transpose") or moved.attrs.axes is None:

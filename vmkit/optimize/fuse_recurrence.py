@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tvm
 
 from ..relay.analysis.infer_type import infer_module, typed
-from ..relay.ir import Call, Expr, Function, GlobalVar, const, with_functions
+from ..relay.ir import Call, Expr, Function, GlobalVar, RelayExpr, const, with_functions
 from ..relay.op.registry import build
 from ..relay.recurrent_loop import RecurrentLoop
 from ..relay.transform.known_type import rewrite_typed, type_of
@@ -44,7 +43,7 @@ def FuseRecurrence(lanes: int = 16) -> ModuleTransform:
     return fused
 
 
-def _fused(node: Any, loops: Mapping[GlobalVar, RecurrentLoop], lanes: int) -> Any:
+def _fused(node: RelayExpr, loops: Mapping[GlobalVar, RecurrentLoop], lanes: int) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, GlobalVar) and node.op in loops):
         return node
     loop = loops[node.op]

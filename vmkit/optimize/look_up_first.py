@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..relay.ir import Call, Constant, Op
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
@@ -18,7 +16,7 @@ def LookUpFirst() -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, _moved))
 
 
-def _moved(node: Any) -> Any:
+def _moved(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "take"):
         return node
     # Without an axis, or with batches, elements are looked up and not rows; their places are the same all the same.
@@ -28,7 +26,7 @@ def _moved(node: Any) -> Any:
     return _mapped(table, node, index)
 
 
-def _is_mapped(table: Any) -> bool:
+def _is_mapped(table: Expr) -> bool:
     """Say whether a table is a constant, element by element."""
     if isinstance(table, Constant):
         return True
@@ -40,7 +38,7 @@ def _is_mapped(table: Any) -> bool:
     return is_simple and _is_mapped(table.args[0])
 
 
-def _mapped(table: Any, look_up: Call, index: Any) -> Any:
+def _mapped(table: Expr, look_up: Call, index: Expr) -> Expr:
     if isinstance(table, Constant):
         return Call(look_up.op, [table, index], look_up.attrs, span=look_up.span)
     rows = _mapped(table.args[0], look_up, index)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..relay.ir import Call, Constant, Op
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
@@ -33,7 +31,7 @@ def PackWeights(lanes: int = 16) -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, lambda node: _packed(node, lanes)))
 
 
-def _packed(node: Any, lanes: int) -> Any:
+def _packed(node: RelayExpr, lanes: int) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
         return node
     data, weight = node.args
@@ -75,7 +73,7 @@ def _filled(node: Call, weight: Constant, layout: str) -> Call:
     return Call(node.op, [node.args[0], packed], attrs, span=node.span)
 
 
-def _packed_dense(node: Call, data: Any, weight: Constant, lanes: int) -> Any:
+def _packed_dense(node: Call, data: Expr, weight: Constant, lanes: int) -> Expr:
     units, out_dtype = int(weight.checked_type.shape[0]), node.attrs.out_dtype
     block = _block(units, lanes)
     if block is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ..relay.ir import Call, Op, TensorType, dims
+from ..relay.ir import Call, Dim, Expr, Op, RelayExpr, TensorType, dims
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
@@ -27,7 +27,7 @@ def UseIm2col() -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, _replaced))
 
 
-def _replaced(node: Any) -> Any:
+def _replaced(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _LAYOUTS):
         return node
     attrs, (data, weight) = node.attrs, node.args
@@ -68,11 +68,11 @@ def _replaced(node: Any) -> Any:
     )
 
 
-def _reshaped(data: Any, shape: list[Any]) -> Any:
+def _reshaped(data: Expr, shape: list[Dim]) -> Expr:
     return build("reshape", data, newshape=shape, allowzero=True)
 
 
-def _shape(node: Any) -> list[Any]:
+def _shape(node: RelayExpr) -> list[Any]:
     ty = type_of(node)
     assert isinstance(ty, TensorType)
     return list(ty.shape)

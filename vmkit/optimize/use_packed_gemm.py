@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from ..kernels.packed_gemm_plan import block_of
-from ..relay.ir import const
+from ..relay.ir import Expr, const
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from .conv_layers import ConvLayer, rewrite_layers
+from .conv_layers import ConvLayer, Make, rewrite_layers
 
 __all__ = ["UsePackedGemm"]
 
@@ -34,7 +31,7 @@ def UsePackedGemm(lanes: int = 16, registers: int = 32) -> ModuleTransform:
     return per_function(lambda function: rewrite_layers(function, lambda layer: _chosen(layer, lanes, registers)))
 
 
-def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Callable[[Any, list[Any]], Any] | None:
+def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Make | None:
     """Return what makes the operator for a layer, or None where there is no such product."""
     sizes, units = layer.sizes, layer.sizes["O"]
     if units % lanes or lanes < 4 or 0 in layer.conv.checked_type.shape:
@@ -46,7 +43,7 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Callable[[Any, list
     inner, blocks = sizes["H"] * sizes["W"] * sizes["I"], -(-units // block)
     window = {"kernel_size": [sizes["H"], sizes["W"]], "strides": layer.strides, "dilation": layer.dilation}
 
-    def make(data: Any, added: list[Any]) -> Any:
+    def make(data: Expr, added: list[Expr]) -> Expr:
         rows = np.pad(layer.weight("HWIO").reshape(inner, units), ((0, 0), (0, blocks * block - units)))
         weight = rows.reshape(inner, blocks, block).transpose(1, 0, 2)
         if any(layer.padding):

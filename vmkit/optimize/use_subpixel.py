@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import tvm
 
-from ..relay.ir import Call, Constant, Op, Tuple, const
+from ..relay.ir import Call, Constant, Dim, Expr, Op, RelayExpr, Tuple, const
 from ..relay.op.nn.layout import SPATIAL
 from ..relay.op.nn.transposed import Transposed
 from ..relay.op.registry import build, entry
@@ -16,6 +17,9 @@ from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .subpixel import Part, Plan, TransposedAxis, plan_phases
 
 __all__ = ["UseSubpixel"]
+
+Filters: TypeAlias = np.ndarray | Expr
+"""A weight: an array, where it is a constant."""
 
 _RANKS = {f"nn.conv{rank}d_transpose": rank for rank in SPATIAL}
 
@@ -35,22 +39,24 @@ def UseSubpixel(lanes: int = 16) -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, lambda node: _replaced(node, lanes)))
 
 
-def _replaced(node: Any, lanes: int) -> Any:
+def _replaced(node: RelayExpr, lanes: int) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _RANKS):
         return node
     geometry = Transposed.read(node.attrs)
     data, weight = node.args
     shapes = geometry.shapes(type_of(data).shape, type_of(weight).shape)
-    if not all(isinstance(d, int) for d in (shapes.first, shapes.second, *shapes.kernel)):
+    sizes = [d for d in (shapes.first, shapes.second, *shapes.kernel) if isinstance(d, int)]
+    if len(sizes) != 2 + len(shapes.kernel):
         return node
-    axes = _axes(geometry, shapes.kernel, shapes.sizes)
-    is_depthwise = geometry.groups == shapes.first and shapes.second == 1
-    plan = plan_phases(axes, shapes.second, is_depthwise and geometry.groups > 1, lanes)
+    inputs, outputs, *kernel = sizes
+    axes = _axes(geometry, kernel, shapes.sizes)
+    is_depthwise = geometry.groups == inputs and outputs == 1
+    plan = plan_phases(axes, outputs, is_depthwise and geometry.groups > 1, lanes)
     if not _fits(plan):
         return node
     last = f"N{geometry.spatial}C"
     source = data if geometry.data.text == last else build("layout_transform", data, geometry.data.text, last)
-    filters, sizes = _filters(weight, geometry), [shapes.first, shapes.second, *shapes.kernel]
+    filters = _filters(weight, geometry)
     results = [
         _convolution(node, geometry, source, _gathered(filters, sizes, geometry.groups, parts), parts, lanes)
         for parts in plan.convolutions
@@ -59,13 +65,14 @@ def _replaced(node: Any, lanes: int) -> Any:
     return result if geometry.out.text == last else build("layout_transform", result, last, geometry.out.text)
 
 
-def _axes(geometry: Transposed, kernel: list[int], sizes: list[Any]) -> list[TransposedAxis]:
+def _axes(geometry: Transposed, kernel: list[int], sizes: Sequence[Dim]) -> list[TransposedAxis]:
     rank = len(kernel)
     axes = []
     for i, (size, window) in enumerate(zip(kernel, geometry.windows(kernel), strict=True)):
         stride, before = geometry.strides[i], geometry.padding[i]
         grown = window + geometry.output_padding[i] - stride - before - geometry.padding[rank + i]
-        known = sizes[i] if isinstance(sizes[i], int) else None
+        data = sizes[i]
+        known = data if isinstance(data, int) else None
         axes.append(TransposedAxis(size, stride, geometry.dilation[i], before, grown, known))
     return axes
 
@@ -79,7 +86,7 @@ def _fits(plan: Plan) -> bool:
     return True
 
 
-def _filters(weight: Any, geometry: Transposed) -> Any:
+def _filters(weight: Expr, geometry: Transposed) -> Filters:
     """Return a weight with its axes in the order of the geometry's filters, as an array where it is a constant."""
     have = geometry.kernel
     if isinstance(weight, Constant) and have.text == have.letters:
@@ -88,14 +95,14 @@ def _filters(weight: Any, geometry: Transposed) -> Any:
     return weight if have.text == geometry.filters else build("layout_transform", weight, have.text, geometry.filters)
 
 
-def _gathered(filters: Any, sizes: list[int], groups: int, parts: tuple[Part, ...]) -> Any:
+def _gathered(filters: Filters, sizes: list[int], groups: int, parts: tuple[Part, ...]) -> Filters:
     """Return the weight of a plain convolution: the spatial axes, then the input channels, then the outputs.
 
     Of `filters` with axes of these `sizes`, each output channel takes the kernel's numbers that its phase meets.
     """
     inputs, outputs, *kernel = sizes
     rank, lasts = len(kernel), [(0, 0), (0, 0), *[(0, 1)] * len(kernel)]
-    value = np.pad(filters, lasts) if _is_array(filters) else build("nn.pad", filters, pad_width=lasts)
+    value = np.pad(filters, lasts) if isinstance(filters, np.ndarray) else build("nn.pad", filters, pad_width=lasts)
     for i, part in enumerate(parts):
         value = _take(value, np.array(part.taps, "int64"), 2 + 2 * i)
     phases, windows = [len(part.taps) for part in parts], [part.window for part in parts]
@@ -105,33 +112,31 @@ def _gathered(filters: Any, sizes: list[int], groups: int, parts: tuple[Part, ..
     return _reshape(_transpose(apart, order), [*windows, inputs // groups, -1])
 
 
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray)
+def _take(value: Filters, index: np.ndarray, axis: int) -> Filters:
+    if isinstance(value, np.ndarray):
+        return np.take(value, index, axis)
+    return build("take", value, const(index), axis=axis)
 
 
-def _take(value: Any, index: np.ndarray, axis: int) -> Any:
-    return np.take(value, index, axis) if _is_array(value) else build("take", value, const(index), axis=axis)
+def _reshape(value: Filters, shape: list[int]) -> Filters:
+    return value.reshape(shape) if isinstance(value, np.ndarray) else build("reshape", value, newshape=shape)
 
 
-def _reshape(value: Any, shape: list[int]) -> Any:
-    return value.reshape(shape) if _is_array(value) else build("reshape", value, newshape=shape)
-
-
-def _transpose(value: Any, axes: list[int]) -> Any:
-    return value.transpose(axes) if _is_array(value) else build("transpose", value, axes=axes)
+def _transpose(value: Filters, axes: list[int]) -> Filters:
+    return value.transpose(axes) if isinstance(value, np.ndarray) else build("transpose", value, axes=axes)
 
 
 def _convolution(
-    call: Call, geometry: Transposed, source: Any, weight: Any, parts: tuple[Part, ...], lanes: int
-) -> Any:
+    call: Call, geometry: Transposed, source: Expr, weight: Filters, parts: tuple[Part, ...], lanes: int
+) -> Expr:
     rank = len(parts)
-    *window, inner, outer = weight.shape if _is_array(weight) else type_of(weight).shape
+    *window, inner, outer = weight.shape if isinstance(weight, np.ndarray) else type_of(weight).shape
     layout = f"{geometry.spatial}IO"
     if geometry.groups > 1 and inner == 1:
         # The order of a depthwise convolution's.
         layout = f"{geometry.spatial}OI"
         weight = _reshape(weight, [*window, outer, inner])
-    if _is_array(weight):
+    if isinstance(weight, np.ndarray):
         weight = Constant(tvm.runtime.tensor(np.ascontiguousarray(weight)))
     elif layout.endswith("IO") and type_of(weight).dtype.startswith("float"):
         # Constants are packed later, in ways that depend on more; what is computed is written packed at once.
@@ -154,7 +159,7 @@ def _convolution(
     )
 
 
-def _interleaved(geometry: Transposed, plan: Plan, parts: list[Any]) -> Any:
+def _interleaved(geometry: Transposed, plan: Plan, parts: list[Expr]) -> Expr:
     """Return the phases that are channels of tensors, or tensors of their own, in their places."""
     first = plan.convolutions[0]
     rest = [part.grown * axis.stride - axis.grown for part, axis in zip(first, plan.sources, strict=True)]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from ..kernels.winograd import WinogradShape
 from ..kernels.winograd_plan import Machine, plan_winograd
 from ..kernels.winograd_points import weight_matrix
-from ..relay.ir import const
+from ..relay.ir import Expr, const
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from .conv_layers import ConvLayer, rewrite_layers
+from .conv_layers import ConvLayer, Make, rewrite_layers
 
 __all__ = ["UseWinograd"]
 
@@ -38,7 +35,7 @@ def UseWinograd(lanes: int = 16, registers: int = 32, cores: int = 1, has_matrix
     return per_function(lambda function: rewrite_layers(function, lambda layer: _chosen(layer, machine)))
 
 
-def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], Any] | None:
+def _chosen(layer: ConvLayer, machine: Machine) -> Make | None:
     """Return what makes the operator for a layer, or None where the sum itself is faster."""
     sizes, lanes = layer.sizes, machine.lanes
     if not layer.is_everywhere or sizes["H"] * sizes["W"] == 1 or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
@@ -63,7 +60,7 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Callable[[Any, list[Any]], An
         return None
     shape, plan = planned
 
-    def make(data: Any, added: list[Any]) -> Any:
+    def make(data: Expr, added: list[Expr]) -> Expr:
         return build(
             "nn.contrib_conv2d_winograd_fused",
             data,

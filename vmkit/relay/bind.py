@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
-from .ir import Function, Var, free_vars, rewrite
+from .ir import Function, RelayExpr, Var, free_vars, rewrite
 
 __all__ = ["bind"]
 
 
-def bind(expr: Any, binds: Mapping[Any, Any]) -> Any:
+def bind(expr: RelayExpr, binds: Mapping[Var | str, RelayExpr]) -> RelayExpr:
     """Return an expression with expressions in the place of free variables, or of parameters of a function.
 
     Parameters
@@ -38,7 +38,7 @@ def bind(expr: Any, binds: Mapping[Any, Any]) -> Any:
     return Function([*params, *new], body, expr.ret_type, list(expr.type_params), expr.attrs, expr.span)
 
 
-def _by_variable(variables: list[Var], binds: Mapping[Any, Any]) -> dict[Var, Any]:
+def _by_variable(variables: list[Var], binds: Mapping[Var | str, RelayExpr]) -> dict[Var, RelayExpr]:
     values: dict[Var, Any] = {}
     for key, value in binds.items():
         if isinstance(key, Var):

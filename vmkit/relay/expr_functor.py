@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 from ..stack import on_deep_stack
 from .ir import (
@@ -20,8 +20,10 @@ from .ir import (
     RefCreate,
     RefRead,
     RefWrite,
+    RelayExpr,
     Tuple,
     TupleGetItem,
+    Type,
     Var,
     children,
     post_order,
@@ -29,6 +31,8 @@ from .ir import (
 from .pattern_functor import renamed_pattern
 
 __all__ = ["ExprFunctor", "ExprMutator", "ExprVisitor"]
+
+R = TypeVar("R")
 
 _METHODS: dict[type, str] = {
     Call: "visit_call",
@@ -52,7 +56,7 @@ _METHODS: dict[type, str] = {
 _SHALLOW = 150
 
 
-def _is_deep(expr: Any) -> bool:
+def _is_deep(expr: RelayExpr) -> bool:
     depth: dict[Any, int] = {}
     for node in post_order(expr):
         depth[node] = 1 + max((depth[part] for part in children(node)), default=0)
@@ -61,7 +65,7 @@ def _is_deep(expr: Any) -> bool:
     return False
 
 
-class ExprFunctor:
+class ExprFunctor(Generic[R]):
     """A function over expressions: one method for each kind of them, and every expression visited once.
 
     :meth:`visit` calls ``visit_call``, ``visit_var``, ``visit_let`` and so on, and remembers their results in
@@ -69,81 +73,81 @@ class ExprFunctor:
     """
 
     def __init__(self) -> None:
-        self.memo_map: dict[Any, Any] = {}
+        self.memo_map: dict[Any, R] = {}
         self._is_visiting = False
 
-    def visit(self, expr: Any) -> Any:
+    def visit(self, expr: RelayExpr) -> R:
         """Return the result of an expression."""
         if expr in self.memo_map:
             return self.memo_map[expr]
         if type(expr) not in _METHODS:
             raise TypeError(f"{type(expr).__name__} is not a Relay expression")
         if getattr(self, "_is_visiting", False):
-            result = getattr(self, _METHODS[type(expr)])(expr)
+            result: R = getattr(self, _METHODS[type(expr)])(expr)
         else:
             result = self._visit_outermost(expr)
         self.memo_map[expr] = result
         return result
 
-    def _visit_outermost(self, expr: Any) -> Any:
-        method: Callable[[Any], Any] = getattr(self, _METHODS[type(expr)])
+    def _visit_outermost(self, expr: RelayExpr) -> R:
+        method: Callable[[RelayExpr], R] = getattr(self, _METHODS[type(expr)])
         self._is_visiting = True
         try:
             return on_deep_stack(method, expr) if _is_deep(expr) else method(expr)
         finally:
             self._is_visiting = False
 
-    def visit_call(self, call: Any) -> Any:
+    def visit_call(self, call: Call) -> R:
         raise NotImplementedError
 
-    def visit_constant(self, const: Any) -> Any:
+    def visit_constant(self, const: Constant) -> R:
         raise NotImplementedError
 
-    def visit_constructor(self, con: Any) -> Any:
+    def visit_constructor(self, con: Constructor) -> R:
         raise NotImplementedError
 
-    def visit_function(self, fn: Any) -> Any:
+    def visit_function(self, fn: Function) -> R:
         raise NotImplementedError
 
-    def visit_global_var(self, gvar: Any) -> Any:
+    def visit_global_var(self, gvar: GlobalVar) -> R:
         raise NotImplementedError
 
-    def visit_if(self, ite: Any) -> Any:
+    def visit_if(self, ite: If) -> R:
         raise NotImplementedError
 
-    def visit_let(self, let: Any) -> Any:
+    def visit_let(self, let: Let) -> R:
         raise NotImplementedError
 
-    def visit_match(self, match: Any) -> Any:
+    def visit_match(self, match: Match) -> R:
         raise NotImplementedError
 
-    def visit_op(self, op: Any) -> Any:
+    def visit_op(self, op: Op) -> R:
         raise NotImplementedError
 
-    def visit_ref_create(self, ref: Any) -> Any:
+    def visit_ref_create(self, ref: RefCreate) -> R:
         raise NotImplementedError
 
-    def visit_ref_read(self, ref: Any) -> Any:
+    def visit_ref_read(self, ref: RefRead) -> R:
         raise NotImplementedError
 
-    def visit_ref_write(self, ref: Any) -> Any:
+    def visit_ref_write(self, ref: RefWrite) -> R:
         raise NotImplementedError
 
-    def visit_tuple(self, tup: Any) -> Any:
+    def visit_tuple(self, tup: Tuple) -> R:
         raise NotImplementedError
 
-    def visit_tuple_getitem(self, item: Any) -> Any:
+    def visit_tuple_getitem(self, item: TupleGetItem) -> R:
         raise NotImplementedError
 
-    def visit_type(self, ty: Any) -> Any:
+    def visit_type(self, ty: Type) -> Type:
         """Return a type; nothing here calls it, as in Relay."""
         return ty
 
-    def visit_var(self, var: Any) -> Any:
+    def visit_var(self, var: Var) -> R:
         raise NotImplementedError
 
 
-class ExprVisitor(ExprFunctor):
+class ExprVisitor(ExprFunctor[None]):
     """Visits every expression below one, each once, in the order of evaluation.
 
     Examples
@@ -161,116 +165,116 @@ class ExprVisitor(ExprFunctor):
     ['exp', 'add']
     """
 
-    def visit_call(self, call: Call) -> Any:
+    def visit_call(self, call: Call) -> None:
         self.visit(call.op)
         for arg in call.args:
             self.visit(arg)
 
-    def visit_constant(self, const: Constant) -> Any:
+    def visit_constant(self, const: Constant) -> None:
         pass
 
-    def visit_constructor(self, con: Constructor) -> Any:
+    def visit_constructor(self, con: Constructor) -> None:
         pass
 
-    def visit_function(self, fn: Function) -> Any:
+    def visit_function(self, fn: Function) -> None:
         for param in fn.params:
             self.visit(param)
         self.visit(fn.body)
 
-    def visit_global_var(self, gvar: GlobalVar) -> Any:
+    def visit_global_var(self, gvar: GlobalVar) -> None:
         pass
 
-    def visit_if(self, ite: If) -> Any:
+    def visit_if(self, ite: If) -> None:
         self.visit(ite.cond)
         self.visit(ite.true_branch)
         self.visit(ite.false_branch)
 
-    def visit_let(self, let: Let) -> Any:
+    def visit_let(self, let: Let) -> None:
         self.visit(let.var)
         self.visit(let.value)
         self.visit(let.body)
 
-    def visit_match(self, match: Match) -> Any:
+    def visit_match(self, match: Match) -> None:
         self.visit(match.data)
         for clause in match.clauses:
             self.visit(clause.rhs)
 
-    def visit_op(self, op: Op) -> Any:
+    def visit_op(self, op: Op) -> None:
         pass
 
-    def visit_ref_create(self, ref: RefCreate) -> Any:
+    def visit_ref_create(self, ref: RefCreate) -> None:
         self.visit(ref.value)
 
-    def visit_ref_read(self, ref: RefRead) -> Any:
+    def visit_ref_read(self, ref: RefRead) -> None:
         self.visit(ref.ref)
 
-    def visit_ref_write(self, ref: RefWrite) -> Any:
+    def visit_ref_write(self, ref: RefWrite) -> None:
         self.visit(ref.ref)
         self.visit(ref.value)
 
-    def visit_tuple(self, tup: Tuple) -> Any:
+    def visit_tuple(self, tup: Tuple) -> None:
         for part in tup.fields:
             self.visit(part)
 
-    def visit_tuple_getitem(self, item: TupleGetItem) -> Any:
+    def visit_tuple_getitem(self, item: TupleGetItem) -> None:
         self.visit(item.tuple_value)
 
-    def visit_var(self, var: Var) -> Any:
+    def visit_var(self, var: Var) -> None:
         pass
 
 
-class ExprMutator(ExprFunctor):
+class ExprMutator(ExprFunctor[RelayExpr]):
     """Builds an expression anew; override the methods of what shall become something else.
 
     Types are not carried over: ``relay.transform.InferType`` finds them again.
     """
 
-    def visit_call(self, call: Call) -> Any:
+    def visit_call(self, call: Call) -> RelayExpr:
         op = self.visit(call.op)
         return Call(op, [self.visit(arg) for arg in call.args], call.attrs, list(call.type_args), call.span)
 
-    def visit_constant(self, const: Constant) -> Any:
+    def visit_constant(self, const: Constant) -> RelayExpr:
         return const
 
-    def visit_constructor(self, con: Constructor) -> Any:
+    def visit_constructor(self, con: Constructor) -> RelayExpr:
         return con
 
-    def visit_function(self, fn: Function) -> Any:
-        params = [self.visit(param) for param in fn.params]
+    def visit_function(self, fn: Function) -> RelayExpr:
+        params = [cast("Var", self.visit(param)) for param in fn.params]
         return Function(params, self.visit(fn.body), fn.ret_type, list(fn.type_params), fn.attrs, fn.span)
 
-    def visit_global_var(self, gvar: GlobalVar) -> Any:
+    def visit_global_var(self, gvar: GlobalVar) -> RelayExpr:
         return gvar
 
-    def visit_if(self, ite: If) -> Any:
+    def visit_if(self, ite: If) -> RelayExpr:
         return If(self.visit(ite.cond), self.visit(ite.true_branch), self.visit(ite.false_branch), ite.span)
 
-    def visit_let(self, let: Let) -> Any:
-        return Let(self.visit(let.var), self.visit(let.value), self.visit(let.body), let.span)
+    def visit_let(self, let: Let) -> RelayExpr:
+        return Let(cast("Var", self.visit(let.var)), self.visit(let.value), self.visit(let.body), let.span)
 
-    def visit_match(self, match: Match) -> Any:
+    def visit_match(self, match: Match) -> RelayExpr:
         data = self.visit(match.data)
         clauses = [Clause(renamed_pattern(c.lhs, self.visit), self.visit(c.rhs)) for c in match.clauses]
         return Match(data, clauses, match.complete, match.span)
 
-    def visit_op(self, op: Op) -> Any:
+    def visit_op(self, op: Op) -> RelayExpr:
         return op
 
-    def visit_ref_create(self, ref: RefCreate) -> Any:
+    def visit_ref_create(self, ref: RefCreate) -> RelayExpr:
         return RefCreate(self.visit(ref.value), ref.span)
 
-    def visit_ref_read(self, ref: RefRead) -> Any:
+    def visit_ref_read(self, ref: RefRead) -> RelayExpr:
         return RefRead(self.visit(ref.ref), ref.span)
 
-    def visit_ref_write(self, ref: RefWrite) -> Any:
+    def visit_ref_write(self, ref: RefWrite) -> RelayExpr:
         return RefWrite(self.visit(ref.ref), self.visit(ref.value), ref.span)
 
-    def visit_tuple(self, tup: Tuple) -> Any:
+    def visit_tuple(self, tup: Tuple) -> RelayExpr:
         return Tuple([self.visit(part) for part in tup.fields], tup.span)
 
-    def visit_tuple_getitem(self, item: TupleGetItem) -> Any:
+    def visit_tuple_getitem(self, item: TupleGetItem) -> RelayExpr:
         value = self.visit(item.tuple_value)
         return item if value.same_as(item.tuple_value) else TupleGetItem(value, item.index, item.span)
 
-    def visit_var(self, var: Var) -> Any:
+    def visit_var(self, var: Var) -> RelayExpr:
         return var

@@ -10,7 +10,7 @@ import tvm
 
 from ..errors import InputError
 from ..values.tensors import as_tensors
-from .ir import Constant, Function, TensorType, Var, const, dims, rewrite, with_functions
+from .ir import Constant, Function, TensorType, Type, Var, const, dims, rewrite, with_functions
 
 __all__ = ["bind_params", "bind_params_by_name"]
 
@@ -81,9 +81,10 @@ def _check(name: str, values: Mapping[Var, Constant]) -> None:
         raise InputError("\n".join([f"{count} not match @{name}", *problems]))
 
 
-def _fits(expected: TensorType, got: TensorType) -> bool:
+def _fits(expected: TensorType, got: Type) -> bool:
     return (
-        expected.dtype == got.dtype
+        isinstance(got, TensorType)
+        and expected.dtype == got.dtype
         and len(expected.shape) == len(got.shape)
         and all(dims.equal(a, b) is not False for a, b in zip(expected.shape, got.shape, strict=True))
     )

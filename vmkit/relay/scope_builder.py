@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .analysis.infer_type import infer_expr
-from .ir import If, Let, Type, Var, var
+from .ir import Expr, If, Let, RelayExpr, Type, Var, var
 
 __all__ = ["ScopeBuilder"]
 
@@ -20,7 +20,7 @@ class _Scope:
     result: Any = None
     waiting: tuple[Any, Any] | None = None
 
-    def close(self) -> Any:
+    def close(self) -> RelayExpr:
         """Return the expression of the scope."""
         if self.waiting is not None:
             raise RuntimeError("Creating an If expression without else.")
@@ -51,7 +51,7 @@ class ScopeBuilder:
     def __init__(self) -> None:
         self._scopes = [_Scope()]
 
-    def let(self, var: Var | str | Sequence[Any], value: Any) -> Var:
+    def let(self, var: Var | str | Sequence[Any], value: RelayExpr) -> Var:
         """Bind a value in the current scope, and return its variable.
 
         Parameters
@@ -66,7 +66,7 @@ class ScopeBuilder:
         return variable
 
     @contextlib.contextmanager
-    def if_scope(self, cond: Any) -> Iterator[None]:
+    def if_scope(self, cond: Expr) -> Iterator[None]:
         """Enter the branch for a true condition; :meth:`else_scope` must follow."""
         self._scopes.append(_Scope())
         try:
@@ -92,20 +92,20 @@ class ScopeBuilder:
         false_branch = scope.close()
         outer.result, outer.waiting = If(*outer.waiting, false_branch), None
 
-    def ret(self, value: Any) -> None:
+    def ret(self, value: RelayExpr) -> None:
         """Make a value the result of the current scope."""
         scope = self._scopes[-1]
         if scope.result is not None or scope.waiting is not None:
             raise RuntimeError("ret value is already set in this scope.")
         scope.result = value
 
-    def get(self) -> Any:
+    def get(self) -> RelayExpr:
         """Return the expression that was built."""
         if len(self._scopes) != 1:
             raise RuntimeError("can only call get at the outmost scope")
         return self._scopes[0].close()
 
-    def type_of(self, expr: Any) -> Type | None:
+    def type_of(self, expr: RelayExpr) -> Type | None:
         """Return the type of a value: as declared, as inferred, or None for a variable without one."""
         if isinstance(expr, Var):
             return expr.type_annotation

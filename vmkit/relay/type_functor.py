@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import typing
+from typing import Generic, cast
 
 from .ir import (
     FuncType,
@@ -13,6 +14,7 @@ from .ir import (
     SequenceType,
     TensorType,
     TupleType,
+    Type,
     TypeCall,
     TypeData,
     TypeVar,
@@ -20,6 +22,8 @@ from .ir import (
 )
 
 __all__ = ["TypeFunctor", "TypeMutator", "TypeVisitor"]
+
+R = typing.TypeVar("R")
 
 _METHODS: dict[type, str] = {
     FuncType: "visit_func_type",
@@ -37,135 +41,137 @@ _METHODS: dict[type, str] = {
 }
 
 
-class TypeFunctor:
+class TypeFunctor(Generic[R]):
     """A function over types: one method for each kind of them."""
 
-    def visit(self, ty: Any) -> Any:
+    def visit(self, ty: Type | TypeData) -> R:
         """Return the result of a type."""
         if type(ty) not in _METHODS:
             raise TypeError(f"{type(ty).__name__} is not a Relay type")
-        return getattr(self, _METHODS[type(ty)])(ty)
+        result: R = getattr(self, _METHODS[type(ty)])(ty)
+        return result
 
-    def visit_func_type(self, ty: Any) -> Any:
+    def visit_func_type(self, ty: FuncType) -> R:
         raise NotImplementedError
 
-    def visit_global_type_var(self, ty: Any) -> Any:
+    def visit_global_type_var(self, ty: GlobalTypeVar) -> R:
         raise NotImplementedError
 
-    def visit_incomplete_type(self, ty: Any) -> Any:
+    def visit_incomplete_type(self, ty: IncompleteType) -> R:
         raise NotImplementedError
 
-    def visit_optional_type(self, ty: Any) -> Any:
+    def visit_optional_type(self, ty: OptionalType) -> R:
         raise NotImplementedError
 
-    def visit_ref_type(self, ty: Any) -> Any:
+    def visit_ref_type(self, ty: RefType) -> R:
         raise NotImplementedError
 
-    def visit_sequence_type(self, ty: Any) -> Any:
+    def visit_sequence_type(self, ty: SequenceType) -> R:
         raise NotImplementedError
 
-    def visit_tensor_type(self, ty: Any) -> Any:
+    def visit_tensor_type(self, ty: TensorType) -> R:
         raise NotImplementedError
 
-    def visit_tuple_type(self, ty: Any) -> Any:
+    def visit_tuple_type(self, ty: TupleType) -> R:
         raise NotImplementedError
 
-    def visit_type_call(self, ty: Any) -> Any:
+    def visit_type_call(self, ty: TypeCall) -> R:
         raise NotImplementedError
 
-    def visit_type_data(self, ty: Any) -> Any:
+    def visit_type_data(self, ty: TypeData) -> R | TypeData:
         raise NotImplementedError
 
-    def visit_type_var(self, ty: Any) -> Any:
+    def visit_type_var(self, ty: TypeVar) -> R:
         raise NotImplementedError
 
-    def visit_unranked_type(self, ty: Any) -> Any:
+    def visit_unranked_type(self, ty: UnrankedType) -> R:
         raise NotImplementedError
 
 
-class TypeVisitor(TypeFunctor):
+class TypeVisitor(TypeFunctor[None]):
     """Visits every type below one."""
 
-    def visit_func_type(self, ty: FuncType) -> Any:
+    def visit_func_type(self, ty: FuncType) -> None:
         for part in (*ty.arg_types, ty.ret_type, *ty.type_params):
             self.visit(part)
 
-    def visit_global_type_var(self, ty: GlobalTypeVar) -> Any:
+    def visit_global_type_var(self, ty: GlobalTypeVar) -> None:
         pass
 
-    def visit_incomplete_type(self, ty: IncompleteType) -> Any:
+    def visit_incomplete_type(self, ty: IncompleteType) -> None:
         pass
 
-    def visit_optional_type(self, ty: OptionalType) -> Any:
+    def visit_optional_type(self, ty: OptionalType) -> None:
         self.visit(ty.element)
 
-    def visit_ref_type(self, ty: RefType) -> Any:
+    def visit_ref_type(self, ty: RefType) -> None:
         self.visit(ty.value)
 
-    def visit_sequence_type(self, ty: SequenceType) -> Any:
+    def visit_sequence_type(self, ty: SequenceType) -> None:
         self.visit(ty.element)
 
-    def visit_tensor_type(self, ty: TensorType) -> Any:
+    def visit_tensor_type(self, ty: TensorType) -> None:
         pass
 
-    def visit_tuple_type(self, ty: TupleType) -> Any:
+    def visit_tuple_type(self, ty: TupleType) -> None:
         for part in ty.fields:
             self.visit(part)
 
-    def visit_type_call(self, ty: TypeCall) -> Any:
+    def visit_type_call(self, ty: TypeCall) -> None:
         for part in (ty.func, *ty.args):
             self.visit(part)
 
-    def visit_type_data(self, ty: TypeData) -> Any:
+    def visit_type_data(self, ty: TypeData) -> None:
         for part in (ty.header, *ty.type_vars):
             self.visit(part)
 
-    def visit_type_var(self, ty: TypeVar) -> Any:
+    def visit_type_var(self, ty: TypeVar) -> None:
         pass
 
-    def visit_unranked_type(self, ty: UnrankedType) -> Any:
+    def visit_unranked_type(self, ty: UnrankedType) -> None:
         pass
 
 
-class TypeMutator(TypeFunctor):
+class TypeMutator(TypeFunctor[Type]):
     """Builds a type anew; override the methods of what shall become something else.
 
     Type variables and holes stay the same ones, unless overridden: a copy would be another variable.
     """
 
-    def visit_func_type(self, ty: FuncType) -> Any:
+    def visit_func_type(self, ty: FuncType) -> Type:
         args = [self.visit(a) for a in ty.arg_types]
-        return FuncType(args, self.visit(ty.ret_type), [self.visit(p) for p in ty.type_params])
+        return FuncType(args, self.visit(ty.ret_type), [cast("TypeVar", self.visit(p)) for p in ty.type_params])
 
-    def visit_global_type_var(self, ty: GlobalTypeVar) -> Any:
+    def visit_global_type_var(self, ty: GlobalTypeVar) -> Type:
         return ty
 
-    def visit_incomplete_type(self, ty: IncompleteType) -> Any:
+    def visit_incomplete_type(self, ty: IncompleteType) -> Type:
         return ty
 
-    def visit_optional_type(self, ty: OptionalType) -> Any:
+    def visit_optional_type(self, ty: OptionalType) -> Type:
         return OptionalType(self.visit(ty.element))
 
-    def visit_ref_type(self, ty: RefType) -> Any:
+    def visit_ref_type(self, ty: RefType) -> Type:
         return RefType(self.visit(ty.value))
 
-    def visit_sequence_type(self, ty: SequenceType) -> Any:
+    def visit_sequence_type(self, ty: SequenceType) -> Type:
         return SequenceType(self.visit(ty.element))
 
-    def visit_tensor_type(self, ty: TensorType) -> Any:
+    def visit_tensor_type(self, ty: TensorType) -> Type:
         return TensorType(list(ty.shape), ty.dtype)
 
-    def visit_tuple_type(self, ty: TupleType) -> Any:
+    def visit_tuple_type(self, ty: TupleType) -> Type:
         return TupleType([self.visit(part) for part in ty.fields])
 
-    def visit_type_call(self, ty: TypeCall) -> Any:
+    def visit_type_call(self, ty: TypeCall) -> Type:
         return TypeCall(self.visit(ty.func), [self.visit(a) for a in ty.args])
 
-    def visit_type_data(self, ty: TypeData) -> Any:
-        return TypeData(self.visit(ty.header), [self.visit(v) for v in ty.type_vars], list(ty.constructors))
+    def visit_type_data(self, ty: TypeData) -> TypeData:
+        header = cast("GlobalTypeVar", self.visit(ty.header))
+        return TypeData(header, [cast("TypeVar", self.visit(v)) for v in ty.type_vars], list(ty.constructors))
 
-    def visit_type_var(self, ty: TypeVar) -> Any:
+    def visit_type_var(self, ty: TypeVar) -> Type:
         return ty
 
-    def visit_unranked_type(self, ty: UnrankedType) -> Any:
+    def visit_unranked_type(self, ty: UnrankedType) -> Type:
         return ty

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax
 
@@ -13,6 +13,9 @@ from ...relay.op.attrs import Attrs, Float, Int, attrs_node
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ...relay.lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -65,7 +68,12 @@ class Attention:
 
     @staticmethod
     def lower(
-        context: Any, attrs: AttentionAttrs, query: relax.Expr, key: relax.Expr, value: relax.Expr, mask: relax.Expr
+        context: LowerContext,
+        attrs: AttentionAttrs,
+        query: relax.Expr,
+        key: relax.Expr,
+        value: relax.Expr,
+        mask: relax.Expr,
     ) -> relax.Expr:
         from ...kernels.attention import AttentionShape, attention
 
@@ -89,7 +97,9 @@ class Attention:
         return context.emit(relax.call_tir(kernel, [query, key, value, mask], result))
 
 
-def _mask_axes(context: Any, attrs: AttentionAttrs, have: list[Dim], want: list[Dim]) -> tuple[bool, bool, bool, bool]:
+def _mask_axes(
+    context: LowerContext, attrs: AttentionAttrs, have: list[Dim], want: list[Dim]
+) -> tuple[bool, bool, bool, bool]:
     """Return which axes of the mask are as large as the scores, checked when run where they may be 1."""
     for size, full in zip(have, want, strict=True):
         if dims.equal(size, 1) is not True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
 
@@ -12,6 +12,9 @@ from ...relay.ir import dims
 from ...relay.ir.types import Dim, TensorType
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.registry import OpPattern
+
+if TYPE_CHECKING:
+    from ...relay.lower.context import LowerContext
 
 __all__ = ["call_kernel", "require_added", "require_added_at_run_time"]
 
@@ -27,7 +30,7 @@ def require_added(added: Sequence[TensorType], has_bias: bool, result: Sequence[
 
 
 def require_added_at_run_time(
-    context: Any, name: str, added: Sequence[relax.Expr], has_bias: bool, result: Sequence[Dim]
+    context: LowerContext, name: str, added: Sequence[relax.Expr], has_bias: bool, result: Sequence[Dim]
 ) -> None:
     """Check at run time what :func:`require_added` could not."""
     for tensor, shape in zip(added, _shapes(has_bias, result), strict=False):
@@ -36,7 +39,7 @@ def require_added_at_run_time(
 
 
 def call_kernel(
-    context: Any, kernel: tirx.PrimFunc, name: str, args: Sequence[relax.Expr], result: Sequence[Dim]
+    context: LowerContext, kernel: tirx.PrimFunc, name: str, args: Sequence[relax.Expr], result: Sequence[Dim]
 ) -> relax.Expr:
     """Return the call of a kernel that is fused with nothing; its result is float32 of a shape."""
     function = context.builder.add_func(kernel.with_attr("op_pattern", int(OpPattern.OPAQUE)), name)

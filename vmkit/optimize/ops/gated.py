@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax
 
@@ -10,6 +10,9 @@ from ...relay.ir.types import Type
 from ...relay.op.attrs import Attrs, Bool, Float, Str, attrs_node
 from ...relay.op.registry import OpPattern, operator
 from .recurrence import Layer
+
+if TYPE_CHECKING:
+    from ...relay.lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -44,7 +47,7 @@ class GRU:
         return _GRU.type(attrs, operands)
 
     @staticmethod
-    def lower(context: Any, attrs: GRUAttrs, *operands: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: GRUAttrs, *operands: relax.Expr) -> relax.Expr:
         from ...kernels.gru import GRUShape, gru
 
         shape = GRUShape(**_GRU.known(context, attrs, operands), linear_before_reset=attrs.linear_before_reset)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax
 
 from ...errors import TypeCheckError
-from ...relay.ir import dims
+from ...relay.ir import Dim, dims
 from ...relay.ir.types import TensorType, Type
 from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, attrs_node
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.registry import OpPattern, operator
 from .epilogue import call_kernel, require_added, require_added_at_run_time
+
+if TYPE_CHECKING:
+    from ...relay.lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -79,7 +82,7 @@ class PackedGemm:
 
     @staticmethod
     def lower(
-        context: Any, attrs: PackedGemmAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
+        context: LowerContext, attrs: PackedGemmAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
     ) -> relax.Expr:
         from ...kernels.packed_gemm import packed_gemm
         from ...kernels.packed_gemm_plan import PackedGemmShape, PackedGemmWindow, plan_packed_gemm
@@ -110,7 +113,7 @@ class PackedGemm:
         return call_kernel(context, kernel, "packed_gemm", [data, weight, *added], result)
 
 
-def _lead(attrs: PackedGemmAttrs, shape: Sequence[Any]) -> list[Any]:
+def _lead(attrs: PackedGemmAttrs, shape: Sequence[Dim]) -> list[Dim]:
     """Return the axes of the result before its last one."""
     if not attrs.kernel_size:
         return list(shape[:-1])

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 
 from ...errors import TypeCheckError
-from ...relay.ir import dims
+from ...relay.ir import Dim, dims
 from ...relay.ir.types import TensorType, TupleType, Type
+from ...relay.op.attrs import Attrs
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.registry import OpPattern
+
+if TYPE_CHECKING:
+    from ...relay.lower.context import LowerContext
 
 __all__ = ["Layer"]
 
@@ -48,7 +52,7 @@ class Layer:
         """The operands, without the lengths."""
         return ["data", "weight", *self.states, *self.vectors]
 
-    def type(self, attrs: Any, operands: Sequence[Type]) -> TupleType:
+    def type(self, attrs: Attrs, operands: Sequence[Type]) -> TupleType:
         """Return a layer's type: the hidden states of all steps (steps, batch, hidden), and the last of each state."""
         from ...kernels.gate_functions import gate_functions
 
@@ -78,7 +82,7 @@ class Layer:
         last = TensorType([batch, hidden], "float32")
         return TupleType([TensorType([steps, batch, hidden], "float32"), *[last] * len(self.states)])
 
-    def known(self, context: Any, attrs: Any, operands: Sequence[relax.Expr]) -> dict[str, Any]:
+    def known(self, context: LowerContext, attrs: Attrs, operands: Sequence[relax.Expr]) -> dict[str, Any]:
         """Return what the kernels of all layers want to know when they are compiled."""
         _, hidden, _, lanes = context.shape(operands[1])
         lengths = operands[len(self.names) :]
@@ -91,7 +95,9 @@ class Layer:
             "lengths": str(lengths[0].ty.dtype) if lengths else None,
         }
 
-    def call(self, context: Any, kernel: tirx.PrimFunc, operands: Sequence[relax.Expr]) -> tuple[relax.Expr, ...]:
+    def call(
+        self, context: LowerContext, kernel: tirx.PrimFunc, operands: Sequence[relax.Expr]
+    ) -> tuple[relax.Expr, ...]:
         """Return the values of a layer's kernel. What :meth:`type` could not know is checked at run time."""
         shapes = [context.shape(each) for each in operands]
         by_name = dict(zip([*self.names, "lengths"], shapes, strict=False))
@@ -106,7 +112,7 @@ class Layer:
         value = context.emit(relax.call_tir(name, list(operands), types))
         return tuple(context.emit(relax.TupleGetItem(value, i)) for i in range(len(types)))
 
-    def _sizes(self, shapes: Sequence[Sequence[Any]]) -> list[tuple[str, int, Any]]:
+    def _sizes(self, shapes: Sequence[Sequence[Dim]]) -> list[tuple[str, int, Dim]]:
         """Return which dimensions of the operands are to have which sizes."""
         batch, hidden = shapes[0][1], shapes[1][1]
         sizes = [("data", 2, self.gates * hidden)]

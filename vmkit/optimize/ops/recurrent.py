@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax
 
@@ -10,6 +10,9 @@ from ...relay.ir.types import Type
 from ...relay.op.attrs import Attrs, Bool, Float, Str, attrs_node
 from ...relay.op.registry import OpPattern, operator
 from .recurrence import Layer
+
+if TYPE_CHECKING:
+    from ...relay.lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -45,7 +48,7 @@ class RNN:
         return _RNN.type(attrs, operands)
 
     @staticmethod
-    def lower(context: Any, attrs: RNNAttrs, *operands: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: RNNAttrs, *operands: relax.Expr) -> relax.Expr:
         from ...kernels.rnn import RNNShape, rnn
 
         return _RNN.call(context, rnn(RNNShape(**_RNN.known(context, attrs, operands))), operands)
@@ -92,7 +95,7 @@ class LSTM:
         return _lstm(attrs).type(attrs, operands)
 
     @staticmethod
-    def lower(context: Any, attrs: LSTMAttrs, *operands: relax.Expr) -> Any:
+    def lower(context: LowerContext, attrs: LSTMAttrs, *operands: relax.Expr) -> relax.Expr:
         from ...kernels.lstm import LSTMShape, lstm
 
         layer = _lstm(attrs)

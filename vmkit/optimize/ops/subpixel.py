@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
-from tvm import te, tirx
+from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
 from ...relay.ir import dims
@@ -15,6 +15,9 @@ from ...relay.op.attrs import Attrs, Int, Ints, Nested, attrs_node
 from ...relay.op.join import require_tensors
 from ...relay.op.kernel import indexed
 from ...relay.op.registry import OpPattern, operator
+
+if TYPE_CHECKING:
+    from ...relay.lower.context import LowerContext, Value
 
 __all__: list[str] = []
 
@@ -60,14 +63,14 @@ class InterleaveSubpixels:
         return TensorType(_shape(attrs, list(fields[0].shape)), fields[0].dtype)
 
     @staticmethod
-    def lower(context: Any, attrs: InterleaveSubpixelsAttrs, data: Any) -> Any:
+    def lower(context: LowerContext, attrs: InterleaveSubpixelsAttrs, data: Value) -> relax.Expr:
         values = list(context.fields(data))
         have = context.shape(values[0])
         for axis, (size, stride, rest) in enumerate(zip(have[1:-1], attrs.strides, attrs.rest, strict=True)):
             least = -(-int(rest) // int(stride))
             if least > 0 and not isinstance(size, int):
                 message = f"spatial axis {axis} is shorter than {least}, so the result has no size"
-                context.require(size >= least, f"{context.current.name}: {message}")
+                context.require(size >= least, f"{context.operator}: {message}")
         shape = _shape(attrs, have)
         made = dims.floordiv(shape[-1], int(attrs.groups))
         return indexed(context, shape, lambda at, tensors, of: _element(attrs, of[0], at, tensors), values, [made])
@@ -87,7 +90,9 @@ def _shape(attrs: InterleaveSubpixelsAttrs, data: Sequence[Dim]) -> list[Dim]:
     return [batch, *spread, dims.floordiv(channels, prod(_phases(attrs, is_joined=True)))]
 
 
-def _element(attrs: InterleaveSubpixelsAttrs, of_group: Any, index: Sequence[Any], tensors: list[te.Tensor]) -> Any:
+def _element(
+    attrs: InterleaveSubpixelsAttrs, of_group: tirx.PrimExpr, index: Sequence[tirx.PrimExpr], tensors: list[te.Tensor]
+) -> tirx.PrimExpr:
     batch, *places, channel = index
     numbers, joined, apart = [], 0, 0
     for place, stride, is_joined, crop in zip(places, attrs.strides, attrs.joined, attrs.crop, strict=True):
@@ -104,7 +109,7 @@ def _element(attrs: InterleaveSubpixelsAttrs, of_group: Any, index: Sequence[Any
             group, inner = tirx.floordiv(channel, of_group), tirx.floormod(channel, of_group)
         channel = (group * own + joined) * of_group + inner
 
-    def read(k: int) -> Any:
+    def read(k: int) -> tirx.PrimExpr:
         shifted = [number + int(shift) for number, shift in zip(numbers, attrs.shifts[k], strict=True)]
         return tensors[k](batch, *shifted, channel)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import relax
 
@@ -16,6 +16,9 @@ from ...relay.op.nn.layout import require_rank
 from ...relay.op.nn.window import fitted, padding_of, require_fits
 from ...relay.op.registry import OpPattern, operator
 from .epilogue import call_kernel, require_added, require_added_at_run_time
+
+if TYPE_CHECKING:
+    from ...relay.lower.context import LowerContext
 
 __all__: list[str] = []
 
@@ -85,7 +88,7 @@ class Conv2DWinogradFused:
 
     @staticmethod
     def lower(
-        context: Any, attrs: Conv2DWinogradFusedAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
+        context: LowerContext, attrs: Conv2DWinogradFusedAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
     ) -> relax.Expr:
         from ...kernels.winograd import WinogradPlan, WinogradShape, winograd
 

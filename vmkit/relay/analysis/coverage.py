@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..ir import (
+    Constructor,
     GlobalTypeVar,
     Match,
+    Pattern,
     PatternConstructor,
     PatternTuple,
     PatternVar,
@@ -25,7 +27,7 @@ __all__ = ["pattern_text", "unmatched_cases"]
 Row = tuple[Any, ...]
 
 
-def unmatched_cases(match: Match, find_type: Callable[[GlobalTypeVar], TypeData]) -> Iterator[Any]:
+def unmatched_cases(match: Match, find_type: Callable[[GlobalTypeVar], TypeData]) -> Iterator[Pattern]:
     """Yield patterns of values that no clause of a Match covers, one for each kind of value.
 
     Parameters
@@ -59,29 +61,29 @@ def _uncovered(rows: Sequence[Row], width: int, find_type: Callable[[GlobalTypeV
             yield (make(case[:arity]), *case[arity:])
 
 
-def _shapes(head: Any, find_type: Callable[[GlobalTypeVar], TypeData]) -> Iterator[tuple[Any, int, Any]]:
+def _shapes(head: Pattern, find_type: Callable[[GlobalTypeVar], TypeData]) -> Iterator[tuple[Any, int, Any]]:
     """Yield the ways in which a value of the type of a pattern can be made: how, of how many fields, what matches."""
     if isinstance(head, PatternTuple):
         yield PatternTuple, len(head.patterns), lambda pattern: True
         return
     for constructor in find_type(head.constructor.belong_to).constructors:
 
-        def make(fields: Row, made: Any = constructor) -> PatternConstructor:
+        def make(fields: Row, made: Constructor = constructor) -> PatternConstructor:
             return PatternConstructor(made, fields)
 
-        def matches(pattern: Any, name: str = constructor.name_hint) -> bool:
+        def matches(pattern: Pattern, name: str = constructor.name_hint) -> bool:
             return not isinstance(pattern, PatternConstructor) or pattern.constructor.name_hint == name
 
         yield make, len(constructor.inputs), matches
 
 
-def _fields(pattern: Any, arity: int) -> Row:
+def _fields(pattern: Pattern, arity: int) -> Row:
     if isinstance(pattern, PatternConstructor | PatternTuple) and len(pattern.patterns) == arity:
         return tuple(pattern.patterns)
     return tuple(PatternWildcard() for _ in range(arity))
 
 
-def pattern_text(pattern: Any) -> str:
+def pattern_text(pattern: Pattern) -> str:
     """Return a pattern as Relay's text format writes it, without types."""
     match pattern:
         case PatternVar():

@@ -21,6 +21,7 @@ from ..ir import (
     RefCreate,
     RefRead,
     RefWrite,
+    RelayExpr,
     Var,
     children,
     post_order,
@@ -30,7 +31,7 @@ from ..op.registry import entry
 __all__ = ["effectful", "effectful_globals"]
 
 
-def effectful(expr: Any, impure_globals: Iterable[GlobalVar] = ()) -> set[Any]:
+def effectful(expr: RelayExpr, impure_globals: Iterable[GlobalVar] = ()) -> set[RelayExpr]:
     """Return the expressions at or below one whose evaluation may have an effect.
 
     Making a function has none; calling it may. A function that is not known, such as a parameter, is taken to have
@@ -68,7 +69,9 @@ def effectful_globals(mod: tvm.IRModule) -> set[GlobalVar]:
         found |= new
 
 
-def _is_effectful(node: Any, found: set[Any], functions: Mapping[Var, Function], impure: set[GlobalVar]) -> bool:
+def _is_effectful(
+    node: RelayExpr, found: set[RelayExpr], functions: Mapping[Var, Function], impure: set[GlobalVar]
+) -> bool:
     if isinstance(node, RefCreate | RefRead | RefWrite):
         return True
     if isinstance(node, Function):
@@ -79,7 +82,7 @@ def _is_effectful(node: Any, found: set[Any], functions: Mapping[Var, Function],
 
 
 def _has_effect_when_called(
-    callee: Any, found: set[Any], functions: Mapping[Var, Function], impure: set[GlobalVar]
+    callee: RelayExpr, found: set[RelayExpr], functions: Mapping[Var, Function], impure: set[GlobalVar]
 ) -> bool:
     if isinstance(callee, Op):
         return not entry(callee).is_pure

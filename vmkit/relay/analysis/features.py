@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..ir import (
     RefCreate,
     RefRead,
     RefWrite,
+    RelayExpr,
     TensorType,
     Tuple,
     TupleGetItem,
@@ -86,12 +87,12 @@ _FEATURES = {
 }
 
 
-def detect_feature(a: Any, b: Any = None) -> set[Feature]:
+def detect_feature(a: RelayExpr | tvm.IRModule, b: RelayExpr | tvm.IRModule | None = None) -> set[Feature]:
     """Return the features of an expression, a module, or of one within the other, in either order."""
     found: set[Feature] = set()
     for given in (a, b):
         if isinstance(given, tvm.IRModule):
-            roots = [f for f in given.functions.values() if isinstance(f, Function)]
+            roots: list[RelayExpr] = [f for f in given.functions.values() if isinstance(f, Function)]
         else:
             roots = [] if given is None else [given]
         for root in roots:
@@ -99,7 +100,7 @@ def detect_feature(a: Any, b: Any = None) -> set[Feature]:
     return found
 
 
-def _features(root: Any) -> set[Feature]:
+def _features(root: RelayExpr) -> set[Feature]:
     found: set[Feature] = set()
     used: set[Any] = set()
     for node in post_order(root):
@@ -113,18 +114,18 @@ def _features(root: Any) -> set[Feature]:
     return found
 
 
-def post_order_visit(expr: Any, fvisit: Any) -> None:
+def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], object]) -> None:
     """Call a function with every expression below and including one, each once and after its parts."""
     for node in post_order(expr):
         fvisit(node)
 
 
-def check_constant(expr: Any) -> bool:
+def check_constant(expr: RelayExpr) -> bool:
     """Say whether an expression is a constant, or a tuple of such."""
     return all(isinstance(node, Constant | Tuple) for node in post_order(expr))
 
 
-def count_layers(expr: Any, valid_ops: Iterable[str]) -> int:
+def count_layers(expr: RelayExpr, valid_ops: Iterable[str]) -> int:
     """Return how many calls of the named operators lie on the path through an expression that has the most of them."""
     names = set(valid_ops)
     layers: dict[Any, int] = {}
@@ -148,7 +149,7 @@ class _Dtypes(TypeVisitor):
         self.found.add(ty.dtype)
 
 
-def all_dtypes(expr: Any) -> set[str]:
+def all_dtypes(expr: RelayExpr) -> set[str]:
     """Return the data types of all tensors in a typed expression."""
     dtypes = _Dtypes()
     for node in post_order(expr):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tvm
@@ -11,9 +12,9 @@ from tvm.ir import GlobalVar, Op
 
 from ...errors import TypeCheckError, suggest
 from ...stack import on_deep_stack
-from ..ir.adt import Constructor, Match, PatternConstructor, PatternTuple, PatternVar, TypeData
+from ..ir.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, TypeData
 from ..ir.definitions import type_definitions
-from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from ..ir.expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
 from ..ir.type_solver import TypeSolver, bind_symbols, substitute_symbols, type_symbols
 from ..ir.types import Any as AnyDim
@@ -56,7 +57,7 @@ def typed(mod: tvm.IRModule) -> tvm.IRModule:
     return mod if all(f.checked_type_ is not None for f in functions) else infer_module(mod)
 
 
-def infer_expr(expr: Any, mod: tvm.IRModule | None = None) -> Type:
+def infer_expr(expr: RelayExpr, mod: tvm.IRModule | None = None) -> Type:
     """Return the type of an expression (or function), written into its nodes as `infer_module` does."""
     return on_deep_stack(_Inference(mod or tvm.IRModule({})).run_expr, expr)
 
@@ -87,7 +88,7 @@ class _Inference:
         self.poisoned: set[Type] = set()
         self.where = ""
         self.allow_free_vars = False
-        self.visitors = {
+        self.visitors: dict[type, Callable[[Any], Type]] = {
             Call: self.visit_call,
             Constant: lambda e: e.checked_type_,
             Constructor: self.visit_constructor,
@@ -109,10 +110,10 @@ class _Inference:
                 self.global_type(gvar)
                 self.where = f"@{gvar.name_hint}"
                 declared = self.global_types[gvar]
-                self.attempt(lambda d=declared, f=function: self.solver.unify(d, self.visit(f)), function)
+                self.attempt(partial(self.agree, declared, function), function)
         self.finish()
 
-    def run_expr(self, expr: Any) -> Type:
+    def run_expr(self, expr: RelayExpr) -> Type:
         self.where = "the expression"
         self.allow_free_vars = True
         self.visit(expr)
@@ -146,7 +147,7 @@ class _Inference:
 
     # -- errors
 
-    def attempt(self, step: Any, expr: Any) -> Type:
+    def attempt(self, step: Callable[[], Type], expr: RelayExpr) -> Type:
         """Run a step of inference; on a type error, note it and go on with a type that starts no further errors."""
         try:
             return step()
@@ -163,7 +164,7 @@ class _Inference:
 
     # -- expressions
 
-    def visit(self, expr: Any) -> Type:
+    def visit(self, expr: RelayExpr) -> Type:
         known = self.types.get(expr)
         if known is not None:
             return known
@@ -196,10 +197,14 @@ class _Inference:
     def generalize(self, gvar: GlobalVar, function: Function, ty: FuncType) -> None:
         """Find the result of a polymorphic function before it is used: each use has a type of its own."""
         where, self.where = self.where, f"@{gvar.name_hint}"
-        self.attempt(lambda: self.solver.unify(ty, self.visit(function)), function)
+        self.attempt(partial(self.agree, ty, function), function)
         self.solve_pending()
         self.global_types[gvar] = self.solver.apply(ty)
         self.where = where
+
+    def agree(self, declared: Type, function: Function) -> Type:
+        """Let the declared type of a function agree with that of what it is."""
+        return self.solver.unify(declared, self.visit(function))
 
     def declare(self, variable: Var) -> Type:
         """Give a bound variable its type: the annotation, or a hole."""
@@ -230,7 +235,7 @@ class _Inference:
             chain.append(node)
             declared = self.declare(node.var)
             value = self.visit(node.value)
-            self.attempt(lambda d=declared, v=value: self.solver.unify(d, v), node)
+            self.attempt(partial(self.solver.unify, declared, value), node)
             node = node.body
         ty = self.visit(node)
         for visited in chain[1:]:
@@ -256,7 +261,7 @@ class _Inference:
 
     # -- data types
 
-    def annotated(self, ty: Type | None, expr: Any) -> Type:
+    def annotated(self, ty: Type | None, expr: RelayExpr) -> Type:
         """Return a declared type, or a hole where none is; the data types it names must be there."""
         if ty is None:
             return self.solver.hole()
@@ -312,7 +317,7 @@ class _Inference:
                 )
         return result
 
-    def match_pattern(self, pattern: Any, ty: Type) -> None:
+    def match_pattern(self, pattern: Pattern, ty: Type) -> None:
         """Let a pattern and what it is matched with agree, and declare the variables that it binds."""
         if isinstance(pattern, PatternVar):
             self.solver.unify(self.declare(pattern.var), ty)
@@ -404,7 +409,7 @@ def _callee_name(call: Call) -> str:
     return f"@{call.op.name_hint}" if isinstance(call.op, GlobalVar) else "the function"
 
 
-def _location(expr: Any) -> str:
+def _location(expr: RelayExpr) -> str:
     span = getattr(expr, "span", None)
     if not isinstance(span, tvm.ir.Span):
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import tvm
 
@@ -17,6 +17,7 @@ from ..ir import (
     SequenceType,
     TensorType,
     TupleType,
+    Type,
     TypeCall,
     TypeData,
     TypeVar,
@@ -30,7 +31,7 @@ __all__ = ["check_kind"]
 _NAMES = {value: name for name, value in vars(Kind).items() if not name.startswith("_")}
 
 
-def check_kind(t: Any, mod: tvm.IRModule | None = None) -> int:
+def check_kind(t: Type | TypeData, mod: tvm.IRModule | None = None) -> int:
     """Return the kind of a type, one of ``relay.Kind``.
 
     Parameters
@@ -70,7 +71,7 @@ def check_kind(t: Any, mod: tvm.IRModule | None = None) -> int:
     return Kind.Type
 
 
-def _require_types(whole: Any, parts: Any, mod: tvm.IRModule | None) -> None:
+def _require_types(whole: Type, parts: Iterable[Type], mod: tvm.IRModule | None) -> None:
     for part in parts:
         kind = check_kind(part, mod)
         if kind != Kind.Type:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 
 from ...errors import ModelError
-from ..ir import GlobalTypeVar, Match, TypeData, find_type
+from ..ir import GlobalTypeVar, Match, Pattern, TypeData, find_type
 from . import coverage
 
 __all__ = ["unmatched_cases"]
 
 
-def unmatched_cases(match: Match, mod: tvm.IRModule | None = None) -> list[Any]:
+def unmatched_cases(match: Match, mod: tvm.IRModule | None = None) -> list[Pattern]:
     """Return patterns of the values that a Match does not catch; none when it catches all.
 
     Parameters

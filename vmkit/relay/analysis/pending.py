@@ -11,6 +11,7 @@ from ...errors import TypeCheckError
 from ..ir.expr import Call, TupleGetItem
 from ..ir.type_solver import TypeSolver
 from ..ir.types import IncompleteType, TupleType, Type, type_text
+from ..op.attrs import Attrs
 from ..op.registry import OpEntry, entry
 from ..op.storage import check_element_types
 
@@ -98,7 +99,7 @@ class Projection(Pending):
         return f"the type of the tuple of which field {self.expr.index} is taken"
 
 
-def apply_relation(made: OpEntry, attrs: Any, types: Sequence[Type]) -> Type:
+def apply_relation(made: OpEntry, attrs: Attrs | None, types: Sequence[Type]) -> Type:
     """Return the type of an operator's result for types of its inputs."""
     if not made.is_variadic and len(types) != len(made.inputs):
         expected = f"{len(made.inputs)} arguments ({', '.join(made.inputs)})"

@@ -9,12 +9,29 @@ first use it would be computed again in every branch, and a chain of Ifs would d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
-from ..ir import Constant, Constructor, Function, GlobalVar, If, Match, Op, Var, children, pattern_vars, post_order
+from ..ir import (
+    Constant,
+    Constructor,
+    Function,
+    GlobalVar,
+    If,
+    Match,
+    Op,
+    RelayExpr,
+    Var,
+    children,
+    pattern_vars,
+    post_order,
+)
 from .variables import binders
 
-__all__ = ["Scope", "check_basic_block_normal_form", "hoisted", "scopes"]
+__all__ = ["Owner", "Scope", "check_basic_block_normal_form", "hoisted", "scopes"]
+
+
+Owner: TypeAlias = Function | If | Match
+"""What scopes are parts of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,10 +39,10 @@ class Scope:
     """A scope, and the function, If or Match that it is a part of; the outermost has none."""
 
     parent: Scope | None = None
-    owner: Any = None
+    owner: Owner | None = None
     depth: int = 0
 
-    def within(self, owner: Any) -> Scope:
+    def within(self, owner: Owner) -> Scope:
         """Return a new scope inside this one."""
         return Scope(self, owner, self.depth + 1)
 
@@ -37,13 +54,13 @@ class Scope:
         return scope is other
 
 
-def scopes(body: Any) -> dict[Any, Scope]:
+def scopes(body: RelayExpr) -> dict[RelayExpr, Scope]:
     """Return the scope of every expression below (and including) one, which is the innermost that holds its uses."""
     found, _ = _uses(body)
     return found
 
 
-def hoisted(body: Any, *, enter_functions: bool = True) -> dict[Any, list[Any]]:
+def hoisted(body: RelayExpr, *, enter_functions: bool = True) -> dict[Owner, list[RelayExpr]]:
     """Return, for each function, If and Match, the expressions to compute before it that its scopes share with others.
 
     Parameters
@@ -62,14 +79,14 @@ def hoisted(body: Any, *, enter_functions: bool = True) -> dict[Any, list[Any]]:
     names: tuple[type, ...] = (Constant, Constructor, GlobalVar, Op, Var, *(() if enter_functions else (Function,)))
     own, uses = _uses(body, enter_functions)
     position = {node: i for i, node in enumerate(post_order(body))}
-    shared: dict[Any, dict[Any, None]] = {}
+    shared: dict[Owner, dict[RelayExpr, None]] = {}
     for expr, scope in uses:
         if scope is not own[expr] and not isinstance(expr, names):
             shared.setdefault(_entered(scope, own[expr]), {})[expr] = None
     return {owner: sorted(exprs, key=position.__getitem__) for owner, exprs in shared.items()}
 
 
-def check_basic_block_normal_form(expr: Any) -> bool:
+def check_basic_block_normal_form(expr: RelayExpr) -> bool:
     """Say whether every expression, but for constants and bound variables, is used in one scope only."""
     own, uses = _uses(expr)
     bound = {v for node in own for v in binders(node)}
@@ -79,10 +96,12 @@ def check_basic_block_normal_form(expr: Any) -> bool:
     )
 
 
-def _uses(body: Any, enter_functions: bool = True) -> tuple[dict[Any, Scope], list[tuple[Any, Scope]]]:
+def _uses(
+    body: RelayExpr, enter_functions: bool = True
+) -> tuple[dict[RelayExpr, Scope], list[tuple[RelayExpr, Scope]]]:
     """Return the scope of every expression, and every use of an expression with the scope that it is in."""
-    own: dict[Any, Scope] = {body: Scope()}
-    uses: list[tuple[Any, Scope]] = []
+    own: dict[RelayExpr, Scope] = {body: Scope()}
+    uses: list[tuple[RelayExpr, Scope]] = []
     # Users come before what they use, so a node's scope is final when it is reached.
     for node in reversed(list(post_order(body))):
         if node not in own or (isinstance(node, Function) and not enter_functions):
@@ -93,7 +112,7 @@ def _uses(body: Any, enter_functions: bool = True) -> tuple[dict[Any, Scope], li
     return own, uses
 
 
-def _parts(node: Any, scope: Scope) -> list[tuple[Any, Scope]]:
+def _parts(node: RelayExpr, scope: Scope) -> list[tuple[RelayExpr, Scope]]:
     match node:
         case If():
             branches = [(part, scope.within(node)) for part in (node.true_branch, node.false_branch)]
@@ -106,8 +125,8 @@ def _parts(node: Any, scope: Scope) -> list[tuple[Any, Scope]]:
     return [(part, scope) for part in children(node)]
 
 
-def _clause_parts(match: Match, scope: Scope) -> list[tuple[Any, Scope]]:
-    parts: list[tuple[Any, Scope]] = []
+def _clause_parts(match: Match, scope: Scope) -> list[tuple[RelayExpr, Scope]]:
+    parts: list[tuple[RelayExpr, Scope]] = []
     for clause in match.clauses:
         inner = scope.within(match)
         parts += [(part, inner) for part in (*pattern_vars(clause.lhs), clause.rhs)]
@@ -123,8 +142,9 @@ def _common(a: Scope, b: Scope) -> Scope:
     return a
 
 
-def _entered(inner: Scope, outer: Scope) -> Any:
+def _entered(inner: Scope, outer: Scope) -> Owner:
     """Return the node through which one goes from an outer scope towards an inner one."""
     while inner.parent is not outer and inner.parent is not None:
         inner = inner.parent
+    assert inner.owner is not None
     return inner.owner

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 
-from ..ir import Call, Function, FuncType, Type, TypeData, TypeVar, Var, post_order
+from ..ir import Call, Function, FuncType, RelayExpr, Type, TypeData, TypeVar, Var, post_order
 from ..type_functor import TypeVisitor
 
 __all__ = ["all_type_vars", "bound_type_vars", "free_type_vars"]
@@ -34,7 +32,7 @@ class _Collector(TypeVisitor):
                 self.visit(part)
 
 
-def _collected(expr: Any) -> _Collector:
+def _collected(expr: RelayExpr) -> _Collector:
     found = _Collector()
     if isinstance(expr, Type | TypeData):
         found.visit(expr)
@@ -49,7 +47,7 @@ def _collected(expr: Any) -> _Collector:
     return found
 
 
-def _types(node: Any) -> list[Type]:
+def _types(node: RelayExpr) -> list[Type]:
     if isinstance(node, Var):
         return [] if node.type_annotation is None else [node.type_annotation]
     if isinstance(node, Function):
@@ -57,18 +55,18 @@ def _types(node: Any) -> list[Type]:
     return list(node.type_args) if isinstance(node, Call) else []
 
 
-def all_type_vars(expr: Any, mod: tvm.IRModule | None = None) -> list[TypeVar]:
+def all_type_vars(expr: RelayExpr, mod: tvm.IRModule | None = None) -> list[TypeVar]:
     """Return all type variables of an expression or type; `mod` is not needed and kept for Relay's signature."""
     return list(_collected(expr).used)
 
 
-def bound_type_vars(expr: Any, mod: tvm.IRModule | None = None) -> list[TypeVar]:
+def bound_type_vars(expr: RelayExpr, mod: tvm.IRModule | None = None) -> list[TypeVar]:
     """Return the type variables that an expression or type binds."""
     found = _collected(expr)
     return [v for v in found.used if v in found.bound]
 
 
-def free_type_vars(expr: Any, mod: tvm.IRModule | None = None) -> list[TypeVar]:
+def free_type_vars(expr: RelayExpr, mod: tvm.IRModule | None = None) -> list[TypeVar]:
     """Return the type variables that an expression or type uses and does not bind."""
     found = _collected(expr)
     return [v for v in found.used if v not in found.bound]

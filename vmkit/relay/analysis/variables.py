@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from ..ir import Function, Let, Match, Var, free_vars, pattern_vars, post_order
+from ..ir import Function, Let, Match, Pattern, RelayExpr, Var, free_vars, pattern_vars, post_order
 
 __all__ = ["all_vars", "binders", "bound_vars", "free_vars"]
 
 
-def binders(node: Any) -> Iterable[Var]:
+def binders(node: RelayExpr) -> Iterable[Var]:
     """Return the variables that a node itself binds."""
     if isinstance(node, Function):
         return list(node.params)
@@ -21,14 +20,14 @@ def binders(node: Any) -> Iterable[Var]:
     return []
 
 
-def all_vars(expr: Any) -> list[Var]:
+def all_vars(expr: RelayExpr) -> list[Var]:
     """Return all variables of an expression, in the order in which they are first met."""
     return [node for node in post_order(expr) if isinstance(node, Var)]
 
 
-def bound_vars(expr: Any) -> list[Var]:
+def bound_vars(expr: RelayExpr | Pattern) -> list[Var]:
     """Return the variables that an expression (or a pattern) binds, in the order in which they are first met."""
-    if not hasattr(expr, "span"):  # a pattern is no node of an expression
+    if isinstance(expr, Pattern):
         return list(pattern_vars(expr))
     bound = {v for node in post_order(expr) for v in binders(node)}
     return [v for v in all_vars(expr) if v in bound]

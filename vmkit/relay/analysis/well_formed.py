@@ -6,13 +6,13 @@ from typing import Any
 
 import tvm
 
-from ..ir import Function, Let, Match, Var, children, pattern_vars, post_order
+from ..ir import Function, Let, Match, RelayExpr, Var, children, pattern_vars, post_order
 from .variables import binders
 
 __all__ = ["well_formed"]
 
 
-def well_formed(expr: Any) -> bool:
+def well_formed(expr: RelayExpr) -> bool:
     """Say whether no variable of an expression (or of a module's functions) is bound twice or leaves its scope.
 
     Free variables are allowed. An expression that is used in several places binds its variables once.
@@ -22,7 +22,7 @@ def well_formed(expr: Any) -> bool:
     return _is_well_formed(expr)
 
 
-def _is_well_formed(root: Any) -> bool:
+def _is_well_formed(root: RelayExpr) -> bool:
     nodes = list(post_order(root))
     bound: set[Var] = set()
     for node in nodes:
@@ -36,7 +36,7 @@ def _is_well_formed(root: Any) -> bool:
     return not free[root]
 
 
-def _free(node: Any, free: dict[Any, frozenset[Var]]) -> frozenset[Var]:
+def _free(node: RelayExpr, free: dict[RelayExpr, frozenset[Var]]) -> frozenset[Var]:
     """Return the free variables of a node from those of its parts."""
     match node:
         case Var():

@@ -9,7 +9,22 @@ import tvm_ffi
 from tvm.ir import Op
 
 from ...stack import on_deep_stack
-from ..ir import Call, Constant, Function, If, Let, TensorType, Tuple, TupleGetItem, Type, Var, children, post_order
+from ..ir import (
+    Call,
+    Constant,
+    Dim,
+    Function,
+    If,
+    Let,
+    RelayExpr,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    Type,
+    Var,
+    children,
+    post_order,
+)
 from ..transform.known_type import type_of
 from .patterns import (
     AltPattern,
@@ -37,7 +52,7 @@ from .patterns import (
 __all__ = ["Matcher", "match"]
 
 
-def match(pattern: DFPattern, expr: Any) -> bool:
+def match(pattern: DFPattern, expr: RelayExpr) -> bool:
     """Say whether a pattern describes an expression."""
     return Matcher(expr).match(pattern, expr) is not None
 
@@ -54,7 +69,7 @@ class Matcher:
         The graph, in which dominator patterns look for all uses of an expression.
     """
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: RelayExpr) -> None:
         self.users: dict[Any, list[Any]] = {}
         for node in post_order(root):
             for part in children(node):
@@ -65,12 +80,12 @@ class Matcher:
         # What lies between the parent and child of a dominator pattern.
         self.between: set[Any] = set()
 
-    def match(self, pattern: DFPattern, expr: Any) -> dict[DFPattern, list[Any]] | None:
+    def match(self, pattern: DFPattern, expr: RelayExpr) -> dict[DFPattern, list[RelayExpr]] | None:
         """Return the expressions that each part of a pattern describes, or None where it does not describe `expr`."""
         self.found, self.trail, self.between = {}, [], set()
         return self.found if on_deep_stack(self.visit, pattern, expr) else None
 
-    def visit(self, pattern: DFPattern, expr: Any) -> bool:
+    def visit(self, pattern: DFPattern, expr: RelayExpr) -> bool:
         if pattern in self.found:
             return self.found[pattern][0].same_as(expr)
         mark = len(self.trail)
@@ -86,7 +101,7 @@ class Matcher:
             self.found.pop(pattern, None)
         del self.trail[mark:]
 
-    def fits(self, pattern: DFPattern, expr: Any) -> bool:
+    def fits(self, pattern: DFPattern, expr: RelayExpr) -> bool:
         match pattern:
             case AltPattern():
                 return self.visit(pattern.left, expr) or self.visit(pattern.right, expr)
@@ -130,7 +145,7 @@ class Matcher:
                 return pattern.pattern is None or self.visit(pattern.pattern, expr)
         raise TypeError(f"{type(pattern).__name__} is not a dataflow pattern")
 
-    def all(self, patterns: Sequence[DFPattern] | None, exprs: Iterable[Any]) -> bool:
+    def all(self, patterns: Sequence[DFPattern] | None, exprs: Iterable[RelayExpr]) -> bool:
         """Say whether patterns describe expressions one by one; no patterns describe any expressions."""
         if patterns is None:
             return True
@@ -151,7 +166,7 @@ class Matcher:
         self.forget(mark)
         return any(self.all([regrouped], [call]) for regrouped in _regrouped(pattern, call))
 
-    def is_dominated(self, pattern: DominatorPattern, child: Any) -> bool:
+    def is_dominated(self, pattern: DominatorPattern, child: RelayExpr) -> bool:
         """Say whether some expression before a child matches the parent, and all its uses lead through the path."""
         before = [n for n in post_order(child) if n is not child and isinstance(n, Call | Tuple | TupleGetItem)]
         for parent in reversed(before):
@@ -164,14 +179,14 @@ class Matcher:
             self.forget(mark)
         return False
 
-    def describes(self, pattern: DFPattern, expr: Any) -> bool:
+    def describes(self, pattern: DFPattern, expr: RelayExpr) -> bool:
         """Say whether a pattern describes one of several expressions on a path."""
         mark = len(self.trail)
         outcome = self.fits(pattern, expr)
         self.forget(mark)
         return outcome
 
-    def ways(self, parent: Any, child: Any) -> set[Any] | None:
+    def ways(self, parent: RelayExpr, child: RelayExpr) -> set[RelayExpr] | None:
         """Return what lies between two expressions, or None where something of it is used elsewhere."""
         between: set[Any] = set()
         waiting = [parent]
@@ -207,25 +222,25 @@ def _regrouped(pattern: CallPattern, call: Call) -> list[CallPattern]:
     return []
 
 
-def _type(expr: Any) -> Type | None:
+def _type(expr: RelayExpr) -> Type | None:
     return None if isinstance(expr, Op) else type_of(expr)
 
 
-def _is_same(expected: Any, expr: Any) -> bool:
+def _is_same(expected: RelayExpr, expr: RelayExpr) -> bool:
     return expected.same_as(expr) or tvm_ffi.structural_equal(expected, expr)
 
 
-def _has_shape(ty: Any, shape: Sequence[Any]) -> bool:
+def _has_shape(ty: Type | None, shape: Sequence[Dim]) -> bool:
     if not isinstance(ty, TensorType) or len(ty.shape) != len(shape):
         return False
     return all(tvm_ffi.structural_equal(a, b) for a, b in zip(ty.shape, shape, strict=True))
 
 
-def _has_attrs(expr: Any, attrs: dict[str, Any]) -> bool:
+def _has_attrs(expr: RelayExpr, attrs: dict[str, Any]) -> bool:
     return all(_agrees(value, _attribute(expr, name)) for name, value in attrs.items())
 
 
-def _attribute(expr: Any, name: str) -> Any:
+def _attribute(expr: RelayExpr, name: str) -> Any:
     if isinstance(expr, Op):
         return operator_attribute(expr, name)
     if isinstance(expr, Function):

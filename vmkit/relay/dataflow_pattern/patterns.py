@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import tvm
 from tvm.ir import Op
 
-from ..ir import RelayExpr
+from ..ir import Dim, RelayExpr, Type
 from ..ir.hooks import Hook
 from ..op.registry import entry
 
@@ -20,6 +20,7 @@ __all__ = [
     "AltPattern",
     "AttrPattern",
     "CallPattern",
+    "Check",
     "ConstantPattern",
     "DFPattern",
     "DataTypePattern",
@@ -87,7 +88,7 @@ class DFPattern:
         """Return this pattern for operators, calls or functions with these attributes."""
         return AttrPattern(self, attrs)
 
-    def has_type(self, ttype: Any) -> TypePattern:
+    def has_type(self, ttype: Type) -> TypePattern:
         """Return this pattern for expressions of a type."""
         return TypePattern(self, ttype)
 
@@ -95,15 +96,17 @@ class DFPattern:
         """Return this pattern for tensors of a data type."""
         return DataTypePattern(self, dtype)
 
-    def has_shape(self, shape: Sequence[Any]) -> ShapePattern:
+    def has_shape(self, shape: Sequence[Dim]) -> ShapePattern:
         """Return this pattern for tensors of a shape."""
         return ShapePattern(self, shape)
 
-    def match(self, expr: Any) -> bool:
+    def match(self, expr: RelayExpr) -> bool:
         """Say whether this pattern describes an expression."""
         return match_hook(self, expr)
 
-    def partition(self, expr: Any, attrs: Mapping[str, Any] | None = None, check: Check = lambda _: True) -> Any:
+    def partition(
+        self, expr: RelayExpr, attrs: Mapping[str, Any] | None = None, check: Check = lambda _: True
+    ) -> RelayExpr:
         """Return an expression with calls of new functions where this pattern matches; see ``partition``."""
         return partition_hook(self, expr, attrs, check)
 
@@ -125,7 +128,7 @@ partition_hook: Hook[[DFPattern, RelayExpr, Mapping[str, Any] | None, Check], Re
 class ExprPattern(DFPattern):
     """An expression of the same structure."""
 
-    def __init__(self, expr: Any) -> None:
+    def __init__(self, expr: RelayExpr) -> None:
         self.expr = expr
 
 
@@ -205,7 +208,7 @@ class AltPattern(DFPattern):
 class TypePattern(DFPattern):
     """What a pattern describes, of a type."""
 
-    def __init__(self, pattern: DFPattern, ttype: Any) -> None:
+    def __init__(self, pattern: DFPattern, ttype: Type) -> None:
         self.pattern, self.type = pattern, ttype
 
 
@@ -219,7 +222,7 @@ class DataTypePattern(DFPattern):
 class ShapePattern(DFPattern):
     """What a pattern describes, a tensor of a shape."""
 
-    def __init__(self, pattern: DFPattern, shape: Sequence[Any]) -> None:
+    def __init__(self, pattern: DFPattern, shape: Sequence[Dim]) -> None:
         self.pattern, self.shape = pattern, list(shape)
 
 
@@ -247,7 +250,7 @@ def is_constant() -> ConstantPattern:
     return ConstantPattern()
 
 
-def is_expr(expr: Any) -> ExprPattern:
+def is_expr(expr: RelayExpr) -> ExprPattern:
     """Return the pattern of expressions of the same structure as one."""
     return ExprPattern(expr)
 
@@ -282,7 +285,7 @@ def wildcard() -> WildcardPattern:
     return WildcardPattern()
 
 
-def has_type(ttype: Any, pattern: DFPattern | None = None) -> TypePattern:
+def has_type(ttype: Type, pattern: DFPattern | None = None) -> TypePattern:
     """Return the pattern of expressions of a type."""
     return TypePattern(wildcard() if pattern is None else pattern, ttype)
 
@@ -292,7 +295,7 @@ def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
     return DataTypePattern(wildcard() if pattern is None else pattern, dtype)
 
 
-def has_shape(shape: Sequence[Any], pattern: DFPattern | None = None) -> ShapePattern:
+def has_shape(shape: Sequence[Dim], pattern: DFPattern | None = None) -> ShapePattern:
     """Return the pattern of tensors of a shape."""
     return ShapePattern(wildcard() if pattern is None else pattern, shape)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,13 @@ import tvm
 
 from ...stack import on_deep_stack
 from ..analysis.infer_type import infer_expr
-from ..ir import Call, Function, Op, Tuple, TupleGetItem, Var, post_order
+from ..ir import Call, Function, Op, RelayExpr, Tuple, TupleGetItem, Var, post_order
 from ..ir import rewrite as rewritten
 from ..transform.known_type import type_of
 from .matcher import Matcher
 from .patterns import (
     CallPattern,
+    Check,
     ConstantPattern,
     DFPattern,
     DominatorPattern,
@@ -66,11 +67,11 @@ class DFPatternCallback:
         self.require_type = require_type
         self.rewrite_once = rewrite_once
 
-    def rewrite(self, expr: Any) -> Any:
+    def rewrite(self, expr: RelayExpr) -> RelayExpr:
         """Return an expression with this rule applied to it."""
         return rewrite(self, expr)
 
-    def callback(self, pre: Any, post: Any, node_map: Mapping[DFPattern, Sequence[Any]]) -> Any:
+    def callback(self, pre: RelayExpr, post: RelayExpr, node_map: Mapping[DFPattern, Sequence[RelayExpr]]) -> RelayExpr:
         """Return what shall stand in the place of a matched expression.
 
         Parameters
@@ -92,11 +93,11 @@ class _Match:
     inner: set[Any]
 
 
-def _matches(pattern: DFPattern, expr: Any, check: Callable[[Any], bool] = lambda _: True) -> dict[Any, _Match]:
+def _matches(pattern: DFPattern, expr: RelayExpr, check: Check = lambda _: True) -> dict[RelayExpr, _Match]:
     return on_deep_stack(_all_matches, pattern, expr, check)
 
 
-def _all_matches(pattern: DFPattern, expr: Any, check: Callable[[Any], bool]) -> dict[Any, _Match]:
+def _all_matches(pattern: DFPattern, expr: RelayExpr, check: Check) -> dict[RelayExpr, _Match]:
     """Return matches in an expression by their roots: from the outermost in, without overlap.
 
     What lies inside a match may not be used outside it.
@@ -122,8 +123,8 @@ def _all_matches(pattern: DFPattern, expr: Any, check: Callable[[Any], bool]) ->
 
 
 def rewrite(
-    callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: Any, mod: tvm.IRModule | None = None
-) -> Any:
+    callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: RelayExpr, mod: tvm.IRModule | None = None
+) -> RelayExpr:
     """Return an expression in which callbacks have replaced what their patterns describe.
 
     Parameters
@@ -144,13 +145,13 @@ def rewrite(
     return expr
 
 
-def _round(callback: DFPatternCallback, expr: Any, mod: tvm.IRModule | None) -> Any:
+def _round(callback: DFPatternCallback, expr: RelayExpr, mod: tvm.IRModule | None) -> RelayExpr:
     if callback.require_type:
         infer_expr(expr, mod)
     found = _matches(callback.pattern, expr)
     done: dict[Any, Any] = {}
 
-    def replace(node: Any, original: Any) -> Any:
+    def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         matched = found.get(original)
         if matched is not None:
             node_map = {p: [done.get(e, e) for e in exprs] for p, exprs in matched.found.items()}
@@ -164,10 +165,10 @@ def _round(callback: DFPatternCallback, expr: Any, mod: tvm.IRModule | None) -> 
 
 def partition(
     pattern: DFPattern,
-    expr: Any,
+    expr: RelayExpr,
     attrs: Mapping[str, Any] | None = None,
-    check: Callable[[Any], bool] = lambda _: True,
-) -> Any:
+    check: Check = lambda _: True,
+) -> RelayExpr:
     """Return an expression in which what a pattern describes has become calls of new functions.
 
     Parameters
@@ -184,7 +185,7 @@ def partition(
     found = _matches(pattern, expr, check)
     numbers = {root: i for i, root in enumerate(found)}
 
-    def replace(node: Any, original: Any) -> Any:
+    def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         matched = found.get(original)
         if matched is None:
             return node
@@ -193,7 +194,7 @@ def partition(
 
     done: dict[Any, Any] = {}
 
-    def noted(node: Any, original: Any) -> Any:
+    def noted(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         done[original] = replace(node, original)
         return done[original]
 
@@ -203,7 +204,7 @@ def partition(
 partition_hook.fill(partition)
 
 
-def _function(matched: _Match, number: int, attrs: Mapping[str, Any]) -> tuple[Function, list[Any]]:
+def _function(matched: _Match, number: int, attrs: Mapping[str, Any]) -> tuple[Function, list[RelayExpr]]:
     """Return the function of what a match found, and the expressions that are its arguments."""
     constants = {e for p, exprs in matched.found.items() if isinstance(p, ConstantPattern) for e in exprs}
     params: dict[Any, Var] = {}
@@ -217,10 +218,10 @@ def _function(matched: _Match, number: int, attrs: Mapping[str, Any]) -> tuple[F
 class _Outside:
     """What a match takes from outside; each gets a parameter when a walk first meets it."""
 
-    def __init__(self, matched: _Match, constants: set[Any], params: dict[Any, Var], number: int) -> None:
+    def __init__(self, matched: _Match, constants: set[RelayExpr], params: dict[RelayExpr, Var], number: int) -> None:
         self.matched, self.constants, self.params, self.number = matched, constants, params, number
 
-    def __contains__(self, expr: Any) -> bool:
+    def __contains__(self, expr: RelayExpr) -> bool:
         if expr in self.matched.inner or expr in self.constants or isinstance(expr, Op):
             return False
         if expr not in self.params:
@@ -229,7 +230,7 @@ class _Outside:
         return True
 
 
-def _name(node: Any) -> str:
+def _name(node: RelayExpr) -> str:
     if isinstance(node, Call):
         return f"{node.op.name}_" if isinstance(node.op, Op) else ""
     if isinstance(node, Tuple):

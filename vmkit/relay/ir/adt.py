@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm.ir import GlobalInfo, Span
 from tvm_ffi.dataclasses import field, py_class
 
-from .expr import Call, Expr, Var
+from .expr import Call, Expr, RelayExpr, Var
 from .types import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar
 
 __all__ = [
@@ -149,7 +149,7 @@ class PatternConstructor(Pattern):
     constructor: Constructor
     patterns: tvm_ffi.Array
 
-    def __init__(self, constructor: Constructor, patterns: Sequence[Any] | None = None) -> None:
+    def __init__(self, constructor: Constructor, patterns: Sequence[Pattern] | None = None) -> None:
         self.__ffi_init__(constructor=constructor, patterns=list(patterns or ()))
 
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
@@ -161,7 +161,7 @@ class PatternTuple(Pattern):
 
     patterns: tvm_ffi.Array
 
-    def __init__(self, patterns: Sequence[Any] | None = None) -> None:
+    def __init__(self, patterns: Sequence[Pattern] | None = None) -> None:
         self.__ffi_init__(patterns=list(patterns or ()))
 
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
@@ -174,7 +174,7 @@ class Clause(tvm_ffi.Object):
     lhs: Any
     rhs: Any
 
-    def __init__(self, lhs: Any, rhs: Any) -> None:
+    def __init__(self, lhs: Pattern, rhs: RelayExpr) -> None:
         self.__ffi_init__(lhs=lhs, rhs=rhs)
 
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
@@ -199,11 +199,13 @@ class Match(Expr):
     clauses: tvm_ffi.Array
     complete: bool = True
 
-    def __init__(self, data: Any, clauses: Sequence[Clause], complete: bool = True, span: Span | None = None) -> None:
+    def __init__(
+        self, data: RelayExpr, clauses: Sequence[Clause], complete: bool = True, span: Span | None = None
+    ) -> None:
         self.__ffi_init__(data=data, clauses=list(clauses), complete=complete, span=span)
 
 
-def pattern_vars(pattern: Any) -> Iterator[Var]:
+def pattern_vars(pattern: Pattern) -> Iterator[Var]:
     """Yield the variables that a pattern binds, from left to right."""
     waiting = [pattern]
     while waiting:

@@ -7,7 +7,6 @@ rather than to one of its functions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import tvm
 from tvm.ir import GlobalVar
@@ -51,7 +50,7 @@ def find_constructor(mod: tvm.IRModule, type_name: str, name: str) -> Constructo
     return constructors[name]
 
 
-def with_functions(mod: tvm.IRModule, functions: Mapping[GlobalVar, Any] | None = None) -> tvm.IRModule:
+def with_functions(mod: tvm.IRModule, functions: Mapping[GlobalVar, tvm.ir.BaseFunc] | None = None) -> tvm.IRModule:
     """Return a module with other functions (by default the same) and all else as in `mod`."""
     chosen = dict(mod.functions.items()) if functions is None else dict(functions)
     return tvm.IRModule(chosen, attrs=mod.attrs, global_infos=mod.global_infos)

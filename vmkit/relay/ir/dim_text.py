@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tvm import tirx
-from tvm.ir import Var
+from tvm.ir import Type, Var
+
+if TYPE_CHECKING:
+    from .types import Dim
+
 
 __all__ = ["DIM_FUNCTIONS", "DIM_OPERATORS", "dim_text", "own_name"]
 
@@ -31,12 +35,12 @@ _SIGNS = {node: (sign, binding) for sign, (node, binding) in DIM_OPERATORS.items
 _FUNCTION_NAMES = {node: name for name, node in DIM_FUNCTIONS.items()}
 
 
-def own_name(symbol: Any) -> str:
+def own_name(symbol: Var | Type) -> str:
     """Return the name that a symbolic dimension, or a type variable, was made with."""
     return getattr(symbol, "name_hint", None) or symbol.name
 
 
-def dim_text(dim: Any, symbol_name: Callable[[Any], str] = own_name) -> str:
+def dim_text(dim: Dim, symbol_name: Callable[[Var | Type], str] = own_name) -> str:
     """Return a dimension as Relay's text format writes it.
 
     Parameters
@@ -49,7 +53,7 @@ def dim_text(dim: Any, symbol_name: Callable[[Any], str] = own_name) -> str:
     return _text(dim, 0, symbol_name)
 
 
-def _text(dim: Any, binding: int, name: Callable[[Any], str]) -> str:
+def _text(dim: Dim, binding: int, name: Callable[[Var | Type], str]) -> str:
     if isinstance(dim, int):
         return str(dim)
     if isinstance(dim, Var):

@@ -6,9 +6,10 @@ TVM's own ``tvm.ir.GlobalVar`` and ``tvm.ir.Op``. Structural equality ignores na
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
+import numpy.typing as npt
 import tvm
 import tvm_ffi
 from tvm.ir import GlobalVar, Op, Span, Type
@@ -17,7 +18,7 @@ from tvm_ffi.dataclasses import field, py_class
 from ..._tvm import call_global_vars_by
 from ...values.tensors import as_tensor
 from . import hooks
-from .types import TensorType, dtype_name
+from .types import Dim, FuncType, TensorType, dtype_name
 
 __all__ = [
     "Call",
@@ -37,16 +38,22 @@ __all__ = [
 ]
 
 
-def _binary(name: str, *, swapped: bool = False) -> Any:
+def _binary(name: str, *, swapped: bool = False) -> Callable[[Expr, RelayExpr], Call]:
     """Return a Python operator method that calls a Relay operator."""
 
-    def method(self: Expr, other: Any) -> Call:
+    def method(self: Expr, other: RelayExpr) -> Call:
         if isinstance(other, int | float):
             raise TypeError(f'convert "{other}" with `relay.const` first')
         args = [other, self] if swapped else [self, other]
         return Call(Op.get(name), args)
 
     return method
+
+
+def _found_type(node: Expr | Function) -> Type:
+    if node.checked_type_ is None:
+        raise ValueError("the type checker has not populated the checked_type for this node")
+    return node.checked_type_
 
 
 @py_class("relay.Expr")
@@ -62,9 +69,7 @@ class Expr(tvm.ir.Expr):
     @property
     def checked_type(self) -> Type:
         """The type that ``relay.transform.InferType`` found; ValueError before it ran."""
-        if self.checked_type_ is None:
-            raise ValueError("the type checker has not populated the checked_type for this node")
-        return self.checked_type_
+        return _found_type(self)
 
     def __str__(self) -> str:
         return hooks.print_node(self)
@@ -90,7 +95,7 @@ class Expr(tvm.ir.Expr):
         """Return this expression cast to `dtype`."""
         return hooks.build("cast", self, dtype=dtype)
 
-    def __getitem__(self, index: Any) -> TupleGetItem:
+    def __getitem__(self, index: int) -> RelayExpr:
         return TupleGetItem(self, index)
 
 
@@ -106,7 +111,7 @@ class Constant(Expr):
 
     data: Any
 
-    def __init__(self, data: Any, span: Span | None = None) -> None:
+    def __init__(self, data: tvm.runtime.Tensor, span: Span | None = None) -> None:
         dtype = str(data.dtype)
         self.__ffi_init__(data=data, span=span, checked_type_=TensorType(data.shape, dtype))
 
@@ -136,10 +141,10 @@ class Tuple(Expr):
 
     fields: tvm_ffi.Array
 
-    def __init__(self, fields: Sequence[Any], span: Span | None = None) -> None:
+    def __init__(self, fields: Sequence[RelayExpr], span: Span | None = None) -> None:
         self.__ffi_init__(fields=list(fields), span=span)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> RelayExpr:
         return self.fields[index]
 
     def __len__(self) -> int:
@@ -153,7 +158,7 @@ class TupleGetItem(Expr):
     tuple_value: Any
     index: int
 
-    def __init__(self, tuple_value: Any, index: int, span: Span | None = None) -> None:
+    def __init__(self, tuple_value: RelayExpr, index: int, span: Span | None = None) -> None:
         self.__ffi_init__(tuple_value=tuple_value, index=int(index), span=span)
 
 
@@ -180,9 +185,9 @@ class Call(Expr):
 
     def __init__(
         self,
-        op: Any,
-        args: Sequence[Any],
-        attrs: Any = None,
+        op: RelayExpr,
+        args: Sequence[RelayExpr],
+        attrs: tvm.ir.Node | None = None,
         type_args: Sequence[Type] = (),
         span: Span | None = None,
     ) -> None:
@@ -197,7 +202,7 @@ class Let(Expr):
     value: Any
     body: Any
 
-    def __init__(self, variable: Var, value: Any, body: Any, span: Span | None = None) -> None:
+    def __init__(self, variable: Var, value: RelayExpr, body: RelayExpr, span: Span | None = None) -> None:
         self.__ffi_init__(var=variable, value=value, body=body, span=span)
 
 
@@ -209,7 +214,9 @@ class If(Expr):
     true_branch: Any
     false_branch: Any
 
-    def __init__(self, cond: Any, true_branch: Any, false_branch: Any, span: Span | None = None) -> None:
+    def __init__(
+        self, cond: RelayExpr, true_branch: RelayExpr, false_branch: RelayExpr, span: Span | None = None
+    ) -> None:
         self.__ffi_init__(cond=cond, true_branch=true_branch, false_branch=false_branch, span=span)
 
 
@@ -240,10 +247,10 @@ class Function(tvm.ir.BaseFunc):
     def __init__(
         self,
         params: Sequence[Var],
-        body: Any,
+        body: RelayExpr,
         ret_type: Type | None = None,
-        type_params: Sequence[Any] = (),
-        attrs: Mapping[str, Any] | Any = None,
+        type_params: Sequence[Type] = (),
+        attrs: Mapping[str, Any] | tvm.ir.DictAttrs | None = None,
         span: Span | None = None,
     ) -> None:
         if attrs is None or isinstance(attrs, Mapping):
@@ -257,9 +264,17 @@ class Function(tvm.ir.BaseFunc):
             type_params=list(type_params or ()),
         )
 
-    checked_type = Expr.checked_type
-    __str__ = Expr.__str__
-    astext = Expr.astext
+    @property
+    def checked_type(self) -> FuncType:
+        """The type that ``relay.transform.InferType`` found; ValueError before it ran."""
+        return cast("FuncType", _found_type(self))
+
+    def __str__(self) -> str:
+        return hooks.print_node(self)
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """Return the text of this function, header and metadata included; see :func:`vmkit.relay.astext`."""
+        return hooks.print_text(self, show_meta_data)
 
     def __call__(self, *args: Any) -> Call:
         return Call(self, args)
@@ -272,7 +287,7 @@ RelayExpr: TypeAlias = Expr | Function | GlobalVar | Op
 def var(
     name_hint: str,
     type_annotation: Type | str | None = None,
-    shape: Sequence[Any] | None = None,
+    shape: Sequence[Dim] | None = None,
     dtype: str = "float32",
     span: Span | None = None,
 ) -> Var:
@@ -304,7 +319,11 @@ def var(
     return Var(name_hint, type_annotation, span)
 
 
-def const(value: Any, dtype: Any = None, span: Span | None = None) -> Constant:
+def const(
+    value: npt.ArrayLike | tvm.runtime.Tensor | Constant,
+    dtype: npt.DTypeLike | TensorType | None = None,
+    span: Span | None = None,
+) -> Constant:
     """Return a constant.
 
     Parameters

@@ -7,7 +7,7 @@ from typing import Any
 from tvm.ir import Span
 from tvm_ffi.dataclasses import py_class
 
-from .expr import Expr
+from .expr import Expr, RelayExpr
 from .types import RefType
 
 __all__ = ["RefCreate", "RefRead", "RefType", "RefWrite"]
@@ -19,7 +19,7 @@ class RefCreate(Expr):
 
     value: Any
 
-    def __init__(self, value: Any, span: Span | None = None) -> None:
+    def __init__(self, value: RelayExpr, span: Span | None = None) -> None:
         self.__ffi_init__(value=value, span=span)
 
 
@@ -29,7 +29,7 @@ class RefRead(Expr):
 
     ref: Any
 
-    def __init__(self, ref: Any, span: Span | None = None) -> None:
+    def __init__(self, ref: RelayExpr, span: Span | None = None) -> None:
         self.__ffi_init__(ref=ref, span=span)
 
 
@@ -40,5 +40,5 @@ class RefWrite(Expr):
     ref: Any
     value: Any
 
-    def __init__(self, ref: Any, value: Any, span: Span | None = None) -> None:
+    def __init__(self, ref: RelayExpr, value: RelayExpr, span: Span | None = None) -> None:
         self.__ffi_init__(ref=ref, value=value, span=span)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+import tvm_ffi
 
 from ..._tvm import ObjectConvertible
-from .expr import TupleGetItem
+from .expr import Expr, TupleGetItem
 
 __all__ = ["TupleWrapper"]
 
@@ -29,15 +30,15 @@ class TupleWrapper(ObjectConvertible):
     1
     """
 
-    def __init__(self, tuple_value: Any, size: int) -> None:
+    def __init__(self, tuple_value: Expr, size: int) -> None:
         self.tuple_value = tuple_value
         self.size = size
 
-    def asobject(self) -> Any:
+    def asobject(self) -> tvm_ffi.Object:
         """Return the expression; TVM's FFI calls this where an expression is expected."""
         return self.tuple_value
 
-    def astuple(self) -> Any:
+    def astuple(self) -> Expr:
         """Return the tuple-valued expression."""
         return self.tuple_value
 

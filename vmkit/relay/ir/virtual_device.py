@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 from tvm_ffi.dataclasses import py_class
 
@@ -36,7 +34,7 @@ class VirtualDevice(tvm.ir.Node):
     memory_scope: str = ""
 
     @classmethod
-    def of(cls, device: Any) -> VirtualDevice:
+    def of(cls, device: tvm.runtime.Device | str) -> VirtualDevice:
         """Return the virtual device of a ``tvm.device`` or a name such as ``"cuda"`` or ``"cuda:1"``."""
         if isinstance(device, str):
             name, _, index = device.partition(":")

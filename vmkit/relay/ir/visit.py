@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias, overload
 
-from .adt import Clause, Constructor, Match, PatternConstructor, PatternTuple, PatternVar, pattern_vars
-from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, Tuple, TupleGetItem, Var
+from .adt import Clause, Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, pattern_vars
+from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, RelayExpr, Tuple, TupleGetItem, Var
 from .reference import RefCreate, RefRead, RefWrite
 from .tuple_wrapper import TupleWrapper
 
 __all__ = ["children", "free_vars", "post_order", "rewrite"]
+
+Replace: TypeAlias = Callable[[RelayExpr, RelayExpr], RelayExpr]
+"""Takes a node whose parts have been replaced, and the node as it was; returns what shall stand in its place."""
 
 _CHILDREN: dict[type, Callable[[Any], list[Any]]] = {
     Call: lambda e: [e.op, *e.args],
@@ -31,12 +34,19 @@ _CHILDREN: dict[type, Callable[[Any], list[Any]]] = {
 }
 
 
-def children(expr: Any) -> list[Any]:
+class Nodes(Protocol):
+    """Some nodes: a set or mapping of them, or what says of each whether it is one."""
+
+    def __contains__(self, node: Any, /) -> bool:
+        """Say whether a node is one of them."""
+
+
+def children(expr: RelayExpr) -> list[RelayExpr]:
     """Return the expressions directly below an expression, in order of evaluation; binders come first."""
     return _CHILDREN[type(expr)](expr)
 
 
-def post_order(expr: Any, stop: Container[Any] = ()) -> Iterator[Any]:
+def post_order(expr: RelayExpr | TupleWrapper, stop: Nodes = ()) -> Iterator[RelayExpr]:
     """Yield every expression below and including `expr` once, each after its children; leave out those in `stop`."""
     seen: set[Any] = set()
     stack: list[tuple[Any, bool]] = [(expr.astuple() if isinstance(expr, TupleWrapper) else expr, False)]
@@ -61,7 +71,7 @@ def _rebuilt_match(match: Match, new: list[Any]) -> Match:
     return Match(data, clauses, match.complete, match.span)
 
 
-def _rebuilt_pattern(pattern: Any, variables: Iterator[Any]) -> Any:
+def _rebuilt_pattern(pattern: Pattern, variables: Iterator[Any]) -> Pattern:
     if isinstance(pattern, PatternVar):
         return PatternVar(next(variables))
     if isinstance(pattern, PatternConstructor):
@@ -85,12 +95,18 @@ _REBUILD: dict[type, Callable[[Any, list[Any]], Any]] = {
 }
 
 
-def rewrite(
-    expr: Any,
-    substitutions: Mapping[Any, Any],
-    replace: Callable[[Any, Any], Any] | None = None,
-) -> Any:
+@overload
+def rewrite(expr: Function, substitutions: Mapping[Any, RelayExpr], replace: Replace | None = None) -> Function: ...
+
+
+@overload
+def rewrite(expr: RelayExpr, substitutions: Mapping[Any, RelayExpr], replace: Replace | None = None) -> RelayExpr: ...
+
+
+def rewrite(expr: RelayExpr, substitutions: Mapping[Any, RelayExpr], replace: Replace | None = None) -> RelayExpr:
     """Return an expression with parts of it replaced; sharing is kept, and so is what does not change.
+
+    A function stays a function.
 
     Parameters
     ----------
@@ -102,7 +118,7 @@ def rewrite(
         Takes every other node, its parts replaced already, and the node as it was (which has a type); returns what
         shall stand in its place.
     """
-    done: dict[Any, Any] = dict(substitutions)
+    done: dict[Any, RelayExpr] = dict(substitutions)
     for node in post_order(expr, stop=done):
         old = children(node)
         new = [done[c] for c in old]
@@ -114,7 +130,7 @@ def rewrite(
     return done[expr]
 
 
-def free_vars(expr: Any) -> list[Var]:
+def free_vars(expr: RelayExpr) -> list[Var]:
     """Return the variables that an expression uses and does not bind, in order of first use."""
     bound: set[Var] = set()
     used: dict[Var, None] = {}

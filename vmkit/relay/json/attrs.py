@@ -8,12 +8,12 @@ object (``Integer``, ``String``, ``IndexExpr``, arrays) holds the index of a nod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import ModelError, suggest
 from ..op.attrs import ATTRS_CLASSES, AttrField, Attrs
 from .kinds import Node, fields_of, refuse_missing_operators
-from .slots import DTYPE, int64
+from .slots import DTYPE, Item, int64
 from .unknown_fields import refuse_unknown
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _is_reference(cls: type[Attrs], field: AttrField, text: str, reader: NodeRea
     return _is_object_number(cls.type_key, field)
 
 
-def _value(cls: type[Attrs], field: AttrField, text: str, reader: NodeReader) -> Any:
+def _value(cls: type[Attrs], field: AttrField, text: str, reader: NodeReader) -> Item:
     try:
         if _is_reference(cls, field, text, reader):
             value = reader.made(text)
@@ -142,14 +142,14 @@ def _value(cls: type[Attrs], field: AttrField, text: str, reader: NodeReader) ->
         raise ModelError(f"field {field.name!r} {error}") from None
 
 
-def _require_flat(value: Any) -> None:
+def _require_flat(value: Item) -> None:
     """Refuse lists nested deeper than pairs: a graph of lists may stand for more than any memory holds."""
     for part in value if isinstance(value, list) else ():
         if isinstance(part, list) and any(isinstance(p, list) for p in part):
             raise ModelError("holds lists nested more than two deep")
 
 
-def _plain(field: AttrField, text: str) -> Any:
+def _plain(field: AttrField, text: str) -> Item:
     match field.kind:
         case "Int":
             return int64(text)
@@ -201,8 +201,8 @@ def write_attrs(
     return dict(sorted(fields.items()))
 
 
-def _as_lists(value: Any, is_float: bool) -> Any:
+def _as_lists(value: Item, is_float: bool) -> Item:
     """Return nested arrays of the FFI as lists."""
     if isinstance(value, str) or not hasattr(value, "__len__"):
         return float(value) if is_float and isinstance(value, int) else value
-    return [_as_lists(v, is_float) for v in value]
+    return [_as_lists(v, is_float) for v in cast("Sequence[Item]", value)]

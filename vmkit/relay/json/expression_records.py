@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from tvm.ir import DictAttrs
+from tvm.ir import DictAttrs, Span
 
 from ...errors import ModelError
 from ..ir import (
@@ -27,6 +27,7 @@ from ..ir import (
     RefCreate,
     RefRead,
     RefWrite,
+    RelayExpr,
     Tuple,
     TupleGetItem,
     Type,
@@ -46,7 +47,7 @@ from .record import (
     TYPE_VAR,
     Record,
 )
-from .slots import BOOL, INT, STRING, TENSOR, Ref, String, many
+from .slots import BOOL, INT, STRING, TENSOR, Item, Ref, String, many
 
 if TYPE_CHECKING:
     from .reader import NodeReader
@@ -64,30 +65,32 @@ _OF_PATTERNS = {"span": "0"}
 class _IdSlot(Ref):
     """A variable's identity: a node of its own, which holds the name."""
 
-    def write(self, value: Any, writer: NodeWriter) -> str:
+    def write(self, value: Item, writer: NodeWriter) -> str:
         return writer.raw_index("relay.Id", {"name_hint": STRING.write(value, writer)})
 
 
-class _Variable(Record):
+class _Variable(Record[Var]):
     """Several nodes may be one variable; see ``same_variables``."""
 
     def references(self, node: Node, reader: NodeReader) -> Iterable[Any]:
         chosen = reader.variable()
         return super().references(node, reader) if chosen == reader.current else (chosen,)
 
-    def make(self, node: Node, reader: NodeReader) -> Any:
+    def make(self, node: Node, reader: NodeReader) -> Var:
         chosen = reader.variable()
-        return super().make(node, reader) if chosen == reader.current else reader.made(chosen)
+        return super().make(node, reader) if chosen == reader.current else cast("Var", reader.made(str(chosen)))
 
 
 class _GlobalNameSlot(String):
     """The name of a global variable; those of one name are one variable."""
 
-    def read(self, text: str, reader: NodeReader) -> Any:
-        return reader.global_var(super().read(text, reader))
+    def read(self, text: str, reader: NodeReader) -> Item:
+        return reader.global_var(str(super().read(text, reader)))
 
 
-def _call(op: Any, args: list[Any], attrs: Any, type_args: list[Any], span: Any) -> Call:
+def _call(
+    op: RelayExpr, args: list[RelayExpr], attrs: Attrs | DictAttrs | None, type_args: list[Type], span: Span | None
+) -> Call:
     if isinstance(op, Op):
         expected = entry(op).attrs
         if attrs is None and expected is not None:
@@ -102,7 +105,7 @@ def _call(op: Any, args: list[Any], attrs: Any, type_args: list[Any], span: Any)
 class _TypeArgsSlot(Ref):
     """A call's type arguments; null are those that nobody had inferred yet."""
 
-    def read(self, text: str, reader: NodeReader) -> Any:
+    def read(self, text: str, reader: NodeReader) -> Item:
         value = reader.made(text)
         return [] if isinstance(value, list) and None in value else super().read(text, reader)
 
@@ -110,25 +113,25 @@ class _TypeArgsSlot(Ref):
 class _AttrsSlot(Ref):
     """Attributes; those of operators are written by the call, as some repeat its arguments."""
 
-    def write(self, value: Any, writer: NodeWriter) -> str:
+    def write(self, value: Item, writer: NodeWriter) -> str:
         return "0" if isinstance(value, Attrs) else super().write(value, writer)
 
 
-class _CallRecord(Record):
-    def write(self, value: Any, writer: NodeWriter) -> dict[str, str]:
+class _CallRecord(Record[Call]):
+    def write(self, value: Call, writer: NodeWriter) -> dict[str, str]:
         fields = super().write(value, writer)
         if isinstance(value.attrs, Attrs):
             fields["attrs"] = str(writer.attrs_index(value))
         return fields
 
 
-class _GlobalVarRecord(Record):
-    def write(self, value: Any, writer: NodeWriter) -> dict[str, str]:
+class _GlobalVarRecord(Record[GlobalVar]):
+    def write(self, value: GlobalVar, writer: NodeWriter) -> dict[str, str]:
         checked = str(writer.index(writer.global_types.get(value.name_hint)))
         return {**super().write(value, writer), "_checked_type_": checked, "span": "0", "virtual_device_": "0"}
 
 
-EXPRESSION_RECORDS: dict[str, Record] = {
+EXPRESSION_RECORDS: dict[str, Record[Any]] = {
     "relay.Var": _Variable(
         Var,
         {"vid": _IdSlot("a variable's identity", (str,)), "type_annotation": OPTIONAL_TYPE, "span": SPAN},

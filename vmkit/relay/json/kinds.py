@@ -12,7 +12,7 @@ from tvm.ir import Op, SourceName
 
 from ...errors import ModelError, UnsupportedOperatorError, suggest
 from ..op.registry import REGISTRY
-from .slots import decoded_tensor, int64
+from .slots import Item, decoded_tensor, int64
 
 if TYPE_CHECKING:
     from .reader import NodeReader
@@ -31,7 +31,7 @@ class Kind(Protocol):
     def references(self, node: Node, reader: NodeReader) -> Iterable[Any]:
         """Return the indices of the nodes that must be made before."""
 
-    def make(self, node: Node, reader: NodeReader) -> Any:
+    def make(self, node: Node, reader: NodeReader) -> Item:
         """Return what a node stands for."""
 
 
@@ -55,7 +55,7 @@ class _Leaf:
     def references(self, node: Node, reader: NodeReader) -> Iterable[Any]:
         return ()
 
-    def make(self, node: Node, reader: NodeReader) -> Any:
+    def make(self, node: Node, reader: NodeReader) -> Item:
         return self.build(node, reader)
 
 
@@ -66,13 +66,16 @@ class _Array:
             raise ModelError("its data is no list")
         return data
 
-    def make(self, node: Node, reader: NodeReader) -> Any:
+    def make(self, node: Node, reader: NodeReader) -> Item:
+        return self.elements(node, reader)
+
+    def elements(self, node: Node, reader: NodeReader) -> list[Item]:
         return [reader.made(index) for index in node.get("data", [])]
 
 
 class _Map(_Array):
-    def make(self, node: Node, reader: NodeReader) -> Any:
-        values = super().make(node, reader)
+    def make(self, node: Node, reader: NodeReader) -> Item:
+        values = self.elements(node, reader)
         keys = node.get("keys")
         if keys is None:
             keys, values = values[::2], values[1::2]
@@ -94,8 +97,8 @@ class _DictAttrs:
         fields = fields_of(node)
         return (fields["__dict__"],) if "__dict__" in fields else ()
 
-    def make(self, node: Node, reader: NodeReader) -> Any:
-        values = {}
+    def make(self, node: Node, reader: NodeReader) -> Item:
+        values: Item = {}
         for index in self.references(node, reader):
             values = reader.made(index)
         if values is None:
@@ -106,7 +109,7 @@ class _DictAttrs:
         return tvm.ir.make_node("ir.DictAttrs", **values)
 
 
-def _require_shallow(value: Any, levels: int) -> None:
+def _require_shallow(value: Item, levels: int) -> None:
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if parts and levels == 0:
         raise ModelError(f"holds lists nested more than {_DEEPEST_LIST} deep")
@@ -121,17 +124,17 @@ def _string(node: Node, reader: NodeReader | None = None) -> str:
     return text
 
 
-def _integer(node: Node, reader: NodeReader) -> Any:
+def _integer(node: Node, reader: NodeReader) -> int:
     fields = fields_of(node)
     value = int64(fields["value"])
     return bool(value) if fields["dtype"] in ("bool", "uint1") else value
 
 
-def _operator(node: Node, reader: NodeReader) -> Any:
+def _operator(node: Node, reader: NodeReader) -> Op:
     name = _string(node)
-    if name in REGISTRY:
-        return Op.get(name)
-    refuse_missing_operators(reader, name)
+    if name not in REGISTRY:
+        refuse_missing_operators(reader, name)
+    return Op.get(name)
 
 
 def refuse_missing_operators(reader: NodeReader, *names: str) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import tvm
 from tvm.ir import GlobalVar
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError, suggest
@@ -14,7 +15,7 @@ from .attrs import AttrsKind
 from .kinds import PLAIN_KINDS, Kind, Node
 from .records import RECORDS
 from .sizes import SIZE_KINDS
-from .slots import decoded_tensor
+from .slots import Item, decoded_tensor
 from .upgrades import upgraded
 from .variables import same_variables
 
@@ -81,7 +82,7 @@ class NodeReader:
             indices[key] = [self._index(i, f"the list of {key!r}") for i in entries]
         return indices
 
-    def read(self, index: int) -> Any:
+    def read(self, index: int) -> Item:
         """Return the object that a node stands for.
 
         Raises
@@ -108,7 +109,7 @@ class NodeReader:
             stack += waiting
         return self._made[index]
 
-    def _make(self, index: int) -> Any:
+    def _make(self, index: int) -> Item:
         node = self.node(index)
         self.current = index
         try:
@@ -153,7 +154,7 @@ class NodeReader:
             return _ATTRS
         raise ModelError(f"nodes of kind {key!r} are not supported{suggest(key, _KINDS)}")
 
-    def _index(self, value: Any, where: str) -> int:
+    def _index(self, value: Item, where: str) -> int:
         if isinstance(value, str) and value.isdecimal() and len(value) < 12:
             value = int(value)
         if type(value) is not int or not 0 <= value < len(self._raw):
@@ -174,14 +175,14 @@ class NodeReader:
                 raise self._fault(index, error) from None
         return self._nodes[index]
 
-    def referred(self, text: Any) -> Node:
+    def referred(self, text: str) -> Node:
         """Return the node that a field refers to, as it was written."""
         node = self._raw[self._index(text, "a field")]
         if not isinstance(node, dict):
             raise ModelError(f"refers to node {text}, which is no object")
         return node
 
-    def made(self, text: Any) -> Any:
+    def made(self, text: str) -> Item:
         """Return the object of a node that was made before."""
         return self._made[int(text)]
 
@@ -195,7 +196,7 @@ class NodeReader:
         self._tensors.append(text)
         return str(len(self._tensors) - 1)
 
-    def tensor(self, index: int) -> Any:
+    def tensor(self, index: int) -> tvm.runtime.Tensor:
         """Return one of the tensors beside the nodes."""
         if not 0 <= index < len(self._tensors):
             raise ModelError(f"refers to tensor {index}; the document has {len(self._tensors)}")

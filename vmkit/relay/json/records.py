@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tvm
-from tvm.ir import SequentialSpan, SourceName, Span
+from tvm.ir import DictAttrs, SequentialSpan, SourceName, Span
 
 from ..ir import Function, GlobalTypeVar, GlobalVar, TypeData, VirtualDevice, define_type, type_definitions
 from .expression_records import EXPRESSION_RECORDS
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["RECORDS"]
 
 
-class _ModuleRecord(Record):
-    def write(self, value: Any, writer: NodeWriter) -> dict[str, str]:
+class _ModuleRecord(Record[tvm.IRModule]):
+    def write(self, value: tvm.IRModule, writer: NodeWriter) -> dict[str, str]:
         functions = dict(value.functions.items())
         writer.global_types = {v.name_hint: getattr(f, "checked_type_", None) for v, f in functions.items()}
         types = {data.header: data for data in type_definitions(value).values()}
@@ -38,7 +38,9 @@ class _ModuleRecord(Record):
         }
 
 
-def _module(functions: dict[GlobalVar, Any], type_definitions: dict[Any, TypeData], attrs: Any) -> tvm.IRModule:
+def _module(
+    functions: dict[GlobalVar, Function], type_definitions: dict[GlobalTypeVar, TypeData], attrs: DictAttrs | None
+) -> tvm.IRModule:
     made = tvm.IRModule(functions, attrs=attrs)
     # The map has no order of its own; text is sorted by name.
     if type_definitions:
@@ -46,7 +48,7 @@ def _module(functions: dict[GlobalVar, Any], type_definitions: dict[Any, TypeDat
     return made
 
 
-RECORDS: dict[str, Record] = {
+RECORDS: dict[str, Record[Any]] = {
     **EXPRESSION_RECORDS,
     **TYPE_RECORDS,
     "IRModule": _ModuleRecord(

@@ -15,7 +15,7 @@ from tvm import tirx
 
 from ...errors import ModelError
 from ..ir import Any as AnyDim
-from ..ir import dims
+from ..ir import Dim, dims
 from .kinds import Kind, Node, fields_of
 from .slots import STRING
 
@@ -34,7 +34,7 @@ class _Symbol:
         name = fields_of(node)["name"]
         return (name,) if STRING.refers(name, reader) else ()
 
-    def make(self, node: Node, reader: NodeReader) -> Any:
+    def make(self, node: Node, reader: NodeReader) -> Dim:
         return tirx.Var(STRING.read(fields_of(node)["name"], reader), "int64")
 
 
@@ -42,7 +42,7 @@ class _Unknown:
     def references(self, node: Node, reader: NodeReader) -> Iterable[Any]:
         return ()
 
-    def make(self, node: Node, reader: NodeReader) -> Any:
+    def make(self, node: Node, reader: NodeReader) -> Dim:
         return AnyDim()
 
 
@@ -57,7 +57,7 @@ class _Operation:
         fields = fields_of(node)
         return [fields[name] for name in self.operands]
 
-    def make(self, node: Node, reader: NodeReader) -> Any:
+    def make(self, node: Node, reader: NodeReader) -> Dim:
         indices = self.references(node, reader)
         values = [reader.made(index) for index in indices]
         for name, value in zip(self.operands, values, strict=True):
@@ -71,7 +71,7 @@ class _Operation:
 
 
 def _comparison(on_numbers: Callable[[Any, Any], Any], node: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def compute(a: Any, b: Any) -> Any:
+    def compute(a: Dim, b: Dim) -> Dim:
         if isinstance(a, int) and isinstance(b, int):
             return bool(on_numbers(a, b))
         return node(dims.as_expr(a), dims.as_expr(b))
@@ -79,17 +79,17 @@ def _comparison(on_numbers: Callable[[Any, Any], Any], node: Callable[[Any, Any]
     return compute
 
 
-def _condition(value: Any) -> Any:
+def _condition(value: Dim) -> tirx.PrimExpr:
     return tirx.IntImm("bool", int(value)) if isinstance(value, int) else value
 
 
-def _select(condition: Any, a: Any, b: Any) -> Any:
+def _select(condition: Dim, a: Dim, b: Dim) -> Dim:
     if isinstance(condition, int):
         return a if condition else b
     return dims.select(condition, a, b)
 
 
-def _cast(value: Any) -> Any:
+def _cast(value: Dim) -> Dim:
     return value
 
 
@@ -129,7 +129,7 @@ SIZE_KEYS: dict[type, str] = {getattr(tirx, name): f"tir.{name}" for name in _AR
 _IS_CONDITION = frozenset({"EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or"})
 
 
-def write_size(value: Any, writer: NodeWriter) -> dict[str, str]:
+def write_size(value: tvm.ir.Expr, writer: NodeWriter) -> dict[str, str]:
     """Return the fields of a node for a symbol, ``Any``, or an operation on sizes."""
     if isinstance(value, AnyDim):
         return {"dtype": "int32", "span": "0"}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
+import tvm
 import tvm_ffi
 
 from ...errors import ModelError
@@ -24,6 +25,7 @@ __all__ = [
     "INT",
     "STRING",
     "TENSOR",
+    "Item",
     "MapOf",
     "Plain",
     "Ref",
@@ -33,6 +35,9 @@ __all__ = [
     "int64",
     "many",
 ]
+
+Item: TypeAlias = "tvm_ffi.Object | str | int | float | Sequence[Item] | Mapping[Item, Item] | None"
+"""What a node of a document can stand for."""
 
 _DTYPE_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
@@ -47,10 +52,10 @@ class Slot(Protocol):
     def refers(self, text: str, reader: NodeReader) -> bool:
         """Say whether the field's text is the index of another node."""
 
-    def read(self, text: str, reader: NodeReader) -> Any:
+    def read(self, text: str, reader: NodeReader) -> Item:
         """Return the field's value; nodes that it refers to have been made. ModelError when it must not be that."""
 
-    def write(self, value: Any, writer: NodeWriter) -> str:
+    def write(self, value: Item, writer: NodeWriter) -> str:
         """Return the field's text."""
 
 
@@ -58,17 +63,17 @@ class Slot(Protocol):
 class Plain:
     """A value that stands in the field itself."""
 
-    parse: Callable[[str], Any]
+    parse: Callable[[str], Item]
     text: Callable[[Any], str] = str
     optional: bool = False
 
     def refers(self, text: str, reader: NodeReader) -> bool:
         return False
 
-    def read(self, text: str, reader: NodeReader) -> Any:
+    def read(self, text: str, reader: NodeReader) -> Item:
         return self.parse(text)
 
-    def write(self, value: Any, writer: NodeWriter) -> str:
+    def write(self, value: Item, writer: NodeWriter) -> str:
         return self.text(value)
 
 
@@ -84,7 +89,7 @@ class Ref:
     def refers(self, text: str, reader: NodeReader) -> bool:
         return True
 
-    def read(self, text: str, reader: NodeReader) -> Any:
+    def read(self, text: str, reader: NodeReader) -> Item:
         value = reader.made(text)
         if self.is_array:
             return self._array(value)
@@ -92,7 +97,7 @@ class Ref:
             raise ModelError(f"is {_described(value)}, expected {self.what}")
         return value
 
-    def _array(self, value: Any) -> list[Any]:
+    def _array(self, value: Item) -> list[Item]:
         if value is None:
             return []
         if not isinstance(value, list):
@@ -102,8 +107,8 @@ class Ref:
                 raise ModelError(f"has {_described(element)} at {position}, expected {self.what}")
         return value
 
-    def write(self, value: Any, writer: NodeWriter) -> str:
-        return str(writer.index(list(value) if self.is_array else value))
+    def write(self, value: Item, writer: NodeWriter) -> str:
+        return str(writer.index(list(cast("Sequence[Item]", value)) if self.is_array else value))
 
 
 def many(slot: Ref) -> Ref:
@@ -123,7 +128,7 @@ class MapOf:
     def refers(self, text: str, reader: NodeReader) -> bool:
         return True
 
-    def read(self, text: str, reader: NodeReader) -> Any:
+    def read(self, text: str, reader: NodeReader) -> Item:
         value = reader.made(text)
         if value is None and self.optional:
             return {}
@@ -134,7 +139,7 @@ class MapOf:
                 raise ModelError(f"maps {_described(key)} to {_described(entry)}, expected {self.what}")
         return value
 
-    def write(self, value: Any, writer: NodeWriter) -> str:
+    def write(self, value: Item, writer: NodeWriter) -> str:
         return str(writer.index(value))
 
 
@@ -147,13 +152,13 @@ class String:
     def refers(self, text: str, reader: NodeReader) -> bool:
         return not reader.is_older_than(0, 7)
 
-    def read(self, text: str, reader: NodeReader) -> Any:
+    def read(self, text: str, reader: NodeReader) -> Item:
         value = reader.made(text) if self.refers(text, reader) else text
         if not isinstance(value, str):
             raise ModelError(f"is {_described(value)}, expected a string")
         return value
 
-    def write(self, value: Any, writer: NodeWriter) -> str:
+    def write(self, value: Item, writer: NodeWriter) -> str:
         return str(writer.index(str(value)))
 
 
@@ -166,18 +171,18 @@ class _Tensor:
     def refers(self, text: str, reader: NodeReader) -> bool:
         return False
 
-    def read(self, text: str, reader: NodeReader) -> Any:
+    def read(self, text: str, reader: NodeReader) -> Item:
         return reader.tensor(int64(text))
 
-    def write(self, value: Any, writer: NodeWriter) -> str:
-        return str(writer.tensor(value))
+    def write(self, value: Item, writer: NodeWriter) -> str:
+        return str(writer.tensor(cast("tvm.runtime.Tensor", value)))
 
 
-def _described(value: Any) -> str:
+def _described(value: Item) -> str:
     return "null" if value is None else f"a {type(value).__name__}"
 
 
-def int64(text: Any) -> int:
+def int64(text: str | int) -> int:
     """Return an integer of 64 bits; ModelError when the text is none."""
     try:
         value = int(text)
@@ -188,7 +193,7 @@ def int64(text: Any) -> int:
     return value
 
 
-def _dtype(text: Any) -> str:
+def _dtype(text: str) -> str:
     try:
         name = str(tvm_ffi.dtype(text)) if _DTYPE_NAME.match(text) else ""
     except (TypeError, ValueError):
@@ -198,7 +203,7 @@ def _dtype(text: Any) -> str:
     return "bool" if name == "uint1" else name
 
 
-def decoded_tensor(text: Any) -> Any:
+def decoded_tensor(text: str) -> tvm.runtime.Tensor:
     """Return a tensor from its bytes in base64."""
     try:
         return read_dltensor(base64.b64decode(text, validate=True))

@@ -16,13 +16,14 @@ from ..ir import (
     SequenceType,
     TensorType,
     TupleType,
+    Type,
     TypeCall,
     TypeData,
     TypeVar,
     UnrankedType,
 )
 from .record import CONSTRUCTOR, TYPE, TYPE_NAME, TYPE_VAR, Record
-from .slots import BOOL, DTYPE, INT, STRING, Ref, many
+from .slots import BOOL, DTYPE, INT, STRING, Item, Ref, many
 
 if TYPE_CHECKING:
     from .writer import NodeWriter
@@ -34,18 +35,20 @@ _SIZES = Ref("a size", (int, tvm.ir.Expr), is_array=True)
 _NO_SPAN = {"span": "0"}
 
 
-def _func_type(arg_types: list[Any], ret_type: Any, type_params: list[Any], type_constraints: list[Any]) -> FuncType:
+def _func_type(
+    arg_types: list[Type], ret_type: Type, type_params: list[TypeVar], type_constraints: list[Item]
+) -> FuncType:
     if type_constraints:
         raise ModelError("has type relations, which only the types of operators have")
     return FuncType(arg_types, ret_type, type_params)
 
 
 class _NoneWritten(Ref):
-    def write(self, value: Any, writer: NodeWriter) -> str:
+    def write(self, value: Item, writer: NodeWriter) -> str:
         return str(writer.index([]))
 
 
-TYPE_RECORDS: dict[str, Record] = {
+TYPE_RECORDS: dict[str, Record[Any]] = {
     "relay.TensorType": Record(TensorType, {"shape": _SIZES, "dtype": DTYPE}, also_written=_NO_SPAN),
     "TupleType": Record(TupleType, {"fields": many(TYPE)}, also_written=_NO_SPAN),
     "FuncType": Record(

@@ -8,7 +8,7 @@ identity that is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 __all__ = ["same_variables"]
@@ -28,7 +28,7 @@ def same_variables(nodes: Sequence[Any]) -> dict[int, int]:
     return found
 
 
-def _is_typed(node: Any) -> bool:
+def _is_typed(node: Mapping[str, Any]) -> bool:
     return node["attrs"].get("type_annotation", "0") != "0"
 
 

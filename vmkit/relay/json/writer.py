@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import tvm
 import tvm_ffi
@@ -20,6 +20,7 @@ from ..op.attrs import Attrs
 from .attrs import FIELDS_OF_OPERATORS, REPEATED_INPUTS, write_attrs
 from .records import RECORDS
 from .sizes import SIZE_KEYS, write_size
+from .slots import Item
 
 __all__ = ["NodeWriter", "type_key"]
 
@@ -59,7 +60,7 @@ class NodeWriter:
         self._kept: list[Any] = []
         self._waiting: list[tuple[int, Any]] = []
 
-    def document(self, root: Any) -> dict[str, Any]:
+    def document(self, root: Item) -> dict[str, Any]:
         """Return the document of an object and all that it refers to."""
         index = self.index(root)
         while self._waiting:
@@ -68,7 +69,7 @@ class NodeWriter:
         version = {"tvm_version": _VERSION}
         return {"root": index, "nodes": self._nodes, "b64ndarrays": self._tensors, "attrs": version}
 
-    def index(self, value: Any) -> int:
+    def index(self, value: Item) -> int:
         """Return the index of an object's node, which is written later if it is new."""
         if value is None:
             return 0
@@ -91,7 +92,7 @@ class NodeWriter:
             return self._new(_CallAttrs(call.attrs, list(call.args), operator))
         return self.index(call.attrs)
 
-    def tensor(self, value: Any) -> int:
+    def tensor(self, value: tvm.runtime.Tensor) -> int:
         """Return the index of a tensor beside the nodes."""
         address = value.__chandle__()
         if address not in self._tensor_indices:
@@ -100,12 +101,12 @@ class NodeWriter:
             self._tensor_indices[address] = len(self._tensors) - 1
         return self._tensor_indices[address]
 
-    def _new(self, value: Any) -> int:
+    def _new(self, value: Item | _Raw | _CallAttrs) -> int:
         self._nodes.append(None)
         self._waiting.append((len(self._nodes) - 1, value))
         return len(self._nodes) - 1
 
-    def _node(self, value: Any) -> dict[str, Any]:
+    def _node(self, value: Item | _Raw | _CallAttrs) -> dict[str, Any]:
         if isinstance(value, _Raw):
             return {"type_key": value.key, "attrs": dict(value.fields)}
         if isinstance(value, _CallAttrs):
@@ -114,16 +115,16 @@ class NodeWriter:
         key = type_key(value)
         match key:
             case "runtime.String" | "Op" | "SourceName" | "runtime.NDArray":
-                text = _representation(value)
+                text = _representation(cast("tvm.runtime.Tensor | str | Op | SourceName", value))
                 return {"type_key": key, "repr_str": text} if text else {"type_key": key}
             case "Array":
-                data = [self.index(v) for v in value]
+                data = [self.index(v) for v in cast("Sequence[Item]", value)]
                 return {"type_key": key, "data": data} if data else {"type_key": key}
             case "Map":
-                return self._map(value)
+                return self._map(cast("Mapping[Item, Item]", value))
         return {"type_key": key, "attrs": dict(sorted(self._fields(key, value).items()))}
 
-    def _map(self, value: Mapping[Any, Any]) -> dict[str, Any]:
+    def _map(self, value: Mapping[Item, Item]) -> dict[str, Any]:
         items = list(value.items())
         if not items:
             return {"type_key": "Map"}
@@ -131,7 +132,7 @@ class NodeWriter:
             return {"type_key": "Map", "keys": [str(k) for k, _ in items], "data": [self.index(v) for _, v in items]}
         return {"type_key": "Map", "data": [self.index(part) for item in items for part in item]}
 
-    def _fields(self, key: str, value: Any) -> dict[str, str]:
+    def _fields(self, key: str, value: Item) -> dict[str, str]:
         if key in RECORDS:
             return RECORDS[key].write(value, self)
         if isinstance(value, Attrs):
@@ -147,14 +148,14 @@ class NodeWriter:
                 return {"dtype": str(value.ty.dtype), "span": "0", "value": str(int(value.value))}
             case tirx.FloatImm():
                 return {"dtype": str(value.ty.dtype), "span": "0", "value": format(value.value, ".17g")}
-        return write_size(value, self)
+        return write_size(cast("tvm.ir.Expr", value), self)
 
 
-def _encoded(tensor: Any) -> str:
+def _encoded(tensor: tvm.runtime.Tensor) -> str:
     return base64.b64encode(write_dltensor(tensor)).decode("ascii")
 
 
-def _representation(value: Any) -> str:
+def _representation(value: tvm.runtime.Tensor | str | Op | SourceName) -> str:
     return _encoded(value) if isinstance(value, tvm.runtime.Tensor) else value if isinstance(value, str) else value.name
 
 
@@ -164,7 +165,7 @@ def _integer_dtype(value: int) -> str:
     return "int32" if -(1 << 31) <= value < 1 << 31 else "int64"
 
 
-def type_key(value: Any) -> str:
+def type_key(value: Item) -> str:
     """Return the type key under which an object is written.
 
     Raises

@@ -6,7 +6,7 @@ A lowered value is a Relax expression, or a Python tuple of lowered values for a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm import relax, te, tirx
 
@@ -19,7 +19,7 @@ from .checks import RuntimeChecks
 
 __all__ = ["LowerContext", "Value", "relax_type"]
 
-Value = Any  # relax.Expr, or a tuple of Values
+Value: TypeAlias = "relax.Expr | tuple[Value, ...]"
 
 
 class LowerContext:
@@ -169,7 +169,9 @@ class LowerContext:
         if isinstance(ty, TupleType):
             fields = self.fields(value, len(ty.fields))
             return tuple(self.pin_as(v, t) for v, t in zip(fields, ty.fields, strict=True))
-        if isinstance(ty, TensorType) and (isinstance(value.ty, relax.AnyType) or value.ty.shape is None):
+        if isinstance(value, tuple) or not isinstance(ty, TensorType):
+            return value
+        if isinstance(value.ty, relax.AnyType) or value.ty.shape is None:
             shape = [d if self.is_expressible(d) else dims.Any() for d in ty.shape]
             return self.pin(value, shape, stored_type(ty.dtype))
         return value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from tvm import relax, tirx
 from tvm.ir import GlobalVar, Op
@@ -14,7 +14,7 @@ from ..._tvm import begin_block, end_block
 from ...errors import CompileError, VMKitError
 from ..analysis.scopes import hoisted
 from ..ir.adt import Constructor, Match, TypeData
-from ..ir.expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from ..ir.expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
 from ..ir.types import FuncType, GlobalTypeVar, type_text
 from ..op.registry import OpEntry, entry
@@ -128,7 +128,7 @@ class FunctionLowering:
 
     # -- scopes
 
-    def visit(self, expr: Any) -> Value:
+    def visit(self, expr: RelayExpr) -> Value:
         """Return the value of an expression, lowered now unless it is at hand."""
         for scope in reversed(self.scopes):
             if expr in scope:
@@ -153,7 +153,7 @@ class FunctionLowering:
         self.scopes.pop()
         return relax.SeqExpr([block], value)
 
-    def joined(self, expr: Any, value: Value) -> Value:
+    def joined(self, expr: RelayExpr, value: Value) -> Value:
         """Return the result of a call or branch with its unknown dimensions named.
 
         A result that the function returns as it is stays as it is, so that a tail call stays one.
@@ -196,7 +196,7 @@ class FunctionLowering:
         self.compute_shared(match)
         return self.joined(match, lower_match(self, match))
 
-    def compute_shared(self, owner: Any) -> None:
+    def compute_shared(self, owner: If | Match) -> None:
         """Lower what several branches use, before them."""
         for shared in self.before.get(owner, ()):
             self.visit(shared)
@@ -210,7 +210,7 @@ class FunctionLowering:
 
     def visit_constructor(self, constructor: Constructor) -> Value:
         """Return a constructor as a function value."""
-        signature: FuncType = constructor.checked_type
+        signature = cast("FuncType", constructor.checked_type)
         params = [Var(f"field{i}", ty) for i, ty in enumerate(signature.arg_types)]
         call = Call(constructor, params)
         for node, ty in zip([*params, call], [*signature.arg_types, signature.ret_type], strict=True):
@@ -260,7 +260,7 @@ class FunctionLowering:
         invoke = relax.op.invoke_pure_closure if self.module.is_pure else relax.op.invoke_closure
         return self.joined(call, self.context.emit(invoke(function, operands, ty_args=[relax.AnyType()])))
 
-    def call_lowered(self, gvar: GlobalVar, call: Call, args: Any) -> Value:
+    def call_lowered(self, gvar: GlobalVar, call: Call, args: Iterable[RelayExpr]) -> Value:
         """Call a function of the module."""
         operands = [self.context.materialize(self.visit(a)) for a in args]
         return self.joined(call, self.builder.emit(relax.Call(gvar, operands)))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from tvm import relax
 
 from ..analysis.coverage import pattern_text, unmatched_cases
-from ..ir.adt import Match, PatternConstructor, PatternTuple, PatternVar, TypeData
+from ..ir import RelayExpr, Var
+from ..ir.adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, TypeData
 from ..ir.type_solver import replace
 from ..ir.types import GlobalTypeVar, TupleType, Type
 from .context import LowerContext, Value, relax_type
@@ -33,10 +34,10 @@ class ScopedLowering(Protocol):
     def block(self, lower: Callable[[], Value]) -> relax.SeqExpr:
         """Return what is lowered in a scope of its own."""
 
-    def bind(self, variable: Any, value: Value) -> None:
+    def bind(self, variable: Var, value: Value) -> None:
         """Give a variable its value in the current scope."""
 
-    def visit(self, expr: Any) -> Value:
+    def visit(self, expr: RelayExpr) -> Value:
         """Return the value of an expression."""
 
 
@@ -69,12 +70,12 @@ class _MatchLowering:
         otherwise = self.lowering.block(lambda: self.from_clause(index + 1))
         return self.context.emit(relax.If(condition, then, otherwise))
 
-    def enter(self, clause: Any) -> Value:
+    def enter(self, clause: Clause) -> Value:
         """Return the right side of a clause, the variables of its pattern bound."""
         self.bind(clause.lhs, self.data, self.type)
         return self.lowering.visit(clause.rhs)
 
-    def bind(self, pattern: Any, value: Value, ty: Type) -> None:
+    def bind(self, pattern: Pattern, value: Value, ty: Type) -> None:
         if isinstance(pattern, PatternVar):
             self.lowering.bind(pattern.var, value)
         elif isinstance(pattern, PatternTuple | PatternConstructor):
@@ -82,7 +83,9 @@ class _MatchLowering:
                 if _binds(below):
                     self.bind(below, self.field(value, index, field_type), field_type)
 
-    def tests(self, pattern: Any, value: Value, ty: Type, tag: Any = None) -> list[Callable[[], relax.Expr]]:
+    def tests(
+        self, pattern: Pattern, value: Value, ty: Type, tag: relax.Expr | None = None
+    ) -> list[Callable[[], relax.Expr]]:
         """Return what has to hold, in order, for a pattern to match; each is emitted where it is called."""
         if not isinstance(pattern, PatternTuple | PatternConstructor):
             return []
@@ -93,7 +96,7 @@ class _MatchLowering:
         for index, below, field_type in self.parts(pattern, ty):
             if self.is_refutable(below):
 
-                def test(index: int = index, below: Any = below, field_type: Type = field_type) -> relax.Expr:
+                def test(index: int = index, below: Pattern = below, field_type: Type = field_type) -> relax.Expr:
                     return self.all(self.tests(below, self.field(value, index, field_type), field_type))
 
                 tests.append(test)
@@ -108,18 +111,18 @@ class _MatchLowering:
         no = self.lowering.block(lambda: self.context.emit(relax.prim_value(False)))
         return self.context.emit(relax.If(first, rest, no))
 
-    def has_alternatives(self, pattern: Any) -> bool:
+    def has_alternatives(self, pattern: Pattern) -> bool:
         """Say whether a value may be of another constructor than a pattern's."""
         if not isinstance(pattern, PatternConstructor):
             return False
         return len(self.lowering.definition(pattern.constructor.belong_to).constructors) > 1
 
-    def is_refutable(self, pattern: Any) -> bool:
+    def is_refutable(self, pattern: Pattern) -> bool:
         if not isinstance(pattern, PatternTuple | PatternConstructor):
             return False
         return self.has_alternatives(pattern) or any(self.is_refutable(p) for p in pattern.patterns)
 
-    def parts(self, pattern: Any, ty: Type) -> list[tuple[int, Any, Type]]:
+    def parts(self, pattern: Pattern, ty: Type) -> list[tuple[int, Pattern, Type]]:
         """Return the position, the pattern and the type of each field."""
         below = list(pattern.patterns)
         if isinstance(ty, TupleType):
@@ -146,7 +149,7 @@ class _MatchLowering:
         return self.context.emit(relax.op.call_pure_packed("vm.builtin.copy", operand, ty_args=[ty]))
 
 
-def _binds(pattern: Any) -> bool:
+def _binds(pattern: Pattern) -> bool:
     if isinstance(pattern, PatternTuple | PatternConstructor):
         return any(_binds(p) for p in pattern.patterns)
     return isinstance(pattern, PatternVar)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
 from tvm import relax
@@ -15,9 +14,9 @@ from ...errors import VMKitError
 from ...target.device_type import device_type
 from ..ir.adt import TypeData
 from ..ir.definitions import type_definitions
-from ..ir.expr import Call, Function, Var
+from ..ir.expr import Call, Function, RelayExpr, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
-from ..ir.types import FuncType, GlobalTypeVar, TensorType, TupleType
+from ..ir.types import FuncType, GlobalTypeVar, TensorType, TupleType, Type
 from ..ir.visit import free_vars, post_order
 from ..op.registry import entry
 from .checks import RuntimeChecks
@@ -124,13 +123,13 @@ class _ModuleLowering(ModuleLowering):
         return closure
 
 
-def _has_effects(function: Any) -> bool:
+def _has_effects(function: Function) -> bool:
     return any(
         isinstance(node, RefCreate | RefRead | RefWrite) or _changes_values(node) for node in post_order(function)
     )
 
 
-def _changes_values(node: Any) -> bool:
+def _changes_values(node: RelayExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).has_effect
 
 
@@ -138,7 +137,7 @@ def _has_strings(function: Function) -> bool:
     return any(_holds_strings(getattr(node, "checked_type_", None)) for node in post_order(function))
 
 
-def _holds_strings(ty: Any) -> bool:
+def _holds_strings(ty: Type | None) -> bool:
     if isinstance(ty, TupleType):
         return any(_holds_strings(field) for field in ty.fields)
     return isinstance(ty, TensorType) and ty.dtype == "string"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.adt import Match
-from ..ir.expr import Call, If, Let
+from ..ir.expr import Call, If, Let, RelayExpr
 
 __all__ = ["tail_calls"]
 
 
-def tail_calls(body: Any) -> set[Any]:
+def tail_calls(body: RelayExpr) -> set[RelayExpr]:
     """Return the expressions whose value is the value of a function body: its tail calls and tail branches."""
     tails: set[Any] = set()
     waiting = [body]

@@ -62,7 +62,7 @@ class Family(ABC):
         """Return the name of a function, a constructor or the type ``tensor_t``."""
 
     @abstractmethod
-    def constructors(self) -> list[tuple[str, list[Type]]]:
+    def constructors(self) -> list[tuple[str, Sequence[Type]]]:
         """Return canonical names and fields of the constructors of ``tensor_t``."""
 
     @property

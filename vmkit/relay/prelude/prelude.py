@@ -9,7 +9,7 @@ import tvm
 from tvm.ir import GlobalVar
 
 from ...errors import ModelError, suggest
-from ..ir import Constructor, GlobalTypeVar, find_constructor, find_type
+from ..ir import Constructor, Dim, GlobalTypeVar, find_constructor, find_type
 from ..library import import_from_std
 from .names import ranked_name, static_name
 from .ranked import TensorArrayOps
@@ -116,28 +116,28 @@ class Prelude:
 
     # -- by name, element type and shape
 
-    def get_name_static(self, canonical: str, dtype: str, shape: Sequence[Any], batch_dim: int | None = None) -> str:
+    def get_name_static(self, canonical: str, dtype: str, shape: Sequence[Dim], batch_dim: int | None = None) -> str:
         """Return the name of what tensor arrays of a shape have: ``tensor_array_read_float32_2_3``."""
         return static_name(canonical, dtype, shape, batch_dim)
 
     def get_global_var_static(
-        self, canonical: str, dtype: str, shape: Sequence[Any], batch_dim: int | None = None
+        self, canonical: str, dtype: str, shape: Sequence[Dim], batch_dim: int | None = None
     ) -> GlobalVar:
         """Return a function of the tensor arrays of an element type and a shape, which is made if need be."""
         return StaticTensorArrayOps(self, dtype, shape, batch_dim).get_global_var(canonical)
 
     get_var_static = get_global_var_static
 
-    def get_type_static(self, canonical: str, dtype: str, shape: Sequence[Any]) -> GlobalTypeVar:
+    def get_type_static(self, canonical: str, dtype: str, shape: Sequence[Dim]) -> GlobalTypeVar:
         """Return the type ``tensor_t`` of an element type and a shape."""
         return StaticTensorArrayOps(self, dtype, shape).get_type(canonical)
 
-    def get_ctor_static(self, ty_name: str, name: str, dtype: str, shape: Sequence[Any]) -> Constructor:
+    def get_ctor_static(self, ty_name: str, name: str, dtype: str, shape: Sequence[Dim]) -> Constructor:
         """Return a constructor, of the type ``tensor_t`` of an element type and a shape."""
         if ty_name != "tensor_t":
             raise ModelError(f"tensor arrays have the type 'tensor_t', not {ty_name!r}")
         return StaticTensorArrayOps(self, dtype, shape).get_ctor(name)
 
-    def get_tensor_ctor_static(self, name: str, dtype: str, shape: Sequence[Any]) -> Constructor:
+    def get_tensor_ctor_static(self, name: str, dtype: str, shape: Sequence[Dim]) -> Constructor:
         """Return a constructor of the tensors of an element type and a shape: ``tensor_constructor``."""
         return self.get_ctor_static("tensor_t", name, dtype, shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any as AnyValue
 from typing import ClassVar
 
@@ -65,7 +65,7 @@ class TensorArrayOps(TensorArrays):
         """Return the name of a function, a constructor or the type ``tensor_t``."""
         return ranked_name(canonical, self.dtype)
 
-    def constructors(self) -> list[tuple[str, list[Type]]]:
+    def constructors(self) -> list[tuple[str, Sequence[Type]]]:
         """Return the constructors: one for an empty place, one for each rank."""
         ranks = range(_MAX_RANK + 1)
         return [("tensor_nil", []), *((f"tensor{rank}", [self.tensor_of(rank)]) for rank in ranks)]

@@ -61,7 +61,7 @@ class StaticTensorArrayOps(TensorArrays):
         """Return the name of a function, a constructor or the type ``tensor_t``."""
         return static_name(canonical, self.dtype, self.shape, self.batch_dim, extra_shapes)
 
-    def constructors(self) -> list[tuple[str, list[Type]]]:
+    def constructors(self) -> list[tuple[str, Sequence[Type]]]:
         """Return the constructors: one for an empty place, one for a tensor."""
         return [("tensor_nil", []), ("tensor_constructor", [self.tensor_type()])]
 

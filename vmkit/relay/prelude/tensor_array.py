@@ -214,12 +214,12 @@ class TensorArrays(Family):
         params = [array, found, current, limit, indices]
         helper = self.define(self.get_name("tensor_array_gather_helper"), params, result, body)
         array, indices = Var("tensor_array", self.array()), Var("indices", indices_type)
-        limit = first_dim(indices)
+        count = first_dim(indices)
         self.define(
             self.get_name("tensor_array_gather"),
             [array, indices],
             result,
-            lambda _: helper(array, self.nil(), limit, limit, indices),
+            lambda _: helper(array, self.nil(), count, count, indices),
         )
 
     def make_unstack(

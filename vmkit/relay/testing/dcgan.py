@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Expr, Function, free_vars, var
+from ..ir import Dim, Expr, Function, free_vars, var
 from ..op import build
 from . import layers
 from .init import create_workload
@@ -37,7 +37,7 @@ def _enlarged(data: Expr, channels: int, layout: str, name: str) -> Expr:
 
 
 def get_net(
-    batch_size: Any,
+    batch_size: Dim,
     random_len: int = 100,
     oshape: tuple[int, int, int] = (3, 64, 64),
     ngf: int = 128,
@@ -81,7 +81,7 @@ def get_net(
 
 
 def get_workload(
-    batch_size: Any,
+    batch_size: Dim,
     oshape: tuple[int, int, int] = (3, 64, 64),
     ngf: int = 128,
     random_len: int = 100,

@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Expr, Function, free_vars, var
+from ..ir import Dim, Expr, Function, free_vars, var
 from ..op import build
 from . import layers
 from .init import create_workload
@@ -67,7 +67,7 @@ def _transition(data: Expr, channels: int, index: int) -> Expr:
 def get_net(
     densenet_size: int = 121,
     classes: int = 1000,
-    batch_size: Any = 4,
+    batch_size: Dim = 4,
     image_shape: tuple[int, ...] = (3, 224, 224),
     dtype: str = "float32",
 ) -> Function:
@@ -112,7 +112,7 @@ def get_net(
 def get_workload(
     densenet_size: int = 121,
     classes: int = 1000,
-    batch_size: Any = 4,
+    batch_size: Dim = 4,
     image_shape: tuple[int, ...] = (3, 224, 224),
     dtype: str = "float32",
 ) -> tuple[tvm.IRModule, dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Expr, Function, free_vars, var
+from ..ir import Dim, Expr, Function, free_vars, var
 from . import layers
 from .init import create_workload
 
@@ -20,7 +20,7 @@ _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride
 
 
 def get_net(
-    batch_size: Any,
+    batch_size: Dim,
     num_actions: int = 18,
     image_shape: tuple[int, ...] = (4, 84, 84),
     dtype: str = "float32",
@@ -43,7 +43,7 @@ def get_net(
     """
     body: Expr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     for index, (channels, kernel, stride) in enumerate(_CONVOLUTIONS, start=1):
-        bias = var(f"conv{index}_bias")
+        bias: Expr = var(f"conv{index}_bias")
         body = layers.conv2d(
             body,
             kernel_size=(kernel, kernel),
@@ -61,7 +61,7 @@ def get_net(
 
 
 def get_workload(
-    batch_size: Any,
+    batch_size: Dim,
     num_actions: int = 18,
     image_shape: tuple[int, ...] = (4, 84, 84),
     dtype: str = "float32",

@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Expr, Function, free_vars, var
+from ..ir import Dim, Expr, Function, free_vars, var
 from ..op import build
 from . import layers
 from .init import create_workload
@@ -138,7 +138,7 @@ def _grid_8(data: Expr, pool: str, name: str) -> Expr:
     )
 
 
-def get_net(batch_size: Any, num_classes: int, image_shape: tuple[int, ...], dtype: str) -> Function:
+def get_net(batch_size: Dim, num_classes: int, image_shape: tuple[int, ...], dtype: str) -> Function:
     """Return the network: class probabilities of images.
 
     Parameters
@@ -173,7 +173,7 @@ def get_net(batch_size: Any, num_classes: int, image_shape: tuple[int, ...], dty
 
 
 def get_workload(
-    batch_size: Any = 1, num_classes: int = 1000, image_shape: tuple[int, ...] = (3, 299, 299), dtype: str = "float32"
+    batch_size: Dim = 1, num_classes: int = 1000, image_shape: tuple[int, ...] = (3, 299, 299), dtype: str = "float32"
 ) -> tuple[tvm.IRModule, dict[str, Any]]:
     """Return the network of :func:`get_net` as a typed module, and values for its parameters."""
     return create_workload(get_net(batch_size, num_classes, image_shape, dtype))

@@ -9,7 +9,7 @@ from typing import Any
 
 import tvm
 
-from ..ir import Call, Expr, Function, Let, TensorType, Tuple, TupleGetItem, TupleType, Type, Var, free_vars
+from ..ir import Call, Dim, Expr, Function, Let, TensorType, Tuple, TupleGetItem, TupleType, Type, Var, free_vars
 from ..op import build
 from . import layers
 from .init import create_workload
@@ -35,7 +35,7 @@ class _Bindings:
         return body
 
 
-def _types(batch_size: Any, num_hidden: int, dtype: str) -> tuple[TensorType, TensorType, TensorType]:
+def _types(batch_size: Dim, num_hidden: int, dtype: str) -> tuple[TensorType, TensorType, TensorType]:
     """Return the types of a state, of a weight and of a bias."""
     return (
         TensorType((batch_size, num_hidden), dtype),
@@ -44,7 +44,7 @@ def _types(batch_size: Any, num_hidden: int, dtype: str) -> tuple[TensorType, Te
     )
 
 
-def lstm_cell(num_hidden: int, batch_size: Any = 1, dtype: str = "float32", name: str = "") -> Function:
+def lstm_cell(num_hidden: int, batch_size: Dim = 1, dtype: str = "float32", name: str = "") -> Function:
     """Return one step, as a function.
 
     It takes the input, a tuple of the hidden state and the memory, and weight and bias of the input and of the hidden
@@ -90,7 +90,7 @@ def lstm_cell(num_hidden: int, batch_size: Any = 1, dtype: str = "float32", name
     return Function(params, scope.around(result), result_type)
 
 
-def get_net(iterations: int, num_hidden: int, batch_size: Any = 1, dtype: str = "float32") -> Function:
+def get_net(iterations: int, num_hidden: int, batch_size: Dim = 1, dtype: str = "float32") -> Function:
     """Return the network: the output of the last step, from states of 0.
 
     The input of the first step is the parameter ``data``, those of the others ``data_1``, ``data_2`` and so on. Relay
@@ -131,7 +131,7 @@ def get_net(iterations: int, num_hidden: int, batch_size: Any = 1, dtype: str = 
 
 
 def get_workload(
-    iterations: int, num_hidden: int, batch_size: Any = 1, dtype: str = "float32"
+    iterations: int, num_hidden: int, batch_size: Dim = 1, dtype: str = "float32"
 ) -> tuple[tvm.IRModule, dict[str, Any]]:
     """Return the network of :func:`get_net` as a typed module, and values for its parameters."""
     return create_workload(get_net(iterations, num_hidden, batch_size, dtype))

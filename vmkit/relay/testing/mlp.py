@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Function, free_vars, var
+from ..ir import Dim, Function, free_vars, var
 from . import layers
 from .init import create_workload
 
@@ -15,7 +15,7 @@ __all__ = ["get_net", "get_workload"]
 
 
 def get_net(
-    batch_size: Any, num_classes: int = 10, image_shape: tuple[int, ...] = (1, 28, 28), dtype: str = "float32"
+    batch_size: Dim, num_classes: int = 10, image_shape: tuple[int, ...] = (1, 28, 28), dtype: str = "float32"
 ) -> Function:
     """Return the network: class probabilities of images.
 
@@ -38,7 +38,7 @@ def get_net(
 
 
 def get_workload(
-    batch_size: Any, num_classes: int = 10, image_shape: tuple[int, ...] = (1, 28, 28), dtype: str = "float32"
+    batch_size: Dim, num_classes: int = 10, image_shape: tuple[int, ...] = (1, 28, 28), dtype: str = "float32"
 ) -> tuple[tvm.IRModule, dict[str, Any]]:
     """Return the network of :func:`get_net` as a typed module, and values for its parameters."""
     return create_workload(get_net(batch_size, num_classes, image_shape, dtype))

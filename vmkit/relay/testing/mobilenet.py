@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Expr, Function, free_vars, var
+from ..ir import Dim, Expr, Function, free_vars, var
 from . import layers
 from .init import create_workload
 
@@ -145,7 +145,7 @@ def mobile_net(
 
 
 def get_workload(
-    batch_size: Any = 1,
+    batch_size: Dim = 1,
     num_classes: int = 1000,
     image_shape: tuple[int, ...] = (3, 224, 224),
     dtype: str = "float32",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 
-from ..ir import Function, free_vars
+from ..ir import Function, RelayExpr, free_vars
 from ..prelude import Prelude
 from ..transform.infer_pass import InferType
 
 __all__ = ["run_infer_type", "run_opt_pass"]
 
 
-def run_opt_pass(expr: Any, opt_pass: tvm.transform.Pass, import_prelude: bool = False) -> Any:
+def run_opt_pass(expr: RelayExpr, opt_pass: tvm.transform.Pass, import_prelude: bool = False) -> RelayExpr:
     """Return what a pass makes of an expression.
 
     Parameters
@@ -40,6 +38,6 @@ def run_opt_pass(expr: Any, opt_pass: tvm.transform.Pass, import_prelude: bool =
     return result if is_function else result.body
 
 
-def run_infer_type(expr: Any) -> Any:
+def run_infer_type(expr: RelayExpr) -> RelayExpr:
     """Return an expression with types: a function for a function, otherwise the body."""
     return run_opt_pass(expr, InferType())

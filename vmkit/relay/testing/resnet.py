@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Function, free_vars, var
+from ..ir import Dim, Function, free_vars, var
 from . import layers
 from .init import create_workload
 from .residual import Residual, stages
@@ -69,7 +69,7 @@ def resnet(
 
 
 def get_net(
-    batch_size: Any,
+    batch_size: Dim,
     num_classes: int,
     num_layers: int = 50,
     image_shape: tuple[int, ...] = (3, 224, 224),
@@ -98,7 +98,7 @@ def get_net(
 
 
 def get_workload(
-    batch_size: Any = 1,
+    batch_size: Dim = 1,
     num_classes: int = 1000,
     num_layers: int = 18,
     image_shape: tuple[int, ...] = (3, 224, 224),

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Expr, Function, free_vars, var
+from ..ir import Dim, Expr, Function, free_vars, var
 from ..op import build
 from . import layers
 from .init import create_workload
@@ -44,7 +44,7 @@ def _fire(data: Expr, squeezed: int, name: str) -> Expr:
     return build("concatenate", (left, right), axis=1)
 
 
-def get_net(batch_size: Any, image_shape: tuple[int, ...], num_classes: int, version: str, dtype: str) -> Function:
+def get_net(batch_size: Dim, image_shape: tuple[int, ...], num_classes: int, version: str, dtype: str) -> Function:
     """Return the network: class probabilities of images.
 
     Parameters
@@ -77,7 +77,7 @@ def get_net(batch_size: Any, image_shape: tuple[int, ...], num_classes: int, ver
 
 
 def get_workload(
-    batch_size: Any = 1,
+    batch_size: Dim = 1,
     num_classes: int = 1000,
     version: str = "1.0",
     image_shape: tuple[int, ...] = (3, 224, 224),

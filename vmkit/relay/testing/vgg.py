@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 
 from .. import nn
-from ..ir import Expr, Function, free_vars, var
+from ..ir import Dim, Expr, Function, free_vars, var
 from . import layers as parametrised
 from .init import create_workload
 
@@ -45,7 +45,7 @@ def get_classifier(input_data: Expr, num_classes: int) -> Expr:
 
 
 def get_net(
-    batch_size: Any,
+    batch_size: Dim,
     image_shape: tuple[int, ...],
     num_classes: int,
     dtype: str,
@@ -77,7 +77,7 @@ def get_net(
 
 
 def get_workload(
-    batch_size: Any,
+    batch_size: Dim,
     num_classes: int = 1000,
     image_shape: tuple[int, ...] = (3, 224, 224),
     dtype: str = "float32",

@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm.ir import GlobalVar
 
-from ..ir import Call, Constructor, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
+from ..ir import Call, Constructor, Expr, Function, If, Let, Op, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.attrs import Attrs
 from ..op.registry import REGISTRY
 from .functions import FunctionParser
@@ -37,7 +37,7 @@ class ExpressionParser(FunctionParser):
 
     # -- sequences
 
-    def expression(self) -> Any:
+    def expression(self) -> RelayExpr:
         """Parse bindings and the expression that they are bound for.
 
         ``let %x = a; b`` and ``a; b`` give Let; ``%0 = a; b`` makes ``%0`` stand for the node `a` itself, which is
@@ -45,7 +45,7 @@ class ExpressionParser(FunctionParser):
         """
         return self._sequence(is_value=False)
 
-    def _sequence(self, *, is_value: bool) -> Any:
+    def _sequence(self, *, is_value: bool) -> RelayExpr:
         """Parse bindings and an expression; `is_value` says that a semicolon after it belongs to an outer binding."""
         with self.nested(), self.scopes.locals.scope():
             lets: list[tuple[int, Var, Any]] = []
@@ -81,7 +81,7 @@ class ExpressionParser(FunctionParser):
         self.scopes.graph[token.value] = self.binary()
         self.expect(";")
 
-    def _let_binding(self) -> tuple[int, Var, Any]:
+    def _let_binding(self) -> tuple[int, Var, RelayExpr]:
         start = self.expect("let").start
         variable = self.variable()
         # A function's value may refer to the variable itself.
@@ -92,7 +92,7 @@ class ExpressionParser(FunctionParser):
         self.expect(";")
         return start, variable, value
 
-    def block(self) -> Any:
+    def block(self) -> RelayExpr:
         """Parse ``{ expression }``."""
         self.expect("{")
         body = self.expression()
@@ -101,7 +101,7 @@ class ExpressionParser(FunctionParser):
 
     # -- operators and calls
 
-    def binary(self) -> Any:
+    def binary(self) -> RelayExpr:
         """Parse operands joined by operators, all of which associate to the left."""
         operands = [self._operand()]
         waiting: list[tuple[str, int]] = []
@@ -123,7 +123,7 @@ class ExpressionParser(FunctionParser):
             reduce()
         return operands[0][0]
 
-    def _operand(self) -> tuple[Any, int, int]:
+    def _operand(self) -> tuple[RelayExpr, int, int]:
         """Parse an operand; return it with where it begins and ends."""
         start = self.next.start
         value = self.postfix()
@@ -137,7 +137,7 @@ class ExpressionParser(FunctionParser):
                 return _OPERATORS[signs]
         return None
 
-    def postfix(self) -> Any:
+    def postfix(self) -> RelayExpr:
         """Parse an atom and the calls and projections that follow it."""
         start = self.next
         value = self.atom()
@@ -152,7 +152,7 @@ class ExpressionParser(FunctionParser):
             return self._applied(start, value)
         self.fail(start, f"expected an expression, found {type(value).__name__}")
 
-    def projection(self) -> Any:
+    def projection(self) -> RelayExpr:
         """Parse an atom and the projections that follow it."""
         start = self.next
         value = self.atom()
@@ -160,20 +160,20 @@ class ExpressionParser(FunctionParser):
             value = self._projected(start, value)
         return self._applied(start, value)
 
-    def _applied(self, start: Token, value: Any) -> Any:
+    def _applied(self, start: Token, value: RelayExpr) -> RelayExpr:
         """Return a value; a constructor without fields is a value only when it is called."""
         if isinstance(value, Constructor) and len(value.inputs) == 0:
             return Call(value, [], span=self.span_from(start.start))
         return value
 
-    def _projected(self, start: Token, value: Any) -> TupleGetItem:
+    def _projected(self, start: Token, value: RelayExpr) -> TupleGetItem:
         self.expect(".")
         index = self.expect("number", "the index of a field")
         if not isinstance(index.value.value, int) or not 0 <= index.value.value < 1 << 31:
             self.fail(index, "expected the index of a field")
         return TupleGetItem(value, index.value.value, self.span_from(start.start))
 
-    def _call(self, start: Token, callee: Any) -> Call:
+    def _call(self, start: Token, callee: RelayExpr) -> Call:
         self.expect("(")
         arguments: list[Any] = []
         attrs: Any = None
@@ -211,7 +211,7 @@ class ExpressionParser(FunctionParser):
 
     # -- atoms
 
-    def atom(self) -> Any:
+    def atom(self) -> RelayExpr:
         """Parse an expression without operators around it."""
         token = self.next
         match token.kind:
@@ -246,7 +246,7 @@ class ExpressionParser(FunctionParser):
                 return self.reference_operation()
         self.fail(token, f"expected an expression, found {describe_token(token)}")
 
-    def _parenthesised(self) -> Any:
+    def _parenthesised(self) -> RelayExpr:
         start = self.expect("(").start
         if self.accept(")"):
             return Tuple([], self.span_from(start))

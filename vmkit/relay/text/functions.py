@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ..ir import Function, Var, VirtualDevice
+from ..ir import Function, RelayExpr, Var, VirtualDevice
 from .attributes import Given
 from .lexer import Token
 from .matches import MatchParser
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 class FunctionParser(MatchParser):
     """Parses functions, global and local ones."""
 
-    def block(self) -> Any:
+    def block(self) -> RelayExpr:
         """Parse ``{ expression }``."""
         raise NotImplementedError
 

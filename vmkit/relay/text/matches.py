@@ -5,8 +5,6 @@ A pattern is ``_``, a variable, a constructor with patterns for its fields, or a
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import suggest
 from ..ir import (
     Clause,
@@ -19,6 +17,7 @@ from ..ir import (
     RefCreate,
     RefRead,
     RefWrite,
+    RelayExpr,
     Var,
 )
 from .lexer import Token, describe_token
@@ -30,11 +29,11 @@ __all__ = ["MatchParser"]
 class MatchParser(ValueParser):
     """Parses the expressions that begin with a word of data types or references."""
 
-    def expression(self) -> Any:
+    def expression(self) -> RelayExpr:
         """Parse any expression."""
         raise NotImplementedError
 
-    def projection(self) -> Any:
+    def projection(self) -> RelayExpr:
         """Parse an atom and the projections that follow it."""
         raise NotImplementedError
 
@@ -104,15 +103,11 @@ class MatchParser(ValueParser):
         token = self.take()
         self.expect("(")
         first = self.expression()
-        second = None
         if token.kind == "ref_write":
             self.expect(",")
             second = self.expression()
+            self.expect(")")
+            return RefWrite(first, second, self.span_from(token.start))
         self.expect(")")
-        span = self.span_from(token.start)
-        match token.kind:
-            case "ref":
-                return RefCreate(first, span)
-            case "ref_read":
-                return RefRead(first, span)
-        return RefWrite(first, second, span)
+        kind = RefCreate if token.kind == "ref" else RefRead
+        return kind(first, self.span_from(token.start))

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tvm_ffi
+
 from ...errors import ModelError, suggest
 from ..json import NodeReader, NodeWriter, type_key
 from .lexer import Token
@@ -90,7 +92,7 @@ class MetaSection:
         self._nodes: dict[str, list[Any]] = {}
         self._references: dict[Any, str] = {}
 
-    def reference(self, node: Any) -> str:
+    def reference(self, node: tvm_ffi.Object) -> str:
         """Return ``meta[key][index]`` for a node; the same for the same node."""
         if node not in self._references:
             key = type_key(node)

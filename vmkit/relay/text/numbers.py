@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import tvm
 
 from .source import Source
 
@@ -87,7 +88,7 @@ def float_text(value: float, dtype: str = "float64") -> str:
     return short if as_dtype(short) == as_dtype(value) else str(as_dtype(value))
 
 
-def scalar_text(data: Any) -> str | None:
+def scalar_text(data: tvm.runtime.Tensor) -> str | None:
     """Return the literal for a tensor of rank 0; None when no literal means exactly that tensor."""
     dtype = str(data.dtype)
     if len(data.shape) or dtype not in (*_SUFFIXES, "bool"):

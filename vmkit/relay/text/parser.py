@@ -10,7 +10,7 @@ import tvm
 from ...errors import suggest
 from ...stack import on_deep_stack
 from ..analysis.infer_type import infer_module
-from ..ir import TypeData, define_type, type_definitions, with_functions
+from ..ir import Function, GlobalVar, RelayExpr, TypeData, define_type, type_definitions, with_functions
 from .expressions import ExpressionParser
 from .lexer import describe_token
 from .metadata import MetaNodes
@@ -53,7 +53,7 @@ class ModuleParser(ExpressionParser):
             define_type(mod, *types)
         return mod
 
-    def single_expression(self) -> Any:
+    def single_expression(self) -> RelayExpr:
         """Parse one expression; the header may be missing."""
         self._header(required=False)
         found = self.expression()
@@ -75,7 +75,7 @@ class ModuleParser(ExpressionParser):
                 f'begin the text with #[version = "{VERSION}"]',
             )
 
-    def _definition(self, functions: dict[Any, Any]) -> None:
+    def _definition(self, functions: dict[GlobalVar, Function]) -> None:
         start = self.expect("def").start
         token = self.expect("global", "a global variable")
         gvar = self.global_vars.setdefault(token.value, tvm.ir.GlobalVar(token.value))
@@ -89,8 +89,8 @@ class ModuleParser(ExpressionParser):
         self.expect("end", "the end of the text")
 
 
-def _run(source: Source, parse_it: Callable[[], Any]) -> Any:
-    def run() -> Any:
+def _run(source: Source, parse_it: Callable[[], Any]) -> RelayExpr:
+    def run() -> RelayExpr:
         try:
             return parse_it()
         except RecursionError:
@@ -154,7 +154,7 @@ def parse(
     return infer_module(read_module(text, source_name, init_module, init_meta_table))
 
 
-def parse_expr(text: str) -> Any:
+def parse_expr(text: str) -> RelayExpr:
     """Return the expression that a text means; the header may be missing, and types are not inferred.
 
     Raises

@@ -9,7 +9,7 @@ from tvm import tirx
 from tvm.ir import Expr, Op
 
 from ..ir import Any as AnyDim
-from ..ir import Constant, VirtualDevice
+from ..ir import Constant, RelayExpr, VirtualDevice
 from ..ir.dim_text import dim_text
 from ..op.attrs import AttrField, Attrs
 from .metadata import MetaSection
@@ -61,7 +61,7 @@ class AttributePrinter:
         self._dim_name = dim_name
         self._defaults: dict[AttrField, str] = {}
 
-    def call(self, attrs: Attrs | None, callee: Any) -> list[str]:
+    def call(self, attrs: Attrs | None, callee: RelayExpr) -> list[str]:
         """Return the attributes of a call; those of a call of something else than an operator name their class."""
         if attrs is None:
             return []

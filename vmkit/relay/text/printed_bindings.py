@@ -9,7 +9,7 @@ from typing import Any
 from tvm.ir import GlobalVar, Op, Span
 
 from ...errors import ModelError
-from ..ir import Call, Constant, Constructor, Function, Let, Tuple, TupleGetItem, Type, Var
+from ..ir import Call, Constant, Constructor, Function, Let, RelayExpr, Tuple, TupleGetItem, Type, Var
 from ..ir.types import type_text
 from .metadata import MetaSection
 from .printed_names import PrintedNames
@@ -40,7 +40,7 @@ class BindingPrinter:
         self.scopes: list[list[str]] = []
         self.visitors: dict[type, Callable[[Any], str]] = {}
 
-    def start(self, node: Any) -> None:
+    def start(self, node: RelayExpr) -> None:
         """Begin a global function or a lone expression."""
         self.plan = ScopePlan(node)
         self.texts, self.declared, self.hoisted = {}, {}, set()
@@ -48,14 +48,14 @@ class BindingPrinter:
 
     # -- scopes and sharing
 
-    def scope(self, node: Any) -> str:
+    def scope(self, node: RelayExpr) -> str:
         """Return an expression with the bindings it needs before it."""
         self.scopes.append([])
         text = self.print(node, at_end=True)
         return "\n".join([*self.scopes.pop(), text])
 
     @contextmanager
-    def at_home(self, node: Any) -> Iterator[None]:
+    def at_home(self, node: RelayExpr) -> Iterator[None]:
         """Step out to the scope that a node is bound in."""
         depth = self.plan.depths[node]
         inner = self.scopes[depth:]
@@ -63,10 +63,10 @@ class BindingPrinter:
         yield
         self.scopes += inner
 
-    def body(self, node: Any) -> str:
+    def body(self, node: RelayExpr) -> str:
         return indented("{", self.scope(node), "}")
 
-    def print(self, node: Any, at_end: bool = False) -> str:
+    def print(self, node: RelayExpr, at_end: bool = False) -> str:
         """Return what stands for an expression at a place: its text, its name or its number.
 
         `at_end` says that the place is the end of a scope, where an expression used once is written out.
@@ -93,7 +93,7 @@ class BindingPrinter:
         self.texts[node] = name
         return name
 
-    def visit(self, node: Any) -> str:
+    def visit(self, node: RelayExpr) -> str:
         """Return the text of an expression; the calls, tuples and projections below it are visited in a loop."""
         texts = self.texts
         if node in texts:
@@ -112,13 +112,13 @@ class BindingPrinter:
                     texts[current] = self.visitor(current)(current)
         return texts[node]
 
-    def visitor(self, node: Any) -> Callable[[Any], str]:
+    def visitor(self, node: RelayExpr) -> Callable[[Any], str]:
         found = self.visitors.get(type(node))
         if found is None:
             raise ModelError(f"a {type(node).__name__} is not a Relay expression and has no text")
         return found
 
-    def info(self, node: Any) -> str:
+    def info(self, node: RelayExpr) -> str:
         """Return the comment that tells the type of a node, and its place in the source."""
         if not isinstance(node, _WITH_TYPE):
             return ""
@@ -147,7 +147,7 @@ class BindingPrinter:
         return self.declared.pop(variable)
 
 
-def _dataflow(node: Any) -> list[Any]:
+def _dataflow(node: RelayExpr) -> list[RelayExpr]:
     """Return what is visited before a node, last first: the callee comes before the arguments."""
     if isinstance(node, Call):
         return [*reversed(node.args), node.op]

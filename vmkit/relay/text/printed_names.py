@@ -7,6 +7,8 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tvm import tirx
+
 from ..ir import TypeVar
 from .lexer import KEYWORDS
 from .types import as_dtype
@@ -59,7 +61,7 @@ class PrintedNames:
         yield self._types_around[outer:]
         del self._types_around[outer:]
 
-    def symbol(self, symbol: Any) -> str:
+    def symbol(self, symbol: TypeVar | tirx.Var) -> str:
         """Return the name of a type variable or a symbolic dimension; the same wherever it stands in a function."""
         return self._type_variable(symbol) if isinstance(symbol, TypeVar) else self._dim(symbol)
 
@@ -72,7 +74,7 @@ class PrintedNames:
             found = self._types[variable] = _unlike(name, self._types_around, "")
         return found
 
-    def _dim(self, symbol: Any) -> str:
+    def _dim(self, symbol: TypeVar | tirx.Var) -> str:
         found = self._dims.get(symbol)
         if found is None:
             found = self._dims[symbol] = self._new_dim(symbol.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ..ir import Function, If, Let, Match, children, pattern_vars, post_order
+from ..ir import Function, If, Let, Match, RelayExpr, children, pattern_vars, post_order
 
 __all__ = ["ScopePlan"]
 
@@ -32,7 +32,7 @@ def _enclosing(a: _Scope, b: _Scope) -> _Scope:
 class ScopePlan:
     """The uses of each expression below `root`, and how many scopes enclose the place where it is bound."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: RelayExpr) -> None:
         order = list(post_order(root))
         self.uses = Counter(child for expr in order for child in children(expr))
         homes: dict[Any, _Scope] = {root: _Scope()}
@@ -44,7 +44,7 @@ class ScopePlan:
         self.depths = {expr: home.depth for expr, home in homes.items()}
 
 
-def _scopes_below(expr: Any, home: _Scope) -> list[_Scope]:
+def _scopes_below(expr: RelayExpr, home: _Scope) -> list[_Scope]:
     """Return the scope that each child of an expression is printed in."""
     if isinstance(expr, Let):
         return [home, home, _Scope(home)]

@@ -7,8 +7,6 @@ Chains of calls and of Lets are walked without recursion; nested scopes are recu
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 from tvm.ir import GlobalVar, Op
 
@@ -22,12 +20,14 @@ from ..ir import (
     If,
     Let,
     Match,
+    Pattern,
     PatternConstructor,
     PatternTuple,
     PatternVar,
     RefCreate,
     RefRead,
     RefWrite,
+    RelayExpr,
     Tuple,
     TupleGetItem,
     TypeData,
@@ -44,7 +44,7 @@ from .printed_bindings import BindingPrinter, indented
 __all__ = ["astext", "node_text"]
 
 
-def astext(node: Any, show_meta_data: bool = True, *, show_spans: bool = True) -> str:
+def astext(node: RelayExpr | tvm.IRModule, show_meta_data: bool = True, *, show_spans: bool = True) -> str:
     """Return the text of a module or an expression, header included.
 
     Parameters
@@ -60,7 +60,7 @@ def astext(node: Any, show_meta_data: bool = True, *, show_spans: bool = True) -
     return f'#[version = "{VERSION}"]\n{text}{meta.text(show_meta_data)}'
 
 
-def node_text(node: Any) -> str:
+def node_text(node: RelayExpr | tvm.IRModule) -> str:
     """Return the text of an expression without header and metadata: what ``str`` shows."""
     return on_deep_stack(_Printer(show_spans=True, show_meta_data=False).final, node)[0]
 
@@ -91,7 +91,7 @@ class _Printer(BindingPrinter):
             Var: self.declare,
         }
 
-    def final(self, node: Any) -> tuple[str, MetaSection]:
+    def final(self, node: RelayExpr | tvm.IRModule) -> tuple[str, MetaSection]:
         if isinstance(node, tvm.IRModule):
             return self.module(node), self.meta
         self.start(node)
@@ -146,7 +146,7 @@ class _Printer(BindingPrinter):
         clauses = [f"{self.pattern(c.lhs)} => {self.body(c.rhs)}," for c in match.clauses]
         return indented(f"match{'' if match.complete else '?'} ({data}) {{", "\n".join(clauses), "}")
 
-    def pattern(self, pattern: Any) -> str:
+    def pattern(self, pattern: Pattern) -> str:
         match pattern:
             case PatternVar():
                 return self.binder(pattern.var)

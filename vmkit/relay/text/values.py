@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tvm
 from tvm.ir import GlobalVar
 
 from ...errors import suggest
-from ..ir import Constant, Op, Var
+from ..ir import Constant, Constructor, Op, RelayExpr, Var
 from ..op.registry import REGISTRY
 from .attributes import AttributeParser
 from .lexer import Token
@@ -27,7 +25,7 @@ class ValueParser(AttributeParser):
         self.global_vars: dict[str, GlobalVar] = {}
         self.global_uses: dict[str, Token] = {}
 
-    def named_value(self) -> Any:
+    def named_value(self) -> Constructor | Op:
         """Parse the name of a constructor or of an operator."""
         token = self.next
         if token.value in self.constructors:
@@ -38,7 +36,7 @@ class ValueParser(AttributeParser):
             self.fail(token, f"there is no {what} '{name}'{suggest(name, [*REGISTRY, *self.constructors])}")
         return Op.get(name)
 
-    def constant(self, token: Token, value: Any, dtype: str) -> Constant:
+    def constant(self, token: Token, value: bool | int | float, dtype: str) -> Constant:
         """Return a scalar."""
         return Constant(tvm.runtime.tensor(np.array(value, dtype)), self.source.span(token.start, token.end))
 
@@ -52,7 +50,7 @@ class ValueParser(AttributeParser):
             found = self.scopes.free[token.value] = Var(token.value)
         return found
 
-    def graph_variable(self, token: Token) -> Any:
+    def graph_variable(self, token: Token) -> RelayExpr:
         """Return the node that a number stands for."""
         found = self.scopes.graph.get(token.value)
         if found is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import cast
 
+import tvm
 from tvm.ir import GlobalVar
 
 from ..analysis.effects import effectful, effectful_globals
 from ..analysis.infer_type import typed
+from ..ir import Function, RelayExpr
 from .normal_form import normalized
 from .registry import ModuleTransform, on_functions, relay_pass
 
@@ -19,14 +21,14 @@ __all__ = ["ToBasicBlockNormalForm", "to_basic_block_normal_form"]
 def ToBasicBlockNormalForm() -> ModuleTransform:
     """Return the pass that binds what several scopes share; see :func:`to_basic_block_normal_form`."""
 
-    def on_module(mod: Any) -> Any:
+    def on_module(mod: tvm.IRModule) -> tvm.IRModule:
         impure = effectful_globals(mod)
-        return on_functions(typed(mod), lambda function: to_basic_block_normal_form(function, impure))
+        return on_functions(typed(mod), lambda f: cast("Function", to_basic_block_normal_form(f, impure)))
 
     return on_module
 
 
-def to_basic_block_normal_form(expr: Any, impure_globals: Iterable[GlobalVar] = ()) -> Any:
+def to_basic_block_normal_form(expr: RelayExpr, impure_globals: Iterable[GlobalVar] = ()) -> RelayExpr:
     """Return an expression (or function) in which every expression is used in one scope only.
 
     Expressions with effects are bound, too, where bindings would otherwise pass them by.

@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 
 from ...values.element_types import stored_type
-from ..ir import Call, Op, rewrite
+from ..ir import Call, Expr, Function, Op, RelayExpr, rewrite
 from ..op.registry import OpPattern, entry
 from .registry import ModuleTransform, per_function, relay_pass
 
@@ -20,10 +20,10 @@ def CanonicalizeCast() -> ModuleTransform:
     return per_function(_canonical)
 
 
-def _canonical(function: Any) -> Any:
+def _canonical(function: Function) -> Function:
     used: set[Any] = set()
 
-    def own(arg: Any) -> Any:
+    def own(arg: Expr) -> Expr:
         if not _is_widening(arg):
             return arg
         if arg in used:
@@ -31,7 +31,7 @@ def _canonical(function: Any) -> Any:
         used.add(arg)
         return arg
 
-    def with_own_casts(node: Any, original: Any) -> Any:
+    def with_own_casts(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         if not (isinstance(node, Call) and isinstance(node.op, Op)):
             return node
         if entry(node.op).pattern > OpPattern.BROADCAST:
@@ -44,7 +44,7 @@ def _canonical(function: Any) -> Any:
     return rewrite(function, {}, with_own_casts)
 
 
-def _is_widening(expr: Any) -> bool:
+def _is_widening(expr: RelayExpr) -> bool:
     if not (isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "cast"):
         return False
     source = getattr(expr.args[0].checked_type_, "dtype", None)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..ir import Call, Op
+from ..ir import Call, Op, RelayExpr
 from ..op.registry import build
 from .known_type import rewrite_typed
 from .registry import ModuleTransform, per_function, relay_pass
@@ -18,7 +16,7 @@ def CanonicalizeOps() -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, _canonical))
 
 
-def _canonical(node: Any) -> Any:
+def _canonical(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "nn.bias_add"):
         return node
     data, bias = node.args

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Call, Constant, Op, TensorType
+from ..ir import Call, Constant, Expr, Op, RelayExpr, TensorType
 from ..op.registry import build
 from .known_type import type_of
 from .pointwise import is_move
@@ -47,7 +47,7 @@ class ChannelScale:
     count: int
     factors: Any
 
-    def along(self, axes: tuple[int, ...], shape: list[int]) -> Any:
+    def along(self, axes: tuple[int, ...], shape: list[int]) -> Expr:
         """Return the factors with a shape that broadcasts to a tensor along axes of it."""
         if not self.axes:
             return self.vector
@@ -61,7 +61,7 @@ class ChannelScale:
         return not self.axes or prod(shape[a] for a in axes) == self.count
 
 
-def static(expr: Any) -> list[Any]:
+def static(expr: RelayExpr) -> list[Any]:
     """Return the shape of a tensor; no axes for what is none."""
     ty = type_of(expr)
     return list(ty.shape) if isinstance(ty, TensorType) else []
@@ -74,7 +74,7 @@ def _varying(shape: list[Any], rank: int) -> tuple[int, ...] | None:
     return tuple(rank - len(shape) + i for i, d in enumerate(shape) if d != 1)
 
 
-def scale_of(factors: Any, data: Any) -> ChannelScale | None:
+def scale_of(factors: Expr, data: Expr) -> ChannelScale | None:
     """Return an operand of a product as the scale of the other one, which it must not broadcast."""
     shape, own = static(data), static(factors)
     axes = _varying(own, len(shape))
@@ -88,7 +88,7 @@ def scale_of(factors: Any, data: Any) -> ChannelScale | None:
     return ChannelScale(vector, axes, prod(shape[a] for a in axes), factors)
 
 
-def lies_along(operand: Any, axes: tuple[int, ...], rank: int) -> bool:
+def lies_along(operand: Expr, axes: tuple[int, ...], rank: int) -> bool:
     """Say whether an operand varies along no other axes of a tensor than these."""
     varying = _varying(static(operand), rank)
     return varying is not None and set(varying) <= set(axes)
@@ -109,19 +109,19 @@ def _named(layout: str, letter: str) -> tuple[int, ...]:
     return tuple(i for i, axis in enumerate(axes) if axis[-1].upper() == letter)
 
 
-def is_positive(expr: Any) -> bool:
+def is_positive(expr: RelayExpr) -> bool:
     """Say whether an expression is a constant whose elements are all greater than zero."""
     value = _constant(expr)
     return value is not None and bool(np.all(value > 0))
 
 
-def is_nonzero(expr: Any) -> bool:
+def is_nonzero(expr: RelayExpr) -> bool:
     """Say whether an expression is a constant without zeros."""
     value = _constant(expr)
     return value is not None and bool(np.all(value != 0))
 
 
-def _constant(expr: Any) -> np.ndarray | None:
+def _constant(expr: RelayExpr) -> np.ndarray | None:
     """Return the elements of a constant, perhaps in another order or shape."""
     while is_move(expr) or (isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "broadcast_to"):
         expr = expr.args[0]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ..ir import Call, Tuple
+from ..ir import Call, Expr, Tuple
 from ..op.registry import build
 from .known_type import type_of
 from .parallel_branches import Combination, combined, same_but_axis, slices
@@ -36,12 +35,12 @@ class _Products(Combination):
     def may_join(self, one: Call, other: Call) -> bool:
         return one.attrs.out_dtype == other.attrs.out_dtype and same_but_axis(one.args[1], other.args[1], 1)
 
-    def begun(self, firsts: Sequence[Call]) -> Any:
+    def begun(self, firsts: Sequence[Call]) -> Expr:
         one = firsts[0]
         weight = build("concatenate", Tuple([c.args[1] for c in firsts]), axis=1)
         return build("nn.batch_matmul", one.args[0], weight, out_dtype=one.attrs.out_dtype)
 
-    def operand(self, operands: Sequence[Any], calls: Sequence[Call]) -> Any:
+    def operand(self, operands: Sequence[Expr], calls: Sequence[Call]) -> Expr | None:
         for operand, call in zip(operands, calls, strict=True):
             shape = list(type_of(operand).shape)
             if call.op.name == "expand_dims" or not shape or shape[-1] != type_of(call).shape[-1]:
@@ -50,5 +49,5 @@ class _Products(Combination):
                 return None
         return build("concatenate", Tuple(list(operands)), axis=-1)
 
-    def parts(self, whole: Any, calls: Sequence[Call]) -> list[Any]:
+    def parts(self, whole: Expr, calls: Sequence[Call]) -> list[Expr]:
         return slices(whole, calls, all_axes=True)

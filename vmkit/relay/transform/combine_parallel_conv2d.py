@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ir import Call, Tuple
+from ..ir import Call, Expr, Tuple
 from ..op.registry import build
 from .known_type import type_of
 from .parallel_branches import Combination, combined, same_but_axis, slices
@@ -45,7 +45,7 @@ class _Convolutions(Combination):
         alike = all(_plain(getattr(one.attrs, n)) == _plain(getattr(other.attrs, n)) for n in names)
         return alike and same_but_axis(one.args[1], other.args[1], _output_axis(one))
 
-    def begun(self, firsts: Sequence[Call]) -> Any:
+    def begun(self, firsts: Sequence[Call]) -> Expr:
         one = firsts[0]
         axis = _output_axis(one)
         weight = build("concatenate", Tuple([c.args[1] for c in firsts]), axis=axis)
@@ -53,7 +53,7 @@ class _Convolutions(Combination):
         values["channels"] = sum(type_of(c.args[1]).shape[axis] for c in firsts)
         return Call(one.op, [one.args[0], weight], type(one.attrs)(**values))
 
-    def operand(self, operands: Sequence[Any], calls: Sequence[Call]) -> Any:
+    def operand(self, operands: Sequence[Expr], calls: Sequence[Call]) -> Expr | None:
         rank = len(type_of(calls[0]).shape)
         axes = [len(type_of(o).shape) - rank + _channel_axis(calls[0], rank) for o in operands]
         axis = axes[0]
@@ -65,7 +65,7 @@ class _Convolutions(Combination):
                 return None
         return build("concatenate", Tuple(list(operands)), axis=axis)
 
-    def parts(self, whole: Any, calls: Sequence[Call]) -> list[Any]:
+    def parts(self, whole: Expr, calls: Sequence[Call]) -> list[Expr]:
         return slices(whole, calls, all_axes=False)
 
 

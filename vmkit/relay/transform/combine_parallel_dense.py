@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ..ir import Call, Tuple, TupleGetItem
+from ..ir import Call, Dim, Expr, Tuple, TupleGetItem
 from ..op.registry import build
 from .known_type import type_of
 from .parallel_branches import Combination, combined, same_but_axis, slices
@@ -44,25 +43,26 @@ class _Flat(Combination):
     def may_join(self, one: Call, other: Call) -> bool:
         return one.attrs.out_dtype == other.attrs.out_dtype and same_but_axis(one.args[1], other.args[1], 0)
 
-    def begun(self, firsts: Sequence[Call]) -> Any:
+    def begun(self, firsts: Sequence[Call]) -> Expr:
         one = firsts[0]
         weight = build("concatenate", Tuple([c.args[1] for c in firsts]), axis=0)
         units = sum(type_of(c.args[1]).shape[0] for c in firsts)
         return build("nn.dense", one.args[0], weight, units=units, out_dtype=one.attrs.out_dtype)
 
-    def operand(self, operands: Sequence[Any], calls: Sequence[Call]) -> Any:
+    def operand(self, operands: Sequence[Expr], calls: Sequence[Call]) -> Expr | None:
         if not all(_ends_with_units(call) and same_but_axis(operands[0], o, -1) for call, o in _pairs(calls, operands)):
             return None
-        widened = [_widened(o, type_of(c).shape[-1]) for c, o in _pairs(calls, operands)]
-        if any(w is None for w in widened):
+        pairs = _pairs(calls, operands)
+        widened = [w for c, o in pairs if (w := _widened(o, type_of(c).shape[-1])) is not None]
+        if len(widened) != len(pairs):
             return None
         return build("concatenate", Tuple(widened), axis=max(0, len(type_of(operands[0]).shape) - 1))
 
-    def parts(self, whole: Any, calls: Sequence[Call]) -> list[Any]:
+    def parts(self, whole: Expr, calls: Sequence[Call]) -> list[Expr]:
         return slices(whole, calls, all_axes=True)
 
 
-def _pairs(calls: Sequence[Call], operands: Sequence[Any]) -> list[tuple[Call, Any]]:
+def _pairs(calls: Sequence[Call], operands: Sequence[Expr]) -> list[tuple[Call, Expr]]:
     return list(zip(calls, operands, strict=True))
 
 
@@ -75,7 +75,7 @@ def _ends_with_units(call: Call) -> bool:
     return True
 
 
-def _widened(operand: Any, units: Any) -> Any:
+def _widened(operand: Expr, units: Dim) -> Expr | None:
     """Return an operand whose last axis is as long as the units of its layer."""
     shape = list(type_of(operand).shape)
     if not shape:
@@ -99,12 +99,12 @@ class _ToBatch(Combination):
             and (a.shape[0] == b.shape[0])
         )
 
-    def begun(self, firsts: Sequence[Call]) -> Any:
+    def begun(self, firsts: Sequence[Call]) -> Expr:
         data = build("stack", Tuple([c.args[0] for c in firsts]), axis=0)
         weight = build("stack", Tuple([c.args[1] for c in firsts]), axis=0)
         return build("nn.batch_matmul", data, weight, out_dtype=firsts[0].attrs.out_dtype)
 
-    def operand(self, operands: Sequence[Any], calls: Sequence[Call]) -> Any:
+    def operand(self, operands: Sequence[Expr], calls: Sequence[Call]) -> Expr | None:
         shapes = [list(type_of(o).shape) for o in operands]
         if len(shapes[0]) > 2 or any(type_of(c).shape[0] is None or len(type_of(c).shape) != 2 for c in calls):
             return None
@@ -116,6 +116,6 @@ class _ToBatch(Combination):
         matrices = [build("expand_dims", o, axis=0, num_newaxis=missing) if missing else o for o in operands]
         return build("stack", Tuple(matrices), axis=0)
 
-    def parts(self, whole: Any, calls: Sequence[Call]) -> list[Any]:
+    def parts(self, whole: Expr, calls: Sequence[Call]) -> list[Expr]:
         split = build("split", whole, len(calls)).astuple()
         return [build("squeeze", TupleGetItem(split, i), axis=[0]) for i in range(len(calls))]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ...errors import OptionError, suggest
-from ..ir import Call, Function, Op, Tuple, TupleGetItem, TupleType, rewrite
+from ..ir import Call, Function, Op, RelayExpr, Tuple, TupleGetItem, TupleType, rewrite
 from ..op.registry import REGISTRY, entry
-from .converted_layout import Converted, Layouts, Several, fields_of, is_plain_layout
-from .known_type import type_of
+from .converted_layout import Converted, Layouts, LayoutValue, Several, fields_of, is_plain_layout
+from .known_type import type_of, with_type_of
 from .layout_rules import follow, with_attrs
 from .registry import ModuleTransform, per_function, relay_pass
 
@@ -57,24 +56,23 @@ class _Converter:
         self.desired = desired
         self.layouts = Layouts()
         # What the program knows as an expression, by its value in another layout.
-        self.values: dict[Any, Any] = {}
+        self.values: dict[RelayExpr, LayoutValue] = {}
 
-    def rewritten(self, function: Function) -> Any:
+    def rewritten(self, function: Function) -> Function:
         return rewrite(function, {}, self.replaced)
 
-    def replaced(self, node: Any, original: Any) -> Any:
+    def replaced(self, node: RelayExpr, original: RelayExpr) -> RelayExpr:
         """Return a node as the program knows it, and note its value; unused restorations come to nothing."""
         value = self.value(node, original)
         if value is None:
-            if not node.same_as(original) and getattr(original, "checked_type_", None) is not None:
-                node.checked_type_ = original.checked_type_
-            return node
+            has_type = getattr(original, "checked_type_", None) is not None
+            return with_type_of(node, original) if has_type else node
         result = self.layouts.restored(value)
         type_of(result)
         self.values[result] = value
         return result
 
-    def value(self, node: Any, original: Any) -> Any:
+    def value(self, node: RelayExpr, original: RelayExpr) -> LayoutValue | None:
         if isinstance(node, Tuple):
             fields = [self.values.get(f, f) for f in node.fields]
             return Several(fields) if any(isinstance(f, Converted) for f in fields) else None
@@ -93,13 +91,13 @@ class _Converter:
             node.checked_type_ = original.checked_type_
         return follow(self.layouts, node, values, first)
 
-    def seen(self, arg: Any) -> Any:
-        value = self.values.get(arg, arg)
-        if value is arg and isinstance(getattr(arg, "checked_type_", None), TupleType):
-            return fields_of(arg, len(arg.checked_type.fields))
-        return value
+    def seen(self, arg: RelayExpr) -> LayoutValue:
+        if arg in self.values:
+            return self.values[arg]
+        ty = getattr(arg, "checked_type_", None)
+        return fields_of(arg, len(ty.fields)) if isinstance(ty, TupleType) else arg
 
-    def asked(self, call: Call, values: Sequence[Any]) -> Any:
+    def asked(self, call: Call, values: Sequence[LayoutValue]) -> LayoutValue | None:
         """Return the value of a call that a user wants in a layout."""
         names = {f.name for f in call.attrs.declared}
         data_name = "data_layout" if "data_layout" in names else "layout"
@@ -150,7 +148,7 @@ def _is_convertible(call: Call, old: str, new: str) -> bool:
     return is_plain_layout(old) and is_plain_layout(new) and sorted(old) == sorted(new)
 
 
-def _converted_in(value: Any) -> list[Converted]:
+def _converted_in(value: LayoutValue) -> list[Converted]:
     if isinstance(value, Converted):
         return [value]
     return [f for f in value.fields if isinstance(f, Converted)] if isinstance(value, Several) else []

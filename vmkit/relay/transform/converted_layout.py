@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias, TypeGuard
 
-from ..ir import Tuple, TupleGetItem
+from ..ir import Call, RelayExpr, Tuple, TupleGetItem
 from ..op.registry import build
 from .known_type import type_of
 
-__all__ = ["Converted", "Layouts", "Several", "fields_of", "is_plain_layout"]
+__all__ = ["Converted", "LayoutValue", "Layouts", "Several", "fields_of", "is_plain_layout"]
 
 
 @dataclass(frozen=True, eq=False)
 class Converted:
     """A tensor that the program knows in layout `old`, computed in layout `new`."""
 
-    expr: Any
+    expr: RelayExpr
     old: str
     new: str
 
-    def agrees(self, other: Any) -> bool:
+    def agrees(self, other: LayoutValue) -> TypeGuard[Converted]:
         """Say whether another value is converted in the same way."""
         return isinstance(other, Converted) and (other.old, other.new) == (self.old, self.new)
 
@@ -29,7 +29,7 @@ class Converted:
         """Return where an axis of the tensor, as the program knows it, is now."""
         return self.new.index(self.old[axis])
 
-    def without(self, expr: Any, axes: Sequence[int]) -> Any:
+    def without(self, expr: RelayExpr, axes: Sequence[int]) -> LayoutValue:
         """Return the value of an expression that lost axes, given as the program knows them."""
         lost = {self.old[a] for a in axes}
         old, new = ("".join(c for c in layout if c not in lost) for layout in (self.old, self.new))
@@ -40,9 +40,13 @@ class Converted:
 class Several:
     """The fields of a tuple, each an expression or :class:`Converted`."""
 
-    fields: list[Any]
+    fields: Sequence[RelayExpr | Converted]
     # The tuple itself, where no field is converted.
-    whole: Any = None
+    whole: RelayExpr | None = None
+
+
+LayoutValue: TypeAlias = RelayExpr | Converted | Several
+"""A value as the program knows it, or in another layout."""
 
 
 def is_plain_layout(layout: str) -> bool:
@@ -54,9 +58,9 @@ class Layouts:
     """Changes of layout, each made once."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[Any, str, str], Any] = {}
+        self._made: dict[tuple[RelayExpr, str, str], Call] = {}
 
-    def transformed(self, expr: Any, source: str, target: str) -> Any:
+    def transformed(self, expr: RelayExpr, source: str, target: str) -> RelayExpr:
         """Return a tensor in another layout."""
         if source == target:
             return expr
@@ -66,7 +70,7 @@ class Layouts:
             type_of(self._made[key])
         return self._made[key]
 
-    def restored(self, value: Any) -> Any:
+    def restored(self, value: LayoutValue) -> RelayExpr:
         """Return a value as the program knows it."""
         if isinstance(value, Converted):
             return self.transformed(value.expr, value.new, value.old)
@@ -74,13 +78,13 @@ class Layouts:
             return value.whole if value.whole is not None else Tuple([self.restored(f) for f in value.fields])
         return value
 
-    def as_layout(self, value: Any, old: str, new: str) -> Any:
+    def as_layout(self, value: LayoutValue, old: str, new: str) -> RelayExpr:
         """Return the tensor of a value that the program knows in layout `old`, in layout `new`."""
         if isinstance(value, Converted) and value.old == old:
             return self.transformed(value.expr, value.new, new)
         return self.transformed(self.restored(value), old, new)
 
-    def broadcast(self, value: Any, old: str, new: str) -> Any:
+    def broadcast(self, value: LayoutValue, old: str, new: str) -> RelayExpr:
         """Return an operand that is broadcast to a tensor which the program knows in layout `old`, to go with `new`."""
         if isinstance(value, Converted) and value.old == old:
             return self.as_layout(value, old, new)
@@ -94,7 +98,7 @@ class Layouts:
         return self.transformed(expr, old, new)
 
 
-def fields_of(expr: Any, count: int) -> Several:
+def fields_of(expr: RelayExpr, count: int) -> Several:
     """Return a tuple-valued expression as its fields."""
     if isinstance(expr, Tuple):
         return Several(list(expr.fields), expr)

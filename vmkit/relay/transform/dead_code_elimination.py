@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import tvm
 
@@ -12,7 +12,7 @@ from ...stack import on_deep_stack
 from ..analysis.effects import effectful, effectful_globals
 from ..analysis.infer_type import typed
 from ..expr_functor import ExprMutator
-from ..ir import Function, Let, Var, children, post_order
+from ..ir import Function, Let, RelayExpr, Var, children, post_order
 from .registry import ModuleTransform, on_functions, relay_pass
 
 __all__ = ["DeadCodeElimination", "without_dead_code"]
@@ -33,15 +33,16 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
     def on_module(mod: tvm.IRModule) -> tvm.IRModule:
         impure = effectful_globals(mod)
 
-        def cleaned(function: Function) -> Any:
-            return without_dead_code(function, set() if ignore_impurity else effectful(function, impure), inline_once)
+        def cleaned(function: Function) -> Function:
+            kept = set() if ignore_impurity else effectful(function, impure)
+            return cast("Function", without_dead_code(function, kept, inline_once))
 
         return on_functions(typed(mod), cleaned)
 
     return on_module
 
 
-def without_dead_code(expr: Any, impure: Iterable[Any], inline_once: bool = False) -> Any:
+def without_dead_code(expr: RelayExpr, impure: Iterable[RelayExpr], inline_once: bool = False) -> RelayExpr:
     """Return an expression (or function) without Lets whose variable is not used.
 
     Parameters
@@ -65,7 +66,7 @@ def without_dead_code(expr: Any, impure: Iterable[Any], inline_once: bool = Fals
 class _Usage:
     """Which variables are needed, and how often they are used."""
 
-    def __init__(self, expr: Any, impure: set[Any]) -> None:
+    def __init__(self, expr: RelayExpr, impure: set[RelayExpr]) -> None:
         self.impure = impure
         self.lets: dict[Var, Let] = {node.var: node for node in post_order(expr) if isinstance(node, Let)}
         self.uses: Counter[Var] = Counter()
@@ -74,7 +75,7 @@ class _Usage:
         self.bound_in: dict[Var, Any] = {}
         self._mark(expr)
 
-    def _mark(self, expr: Any) -> None:
+    def _mark(self, expr: RelayExpr) -> None:
         seen: set[Any] = set()
         # Uses of expressions, each with the function that it is inside of.
         waiting: list[tuple[Any, Any]] = [(expr, None)]
@@ -113,7 +114,7 @@ class _Cleaner(ExprMutator):
         self.dropped = dropped
         self.inlined = inlined
 
-    def visit_let(self, let: Let) -> Any:
+    def visit_let(self, let: Let) -> RelayExpr:
         if let in self.dropped:
             return self.visit(let.body)
         if let in self.inlined:

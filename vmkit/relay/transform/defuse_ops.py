@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..ir import Call, Function, rewrite
+from ..ir import Call, Function, RelayExpr, rewrite
 from .fresh_copy import applied_copy
 from .registry import ModuleTransform, per_function, relay_pass
 
@@ -17,7 +15,7 @@ def DefuseOps() -> ModuleTransform:
     return per_function(lambda function: rewrite(function, {}, _defused))
 
 
-def _defused(node: Any, original: Any) -> Any:
+def _defused(node: RelayExpr, original: RelayExpr) -> RelayExpr:
     if isinstance(node, Call) and isinstance(node.op, Function) and node.op.attrs.get("Primitive"):
         return applied_copy(node.op, list(node.args))
     return node

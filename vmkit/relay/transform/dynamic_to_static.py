@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
 
 from ..analysis.infer_type import infer_module, typed
-from ..ir import Call, Constant, Function, Op, TensorType, Tuple, const, post_order, rewrite, with_functions
+from ..ir import (
+    Call,
+    Constant,
+    Function,
+    Op,
+    RelayExpr,
+    TensorType,
+    Tuple,
+    const,
+    post_order,
+    rewrite,
+    with_functions,
+)
 from ..op.registry import build, entry
 from .evaluation import Evaluate, evaluate_now
 from .registry import ModuleTransform, relay_pass
@@ -61,7 +73,7 @@ def _round(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule | None:
     return infer_module(result)
 
 
-def _moved(node: Any, original: Any, made: dict[Any, Any]) -> Any:
+def _moved(node: RelayExpr, original: RelayExpr, made: dict[RelayExpr, Call]) -> RelayExpr:
     """Return what replaces a call, on the operands as they are now."""
     if original not in made:
         return node
@@ -70,11 +82,11 @@ def _moved(node: Any, original: Any, made: dict[Any, Any]) -> Any:
     return Call(static.op, [node.args[position[a]] if a in position else a for a in static.args], static.attrs)
 
 
-def _is_dynamic(node: Any) -> bool:
+def _is_dynamic(node: RelayExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name.startswith("dyn.")
 
 
-def _known(exprs: dict[Any, None], evaluate: Evaluate) -> dict[Any, np.ndarray]:
+def _known(exprs: dict[RelayExpr, None], evaluate: Evaluate) -> dict[Any, np.ndarray]:
     """Return the values of those expressions that follow from constants and static shapes."""
     found: dict[Any, np.ndarray] = {}
     computed = []
@@ -92,7 +104,7 @@ def _known(exprs: dict[Any, None], evaluate: Evaluate) -> dict[Any, np.ndarray]:
     return found
 
 
-def _immediate(expr: Any) -> np.ndarray | None:
+def _immediate(expr: RelayExpr) -> np.ndarray | None:
     if isinstance(expr, Constant):
         return expr.data.numpy()
     if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "shape_of":
@@ -101,7 +113,7 @@ def _immediate(expr: Any) -> np.ndarray | None:
     return None
 
 
-def _static_shape(expr: Any) -> list[int] | None:
+def _static_shape(expr: RelayExpr) -> list[int] | None:
     ty = expr.checked_type_
     if not isinstance(ty, TensorType) or not all(isinstance(d, int) for d in ty.shape):
         return None
@@ -111,11 +123,11 @@ def _static_shape(expr: Any) -> list[int] | None:
 class _Immediate:
     """The expressions whose values are at hand: a walk stops there."""
 
-    def __contains__(self, expr: Any) -> bool:
+    def __contains__(self, expr: RelayExpr) -> bool:
         return _immediate(expr) is not None
 
 
-def _is_closed(expr: Any) -> bool:
+def _is_closed(expr: RelayExpr) -> bool:
     """Say whether a tensor expression is made of pure operators, constants and static shapes alone."""
     if not isinstance(expr.checked_type_, TensorType):
         return False
@@ -133,7 +145,7 @@ def _ints(value: np.ndarray) -> list[int]:
     return [int(v) for v in np.atleast_1d(value)]
 
 
-def _static(call: Call, args: Sequence[Any], **read: Any) -> Call:
+def _static(call: Call, args: Sequence[RelayExpr], **read: Any) -> Call:
     """Return a call of the operator without ``dyn.``: the attributes of a call, and what it read beside its data."""
     made = entry(call.op.name.removeprefix("dyn."))
     assert made.attrs is not None
@@ -143,64 +155,66 @@ def _static(call: Call, args: Sequence[Any], **read: Any) -> Call:
 
 
 Rule = Callable[..., Call | None]
+Known: TypeAlias = np.ndarray | None
+"""The value of an argument, where that follows from constants and static shapes."""
 
 
 def _reading(name: str) -> Rule:
     """Return the rule of an operator of data and a vector that becomes one attribute."""
 
-    def rule(call: Call, data: Any, vector: Any) -> Call | None:
+    def rule(call: Call, data: Known, vector: Known) -> Call | None:
         return None if vector is None else _static(call, call.args[:1], **{name: _ints(vector)})
 
     return rule
 
 
-def _filled(call: Call, shape: Any) -> Call | None:
+def _filled(call: Call, shape: Known) -> Call | None:
     return None if shape is None else _static(call, [], shape=_ints(shape))
 
 
-def _strided_slice(call: Call, data: Any, begin: Any, end: Any, strides: Any) -> Call | None:
+def _strided_slice(call: Call, data: Known, begin: Known, end: Known, strides: Known) -> Call | None:
     if begin is None or end is None or strides is None:
         return None
     return _static(call, call.args[:1], begin=_ints(begin), end=_ints(end), strides=_ints(strides))
 
 
-def _topk(call: Call, data: Any, k: Any) -> Call | None:
+def _topk(call: Call, data: Known, k: Known) -> Call | None:
     return None if k is None else _static(call, call.args[:1], k=int(k.reshape(())))
 
 
-def _one_hot(call: Call, indices: Any, on: Any, off: Any, depth: Any) -> Call | None:
+def _one_hot(call: Call, indices: Known, on: Known, off: Known, depth: Known) -> Call | None:
     return None if depth is None else _static(call, call.args[:3], depth=int(depth.reshape(())))
 
 
-def _pad(call: Call, data: Any, width: Any, value: Any) -> Call | None:
+def _pad(call: Call, data: Known, width: Known, value: Known) -> Call | None:
     if width is None:
         return None
     return _static(call, [call.args[0], call.args[2]], pad_width=[[int(v) for v in pair] for pair in width])
 
 
-def _expand_dims(call: Call, data: Any, axis: Any) -> Call | None:
+def _expand_dims(call: Call, data: Known, axis: Known) -> Call | None:
     return None if axis is None else _static(call, call.args[:1], axis=int(axis.reshape(())))
 
 
-def _upsampling(call: Call, data: Any, height: Any, width: Any) -> Call | None:
+def _upsampling(call: Call, data: Known, height: Known, width: Known) -> Call | None:
     if height is None or width is None:
         return None
     return _static(call, call.args[:1], scale_h=float(height), scale_w=float(width))
 
 
-def _upsampling3d(call: Call, data: Any, depth: Any, height: Any, width: Any) -> Call | None:
+def _upsampling3d(call: Call, data: Known, depth: Known, height: Known, width: Known) -> Call | None:
     if depth is None or height is None or width is None:
         return None
     return _static(call, call.args[:1], scale_d=float(depth), scale_h=float(height), scale_w=float(width))
 
 
-def _resize2d(call: Call, data: Any, size: Any, roi: Any) -> Call | None:
+def _resize2d(call: Call, data: Known, size: Known, roi: Known) -> Call | None:
     if size is None or roi is None:
         return None
     return _static(call, call.args[:1], size=_ints(size), roi=[float(v) for v in roi])
 
 
-def _sparse_to_dense(call: Call, indices: Any, values: Any, default: Any, shape: Any) -> Call | None:
+def _sparse_to_dense(call: Call, indices: Known, values: Known, default: Known, shape: Known) -> Call | None:
     if shape is None:
         return None
     return build("sparse_to_dense", call.args[0], _ints(shape), call.args[1], call.args[2])

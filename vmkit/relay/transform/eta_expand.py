@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import tvm
 from tvm.ir import GlobalVar
 
 from ..analysis.infer_type import typed
-from ..ir import Call, Constructor, Function, Var, children, find_type, post_order, rewrite
+from ..ir import Call, Constructor, Function, RelayExpr, Var, children, find_type, post_order, rewrite
 from .registry import ModuleTransform, on_functions, relay_pass
 
 __all__ = ["EtaExpand"]
@@ -28,7 +27,7 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
     """
 
     def on_module(mod: tvm.IRModule) -> tvm.IRModule:
-        def expanded(node: Any) -> Any:
+        def expanded(node: RelayExpr) -> RelayExpr:
             if expand_constructor and isinstance(node, Constructor):
                 return _of_constructor(node, mod)
             if expand_global_var and isinstance(node, GlobalVar):
@@ -40,7 +39,7 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
     return on_module
 
 
-def _expanded(function: Function, expanded: Any) -> Any:
+def _expanded(function: Function, expanded: Callable[[RelayExpr], RelayExpr]) -> Function:
     """Return a function with names replaced that are not called where they stand."""
     as_values = {part for node in post_order(function) for part in _values(node)}
     names = [n for n in as_values if isinstance(n, Constructor | GlobalVar)]
@@ -48,7 +47,7 @@ def _expanded(function: Function, expanded: Any) -> Any:
     if not changed:
         return function
 
-    def with_callee(node: Any, original: Any) -> Any:
+    def with_callee(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         if isinstance(original, Call) and original.op in changed:
             return Call(original.op, list(node.args), node.attrs, list(node.type_args), node.span)
         return node
@@ -56,7 +55,7 @@ def _expanded(function: Function, expanded: Any) -> Any:
     return rewrite(function, changed, with_callee)
 
 
-def _values(node: Any) -> Sequence[Any]:
+def _values(node: RelayExpr) -> Sequence[RelayExpr]:
     """Return the parts of a node that are used as values, and not called or bound."""
     if isinstance(node, Call):
         return list(node.args)
@@ -69,7 +68,7 @@ def _of_constructor(constructor: Constructor, mod: tvm.IRModule) -> Function:
     return Function(params, Call(constructor, params), data.instance(), list(data.type_vars))
 
 
-def _of_global(gvar: GlobalVar, mod: tvm.IRModule) -> Any:
+def _of_global(gvar: GlobalVar, mod: tvm.IRModule) -> RelayExpr:
     function = mod[gvar]
     if not isinstance(function, Function):
         return gvar

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..ir import Call, Op
+from ..ir import Call, Op, RelayExpr
 from ..op.registry import entry
 from .known_type import rewrite_typed
 from .registry import ModuleTransform, per_function, relay_pass
@@ -20,7 +18,7 @@ def FastMath() -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, _fast))
 
 
-def _fast(node: Any) -> Any:
+def _fast(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _FAST):
         return node
     # The approximations are made of float32 arithmetic.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeGuard
 
 import tvm_ffi
 
-from ..ir import Call, Constant, Op
+from ..ir import Call, Constant, Op, RelayExpr
 from ..op.registry import entry
 from .known_type import rewrite_typed, type_of
 from .registry import ModuleTransform, per_function, relay_pass
@@ -20,11 +21,11 @@ def FlattenAtrousConv() -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, _flattened))
 
 
-def _is_call(expr: Any, *names: str) -> bool:
+def _is_call(expr: RelayExpr, *names: str) -> TypeGuard[Call]:
     return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
 
 
-def _flattened(node: Any) -> Any:
+def _flattened(node: RelayExpr) -> RelayExpr:
     if not _is_call(node, "nn.batch_to_space_nd") or not _is_call(node.args[0], "nn.conv2d", "qnn.conv2d"):
         return node
     conv = node.args[0]
@@ -44,7 +45,7 @@ def _flattened(node: Any) -> Any:
     return made if tvm_ffi.structural_equal(type_of(made), node.checked_type) else node
 
 
-def _edges(paddings: Any, crops: Any) -> list[tuple[list[int], list[int]]]:
+def _edges(paddings: Sequence[Sequence[int]], crops: Sequence[Sequence[int]]) -> list[tuple[list[int], list[int]]]:
     return [([int(v) for v in p], [int(v) for v in c]) for p, c in zip(paddings, crops, strict=True)]
 
 

@@ -16,17 +16,20 @@ from ..ir import (
     Function,
     Let,
     Op,
+    RelayExpr,
     TensorType,
     Tuple,
     TupleGetItem,
     TupleType,
     Type,
+    Var,
     children,
     free_vars,
     post_order,
     rewrite,
     with_functions,
 )
+from ..op.attrs import Attrs
 from ..op.registry import entry
 from ..op.storage import is_stored_constant, stored_constant
 from .evaluation import Evaluate, evaluate_now
@@ -54,7 +57,7 @@ def FoldConstant(fold_qnn: bool = False, *, evaluate: Evaluate = evaluate_now) -
     return lambda mod: fold_constants(typed(mod), evaluate, fold_qnn)
 
 
-def FoldConstantExpr(expr: Any, mod: tvm.IRModule, fold_qnn: bool = False) -> Any:
+def FoldConstantExpr(expr: RelayExpr, mod: tvm.IRModule, fold_qnn: bool = False) -> RelayExpr:
     """Return an expression (or function) over a module with what depends on constants alone computed."""
     is_function = isinstance(expr, Function)
     place = tvm.ir.GlobalVar("the expression")
@@ -96,7 +99,7 @@ def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> 
     return infer_module(with_functions(mod, {**dict(mod.functions.items()), **changed}))
 
 
-def _constant_lets(function: Function, fold_qnn: bool) -> dict[Any, Any]:
+def _constant_lets(function: Function, fold_qnn: bool) -> dict[Var, RelayExpr]:
     """Return the variables that Lets bind to what depends on constants alone, outer Lets first."""
     sizes: dict[Any, int] = {}
     found: dict[Any, Any] = {}
@@ -109,7 +112,7 @@ def _constant_lets(function: Function, fold_qnn: bool) -> dict[Any, Any]:
     return found
 
 
-def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[Any]:
+def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[RelayExpr]:
     """Return the largest tensor expressions that depend on constants alone, each once."""
     sizes: dict[Any, int] = {}
     wanted: dict[Any, None] = {}
@@ -123,7 +126,7 @@ def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[Any]:
     return list(wanted)
 
 
-def _note_size(node: Any, sizes: dict[Any, int], fold_qnn: bool) -> bool:
+def _note_size(node: RelayExpr, sizes: dict[RelayExpr, int], fold_qnn: bool) -> bool:
     """Say whether a node depends on nodes with sizes alone; then note its own."""
     operands = None if (_is_quantized(node) and not fold_qnn) or _is_string(node) else _operands(node)
     if operands is None or any(o not in sizes for o in operands):
@@ -136,7 +139,7 @@ def _note_size(node: Any, sizes: dict[Any, int], fold_qnn: bool) -> bool:
     return True
 
 
-def _operands(node: Any) -> list[Any] | None:
+def _operands(node: RelayExpr) -> list[RelayExpr] | None:
     """Return what a node's value is computed from, or None for a node that is never folded."""
     if isinstance(node, Constant):
         return []
@@ -149,17 +152,17 @@ def _operands(node: Any) -> list[Any] | None:
     return None
 
 
-def _is_string(node: Any) -> bool:
+def _is_string(node: RelayExpr) -> bool:
     """Say whether a node is a tensor of strings, whose texts are known to the lowering alone."""
     ty = getattr(node, "checked_type_", None)
     return isinstance(ty, TensorType) and ty.dtype == "string"
 
 
-def _is_quantized(node: Any) -> bool:
+def _is_quantized(node: RelayExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name.startswith("qnn.")
 
 
-def _has_symbols(attrs: Any) -> bool:
+def _has_symbols(attrs: Attrs | None) -> bool:
     """Say whether attributes hold symbolic dimensions, whose values only the run gives."""
     waiting = [getattr(attrs, field.name) for field in attrs.declared] if attrs is not None else []
     while waiting:
@@ -171,7 +174,7 @@ def _has_symbols(attrs: Any) -> bool:
     return False
 
 
-def _is_computed(node: Any) -> bool:
+def _is_computed(node: RelayExpr) -> bool:
     if isinstance(node, Constant) or is_stored_constant(node):
         return False
     return isinstance(node.checked_type, TensorType)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import tvm
 
-from ..ir import Call, Function, Op, children, post_order, rewrite
+from ..ir import Call, Expr, Function, Op, RelayExpr, children, post_order, rewrite
 from ..op.registry import build
 from .channel_scale import (
     ChannelScale,
@@ -20,7 +20,7 @@ from .channel_scale import (
     static,
 )
 from .fold_constant import FoldConstant
-from .known_type import type_of
+from .known_type import type_of, with_type_of
 from .registry import ModuleTransform, per_function, relay_pass
 
 __all__ = ["BackwardFoldScaleAxis", "FoldScaleAxis", "ForwardFoldScaleAxis"]
@@ -58,7 +58,7 @@ def FoldScaleAxis() -> ModuleTransform:
     return on_module
 
 
-def _folded(function: Function, folding: Callable[[Function], Any]) -> Any:
+def _folded(function: Function, folding: Callable[[Function], Any]) -> Function:
     """Return a typed function in which scales have been folded until none can be."""
     while True:
         state = folding(function)
@@ -72,34 +72,34 @@ def _folded(function: Function, folding: Callable[[Function], Any]) -> Any:
         function = _replaced(function, found)
 
 
-def _replaced(function: Function, substitutes: Substitutes) -> Any:
+def _replaced(function: Function, substitutes: Substitutes) -> Function:
     done: dict[Any, Any] = {}
 
-    def typed(node: Any, original: Any) -> Any:
+    def typed(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         if original in substitutes:
             # What stands below a substitute is as it was; it may have been replaced, too.
             node = rewrite(substitutes[original], done)
             type_of(node)
-        elif not node.same_as(original):
-            node.checked_type_ = original.checked_type_
+        else:
+            with_type_of(node, original)
         done[original] = node
         return node
 
     return rewrite(function, {}, typed)
 
 
-def _is_call(expr: Any, *names: str) -> bool:
+def _is_call(expr: RelayExpr, *names: str) -> TypeGuard[Call]:
     return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
 
 
-def _operands_of(product: Call) -> list[tuple[Any, Any]]:
+def _operands_of(product: Call) -> list[tuple[Expr, Expr]]:
     """Return the operands of a product, data first, in both ways; the data has the shape of the product."""
     x, y = product.args
     shape = [str(d) for d in static(product)]
     return [(data, factors) for data, factors in ((x, y), (y, x)) if [str(d) for d in static(data)] == shape]
 
 
-def _scaled_weight(weight: Any, scale: ChannelScale, axes: tuple[int, ...]) -> Any:
+def _scaled_weight(weight: Expr, scale: ChannelScale, axes: tuple[int, ...]) -> Expr | None:
     shape = static(weight)
     if not all(isinstance(d, int) for d in shape) or not scale.fits(axes, shape):
         return None
@@ -128,7 +128,7 @@ class _Backward:
                 return {product: made}
         return None
 
-    def absorbed(self, expr: Any, scale: ChannelScale) -> Any:
+    def absorbed(self, expr: RelayExpr, scale: ChannelScale) -> Expr | None:
         """Return an expression times a scale, the scale folded in, or None where that cannot be."""
         if len(self.users.get(expr, ())) != 1:
             return None
@@ -139,7 +139,7 @@ class _Backward:
             return None if inner is None else Call(expr.op, [inner], expr.attrs, span=expr.span)
         return self.sum(expr, scale) if _is_call(expr, *_SUMS) else None
 
-    def convolution(self, conv: Call, scale: ChannelScale) -> Any:
+    def convolution(self, conv: Call, scale: ChannelScale) -> Expr | None:
         attrs = conv.attrs
         if scale.axes and scale.axes != channel_axes(attrs.out_layout or attrs.data_layout):
             return None
@@ -148,7 +148,7 @@ class _Backward:
         weight = _scaled_weight(conv.args[1], scale, kernel_axes(attrs.kernel_layout, "I" if is_single else "O"))
         return None if weight is None else Call(conv.op, [conv.args[0], weight], attrs, span=conv.span)
 
-    def sum(self, expr: Call, scale: ChannelScale) -> Any:
+    def sum(self, expr: Call, scale: ChannelScale) -> Expr | None:
         shape = static(expr)
         parts: list[Any] = []
         for part in expr.args:
@@ -175,12 +175,12 @@ class _Forward:
                 return made
         return None
 
-    def passed_on(self, expr: Any, scale: ChannelScale, made: Substitutes) -> bool:
+    def passed_on(self, expr: RelayExpr, scale: ChannelScale, made: Substitutes) -> bool:
         """Say whether all users of an expression can do without its scale, and note what they become."""
         users = self.users.get(expr, [])
         return bool(users) and all(user in made or self.user(user, expr, scale, made) for user in users)
 
-    def user(self, user: Any, expr: Any, scale: ChannelScale, made: Substitutes) -> bool:
+    def user(self, user: RelayExpr, expr: RelayExpr, scale: ChannelScale, made: Substitutes) -> bool:
         if _is_call(user, *_KEEP_SIGNS):
             made[user] = user
             return is_positive(scale.factors) and self.passed_on(user, scale, made)
@@ -197,7 +197,7 @@ class _Forward:
         made[user] = Call(user.op, [user.args[0], weight], user.attrs, span=user.span)
         return True
 
-    def convolution_weight(self, conv: Call, scale: ChannelScale) -> Any:
+    def convolution_weight(self, conv: Call, scale: ChannelScale) -> Expr | None:
         attrs = conv.attrs
         if scale.axes != channel_axes(attrs.data_layout):
             return None
@@ -207,7 +207,7 @@ class _Forward:
         # Of a depthwise convolution with one kernel for each channel, the outputs are the inputs.
         return _scaled_weight(conv.args[1], scale, outputs) if attrs.groups == scale.count else None
 
-    def sum(self, user: Call, expr: Any, scale: ChannelScale, made: Substitutes) -> bool:
+    def sum(self, user: Call, expr: RelayExpr, scale: ChannelScale, made: Substitutes) -> bool:
         position = 0 if user.args[0].same_as(expr) else 1
         other = user.args[1 - position]
         shape = static(user)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import cast
 
+import tvm
 from tvm.ir import GlobalVar
 
 from ...stack import on_deep_stack
 from ..analysis.effects import effectful, effectful_globals
 from ..analysis.infer_type import typed
 from ..expr_functor import ExprMutator
-from ..ir import Function, Let, Op, Var, free_vars, post_order
+from ..ir import Function, Let, Op, RelayExpr, Var, free_vars, post_order
 from .registry import ModuleTransform, on_functions, relay_pass
 
 __all__ = ["ToGraphNormalForm", "to_graph_normal_form"]
@@ -21,14 +22,14 @@ __all__ = ["ToGraphNormalForm", "to_graph_normal_form"]
 def ToGraphNormalForm() -> ModuleTransform:
     """Return the pass that takes Lets apart; see :func:`to_graph_normal_form`."""
 
-    def on_module(mod: Any) -> Any:
+    def on_module(mod: tvm.IRModule) -> tvm.IRModule:
         impure = effectful_globals(mod)
-        return on_functions(typed(mod), lambda function: to_graph_normal_form(function, impure))
+        return on_functions(typed(mod), lambda f: cast("Function", to_graph_normal_form(f, impure)))
 
     return on_module
 
 
-def to_graph_normal_form(expr: Any, impure_globals: Iterable[GlobalVar] = ()) -> Any:
+def to_graph_normal_form(expr: RelayExpr, impure_globals: Iterable[GlobalVar] = ()) -> RelayExpr:
     """Return an expression (or function) without the Lets that only name a value.
 
     A Let stays where its value is a recursive function, where it fixes the order of an effect, and where a function
@@ -44,13 +45,13 @@ def to_graph_normal_form(expr: Any, impure_globals: Iterable[GlobalVar] = ()) ->
     return on_deep_stack(_Inlining(_kept(expr, effectful(expr, impure_globals))).visit, expr)
 
 
-def _kept(expr: Any, impure: set[Any]) -> set[Let]:
+def _kept(expr: RelayExpr, impure: set[RelayExpr]) -> set[Let]:
     nodes = list(post_order(expr))
     captured = {v for node in nodes if isinstance(node, Function) for v in free_vars(node)}
     return {node for node in nodes if isinstance(node, Let) and _stays(node, impure, captured)}
 
 
-def _stays(let: Let, impure: set[Any], captured: set[Var]) -> bool:
+def _stays(let: Let, impure: set[RelayExpr], captured: set[Var]) -> bool:
     if isinstance(let.value, Function):
         return let.var in free_vars(let.value)
     return let.value in impure or (let.var in captured and not isinstance(let.value, Var | Op | GlobalVar))
@@ -61,7 +62,7 @@ class _Inlining(ExprMutator):
         super().__init__()
         self.kept = kept
 
-    def visit_let(self, let: Let) -> Any:
+    def visit_let(self, let: Let) -> RelayExpr:
         if let in self.kept:
             return Let(let.var, self.visit(let.value), self.visit(let.body), let.span)
         self.memo_map[let.var] = self.visit(let.value)

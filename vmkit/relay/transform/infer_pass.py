@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..analysis.infer_type import infer_expr, infer_module
+from ..ir import RelayExpr
 from ..ir.types import Type
 from .registry import ModuleTransform, relay_pass
 
@@ -17,6 +16,6 @@ def InferType() -> ModuleTransform:
     return infer_module
 
 
-def InferTypeLocal(expr: Any) -> Type:
+def InferTypeLocal(expr: RelayExpr) -> Type:
     """Return the type of one expression, written into its nodes; it calls no global function."""
     return infer_expr(expr)

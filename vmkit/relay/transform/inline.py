@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 from tvm.ir import GlobalVar
 
 from ..analysis.effects import effectful, effectful_globals
 from ..analysis.infer_type import infer_module, typed
-from ..ir import Call, Function, Let, Var, post_order, rewrite, with_functions
+from ..ir import Call, Function, Let, RelayExpr, Var, post_order, rewrite, with_functions
 from .fresh_copy import fresh_copy
 from .registry import ModuleTransform, relay_pass
 
@@ -40,7 +38,7 @@ def inlined_module(mod: tvm.IRModule) -> tvm.IRModule:
             done[gvar] = rewrite(functions[gvar], {}, replaced)
         return done[gvar]
 
-    def replaced(node: Any, original: Any) -> Any:
+    def replaced(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         if not (isinstance(node, Call) and isinstance(node.op, GlobalVar) and node.op in marked):
             return node
         function = finished(node.op)
@@ -71,7 +69,7 @@ def _reached(functions: dict[GlobalVar, Function], start: GlobalVar) -> set[Glob
     return found
 
 
-def _applied(function: Function, args: list[Any], impure: set[Any]) -> Any:
+def _applied(function: Function, args: list[RelayExpr], impure: set[RelayExpr]) -> RelayExpr:
     """Return a copy of a function's body on arguments; those with effects are bound before it, in order."""
     has_effect = any(node in impure for arg in args for node in post_order(arg))
     if not has_effect:

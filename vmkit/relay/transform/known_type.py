@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from ..analysis.infer_type import call_type, infer_expr
 from ..ir import (
     Call,
     Constant,
     Constructor,
+    Expr,
+    Function,
     GlobalVar,
     Let,
     Op,
+    RelayExpr,
     Tuple,
     TupleGetItem,
     TupleType,
@@ -23,17 +26,17 @@ from ..ir import (
     rewrite,
 )
 
-__all__ = ["rewrite_typed", "type_of", "use_counts"]
+__all__ = ["rewrite_typed", "type_of", "use_counts", "with_type_of"]
 
 
 class _Typed:
     """The expressions whose types are known: a walk stops there."""
 
-    def __contains__(self, expr: Any) -> bool:
+    def __contains__(self, expr: RelayExpr) -> bool:
         return getattr(expr, "checked_type_", None) is not None
 
 
-def type_of(expr: Any) -> Type:
+def type_of(expr: RelayExpr) -> Type:
     """Return the type of an expression, which is found from the types of its parts where it is not known yet."""
     for node in post_order(expr, stop=_Typed()):
         if not isinstance(node, Op | GlobalVar | Constructor):
@@ -41,7 +44,7 @@ def type_of(expr: Any) -> Type:
     return expr.checked_type_
 
 
-def _found(node: Any) -> Type:
+def _found(node: RelayExpr) -> Type:
     match node:
         case Call(op=Op()):
             return call_type(node)
@@ -58,7 +61,22 @@ def _found(node: Any) -> Type:
     return infer_expr(node)
 
 
-def rewrite_typed(expr: Any, rule: Callable[[Any], Any]) -> Any:
+def with_type_of(node: RelayExpr, original: RelayExpr) -> RelayExpr:
+    """Return a node that stands for another, or is the same, with the type of that."""
+    if isinstance(node, Expr | Function) and not node.same_as(original):
+        node.checked_type_ = original.checked_type_
+    return node
+
+
+@overload
+def rewrite_typed(expr: Function, rule: Callable[[RelayExpr], RelayExpr]) -> Function: ...
+
+
+@overload
+def rewrite_typed(expr: RelayExpr, rule: Callable[[RelayExpr], RelayExpr]) -> RelayExpr: ...
+
+
+def rewrite_typed(expr: RelayExpr, rule: Callable[[RelayExpr], RelayExpr]) -> RelayExpr:
     """Return a typed expression in which a rule has been applied to every node, its parts first.
 
     Parameters
@@ -69,19 +87,17 @@ def rewrite_typed(expr: Any, rule: Callable[[Any], Any]) -> Any:
         Takes a node, which has a type as have its parts, and returns what shall stand in its place, of the same type.
     """
 
-    def replace(node: Any, original: Any) -> Any:
+    def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         if isinstance(node, Op | GlobalVar | Constructor | Constant | Var):
             return node
-        if not node.same_as(original):
-            node.checked_type_ = original.checked_type_
-        result = rule(node)
+        result = rule(with_type_of(node, original))
         type_of(result)
         return result
 
     return rewrite(expr, {}, replace)
 
 
-def use_counts(expr: Any) -> dict[Any, int]:
+def use_counts(expr: RelayExpr) -> dict[RelayExpr, int]:
     """Return how often each expression at or below one is used as a part of another."""
     uses: dict[Any, int] = {}
     for node in post_order(expr):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..analysis.effects import effectful
-from ..ir import Call, Constant, Function, If, Let, Op, TensorType, Var, const, post_order, rewrite
+from ..ir import Call, Constant, Function, If, Let, Op, RelayExpr, TensorType, Var, const, post_order, rewrite
 
 __all__ = ["decided", "without_lets"]
 
@@ -31,7 +31,7 @@ def decided(function: Function) -> Function:
     for local in (n for n in nodes if isinstance(n, Function) and not n.same_as(function)):
         lasting |= effectful(local)
 
-    def decide(node: Any, original: Any) -> Any:
+    def decide(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         if isinstance(node, If) and isinstance(node.cond, Constant):
             return node.true_branch if bool(node.cond.data.numpy()) else node.false_branch
         if _is_size(original) and original.args[0] not in lasting:
@@ -43,7 +43,7 @@ def decided(function: Function) -> Function:
     return rewrite(function, {}, decide)
 
 
-def without_lets(function: Function, values: Mapping[Var, Any]) -> Function:
+def without_lets(function: Function, values: Mapping[Var, RelayExpr]) -> Function:
     """Return a function without the Lets of some variables, the values in their places; outer Lets come first."""
     known: dict[Any, Any] = {}
     for variable, value in values.items():
@@ -55,7 +55,7 @@ def without_lets(function: Function, values: Mapping[Var, Any]) -> Function:
     )
 
 
-def _is_size(node: Any) -> bool:
+def _is_size(node: RelayExpr) -> bool:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _SIZES):
         return False
     ty = node.args[0].checked_type

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import tvm
 from tvm.ir import GlobalVar
 
 from ..analysis.infer_type import infer_module, typed
-from ..ir import Call, Function, Let, Var, children, free_vars, post_order, rewrite, with_functions
+from ..ir import Call, Function, Let, RelayExpr, Var, children, free_vars, post_order, rewrite, with_functions
 from .fresh_copy import fresh_copy
 from .registry import ModuleTransform, relay_pass
 
@@ -47,7 +47,7 @@ def _has_local_function(function: Function) -> bool:
     return any(isinstance(node, Function) for node in post_order(function.body))
 
 
-def _called_within(node: Any, original: Any) -> Any:
+def _called_within(node: RelayExpr, original: RelayExpr) -> RelayExpr:
     """Move a call of what a Let gives into the Let: ``(let f = ..; f)(x)`` becomes ``let f = ..; f(x)``."""
     if not (isinstance(node, Call) and isinstance(node.op, Let)):
         return node
@@ -80,7 +80,7 @@ class _Lifting:
         """Return the function without its local functions; they are in :attr:`lifted`."""
         return rewrite(self.function, {}, self.replace)
 
-    def replace(self, node: Any, original: Any) -> Any:
+    def replace(self, node: RelayExpr, original: RelayExpr) -> RelayExpr:
         if isinstance(original, Let) and original.var in self.locals:
             self.lifted[self.names[original.var]] = self.closed(node.value, self.captured[original.var])
             return node.body
@@ -90,7 +90,7 @@ class _Lifting:
             if node.op.type_params:
                 return self.called_globally(node)
             # Parameters become Lets, each of which needs a variable of its own.
-            callee = fresh_copy(node.op) if self.uses[original.op] > 1 else node.op
+            callee = cast("Function", fresh_copy(node.op)) if self.uses[original.op] > 1 else node.op
             return _applied(callee, list(node.args))
         return node
 
@@ -139,7 +139,7 @@ def _captures(functions: Mapping[Var, Function]) -> dict[Var, list[Var]]:
             return captured
 
 
-def _applied(function: Function, args: list[Any]) -> Any:
+def _applied(function: Function, args: list[RelayExpr]) -> RelayExpr:
     body = function.body
     for parameter, arg in reversed(list(zip(function.params, args, strict=True))):
         body = Let(parameter, arg, body)

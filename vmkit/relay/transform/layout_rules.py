@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ir import Call, Tuple, TupleGetItem
+from ..ir import Call, RelayExpr, Tuple, TupleGetItem
+from ..op.attrs import Attrs
 from ..op.registry import WithLayout, build, entry
-from .converted_layout import Converted, Layouts, Several
+from .converted_layout import Converted, Layouts, LayoutValue, Several
 from .known_type import type_of
 from .pointwise import is_broadcast, is_pointwise
 
 __all__ = ["follow", "with_attrs"]
 
-Rule = Callable[[Layouts, Call, Sequence[Any], Converted], Any]
+Rule = Callable[[Layouts, Call, Sequence[LayoutValue], Converted], LayoutValue | None]
 
 
-def follow(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def follow(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     """Return the value of a call on values of which `first` is converted, or None where they must be restored."""
     if is_pointwise(call):
         return _again(call, [first.expr], first)
@@ -30,19 +31,21 @@ def follow(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted
     return None if way is None else _RULES[way](layouts, call, values, first)
 
 
-def with_attrs(call: Call, **changes: Any) -> Any:
+def with_attrs(call: Call, **changes: Any) -> Attrs:
     """Return the attributes of a call with some of them changed."""
     return type(call.attrs)(**{**{f.name: getattr(call.attrs, f.name) for f in call.attrs.declared}, **changes})
 
 
-def _again(call: Call, args: Sequence[Any], like: Converted, **changes: Any) -> Converted:
+def _again(call: Call, args: Sequence[RelayExpr], like: Converted, **changes: Any) -> Converted:
     attrs = with_attrs(call, **changes) if changes else call.attrs
     made = Call(call.op, list(args), attrs, span=call.span)
     type_of(made)
     return Converted(made, like.old, like.new)
 
 
-def _broadcast(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted, count: int | None = None) -> Any:
+def _broadcast(
+    layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted, count: int | None = None
+) -> LayoutValue | None:
     count = len(values) if count is None else count
     if len(type_of(call).shape) != len(first.old):
         return None
@@ -50,7 +53,7 @@ def _broadcast(layouts: Layouts, call: Call, values: Sequence[Any], first: Conve
     return _again(call, [*args, *(layouts.restored(v) for v in values[count:])], first)
 
 
-def _bias_add(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _bias_add(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     if values[0] is not first:
         return None
     rank = len(first.old)
@@ -63,7 +66,7 @@ def _bias_add(layouts: Layouts, call: Call, values: Sequence[Any], first: Conver
     return Converted(made, first.old, first.new)
 
 
-def _axis(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _axis(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> Converted | None:
     """Go on along the axis as it lies now; the other arguments are about that axis alone."""
     if values[0] is not first or call.attrs.axis is None:
         return None
@@ -71,7 +74,9 @@ def _axis(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted)
     return _again(call, [first.expr, *others], first, axis=first.moved(call.attrs.axis))
 
 
-def _axis_of_several(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _axis_of_several(
+    layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted
+) -> LayoutValue | None:
     """Go on with an operator of one tensor whose result is a tuple of tensors in its layout."""
     result = _axis(layouts, call, values, first)
     if result is None:
@@ -80,7 +85,7 @@ def _axis_of_several(layouts: Layouts, call: Call, values: Sequence[Any], first:
     return Several([Converted(field, first.old, first.new) for field in fields])
 
 
-def _batch_norm(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _batch_norm(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     result = _axis(layouts, call, values, first)
     if result is None:
         return None
@@ -88,13 +93,13 @@ def _batch_norm(layouts: Layouts, call: Call, values: Sequence[Any], first: Conv
     return Several([Converted(fields[0], first.old, first.new), *fields[1:]])
 
 
-def _axes(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _axes(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     if call.attrs.axis is None:
         return None
     return _again(call, [first.expr], first, axis=[first.moved(a) for a in call.attrs.axis])
 
 
-def _concatenate(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _concatenate(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     if not isinstance(values[0], Several):
         return None
     fields = Tuple([layouts.as_layout(v, first.old, first.new) for v in values[0].fields])
@@ -102,13 +107,13 @@ def _concatenate(layouts: Layouts, call: Call, values: Sequence[Any], first: Con
     return _again(call, [fields, *others], first, axis=first.moved(call.attrs.axis))
 
 
-def _pad(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _pad(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     widths = [list(w) for w in call.attrs.pad_width]
     moved = [widths[first.old.index(name)] for name in first.new]
     return _again(call, [first.expr, *(layouts.restored(v) for v in values[1:])], first, pad_width=moved)
 
 
-def _reduce(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _reduce(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     attrs = call.attrs
     if values[0] is not first or attrs.axis is None or len(values) != 1:
         return None
@@ -121,21 +126,21 @@ def _reduce(layouts: Layouts, call: Call, values: Sequence[Any], first: Converte
     return result.without(result.expr, lost)
 
 
-def _transpose(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _transpose(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     rank = len(first.old)
     axes = call.attrs.axes
     known = [a % rank for a in axes] if axes is not None and len(axes) else list(reversed(range(rank)))
     return build("transpose", first.expr, axes=[first.moved(a) for a in known])
 
 
-def _squeeze(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _squeeze(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     if call.attrs.axis is None:
         return None
     made = _again(call, [first.expr], first, axis=[first.moved(a) for a in call.attrs.axis])
     return made.without(made.expr, list(call.attrs.axis))
 
 
-def _strided_slice(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _strided_slice(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     attrs = call.attrs
     axes = list(range(len(attrs.begin))) if attrs.axes is None or not len(attrs.axes) else list(attrs.axes)
     if len(axes) == len(first.old) and axes == list(range(len(axes))):
@@ -145,18 +150,18 @@ def _strided_slice(layouts: Layouts, call: Call, values: Sequence[Any], first: C
     return _again(call, [first.expr], first, axes=[first.moved(a) for a in axes])
 
 
-def _spread(values: Any, count: int) -> list[Any]:
+def _spread(values: Sequence[int], count: int) -> list[int]:
     return list(values) * count if len(values) == 1 and count > 1 else list(values)
 
 
-def _slice_like(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _slice_like(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     if values[0] is not first or not first.agrees(values[1]):
         return None
     axes = [] if call.attrs.axes is None else [first.moved(a) for a in call.attrs.axes]
     return _again(call, [first.expr, values[1].expr], first, axes=axes or None)
 
 
-def _layout(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _layout(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
     """Go on with an operator that has the layout of its one tensor as attribute."""
     if call.attrs.layout != first.old or getattr(call.attrs, "out_layout", "") not in ("", first.old):
         return None
@@ -166,7 +171,9 @@ def _layout(layouts: Layouts, call: Call, values: Sequence[Any], first: Converte
     return _again(call, [first.expr], first, **changes)
 
 
-def _layout_transform(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+def _layout_transform(
+    layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted
+) -> LayoutValue | None:
     if call.attrs.src_layout != first.old:
         return None
     return layouts.transformed(first.expr, first.new, call.attrs.dst_layout)
@@ -175,7 +182,7 @@ def _layout_transform(layouts: Layouts, call: Call, values: Sequence[Any], first
 def _quantized(count: int) -> Rule:
     """Go on with a broadcasting operator whose further arguments are scalars, or vectors along its axis."""
 
-    def rule(layouts: Layouts, call: Call, values: Sequence[Any], first: Converted) -> Any:
+    def rule(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
         if any(type_of(layouts.restored(v)).shape for v in values[count:]):
             return None
         return _broadcast(layouts, call, values, first, count)

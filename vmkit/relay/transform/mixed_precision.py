@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import tvm
 from tvm.ir import GlobalVar
@@ -16,13 +16,16 @@ from ..expr_functor import ExprMutator
 from ..ir import (
     Call,
     Clause,
+    Expr,
     Function,
     If,
     Let,
     Match,
     Op,
     RefCreate,
+    RefRead,
     RefWrite,
+    RelayExpr,
     TensorType,
     Tuple,
     TupleGetItem,
@@ -32,6 +35,7 @@ from ..ir import (
     post_order,
     with_functions,
 )
+from ..op.attrs import Attrs
 from ..op.mixed_precision import (
     MIXED_PRECISION_ALWAYS,
     MIXED_PRECISION_FOLLOW,
@@ -40,7 +44,7 @@ from ..op.mixed_precision import (
     register_mixed_precision_conversion,
 )
 from ..op.registry import build
-from .known_type import type_of
+from .known_type import type_of, with_type_of
 from .registry import ModuleTransform, relay_pass
 
 __all__ = [
@@ -113,11 +117,11 @@ class _Mixing(ExprMutator):
 
     def converted(self, function: Function, is_entry: bool) -> Function:
         self.entry = function if is_entry else None
-        return self.visit(function)
+        return cast("Function", self.visit(function))
 
     # -- casts
 
-    def cast(self, expr: Any, dtype: str) -> Any:
+    def cast(self, expr: RelayExpr, dtype: str) -> RelayExpr:
         """Return a tensor cast, once; a cast back is what was cast."""
         known = type_of(expr).dtype
         if known == dtype or not _is_float(known):
@@ -129,15 +133,15 @@ class _Mixing(ExprMutator):
             self.casts[made, known] = expr
         return self.casts[expr, dtype]
 
-    def lowered(self, expr: Any) -> Any:
+    def lowered(self, expr: RelayExpr) -> RelayExpr:
         """Return a value with all its floating tensors in lower precision."""
         return self.mapped(expr, type_of(expr), lambda tensor, ty: self.cast(tensor, self.dtype))
 
-    def restored(self, expr: Any, ty: Type) -> Any:
+    def restored(self, expr: RelayExpr, ty: Type) -> RelayExpr:
         """Return a value in the precision that it had."""
         return self.mapped(expr, ty, lambda tensor, wanted: self.cast(tensor, wanted.dtype))
 
-    def mapped(self, expr: Any, ty: Type, change: Any) -> Any:
+    def mapped(self, expr: RelayExpr, ty: Type, change: Callable[[RelayExpr, TensorType], RelayExpr]) -> RelayExpr:
         if isinstance(ty, TensorType):
             return change(expr, ty)
         if not isinstance(ty, TupleType):
@@ -150,7 +154,7 @@ class _Mixing(ExprMutator):
 
     # -- expressions
 
-    def visit_call(self, call: Call) -> Any:
+    def visit_call(self, call: Call) -> RelayExpr:
         args = [self.visit(a) for a in call.args]
         if not isinstance(call.op, Op):
             wanted = [a.checked_type for a in call.args]
@@ -175,7 +179,7 @@ class _Mixing(ExprMutator):
         category, accumulated, result = registered(call, self.dtype)
         return int(category), str(accumulated), str(result)
 
-    def may_follow(self, arg: Any) -> bool:
+    def may_follow(self, arg: RelayExpr) -> bool:
         return hasattr(arg, "data") or isinstance(arg, Var) or self.is_lowered(type_of(arg))
 
     def is_lowered(self, ty: Type) -> bool:
@@ -183,12 +187,11 @@ class _Mixing(ExprMutator):
             return all(self.is_lowered(f) for f in ty.fields)
         return isinstance(ty, TensorType) and (ty.dtype == self.dtype or not _is_float(ty.dtype))
 
-    def typed(self, made: Any, original: Any) -> Any:
+    def typed(self, made: RelayExpr, original: RelayExpr) -> RelayExpr:
         """Note that an expression has the type of the original."""
-        made.checked_type_ = original.checked_type_
-        return made
+        return with_type_of(made, original)
 
-    def visit_let(self, let: Let) -> Any:
+    def visit_let(self, let: Let) -> RelayExpr:
         chain = []
         body: Any = let
         while isinstance(body, Let):
@@ -206,7 +209,7 @@ class _Mixing(ExprMutator):
             result.checked_type_ = ty
         return result
 
-    def visit_function(self, fn: Function) -> Any:
+    def visit_function(self, fn: Function) -> RelayExpr:
         body = self.visit(fn.body)
         is_free = self.entry is not None and fn.same_as(self.entry)
         if not is_free:
@@ -215,42 +218,43 @@ class _Mixing(ExprMutator):
         made = Function(list(fn.params), body, ret_type, list(fn.type_params), fn.attrs, fn.span)
         return made if is_free else self.typed(made, fn)
 
-    def visit_if(self, ite: If) -> Any:
+    def visit_if(self, ite: If) -> RelayExpr:
         cond = self.visit(ite.cond)
         then, other = self.agreeing([self.visit(ite.true_branch), self.visit(ite.false_branch)], ite.checked_type)
-        return self.with_type_of(If(cond, then, other, ite.span), then)
+        return self.like(If(cond, then, other, ite.span), then)
 
-    def visit_match(self, match: Match) -> Any:
+    def visit_match(self, match: Match) -> RelayExpr:
         data = self.restored(self.visit(match.data), match.data.checked_type)
         sides = self.agreeing([self.visit(c.rhs) for c in match.clauses], match.checked_type)
         clauses = [Clause(c.lhs, side) for c, side in zip(match.clauses, sides, strict=True)]
         made = Match(data, clauses, match.complete, match.span)
-        return self.with_type_of(made, sides[0]) if sides else self.typed(made, match)
+        return self.like(made, sides[0]) if sides else self.typed(made, match)
 
-    def with_type_of(self, made: Any, part: Any) -> Any:
+    def like(self, made: Expr, part: RelayExpr) -> Expr:
+        """Note that an expression has the type of a part of it."""
         made.checked_type_ = type_of(part)
         return made
 
-    def agreeing(self, exprs: Sequence[Any], ty: Type) -> list[Any]:
+    def agreeing(self, exprs: Sequence[RelayExpr], ty: Type) -> list[RelayExpr]:
         """Return alternatives as they are, where their precision is the same, or else in what it was."""
         lowered = [self.is_lowered(type_of(e)) for e in exprs]
         return list(exprs) if all(lowered) else [self.restored(e, ty) for e in exprs]
 
-    def visit_ref_create(self, ref: RefCreate) -> Any:
+    def visit_ref_create(self, ref: RefCreate) -> RelayExpr:
         return self.typed(RefCreate(self.restored(self.visit(ref.value), ref.value.checked_type), ref.span), ref)
 
-    def visit_ref_write(self, ref: RefWrite) -> Any:
+    def visit_ref_write(self, ref: RefWrite) -> RelayExpr:
         value = self.restored(self.visit(ref.value), ref.value.checked_type)
         return self.typed(RefWrite(self.visit(ref.ref), value, ref.span), ref)
 
-    def visit_ref_read(self, ref: Any) -> Any:
+    def visit_ref_read(self, ref: RefRead) -> RelayExpr:
         return self.typed(super().visit_ref_read(ref), ref)
 
-    def visit_tuple_getitem(self, item: TupleGetItem) -> Any:
+    def visit_tuple_getitem(self, item: TupleGetItem) -> RelayExpr:
         return TupleGetItem(self.visit(item.tuple_value), item.index, item.span)
 
 
-def _accumulating(attrs: Any, dtype: str) -> Any:
+def _accumulating(attrs: Attrs | None, dtype: str) -> Attrs | None:
     """Return attributes that ask for a result of a data type, where they name a floating one or none."""
     if attrs is None:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...stack import on_deep_stack
-from ..analysis.scopes import hoisted
+from ..analysis.scopes import Owner, hoisted
 from ..ir import (
     Call,
     Clause,
@@ -20,6 +20,7 @@ from ..ir import (
     RefCreate,
     RefRead,
     RefWrite,
+    RelayExpr,
     Tuple,
     TupleGetItem,
     Var,
@@ -28,7 +29,7 @@ from ..ir import (
 __all__ = ["is_name", "normalized"]
 
 
-def normalized(expr: Any, is_bound: Callable[[Any], bool], *, bind_results: bool) -> Any:
+def normalized(expr: RelayExpr, is_bound: Callable[[RelayExpr], bool], *, bind_results: bool) -> RelayExpr:
     """Return an expression (or function) with values bound by Lets, at the start of the scope that they are in.
 
     A value that several scopes share is bound before all of them; Lets inside operands are moved out.
@@ -46,7 +47,7 @@ def normalized(expr: Any, is_bound: Callable[[Any], bool], *, bind_results: bool
 
 
 class _Normalizer:
-    def __init__(self, expr: Any, is_bound: Callable[[Any], bool], bind_results: bool) -> None:
+    def __init__(self, expr: RelayExpr, is_bound: Callable[[RelayExpr], bool], bind_results: bool) -> None:
         self.expr = expr
         self.is_bound = is_bound
         self.bind_results = bind_results
@@ -57,10 +58,10 @@ class _Normalizer:
         # Variables that another variable stands for, until the end of the scope.
         self.aliases: list[Var] = []
 
-    def run(self) -> Any:
+    def run(self) -> RelayExpr:
         return self.value(self.expr) if isinstance(self.expr, Function) else self.scope(self.expr)
 
-    def scope(self, expr: Any) -> Any:
+    def scope(self, expr: RelayExpr) -> RelayExpr:
         """Return an expression with bindings of its own."""
         outer, self.bindings = self.bindings, []
         outer_aliases, self.aliases = self.aliases, []
@@ -72,20 +73,20 @@ class _Normalizer:
         self.bindings, self.aliases = outer, outer_aliases
         return result
 
-    def result(self, expr: Any) -> Any:
+    def result(self, expr: RelayExpr) -> RelayExpr:
         expr = self.unnested(expr)
         if self.bind_results or expr in self.atoms or expr in self.shared:
             return self.atom(expr)
         return self.value(expr)
 
-    def unnested(self, expr: Any) -> Any:
+    def unnested(self, expr: RelayExpr) -> RelayExpr:
         """Bind the variables of a chain of Lets, and return its body."""
         while isinstance(expr, Let) and expr not in self.atoms:
             self.bind(expr)
             expr = expr.body
         return expr
 
-    def atom(self, expr: Any) -> Any:
+    def atom(self, expr: RelayExpr) -> RelayExpr:
         """Return what stands for an expression where it is an operand: a variable that is bound to it, or itself."""
         body = self.unnested(expr)
         if body not in self.atoms:
@@ -93,7 +94,7 @@ class _Normalizer:
         self.atoms[expr] = self.atoms[body]
         return self.atoms[expr]
 
-    def named(self, expr: Any) -> Any:
+    def named(self, expr: RelayExpr) -> RelayExpr:
         value = self.value(expr)
         if is_name(value) or not (expr in self.shared or self.is_bound(expr)):
             return value
@@ -112,7 +113,7 @@ class _Normalizer:
         if isinstance(let.value, Var) or not is_name(let.value):
             self.atoms[let.value] = let.var
 
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: RelayExpr) -> RelayExpr:
         """Return an expression, its operands bound, its branches normalised."""
         match expr:
             case Call():
@@ -143,15 +144,15 @@ class _Normalizer:
                 return _with_body(expr, self.scope(expr.body))
         return expr
 
-    def bind_before(self, owner: Any) -> None:
+    def bind_before(self, owner: Owner) -> None:
         for shared in self.before.get(owner, ()):
             self.atom(shared)
 
 
-def is_name(expr: Any) -> bool:
+def is_name(expr: RelayExpr) -> bool:
     return isinstance(expr, Var | GlobalVar | Op | Constructor)
 
 
-def _with_body(function: Function, body: Any) -> Function:
+def _with_body(function: Function, body: RelayExpr) -> Function:
     params, types = list(function.params), list(function.type_params)
     return Function(params, body, function.ret_type, types, function.attrs, function.span)

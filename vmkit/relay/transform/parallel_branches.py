@@ -8,14 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import tvm_ffi
 
 from ..analysis.scopes import Scope, scopes
-from ..ir import Call, Function, Op, children, free_vars, post_order, rewrite
+from ..ir import Call, Dim, Expr, Function, Op, RelayExpr, children, free_vars, post_order, rewrite
 from ..op.registry import build
-from .known_type import type_of
+from .known_type import type_of, with_type_of
 from .pointwise import is_broadcast, is_pointwise
 
 __all__ = ["Branch", "Combination", "combined", "same_but_axis", "slices"]
@@ -46,19 +46,19 @@ class Combination(ABC):
         """Say whether two such calls on the same data can be combined."""
 
     @abstractmethod
-    def begun(self, firsts: Sequence[Call]) -> Any:
+    def begun(self, firsts: Sequence[Call]) -> Expr:
         """Return the call that computes all of them."""
 
     @abstractmethod
-    def operand(self, operands: Sequence[Any], calls: Sequence[Call]) -> Any:
+    def operand(self, operands: Sequence[Expr], calls: Sequence[Call]) -> Expr | None:
         """Return what the other operands of binary calls become for the whole, or None where they do not fit."""
 
     @abstractmethod
-    def parts(self, whole: Any, calls: Sequence[Call]) -> list[Any]:
+    def parts(self, whole: Expr, calls: Sequence[Call]) -> list[Expr]:
         """Return what each branch computed, from the result of the whole."""
 
 
-def combined(function: Function, combination: Combination, least: int) -> Any:
+def combined(function: Function, combination: Combination, least: int) -> Function:
     """Return a typed function in which groups of at least `least` parallel branches have been combined."""
     while True:
         graph = _Graph(function, combination)
@@ -68,20 +68,15 @@ def combined(function: Function, combination: Combination, least: int) -> Any:
         function = _replaced(function, graph.substitutes(group))
 
 
-def _replaced(function: Function, substitutes: dict[Any, Any]) -> Any:
-    def typed(node: Any, original: Any) -> Any:
-        if not node.same_as(original):
-            node.checked_type_ = original.checked_type_
-        return node
-
-    return rewrite(function, substitutes, typed)
+def _replaced(function: Function, substitutes: dict[RelayExpr, Expr]) -> Function:
+    return rewrite(function, substitutes, with_type_of)
 
 
 class _Graph:
     def __init__(self, function: Function, combination: Combination) -> None:
         self.combination = combination
         self.params = set(function.params)
-        self.nodes = list(post_order(function))
+        self.nodes: list[RelayExpr] = list(post_order(function))
         self.scopes: dict[Any, Scope] = scopes(function)
         self.users: dict[Any, list[Any]] = {}
         for node in self.nodes:
@@ -105,12 +100,12 @@ class _Graph:
             for group in groups:
                 yield [self.branch(first) for first in group]
 
-    def is_first(self, node: Any) -> bool:
+    def is_first(self, node: RelayExpr) -> TypeGuard[Call]:
         if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == self.combination.name):
             return False
         return self.is_free(list(node.args)[1:]) and self.combination.may_begin(node)
 
-    def is_free(self, operands: Sequence[Any]) -> bool:
+    def is_free(self, operands: Sequence[Expr]) -> bool:
         """Say whether operands can be computed as early as need be: they depend on parameters alone."""
         return all(v in self.params for operand in operands for v in free_vars(operand))
 
@@ -128,11 +123,11 @@ class _Graph:
                 return Branch(calls)
             calls.append(users[0])
 
-    def is_follower(self, node: Any) -> bool:
+    def is_follower(self, node: RelayExpr) -> bool:
         is_expanding = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "expand_dims"
         return is_expanding or is_pointwise(node) or is_broadcast(node)
 
-    def substitutes(self, group: list[Branch]) -> dict[Any, Any]:
+    def substitutes(self, group: list[Branch]) -> dict[RelayExpr, Expr]:
         """Return what stands in the place of the last call of each branch that is part of the whole."""
         whole = self.combination.begun([b.first for b in group])
         calls = [b.first for b in group]
@@ -149,7 +144,7 @@ class _Graph:
             type_of(part)
         return dict(zip(calls, parts, strict=True))
 
-    def followed(self, whole: Any, before: list[Call], calls: list[Call], group: list[Branch]) -> Any:
+    def followed(self, whole: Expr, before: list[Call], calls: list[Call], group: list[Branch]) -> Call | None:
         """Return the whole followed by what follows every branch, or None where that is not the same."""
         one = calls[0]
         if any(not c.op.same_as(one.op) or not tvm_ffi.structural_equal(c.attrs, one.attrs) for c in calls):
@@ -171,7 +166,7 @@ class _Graph:
         return Call(one.op, [other, whole] if position else [whole, other])
 
 
-def slices(whole: Any, calls: Sequence[Call], *, all_axes: bool) -> list[Any]:
+def slices(whole: Expr, calls: Sequence[Call], *, all_axes: bool) -> list[Expr]:
     """Return the parts of a tensor that lie side by side along the one axis in which it is wider than they are."""
     shape = list(type_of(whole).shape)
     shapes = [list(type_of(call).shape) for call in calls]
@@ -186,11 +181,11 @@ def slices(whole: Any, calls: Sequence[Call], *, all_axes: bool) -> list[Any]:
     return parts
 
 
-def _same_dim(a: Any, b: Any) -> bool:
+def _same_dim(a: Dim, b: Dim) -> bool:
     return a == b if isinstance(a, int) and isinstance(b, int) else not (isinstance(a, int) or isinstance(b, int))
 
 
-def same_but_axis(one: Any, other: Any, axis: int) -> bool:
+def same_but_axis(one: Expr, other: Expr, axis: int) -> bool:
     """Say whether two tensors have one data type and, but for one axis, one known shape."""
     a, b = type_of(one), type_of(other)
     if a.dtype != b.dtype or len(a.shape) != len(b.shape):

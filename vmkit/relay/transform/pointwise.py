@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..ir import Call, Op
+from ..ir import Call, Op, RelayExpr
 from ..op.registry import OpPattern, entry
 
 __all__ = ["is_broadcast", "is_move", "is_pointwise"]
 
 
-def is_pointwise(expr: Any) -> bool:
+def is_pointwise(expr: RelayExpr) -> bool:
     """Say whether an expression is a call of one tensor that does the same to every element, wherever it is."""
     if not (isinstance(expr, Call) and isinstance(expr.op, Op) and len(expr.args) == 1):
         return False
@@ -18,7 +16,7 @@ def is_pointwise(expr: Any) -> bool:
     return known.pattern == OpPattern.ELEMWISE and not known.by_place
 
 
-def is_broadcast(expr: Any) -> bool:
+def is_broadcast(expr: RelayExpr) -> bool:
     """Say whether an expression is a call of two tensors, broadcast, that does the same to every pair of elements."""
     if not (isinstance(expr, Call) and isinstance(expr.op, Op) and len(expr.args) == 2):
         return False

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import tvm
 
 from ...errors import TypeCheckError, VMKitError
 from ..analysis.infer_type import infer_module, typed
-from ..ir import Call, Function, Op, post_order, rewrite, with_functions
+from ..ir import Call, Function, Op, RelayExpr, post_order, rewrite, with_functions
 from ..op.registry import entry
 from .registry import ModuleTransform, relay_pass
 
@@ -51,11 +50,11 @@ def _has_any(functions: Iterable[Function]) -> bool:
     return any(_stands_for_others(node) for function in functions for node in post_order(function))
 
 
-def _stands_for_others(node: Any) -> bool:
+def _stands_for_others(node: RelayExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).canonicalize is not None
 
 
-def _canonical(node: Any, original: Any) -> Any:
+def _canonical(node: RelayExpr, original: RelayExpr) -> RelayExpr:
     if not _stands_for_others(node):
         return node
     made = entry(node.op)

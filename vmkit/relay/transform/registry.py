@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 ModuleTransform = Callable[[tvm.IRModule], tvm.IRModule]
-FunctionTransform = Callable[[Function], Any]
+FunctionTransform = Callable[[Function], Function]
 
 # Those of all packages, by the functions that make them.
 PASSES: dict[str, Callable[..., tvm.transform.Pass]] = {}

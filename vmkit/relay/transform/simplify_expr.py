@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..ir import Call, Function, Op
+from ..ir import Call, Function, Op, RelayExpr
 from .known_type import rewrite_typed, type_of
 from .registry import ModuleTransform, per_function, relay_pass
 from .simplify import RULES
@@ -27,7 +25,7 @@ def SimplifyExprPostAlterOp() -> ModuleTransform:
     return per_function(simplify_expr)
 
 
-def simplify_expr(function: Function) -> Any:
+def simplify_expr(function: Function) -> Function:
     """Return a typed function to which no rule of simplification applies any more."""
     for _ in range(_MOST_ROUNDS):
         simpler = rewrite_typed(function, _simplified)
@@ -37,7 +35,7 @@ def simplify_expr(function: Function) -> Any:
     return function
 
 
-def _simplified(node: Any) -> Any:
+def _simplified(node: RelayExpr) -> RelayExpr:
     for _ in range(_MOST_ROUNDS):
         changed = _applied(node)
         if changed is None:
@@ -47,7 +45,7 @@ def _simplified(node: Any) -> Any:
     return node
 
 
-def _applied(node: Any) -> Any:
+def _applied(node: RelayExpr) -> RelayExpr | None:
     if not (isinstance(node, Call) and isinstance(node.op, Op)):
         return None
     results = (rule(node) for rule in RULES.get(node.op.name, ()))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import cast
 
 import tvm
 
 from ..analysis.infer_type import infer_module, typed
-from ..ir import Call, Function, Op, Tuple, TupleGetItem, const, rewrite, with_functions
+from ..ir import Call, Function, Op, RelayExpr, Tuple, TupleGetItem, const, rewrite, with_functions
 from ..op.registry import build
 from .registry import ModuleTransform, relay_pass
 
@@ -34,11 +34,11 @@ def simplify_inference(mod: tvm.IRModule) -> tvm.IRModule:
     return infer_module(result)
 
 
-def _simplified(node: Any, original: Any) -> Any:
+def _simplified(node: RelayExpr, original: RelayExpr) -> RelayExpr:
     if isinstance(node, TupleGetItem) and isinstance(node.tuple_value, Tuple):
         return node.tuple_value.fields[node.index]
     if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _RULES:
-        return _RULES[node.op.name](node, original)
+        return _RULES[node.op.name](node, cast("Call", original))
     return node
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import Call, Op, Tuple
+from ..ir import Call, Op, RelayExpr, Tuple
 from ..op.registry import build
 from .known_type import rewrite_typed, type_of
 from .registry import ModuleTransform, per_function, relay_pass
@@ -25,7 +25,7 @@ def SplitArgs(max_function_args: int) -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, lambda node: _split(node, max_function_args)))
 
 
-def _split(node: Any, limit: int) -> Any:
+def _split(node: RelayExpr, limit: int) -> RelayExpr:
     if limit <= 0 or not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "concatenate"):
         return node
     fields = list(node.args[0].fields) if isinstance(node.args[0], Tuple) else []
@@ -43,21 +43,21 @@ def _split(node: Any, limit: int) -> Any:
     return _stopped(parts, node.attrs.axis)
 
 
-def _stopped(parts: list[Any], axis: int) -> Any:
+def _stopped(parts: list[RelayExpr], axis: int) -> RelayExpr:
     """Return a concatenation that does not fuse with those before it, which would bring their arguments along."""
     joined = build("concatenate", build("annotation.stop_fusion", Tuple(parts)), axis=axis)
     type_of(joined)
     return joined
 
 
-def _arguments(expr: Any) -> int:
+def _arguments(expr: RelayExpr) -> int:
     """Return how many arguments of a kernel a tensor takes: itself, its unknown sizes, and then its strides."""
     return 1 + _unknown(expr) + _strides(expr)
 
 
-def _unknown(expr: Any) -> int:
+def _unknown(expr: RelayExpr) -> int:
     return sum(not isinstance(d, int) for d in type_of(expr).shape)
 
 
-def _strides(expr: Any) -> int:
+def _strides(expr: RelayExpr) -> int:
     return len(type_of(expr).shape) if _unknown(expr) else 0

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...ir import Call, Constant, const
+from ...ir import Call, Constant, Expr, RelayExpr, const
 from ...op.registry import build
 from ..known_type import type_of
 from .matching import constant_array, full_value, is_call, is_constant, rule, same_type
@@ -17,7 +15,7 @@ _IDENTITIES = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}
 
 
 @rule(*_IDENTITIES)
-def identity_arithmetic(call: Call) -> Any:
+def identity_arithmetic(call: Call) -> RelayExpr | None:
     """``x + 0``, ``x - 0``, ``x * 1`` and ``x / 1`` are x, where it has the result's shape."""
     pairs = [(call.args[0], call.args[1])]
     if call.op.name in ("add", "multiply"):
@@ -29,7 +27,7 @@ def identity_arithmetic(call: Call) -> Any:
 
 
 @rule("divide")
-def rsqrt_of_sqrt(call: Call) -> Any:
+def rsqrt_of_sqrt(call: Call) -> RelayExpr | None:
     """``c / sqrt(x)`` is ``c * rsqrt(x)``."""
     numerator, root = call.args
     if not is_call(root, "sqrt") or "float" not in type_of(call).dtype:
@@ -38,7 +36,7 @@ def rsqrt_of_sqrt(call: Call) -> Any:
 
 
 @rule("add")
-def sum_of_same(call: Call) -> Any:
+def sum_of_same(call: Call) -> RelayExpr | None:
     """``x + x`` is ``x * 2``."""
     x, y = call.args
     dtype = type_of(call).dtype
@@ -54,7 +52,7 @@ _OF_TWO = """
 
 
 @rule(*_OF_TWO.split())
-def full_operand(call: Call) -> Any:
+def full_operand(call: Call) -> RelayExpr | None:
     """A tensor of equal elements as an operand is a scalar, where the other operand has the result's shape."""
     for position, full in enumerate(call.args):
         other = call.args[1 - position]
@@ -73,7 +71,7 @@ def _is_static(call: Call) -> bool:
     return all(isinstance(d, int) for d in type_of(call).shape)
 
 
-def _with_constant(call: Any, name: str) -> tuple[Any, Constant] | None:
+def _with_constant(call: RelayExpr, name: str) -> tuple[Expr, Constant] | None:
     """Return the operands of a sum or product of one constant, the constant last."""
     if not is_call(call, name):
         return None
@@ -95,7 +93,7 @@ def _combined(name: str, a: Constant, b: Constant) -> Constant | None:
 
 
 @rule("add", "multiply")
-def adjacent_constants(call: Call) -> Any:
+def adjacent_constants(call: Call) -> RelayExpr | None:
     """``(x + c1) + c2`` is ``x + (c1 + c2)``; so with products."""
     name = call.op.name
     outer = _with_constant(call, name)
@@ -107,7 +105,7 @@ def adjacent_constants(call: Call) -> Any:
 
 
 @rule("multiply")
-def product_of_sum(call: Call) -> Any:
+def product_of_sum(call: Call) -> RelayExpr | None:
     """``(x + c1) * c2`` is ``x * c2 + c1 * c2``."""
     outer = _with_constant(call, "multiply")
     inner = None if outer is None else _with_constant(outer[0], "add")

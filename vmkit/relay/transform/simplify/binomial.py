@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isqrt
 from typing import Any
 
-from ...ir import Call, const
+from ...ir import Call, Expr, RelayExpr, const
 from ...op.registry import build
 from ..known_type import type_of
 from .matching import is_call, rule, same_type, scalar_value
@@ -17,7 +17,7 @@ _Term = tuple[int, list[Any]]
 
 
 @rule("add")
-def factored_binomial(call: Call) -> Any:
+def factored_binomial(call: Call) -> RelayExpr | None:
     """``x*x + b*x*y + c*y*y`` is ``(x + p*y) * (x + q*y)``, where p and q are whole."""
     terms = [_term(part) for part in _operands(call, "add", 3)]
     if len(terms) != 3 or any(t is None or not _is_square_sized(t, call) for t in terms):
@@ -35,7 +35,7 @@ def factored_binomial(call: Call) -> Any:
     return _product(x, y, a, b, c, type_of(call).dtype)
 
 
-def _product(x: Any, y: Any, a: int, b: int, c: int, dtype: str) -> Any:
+def _product(x: Expr, y: Expr, a: int, b: int, c: int, dtype: str) -> RelayExpr | None:
     root = b * b - 4 * c
     if a != 1 or root < 0 or isqrt(root) ** 2 != root or (b + isqrt(root)) % 2:
         return None
@@ -44,11 +44,11 @@ def _product(x: Any, y: Any, a: int, b: int, c: int, dtype: str) -> Any:
     return build("multiply", first, first if p == q else _sum(x, y, q, dtype))
 
 
-def _sum(x: Any, y: Any, factor: int, dtype: str) -> Any:
+def _sum(x: Expr, y: Expr, factor: int, dtype: str) -> Expr:
     return build("add", x, y if factor == 1 else build("multiply", const(factor, dtype), y))
 
 
-def _operands(expr: Any, name: str, most: int) -> list[Any]:
+def _operands(expr: RelayExpr, name: str, most: int) -> list[RelayExpr]:
     """Return what a nested sum or product is made of, or more than `most` operands when there are."""
     parts: list[Any] = []
     waiting = [expr]
@@ -61,7 +61,7 @@ def _operands(expr: Any, name: str, most: int) -> list[Any]:
     return parts + waiting
 
 
-def _term(expr: Any) -> _Term | None:
+def _term(expr: RelayExpr) -> _Term | None:
     """Return a product as its whole coefficient and two factors."""
     coefficient, factors = 1, []
     for part in _operands(expr, "multiply", 3):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ....values.element_types import is_stored_type
-from ...ir import Call
+from ...ir import Call, RelayExpr
 from ...op.registry import build
 from ..known_type import type_of
 from .matching import is_call, rule
@@ -19,13 +17,13 @@ _MANTISSA_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
 @rule("cast")
-def identity_cast(call: Call) -> Any:
+def identity_cast(call: Call) -> RelayExpr | None:
     """A cast to the same data type is nothing."""
     return call.args[0] if type_of(call.args[0]).dtype == call.attrs.dtype else None
 
 
 @rule("cast")
-def consecutive_casts(call: Call) -> Any:
+def consecutive_casts(call: Call) -> RelayExpr | None:
     """A cast that loses nothing before another cast is nothing."""
     inner = call.args[0]
     if not is_call(inner, "cast"):
@@ -65,7 +63,7 @@ def integer_bounds(dtype: str) -> tuple[int, int] | None:
     return int(info.min), int(info.max)
 
 
-def _is_clipped_within(source: Any, inner: Call, outer: Call) -> bool:
+def _is_clipped_within(source: RelayExpr, inner: Call, outer: Call) -> bool:
     """Say whether a cast to integers changes no number beyond its fraction, which the outer cast drops anyway."""
     bounds, last = integer_bounds(inner.attrs.dtype), integer_bounds(outer.attrs.dtype)
     if bounds is None or not is_call(source, "clip"):
@@ -79,7 +77,7 @@ def _is_clipped_within(source: Any, inner: Call, outer: Call) -> bool:
 
 
 @rule("clip")
-def clip_of_all(call: Call) -> Any:
+def clip_of_all(call: Call) -> RelayExpr | None:
     """A clip to the whole range of an integer data type is nothing."""
     bounds = integer_bounds(type_of(call.args[0]).dtype)
     if bounds is None or call.attrs.a_min > bounds[0] or call.attrs.a_max < bounds[1]:
@@ -88,7 +86,7 @@ def clip_of_all(call: Call) -> Any:
 
 
 @rule("clip")
-def clip_cast_clip(call: Call) -> Any:
+def clip_cast_clip(call: Call) -> RelayExpr | None:
     """A clip before a cast to integers takes the bounds of one after it."""
     cast = call.args[0]
     if not is_call(cast, "cast") or not is_call(cast.args[0], "clip"):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from ...ir import Call
+from ...ir import Call, RelayExpr
 from ...op.registry import build
 from ..known_type import type_of
 from .matching import is_call, rule, same_type, static_shape
@@ -17,7 +16,7 @@ _TRANSPOSES = ("transpose", "layout_transform")
 
 
 @rule(*_RESHAPES)
-def consecutive_reshapes(call: Call) -> Any:
+def consecutive_reshapes(call: Call) -> RelayExpr | None:
     """A reshape of a reshape is one to the last shape."""
     shape = static_shape(call)
     if shape is None or not is_call(call.args[0], *_RESHAPES):
@@ -26,13 +25,13 @@ def consecutive_reshapes(call: Call) -> Any:
 
 
 @rule("reshape")
-def identity_reshape(call: Call) -> Any:
+def identity_reshape(call: Call) -> RelayExpr | None:
     """A reshape to the same shape is nothing."""
     return call.args[0] if same_type(call.args[0], call) else None
 
 
 @rule(*_TRANSPOSES)
-def identity_transpose(call: Call) -> Any:
+def identity_transpose(call: Call) -> RelayExpr | None:
     """A transpose that leaves all axes in place, and a transform to the same layout, are nothing."""
     if call.op.name == "layout_transform":
         return call.args[0] if call.attrs.src_layout == call.attrs.dst_layout else None
@@ -41,7 +40,7 @@ def identity_transpose(call: Call) -> Any:
 
 
 @rule(*_TRANSPOSES)
-def consecutive_transposes(call: Call) -> Any:
+def consecutive_transposes(call: Call) -> RelayExpr | None:
     """Permutations of axes in a row are one; before and after a change of rank they join the layouts' names."""
     inner = call.args[0]
     if not is_call(inner, *_TRANSPOSES):
@@ -67,7 +66,9 @@ def _permutation(call: Call) -> list[int] | None:
     return [source.index(axis) for axis in target] if sorted(source) == sorted(target) else None
 
 
-def _outer_layouts(inner: Call, first: list[int] | None, call: Call, second: list[int] | None) -> Any:
+def _outer_layouts(
+    inner: Call, first: list[int] | None, call: Call, second: list[int] | None
+) -> tuple[str | None, str | None]:
     """Return the layouts before the inner and after the outer call, of which one changes the rank."""
     if inner.op.name == "layout_transform" and call.op.name == "layout_transform":
         joined = inner.attrs.dst_layout == call.attrs.src_layout

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 import tvm_ffi
 
-from ...ir import Call, Constant, Op, TensorType, Type
+from ...ir import Call, Constant, Op, RelayExpr, TensorType, Type
 from ..known_type import type_of
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "static_shape",
 ]
 
-Rule = Callable[[Call], Any]
+Rule = Callable[[Call], RelayExpr | None]
 
 RULES: dict[str, list[Rule]] = {}
 
@@ -42,28 +42,28 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return decorate
 
 
-def is_call(expr: Any, *names: str) -> bool:
+def is_call(expr: RelayExpr, *names: str) -> TypeGuard[Call]:
     """Say whether an expression is a call of one of the named operators."""
     return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
 
 
-def is_constant(expr: Any) -> bool:
+def is_constant(expr: RelayExpr) -> TypeGuard[Constant]:
     """Say whether an expression is a constant."""
     return isinstance(expr, Constant)
 
 
-def constant_array(expr: Any) -> np.ndarray | None:
+def constant_array(expr: RelayExpr) -> np.ndarray | None:
     """Return the value of a constant."""
     return expr.data.numpy() if isinstance(expr, Constant) else None
 
 
-def scalar_value(expr: Any) -> float | int | None:
+def scalar_value(expr: RelayExpr) -> float | int | None:
     """Return the value of a constant of rank 0."""
     value = constant_array(expr)
     return None if value is None or value.shape else value[()].item()
 
 
-def full_value(expr: Any) -> float | int | None:
+def full_value(expr: RelayExpr) -> float | int | None:
     """Return the value that all elements of an expression have: of a scalar constant, zeros, ones or full."""
     if is_call(expr, "zeros", "zeros_like"):
         return 0
@@ -74,13 +74,13 @@ def full_value(expr: Any) -> float | int | None:
     return scalar_value(expr.args[1]) if is_call(expr, "full_like") else scalar_value(expr)
 
 
-def same_type(a: Any, b: Any) -> bool:
+def same_type(a: RelayExpr, b: RelayExpr) -> bool:
     """Say whether two expressions have one type, all of whose dimensions are known or named."""
     first, second = type_of(a), type_of(b)
     return tvm_ffi.structural_equal(first, second) and (static_shape(a) is not None or a.same_as(b))
 
 
-def static_shape(expr: Any) -> list[int] | None:
+def static_shape(expr: RelayExpr) -> list[int] | None:
     """Return the shape of a tensor, or None where a dimension is not known."""
     ty: Type = type_of(expr)
     if not isinstance(ty, TensorType) or not all(isinstance(d, int) for d in ty.shape):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...ir import Call
+from ...ir import Call, RelayExpr
 from .matching import is_call, rule, scalar_value
 
 __all__: list[str] = []
 
 
 @rule("argmax", "argmin", "argsort")
-def order_of_dequantized(call: Call) -> Any:
+def order_of_dequantized(call: Call) -> RelayExpr | None:
     """A positive scale and an offset, the same for all elements, leave their order as it is."""
     data = call.args[0]
     if not is_call(data, "qnn.dequantize"):
