@@ -47,8 +47,9 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
         lead = [tirx.Var(f"d{i}", "int64") if size is None else integer(size) for i, size in enumerate(s.lead)]
         rows = reduce(mul, lead)
         w, weight_size = s.window, s.blocks * s.inner * s.block
+        data = [*lead, s.inner] if w is None else [lead[0], w.height, w.width, w.channels]
         shapes = {
-            "data": [*lead, s.inner] if w is None else [lead[0], w.height, w.width, w.channels],
+            "data": data,
             "weight": [s.blocks, s.inner, s.block],
             "bias": [s.outer],
         }
@@ -57,7 +58,7 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
             for name, handle in handles.items()
         }
         # All positions are one axis; what begins anywhere in memory is read from there.
-        flat = {"data": [reduce(mul, list(shapes["data"]))], "weight": [integer(weight_size)]}
+        flat = {"data": [reduce(mul, data)], "weight": [integer(weight_size)]}
         flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
         for name, size in flat.items():
             buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)

@@ -47,7 +47,7 @@ class GRU:
         return _GRU.type(attrs, operands)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: GRUAttrs, *operands: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: GRUAttrs, *operands: relax.Expr) -> tuple[relax.Expr, ...]:
         from ...kernels.gru import GRUShape, gru
 
         shape = GRUShape(**_GRU.known(context, attrs, operands), linear_before_reset=attrs.linear_before_reset)

@@ -48,7 +48,7 @@ class RNN:
         return _RNN.type(attrs, operands)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: RNNAttrs, *operands: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: RNNAttrs, *operands: relax.Expr) -> tuple[relax.Expr, ...]:
         from ...kernels.rnn import RNNShape, rnn
 
         return _RNN.call(context, rnn(RNNShape(**_RNN.known(context, attrs, operands))), operands)
@@ -95,7 +95,7 @@ class LSTM:
         return _lstm(attrs).type(attrs, operands)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: LSTMAttrs, *operands: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: LSTMAttrs, *operands: relax.Expr) -> tuple[relax.Expr, ...]:
         from ...kernels.lstm import LSTMShape, lstm
 
         layer = _lstm(attrs)

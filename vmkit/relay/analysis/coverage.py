@@ -66,6 +66,7 @@ def _shapes(head: Pattern, find_type: Callable[[GlobalTypeVar], TypeData]) -> It
     if isinstance(head, PatternTuple):
         yield PatternTuple, len(head.patterns), lambda pattern: True
         return
+    assert isinstance(head, PatternConstructor)  # what matches everything has no shape
     for constructor in find_type(head.constructor.belong_to).constructors:
 
         def make(fields: Row, made: Constructor = constructor) -> PatternConstructor:

@@ -55,7 +55,7 @@ class Constructor(Expr):
     def __init__(
         self, name_hint: str, inputs: Sequence[Type], belong_to: GlobalTypeVar, tag: int = -1, span: Span | None = None
     ) -> None:
-        self.__ffi_init__(name_hint=name_hint, inputs=list(inputs), belong_to=belong_to, tag=tag, span=span)
+        self.__ffi_init__(name_hint=name_hint, inputs=list(inputs), belong_to=belong_to, tag=tag, span=span)  # type: ignore[attr-defined]
 
     def __call__(self, *args: Any) -> Call:
         return Call(self, args)
@@ -125,7 +125,7 @@ class PatternWildcard(Pattern):
     """``_``, which matches everything."""
 
     def __init__(self) -> None:
-        self.__ffi_init__()
+        self.__ffi_init__()  # type: ignore[attr-defined]
 
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
 
@@ -137,7 +137,7 @@ class PatternVar(Pattern):
     var: Var = field(structural_eq="def")
 
     def __init__(self, var: Var) -> None:
-        self.__ffi_init__(var=var)
+        self.__ffi_init__(var=var)  # type: ignore[attr-defined]
 
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
 
@@ -150,7 +150,7 @@ class PatternConstructor(Pattern):
     patterns: tvm_ffi.Array
 
     def __init__(self, constructor: Constructor, patterns: Sequence[Pattern] | None = None) -> None:
-        self.__ffi_init__(constructor=constructor, patterns=list(patterns or ()))
+        self.__ffi_init__(constructor=constructor, patterns=list(patterns or ()))  # type: ignore[attr-defined]
 
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
 
@@ -162,7 +162,7 @@ class PatternTuple(Pattern):
     patterns: tvm_ffi.Array
 
     def __init__(self, patterns: Sequence[Pattern] | None = None) -> None:
-        self.__ffi_init__(patterns=list(patterns or ()))
+        self.__ffi_init__(patterns=list(patterns or ()))  # type: ignore[attr-defined]
 
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
 
@@ -175,7 +175,7 @@ class Clause(tvm_ffi.Object):
     rhs: Any
 
     def __init__(self, lhs: Pattern, rhs: RelayExpr) -> None:
-        self.__ffi_init__(lhs=lhs, rhs=rhs)
+        self.__ffi_init__(lhs=lhs, rhs=rhs)  # type: ignore[attr-defined]
 
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
 
@@ -202,7 +202,7 @@ class Match(Expr):
     def __init__(
         self, data: RelayExpr, clauses: Sequence[Clause], complete: bool = True, span: Span | None = None
     ) -> None:
-        self.__ffi_init__(data=data, clauses=list(clauses), complete=complete, span=span)
+        self.__ffi_init__(data=data, clauses=list(clauses), complete=complete, span=span)  # type: ignore[attr-defined]
 
 
 def pattern_vars(pattern: Pattern) -> Iterator[Var]:

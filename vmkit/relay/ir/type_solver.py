@@ -238,7 +238,7 @@ def bind_symbols(formal: Type, actual: Type, bound: dict[tvm.ir.Expr, Dim]) -> N
                 bound.setdefault(f, a)
 
 
-def type_symbols(ty: Type) -> list[tvm.ir.Expr]:
+def type_symbols(ty: Type) -> list[tvm.ir.Var]:
     """Return the symbolic dimensions in a type."""
     if isinstance(ty, TensorType):
         return dims.symbols(list(ty.shape)) if not all(isinstance(d, int) for d in ty.shape) else []
@@ -261,7 +261,7 @@ def _substitute_dim(dim: Dim, bound: dict[tvm.ir.Expr, Dim]) -> Dim:
         return Any()
     if isinstance(dim, tvm.ir.Var) and dim in bound:
         return bound[dim]
-    constants = {
+    constants: dict[tvm.ir.Var, tvm.ir.Expr] = {
         s: tvm.tirx.IntImm("int64", v) if isinstance(v, int) else v for s, v in bound.items() if not dims.is_any(v)
     }
     return dims.substitute(dim, constants)

@@ -36,7 +36,7 @@ __all__ = [
     "many",
 ]
 
-Item: TypeAlias = "tvm_ffi.Object | str | int | float | Sequence[Item] | Mapping[Item, Item] | None"
+Item: TypeAlias = "tvm_ffi.Object | str | int | float | Sequence[Item] | Mapping[Any, Any] | None"
 """What a node of a document can stand for."""
 
 _DTYPE_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")

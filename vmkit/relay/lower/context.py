@@ -76,7 +76,7 @@ class LowerContext:
         *args: Any,
         pattern: OpPattern | None = None,
         name: str | None = None,
-    ) -> Value:
+    ) -> Any:
         """Return the value of a TE function of lowered values, computed by one kernel.
 
         Parameters
@@ -118,7 +118,7 @@ class LowerContext:
             return relax.Tuple([self.materialize(v) for v in value])
         return value
 
-    def fields(self, value: Value, count: int | None = None) -> tuple[Value, ...]:
+    def fields(self, value: Value, count: int | None = None) -> tuple[Any, ...]:
         """Return the fields of a lowered tuple; `count` is how many, for a value that is known to be a tuple only."""
         if isinstance(value, tuple):
             return value
@@ -128,7 +128,7 @@ class LowerContext:
             return tuple(self.read_field(value, i) for i in range(count))
         return tuple(self.emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
 
-    def read_field(self, value: relax.Expr, index: int, ty: relax.Type | None = None) -> relax.Expr:
+    def read_field(self, value: Value, index: int, ty: relax.Type | None = None) -> relax.Expr:
         """Return an element, of a type if that is known, of an array of which only that is known."""
         at, types = relax.prim_value(index), [ty or relax.AnyType()]
         return self.emit(relax.op.call_pure_packed("vm.builtin.tuple_getitem", value, at, ty_args=types))

@@ -20,7 +20,7 @@ def construct(context: LowerContext, constructor: Constructor, fields: list[Valu
     return context.emit(relax.op.call_pure_packed("vm.builtin.make_tuple", *parts, ty_args=[relax.AnyType()]))
 
 
-def read_tag(context: LowerContext, value: relax.Expr) -> relax.Expr:
+def read_tag(context: LowerContext, value: Value) -> relax.Expr:
     """Return the tag of a value, an integer."""
     return context.read_field(value, 0, PrimType("int64"))
 

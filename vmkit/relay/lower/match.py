@@ -89,8 +89,8 @@ class _MatchLowering:
         """Return what has to hold, in order, for a pattern to match; each is emitted where it is called."""
         if not isinstance(pattern, PatternTuple | PatternConstructor):
             return []
-        tests = []
-        if self.has_alternatives(pattern):
+        tests: list[Callable[[], relax.Expr]] = []
+        if isinstance(pattern, PatternConstructor) and self.has_alternatives(pattern):
             wanted = pattern.constructor.tag
             tests.append(lambda: (read_tag(self.context, value) if tag is None else tag) == wanted)
         for index, below, field_type in self.parts(pattern, ty):
@@ -122,11 +122,12 @@ class _MatchLowering:
             return False
         return self.has_alternatives(pattern) or any(self.is_refutable(p) for p in pattern.patterns)
 
-    def parts(self, pattern: Pattern, ty: Type) -> list[tuple[int, Pattern, Type]]:
+    def parts(self, pattern: PatternTuple | PatternConstructor, ty: Type) -> list[tuple[int, Pattern, Type]]:
         """Return the position, the pattern and the type of each field."""
         below = list(pattern.patterns)
         if isinstance(ty, TupleType):
             return list(zip(range(len(below)), below, ty.fields, strict=True))
+        assert isinstance(pattern, PatternConstructor)
         data = self.lowering.definition(pattern.constructor.belong_to)
         made = next(c for c in data.constructors if c.name_hint == pattern.constructor.name_hint)
         mapping = dict(zip(data.type_vars, ty.args, strict=True))

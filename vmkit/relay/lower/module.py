@@ -90,10 +90,10 @@ class _ModuleLowering(ModuleLowering):
         while self.waiting:
             gvar, lowering = self.waiting.popleft()
             try:
-                function = lowering.run()
+                lowered = lowering.run()
             except VMKitError as error:
                 raise type(error)(f"in @{lowering.name}: {error}") from error
-            self.defined[gvar] = function.with_attr("global_symbol", gvar.name_hint)
+            self.defined[gvar] = lowered.with_attr("global_symbol", gvar.name_hint)
         # The builder only holds the place: it keeps functions by their structure, and loses some when they change.
         module = self.builder.get()
         return tvm.IRModule({**dict(module.functions.items()), **self.defined}, attrs=module.attrs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -15,7 +15,7 @@ from ..ir.types import Dim
 from .registry import OpPattern
 
 if TYPE_CHECKING:
-    from ..lower.context import LowerContext, Value
+    from ..lower.context import LowerContext
 
 __all__ = ["as_index", "chosen", "const", "grid", "indexed", "inside", "loops", "statement_of"]
 
@@ -59,7 +59,7 @@ def loops(
     body: Callable[..., None],
     *args: relax.Expr | Sequence[Dim],
     name: str | None = None,
-) -> Value:
+) -> Any:
     """Return tensors written by loops: what no expression for every element can say.
 
     Parameters

@@ -17,7 +17,7 @@ from tvm.runtime import Tensor
 from ...errors import TypeCheckError
 from ...values.element_types import STORED, from_stored, small_integer_bits, stored_type, to_stored
 from ...values.host_memory import copied
-from ..ir.expr import Call, Constant, Expr
+from ..ir.expr import Call, Constant, Expr, RelayExpr
 from ..ir.types import TensorType, TupleType, Type
 from .attrs import Attrs, DType, attrs_node
 from .elementwise import require_tensor
@@ -159,6 +159,6 @@ def array_value(expr: Expr) -> np.ndarray | None:
     return constant_texts(expr)
 
 
-def is_stored_constant(expr: Expr) -> bool:
+def is_stored_constant(expr: RelayExpr) -> bool:
     """Say whether an expression is a constant of an element type that is stored as another."""
     return isinstance(expr, Call) and expr.op == entry("contrib_from_stored").op and isinstance(expr.args[0], Constant)

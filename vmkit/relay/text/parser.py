@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 
@@ -17,6 +17,8 @@ from .metadata import MetaNodes
 from .source import Source
 
 __all__ = ["VERSION", "fromtext", "parse", "parse_expr", "read_module"]
+
+T = TypeVar("T")
 
 VERSION = "0.0.5"
 
@@ -89,8 +91,8 @@ class ModuleParser(ExpressionParser):
         self.expect("end", "the end of the text")
 
 
-def _run(source: Source, parse_it: Callable[[], Any]) -> RelayExpr:
-    def run() -> RelayExpr:
+def _run(source: Source, parse_it: Callable[[], T]) -> T:
+    def run() -> T:
         try:
             return parse_it()
         except RecursionError:

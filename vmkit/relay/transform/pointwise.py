@@ -23,6 +23,6 @@ def is_broadcast(expr: RelayExpr) -> bool:
     return expr.attrs is None and entry(expr.op).pattern == OpPattern.BROADCAST and "broadcast" not in expr.op.name
 
 
-def is_move(expr: Any) -> bool:
+def is_move(expr: RelayExpr) -> bool:
     """Say whether an expression is a call whose result has the elements of the first operand, in another order."""
     return isinstance(expr, Call) and isinstance(expr.op, Op) and entry(expr.op).moves
