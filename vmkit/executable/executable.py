@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import tvm
 from tvm.runtime import Tensor
@@ -17,6 +17,7 @@ from .. import bytecode
 from .._version import __version__
 from ..bytecode import Program, module_of
 from ..bytecode.late_constants import bound, late_names, taken_out
+from ..bytecode.program import Constant
 from ..bytecode.stored_weights import moved_to_block, with_block
 from ..errors import ExecutableError
 from ..target import command_line, host_supports
@@ -436,7 +437,7 @@ def _refuse_foreign_code(path: Path, manifest: Mapping[str, Any]) -> None:
             raise ExecutableError(f"{path}: {'; '.join(problems)}; compile the model for this machine")
 
 
-def _is_note(constant: Any) -> bool:
+def _is_note(constant: Constant) -> TypeGuard[str]:
     return isinstance(constant, str) and constant.startswith(_NOTE)
 
 
