@@ -43,7 +43,7 @@ LATER: dict[str, dict[str, str]] = {
         "testing": "vmkit.relay.testing",
     },
     "vmkit.relay.frontend": {"from_onnx": "vmkit.frontend.onnx:from_onnx"},
-    "vmkit.relay.transform.evaluation": {"evaluate": "vmkit.compiler.vm_compiler:evaluate"},
+    "vmkit.relay.transform.evaluation": {"evaluate": "vmkit.compiler.stages:evaluate"},
     "vmkit.tophub": {"tune": "vmkit.tuning:tune"},
 }
 

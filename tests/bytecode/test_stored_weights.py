@@ -11,7 +11,7 @@ import tvm
 import vmkit
 from vmkit import relay
 from vmkit.bytecode import TensorConstant, lift_weights
-from vmkit.bytecode.weights import WEIGHT_BYTES
+from vmkit.bytecode.placeholders import WEIGHT_BYTES
 from vmkit.errors import ExecutableError
 from vmkit.executable.archive import read_archive, write_archive
 from vmkit.runtime.machine import VirtualMachine
@@ -169,4 +169,4 @@ def test_a_loaded_program_can_be_taken_apart_and_joined(tmp_path: Path) -> None:
 def test_a_program_without_weights_is_left_alone() -> None:
     x = relay.var("x", shape=(2,))
     program = vmkit.compile(relay.Function([x], x + relay.const(1.0)), target="llvm").program
-    assert lift_weights(program) == (program, [], set())
+    assert lift_weights(program) == (program, (), set())

@@ -265,7 +265,7 @@ def test_a_compilation_says_where_decisions_come_from_and_computes_the_same(capl
 
 
 def _kernels(mod: tvm.IRModule) -> list[tirx.PrimFunc]:
-    from vmkit.compiler.vm_compiler import fused_kernels
+    from vmkit.compiler.stages import fused_kernels
 
     made = fused_kernels(mod, canonical_target(V3).primary)
     return [f for f in made.functions.values() if isinstance(f, tirx.PrimFunc)]

@@ -115,9 +115,9 @@ def decode(blob: bytes | bytearray | memoryview) -> Program:
     constants = tuple(_read_constant(reader) for _ in range(reader.count()))
     reader.section = "code"
     offsets, words = reader.numbers(), reader.numbers()
-    if reader.position != len(reader.blob):
+    if reader.position != len(reader.blob) or (words and not offsets):
         raise reader.fail()
-    bounds = zip(offsets, (*offsets[1:], len(words)), strict=True)
+    bounds = zip(offsets, (*offsets, len(words))[1:], strict=True)
     instructions = tuple(_read_instruction(words[start:end], reader.fail) for start, end in bounds)
     return Program(version, functions, scopes, constants, instructions)
 

@@ -45,7 +45,7 @@ def checked_parameters(program: Program, function: VMFunction) -> dict[int, Chec
     """Return what a function checks of its parameters, by position, before its first other instruction."""
     types: dict[int, tuple[str, int]] = {}
     found: dict[int, CheckedTensor] = {}
-    for instruction in program.instructions[function.start : function.end]:
+    for instruction in program.code(function):
         if not isinstance(instruction, Call):
             break
         name, args = program.functions[instruction.function].name, instruction.args

@@ -5,9 +5,7 @@ In the bytecode a constant that was moved leaves a text in its place, which says
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,15 +14,17 @@ from tvm.runtime import Tensor
 
 from ..errors import ExecutableError, suggest
 from . import Program, TensorConstant
+from .placeholders import Placeholder, constant_of, large_constants, with_constants
+from .program import Constant
 
 __all__ = ["bound", "late_names", "taken_out"]
 
-_MARK = "vmkit.late_bound:"
+_LATE = Placeholder("vmkit.late_bound:")
 
 
 def late_names(program: Program) -> list[str]:
     """Return the names of the constants that have to be bound before the program can run."""
-    return [_description(c)["name"] for c in program.constants if _is_late(c)]
+    return [said["name"] for said in _LATE.found(program).values()]
 
 
 def taken_out(program: Program, byte_limit: int) -> tuple[Program, dict[str, Tensor]]:
@@ -32,16 +32,12 @@ def taken_out(program: Program, byte_limit: int) -> tuple[Program, dict[str, Ten
 
     Names are ``const_0``, ``const_1`` ... by position, as Relay's were.
     """
-    kept: list[Any] = []
-    moved: dict[str, Tensor] = {}
-    for index, constant in enumerate(program.constants):
-        if not isinstance(constant, TensorConstant) or len(constant.data) < byte_limit:
-            kept.append(constant)
-            continue
-        name = f"const_{index}"
-        moved[name] = _tensor(constant)
-        kept.append(_MARK + json.dumps({"name": name, "dtype": constant.dtype, "shape": constant.shape}))
-    return replace(program, constants=tuple(kept)), moved
+    large = large_constants(program, byte_limit)
+    texts = {
+        at: _LATE.text({"name": f"const_{at}", "dtype": constant.dtype, "shape": constant.shape})
+        for at, constant in large.items()
+    }
+    return with_constants(program, texts), {f"const_{at}": _tensor(constant) for at, constant in large.items()}
 
 
 def bound(program: Program, tensors: Mapping[str, Any]) -> Program:
@@ -53,38 +49,27 @@ def bound(program: Program, tensors: Mapping[str, Any]) -> Program:
         If a constant has no tensor, or one of another type or shape, or a tensor has no place. A program that lacks
         no constants takes any.
     """
-    if not late_names(program):
+    wanted = _LATE.found(program)
+    if not wanted:
         return program
-    unused = set(tensors)
-    problems, constants = [], []
-    for index, constant in enumerate(program.constants):
-        if not _is_late(constant):
-            constants.append(constant)
-            continue
-        wanted = _description(constant)
-        name = wanted["name"]
-        unused.discard(name)
+    problems: list[str] = []
+    constants: dict[int, Constant] = {}
+    for index, said in wanted.items():
+        name = said["name"]
         if name not in tensors:
             hint = suggest(name, tensors)
             problems.append(f"No binding for late-bound constant at index {index} with name '{name}'{hint}")
             continue
         found = _constant(tensors[name])
-        if [list(found.dtype), list(found.shape)] != [wanted["dtype"], wanted["shape"]]:
-            problems.append(f"{name}: {_shown(found.dtype, found.shape)}, expected {_shown(**wanted)}")
-        constants.append(found)
+        if [list(found.dtype), list(found.shape)] != [said["dtype"], said["shape"]]:
+            problems.append(f"{name}: {_shown(found.dtype, found.shape)}, expected {_shown(**said)}")
+        constants[index] = found
+    unused = set(tensors) - {said["name"] for said in wanted.values()}
     if unused:
         problems.append(f"Have {len(unused)} unused late-bound constants: {', '.join(sorted(unused))}")
     if problems:
         raise ExecutableError("\n  ".join(["these constants cannot be bound", *problems]))
-    return replace(program, constants=tuple(constants))
-
-
-def _is_late(constant: Any) -> bool:
-    return isinstance(constant, str) and constant.startswith(_MARK)
-
-
-def _description(constant: str) -> dict[str, Any]:
-    return json.loads(constant.removeprefix(_MARK))
+    return with_constants(program, constants)
 
 
 def _tensor(constant: TensorConstant) -> Tensor:
@@ -98,14 +83,12 @@ def _tensor(constant: TensorConstant) -> Tensor:
 def _constant(tensor: Any) -> TensorConstant:
     if not isinstance(tensor, Tensor):
         tensor = tvm.runtime.tensor(np.asarray(tensor))
-    dtype = tvm.DataType(str(tensor.dtype))
-    array = np.ascontiguousarray(tensor.numpy())
-    return TensorConstant((dtype.type_code, dtype.bits, dtype.lanes), (1, 0), tuple(tensor.shape), array.tobytes())
+    return constant_of(tensor, np.ascontiguousarray(tensor.numpy()).tobytes())
 
 
-def _storage(dtype: str) -> Any:
+def _storage(dtype: str) -> np.dtype:
     return tvm.runtime.empty((), dtype).numpy().dtype
 
 
-def _shown(dtype: Any, shape: Any, name: str = "") -> str:
-    return f"{TensorConstant(tuple(dtype), (1, 0), tuple(shape), b'').dtype_name}{list(shape)}"
+def _shown(dtype: Sequence[int], shape: Sequence[int], name: str = "") -> str:
+    return f"{TensorConstant((dtype[0], dtype[1], dtype[2]), (1, 0), tuple(shape), b'').dtype_name}{list(shape)}"

@@ -52,7 +52,7 @@ def disassemble(program: Program, groups: _Groups = _NONE) -> str:
             f"# reg file size = {function.register_file_size}",
             f"# instruction count = {function.end - function.start}",
         ]
-        for number, instruction in enumerate(program.instructions[function.start : function.end]):
+        for number, instruction in enumerate(program.code(function)):
             lines.append(f"{number:>4}: {_instruction(program, instruction, number)}")
         parts.append("\n".join(lines) + "\n")
     parts += [f"Kernel group {name}: {', '.join(kernels)}\n" for name, kernels in groups.items()]

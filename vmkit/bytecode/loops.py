@@ -11,15 +11,13 @@ from dataclasses import replace
 
 from .blob import decode, encode
 from .invariants import first_of_loop, lasting_memory
-from .program import VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, VMFunction
+from .program import VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, Instruction, Program, Ret
+from .rewrite import JumpTo, edited, with_bodies, with_packed
 
 __all__ = ["tail_calls_to_loops"]
 
 _COPY = "vm.builtin.copy"
 _KILL = "vm.builtin.null_value"
-
-_Step = tuple[Instruction, int | None]
-"""An instruction and, for a jump, the old position inside the function that it goes to."""
 
 
 def tail_calls_to_loops(blob: bytes | bytearray) -> bytes:
@@ -38,29 +36,20 @@ def tail_calls_to_loops(blob: bytes | bytearray) -> bytes:
 
 def _with_loop(program: Program, index: int) -> Program:
     function = program.functions[index]
-    code = program.instructions[function.start : function.end]
+    code = program.code(function)
     names = [candidate.name for candidate in program.functions]
-    tails = {at for at in range(len(code)) if _is_tail(code, at, index, names)}
+    calls = ((at, call) for at, call in enumerate(code) if isinstance(call, Call))
+    tails = {at: call.args for at, call in calls if _is_tail(code, at, index, names)}
     if not tails:
         return program
-    if _COPY not in names:
-        copy_row = VMFunction(FunctionKind.PACKED, _COPY, 0, 0, -2, 0, ())
-        program = replace(program, functions=(*program.functions, copy_row))
-        names.append(_COPY)
+    program, copy = with_packed(program, _COPY)
     scratch = function.register_file_size
     first = first_of_loop(code, program.functions)
     once, left_out = lasting_memory(code, program) if first else ([], set())
-    groups = [
-        _jump_to_start(instruction.args, names.index(_COPY), scratch, first)
-        if at in tails and isinstance(instruction, Call)
-        else [(instruction, _target(instruction, at))]
-        for at, instruction in enumerate(code)
-    ]
-    for at in left_out:
-        groups[at] = []
-    if once:
-        groups[first - 1] += [(call, None) for call in once]
-    return _replace_code(program, index, _lay_out(groups), scratch + 1)
+    instead: dict[int, Sequence[Instruction | JumpTo]] = dict.fromkeys(left_out, ())
+    instead |= {at: (*_moves(args, copy, scratch), JumpTo(first)) for at, args in tails.items()}
+    body = edited(code, before={first: once}, instead=instead)
+    return with_bodies(program, {index: (replace(function, register_file_size=scratch + 1), body)})
 
 
 def _is_tail(code: Sequence[Instruction], at: int, index: int, names: Sequence[str]) -> bool:
@@ -88,8 +77,8 @@ def _is_tail(code: Sequence[Instruction], at: int, index: int, names: Sequence[s
     return False
 
 
-def _jump_to_start(args: tuple[Arg, ...], copy: int, scratch: int, first: int) -> list[_Step]:
-    """Return the moves of `args` into registers 0, 1, ... as if at once, and the jump back to position `first`."""
+def _moves(args: tuple[Arg, ...], copy: int, scratch: int) -> list[Call]:
+    """Return the moves of `args` into registers 0, 1, ... as if at once."""
     waiting = {target: arg for target, arg in enumerate(args) if arg != Arg(ArgKind.REGISTER, target)}
     moves: list[tuple[int, Arg]] = []
     while waiting:
@@ -105,44 +94,4 @@ def _jump_to_start(args: tuple[Arg, ...], copy: int, scratch: int, first: int) -
             target: Arg(ArgKind.REGISTER, scratch) if arg == Arg(ArgKind.REGISTER, saved) else arg
             for target, arg in waiting.items()
         }
-    return [*((Call(target, copy, (source,)), None) for target, source in moves), (Goto(0), first)]
-
-
-def _target(instruction: Instruction, at: int) -> int | None:
-    match instruction:
-        case Goto(offset) | If(_, offset):
-            return at + offset
-        case _:
-            return None
-
-
-def _lay_out(groups: list[list[_Step]]) -> list[Instruction]:
-    """Put the groups, one per old instruction, one after another and set the jumps' offsets anew."""
-    starts = [0]
-    for group in groups:
-        starts.append(starts[-1] + len(group))
-    code: list[Instruction] = []
-    for instruction, target in (step for group in groups for step in group):
-        match instruction:
-            case Goto() if target is not None:
-                code.append(Goto(starts[target] - len(code)))
-            case If(condition) if target is not None:
-                code.append(If(condition, starts[target] - len(code)))
-            case _:
-                code.append(instruction)
-    return code
-
-
-def _replace_code(program: Program, index: int, code: list[Instruction], registers: int) -> Program:
-    old = program.functions[index]
-    grown = len(code) - (old.end - old.start)
-
-    def moved(function: VMFunction) -> VMFunction:
-        if function is old:
-            return replace(old, end=old.end + grown, register_file_size=registers)
-        if function.kind == FunctionKind.VM and function.start >= old.end:
-            return replace(function, start=function.start + grown, end=function.end + grown)
-        return function
-
-    instructions = (*program.instructions[: old.start], *code, *program.instructions[old.end :])
-    return replace(program, functions=tuple(map(moved, program.functions)), instructions=instructions)
+    return [Call(target, copy, (source,)) for target, source in moves]

@@ -6,7 +6,6 @@ In the code each leaves a text that says which one it was; :func:`put_back` give
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,13 @@ from tvm import ir, relax
 from tvm.runtime import Tensor
 
 from .._tvm import tensor_view
+from ..relax.rewrite import with_functions
 from . import Program, TensorConstant
-from .weights import WEIGHT_BYTES
+from .placeholders import WEIGHT_BYTES, Placeholder, constant_of, with_constants
 
 __all__ = ["put_back", "taken_out"]
 
-_MARK = "vmkit.outside_constant:"
+_OUTSIDE = Placeholder("vmkit.outside_constant:")
 
 
 def taken_out(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[Tensor]]:
@@ -31,7 +31,7 @@ def taken_out(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[Tensor]]:
     def marked(constant: ir.GenericConst) -> ir.Expr:
         if not isinstance(constant.value, Tensor) or _bytes_of(constant.value) < WEIGHT_BYTES:
             return constant
-        return ir.StringImm(f"{_MARK}{places.setdefault(constant.value, len(places))}")
+        return ir.StringImm(_OUTSIDE.text(places.setdefault(constant.value, len(places))))
 
     changed = {}
     for gvar, function in mod.functions.items():
@@ -39,18 +39,12 @@ def taken_out(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[Tensor]]:
             changed[gvar] = tvm_ffi.structural_map(function, (ir.GenericConst, marked))
     if not places:
         return mod, []
-    result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs, global_infos=mod.global_infos)
-    result.update(tvm.IRModule(changed))
-    return result, list(places)
+    return with_functions(mod, changed), list(places)
 
 
 def put_back(program: Program, tensors: Sequence[Tensor]) -> Program:
     """Return a program with tensors on the CPU in the places of the texts that :func:`taken_out` left."""
-    constants = [
-        _over(tensors[int(c.removeprefix(_MARK))]) if isinstance(c, str) and c.startswith(_MARK) else c
-        for c in program.constants
-    ]
-    return replace(program, constants=tuple(constants))
+    return with_constants(program, {at: _over(tensors[number]) for at, number in _OUTSIDE.found(program).items()})
 
 
 def _bytes_of(tensor: Tensor) -> int:
@@ -59,6 +53,5 @@ def _bytes_of(tensor: Tensor) -> int:
 
 def _over(tensor: Tensor) -> TensorConstant:
     """Return a tensor as a constant over its own memory."""
-    dtype = tvm.DataType(str(tensor.dtype))
     memory: Any = np.from_dlpack(tensor_view(tensor, (_bytes_of(tensor),), "uint8"))
-    return TensorConstant((dtype.type_code, dtype.bits, dtype.lanes), (1, 0), tuple(tensor.shape), memoryview(memory))
+    return constant_of(tensor, memoryview(memory))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,8 @@ __all__ = [
     "Arg",
     "ArgKind",
     "Call",
+    "Constant",
+    "DTypeConstant",
     "FunctionKind",
     "Goto",
     "If",
@@ -126,6 +127,10 @@ class DTypeConstant:
         return dtype_name(self.dtype)
 
 
+Constant = TensorConstant | DTypeConstant | tuple[int, ...] | str | int | float
+"""A constant of a program; tuples are shapes."""
+
+
 @dataclass(frozen=True)
 class VMFunction:
     """A row of the function table. Only functions of kind VM have instructions and registers."""
@@ -141,20 +146,21 @@ class VMFunction:
 
 @dataclass(frozen=True)
 class Program:
-    """The code half of an executable.
-
-    `constants` holds :class:`TensorConstant`, :class:`DTypeConstant`, ``tuple`` (shapes), ``str``, ``int``, ``float``.
-    """
+    """The code half of an executable."""
 
     version: str
     functions: tuple[VMFunction, ...]
     memory_scopes: tuple[tuple[int, str], ...]
-    constants: tuple[Any, ...]
+    constants: tuple[Constant, ...]
     instructions: tuple[Instruction, ...] = field(repr=False)
 
     def vm_functions(self) -> Iterator[VMFunction]:
         """Yield the functions that have bytecode, in the table's order."""
         return (function for function in self.functions if function.kind == FunctionKind.VM)
+
+    def code(self, function: VMFunction) -> tuple[Instruction, ...]:
+        """Return the instructions of a function of the table; packed ones have none."""
+        return self.instructions[function.start : function.end] if function.kind == FunctionKind.VM else ()
 
     @property
     def globals(self) -> list[str]:
@@ -181,8 +187,7 @@ class Program:
         """
         calls: dict[int, set[int]] = {}
         for index, function in enumerate(self.functions):
-            body = self.instructions[function.start : function.end] if function.kind == FunctionKind.VM else ()
-            called = [instruction for instruction in body if isinstance(instruction, Call)]
+            called = [instruction for instruction in self.code(function) if isinstance(instruction, Call)]
             made = {arg.value for call in called for arg in call.args if arg.kind == ArgKind.FUNCTION}
             calls[index] = {call.function for call in called} | made
         return {index for index in calls if index in _reachable(calls, index)}

@@ -5,9 +5,8 @@ In the code a constant that was moved there leaves a text, which says its data t
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,22 +15,19 @@ from tvm.runtime import Tensor
 from ..errors import ExecutableError
 from ..values.host_memory import ALIGNMENT, over_memory
 from . import Program, TensorConstant
-from .weights import WEIGHT_BYTES
+from .placeholders import Placeholder, large_constants, with_constants
 
 __all__ = ["moved_to_block", "tensor_over", "with_block"]
 
-_MARK = "vmkit.weight:"
+_STORED = Placeholder("vmkit.weight:")
 
 
 def moved_to_block(program: Program) -> tuple[Program, bytes]:
     """Return a program without its large constants, and the block that holds them, each at an aligned place."""
     block: list[bytes | memoryview] = []
     place = 0
-    constants: list[Any] = []
-    for constant in program.constants:
-        if not isinstance(constant, TensorConstant) or len(constant.data) < WEIGHT_BYTES:
-            constants.append(constant)
-            continue
+    texts: dict[int, str] = {}
+    for position, constant in large_constants(program).items():
         size = len(constant.data)
         said = {
             "dtype": constant.dtype,
@@ -41,10 +37,10 @@ def moved_to_block(program: Program) -> tuple[Program, bytes]:
             "size": size,
             "reserved": constant.reserved,
         }
-        constants.append(_MARK + json.dumps(said))
+        texts[position] = _STORED.text(said)
         block += [constant.data, bytes(-size % ALIGNMENT)]
         place += size + -size % ALIGNMENT
-    return replace(program, constants=tuple(constants)), b"".join(block)
+    return with_constants(program, texts), b"".join(block)
 
 
 def with_block(program: Program, block: memoryview) -> Program:
@@ -55,21 +51,16 @@ def with_block(program: Program, block: memoryview) -> Program:
     ExecutableError
         If a constant lies outside of the block.
     """
-    constants = []
-    for constant in program.constants:
-        if isinstance(constant, str) and constant.startswith(_MARK):
-            said = json.loads(constant.removeprefix(_MARK))
-            place, size = said["place"], said["size"]
-            dtype, shape = tuple(said["dtype"]), tuple(said["shape"])
-            bits = dtype[1] * dtype[2] * math.prod(shape)
-            if not 0 <= place <= place + size <= len(block) or not 0 <= bits <= 8 * size:
-                raise ExecutableError(
-                    f"a constant of {size} bytes at {place} is not in the {len(block)} bytes of weights"
-                )
-            data = block[place : place + size]
-            constant = TensorConstant(dtype, tuple(said["device"]), shape, data, said["reserved"])
-        constants.append(constant)
-    return replace(program, constants=tuple(constants))
+    return with_constants(program, {at: _part_of(block, said) for at, said in _STORED.found(program).items()})
+
+
+def _part_of(block: memoryview, said: Mapping[str, Any]) -> TensorConstant:
+    place, size = said["place"], said["size"]
+    dtype, shape = tuple(said["dtype"]), tuple(said["shape"])
+    bits = dtype[1] * dtype[2] * math.prod(shape)
+    if not 0 <= place <= place + size <= len(block) or not 0 <= bits <= 8 * size:
+        raise ExecutableError(f"a constant of {size} bytes at {place} is not in the {len(block)} bytes of weights")
+    return TensorConstant(dtype, tuple(said["device"]), shape, block[place : place + size], said["reserved"])
 
 
 def tensor_over(constant: TensorConstant) -> Tensor:

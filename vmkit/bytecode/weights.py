@@ -6,34 +6,23 @@ buffer that a file was read to.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from .program import (
-    SPECIAL_REGISTER,
-    Arg,
-    ArgKind,
-    Call,
-    FunctionKind,
-    If,
-    Instruction,
-    Program,
-    Ret,
-    TensorConstant,
-    VMFunction,
-)
+from .placeholders import WEIGHT_BYTES, large_constants, with_constants
+from .program import Arg, ArgKind, Call, Instruction, Program, TensorConstant, VMFunction
+from .rewrite import edited, with_bodies, with_packed, with_registers
 
-__all__ = ["WEIGHT_BYTES", "lift_weights"]
-
-WEIGHT_BYTES = 1 << 16
-"""From this size on a constant is worth the instruction that fetches it in every call."""
+__all__ = ["lift_weights"]
 
 _PARAMETER = "vmkit.weights"
 _FETCH = "vm.builtin.tuple_getitem"
 _CLOSURE = "vm.builtin.make_closure"
 
 
-def lift_weights(program: Program, smallest: int = WEIGHT_BYTES) -> tuple[Program, list[int], set[str]]:
+def lift_weights(
+    program: Program, smallest: int = WEIGHT_BYTES
+) -> tuple[Program, tuple[TensorConstant, ...], set[str]]:
     """Return a program whose large constants are passed to it.
 
     Every function that needs one, itself or in what it calls, takes a tuple of them as its last argument.
@@ -43,42 +32,23 @@ def lift_weights(program: Program, smallest: int = WEIGHT_BYTES) -> tuple[Progra
     program
         In the places of the constants stand zeros.
     weights
-        Their positions among the constants of the old program, in the order of the tuple.
+        The constants, in the order of the tuple.
     functions
         The names of the functions that take the tuple; empty if nothing could be lifted.
     """
-    weights = [
-        index
-        for index, constant in enumerate(program.constants)
-        if isinstance(constant, TensorConstant) and len(constant.data) >= smallest
-    ]
+    weights = large_constants(program, smallest)
     if not weights or _is_opaque(program):
-        return program, [], set()
-    constants: list[Any] = list(program.constants)
-    for index in weights:
-        constants[index] = 0
-    functions = list(program.functions)
-    names = [function.name for function in functions]
-    if _FETCH not in names:
-        functions.append(VMFunction(FunctionKind.PACKED, _FETCH, 0, 0, -2, 0, ()))
-        names.append(_FETCH)
-    lifting = _Lifting({index: place for place, index in enumerate(weights)}, names, _takers(program, set(weights)))
-    instructions: list[Instruction] = []
-    for position, function in sorted(enumerate(program.functions), key=lambda pair: pair[1].start):
-        if function.kind != FunctionKind.VM:
-            continue
-        body = program.instructions[function.start : function.end]
-        start = len(instructions)
-        registers = function.register_file_size
-        if position in lifting.takers:
-            body, registers = lifting.body(function, body)
-            function = replace(
-                function, num_args=function.num_args + 1, param_names=(*function.param_names, _PARAMETER)
-            )
-        instructions += body
-        functions[position] = replace(function, start=start, end=len(instructions), register_file_size=registers)
-    lifted = replace(program, functions=tuple(functions), constants=tuple(constants), instructions=tuple(instructions))
-    return lifted, weights, {names[position] for position in lifting.takers}
+        return program, (), set()
+    takers = _takers(program, set(weights))
+    lifted, fetch = with_packed(with_constants(program, dict.fromkeys(weights, 0)), _FETCH)
+    lifting = _Lifting(
+        places={index: place for place, index in enumerate(weights)},
+        closures={at for at, function in enumerate(lifted.functions) if function.name == _CLOSURE},
+        takers=takers,
+        fetch=fetch,
+    )
+    bodies = {at: lifting.body(lifted.functions[at], lifted.code(lifted.functions[at])) for at in takers}
+    return with_bodies(lifted, bodies), tuple(weights.values()), {program.functions[at].name for at in takers}
 
 
 def _is_opaque(program: Program) -> bool:
@@ -97,9 +67,7 @@ def _takers(program: Program, weights: set[int]) -> set[int]:
     reads: dict[int, bool] = {}
     calls: dict[int, set[int]] = {}
     for position, function in enumerate(program.functions):
-        if function.kind != FunctionKind.VM:
-            continue
-        body = [one for one in program.instructions[function.start : function.end] if isinstance(one, Call)]
+        body = [one for one in program.code(function) if isinstance(one, Call)]
         args = [arg for one in body for arg in one.args]
         reads[position] = any(arg.kind == ArgKind.CONSTANT and arg.value in weights for arg in args)
         made = {arg.value for arg in args if arg.kind == ArgKind.FUNCTION}
@@ -112,59 +80,59 @@ def _takers(program: Program, weights: set[int]) -> set[int]:
         takers |= more
 
 
+@dataclass(frozen=True)
 class _Lifting:
-    """Writes the bodies of functions anew: the places of the weights, the names and positions of functions."""
+    """Writes the bodies of functions anew.
 
-    def __init__(self, places: dict[int, int], names: list[str], takers: set[int]) -> None:
-        self.places = places
-        self.names = names
-        self.takers = takers
-        self.fetch = names.index(_FETCH)
+    Attributes
+    ----------
+    places
+        By position among the constants, the weights' places in the tuple.
+    closures
+        The positions of what makes closures.
+    takers
+        Those of the functions that take the tuple.
+    fetch
+        That of what reads a field of a tuple.
+    """
 
-    def body(self, function: VMFunction, body: tuple[Instruction, ...]) -> tuple[tuple[Instruction, ...], int]:
-        """Return the instructions of a function that takes the tuple, and how many registers it has.
+    places: Mapping[int, int]
+    closures: Collection[int]
+    takers: Collection[int]
+    fetch: int
 
-        The parameter comes after the others, so registers from there on move up by one. All weights are fetched at
-        the start: jumps within the body stay as they are.
+    def body(self, function: VMFunction, code: Sequence[Instruction]) -> tuple[VMFunction, Sequence[Instruction]]:
+        """Return a function that takes the tuple, and its instructions.
+
+        The parameter comes after the others, so registers from there on move up by one. All weights are fetched at the
+        start.
         """
         given = function.num_args
-        used = dict.fromkeys(
-            arg.value
-            for one in body
-            if isinstance(one, Call)
-            for arg in one.args
-            if arg.kind == ArgKind.CONSTANT and arg.value in self.places
-        )
+        read = [a.value for one in code if isinstance(one, Call) for a in one.args if a.kind == ArgKind.CONSTANT]
+        used = dict.fromkeys(index for index in read if index in self.places)
         held = {index: function.register_file_size + 1 + at for at, index in enumerate(used)}
         tuple_arg = Arg(ArgKind.REGISTER, given)
-        start = [
+        fetched = [
             Call(register, self.fetch, (tuple_arg, Arg(ArgKind.IMMEDIATE, self.places[index])))
             for index, register in held.items()
         ]
-        rest = [self._instruction(one, given, held) for one in body]
-        return (*start, *rest), function.register_file_size + 1 + len(held)
+        made = replace(
+            function,
+            num_args=given + 1,
+            param_names=(*function.param_names, _PARAMETER),
+            register_file_size=function.register_file_size + 1 + len(held),
+        )
+        moved = [with_registers(one, lambda register: register + (register >= given)) for one in code]
+        return made, edited([self._instruction(one, given, held) for one in moved], before={0: fetched})
 
-    def _instruction(self, one: Instruction, given: int, held: dict[int, int]) -> Instruction:
-        def moved(register: int) -> int:
-            return register + 1 if given <= register < SPECIAL_REGISTER else register
-
-        match one:
-            case Call(destination, callee, args):
-                new = [
-                    Arg(ArgKind.REGISTER, moved(arg.value))
-                    if arg.kind == ArgKind.REGISTER
-                    else Arg(ArgKind.REGISTER, held[arg.value])
-                    if arg.kind == ArgKind.CONSTANT and arg.value in held
-                    else arg
-                    for arg in args
-                ]
-                makes = self.names[callee] == _CLOSURE and args[0].value in self.takers
-                if callee in self.takers or makes:
-                    new.append(Arg(ArgKind.REGISTER, given))
-                return Call(moved(destination), callee, tuple(new))
-            case Ret(result):
-                return Ret(moved(result))
-            case If(condition, offset):
-                return If(moved(condition), offset)
-            case _:
-                return one
+    def _instruction(self, one: Instruction, given: int, held: Mapping[int, int]) -> Instruction:
+        """Return an instruction that reads weights from registers, and passes the tuple on to who takes it."""
+        if not isinstance(one, Call):
+            return one
+        args = [
+            Arg(ArgKind.REGISTER, held[arg.value]) if arg.kind == ArgKind.CONSTANT and arg.value in held else arg
+            for arg in one.args
+        ]
+        if one.function in self.takers or (one.function in self.closures and one.args[0].value in self.takers):
+            args.append(Arg(ArgKind.REGISTER, given))
+        return Call(one.destination, one.function, tuple(args))

@@ -8,13 +8,13 @@ VM's own stack frame: that address tells how much of the stack is used. Threads 
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import tvm_ffi
 
 from .._tvm import declare_packed, fail_packed
-from ..bytecode import Call, FunctionKind, Program, VMFunction
+from ..bytecode import Call, Program
 from ..bytecode.program import VOID_REGISTER
+from ..bytecode.rewrite import edited, with_bodies, with_packed
 
 __all__ = ["guard_this_thread", "guarded"]
 
@@ -39,19 +39,10 @@ def guard_this_thread(stack_bytes: int) -> None:
 
 def guarded(program: Program) -> Program:
     """Return `program` with the check at the start of every function that can come to call itself."""
-    recursive = program.recursive_functions()
-    functions = [*program.functions, VMFunction(FunctionKind.PACKED, _NAME, 0, 0, -2, 0, ())]
-    check = Call(VOID_REGISTER, len(program.functions), ())
-    instructions = list(program.instructions)
-    # From the last start to the first, so that positions before it still hold. Jumps are relative.
-    for index in sorted(recursive, key=lambda index: -program.functions[index].start):
-        start = program.functions[index].start
-        instructions.insert(start, check)
-        for other, function in enumerate(functions):
-            if function.kind == FunctionKind.VM and function.start > start:
-                functions[other] = replace(function, start=function.start + 1, end=function.end + 1)
-        functions[index] = replace(functions[index], end=functions[index].end + 1)
-    return replace(program, functions=tuple(functions), instructions=tuple(instructions))
+    recursive = [(at, program.functions[at]) for at in program.recursive_functions()]
+    program, check = with_packed(program, _NAME)
+    checked = {0: [Call(VOID_REGISTER, check, ())]}
+    return with_bodies(program, {at: (row, edited(program.code(row), before=checked)) for at, row in recursive})
 
 
 def _check(_self: int, _args: int, _count: int, result: int) -> int:

@@ -43,8 +43,8 @@ def started(
     program, takers = executable.program, set[str]()
     weights: list[Tensor] = []
     if executable.holds_weights and len(devices) == 1:
-        program, positions, takers = lift_weights(program)
-        weights = [tensor_over(executable.program.constants[position]) for position in positions]
+        program, lifted, takers = lift_weights(program)
+        weights = [tensor_over(constant) for constant in lifted]
     if program.recursive_functions():
         program = guarded(program)
     runnable = executable.runnable(program if program is not executable.program else None)

@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from vmkit.compiler import vm_compiler as compiler
+from vmkit.compiler.stages import fused_kernels
 from vmkit.errors import CompileError, OptionError, suggest
 
 from ..schedule.rule import Rule
@@ -49,7 +49,7 @@ class Kernel:
 def kernels_of(model: Any, target: Target, params: Mapping[str, Any] | None = None) -> list[Kernel]:
     """Return the different kernels of a model for a target for which there is more than one way to schedule them."""
     found: dict[Workload, Kernel] = {}
-    module = compiler.fused_kernels(model, target, params)
+    module = fused_kernels(model, target, params)
     for variable, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint):
         if not isinstance(function, tirx.PrimFunc) or function.attrs.get("tirx.is_scheduled", False):
             continue

@@ -11,7 +11,7 @@ from tvm import tirx
 
 import vmkit
 from vmkit import optimize, relay
-from vmkit.compiler.vm_compiler import fused_kernels
+from vmkit.compiler.stages import fused_kernels
 from vmkit.relay import transform
 from vmkit.relay.ir import Call, post_order
 from vmkit.schedule import cpu as rules

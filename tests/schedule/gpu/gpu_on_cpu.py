@@ -17,8 +17,8 @@ from tvm.target import Target
 
 import vmkit
 from vmkit.compiler import pipeline
-from vmkit.compiler import vm_compiler as compiler
 from vmkit.compiler.options import CompilerOptions
+from vmkit.compiler.stages import optimize_relay, relay_module
 from vmkit.executable.build_info import BuildInfo
 from vmkit.executable.executable import Executable
 from vmkit.relay.lower import Lowered, lower_module
@@ -47,7 +47,7 @@ class Scheduled:
 def scheduled(function: Any, target: Target = TARGET) -> Scheduled:
     """Return a Relay function as Relax with its kernels scheduled for the GPU."""
     options = CompilerOptions()
-    mod = compiler._optimize_relay(compiler._relay_module(function), {}, target, options)
+    mod = optimize_relay(relay_module(function), {}, target, options)
     lowered = lower_module(mod, target)
     return Scheduled(mod, lowered, pipeline.optimize_relax(lowered.module, target, options))
 

@@ -1,0 +1,178 @@
+"""The passes that make a Relay module faster on a target: which, in what order, from which level on, on what condition.
+
+What every program needs, types and operators that have kernels, is not here: the compiler does that first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm.target import Target
+
+from .. import optimize  # noqa: F401 - registers its passes
+from ..relay.transform import registry
+from ..relay.transform.evaluation import Evaluate
+from ..target.integer_unit import IntegerUnit, integer_unit
+from ..target.matrix_unit import has_matrix_unit
+from ..target.vectors import vector_unit
+
+__all__ = ["PASSES", "PassRow", "passes_for", "passes_text"]
+
+Options = Mapping[str, bool | int | IntegerUnit | Evaluate | Mapping[str, list[str]] | None]
+
+_CHANNELS_LAST = {"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]}
+_CHANNELS_LAST_ON_CPU = {
+    **_CHANNELS_LAST,
+    "nn.conv3d": ["NDHWC", "default"],
+    "nn.conv1d_transpose": ["NWC", "default"],
+    "nn.conv2d_transpose": ["NHWC", "default"],
+    "nn.conv3d_transpose": ["NDHWC", "default"],
+}
+
+
+# -- conditions, of which the table shows the names
+
+
+def _any_target(_: Target) -> bool:
+    return True
+
+
+def _cpu(target: Target) -> bool:
+    return bool(target.kind.name == "llvm")  # the generators of C and its relatives do not know vectors
+
+
+def _not_cpu(target: Target) -> bool:
+    return not _cpu(target)
+
+
+def _gpu(target: Target) -> bool:
+    return "gpu" in target.keys
+
+
+def _cpu_or_gpu(target: Target) -> bool:
+    return _cpu(target) or _gpu(target)
+
+
+def _cpu_with_integer_unit(target: Target) -> bool:
+    return _cpu(target) and integer_unit(target) is not None
+
+
+def _cpu_with_matrix_unit(target: Target) -> bool:
+    return _cpu(target) and has_matrix_unit(target)
+
+
+# -- what passes are told of the target, and of the compiler
+
+
+def _nothing(_target: Target, _evaluate: Evaluate) -> Options:
+    return {}
+
+
+def _evaluator(_target: Target, evaluate: Evaluate) -> Options:
+    return {"evaluate": evaluate}
+
+
+def _qnn_evaluator(_target: Target, evaluate: Evaluate) -> Options:
+    return {"fold_qnn": True, "evaluate": evaluate}
+
+
+def _layouts(target: Target, _evaluate: Evaluate) -> Options:
+    return {"desired_layouts": _CHANNELS_LAST_ON_CPU if _cpu(target) else _CHANNELS_LAST}
+
+
+def _integers(target: Target, _evaluate: Evaluate) -> Options:
+    return {"unit": integer_unit(target)}
+
+
+def _lanes(target: Target, _evaluate: Evaluate) -> Options:
+    return {"lanes": vector_unit(target).lanes}
+
+
+def _registers(target: Target, _evaluate: Evaluate) -> Options:
+    unit = vector_unit(target)
+    return {"lanes": unit.lanes, "registers": unit.registers}
+
+
+def _machine(target: Target, evaluate: Evaluate) -> Options:
+    cores = int(target.attrs.get("num-cores", 1))
+    return {**_registers(target, evaluate), "cores": cores, "has_matrix_unit": has_matrix_unit(target)}
+
+
+@dataclass(frozen=True)
+class PassRow:
+    """A pass in its place.
+
+    Parameters
+    ----------
+    level
+        The optimisation level from which the pass runs.
+    name
+        What the pass is registered by.
+    on
+        Says whether the pass is for a target.
+    told
+        Returns what the pass is told of the target and of what evaluates constants.
+    """
+
+    level: int
+    name: str
+    on: Callable[[Target], bool] = _any_target
+    told: Callable[[Target, Evaluate], Options] = _nothing
+
+
+# On a CPU, channels come last in memory, so that vectors run along them whatever the sizes of images; weights are
+# packed for that. On a GPU, threads that follow each other compute channels that do; weights are constants, and so
+# turned round while compiling. Each step leaves constants to compute.
+PASSES: Sequence[PassRow] = (
+    PassRow(2, "FactorScales", _cpu_with_integer_unit, _integers),
+    PassRow(0, "SimplifyInference"),
+    PassRow(2, "FoldConstant", told=_qnn_evaluator),
+    PassRow(2, "FloatProducts", _not_cpu),
+    PassRow(2, "LookUpFirst", _cpu),
+    PassRow(2, "FuseRecurrence", _cpu, _lanes),
+    PassRow(2, "FuseAttention", _cpu, _lanes),
+    PassRow(2, "FoldLookups", _cpu),
+    PassRow(2, "FlattenRows", _cpu_or_gpu),
+    PassRow(2, "BackwardFoldScaleAxis"),
+    PassRow(2, "ForwardFoldScaleAxis"),
+    PassRow(2, "FoldConstant", told=_evaluator),
+    PassRow(2, "ConvertLayout", _cpu_or_gpu, _layouts),
+    PassRow(2, "UseIm2col", _cpu),
+    PassRow(2, "FoldConstant", _cpu_or_gpu, _evaluator),
+    PassRow(2, "UseSubpixel", _cpu, _lanes),
+    PassRow(2, "IntegerProducts", _cpu_with_integer_unit, _integers),
+    PassRow(2, "FloatProducts", _cpu),
+    PassRow(2, "FoldTransposes", _cpu),
+    PassRow(2, "UseWinograd", _cpu, _machine),
+    PassRow(2, "PackAMXTiles", _cpu_with_matrix_unit),
+    PassRow(2, "UsePackedGemm", _cpu, _registers),
+    PassRow(2, "PackWeights", _cpu, _lanes),
+    PassRow(2, "FoldConstant", _cpu, _evaluator),
+)
+
+
+def passes_for(target: Target, evaluate: Evaluate) -> list[tuple[int, tvm.transform.Pass]]:
+    """Return the passes for a target in their order, each after the level from which it runs.
+
+    Parameters
+    ----------
+    evaluate
+        What runs a program for passes that compute with constants.
+    """
+    return [(row.level, registry.PASSES[row.name](**row.told(target, evaluate))) for row in PASSES if row.on(target)]
+
+
+def passes_text(rows: Iterable[PassRow] = PASSES) -> str:
+    """Return a table of passes for people to read: the name, the level, the targets.
+
+    >>> print(passes_text(PASSES[:2]))
+    pass               level  on
+    FactorScales           2  cpu with integer unit
+    SimplifyInference      0  any target
+    """
+    lines = [(row.name, str(row.level), row.on.__name__.strip("_").replace("_", " ")) for row in rows]
+    lines.insert(0, ("pass", "level", "on"))
+    width = max(len(name) for name, _, _ in lines)
+    return "\n".join(f"{name:<{width}}  {level:>5}  {on}" for name, level, on in lines)

@@ -1,0 +1,153 @@
+"""The stages of compilation: a module is optimised, lowered to Relax and made bytecode.
+
+Each is a function of the module, of what to compile for, and of the options that the caller entered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import tvm
+from tvm import relax
+from tvm.target import Target
+
+from .. import tophub
+from ..errors import ModelError
+from ..executable.build_info import BuildInfo
+from ..executable.executable import Executable
+from ..relax.alignment import ELEMENTS
+from ..relay import transform
+from ..relay.ir import Function
+from ..relay.lower import Lowered, lower_module
+from ..relay.params import bind_params
+from ..relay.signature import relax_signatures, relay_signatures
+from ..runtime.machine import VirtualMachine
+from ..stack import on_deep_stack
+from ..target import TargetPlan, canonical_target
+from ..tophub.choosing import tally
+from ..values.conversion import StoredTensor
+from ..values.signature import Signature
+from ..values.tensors import as_tensors
+from .models import load_model
+from .options import CompilerOptions, current_options
+from .pipeline import Bytecode, fuse_relax, generate_bytecode, link, optimize_relax
+from .relay_passes import passes_for
+from .surroundings import Surroundings
+
+__all__ = ["Program", "evaluate", "fused_kernels", "lower", "optimize_relay", "relay_module", "run_stage", "to_relax"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module between the two halves of compilation."""
+
+    code: Bytecode
+    plan: TargetPlan
+    signatures: dict[str, Signature]
+    info: BuildInfo
+
+
+def run_stage(plan: TargetPlan, stage: Callable[[CompilerOptions], T]) -> T:
+    """Run a stage of the compiler with tuning records at hand, on a stack that deep programs do not overflow."""
+    with tophub.context(plan.targets):
+        options = current_options()
+        surroundings = Surroundings.capture()
+        if surroundings.has_instruments:
+            # Instruments keep what they saw for each thread by itself; the caller reads it in this one.
+            return stage(options)
+
+        def deep() -> T:
+            with surroundings.entered():
+                return stage(options)
+
+        return on_deep_stack(deep)
+
+
+def _is_relax(mod: tvm.IRModule) -> bool:
+    return any(isinstance(f, relax.Function) for f in mod.functions.values())
+
+
+def relay_module(mod: tvm.IRModule | Function) -> tvm.IRModule:
+    """Return a module to compile, which has a function ``main``; a function becomes that."""
+    if isinstance(mod, Function):
+        mod = tvm.IRModule({"main": mod})
+    if not isinstance(mod, tvm.IRModule):
+        raise ModelError(f"a module to compile is a tvm.IRModule, not {type(mod).__name__}")
+    if not any(v.name_hint == "main" for v in mod.get_global_vars()):
+        names = ", ".join(sorted(v.name_hint for v in mod.get_global_vars())) or "nothing"
+        raise ModelError(f"the module has no function 'main', only {names}")
+    return mod
+
+
+def optimize_relay(
+    mod: tvm.IRModule, params: Mapping[str, tvm.runtime.Tensor], target: Target, options: CompilerOptions
+) -> tvm.IRModule:
+    """Return a Relay module that lowering takes, with parameters bound, made fast on a target."""
+    mod = bind_params(mod, params)
+    # Lowering takes typed modules, calls of global functions and operators that have kernels, so the first ones are
+    # no optimisations.
+    passes = [transform.InferType(), transform.LambdaLift(), transform.QnnCanonicalize()]
+    passes += [each for level, each in passes_for(target, evaluate) if options.runs(each.info.name, level)]
+    for each in passes:
+        mod = each(mod)
+    return mod
+
+
+def fused_kernels(model: Any, target: Target, params: Mapping[str, Any] | None = None) -> tvm.IRModule:
+    """Return a model, of any form that :func:`compile` takes, as a module of kernels without schedules."""
+    mod, own_params = load_model(model)
+    bound = {**own_params, **as_tensors(params or {})}
+
+    def stage(options: CompilerOptions) -> tvm.IRModule:
+        lowered, _ = to_relax(mod, bound, target, options)
+        return fuse_relax(lowered.module, target, options)
+
+    return run_stage(canonical_target(target), stage)
+
+
+def to_relax(
+    mod: tvm.IRModule | Function, params: Mapping[str, tvm.runtime.Tensor], target: Target, options: CompilerOptions
+) -> tuple[Lowered, dict[str, Signature]]:
+    """Return a Relay or Relax module as Relax, and the signatures of its functions."""
+    mod = relay_module(mod)
+    if _is_relax(mod):
+        if params:
+            mod = relax.transform.BindParams("main", dict(params))(mod)
+        return Lowered(mod, {}, {}), relax_signatures(mod)
+    mod = optimize_relay(mod, params, target, options)
+    lowered = lower_module(mod, target)
+    return lowered, {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
+
+
+def lower(
+    mod: tvm.IRModule | Function,
+    params: Mapping[str, tvm.runtime.Tensor],
+    plan: TargetPlan,
+    options: CompilerOptions,
+) -> Program:
+    """Return a Relay or Relax module as bytecode and kernels that are not built yet."""
+    lowered, signatures = to_relax(mod, params, plan.primary, options)
+    optimized = optimize_relax(lowered.module, plan.primary, options)
+    kernels = tally(optimized)
+    code = generate_bytecode(optimized, plan.primary, options)
+    info = BuildInfo(
+        checks=lowered.messages,
+        kernels=kernels,
+        alignment=ELEMENTS if plan.primary.kind.name == "llvm" else None,
+        texts=None if lowered.texts is None else tuple(lowered.texts),
+        kernel_groups=code.kernel_groups or None,
+    )
+    return Program(code, plan, signatures, info)
+
+
+def evaluate(mod: tvm.IRModule) -> list[tvm.runtime.Tensor]:
+    """Return the results of ``main``, a function of nothing, computed on this machine, as tensors of stored types."""
+    plan = canonical_target("native")
+    program = lower(mod, {}, plan, CompilerOptions(opt_level=0))
+    executable = Executable(link(program.code, plan.primary), program.signatures, plan.primary, program.info)
+    values = VirtualMachine(executable, "cpu", num_threads=1).run()
+    return [value.stored if isinstance(value, StoredTensor) else value for value in values]
