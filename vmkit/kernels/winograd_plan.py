@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .winograd import WinogradPlan, WinogradShape
 from .winograd_points import PAIRS
+from .winograd_shape import WinogradPlan, WinogradShape
 
 __all__ = ["Machine", "plan_winograd"]
 
