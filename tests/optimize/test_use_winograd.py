@@ -11,8 +11,9 @@ import tvm
 
 import vmkit
 from vmkit import relay
-from vmkit.kernels.winograd import WinogradPlan, WinogradShape, winograd
+from vmkit.kernels.winograd import winograd
 from vmkit.kernels.winograd_points import PAIRS, transform_data, transform_result, weight_matrix
+from vmkit.kernels.winograd_shape import WinogradPlan, WinogradShape
 from vmkit.optimize import UseWinograd
 from vmkit.relay.ir.visit import post_order
 from vmkit.relay.transform import InferType

@@ -15,7 +15,7 @@ from .build_info import BuildInfo
 
 __all__ = ["Description", "is_note"]
 
-_NOTE = "vmkit.executable.executable:"
+_NOTE = "vmkit.executable:"
 
 
 @dataclass(frozen=True)

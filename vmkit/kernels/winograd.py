@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from tvm import tirx
@@ -28,96 +27,9 @@ from .builder import (
 )
 from .packed_gemm_plan import LINE
 from .winograd_points import transform_data, transform_result
+from .winograd_shape import WinogradPlan, WinogradShape
 
-__all__ = ["WinogradPlan", "WinogradShape", "winograd"]
-
-
-@dataclass(frozen=True)
-class WinogradShape:
-    """What a kernel of :func:`winograd` computes.
-
-    Attributes
-    ----------
-    kernel : tuple of int
-        Height and width of the kernel; an axis of 1 has no tiles.
-    tile : tuple of int
-        How many results on each axis come from one tile. With the kernel less one it makes the `reach`, for which
-        :mod:`.winograd_points` must have points.
-    batch, height, width : int or None
-        Sizes of the data; None where they are known at run time.
-    inner, outer : int
-        Channels of the data and of the result: multiples of `lanes` and of `block`.
-    padding : tuple of int
-        Zeros above, left, below and right of the image.
-    block : int
-        Output channels in a block of the weight: one or two vectors.
-    lanes : int
-        How many float32 a vector has.
-    has_bias, has_residual : bool
-        Whether a vector (outer,) and a tensor like the result are added, in this order.
-    low, high : float or None
-        What results are raised and lowered to at the end.
-    """
-
-    kernel: tuple[int, int]
-    tile: tuple[int, int]
-    batch: int | None
-    height: int | None
-    width: int | None
-    inner: int
-    outer: int
-    padding: tuple[int, int, int, int]
-    block: int
-    lanes: int
-    has_bias: bool = False
-    has_residual: bool = False
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        """How many elements on each axis a tile depends on."""
-        return self.tile[0] + self.kernel[0] - 1, self.tile[1] + self.kernel[1] - 1
-
-    @property
-    def points(self) -> int:
-        """How many products of matrices there are."""
-        return self.reach[0] * self.reach[1]
-
-    @property
-    def tiles(self) -> int | None:
-        """How many tiles there are, None where that is known at run time."""
-        if self.batch is None or self.height is None or self.width is None:
-            return None
-        down, across = self.made(self.height, self.width)
-        return self.batch * -(-down // self.tile[0]) * -(-across // self.tile[1])
-
-    def made(self, height: Size, width: Size) -> tuple[Size, Size]:
-        """Return height and width of the result for those of the data."""
-        top, left, bottom, right = self.padding
-        return height + (top + bottom + 1 - self.kernel[0]), width + (left + right + 1 - self.kernel[1])
-
-
-@dataclass(frozen=True)
-class WinogradPlan:
-    """How :func:`winograd` goes about it.
-
-    Attributes
-    ----------
-    rows : int
-        Tiles whose products are in registers at once.
-    count : int
-        Tiles that go through all steps together; a multiple of `rows`.
-    unrolled : int
-        Steps of the products that are unrolled; a divisor of the lanes.
-    is_parallel_over_tiles : bool
-        Whether cores share groups of tiles; otherwise the steps of each group.
-    """
-
-    rows: int
-    count: int
-    unrolled: int = 2
-    is_parallel_over_tiles: bool = True
+__all__ = ["winograd"]
 
 
 def winograd(shape: WinogradShape, plan: WinogradPlan) -> tirx.PrimFunc:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.winograd import WinogradShape
 from ..kernels.winograd_plan import Machine, plan_winograd
 from ..kernels.winograd_points import weight_matrix
+from ..kernels.winograd_shape import WinogradShape
 from ..relay.ir import Expr, const
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass

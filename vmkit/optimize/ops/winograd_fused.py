@@ -90,7 +90,8 @@ class Conv2DWinogradFused:
     def lower(
         context: LowerContext, attrs: Conv2DWinogradFusedAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
     ) -> relax.Expr:
-        from ...kernels.winograd import WinogradPlan, WinogradShape, winograd
+        from ...kernels.winograd import winograd
+        from ...kernels.winograd_shape import WinogradPlan, WinogradShape
 
         have, (blocks, _, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
         padding, kernel, tile = padding_of(attrs.padding, 2), attrs.kernel, attrs.tile
