@@ -136,7 +136,7 @@ def _resize_builder(rank: int) -> Callable[..., Expr]:
 
     def build(
         data: Expr,
-        size: Dim | Dims | Expr,
+        size: Dims | Expr,
         roi: Floats | Expr | None = None,
         layout: str = "NC" + SPATIAL[rank],
         method: str = "linear",
