@@ -12,12 +12,13 @@ Source: ``onnx.backend.base``, https://github.com/onnx/onnx/blob/main/docs/Imple
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 import onnx.backend.base
 from onnx import helper
+from tvm.runtime import Tensor
 
 from .compiler import compile, load_model
 from .errors import DeviceError, InputError, OptionError, UnsupportedOperatorError
@@ -35,6 +36,9 @@ __all__ = [
     "run_node",
     "supports_device",
 ]
+
+Inputs: TypeAlias = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
+"""The inputs of a model: by name, in its order, or the only one."""
 
 _OPTIONS = frozenset({"num_threads", "shapes", "target"})
 
@@ -55,7 +59,7 @@ class BackendRep(onnx.backend.base.BackendRep):
         self.output_names = tuple(output_names)
         self._machine = machine
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def run(self, inputs: Inputs, **kwargs: Any) -> tuple[Any, ...]:
         """Return the outputs for some inputs, as numpy arrays that are the caller's own.
 
         Parameters
@@ -74,10 +78,12 @@ class BackendRep(onnx.backend.base.BackendRep):
         return tuple(_own(v) for v in (result if len(self.output_names) > 1 else (result,)))
 
 
-def _own(value: Any) -> Any:
+def _own(value: Tensor | Sequence[Any] | None) -> np.ndarray | list[Any] | None:
     """Return a result as an array that shares no memory with an input or the program; sequences become lists."""
-    if value is None or isinstance(value, tuple | list):
-        return value if value is None else [_own(v) for v in value]
+    if value is None:
+        return None
+    if isinstance(value, tuple | list):
+        return [_own(v) for v in value]
     return np.array(to_numpy(value))
 
 
@@ -128,7 +134,7 @@ class Backend(onnx.backend.base.Backend):
         return BackendRep(executable, machine, [o.name for o in outputs])
 
     @classmethod
-    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+    def run_model(cls, model: onnx.ModelProto, inputs: Inputs, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
         """Return the outputs of a model that is compiled for this one run."""
         return cls.prepare(model, device, **kwargs).run(inputs)
 
@@ -136,7 +142,7 @@ class Backend(onnx.backend.base.Backend):
     def run_node(
         cls,
         node: onnx.NodeProto,
-        inputs: Any,
+        inputs: Inputs,
         device: str = "CPU",
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
         **kwargs: Any,

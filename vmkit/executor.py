@@ -10,22 +10,32 @@ array([2., 4.], dtype=float32)
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import tvm
-from tvm.runtime import Device
+from tvm.runtime import Device, Tensor
+from tvm.target import Target
 
 from .compiler.vm_compiler import compile
 from .errors import InputError, OptionError
 from .executable.executable import Executable
-from .relay.ir import Constant, Function, GlobalVar, Let, Tuple, Var, const, free_vars, with_functions
+from .relay.ir import Constant, Expr, Function, GlobalVar, Let, RelayExpr, Tuple, Var, const, free_vars, with_functions
 from .relay.params import bind_params
 from .runtime.machine import VirtualMachine
 from .target import canonical_target, device_name, device_type
 from .target.devices import device as one_device
 
 __all__ = ["DebugExecutor", "Executor", "VMExecutor", "create_executor"]
+
+V = TypeVar("V")
+OneTarget: TypeAlias = str | Mapping[str, Any] | Target
+TargetLike: TypeAlias = OneTarget | Sequence[OneTarget] | Mapping[Any, OneTarget] | None
+"""What :func:`vmkit.target.canonical_target` takes: one target, or several, by device or in a list."""
+DeviceLike: TypeAlias = str | Device | Sequence[str | Device]
+Value: TypeAlias = np.ndarray | np.generic | Tensor | float | Constant
+"""What :func:`vmkit.relay.const` makes a constant of."""
 
 
 class Executor(abc.ABC):
@@ -34,10 +44,12 @@ class Executor(abc.ABC):
     mod: tvm.IRModule
 
     @abc.abstractmethod
-    def _make_executor(self, expr: Any = None) -> Callable[..., Any]:
+    def _make_executor(self, expr: Function | None = None) -> Callable[..., Any]:
         """Return a callable for ``main``, or for a function in its place."""
 
-    def evaluate(self, expr: Any = None, binds: Mapping[Var, Any] | None = None) -> Any:
+    def evaluate(
+        self, expr: RelayExpr | None = None, binds: Mapping[Var, Value | Sequence[Value]] | None = None
+    ) -> Any:
         """Return what an expression evaluates to.
 
         Parameters
@@ -72,7 +84,7 @@ class Executor(abc.ABC):
         return self._make_executor(Function([], expr))()
 
 
-def _as_expr(value: Any) -> Any:
+def _as_expr(value: Value | Sequence[Value]) -> Expr:
     """Return a Python value as an expression: tuples become tuples, everything else a constant."""
     if isinstance(value, tuple | list) and any(not isinstance(v, int | float | bool) for v in value):
         return Tuple([_as_expr(v) for v in value])
@@ -97,7 +109,7 @@ class VMExecutor(Executor):
         What the last evaluation made; None before the first.
     """
 
-    def __init__(self, mod: tvm.IRModule, device: Any = "cpu", target: Any = None) -> None:
+    def __init__(self, mod: tvm.IRModule, device: DeviceLike = "cpu", target: TargetLike = None) -> None:
         if mod is None:
             raise RuntimeError("Must provide module to get VM executor.")
         self.mod = mod
@@ -106,7 +118,7 @@ class VMExecutor(Executor):
         self.executable: Executable | None = None
         self.vm: VirtualMachine | None = None
 
-    def _make_executor(self, expr: Any = None) -> Callable[..., Any]:
+    def _make_executor(self, expr: Function | None = None) -> Callable[..., Any]:
         mod = self.mod if expr is None else _with_main(self.mod, expr)
         self.executable = compile(mod, self.target)
         self.vm = VirtualMachine(self.executable, self.device)
@@ -116,7 +128,7 @@ class VMExecutor(Executor):
 class DebugExecutor(VMExecutor):
     """The ``"debug"`` executor: Relay's interpreter, here the virtual machine itself. It takes constants as values."""
 
-    def _make_executor(self, expr: Any = None) -> Callable[..., Any]:
+    def _make_executor(self, expr: Function | None = None) -> Callable[..., Any]:
         run = super()._make_executor(expr)
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -125,7 +137,7 @@ class DebugExecutor(VMExecutor):
         return call
 
 
-def _value_of(given: Any) -> Any:
+def _value_of(given: Tuple | Constant | V) -> V | Tensor | tuple[Any, ...]:
     if isinstance(given, Tuple):
         return tuple(map(_value_of, given.fields))
     return given.data if isinstance(given, Constant) else given
@@ -154,8 +166,8 @@ def allow_static_executors(executor: type[VMExecutor]) -> None:
 def create_executor(
     kind: str = "debug",
     mod: tvm.IRModule | None = None,
-    device: Any = None,
-    target: Any = "llvm",
+    device: DeviceLike | None = None,
+    target: TargetLike = "llvm",
     params: Mapping[str, Any] | None = None,
 ) -> Executor:
     """Return an executor of a kind, with Relay's signature.

@@ -16,7 +16,7 @@ i, j, n = (tirx.Var(name, "int64") for name in "ijn")
     [(i, 1), (i * 3 + j, 3), (j - i, -1), (j, 0), (i * n, None), (tirx.floordiv(i, 2), None)],
     ids=str,
 )
-def test_the_stride_of_an_index_is_by_how_much_it_grows(index: tirx.PrimExpr, expected: int | None) -> None:
+def test_the_stride_of_an_index_is_by_how_much_it_grows(index: tirx.Expr, expected: int | None) -> None:
     assert stride(index, i) == expected
 
 

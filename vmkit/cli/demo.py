@@ -11,14 +11,21 @@ import time
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from vmkit.cli.exit_code import ExitCode
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    import vmkit
 
 __all__ = ["add_arguments", "run"]
 
 _BATCHES = ([4], [3, 1, 4, 1, 5])
 _REPEATS = 20
+
+T = TypeVar("T")
 
 # Digits in a grid of 5 columns; each cell becomes 3 x 3 pixels.
 _GLYPHS = {
@@ -56,7 +63,7 @@ def _demo(target: str, file: Path) -> ExitCode:
             print(f"{what:9} {spec.name}: {spec}")
 
     machine = vmkit.VirtualMachine(executable, vmkit.device("cpu"))
-    scores: dict[int, Any] = {}
+    scores: dict[int, np.ndarray] = {}
     wrong = False
     for digits in _BATCHES:
         images = np.stack([_image(digit) for digit in digits])
@@ -74,7 +81,7 @@ def _demo(target: str, file: Path) -> ExitCode:
     return ExitCode.OK
 
 
-def _compile(target: str) -> Any:
+def _compile(target: str) -> vmkit.Executable:
     import onnx
 
     import vmkit
@@ -85,7 +92,7 @@ def _compile(target: str) -> Any:
     return vmkit.compile(module, target=target, params=params)
 
 
-def _image(digit: int) -> Any:
+def _image(digit: int) -> np.ndarray:
     import numpy as np
 
     cells = np.array([[float(cell) for cell in row] for row in _GLYPHS[digit].split()])
@@ -96,7 +103,7 @@ def _image(digit: int) -> Any:
     return (255 * blurred)[None].astype("float32")
 
 
-def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
+def _timed(call: Callable[[], T]) -> tuple[T, float]:
     start = time.perf_counter()
     result = call()
     return result, time.perf_counter() - start

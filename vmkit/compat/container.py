@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tvm_ffi
@@ -27,6 +27,6 @@ class ADT(metaclass=_TupleOrADT):
     """Makes a value of a data type; ``isinstance`` knows them, and tuples, which had the same class in Relay."""
 
 
-def tuple_object(fields: Any = None) -> tuple[Any, ...]:
+def tuple_object(fields: Iterable[Any] | None = None) -> tuple[Any, ...]:
     """Return a tuple value."""
     return tuple(fields or ())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 from tvm.runtime import Device
 
@@ -13,7 +11,7 @@ _own_device = tvm.runtime.device
 _KINDS = {"llvm": "cpu", "stackvm": "cpu", "c": "cpu", "hybrid": "cpu", "gpu": "cuda", "nvptx": "cuda", "cl": "opencl"}
 
 
-def device(dev_type: Any, dev_id: int | None = None) -> Device:
+def device(dev_type: str | int | tvm.target.Target, dev_id: int | None = None) -> Device:
     """Return a device by its kind or number, or by a target whose first word is the kind."""
     if isinstance(dev_type, tvm.target.Target):
         dev_type = dev_type.kind.name

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import tvm
@@ -15,11 +15,14 @@ from vmkit.compiler.vm_compiler import VMCompiler
 from vmkit.errors import InputError, suggest
 from vmkit.executable.executable import Executable
 from vmkit.executable.loading import load as load_executable
-from vmkit.executor import VMExecutor
+from vmkit.executor import OneTarget, TargetLike, VMExecutor
 from vmkit.relay.ir import Function
 from vmkit.runtime.machine import BenchmarkResult, VirtualMachine
 from vmkit.values.param_dict import load_param_dict
 from vmkit.values.signature import Spec, TensorSpec
+
+if TYPE_CHECKING:
+    from .names import Executor, Runtime
 
 __all__ = ["BuiltModule", "GraphExecutor", "GraphModule", "build", "create", "load_module"]
 
@@ -27,6 +30,10 @@ __all__ = ["BuiltModule", "GraphExecutor", "GraphModule", "build", "create", "lo
 _GRAPH_INSIDE = "the graph is inside the library"
 
 logger = logging.getLogger(__name__)
+
+V = TypeVar("V")
+Input: TypeAlias = np.ndarray | np.generic | Tensor | float | tuple[Any, ...]
+"""What a model takes: an array, a number, or a tuple of them."""
 
 
 class BuiltModule:
@@ -41,7 +48,7 @@ class BuiltModule:
     def __init__(self, executable: Executable) -> None:
         self.executable = executable
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Callable[..., GraphModule]:
         if name != "default":
             raise KeyError(f"a built model has one module, 'default', not {name!r}")
         return lambda *devices: GraphModule(VirtualMachine(self.executable, list(devices) or "cpu"))
@@ -51,7 +58,7 @@ class BuiltModule:
         return iter((_GRAPH_INSIDE, self, self.get_params()))
 
     @property
-    def lib(self) -> Any:
+    def lib(self) -> tvm.runtime.Module:
         """The library of kernels."""
         return self.executable.lib
 
@@ -59,7 +66,7 @@ class BuiltModule:
         """Return the kernels' source: LLVM's IR, or assembly for ``"asm"``."""
         return str(self.lib.inspect_source(fmt))
 
-    def export_library(self, file_name: str | Path, fcompile: Any = None, **_: Any) -> None:
+    def export_library(self, file_name: str | Path, fcompile: Callable[..., Any] | None = None, **_: Any) -> None:
         """Write the model to a file, which ``tvm.runtime.load_module`` reads; it is a vmkit executable.
 
         `fcompile` links the kernels where it makes shared libraries, such as ``cc.cross_compiler(...)``.
@@ -71,7 +78,7 @@ class BuiltModule:
         """Return the parameters that are kept apart: none, they are inside the executable."""
         return {}
 
-    def get_lib(self) -> Any:
+    def get_lib(self) -> tvm.runtime.Module:
         """Return the library of kernels."""
         return self.lib
 
@@ -85,7 +92,7 @@ class GraphModule:
         What ``lib["default"](device)`` gave.
     """
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: GraphModule | VirtualMachine) -> None:
         self.vm: VirtualMachine = module.vm if isinstance(module, GraphModule) else module
         self.module = self
         self._inputs: dict[str, Any] = {}
@@ -95,7 +102,7 @@ class GraphModule:
     def _names(self) -> tuple[str, ...]:
         return self.vm.executable.signature.names
 
-    def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
+    def set_input(self, key: str | int | None = None, value: Input | None = None, **params: Any) -> None:
         """Set one input by name or position, and others by keyword; keywords that are no inputs are left out."""
         if key is not None:
             self._set(self._name(key), value)
@@ -106,7 +113,7 @@ class GraphModule:
             else:
                 logger.info("set_input: the model has no input %s; weights that were given to build are inside", name)
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set(self, name: str, value: Input | None) -> None:
         self._inputs[name] = converted(value, self.vm.executable.inputs[self._names.index(name)])
 
     def _name(self, key: str | int) -> str:
@@ -132,7 +139,7 @@ class GraphModule:
         """Return how many inputs the model has."""
         return len(self._names)
 
-    def get_input(self, index: str | int, out: Tensor | None = None) -> Any:
+    def get_input(self, index: str | int, out: Tensor | None = None) -> Input | None:
         """Return an input that was set."""
         value = self._inputs[self._name(index)]
         return value if out is None else tvm.runtime.tensor(np.asarray(value)).copyto(out)
@@ -146,7 +153,7 @@ class GraphModule:
         specs = self.vm.executable.inputs
         return {s.name: getattr(s, "shape", ()) for s in specs}, {s.name: getattr(s, "dtype", "") for s in specs}
 
-    def get_output(self, index: int, out: Tensor | None = None) -> Any:
+    def get_output(self, index: int, out: Tensor | None = None) -> Tensor:
         """Return an output of the last run, or copy it into a tensor."""
         if not self._outputs:
             raise InputError("there are no outputs yet, call run first")
@@ -188,7 +195,7 @@ class GraphModule:
 class GraphExecutor(VMExecutor):
     """The executor of kind ``"graph"``: the virtual machine, with inputs converted as the graph executor did."""
 
-    def _make_executor(self, expr: Any = None) -> Callable[..., Any]:
+    def _make_executor(self, expr: Function | None = None) -> Callable[..., Any]:
         run = super()._make_executor(expr)
         assert self.executable is not None
         specs = self.executable.inputs
@@ -201,7 +208,7 @@ class GraphExecutor(VMExecutor):
         return convert_and_run
 
 
-def converted(value: Any, spec: Spec) -> Any:
+def converted(value: V, spec: Spec) -> V | np.ndarray:
     """Return an input as the graph executor took it: numpy's arrays and numbers in the data type of the input."""
     if isinstance(spec, TensorSpec) and isinstance(value, np.ndarray | np.generic | bool | int | float):
         array = np.asarray(value)
@@ -212,13 +219,13 @@ def converted(value: Any, spec: Spec) -> Any:
 
 
 def build(
-    ir_mod: Any,
-    target: Any = None,
-    target_host: Any = None,
-    executor: Any = None,
-    runtime: Any = None,
-    workspace_memory_pools: Any = None,
-    constant_memory_pools: Any = None,
+    ir_mod: tvm.IRModule | Function,
+    target: TargetLike = None,
+    target_host: OneTarget | None = None,
+    executor: Executor | None = None,
+    runtime: Runtime | None = None,
+    workspace_memory_pools: Sequence[Any] | None = None,
+    constant_memory_pools: Sequence[Any] | None = None,
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
 ) -> BuiltModule:
@@ -236,7 +243,7 @@ def build(
     return BuiltModule(compiler.get_exec())
 
 
-def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
+def create(graph_json_str: str, libmod: BuiltModule, device: Device | Sequence[Device]) -> GraphModule:
     """Return a built model on a device, from the ``graph, lib`` that ``relay.build`` gave."""
     if not isinstance(libmod, BuiltModule) or graph_json_str != _GRAPH_INSIDE:
         raise InputError(
@@ -249,7 +256,7 @@ def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
 _own_load_module = tvm.runtime.load_module
 
 
-def load_module(path: str | Path, fmt: str = "") -> Any:
+def load_module(path: str | Path, fmt: str = "") -> BuiltModule | tvm.runtime.Module:
     """Return what ``export_library`` wrote: a built model, or any other module of TVM's."""
     with open(path, "rb") as file:
         is_executable = file.read(4) == b"PK\x03\x04"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tvm
+import tvm_ffi
 from tvm.runtime import Tensor
 
 from vmkit import executor, relay
@@ -76,7 +78,7 @@ def _called(gvar: tvm.ir.GlobalVar, args: tuple[Any, ...]) -> Call:
     return Call(gvar, args)
 
 
-def _set_whole(self: Tensor, index: Any, value: Any) -> None:
+def _set_whole(self: Tensor, index: slice, value: Tensor | np.ndarray) -> None:
     if index != slice(None):
         raise IndexError("only a whole tensor is written by index: tensor[:] = array")
     self.copyfrom(value)
@@ -85,14 +87,14 @@ def _set_whole(self: Tensor, index: Any, value: Any) -> None:
 _make_by_tvm = tvm.ir.make_node
 
 
-def _make_node(type_key: str, **fields: Any) -> Any:
+def _make_node(type_key: str, **fields: Any) -> tvm_ffi.Object:
     return _make_by_tvm("ir.DictAttrs" if type_key == "DictAttrs" else type_key, **fields)
 
 
 _save_by_tvm = tvm.ir.save_json
 
 
-def _save_json(node: Any) -> str:
+def _save_json(node: tvm_ffi.Object) -> str:
     """Write Relay's nodes as TVM 0.14 did, and all others as today's TVM does."""
     try:
         return save_json(node)

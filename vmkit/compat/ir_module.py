@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import tvm
+from tvm.ir import BaseFunc, GlobalVar
 
 from vmkit.errors import ModelError
 from vmkit.relay import transform
@@ -26,6 +27,9 @@ from vmkit.relay.text import astext
 from .nodes import node_astext
 
 __all__ = ["install_module_methods"]
+
+Key: TypeAlias = str | GlobalVar | GlobalTypeVar
+"""What names a function or a data type of a module."""
 
 _own_init = tvm.IRModule.__init__
 _own_get, _own_set = tvm.IRModule.__getitem__, tvm.IRModule.__setitem__
@@ -50,7 +54,12 @@ def _is_relay(mod: tvm.IRModule) -> bool:
     return any(isinstance(f, Function) for f in mod.functions.values()) or bool(type_definitions(mod))
 
 
-def _init(self: tvm.IRModule, functions: Any = None, attrs: Any = None, global_infos: Any = None) -> None:
+def _init(
+    self: tvm.IRModule,
+    functions: Mapping[GlobalVar, BaseFunc] | None = None,
+    attrs: Mapping[Any, Any] | tvm.ir.DictAttrs | None = None,
+    global_infos: Mapping[str, Sequence[tvm.ir.GlobalInfo]] | None = None,
+) -> None:
     # Relay's second argument was the mapping of its data types.
     if isinstance(attrs, Mapping) and attrs and all(isinstance(d, TypeData) for d in attrs.values()):
         _own_init(self, functions)
@@ -59,11 +68,11 @@ def _init(self: tvm.IRModule, functions: Any = None, attrs: Any = None, global_i
         _own_init(self, functions, attrs or None, global_infos)
 
 
-def _get(self: tvm.IRModule, key: Any) -> Any:
+def _get(self: tvm.IRModule, key: Key) -> BaseFunc | TypeData:
     return find_type(self, key) if isinstance(key, GlobalTypeVar) else _own_get(self, key)
 
 
-def _set(self: tvm.IRModule, key: Any, value: Any) -> None:
+def _set(self: tvm.IRModule, key: Key, value: BaseFunc | Expr | TypeData) -> None:
     if isinstance(value, TypeData):
         define_type(self, value)
     elif isinstance(value, Expr):
@@ -72,7 +81,7 @@ def _set(self: tvm.IRModule, key: Any, value: Any) -> None:
         _own_set(self, key, value)
 
 
-def _contains(self: tvm.IRModule, key: Any) -> bool:
+def _contains(self: tvm.IRModule, key: Key) -> bool:
     if isinstance(key, GlobalTypeVar):
         return key.name_hint in type_definitions(self)
     return _own_contains(self, key)
@@ -82,7 +91,11 @@ def _text(self: tvm.IRModule) -> str:
     return astext(self) if _is_relay(self) else _own_str(self)
 
 
-def from_expr(expr: Any, functions: Any = None, type_defs: Any = None) -> tvm.IRModule:
+def from_expr(
+    expr: Expr | BaseFunc | TupleWrapper,
+    functions: Mapping[GlobalVar, BaseFunc] | None = None,
+    type_defs: Mapping[GlobalTypeVar, TypeData] | None = None,
+) -> tvm.IRModule:
     """Return a module whose ``main`` is an expression, its free variables the parameters."""
     if isinstance(expr, TupleWrapper):
         expr = expr.astuple()
@@ -102,7 +115,7 @@ def _global_type_vars(self: tvm.IRModule) -> list[GlobalTypeVar]:
     return [data.header for data in type_definitions(self).values()]
 
 
-def _type_and_constructors(self: tvm.IRModule, name: str) -> tuple[Any, ...]:
+def _type_and_constructors(self: tvm.IRModule, name: str) -> tuple[GlobalTypeVar | Constructor, ...]:
     data = find_type(self, name)
     return (data.header, *data.constructors)
 

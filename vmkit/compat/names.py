@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ import tvm_ffi
 
 from vmkit import executor, relay
 from vmkit.compiler.vm_compiler import VMCompiler
+from vmkit.executor import TargetLike
+from vmkit.relay.ir import Function
 from vmkit.relay.prelude import Prelude
 
 from . import container, graph_executor, op
@@ -46,18 +49,20 @@ def install_names() -> None:
                 setattr(module, name, value)
 
 
-def size_var(name: str = "size", dtype: str = "int32", span: Any = None) -> Any:
+def size_var(name: str = "size", dtype: str = "int32", span: tvm.ir.Span | None = None) -> tvm.tirx.Var:
     """Return a symbol for a dimension."""
     return tvm.tirx.Var(name, dtype, span)
 
 
-def optimize(mod: Any, target: Any = None, params: Any = None) -> tuple[tvm.IRModule, dict[str, Any]]:
+def optimize(
+    mod: tvm.IRModule | Function, target: TargetLike = None, params: Mapping[str, Any] | None = None
+) -> tuple[tvm.IRModule, dict[str, Any]]:
     """Return the module that is compiled, in Relay, and the parameters that are not bound in it."""
     over = mod if isinstance(mod, tvm.IRModule) else tvm.IRModule({"main": mod})
     return VMCompiler().optimize(over, target, params=params)
 
 
-def pretty_print(node: Any) -> str:
+def pretty_print(node: tvm_ffi.Object) -> str:
     """Return a node in Relay's text format."""
     return str(node)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 import tvm
 from tvm.runtime import Device, Tensor, cpu, empty
 
@@ -17,7 +16,7 @@ gpu = tvm.cuda
 from_dlpack = tvm.runtime.from_dlpack
 
 
-def array(value: Any, device: Device | None = None, mem_scope: str | None = None) -> Tensor:
+def array(value: npt.ArrayLike | Tensor, device: Device | None = None, mem_scope: str | None = None) -> Tensor:
     """Return a copy of an array, or of what numpy makes one of, on a device; by default on the CPU."""
     if isinstance(value, Tensor):
         return value.copyto(device or cpu())

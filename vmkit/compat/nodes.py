@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from vmkit.errors import ModelError
 from vmkit.relay import ir
@@ -53,11 +55,11 @@ def install_node_attributes() -> None:
     tuple_type.__str__ = _tuple_text
 
 
-def _shape(self: ir.TensorType) -> tuple[Any, ...]:
+def _shape(self: ir.TensorType) -> tuple[ir.Dim, ...]:
     return tuple([_Size(d) if type(d) is int else d for d in _own_shape.__get__(self)])
 
 
-def node_astext(node: Any, show_meta_data: bool = True, annotate: Any = None) -> str:
+def node_astext(node: tvm_ffi.Object, show_meta_data: bool = True, annotate: Callable[..., str] | None = None) -> str:
     """Return the text of a module, an expression or a type, with the header."""
     if annotate is not None:
         raise ModelError("astext prints no annotations of the caller's")
@@ -76,5 +78,5 @@ def _tuple_text(self: ir.TupleType) -> str:
     return ir.type_text(self) if _is_relay(self) else _own_tuple_text(self)
 
 
-def _is_relay(ty: Any) -> bool:
+def _is_relay(ty: ir.Type) -> bool:
     return all(map(_is_relay, ty.fields)) if isinstance(ty, ir.TupleType) else isinstance(ty, _RELAY_TYPES)

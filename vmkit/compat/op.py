@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import tvm
-from tvm.ir import Op
+from tvm import te
+from tvm.ir import Op, Type
 from tvm.ir.op import register_op_attr
 
 from vmkit._tvm import register_operator
 from vmkit.errors import ModelError, TypeCheckError, suggest
 from vmkit.relay.ir import TensorType
 from vmkit.relay.op import REGISTRY, OpEntry, OpPattern, entry, get
+from vmkit.relay.op.attrs import Attrs
 
 __all__ = [
     "OpPattern",
@@ -75,11 +77,11 @@ def register_stateful(op_name: str, stateful: bool, level: int = 10) -> None:
     register_op_attr(op_name, "TOpIsStateful", bool(stateful), level)
 
 
-def register_compute(op_name: str, compute: Callable[..., Any] | None = None, level: int = 10) -> Any:
+def register_compute(op_name: str, compute: Callable[..., Any] | None = None, level: int = 10) -> Callable[..., Any]:
     """Give an operator its computation ``compute(attrs, inputs, out_type) -> [te.Tensor]``; may be a decorator."""
 
     def give(compute: Callable[..., Any]) -> Callable[..., Any]:
-        def computed(attrs: Any, *tensors: Any) -> Any:
+        def computed(attrs: Attrs | None, *tensors: te.Tensor) -> te.Tensor | list[te.Tensor]:
             types = [TensorType(t.shape, t.dtype) for t in tensors]
             results = compute(attrs, list(tensors), entry(op_name).relation(attrs, *types))
             single = isinstance(results, Sequence | tvm.ir.Array) and len(results) == 1
@@ -97,7 +99,7 @@ def _add_type_relation(self: Op, rel_name: str, type_rel_func: Callable[..., Any
         hint = suggest(rel_name, _RELATIONS)
         raise ModelError(f"there is no type relation {rel_name}{hint}; pass a function of your own")
 
-    def relation(attrs: Any, *types: Any) -> Any:
+    def relation(attrs: Attrs | None, *types: Type) -> Type:
         if type_rel_func is None:
             return entry(_RELATIONS[rel_name]).relation(None, *types)
         result = type_rel_func(list(types), attrs)
@@ -122,7 +124,7 @@ def _change(op_name: str, **values: Any) -> None:
 
 
 def _lacking(op_name: str, what: str) -> Callable[..., Any]:
-    def fail(*_: Any) -> Any:
+    def fail(*_: Any) -> NoReturn:
         raise TypeCheckError(f"operator {op_name} has no {what}")
 
     return fail

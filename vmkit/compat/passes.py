@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tvm.ir.instrument import PassInstrument
 from tvm.ir.transform import PassContext
 
 from vmkit.compiler.options import checked_options
@@ -22,9 +24,9 @@ def install_pass_context() -> None:
 def _init(
     self: PassContext,
     opt_level: int = 2,
-    required_pass: Any = None,
-    disabled_pass: Any = None,
-    instruments: Any = None,
-    config: Any = None,
+    required_pass: Iterable[str] | None = None,
+    disabled_pass: Iterable[str] | None = None,
+    instruments: Sequence[PassInstrument] | None = None,
+    config: Mapping[str, Any] | None = None,
 ) -> None:
     _own_init(self, *checked_options(opt_level, required_pass, disabled_pass, instruments, config))

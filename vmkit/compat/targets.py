@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 from tvm.target import Target
 
+from vmkit.executor import OneTarget
 from vmkit.target import canonical_target
 
 __all__ = ["install_targets"]
@@ -24,7 +25,7 @@ def install_targets() -> None:
     tvm.target.create = Target
 
 
-def _init(self: Target, target: Any, host: Any = None) -> None:
+def _init(self: Target, target: OneTarget, host: OneTarget | None = None) -> None:
     if isinstance(target, str) and " " in target.strip():
         target = canonical_target(target, host).primary.export()
         target = dict(target)

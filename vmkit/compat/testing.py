@@ -9,17 +9,24 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tvm
+from tvm.runtime import Device
 
 from vmkit.relay import testing as relay_testing
+from vmkit.relay.ir import RelayExpr
 
 from .pytest_stand_in import pytest_or_stand_in
 
 __all__ = ["install_testing"]
 
-pytest: Any = pytest_or_stand_in()
+if TYPE_CHECKING:
+    import pytest
+else:
+    pytest = pytest_or_stand_in()
+
+Test: TypeAlias = Callable[..., Any]
 
 
 def install_testing(testing: ModuleType) -> None:
@@ -31,17 +38,17 @@ def install_testing(testing: ModuleType) -> None:
     module.check_grad, module.enabled_targets = check_grad, testing.enabled_targets
 
 
-def check_grad(func: Any, *_: Any, **options: Any) -> None:
+def check_grad(func: RelayExpr, *_: Any, **options: Any) -> None:
     """Refuse to compare gradients; tests import this beside what they use."""
     raise NotImplementedError("vmkit runs models and does not differentiate them: there is no gradient to check")
 
 
-def parametrize_targets(*targets: Any) -> Any:
+def parametrize_targets(*targets: str | tvm.target.Target | Test) -> Callable[..., Any]:
     """Run a test that takes ``target`` and ``dev`` for each target; those whose device is absent are left out."""
     if len(targets) == 1 and callable(targets[0]):
         return parametrize_targets("llvm")(targets[0])
 
-    def decorate(test: Callable[..., Any]) -> Any:
+    def decorate(test: Test) -> Test:
         takes = inspect.signature(test).parameters
         present = [t for t in targets if _device(t).exist]
         # A test may take one of the two, or leave the target to its fixtures.
@@ -52,7 +59,7 @@ def parametrize_targets(*targets: Any) -> Any:
     return decorate
 
 
-def _device(target: Any) -> Any:
+def _device(target: str | tvm.target.Target) -> Device:
     kind = tvm.target.Target(target).kind.name
     return tvm.device("cpu" if kind == "llvm" else kind)
 
@@ -69,14 +76,14 @@ def parameters(*value_sets: Sequence[Any], ids: Iterable[str] | None = None) -> 
         choice += f"_of_{caller['__qualname__'].replace('.', '_')}"
 
     @pytest.fixture(params=range(len(value_sets)), ids=None if ids is None else list(ids), name=choice)
-    def chosen(*_: Any, request: Any) -> Any:
-        return request.param
+    def chosen(*_: Any, request: pytest.FixtureRequest) -> int:
+        return int(request.param)
 
     caller[choice] = chosen
     return tuple(_field_of(value_sets, choice, position) for position in range(len(value_sets[0])))
 
 
-def _field_of(value_sets: Sequence[Sequence[Any]], choice: str, position: int) -> Any:
+def _field_of(value_sets: Sequence[Sequence[Any]], choice: str, position: int) -> Callable[..., Any]:
     def field(*_: Any, **chosen: Any) -> Any:
         return value_sets[chosen[choice]][position]
 
@@ -93,7 +100,7 @@ def _requires(kind: str) -> Callable[..., Any]:
 
 
 def _skipped_without(found: bool, reason: str) -> Callable[..., Any]:
-    def mark(*args: Any) -> Any:
+    def mark(*args: Any) -> Test | list[pytest.MarkDecorator]:
         marks = [pytest.mark.skipif(not found, reason=reason)]
         if args and callable(args[0]):
             return functools.reduce(lambda test, one: one(test), marks, args[0])
@@ -102,7 +109,7 @@ def _skipped_without(found: bool, reason: str) -> Callable[..., Any]:
     return mark
 
 
-def requires_package(*packages: str) -> Any:
+def requires_package(*packages: str) -> pytest.MarkDecorator:
     """Skip a test where a package is not installed."""
     missing = [name for name in packages if find_spec(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is not installed")

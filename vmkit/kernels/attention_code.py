@@ -48,17 +48,17 @@ class TileOfRows:
         The first of them among the rows that scores are kept of.
     """
 
-    at: tirx.PrimExpr
-    first: tirx.PrimExpr
-    height: tirx.PrimExpr
-    place: tirx.PrimExpr
+    at: tirx.Expr
+    first: tirx.Expr
+    height: tirx.Expr
+    place: tirx.Expr
 
-    def row(self, r: Size) -> tirx.PrimExpr:
+    def row(self, r: Size) -> tirx.Expr:
         """Return one of the rows, the last one where there is no such."""
         return T.min(self.first + r, self.height - 1)
 
 
-def _one_from_each(vectors: Sequence[tirx.PrimExpr], at: int, half: int = 1) -> tirx.PrimExpr:
+def _one_from_each(vectors: Sequence[tirx.Expr], at: int, half: int = 1) -> tirx.Expr:
     """Return the vector of element `at` of each of as many vectors as one has elements.
 
     The shuffles that transpose all of them are the same for every element, so that LLVM keeps one of each.
@@ -151,13 +151,13 @@ def masked(
 ) -> None:
     """Scale and mask a block of scores by masks of their own; columns beyond the last get none."""
 
-    def place(r: tirx.Var, c: tirx.Var) -> tirx.PrimExpr:
+    def place(r: tirx.Var, c: tirx.Var) -> tirx.Expr:
         return ((tile.place + r) * blocks + block) * s.columns + c
 
-    def scaled(r: tirx.Var, c: tirx.Var) -> tirx.PrimExpr:
+    def scaled(r: tirx.Var, c: tirx.Var) -> tirx.Expr:
         return total[r * s.columns + c] * constant(s.scale)
 
-    def of_mask(r: tirx.Var, c: tirx.Var) -> tirx.PrimExpr:
+    def of_mask(r: tirx.Var, c: tirx.Var) -> tirx.Expr:
         return mask[s.masked_at(tile.at, tile.row(r), block * s.columns + c)]
 
     with T.If((block + 1) * s.columns <= length):
@@ -173,7 +173,7 @@ def masked(
                     T.buffer_store(score, constant(_NOTHING), [place(r, c)])
 
 
-def _fold(values: tirx.Buffer, lanes: int, joined: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]) -> None:
+def _fold(values: tirx.Buffer, lanes: int, joined: Callable[[tirx.Expr, tirx.Expr], tirx.Expr]) -> None:
     """Write statements that join the elements of a vector in its first one, half of them at a time."""
     while lanes > 1:
         lanes //= 2
@@ -186,7 +186,7 @@ def exponentials(
 ) -> None:
     """Replace the scores of a row by the exponentials of what they are above the largest; their sum is ``sums[0]``."""
 
-    def place(block: tirx.Var, c: tirx.Var) -> tirx.PrimExpr:
+    def place(block: tirx.Var, c: tirx.Var) -> tirx.Expr:
         return begin + block * lanes + c
 
     with T.vectorized(lanes) as c:

@@ -40,7 +40,7 @@ __all__ = [
     "zeros",
 ]
 
-Size: TypeAlias = "int | tirx.PrimExpr"
+Size: TypeAlias = "int | tirx.Expr"
 """A number that is known when a kernel is written, or an integer that it computes."""
 
 
@@ -66,17 +66,17 @@ def integer(value: int) -> tirx.IntImm:
     return tirx.IntImm("int64", value)
 
 
-def int64(value: Size) -> tirx.PrimExpr:
+def int64(value: Size) -> tirx.Expr:
     """Return a size as an expression."""
     return integer(value) if isinstance(value, int) else value
 
 
-def constant(value: float, dtype: str = "float32") -> tirx.PrimExpr:
+def constant(value: float, dtype: str = "float32") -> tirx.Expr:
     """Return a number of a data type."""
     return tirx.const(value, dtype)
 
 
-def reinterpreted(dtype: str, value: tirx.PrimExpr) -> tirx.PrimExpr:
+def reinterpreted(dtype: str, value: tirx.Expr) -> tirx.Expr:
     """Return the bits of a value as another data type."""
     return T.reinterpret(dtype, value)
 
@@ -95,13 +95,13 @@ def in_parallel(count: Size) -> AbstractContextManager[tirx.Var]:
 
 
 @contextmanager
-def when(test: tirx.PrimExpr) -> Iterator[None]:
+def when(test: tirx.Expr) -> Iterator[None]:
     """Open what is done where a test holds."""
     with T.If(test), T.Then():
         yield
 
 
-def either(test: tirx.PrimExpr, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+def either(test: tirx.Expr, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
     """Write what is done where a test holds and where not, only one of them where the test is known."""
     if isinstance(test, tirx.IntImm):
         chosen = then if int(test) else otherwise
@@ -134,7 +134,7 @@ def register(lanes: int, dtype: str = "float32") -> tirx.Buffer:
     return T.alloc_buffer((integer(1),), f"{dtype}x{lanes}", layout=None)
 
 
-def add_to(total: tirx.Buffer, value: tirx.PrimExpr) -> None:
+def add_to(total: tirx.Buffer, value: tirx.Expr) -> None:
     """Add a vector to the one in a register."""
     T.buffer_store(total, total[0] + value, [integer(0)])
 
@@ -152,7 +152,7 @@ def in_register(value: Size) -> Size:
     return place[0]
 
 
-def fetch_ahead(element: tirx.PrimExpr) -> None:
+def fetch_ahead(element: tirx.Expr) -> None:
     """Write a statement that has an element fetched to the second cache; beyond the end of a tensor that does nothing.
 
     Weights that come from memory would be waited for at every page, where the machine's own fetching ahead ends.
@@ -164,27 +164,27 @@ def fetch_ahead(element: tirx.PrimExpr) -> None:
 # -- vectors
 
 
-def ramp(begin: Size, lanes: int) -> tirx.PrimExpr:
+def ramp(begin: Size, lanes: int) -> tirx.Expr:
     """Return consecutive indices, a single one where there is one lane."""
     return begin if lanes == 1 else tirx.Ramp(int64(begin), integer(1), lanes)
 
 
-def broadcast(value: tirx.PrimExpr, lanes: int) -> tirx.PrimExpr:
+def broadcast(value: tirx.Expr, lanes: int) -> tirx.Expr:
     """Return a vector that has a value in every lane; the value itself where there is one lane."""
     return value if lanes == 1 else tirx.Broadcast(value, lanes)
 
 
-def splat(value: float, lanes: int, dtype: str = "float32") -> tirx.PrimExpr:
+def splat(value: float, lanes: int, dtype: str = "float32") -> tirx.Expr:
     """Return a vector that has a number in every lane."""
     return broadcast(constant(value, dtype), lanes)
 
 
-def zeros(lanes: int) -> tirx.PrimExpr:
+def zeros(lanes: int) -> tirx.Expr:
     """Return a vector of zeros."""
     return splat(0.0, lanes)
 
 
-def shuffled(a: tirx.PrimExpr, b: tirx.PrimExpr, indices: Sequence[int]) -> tirx.PrimExpr:
+def shuffled(a: tirx.Expr, b: tirx.Expr, indices: Sequence[int]) -> tirx.Expr:
     """Return the vector of some elements of two others, which are counted on from the first to the second."""
     return tirx.Shuffle([a, b], [tirx.IntImm("int32", i) for i in indices])
 
@@ -192,6 +192,6 @@ def shuffled(a: tirx.PrimExpr, b: tirx.PrimExpr, indices: Sequence[int]) -> tirx
 # -- instructions
 
 
-def evaluate(name: str, *args: tirx.PrimExpr) -> None:
+def evaluate(name: str, *args: tirx.Expr) -> None:
     """Write a call of one of LLVM's intrinsics of x86 that returns nothing."""
     T.evaluate(T.call_llvm_intrin("void", f"llvm.x86.{name}", *args))

@@ -16,50 +16,50 @@ from .vector_math import Quotient, sigmoid_quotient, tanh_quotient
 __all__ = ["GATE_FUNCTIONS", "GateFunction", "gate_functions", "limited", "product"]
 
 
-def _whole(value: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
+def _whole(value: tirx.Expr, then: Quotient) -> tirx.Expr:
     return then(value, constant(1.0))
 
 
-def _named(value: tirx.PrimExpr, then: Callable[[tirx.PrimExpr], tirx.PrimExpr]) -> tirx.PrimExpr:
+def _named(value: tirx.Expr, then: Callable[[tirx.Expr], tirx.Expr]) -> tirx.Expr:
     """Return an expression that uses a value several times, computed once."""
     name = tirx.Var("v", "float32")
     return tirx.Let(name, value, then(name))
 
 
-def _within(x: tirx.PrimExpr, low: float, high: float) -> tirx.PrimExpr:
+def _within(x: tirx.Expr, low: float, high: float) -> tirx.Expr:
     """Return a value within limits; not a number stays what it is."""
     return tirx.Select(x < constant(low), constant(low), tirx.Select(x > constant(high), constant(high), x))
 
 
-def _relu(x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
+def _relu(x: tirx.Expr, then: Quotient) -> tirx.Expr:
     return _named(x, lambda v: _whole(tirx.Select(v < constant(0.0), constant(0.0), v), then))
 
 
-def _affine(x: tirx.PrimExpr, then: Quotient, alpha: float, beta: float) -> tirx.PrimExpr:
+def _affine(x: tirx.Expr, then: Quotient, alpha: float, beta: float) -> tirx.Expr:
     return _whole(x * constant(alpha) + constant(beta), then)
 
 
-def _leaky_relu(x: tirx.PrimExpr, then: Quotient, alpha: float) -> tirx.PrimExpr:
+def _leaky_relu(x: tirx.Expr, then: Quotient, alpha: float) -> tirx.Expr:
     return _named(x, lambda v: _whole(tirx.Select(v < constant(0.0), v * constant(alpha), v), then))
 
 
-def _thresholded_relu(x: tirx.PrimExpr, then: Quotient, alpha: float) -> tirx.PrimExpr:
+def _thresholded_relu(x: tirx.Expr, then: Quotient, alpha: float) -> tirx.Expr:
     return _named(x, lambda v: _whole(tirx.Select(v > constant(alpha), v, constant(0.0)), then))
 
 
-def _scaled_tanh(x: tirx.PrimExpr, then: Quotient, alpha: float, beta: float) -> tirx.PrimExpr:
+def _scaled_tanh(x: tirx.Expr, then: Quotient, alpha: float, beta: float) -> tirx.Expr:
     return tanh_quotient(x * constant(beta), lambda over, under: then(over * constant(alpha), under))
 
 
-def _hard_sigmoid(x: tirx.PrimExpr, then: Quotient, alpha: float, beta: float) -> tirx.PrimExpr:
+def _hard_sigmoid(x: tirx.Expr, then: Quotient, alpha: float, beta: float) -> tirx.Expr:
     return _named(x * constant(alpha) + constant(beta), lambda v: _whole(_within(v, 0.0, 1.0), then))
 
 
-def _softsign(x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
+def _softsign(x: tirx.Expr, then: Quotient) -> tirx.Expr:
     return _named(x, lambda v: then(v, tirx.Select(v < constant(0.0), constant(0.0) - v, v) + constant(1.0)))
 
 
-GATE_FUNCTIONS: dict[str, tuple[Callable[..., tirx.PrimExpr], int]] = {
+GATE_FUNCTIONS: dict[str, tuple[Callable[..., tirx.Expr], int]] = {
     "sigmoid": (sigmoid_quotient, 0),
     "tanh": (tanh_quotient, 0),
     "relu": (_relu, 0),
@@ -89,11 +89,11 @@ class GateFunction:
         self._function, _ = GATE_FUNCTIONS[name]
         self._parameters = tuple(float(p) for p in parameters)
 
-    def quotient(self, x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
+    def quotient(self, x: tirx.Expr, then: Quotient) -> tirx.Expr:
         """Return an expression of the dividend and divisor of the function's value."""
         return self._function(x, then, *self._parameters)
 
-    def __call__(self, x: tirx.PrimExpr) -> tirx.PrimExpr:
+    def __call__(self, x: tirx.Expr) -> tirx.Expr:
         return self.quotient(x, operator.truediv)
 
 
@@ -105,11 +105,11 @@ def gate_functions(text: str, count: int) -> tuple[GateFunction, ...]:
     return functions
 
 
-def product(f: GateFunction, x: tirx.PrimExpr, g: GateFunction, y: tirx.PrimExpr) -> tirx.PrimExpr:
+def product(f: GateFunction, x: tirx.Expr, g: GateFunction, y: tirx.Expr) -> tirx.Expr:
     """Return ``f(x) * g(y)`` by one division."""
     return f.quotient(x, lambda over, under: g.quotient(y, lambda o, u: (over * o) / (under * u)))
 
 
-def limited(x: tirx.PrimExpr, clip: float) -> tirx.PrimExpr:
+def limited(x: tirx.Expr, clip: float) -> tirx.Expr:
     """Return the sum of a gate, within `clip` of 0."""
     return _named(x, lambda v: _within(v, -clip, clip))

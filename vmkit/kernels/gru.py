@@ -48,7 +48,7 @@ class _Rows:
         self._update, self._scaled = local(tile.most, shape.hidden), local(tile.most, shape.hidden)
         self._f, self._g = gate_functions(shape.functions, 2)
 
-    def step(self, t: tirx.PrimExpr, part: Part) -> None:
+    def step(self, t: tirx.Expr, part: Part) -> None:
         is_backward = t % 2 == 1
         # With the state scaled first, the hidden gate has to wait for the reset gates of all blocks.
         apart = [(self._update_and_reset, 2), (self._hidden_gate, 1)]
@@ -62,13 +62,13 @@ class _Rows:
     def finish(self) -> None:
         """Do nothing: the last state is where it belongs."""
 
-    def _all_gates(self, t: tirx.PrimExpr, part: Part, first: tirx.PrimExpr, blocks: int) -> None:
+    def _all_gates(self, t: tirx.Expr, part: Part, first: tirx.Expr, blocks: int) -> None:
         s, data = self._shape, self._tensors["data"]
         total = self._started(part, first, blocks)
         start_sums(total, data, t, part.row, first, 2)
         self._add(total, range(3), self._tensors["state"], part.row, t, first)
 
-        def finish(r: tirx.PrimExpr, b: tirx.PrimExpr, block: tirx.PrimExpr) -> None:
+        def finish(r: tirx.Expr, b: tirx.Expr, block: tirx.Expr) -> None:
             unit = self._unit(block)
             self._limit(total, r, b, _UPDATE, _RESET)
             put(s.lanes, total, (r, b, _HIDDEN, 0), lambda i: (
@@ -80,13 +80,13 @@ class _Rows:
 
         for_vectors(total, first, finish)
 
-    def _update_and_reset(self, t: tirx.PrimExpr, part: Part, first: tirx.PrimExpr, blocks: int) -> None:
+    def _update_and_reset(self, t: tirx.Expr, part: Part, first: tirx.Expr, blocks: int) -> None:
         s, state = self._shape, self._tensors["state"]
         total = local(part.rows, blocks, 3, s.lanes)
         start_sums(total, self._tensors["data"], t, part.row, first, 2)
         self._add(total, range(2), state, part.row, t, first)
 
-        def finish(r: tirx.PrimExpr, b: tirx.PrimExpr, block: tirx.PrimExpr) -> None:
+        def finish(r: tirx.Expr, b: tirx.Expr, block: tirx.Expr) -> None:
             unit = self._unit(block)
             self._limit(total, r, b, _UPDATE, _RESET)
             put(s.lanes, self._update, (part.at + r, unit), lambda i: self._f(total[r, b, _UPDATE, i]))
@@ -96,12 +96,12 @@ class _Rows:
 
         for_vectors(total, first, finish)
 
-    def _hidden_gate(self, t: tirx.PrimExpr, part: Part, first: tirx.PrimExpr, blocks: int) -> None:
+    def _hidden_gate(self, t: tirx.Expr, part: Part, first: tirx.Expr, blocks: int) -> None:
         s, data = self._shape, self._tensors["data"]
         total = self._started(part, first, blocks)
         self._add(total, range(2, 3), self._scaled, part.at, t, first)
 
-        def finish(r: tirx.PrimExpr, b: tirx.PrimExpr, block: tirx.PrimExpr) -> None:
+        def finish(r: tirx.Expr, b: tirx.Expr, block: tirx.Expr) -> None:
             unit = self._unit(block)
             put(s.lanes, total, (r, b, _HIDDEN, 0), lambda i: (
                 total[r, b, _HIDDEN, i] + data[t, part.row + r, _HIDDEN * s.hidden + unit + i]
@@ -110,7 +110,7 @@ class _Rows:
 
         for_vectors(total, first, finish)
 
-    def _started(self, part: Part, first: tirx.PrimExpr, blocks: int) -> tirx.PrimExpr:
+    def _started(self, part: Part, first: tirx.Expr, blocks: int) -> tirx.Expr:
         """Return sums, those of the hidden gate begun with the bias."""
         total, bias = local(part.rows, blocks, 3, self._shape.lanes), self._tensors["bias"]
         for_vectors(total, first, lambda r, b, block: put(
@@ -123,14 +123,14 @@ class _Rows:
         total: tirx.Buffer,
         gates: range,
         state: tirx.Buffer,
-        row: tirx.PrimExpr,
-        t: tirx.PrimExpr,
-        first: tirx.PrimExpr,
+        row: tirx.Expr,
+        t: tirx.Expr,
+        first: tirx.Expr,
     ) -> None:
         add_products(total, gates, state, row, self._tensors["weight"], first, t % 2 == 1)
 
     def _finish(
-        self, total: tirx.Buffer, t: tirx.PrimExpr, part: Part, r: tirx.PrimExpr, b: tirx.PrimExpr, unit: tirx.PrimExpr
+        self, total: tirx.Buffer, t: tirx.Expr, part: Part, r: tirx.Expr, b: tirx.Expr, unit: tirx.Expr
     ) -> None:
         """Write the new state, between what the hidden gate gives and the old one."""
         lanes, row = self._shape.lanes, part.row + r
@@ -142,11 +142,11 @@ class _Rows:
             + self._update[part.at + r, unit + i] * (state[row, unit + i] - total[r, b, _HIDDEN, i])
         ))  # fmt: skip
 
-    def _limit(self, total: tirx.Buffer, r: tirx.PrimExpr, b: tirx.PrimExpr, *gates: int) -> None:
+    def _limit(self, total: tirx.Buffer, r: tirx.Expr, b: tirx.Expr, *gates: int) -> None:
         if self._shape.clip is None:
             return
         for g in gates:
             put(self._shape.lanes, total, (r, b, g, 0), lambda i, g=g: limited(total[r, b, g, i], self._shape.clip))  # type: ignore[misc]
 
-    def _unit(self, block: tirx.PrimExpr) -> tirx.PrimExpr:
+    def _unit(self, block: tirx.Expr) -> tirx.Expr:
         return unit_of(block, self._shape.hidden, self._shape.lanes)

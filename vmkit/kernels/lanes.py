@@ -13,7 +13,7 @@ __all__ = ["sums_of", "transposed"]
 _PART = 4  # elements of a vector that are shuffled among themselves in one step, whatever its width
 
 
-def transposed(rows: Sequence[tirx.PrimExpr], lanes: int) -> list[tirx.PrimExpr]:
+def transposed(rows: Sequence[tirx.Expr], lanes: int) -> list[tirx.Expr]:
     """Return the columns of a square of as many vectors as each has lanes, which are a power of 2.
 
     First the squares of four are transposed, which never leaves parts of 128 bits, and then squares of those parts.
@@ -22,7 +22,7 @@ def transposed(rows: Sequence[tirx.PrimExpr], lanes: int) -> list[tirx.PrimExpr]
         return list(rows)
     if lanes == 2:
         return [_picked(rows[0], rows[1], [c, 2 + c]) for c in range(2)]
-    made: list[tirx.PrimExpr] = []
+    made: list[tirx.Expr] = []
     for first in range(0, lanes, _PART):
         a, b, c, d = rows[first : first + _PART]
         low, high = (0, 4, 1, 5), (2, 6, 3, 7)
@@ -38,7 +38,7 @@ def transposed(rows: Sequence[tirx.PrimExpr], lanes: int) -> list[tirx.PrimExpr]
     return made
 
 
-def sums_of(vectors: Sequence[tirx.PrimExpr], lanes: int) -> tirx.PrimExpr:
+def sums_of(vectors: Sequence[tirx.Expr], lanes: int) -> tirx.Expr:
     """Return the vector of the sums of as many vectors as each has lanes.
 
     Pairs are halved together, so that each step has half of the vectors.
@@ -53,18 +53,18 @@ def sums_of(vectors: Sequence[tirx.PrimExpr], lanes: int) -> tirx.PrimExpr:
     return rest[0]
 
 
-def _exchanged(a: tirx.PrimExpr, b: tirx.PrimExpr, step: int, lanes: int) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+def _exchanged(a: tirx.Expr, b: tirx.Expr, step: int, lanes: int) -> tuple[tirx.Expr, tirx.Expr]:
     """Return two vectors with every second group of `step` lanes of the first exchanged for one of the second."""
     near = [j if not j & step else lanes + j - step for j in range(lanes)]
     far = [j + step if not j & step else lanes + j for j in range(lanes)]
     return _picked(a, b, near), _picked(a, b, far)
 
 
-def _in_parts(a: tirx.PrimExpr, b: tirx.PrimExpr, order: Sequence[int], lanes: int) -> tirx.PrimExpr:
+def _in_parts(a: tirx.Expr, b: tirx.Expr, order: Sequence[int], lanes: int) -> tirx.Expr:
     """Return what an order of four picks of each part of two vectors, of which the second counts from four on."""
     parts = range(0, lanes, _PART)
     return _picked(a, b, [part + (i if i < _PART else lanes + i - _PART) for part in parts for i in order])
 
 
-def _picked(a: tirx.PrimExpr, b: tirx.PrimExpr, indices: Sequence[int]) -> tirx.Var:
+def _picked(a: tirx.Expr, b: tirx.Expr, indices: Sequence[int]) -> tirx.Var:
     return T.Bind(shuffled(a, b, indices))

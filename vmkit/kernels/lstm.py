@@ -55,17 +55,17 @@ class _Rows:
             unit = self._unit(block)
             put(shape.lanes, self._cells, (r, block, 0), lambda i: first_cell[tile.first + r, unit + i])
 
-    def step(self, t: tirx.PrimExpr, part: Part) -> None:
+    def step(self, t: tirx.Expr, part: Part) -> None:
         s, tensors, is_backward = self._shape, self._tensors, t % 2 == 1
         sums = local(part.rows, s.blocks, 4, s.lanes)
 
-        def products(block: tirx.PrimExpr, blocks: int) -> None:
+        def products(block: tirx.Expr, blocks: int) -> None:
             total = local(part.rows, blocks, 4, s.lanes)
             start_sums(total, tensors["data"], t, part.row, block, 4)
             add_products(total, range(4), tensors["state"], part.row, tensors["weight"], block, is_backward)
             keep_sums(sums, total, block)
 
-        def gates(r: tirx.PrimExpr) -> None:
+        def gates(r: tirx.Expr) -> None:
             with T.serial(s.blocks) as block:
                 self._gates(t, part, sums, r, block)
 
@@ -74,15 +74,15 @@ class _Rows:
         for_blocks(s.blocks, self._tile.tiles.blocks(part.rows, 4), is_backward, products)
         for_rows(part, t, self._tile.ends, gates)
 
-    def _gates(self, t: tirx.PrimExpr, part: Part, sums: tirx.Buffer, r: tirx.PrimExpr, block: tirx.PrimExpr) -> None:
+    def _gates(self, t: tirx.Expr, part: Part, sums: tirx.Buffer, r: tirx.Expr, block: tirx.Expr) -> None:
         s, cells, at, row, unit = self._shape, self._cells, part.at + r, part.row + r, self._unit(block)
         f, g, h = gate_functions(s.functions, 3)
         state, out = self._tensors["state"], self._tensors["out"]
 
-        def gate(which: int, i: tirx.PrimExpr) -> tirx.PrimExpr:
+        def gate(which: int, i: tirx.Expr) -> tirx.Expr:
             return sums[r, block, which, i]
 
-        def cell(i: tirx.PrimExpr) -> tirx.PrimExpr:
+        def cell(i: tirx.Expr) -> tirx.Expr:
             return cells[at, block, i]
 
         for which in (_INPUT, _FORGET, _CELL):
@@ -104,10 +104,10 @@ class _Rows:
     def _adjust(
         self,
         sums: tirx.Buffer,
-        r: tirx.PrimExpr,
-        block: tirx.PrimExpr,
-        at: tirx.PrimExpr,
-        unit: tirx.PrimExpr,
+        r: tirx.Expr,
+        block: tirx.Expr,
+        at: tirx.Expr,
+        unit: tirx.Expr,
         gate: int,
     ) -> None:
         """Add what a gate sees of the cell to its sum, and limit that."""
@@ -125,5 +125,5 @@ class _Rows:
         with T.serial(tile.count) as r, T.serial(s.blocks) as block:
             put(s.lanes, cell, (tile.first + r, self._unit(block)), lambda i: self._cells[r, block, i])
 
-    def _unit(self, block: tirx.PrimExpr) -> tirx.PrimExpr:
+    def _unit(self, block: tirx.Expr) -> tirx.Expr:
         return unit_of(block, self._shape.hidden, self._shape.lanes)

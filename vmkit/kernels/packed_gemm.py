@@ -73,7 +73,7 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
     return builder.get()
 
 
-def _tiles(s: PackedGemmShape, p: PackedGemmPlan, buffers: dict[str, tirx.Buffer], rows: tirx.PrimExpr) -> None:
+def _tiles(s: PackedGemmShape, p: PackedGemmPlan, buffers: dict[str, tirx.Buffer], rows: tirx.Expr) -> None:
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
     groups = tirx.floordiv(tiles + (p.parts - 1), p.parts)
     with in_parallel(groups * s.blocks) as work:
@@ -99,9 +99,9 @@ class _Tile:
     shape: PackedGemmShape
     plan: PackedGemmPlan
     buffers: dict[str, tirx.Buffer]
-    first: tirx.PrimExpr
-    block: tirx.PrimExpr
-    part: tirx.PrimExpr
+    first: tirx.Expr
+    block: tirx.Expr
+    part: tirx.Expr
     width: int
 
     def write(self) -> None:
@@ -131,9 +131,7 @@ class _Tile:
                 at = (first + r, channels[v])
                 T.buffer_store(self.buffers["out"], _finished(s, total[r][v][0], self.buffers, at), list(at))
 
-    def _sum_of_windows(
-        self, total: Sequence[Sequence[tirx.Buffer]], rows: list[tirx.PrimExpr], begin: tirx.PrimExpr
-    ) -> None:
+    def _sum_of_windows(self, total: Sequence[Sequence[tirx.Buffer]], rows: list[tirx.Expr], begin: tirx.Expr) -> None:
         w = self.shape.window
         assert w is not None
         down, across = w.runs
@@ -145,9 +143,9 @@ class _Tile:
     def _sum(
         self,
         total: Sequence[Sequence[tirx.Buffer]],
-        rows: list[tirx.PrimExpr],
-        begin: tirx.PrimExpr,
-        run: tirx.PrimExpr,
+        rows: list[tirx.Expr],
+        begin: tirx.Expr,
+        run: tirx.Expr,
     ) -> None:
         """Add the products of a part of each row that follows each other in memory."""
         s, p = self.shape, self.plan
@@ -169,8 +167,8 @@ class _Tile:
 
 
 def _finished(
-    s: PackedGemmShape, value: tirx.PrimExpr, buffers: dict[str, tirx.Buffer], at: Sequence[tirx.PrimExpr]
-) -> tirx.PrimExpr:
+    s: PackedGemmShape, value: tirx.Expr, buffers: dict[str, tirx.Buffer], at: Sequence[tirx.Expr]
+) -> tirx.Expr:
     """Return a vector of results from a sum."""
     if s.has_residual:
         value = value + buffers["residual"][tuple(at)]

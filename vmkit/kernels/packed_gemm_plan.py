@@ -56,14 +56,14 @@ class PackedGemmWindow:
         """How many elements each of those parts has."""
         return self.channels * (self.size[1] // self.runs[1])
 
-    def begin(self, row: tirx.PrimExpr, down: int, across: int) -> tirx.PrimExpr:
+    def begin(self, row: tirx.Expr, down: int, across: int) -> tirx.Expr:
         """Return where the window of a row begins, of as many as an image has down and across."""
         line = tirx.truncdiv(row, across)
         image = tirx.truncdiv(line, down)
         y = image * self.height + (line - image * down) * self.strides[0]
         return (y * self.width + (row - line * across) * self.strides[1]) * self.channels
 
-    def offset(self, down: tirx.PrimExpr, across: tirx.PrimExpr) -> tirx.PrimExpr:
+    def offset(self, down: tirx.Expr, across: tirx.Expr) -> tirx.Expr:
         """Return how far after a window's begin one of those parts begins."""
         return (down * (self.dilation[0] * self.width) + across * self.dilation[1]) * self.channels
 

@@ -20,7 +20,7 @@ __all__ = ["Product", "Tile", "emit_product"]
 
 _STREAMS = 8  # rows of the right operand that are read side by side
 
-Place = Sequence["tirx.PrimExpr"]
+Place = Sequence["tirx.Expr"]
 """Where a matrix is: an index for each outer axis."""
 
 
@@ -45,15 +45,15 @@ class Product:
         ``finish(place, row, column, lanes, sums)`` writes what becomes of a vector of sums that begins at a column.
     """
 
-    outer: Sequence[tirx.PrimExpr]
-    rows: tirx.PrimExpr
-    columns: tirx.PrimExpr
-    inner: tirx.PrimExpr
-    left: Callable[[Place, tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]
-    right: Callable[[Place, tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]
+    outer: Sequence[tirx.Expr]
+    rows: tirx.Expr
+    columns: tirx.Expr
+    inner: tirx.Expr
+    left: Callable[[Place, tirx.Expr, tirx.Expr], tirx.Expr]
+    right: Callable[[Place, tirx.Expr, tirx.Expr], tirx.Expr]
     is_left_along: bool
     is_transposed: bool
-    finish: Callable[[Place, tirx.PrimExpr, tirx.PrimExpr, int, tirx.PrimExpr], None]
+    finish: Callable[[Place, tirx.Expr, tirx.Expr, int, tirx.Expr], None]
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,9 @@ def _tile(
     p: Product,
     t: Tile,
     place: Place,
-    row: tirx.PrimExpr,
-    starts: Sequence[tirx.PrimExpr],
-    read: Callable[[tirx.PrimExpr, int], tirx.PrimExpr],
+    row: tirx.Expr,
+    starts: Sequence[tirx.Expr],
+    read: Callable[[tirx.Expr, int], tirx.Expr],
 ) -> None:
     """Compute a tile of the result; ``read(k, v)`` returns a vector of the right operand."""
     total = _totals(t.rows * t.vectors, t.lanes)
@@ -155,17 +155,17 @@ def _tile(
 
 
 def _rows_of_right(
-    p: Product, t: Tile, place: Place, starts: Sequence[tirx.PrimExpr]
-) -> Callable[[tirx.PrimExpr, int], tirx.PrimExpr]:
+    p: Product, t: Tile, place: Place, starts: Sequence[tirx.Expr]
+) -> Callable[[tirx.Expr, int], tirx.Expr]:
     return lambda k, v: p.right(place, k, ramp(starts[v], t.lanes))
 
 
-def _panel(p: Product, t: Tile, place: Place, first: tirx.PrimExpr) -> Callable[[tirx.PrimExpr, int], tirx.PrimExpr]:
+def _panel(p: Product, t: Tile, place: Place, first: tirx.Expr) -> Callable[[tirx.Expr, int], tirx.Expr]:
     """Copy what a block of columns needs of the right operand, sums outermost; return how it is read."""
     width = t.vectors * t.lanes
     panel = memory(tirx.Max(p.inner, integer(1)) * width)
 
-    def at(k: tirx.PrimExpr, v: Size) -> tirx.PrimExpr:
+    def at(k: tirx.Expr, v: Size) -> tirx.Expr:
         return ramp(k * width + v * t.lanes, t.lanes)
 
     def plainly() -> None:
@@ -194,7 +194,7 @@ def _panel(p: Product, t: Tile, place: Place, first: tirx.PrimExpr) -> Callable[
     return lambda k, v: panel[at(k, v)]
 
 
-def _dots(p: Product, t: Tile, place: Place, column: tirx.PrimExpr) -> None:
+def _dots(p: Product, t: Tile, place: Place, column: tirx.Expr) -> None:
     """Compute as many columns as a vector has lanes, each row by itself, a vector of partial sums for each column."""
     lanes = t.lanes
     whole, rest = tirx.floordiv(p.inner, lanes), tirx.floormod(p.inner, lanes)
@@ -203,10 +203,10 @@ def _dots(p: Product, t: Tile, place: Place, column: tirx.PrimExpr) -> None:
         total = _totals(lanes, lanes)
 
         def add(
-            begin: tirx.PrimExpr,
-            row: tirx.PrimExpr = row,
+            begin: tirx.Expr,
+            row: tirx.Expr = row,
             total: tirx.Buffer = total,
-            is_new: tirx.PrimExpr | None = None,
+            is_new: tirx.Expr | None = None,
         ) -> None:
             k = ramp(begin, lanes)
             x = T.Bind(p.left(place, row, k))
@@ -218,7 +218,7 @@ def _dots(p: Product, t: Tile, place: Place, column: tirx.PrimExpr) -> None:
             # Of the last vector, which begins earlier, only what has not been added yet.
             add(in_register(p.inner - lanes), is_new=lane >= broadcast(lanes - rest, lanes))
 
-        def add_few(row: tirx.PrimExpr = row, total: tirx.Buffer = total) -> None:
+        def add_few(row: tirx.Expr = row, total: tirx.Buffer = total) -> None:
             with loop(rest) as k:
                 x = p.left(place, row, k)
                 for c in range(lanes):
@@ -234,13 +234,13 @@ def _dots(p: Product, t: Tile, place: Place, column: tirx.PrimExpr) -> None:
         p.finish(place, row, column, lanes, sums)
 
 
-def _stream(p: Product, t: Tile, place: Place, first: tirx.PrimExpr) -> None:
+def _stream(p: Product, t: Tile, place: Place, first: tirx.Expr) -> None:
     """Compute a block of columns, each row by itself, whose sums are in the nearest cache meanwhile."""
     lanes = t.lanes
     count = tirx.Min(integer(t.vectors), _ceildiv(p.columns - first, lanes))
     sums = memory(integer(t.vectors * lanes))
 
-    def add(row: tirx.PrimExpr, k: tirx.PrimExpr, steps: int) -> None:
+    def add(row: tirx.Expr, k: tirx.Expr, steps: int) -> None:
         x = [T.Bind(broadcast(p.left(place, row, k + step), lanes)) for step in range(steps)]
         with loop(count) as v:
             column = ramp(in_register(tirx.Min(first + v * lanes, p.columns - lanes)), lanes)
@@ -268,35 +268,35 @@ def _totals(count: int, lanes: int) -> tirx.Buffer:
     return total
 
 
-def _sum(total: tirx.Buffer, at: int, lanes: int) -> tirx.PrimExpr:
+def _sum(total: tirx.Buffer, at: int, lanes: int) -> tirx.Expr:
     return total[ramp(integer(at * lanes), lanes)]
 
 
-def _add(total: tirx.Buffer, at: int, value: tirx.PrimExpr, lanes: int) -> None:
+def _add(total: tirx.Buffer, at: int, value: tirx.Expr, lanes: int) -> None:
     T.buffer_store(total, _sum(total, at, lanes) + value, [ramp(integer(at * lanes), lanes)])
 
 
-def _start(size: tirx.PrimExpr, begin: tirx.PrimExpr, least: int, step: int) -> tirx.PrimExpr:
+def _start(size: tirx.Expr, begin: tirx.Expr, least: int, step: int) -> tirx.Expr:
     """Return where a part of an axis begins that is one of several every `step`, and ends with the axis at last."""
     if isinstance(size, tirx.IntImm) and int(size) % step == 0:
         return in_register(begin)
     return in_register(tirx.Min(begin, size - least))
 
 
-def _place(at: tirx.PrimExpr, sizes: Sequence[tirx.PrimExpr]) -> Place:
+def _place(at: tirx.Expr, sizes: Sequence[tirx.Expr]) -> Place:
     """Return the index of each axis for a position among all of them."""
-    found: list[tirx.PrimExpr] = []
+    found: list[tirx.Expr] = []
     for size in reversed(sizes[1:]):
         at, index = _divided(at, size)
         found.insert(0, index)
     return [at, *found] if sizes else []
 
 
-def _divided(value: tirx.PrimExpr, size: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+def _divided(value: tirx.Expr, size: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
     if isinstance(size, tirx.IntImm) and int(size) == 1:
         return value, integer(0)
     return T.Bind(tirx.floordiv(value, size)), T.Bind(tirx.floormod(value, size))
 
 
-def _ceildiv(value: tirx.PrimExpr, size: int) -> tirx.PrimExpr:
+def _ceildiv(value: tirx.Expr, size: int) -> tirx.Expr:
     return tirx.floordiv(value + (size - 1), integer(size))

@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 
-def unit_of(block: tirx.PrimExpr, hidden: int, lanes: int) -> tirx.PrimExpr:
+def unit_of(block: tirx.Expr, hidden: int, lanes: int) -> tirx.Expr:
     """Return the first hidden unit of a block."""
     return block * lanes if hidden % lanes == 0 else tirx.min(block * lanes, integer(hidden - lanes))
 
 
-def for_blocks(count: int, blocks: int, is_backward: tirx.PrimExpr, run: Callable[[tirx.PrimExpr, int], None]) -> None:
+def for_blocks(count: int, blocks: int, is_backward: tirx.Expr, run: Callable[[tirx.Expr, int], None]) -> None:
     """Run ``run(first, blocks)`` for `count` blocks of hidden units, from the last one on where `is_backward`.
 
     Steps that go there and back find the weights that the step before them used last in the nearest cache.
@@ -46,7 +46,7 @@ def for_blocks(count: int, blocks: int, is_backward: tirx.PrimExpr, run: Callabl
 
 
 def start_sums(
-    total: tirx.Buffer, data: tirx.Buffer, t: tirx.PrimExpr, row: tirx.PrimExpr, block: tirx.PrimExpr, gates: int
+    total: tirx.Buffer, data: tirx.Buffer, t: tirx.Expr, row: tirx.Expr, block: tirx.Expr, gates: int
 ) -> None:
     """Start the sums of the first gates with what the inputs of a step give."""
     lanes = int(total.shape[3])
@@ -59,10 +59,10 @@ def add_products(
     total: tirx.Buffer,
     gates: range,
     state: tirx.Buffer,
-    row: tirx.PrimExpr,
+    row: tirx.Expr,
     weight: tirx.Buffer,
-    block: tirx.PrimExpr,
-    is_backward: tirx.PrimExpr,
+    block: tirx.Expr,
+    is_backward: tirx.Expr,
 ) -> None:
     """Add the products of some rows of a state with some blocks of a weight to the sums of some gates."""
     hidden = int(weight.shape[1])
@@ -74,42 +74,38 @@ def add_products(
             T.buffer_store(total, total[r, b, g, i] + product, [r, b, g, i])
 
 
-def keep_sums(sums: tirx.Buffer, total: tirx.Buffer, block: tirx.PrimExpr) -> None:
+def keep_sums(sums: tirx.Buffer, total: tirx.Buffer, block: tirx.Expr) -> None:
     """Keep the sums of some blocks among those of all."""
     with _sums(total, int(total.shape[2])) as (r, b, g, i):
         T.buffer_store(sums, total[r, b, g, i], [r, block + b, g, i])
 
 
-def set_rows(state: tirx.Buffer, first: tirx.PrimExpr, rows: tirx.PrimExpr, values: tirx.Buffer) -> None:
+def set_rows(state: tirx.Buffer, first: tirx.Expr, rows: tirx.Expr, values: tirx.Buffer) -> None:
     """Set some rows of a state to those of another."""
     with loop(rows) as r, loop(state.shape[1]) as j:
         T.buffer_store(state, values[first + r, j], [first + r, j])
 
 
-def put(
-    lanes: int, buffer: tirx.Buffer, place: Sequence[Size], value: Callable[[tirx.PrimExpr], tirx.PrimExpr]
-) -> None:
+def put(lanes: int, buffer: tirx.Buffer, place: Sequence[Size], value: Callable[[tirx.Expr], tirx.Expr]) -> None:
     """Write a vector of ``value(i)`` to where it begins in a buffer."""
     with T.vectorized(lanes) as i:
         T.buffer_store(buffer, value(i), [*place[:-1], place[-1] + i])
 
 
-def for_vectors(
-    total: tirx.Buffer, block: tirx.PrimExpr, run: Callable[[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr], None]
-) -> None:
+def for_vectors(total: tirx.Buffer, block: tirx.Expr, run: Callable[[tirx.Expr, tirx.Expr, tirx.Expr], None]) -> None:
     """Run ``run(r, b, block + b)`` for the rows and blocks of some sums, each written out."""
     rows, blocks, _, _ = (int(size) for size in total.shape)
     with T.unroll(rows) as r, T.unroll(blocks) as b:
         run(r, b, block + b)
 
 
-def take_states(state: tirx.Buffer, out: tirx.Buffer, t: tirx.PrimExpr, part: Part, ends: Ends | None) -> None:
+def take_states(state: tirx.Buffer, out: tirx.Buffer, t: tirx.Expr, part: Part, ends: Ends | None) -> None:
     """Make what a step gives the states of the rows that have it.
 
     The whole state is read by every block of a step, so it changes after the last one.
     """
 
-    def take(r: tirx.PrimExpr) -> None:
+    def take(r: tirx.Expr) -> None:
         with loop(state.shape[1]) as j:
             T.buffer_store(state, out[t, part.row + r, j], [part.row + r, j])
 

@@ -55,8 +55,8 @@ class Tile:
     """Rows of the batch that one thread takes through all steps: where they are, and the tensors of the kernel."""
 
     tensors: Mapping[str, tirx.Buffer]
-    first: tirx.PrimExpr
-    count: tirx.PrimExpr
+    first: tirx.Expr
+    count: tirx.Expr
     tiles: RecurrentTiles
     ends: Ends | None
 
@@ -69,7 +69,7 @@ class Tile:
 class Cell(Protocol):
     """What a step computes, for a tile."""
 
-    def step(self, t: tirx.PrimExpr, part: Part) -> None:
+    def step(self, t: tirx.Expr, part: Part) -> None:
         """Write a step of some rows: their states, and those of the step in ``out``."""
 
     def finish(self) -> None:
@@ -106,7 +106,7 @@ def layer(
         types = {"lengths": shape.lengths}
         tensors = {n: T.match_buffer(handles[n], shapes[n], types.get(n) or "float32", layout=None) for n in shapes}
 
-        def run(first: tirx.PrimExpr, count: tirx.PrimExpr) -> None:
+        def run(first: tirx.Expr, count: tirx.Expr) -> None:
             ends = Ends(tensors["lengths"], steps, first, count, tiles.rows[0]) if shape.lengths else None
             _run_tile(shape, Tile(tensors, first, count, tiles, ends), steps, cell)
 
@@ -114,12 +114,12 @@ def layer(
     return builder.get()
 
 
-def _run_tile(shape: LayerShape, tile: Tile, steps: tirx.PrimExpr, cell: _CellOf) -> None:
+def _run_tile(shape: LayerShape, tile: Tile, steps: tirx.Expr, cell: _CellOf) -> None:
     ends, tensors = tile.ends, tile.tensors
     set_rows(tensors["state"], tile.first, tile.count, tensors["first_state"])
     rows = cell(shape, tile)
 
-    def step(t: tirx.PrimExpr) -> None:
+    def step(t: tirx.Expr) -> None:
         active = tile.count if ends is None else ends.active(t)
         for_parts(active, tile.first, tile.tiles, lambda part: rows.step(t, part))
 

@@ -28,8 +28,8 @@ class Part:
         How many there are.
     """
 
-    row: tirx.PrimExpr
-    at: tirx.PrimExpr
+    row: tirx.Expr
+    at: tirx.Expr
     rows: int
 
 
@@ -39,9 +39,7 @@ class Ends:
     A length below 0 counts as 0, and one beyond the steps as all of them.
     """
 
-    def __init__(
-        self, lengths: tirx.Buffer, steps: tirx.PrimExpr, first: tirx.PrimExpr, count: tirx.PrimExpr, most: int
-    ) -> None:
+    def __init__(self, lengths: tirx.Buffer, steps: tirx.Expr, first: tirx.Expr, count: tirx.Expr, most: int) -> None:
         self._steps, self._first, self._count = steps, first, count
         self._ends, self._last, self._active = (local(size, dtype="int64") for size in (most, 1, 1))
         T.buffer_store(self._last, integer(0), [0])
@@ -50,18 +48,18 @@ class Ends:
             T.buffer_store(self._ends, tirx.max(tirx.min(length, steps), integer(0)), [r])
             T.buffer_store(self._last, tirx.max(self._last[0], self._ends[r]), [0])
 
-    def longest(self) -> tirx.PrimExpr:
+    def longest(self) -> tirx.Expr:
         """Return how many steps the longest row has."""
         return T.Bind(self._last[0])
 
-    def active(self, t: tirx.PrimExpr) -> tirx.PrimExpr:
+    def active(self, t: tirx.Expr) -> tirx.Expr:
         """Return how many rows a step has to go through: up to the last one that goes on."""
         T.buffer_store(self._active, integer(0), [0])
         with loop(self._count) as r, when(self.goes_on(r, t)):
             T.buffer_store(self._active, r + 1, [0])
         return T.Bind(self._active[0])
 
-    def goes_on(self, row: tirx.PrimExpr, t: tirx.PrimExpr) -> tirx.PrimExpr:
+    def goes_on(self, row: tirx.Expr, t: tirx.Expr) -> tirx.Expr:
         """Say whether a row of the tile has a step."""
         return t < self._ends[row]
 
@@ -71,20 +69,20 @@ class Ends:
             T.buffer_store(out, constant(0.0), [self._ends[r] + t, self._first + r, j])
 
 
-def for_tiles(batch: tirx.PrimExpr, most: int, run: Callable[[tirx.PrimExpr, tirx.PrimExpr], None]) -> None:
+def for_tiles(batch: tirx.Expr, most: int, run: Callable[[tirx.Expr, tirx.Expr], None]) -> None:
     """Run ``run(first, count)`` for tiles of the rows of a batch, at most `most` in each."""
     with in_parallel((batch + (most - 1)) // most) as tile:
         first = T.Bind(tile * most)
         run(first, T.Bind(tirx.min(batch - first, integer(most))))
 
 
-def for_steps(count: tirx.PrimExpr, is_reverse: bool, run: Callable[[tirx.PrimExpr], None]) -> None:
+def for_steps(count: tirx.Expr, is_reverse: bool, run: Callable[[tirx.Expr], None]) -> None:
     """Run ``run(t)`` for the first `count` steps, or from the last of them on."""
     with loop(count) as step:
         run(T.Bind(count - 1 - step) if is_reverse else step)
 
 
-def for_parts(active: tirx.PrimExpr, first: tirx.PrimExpr, tiles: RecurrentTiles, run: Callable[[Part], None]) -> None:
+def for_parts(active: tirx.Expr, first: tirx.Expr, tiles: RecurrentTiles, run: Callable[[Part], None]) -> None:
     """Run ``run(part)`` for the first `active` rows of a tile, in as few parts as there are sizes for."""
     most = tiles.rows[0]
     with T.If(active >= most):
@@ -97,7 +95,7 @@ def for_parts(active: tirx.PrimExpr, first: tirx.PrimExpr, tiles: RecurrentTiles
                     run(Part(first + at, at, rows))
 
 
-def for_rows(part: Part, t: tirx.PrimExpr, ends: Ends | None, run: Callable[[tirx.PrimExpr], None]) -> None:
+def for_rows(part: Part, t: tirx.Expr, ends: Ends | None, run: Callable[[tirx.Expr], None]) -> None:
     """Run ``run(r)`` for the rows of a part that have a step."""
     with ExitStack() as nest:
         r = nest.enter_context(T.serial(part.rows))

@@ -34,7 +34,7 @@ class _Rows:
         self._shape, self._tile, self._tensors = shape, tile, tile.tensors
         (self._f,) = gate_functions(shape.functions, 1)
 
-    def step(self, t: tirx.PrimExpr, part: Part) -> None:
+    def step(self, t: tirx.Expr, part: Part) -> None:
         blocks_at_once = self._tile.tiles.blocks(part.rows, 1)
         for_blocks(self._shape.blocks, blocks_at_once, t % 2 == 1, lambda first, blocks: (
             self._blocks(t, part, first, blocks)
@@ -44,13 +44,13 @@ class _Rows:
     def finish(self) -> None:
         """Do nothing: the last state is where it belongs."""
 
-    def _blocks(self, t: tirx.PrimExpr, part: Part, first: tirx.PrimExpr, blocks: int) -> None:
+    def _blocks(self, t: tirx.Expr, part: Part, first: tirx.Expr, blocks: int) -> None:
         s, tensors, clip = self._shape, self._tensors, self._shape.clip
         total = local(part.rows, blocks, 1, s.lanes)
         start_sums(total, tensors["data"], t, part.row, first, 1)
         add_products(total, range(1), tensors["state"], part.row, tensors["weight"], first, t % 2 == 1)
 
-        def finish(r: tirx.PrimExpr, b: tirx.PrimExpr, block: tirx.PrimExpr) -> None:
+        def finish(r: tirx.Expr, b: tirx.Expr, block: tirx.Expr) -> None:
             unit = unit_of(block, s.hidden, s.lanes)
             if clip is not None:
                 put(s.lanes, total, (r, b, 0, 0), lambda i: limited(total[r, b, 0, i], clip))

@@ -18,7 +18,7 @@ from .builder import constant, reinterpreted
 
 __all__ = ["sigmoid_quotient", "tanh_quotient", "with_vector_math"]
 
-Quotient = Callable[["tirx.PrimExpr", "tirx.PrimExpr"], "tirx.PrimExpr"]
+Quotient = Callable[["tirx.Expr", "tirx.Expr"], "tirx.Expr"]
 """What is made of a dividend and a divisor."""
 
 _F32 = "float32"
@@ -51,17 +51,17 @@ def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
     return function.with_body(tvm_ffi.structural_map(function.body, (tvm.ir.Call, _replaced)))
 
 
-def tanh_quotient(x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
+def tanh_quotient(x: tirx.Expr, then: Quotient) -> tirx.Expr:
     """Return an expression of a dividend and a divisor of the tanh of a float32, so that products divide only once.
 
     The divisor is at least 1 and below 420. The error of the quotient is as stated above up to 9, from where on it
     stays at 1 or -1 to within 2e-7.
     """
 
-    def parts(inside: tirx.PrimExpr) -> tirx.PrimExpr:
+    def parts(inside: tirx.Expr) -> tirx.Expr:
         return _named(inside * inside, lambda square: named(inside * _polynomial(over, square), square))
 
-    def named(dividend: tirx.PrimExpr, square: tirx.PrimExpr) -> tirx.PrimExpr:
+    def named(dividend: tirx.Expr, square: tirx.Expr) -> tirx.Expr:
         return _named(dividend, lambda n: _named(_polynomial(under, square), lambda d: then(n, d)))
 
     over, under = _TANH
@@ -69,7 +69,7 @@ def tanh_quotient(x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
     return _named(_named(below, lambda v: tirx.Select(v < constant(-9.0), constant(-9.0), v)), parts)
 
 
-def sigmoid_quotient(x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
+def sigmoid_quotient(x: tirx.Expr, then: Quotient) -> tirx.Expr:
     """Return an expression of a dividend and a divisor, as in :func:`tanh_quotient`, of the logistic function.
 
     It is half of ``1 + tanh(x / 2)``, of which the error is absolute: 2e-7.
@@ -77,7 +77,7 @@ def sigmoid_quotient(x: tirx.PrimExpr, then: Quotient) -> tirx.PrimExpr:
     return tanh_quotient(x * constant(0.5), lambda over, under: then(under + over, under + under))
 
 
-def _replaced(call: tvm.ir.Call) -> tirx.PrimExpr:
+def _replaced(call: tvm.ir.Call) -> tirx.Expr:
     name = getattr(call.op, "name", "")
     if name not in _FUNCTIONS or str(call.ty.dtype) != _F32:
         return call
@@ -86,41 +86,41 @@ def _replaced(call: tvm.ir.Call) -> tirx.PrimExpr:
     return call if _has_named_value(x) else _FUNCTIONS[name](x)
 
 
-def _has_named_value(expr: tirx.PrimExpr) -> bool:
+def _has_named_value(expr: tirx.Expr) -> bool:
     found: list[tirx.Let] = []
     tvm_ffi.structural_walk(expr, (tirx.Let, found.append))
     return bool(found)
 
 
-def _named(value: tirx.PrimExpr, then: Callable[[tirx.PrimExpr], tirx.PrimExpr]) -> tirx.PrimExpr:
+def _named(value: tirx.Expr, then: Callable[[tirx.Expr], tirx.Expr]) -> tirx.Expr:
     """Return an expression that uses a value several times, computed once."""
     name = tirx.Var("v", _F32)
     return tirx.Let(name, value, then(name))
 
 
-def _polynomial(coefficients: Sequence[float], x: tirx.PrimExpr) -> tirx.PrimExpr:
+def _polynomial(coefficients: Sequence[float], x: tirx.Expr) -> tirx.Expr:
     total = constant(coefficients[-1])
     for c in reversed(coefficients[:-1]):
         total = total * x + constant(c)
     return total
 
 
-def _clamped(x: tirx.PrimExpr, low: float, high: float) -> tirx.PrimExpr:
+def _clamped(x: tirx.Expr, low: float, high: float) -> tirx.Expr:
     """Return a value within limits; not a number stays what it is, which min and max would not keep."""
     return tirx.Select(x < constant(low), constant(low), tirx.Select(x > constant(high), constant(high), x))
 
 
-def _exp(argument: tirx.PrimExpr) -> tirx.PrimExpr:
+def _exp(argument: tirx.Expr) -> tirx.Expr:
     """Return ``2**n * exp(r)`` with r within half of ln 2 around 0."""
 
-    def result(x: tirx.PrimExpr) -> tirx.PrimExpr:
+    def result(x: tirx.Expr) -> tirx.Expr:
         inside = _clamped(x, -87.0, 89.0)
         return tirx.Select(x < constant(-87.0), constant(0.0), _named(inside, scaled))
 
-    def scaled(x: tirx.PrimExpr) -> tirx.PrimExpr:
+    def scaled(x: tirx.Expr) -> tirx.Expr:
         return _named(x * constant(_LOG2E) + constant(_ROUND), lambda rounded: power(x, rounded))
 
-    def power(x: tirx.PrimExpr, rounded: tirx.PrimExpr) -> tirx.PrimExpr:
+    def power(x: tirx.Expr, rounded: tirx.Expr) -> tirx.Expr:
         n = rounded - constant(_ROUND)
         rest = x - n * constant(_LN2_HIGH) - n * constant(_LN2_LOW)
         # Half of the power of two, which is a float also where the whole would not be, and then twice that.
@@ -131,41 +131,41 @@ def _exp(argument: tirx.PrimExpr) -> tirx.PrimExpr:
     return _named(argument, result)
 
 
-def _log(scale: float, argument: tirx.PrimExpr) -> tirx.PrimExpr:
+def _log(scale: float, argument: tirx.Expr) -> tirx.Expr:
     """Return ``scale * (n * ln 2 + log(1 + f))`` with 1 + f from the root of 1/2 to that of 2."""
 
-    def result(x: tirx.PrimExpr) -> tirx.PrimExpr:
+    def result(x: tirx.Expr) -> tirx.Expr:
         # What is smaller than a normal number is made one by a power of two.
         is_small = x < constant(_SMALLEST_NORMAL)
         inside = _named(tirx.Select(is_small, x * constant(2.0**23), x), lambda v: finite(v, is_small))
         negative_or_nan = tirx.Select(x == constant(0.0), constant(-math.inf), constant(math.nan))
         return tirx.Select(x > constant(0.0), tirx.Select(x < constant(math.inf), inside, x), negative_or_nan)
 
-    def finite(x: tirx.PrimExpr, is_small: tirx.PrimExpr) -> tirx.PrimExpr:
+    def finite(x: tirx.Expr, is_small: tirx.Expr) -> tirx.Expr:
         bits = reinterpreted("int32", x)
         power = (bits - constant(_SQRT_HALF_BITS, "int32")) >> constant(23, "int32")
         fraction = reinterpreted(_F32, bits - (power << constant(23, "int32"))) - constant(1.0)
         n = power.astype(_F32) - tirx.Select(is_small, constant(23.0), constant(0.0))
         return _named(n, lambda n: _named(fraction, lambda f: total(n, f)))
 
-    def total(n: tirx.PrimExpr, f: tirx.PrimExpr) -> tirx.PrimExpr:
+    def total(n: tirx.Expr, f: tirx.Expr) -> tirx.Expr:
         rest = f * f * (f * _polynomial(_LOG, f) - constant(0.5)) + n * constant(_LN2_LOW)
         return (rest + f + n * constant(_LN2_HIGH)) * constant(scale)
 
     return _named(argument, result)
 
 
-def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, argument: tirx.PrimExpr) -> tirx.PrimExpr:
+def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, argument: tirx.Expr) -> tirx.Expr:
     """Return an odd function that is x * P(x*x) / Q(x*x) up to a limit, and 1 or -1 beyond.
 
     Exactly so: what is left of ``1 + tanh(x)`` may be multiplied with something large, as in GELU.
     """
     over, under = coefficients
 
-    def quotient(x: tirx.PrimExpr) -> tirx.PrimExpr:
+    def quotient(x: tirx.Expr) -> tirx.Expr:
         return _named(x * x, lambda square: x * _polynomial(over, square) / _polynomial(under, square))
 
-    def result(a: tirx.PrimExpr) -> tirx.PrimExpr:
+    def result(a: tirx.Expr) -> tirx.Expr:
         inside = _named(_clamped(a, -limit, limit), quotient)
         return tirx.Select(
             a < constant(-limit), constant(-1.0), tirx.Select(a > constant(limit), constant(1.0), inside)
@@ -174,11 +174,11 @@ def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, ar
     return _named(argument, result)
 
 
-def _sigmoid(x: tirx.PrimExpr) -> tirx.PrimExpr:
+def _sigmoid(x: tirx.Expr) -> tirx.Expr:
     return constant(1.0) / (constant(1.0) + _exp(constant(0.0) - x))
 
 
-_FUNCTIONS: dict[str, Callable[[tirx.PrimExpr], tirx.PrimExpr]] = {
+_FUNCTIONS: dict[str, Callable[[tirx.Expr], tirx.Expr]] = {
     "tirx.exp": _exp,
     "tirx.log": partial(_log, 1.0),
     "tirx.log2": partial(_log, 1 / math.log(2)),

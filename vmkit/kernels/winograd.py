@@ -96,7 +96,7 @@ class _Writer:
                 with loop(count) as tile:
                     self._transform_products(products, first + tile, tile, block)
 
-    def _place(self, tile: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr]:
+    def _place(self, tile: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr, tirx.Expr]:
         """Return the image of a tile, and where it begins in the result."""
         row = tirx.floordiv(tile, self.across)
         image = in_register(tirx.floordiv(row, self.down))
@@ -104,7 +104,7 @@ class _Writer:
         top = in_register(tirx.floormod(row, self.down) * down)
         return image, top, in_register(tirx.floormod(tile, self.across) * across)
 
-    def _transform_data(self, data: tirx.Buffer, tile: tirx.PrimExpr, at: tirx.PrimExpr) -> None:
+    def _transform_data(self, data: tirx.Buffer, tile: tirx.Expr, at: tirx.Expr) -> None:
         s = self.shape
         image, top, left = self._place(tile)
         down = [self._inside(top + (i - s.padding[0]), self.height) for i in range(s.reach[0])]
@@ -127,7 +127,7 @@ class _Writer:
                     where = begin + (i * s.reach[1] + j) * self.data_pitch
                     T.buffer_store(data, value, [self._ramp(where)])
 
-    def _clear(self, data: tirx.Buffer, first: tirx.PrimExpr, end: tirx.PrimExpr) -> None:
+    def _clear(self, data: tirx.Buffer, first: tirx.Expr, end: tirx.Expr) -> None:
         """Write zeros for tiles that fill up the last part.
 
         What memory holds by chance may be numbers so small that processors take a hundred times as long over them.
@@ -138,19 +138,19 @@ class _Writer:
             where = (part * self.plan.count + at) * s.lanes + point * self.data_pitch
             T.buffer_store(data, self._number(0.0), [self._ramp(where)])
 
-    def _inside(self, place: tirx.PrimExpr, size: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+    def _inside(self, place: tirx.Expr, size: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
         """Return the nearest place on an axis, and all bits of an integer where it is the place itself, else none."""
         is_inside = tirx.all(place >= 0, place < size)
         mask = tirx.Select(is_inside, tirx.IntImm("int32", -1), tirx.IntImm("int32", 0))
         return in_register(tirx.Max(integer(0), tirx.Min(place, size - 1))), in_register(mask)
 
-    def _masked(self, value: tirx.PrimExpr, mask: tirx.PrimExpr) -> tirx.PrimExpr:
+    def _masked(self, value: tirx.Expr, mask: tirx.Expr) -> tirx.Expr:
         lanes = self.shape.lanes
         bits = reinterpreted(f"int32x{lanes}", value) & broadcast(mask, lanes)
         return reinterpreted(f"float32x{lanes}", bits)
 
     def _multiply(
-        self, data: tirx.Buffer, products: tirx.Buffer, block: tirx.PrimExpr, point: tirx.PrimExpr, part: tirx.PrimExpr
+        self, data: tirx.Buffer, products: tirx.Buffer, block: tirx.Expr, point: tirx.Expr, part: tirx.Expr
     ) -> None:
         s, p = self.shape, self.plan
         vectors = s.block // s.lanes
@@ -192,9 +192,7 @@ class _Writer:
         tiles, p = self.shape.tiles, self.plan
         return -(-(p.count if tiles is None else min(p.count, tiles)) // p.rows)
 
-    def _transform_products(
-        self, products: tirx.Buffer, tile: tirx.PrimExpr, at: tirx.PrimExpr, block: tirx.PrimExpr
-    ) -> None:
+    def _transform_products(self, products: tirx.Buffer, tile: tirx.Expr, at: tirx.Expr, block: tirx.Expr) -> None:
         s = self.shape
         image, top, left = self._place(tile)
         with loop(s.block // s.lanes) as part:
@@ -218,12 +216,12 @@ class _Writer:
 
     def _store_row(
         self,
-        row: list[tirx.PrimExpr],
-        bias: tirx.PrimExpr | None,
-        image: tirx.PrimExpr,
-        y: tirx.PrimExpr,
-        left: tirx.PrimExpr,
-        channel: tirx.PrimExpr,
+        row: list[tirx.Expr],
+        bias: tirx.Expr | None,
+        image: tirx.Expr,
+        y: tirx.Expr,
+        left: tirx.Expr,
+        channel: tirx.Expr,
     ) -> None:
         for j, value in enumerate(row):
             self._if_inside(
@@ -233,7 +231,7 @@ class _Writer:
                 partial(self._store, value, bias, [image, y, left + j, channel]),
             )
 
-    def _if_inside(self, place: tirx.PrimExpr, axis: int, offset: int, write: Callable[[], None]) -> None:
+    def _if_inside(self, place: tirx.Expr, axis: int, offset: int, write: Callable[[], None]) -> None:
         """Write statements that are run where a place that is `offset` from the begin of a tile is in the result."""
         size = self.made[axis + 1]
         if offset == 0 or (isinstance(size, tirx.IntImm) and int(size.value) % self.shape.tile[axis] == 0):
@@ -242,7 +240,7 @@ class _Writer:
         with when(place < size):
             write()
 
-    def _store(self, value: tirx.PrimExpr, bias: tirx.PrimExpr | None, at: list[tirx.PrimExpr]) -> None:
+    def _store(self, value: tirx.Expr, bias: tirx.Expr | None, at: list[tirx.Expr]) -> None:
         s = self.shape
         if bias is not None:
             value = value + bias
@@ -254,19 +252,19 @@ class _Writer:
             value = tirx.Min(value, self._number(s.high))
         T.buffer_store(self.buffers["out"], value, at)
 
-    def _data(self, elements: list[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
+    def _data(self, elements: list[tirx.Expr]) -> list[tirx.Expr]:
         return transform_data(elements, self._number, self._keep)
 
-    def _result(self, tile: int, elements: list[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
+    def _result(self, tile: int, elements: list[tirx.Expr]) -> list[tirx.Expr]:
         return transform_result(tile, elements, self._number, self._keep)
 
-    def _ramp(self, begin: Size) -> tirx.PrimExpr:
+    def _ramp(self, begin: Size) -> tirx.Expr:
         return ramp(begin, self.shape.lanes)
 
-    def _number(self, value: float) -> tirx.PrimExpr:
+    def _number(self, value: float) -> tirx.Expr:
         return splat(value, self.shape.lanes)
 
-    def _keep(self, value: tirx.PrimExpr) -> tirx.PrimExpr:
+    def _keep(self, value: tirx.Expr) -> tirx.Expr:
         return T.Bind(value)
 
 

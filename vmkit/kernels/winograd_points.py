@@ -21,8 +21,8 @@ __all__ = ["PAIRS", "transform_data", "transform_result", "weight_matrix"]
 PAIRS: dict[int, tuple[float, ...]] = {4: (1.0,), 6: (0.6875, 1.5), 8: (0.5, 1.0, 2.0)}
 """The positive one of each pair of points, by the reach of a tile: how many elements it depends on."""
 
-Keep = Callable[["tirx.PrimExpr"], "tirx.PrimExpr"]
-Number = Callable[[float], "tirx.PrimExpr"]
+Keep = Callable[["tirx.Expr"], "tirx.Expr"]
+Number = Callable[[float], "tirx.Expr"]
 
 
 def weight_matrix(reach: int, kernel: int) -> np.ndarray[Any, Any]:
@@ -34,7 +34,7 @@ def weight_matrix(reach: int, kernel: int) -> np.ndarray[Any, Any]:
     return np.array([*rows, [0.0] * (kernel - 1) + [1.0]])
 
 
-def transform_data(data: Sequence[tirx.PrimExpr], number: Number, keep: Keep) -> list[tirx.PrimExpr]:
+def transform_data(data: Sequence[tirx.Expr], number: Number, keep: Keep) -> list[tirx.Expr]:
     """Return expressions for the products' factors from as many elements of the data; one element stays as it is.
 
     Parameters
@@ -54,7 +54,7 @@ def transform_data(data: Sequence[tirx.PrimExpr], number: Number, keep: Keep) ->
     return [_weighted(whole, data[:-1:2], number), *inner, _weighted(whole, data[1::2], number)]
 
 
-def transform_result(tile: int, products: Sequence[tirx.PrimExpr], number: Number, keep: Keep) -> list[tirx.PrimExpr]:
+def transform_result(tile: int, products: Sequence[tirx.Expr], number: Number, keep: Keep) -> list[tirx.Expr]:
     """Return expressions for the results of a tile from its products; one product is the result."""
     if len(products) == 1:
         return list(products)
@@ -74,7 +74,7 @@ def _coefficients(roots: Sequence[float]) -> list[float]:
     return [float(c) for c in np.poly([p * p for p in roots])[::-1]] if roots else [1.0]
 
 
-def _weighted(factors: Sequence[float], terms: Sequence[tirx.PrimExpr], number: Number) -> tirx.PrimExpr:
+def _weighted(factors: Sequence[float], terms: Sequence[tirx.Expr], number: Number) -> tirx.Expr:
     """Return a sum of products; a factor of 1 takes no multiplication."""
     total = None
     for factor, term in sorted(zip(factors, terms, strict=True), key=lambda pair: pair[0] != 1):

@@ -118,7 +118,7 @@ def variables_in(*exprs: relax.Expr) -> list[ir.Var]:
     return found
 
 
-def allocation(tensor: relax.Var, size: tirx.PrimExpr, storage: str = "storage") -> list[relax.VarBinding]:
+def allocation(tensor: relax.Var, size: tirx.Expr, storage: str = "storage") -> list[relax.VarBinding]:
     """Return the bindings that allocate `size` bytes, named `storage`, and make a tensor of known shape of them."""
     space = relax.op.memory.alloc_storage(relax.ShapeExpr([size]), 0, "global", "uint8")
     held = relax.Var(storage, relax.AnyType())

@@ -115,7 +115,7 @@ def _calls(body: tirx.Stmt) -> int:
     return len(calls)
 
 
-def _elements(block: s_tir.SBlock) -> tirx.PrimExpr:
+def _elements(block: s_tir.SBlock) -> tirx.Expr:
     """Return how many times the body of a block runs."""
     return reduce(mul, [v.dom.extent for v in block.iter_vars], tirx.IntImm("int64", 1))
 
@@ -183,7 +183,7 @@ def partial_results(schedule: s_tir.Schedule, block: Block, loop: Loop, axis: in
     return partial
 
 
-def _start_from(schedule: s_tir.Schedule, block: Block, value: tirx.PrimExpr) -> None:
+def _start_from(schedule: s_tir.Schedule, block: Block, value: tirx.Expr) -> None:
     """Let a reduction start from a value."""
     node = schedule.get(block)
     fields = {n: getattr(node, n) for n in ("iter_vars", "reads", "writes", "name_hint", "body", "alloc_buffers")}

@@ -17,48 +17,48 @@ __all__ = ["conjuncts", "is_choice", "is_one", "known", "loads_in", "replaced", 
 N = TypeVar("N")
 
 
-def uses(expr: tirx.PrimExpr, var: tirx.Var) -> bool:
+def uses(expr: tirx.Expr, var: tirx.Var) -> bool:
     """Say whether an index depends on a variable."""
     found: list[tirx.Var] = []
     tvm_ffi.structural_walk(expr, (tvm.ir.Var, lambda v: found.append(v) if v.same_as(var) else None))
     return bool(found)
 
 
-def stride(index: tirx.PrimExpr, var: tirx.Var) -> int | None:
+def stride(index: tirx.Expr, var: tirx.Var) -> int | None:
     """Return by how much an index grows with a variable; None where that is no constant."""
     grown = tvm_ffi.structural_map(index, (tvm.ir.Var, lambda v: v + 1 if v.same_as(var) else v))
     return known(Analyzer().simplify(grown - index))
 
 
-def known(size: tirx.PrimExpr) -> int | None:
+def known(size: tirx.Expr) -> int | None:
     """Return the value of a constant; None of what is known at run time only."""
     return int(size) if isinstance(size, tirx.IntImm) else None
 
 
-def is_one(size: tirx.PrimExpr) -> bool:
+def is_one(size: tirx.Expr) -> bool:
     """Say whether a size is the constant 1."""
     return known(size) == 1
 
 
-def is_choice(value: tirx.PrimExpr) -> TypeGuard[tvm.ir.Call]:
+def is_choice(value: tirx.Expr) -> TypeGuard[tvm.ir.Call]:
     """Say whether an expression is ``if_then_else``, of which only one of two values is computed."""
     return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "prim.if_then_else"
 
 
-def conjuncts(condition: tirx.PrimExpr) -> list[tirx.PrimExpr]:
+def conjuncts(condition: tirx.Expr) -> list[tirx.Expr]:
     """Return the conditions that hold together where a condition does."""
     if isinstance(condition, tirx.And):
         return [*conjuncts(condition.a), *conjuncts(condition.b)]
     return [condition]
 
 
-def loads_in(node: tirx.PrimExpr | tirx.Stmt) -> list[TensorLoad]:
+def loads_in(node: tirx.Expr | tirx.Stmt) -> list[TensorLoad]:
     """Return all reads of an expression or statement."""
     found: list[TensorLoad] = []
     tvm_ffi.structural_walk(node, (TensorLoad, found.append))
     return found
 
 
-def replaced(node: N, values: Mapping[tirx.Var, tirx.PrimExpr]) -> N:
+def replaced(node: N, values: Mapping[tirx.Var, tirx.Expr]) -> N:
     """Return an expression, a statement or a list of them with other values in the place of some variables."""
     return tvm_ffi.structural_map(node, (tvm.ir.Var, lambda var: values.get(var, var)))

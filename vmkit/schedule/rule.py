@@ -27,7 +27,7 @@ class AnyDecisions(Protocol):
 
 
 D = TypeVar("D", bound=AnyDecisions)
-Versions = tuple["tirx.PrimExpr", Sequence[tuple[int, D]]]
+Versions = tuple["tirx.Expr", Sequence[tuple[int, D]]]
 """A size, an expression over a kernel's parameters, and the least ones that decisions are for, in falling order."""
 
 Options = Mapping[str, Sequence[Any]]  # by the field of decisions

@@ -140,7 +140,7 @@ def _operations(bodies: list[tirx.Stmt]) -> tuple[str, ...]:
     def operator(call: Call) -> None:
         found.add(str(getattr(call.op, "name", "call")).removeprefix("tirx."))
 
-    def arithmetic(expr: tirx.PrimExpr) -> None:
+    def arithmetic(expr: tirx.Expr) -> None:
         found.add(type(expr).__name__.lower())
 
     for body in bodies:

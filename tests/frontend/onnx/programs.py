@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnxruntime
 import tvm
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import vmkit
 from tests.places import TOP
+from vmkit.backend import prepare
 from vmkit.relay.frontend import from_onnx
 from vmkit.relay.ir import Call, Op, post_order
 
@@ -31,7 +34,7 @@ def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> onnx.Nod
 
 def graph(
     nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, tuple[Shape, str]],
+    inputs: Mapping[str, tuple[Shape, npt.DTypeLike]],
     outputs: str,
     constants: Mapping[str, Any] | None = None,
     name: str = "graph",
@@ -48,7 +51,7 @@ def graph(
 
 def model(
     nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, tuple[Shape, str]],
+    inputs: Mapping[str, tuple[Shape, npt.DTypeLike]],
     outputs: str,
     constants: Mapping[str, Any] | None = None,
     opset: int = 17,
@@ -138,6 +141,26 @@ def check(
     for feed in feeds:
         assert_agrees(compiled(**feed), peer.run(None, dict(feed)), names)
     return compiled
+
+
+def agrees_with_reference(proto: onnx.ModelProto, *feeds: Mapping[str, Any]) -> Compiled:
+    """Assert that one compilation of a model agrees with ONNX's reference on every feed."""
+    compiled, peer = Compiled(proto), ReferenceEvaluator(proto)
+    for feed in feeds:
+        expected = [np.asarray(value) for value in peer.run(None, dict(feed))]
+        assert_agrees(compiled(**feed), expected, [o.name for o in proto.graph.output])
+    return compiled
+
+
+def outputs_of(nodes: Sequence[onnx.NodeProto]) -> str:
+    """Return the names of all outputs of nodes, separated by spaces."""
+    return " ".join(name for n in nodes for name in n.output if name)
+
+
+def results_of(nodes: Sequence[onnx.NodeProto], **inputs: np.ndarray) -> list[np.ndarray]:
+    """Return what each node gives, in a model of the newest opset whose sizes are unknown."""
+    given = {name: ([f"{name}{i}" for i in range(value.ndim)], value.dtype) for name, value in inputs.items()}
+    return list(prepare(model(nodes, given, outputs_of(nodes), opset=onnx.defs.onnx_opset_version())).run(inputs))
 
 
 def operators(mod: tvm.IRModule) -> set[str]:

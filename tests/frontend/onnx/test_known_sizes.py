@@ -11,7 +11,9 @@ from tests.frontend.onnx.programs import Compiled, array, check, graph, model, n
 from vmkit.errors import VMError
 
 SHAPE_WORK = {"shape_of", "size_tensor", "dyn.reshape", "dyn.broadcast_to", "dyn.strided_slice", "dyn.tile", "dyn.full"}
+
 X = {"x": (["n", "t", 4], "float32")}
+
 SIZES = ((1, 1), (2, 3), (3, 5))
 
 
@@ -248,3 +250,38 @@ def test_a_new_shape_that_counts_out_a_slice_has_the_size_of_the_input() -> None
     proto = model([size, *nodes], X, "y", constants)
     compiled = check(proto, *[{"x": array(n, t, 4)} for n, t in SIZES])
     assert str(compiled.module["main"].checked_type.ret_type) == "Tensor[(n, t, 2, 2), float32]"
+
+
+ROWS = {"x": (["n", 3, 4], "float32")}
+
+
+def vector(*values: int) -> np.ndarray:
+    return np.array(values, "int64")
+
+
+def test_parameters_computed_from_shapes_stay_symbolic() -> None:
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape zero", "n"),
+        node("Unsqueeze", "n front", "many"),
+        node("Div", "many two", "half"),
+        node("Sub", "many half", "rest"),
+        node("Concat", "half rest", "parts", axis=0),
+        node("Split", "x parts", "a b"),
+        node("Concat", "many one one", "times", axis=0),
+        node("Tile", "x times", "c"),
+        node("TopK", "x half", "d e", axis=0),
+        node("Range", "zero n step", "f"),
+        node("Concat", "half many many", "box", axis=0),
+        node("CenterCropPad", "x box", "g"),
+        node("Slice", "x half many", "h"),
+        node("Concat", "one many", "sizes", axis=0),
+        node("Resize", "x _ _ sizes", "i", axes=[1, 2]),
+        node("Pad", "x parts _ front", "j"),
+    ]
+    constants = {"zero": np.array(0), "front": vector(0), "two": vector(2), "one": vector(1), "step": np.array(2)}
+    compiled = check(
+        model(nodes, ROWS, "a b c d e f g h i j", constants, opset=18), {"x": array(4, 3, 4)}, {"x": array(7, 3, 4)}
+    )
+    dynamic = {o for o in operators(compiled.module) if o.startswith("dyn.") or o in ("shape_of", "arange")}
+    assert dynamic == set()

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
-from tests.frontend.onnx.programs import graph, node
+from tests.frontend.onnx.programs import Compiled, array, assert_agrees, graph, node
 from vmkit.errors import ModelError
 from vmkit.frontend.onnx import families, registry
 from vmkit.frontend.onnx.registry import AttributeGroup, converter, find
@@ -80,3 +82,28 @@ def test_an_attribute_that_an_operator_without_a_schema_lacks_is_refused() -> No
     pool = node("QLinearAveragePool", "x s z s z", "y", domain="com.microsoft")
     with pytest.raises(ModelError, match="the attribute 'kernel_shape' is missing"):
         from_onnx(onnx.helper.make_model(graph([pool], inputs, "y"), opset_imports=imports))
+
+
+X = {"x": (["n", 3, 4], "float32")}
+
+
+def test_a_graph_of_the_first_opset() -> None:
+    nodes = [
+        node("Split", "x", "a b", axis=2, split=[1, 3]),
+        node("Slice", "x", "c", starts=[1, -2], ends=[3, 9], axes=[1, 2]),
+        node("Pad", "x", "d", mode="edge", paddings=[0, 1, 0, 0, 0, 2]),
+        node("TopK", "x", "e f", k=2, axis=1),
+        node("Dropout", "x", "g m", is_test=1),
+        node("Reshape", "x", "h", shape=[0, -1], consumed_inputs=[0]),
+        node("Upsample", "image", "i", height_scale=2.0, width_scale=3.0),
+    ]
+    inputs = X | {"image": ([1, 2, 2, 2], "float32")}
+    made = graph(nodes, inputs, "a b c d e f g h i")
+    compiled = Compiled(helper.make_model(made, opset_imports=[helper.make_opsetid("", 1)]))
+    x, image = array(2, 3, 4), array(1, 2, 2, 2)
+    order = np.argsort(-x, 1, kind="stable")[:, :2]
+    expected = [
+        x[..., :1], x[..., 1:], x[:, 1:3, -2:], np.pad(x, ((0, 0), (1, 0), (0, 2)), "edge"),
+        np.take_along_axis(x, order, 1), order, x, x.reshape(2, -1), image.repeat(2, 2).repeat(3, 3),
+    ]  # fmt: skip
+    assert_agrees(compiled(x=x, image=image), expected, list("abcdefghi"))

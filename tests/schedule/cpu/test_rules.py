@@ -280,14 +280,12 @@ def placeholders(shapes: Sequence[Sequence[object]]) -> list[te.Tensor]:
     return [te.placeholder(shape, name=f"x{i}") for i, shape in enumerate(shapes)]
 
 
-def run(
-    mod: tvm.IRModule, shapes: Sequence[Sequence[object]], whole: Sequence[tirx.PrimExpr], batch: int
-) -> np.ndarray:
+def run(mod: tvm.IRModule, shapes: Sequence[Sequence[object]], whole: Sequence[tirx.Expr], batch: int) -> np.ndarray:
     return call(tvm.compile(mod, TARGET)["main"], shapes, whole, batch)
 
 
 def call(
-    built: Callable[..., None], shapes: Sequence[Sequence[object]], whole: Sequence[tirx.PrimExpr], batch: int
+    built: Callable[..., None], shapes: Sequence[Sequence[object]], whole: Sequence[tirx.Expr], batch: int
 ) -> np.ndarray:
     rng = np.random.default_rng(0)
     sizes = [[batch if d is n else d for d in shape] for shape in shapes]

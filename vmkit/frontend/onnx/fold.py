@@ -9,15 +9,45 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...relay.ir import Dim, Expr, dims
+from ...relay.ir import Dim, Expr, TensorType, dims
+from . import families
 from .arithmetic import ELEMENTWISE, exact_division, truncated_remainder, unequal
 from .dtype import dtype_name
-from .known import sizes
+from .known import constant, known_value, sizes
 from .reference import Attributes, evaluate
 
-__all__ = ["fold_symbolic"]
+__all__ = ["fold_constants", "fold_symbolic"]
+
+# Constants are computed at import as long as that makes the program no larger than this, or than it was.
+_ELEMENTS = 1 << 16
+_INPUT_ELEMENTS = 1 << 26
 
 _LIMIT = 4096  # elements of a symbolic array; a shape has a few
+
+
+def fold_constants(
+    node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None], results: list[Expr | None]
+) -> list[Expr | None]:
+    """Return the outputs of a node as constants if its inputs are constants and the outputs are not too large."""
+    values = [None if i is None else known_value(i) for i in inputs]
+    if not values or any(v is None or v.dtype == object for v, i in zip(values, inputs, strict=True) if i is not None):
+        return results
+    if node.op_type in families.NOT_FOLDED or all(r is None or known_value(r) is not None for r in results):
+        return results
+    types = [None if r is None else r.checked_type_ for r in results]
+    if not all(t is None or isinstance(t, TensorType) for t in types):
+        return results
+    size = sum(v.size for v in values if v is not None)
+    wanted = [dims.product(t.shape) for t in types if t is not None]
+    if size > _INPUT_ELEMENTS or not all(isinstance(w, int) and w <= max(size, _ELEMENTS) for w in wanted):
+        return results
+    arrays = evaluate(node, version, values)
+    if arrays is None or len(arrays) != len(results):
+        return results
+    return [
+        constant(a) if t is not None and list(a.shape) == list(t.shape) and str(a.dtype) == t.dtype else r
+        for a, t, r in zip(arrays, types, results, strict=True)
+    ]
 
 
 def fold_symbolic(

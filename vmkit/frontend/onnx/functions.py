@@ -9,11 +9,14 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 
-from ...errors import ModelError
+from ...errors import ModelError, UnsupportedOperatorError
+from ...relay.ir import Expr, TensorType
+from .dtype import element_type
 from .registry import default_domain
 from .schema import schema_of
+from .typing import typed
 
-__all__ = ["Body", "Functions", "imported_versions", "instance"]
+__all__ = ["Body", "Functions", "imported_versions", "instance", "type_proto"]
 
 Key = tuple[str, str, str]
 
@@ -166,3 +169,14 @@ def _instance_of_graphs(
         del graph.node[:]
         graph.node.extend(nodes)
     return made
+
+
+def type_proto(expr: Expr | None) -> TypeProto:
+    """Return ONNX's type of a value, empty for an input that is left out."""
+    if expr is None:
+        return TypeProto()
+    ty = typed(expr).checked_type_
+    if not isinstance(ty, TensorType):
+        raise UnsupportedOperatorError(f"it has no converter for an input of type {ty}")
+    shape = [d if isinstance(d, int) else None for d in ty.shape]
+    return onnx.helper.make_tensor_type_proto(element_type(ty.dtype), shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -16,33 +16,28 @@ from tvm.ir import GlobalVar
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
 from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
-from ...relay.op import build
 from ...relay.signature import OUTPUT_NAMES
 from ...values.element_types import to_stored
 from . import families
+from .capture import parameter
 from .check import check_model, node_name, opset_versions, sorted_nodes
 from .context import Context
-from .dtype import element_type, numpy_tensor
-from .external import is_external, mapped
-from .fold import fold_symbolic
-from .functions import Body, Functions, imported_versions, instance
+from .fold import fold_constants, fold_symbolic
+from .functions import Body, Functions, imported_versions, instance, type_proto
 from .in_file import InFile
+from .initializers import initializer_arrays, stored_parameter
 from .inputs import InputTypes
 from .known import constant, is_symbolic, known_value, sizes
 from .load import Loaded
 from .outcome import Condition, Failure, Fork, Outcome, then
-from .reference import Attributes, evaluate
+from .reference import Attributes
 from .registry import default_domain, find
 from .scope import Frame, Scope
-from .sparse import dense_array
 from .typing import typed
 
 __all__ = ["Conversion", "ModelImporter"]
 
 _MAX_CONTINUATIONS = 64
-# Constants are computed at import as long as that makes the program no larger than this, or than it was.
-_FOLD_ELEMENTS = 1 << 16
-_FOLD_INPUT_ELEMENTS = 1 << 26
 # More than any memory holds: a size in the file is wrong.
 _MOST_ELEMENTS = 1 << 40
 
@@ -102,7 +97,7 @@ class ModelImporter:
         types = self.inputs.types(free, sorted(initializers))
         self.widened = self.inputs.widened
         scope = Scope(frame=Frame(self.versions))
-        params = [self.parameter(name, ty) for name, ty in types.items()]
+        params = [parameter(name, ty) for name, ty in types.items()]
         scope.define(list(types), params)
         nodes = sorted_nodes(graph, ())
         self.add_initializers(graph, scope, weights=self.weights)
@@ -128,20 +123,6 @@ class ModelImporter:
         values = {v.name_hint: tvm.runtime.tensor(self.param_values[v]) for v in extra}
         return tvm.IRModule({**self.functions, GlobalVar("main"): main}), values
 
-    @staticmethod
-    def parameter(name: str, ty: Type) -> Var:
-        """Return a variable that has a type already."""
-        variable = Var(name, ty)
-        variable.checked_type_ = ty
-        return variable
-
-    @classmethod
-    def stored_parameter(cls, name: str, array: np.ndarray) -> tuple[Var, Expr]:
-        """Return a variable for an array as it is stored, and the array's value."""
-        stored = to_stored(array)
-        variable = cls.parameter(name, TensorType(array.shape, str(stored.dtype)))
-        return variable, variable if stored is array else build("contrib_from_stored", variable, str(array.dtype))
-
     def new_function(self, name: str) -> GlobalVar:
         """Return the variable of a new global function, whose definition the caller puts into `functions`."""
         self.function_count += 1
@@ -156,25 +137,13 @@ class ModelImporter:
         frozen: bool | None = None,
         weights: Mapping[str, InFile] = MappingProxyType({}),
     ) -> None:
-        for name, array in self.initializers(graph, weights):
+        for name, array in initializer_arrays(graph, weights, self.folder):
             # Strings are always part of the program: what they stand for is not in a tensor.
             if (self.freeze_params if frozen is None else frozen) or array.dtype == object:
                 scope.values[name] = constant(array)
             else:
-                variable, scope.values[name] = self.stored_parameter(name, array)
+                variable, scope.values[name] = stored_parameter(name, array)
                 self.param_values[variable] = to_stored(array)
-
-    def initializers(self, graph: onnx.GraphProto, weights: Mapping[str, InFile]) -> Iterator[tuple[str, np.ndarray]]:
-        """Yield the initializers of a graph as arrays."""
-        for tensor in graph.initializer:
-            if tensor.name in weights:
-                yield tensor.name, weights[tensor.name].array()
-            elif is_external(tensor):
-                yield tensor.name, mapped(tensor, self.folder)
-            else:
-                yield tensor.name, numpy_tensor(tensor, f"initializer {tensor.name!r}")
-        for sparse in graph.sparse_initializer:
-            yield sparse.values.name, dense_array(sparse, f"the sparse initializer {sparse.values.name!r}")
 
     def subgraph(self, graph: onnx.GraphProto, outer: Scope, inputs: Mapping[str, Expr]) -> Outcome:
         """Return the outcome of a graph in an attribute of a node."""
@@ -230,7 +199,7 @@ class ModelImporter:
                     return [folded]
             results = self.converted(node, domain, version, inputs, scope)
             if domain == "" and not isinstance(results, Fork):
-                results = self.folded(node, version, inputs, results)
+                results = fold_constants(node, version, inputs, results)
         except Exception as error:
             raise self.explained(error, node, version, inputs) from error
         if not isinstance(results, Fork):
@@ -261,7 +230,7 @@ class ModelImporter:
 
     def body(self, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None]) -> Body:
         """Return the function that ONNX defines an operator by."""
-        body = self.library.of_types(node, version, lambda: [_type_proto(i) for i in inputs])
+        body = self.library.of_types(node, version, lambda: [type_proto(i) for i in inputs])
         if body is None:
             types = ", ".join("none" if i is None else str(typed(i).checked_type_) for i in inputs)
             raise UnsupportedOperatorError(f"it has no converter, and ONNX no function body for ({types})")
@@ -307,34 +276,6 @@ class ModelImporter:
             return None
         return fold_symbolic(node, version, values, [None if i is None else i.checked_type_.dtype for i in inputs])
 
-    def folded(
-        self, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None], results: list[Expr | None]
-    ) -> list[Expr | None]:
-        """Return the outputs of a node as constants if its inputs are constants and the outputs are not too large."""
-        values = [None if i is None else known_value(i) for i in inputs]
-        if not values or any(
-            v is None or v.dtype == object for v, i in zip(values, inputs, strict=True) if i is not None
-        ):
-            return results
-        if node.op_type in families.NOT_FOLDED or all(r is None or known_value(r) is not None for r in results):
-            return results
-        types = [None if r is None else r.checked_type_ for r in results]
-        if not all(t is None or isinstance(t, TensorType) for t in types):
-            return results
-        size = sum(v.size for v in values if v is not None)
-        wanted = [dims.product(t.shape) for t in types if t is not None]
-        if size > _FOLD_INPUT_ELEMENTS or not all(
-            isinstance(w, int) and w <= max(size, _FOLD_ELEMENTS) for w in wanted
-        ):
-            return results
-        arrays = evaluate(node, version, values)
-        if arrays is None or len(arrays) != len(results):
-            return results
-        return [
-            constant(a) if t is not None and list(a.shape) == list(t.shape) and str(a.dtype) == t.dtype else r
-            for a, t, r in zip(arrays, types, results, strict=True)
-        ]
-
 
 def _within(symbol: tirx.Var, least: int, most: int, value: Expr) -> Expr:
     """Return a value that is computed only where a dimension is in its range; the run fails otherwise."""
@@ -349,14 +290,3 @@ def _require_possible(ty: Type) -> None:
         count = dims.product([d for d in ty.shape if isinstance(d, int)])
         if isinstance(count, int) and count > _MOST_ELEMENTS:
             raise ModelError(f"it gives a {ty}, which no memory can hold")
-
-
-def _type_proto(expr: Expr | None) -> onnx.TypeProto:
-    """Return ONNX's type of a value, empty for an input that is left out."""
-    if expr is None:
-        return onnx.TypeProto()
-    ty = typed(expr).checked_type_
-    if not isinstance(ty, TensorType):
-        raise UnsupportedOperatorError(f"it has no converter for an input of type {ty}")
-    shape = [d if isinstance(d, int) else None for d in ty.shape]
-    return onnx.helper.make_tensor_type_proto(element_type(ty.dtype), shape)

@@ -40,8 +40,9 @@ from ...relay.ir.type_solver import TypeSolver, type_symbols
 from ...relay.op import build
 from .capture import Capture, parameter, sizes_carrier, symbols_of, with_symbols
 from .context import Context
-from .known import constant, sizes
+from .known import constant
 from .scope import Scope
+from .stacking import Stack
 from .typing import typed
 
 __all__ = ["Loop", "Step", "iterate", "unroll"]
@@ -254,7 +255,7 @@ class _Iteration:
         rows = [s.stacked(f, count) for s, f in zip(stacks, fields[len(states) : -1], strict=True)]
         return states, rows
 
-    def stack(self, index: int, row: Expr, is_exact: bool) -> _Stack:
+    def stack(self, index: int, row: Expr, is_exact: bool) -> Stack:
         ty = self.outward(typed(row).checked_type_)
         if not isinstance(ty, TensorType):
             raise ModelError(f"{self.loop.row_names[index]!r} is {ty}; only tensors can be stacked")
@@ -262,9 +263,7 @@ class _Iteration:
         length = _exact_length(self.ctx, self.loop.count) if known else None
         is_reversed = self.loop.reverses(index)
         name = f"{self.loop.row_names[index]}_of_{self.loop.name}"
-        return _Stack(
-            name, row, ty, self.loop.axis(index, row), self.loop.count if known else None, length, is_reversed
-        )
+        return Stack(name, row, ty, self.loop.axis(index, row), self.loop.count if known else None, length, is_reversed)
 
 
 def _stays(old: Dim, new: Dim) -> bool:
@@ -276,54 +275,3 @@ def _exact_length(ctx: Context, count: Expr | None) -> Dim:
     if value is None:
         return AnyDim()
     return max(value[0], 0) if isinstance(value[0], int) else value[0]
-
-
-class _Stack:
-    """One buffer: of all rows if their number and shape are known before the loop, else one that grows."""
-
-    def __init__(
-        self, name: str, row: Expr, ty: TensorType, axis: int, count: Expr | None, length: Dim | None, is_reversed: bool
-    ) -> None:
-        self.name, self.row, self.axis, self.count, self.length = name, row, axis, count, length
-        self.is_reversed = is_reversed
-        self.inner = ty
-        # A buffer that grows does so along its first axis.
-        at, rows = (0, AnyDim()) if length is None else (axis, length)
-        self.type = TensorType([*ty.shape[:at], rows, *ty.shape[at:]], ty.dtype)
-        self.formal = parameter("stacked", with_symbols(self.type, "stacked"))
-
-    def start(self) -> Expr:
-        """Return the buffer before the first iteration."""
-        inner = [0 if dims.is_any(d) else d for d in self.inner.shape]
-        length = 0 if self.length is None else self.length
-        at = 0 if self.length is None else self.axis
-        whole = [*inner[:at], length, *inner[at:]]
-        if not dims.is_any(length):
-            return build("buffer.create", shape=whole, dtype=self.type.dtype)
-        rows = relay.reshape(relay.maximum(self.count, constant(np.int64(0))), [1])
-        before, after = (sizes(np.array(p, dtype=object)) for p in (inner[:at], inner[at:]))
-        vector = relay.concatenate([before, rows, after], 0)
-        return build("buffer.create", vector, shape=whole, dtype=self.type.dtype)
-
-    def written(self, position: Expr) -> Expr:
-        """Return the buffer after an iteration."""
-        message = f"{self.name}: the shape differs from that of an earlier iteration"
-        buffer: Expr = self.formal
-        if self.length is None:
-            buffer = If(build("buffer.is_full", buffer, position), build("buffer.grow", buffer, self.row), buffer)
-        elif self.is_reversed:
-            last = relay.take(relay.shape_of(buffer, dtype="int64"), constant(np.int64(self.axis)), axis=0)
-            position = relay.subtract(relay.subtract(last, constant(np.int64(1))), position)
-        return build("buffer.write", buffer, self.row, position, axis=self.axis, message=message)
-
-    def stacked(self, buffer: Expr, count: Expr) -> Expr:
-        """Return the rows of the iterations that there were."""
-        if self.length is not None:
-            return buffer
-        rows = build("buffer.rows", buffer, count)
-        if self.is_reversed:
-            rows = relay.reverse(rows, 0)
-        if self.axis:
-            order = list(range(1, len(self.type.shape)))
-            rows = relay.transpose(rows, [*order[: self.axis], 0, *order[self.axis :]])
-        return typed(rows)

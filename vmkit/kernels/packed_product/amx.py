@@ -33,12 +33,12 @@ def clear_tiles(count: int) -> None:
         evaluate("tilezero", T.int8(tile))
 
 
-def load_tile(tile: int, element: tirx.PrimExpr, stride: int) -> None:
+def load_tile(tile: int, element: tirx.Expr, stride: int) -> None:
     """Load a tile from an element on; its rows are so many bytes apart."""
     evaluate("tileloadd64", T.int8(tile), T.address_of(element), integer(stride))
 
 
-def store_tile(tile: int, element: tirx.PrimExpr, stride: int) -> None:
+def store_tile(tile: int, element: tirx.Expr, stride: int) -> None:
     """Store a tile from an element on."""
     evaluate("tilestored64", T.int8(tile), T.address_of(element), integer(stride))
 

@@ -79,7 +79,7 @@ def _sum_of(m: int, n: int, high: int, wide: int, odd: int) -> int:
     return 2 * m + odd if wide == 1 else n + 2 * odd
 
 
-def store_parts(parts: tirx.Buffer, at: Size, apart: Size, spare: tirx.Buffer, values: tirx.PrimExpr) -> None:
+def store_parts(parts: tirx.Buffer, at: Size, apart: Size, spare: tirx.Buffer, values: tirx.Expr) -> None:
     """Cut a vector of float32 in its parts, which lie `apart`; `spare`, a register, holds what is left meanwhile."""
     T.buffer_store(spare, values, [lanes(0)])
     for part in range(PARTS):
@@ -97,7 +97,7 @@ def cut_panel(panel: tirx.Buffer, weight: tirx.Buffer, block: Size, inner: int) 
     steps = -(-inner // DEPTH)
     left = [spare_vector(), spare_vector()]
 
-    def place(pair: Size, part: int, half: int) -> list[tirx.PrimExpr]:
+    def place(pair: Size, part: int, half: int) -> list[tirx.Expr]:
         tile = (pair // (DEPTH // 2) * PARTS + part) * 2 + half
         return [lanes((tile * TILE + pair % (DEPTH // 2)) * TILE)]
 
@@ -126,7 +126,7 @@ def _take_part(spare: tirx.Buffer) -> None:
     T.buffer_store(spare, tirx.Select(cut == x, splat(0, LANES), x - cut), [lanes(0)])
 
 
-def _bits(spare: tirx.Buffer) -> tirx.PrimExpr:
+def _bits(spare: tirx.Buffer) -> tirx.Expr:
     return reinterpreted(f"uint32x{LANES}", spare[lanes(0)])
 
 
@@ -142,6 +142,6 @@ def zero_parts(parts: tirx.Buffer, at: Size, count: Size, apart: Size) -> None:
             T.buffer_store(parts, splat(0, LANES, "uint16"), [lanes(at + vector * LANES + part * apart)])
 
 
-def lanes(first: Size) -> tirx.PrimExpr:
+def lanes(first: Size) -> tirx.Expr:
     """Return the indices of a vector."""
     return ramp(first, LANES)

@@ -108,7 +108,7 @@ class PartsProduct(PackedProduct[PartsPlan]):
         plan: PartsPlan,
         here: Chunk,
         buffers: tuple[tirx.Buffer, tirx.Buffer],
-        place: tuple[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr],
+        place: tuple[tirx.Expr, tirx.Expr, tirx.Expr, tirx.Expr],
     ) -> None:
         (parts, spare), p, tiles = buffers, plan.product, self.window.depth // DEPTH
         image, phase, row, column = place
@@ -119,7 +119,7 @@ class PartsProduct(PackedProduct[PartsPlan]):
         def copy() -> None:
             index = tuple(T.Bind(i) for i in plan.source(here.image + image, y, x))
 
-            def read(channel: tirx.PrimExpr) -> tirx.PrimExpr:
+            def read(channel: tirx.Expr) -> tirx.Expr:
                 return self.data[index + (channel,)]  # noqa: RUF005 - Python 3.10 unpacks nothing in an index
 
             whole, rest = divmod(p.channels, LANES)
@@ -160,7 +160,7 @@ class PartsProduct(PackedProduct[PartsPlan]):
             spare = spare_vector()
             zero_parts(parts, begin, plan.depth // LANES, plan.part)
 
-            def read(at: tirx.PrimExpr) -> tirx.PrimExpr:
+            def read(at: tirx.Expr) -> tirx.Expr:
                 index = plan.source(here.image + image, y, at // channels)
                 return self.data[tuple(index + [at % channels])]  # noqa: RUF005 - see above
 

@@ -72,13 +72,13 @@ class BFloat16Parts(Encoding):
         return unit // BLOCK, step, part, unit % BLOCK // TILE, inner // 2, unit % TILE, inner % 2
 
     def factor(
-        self, weight: PackedWeight, packed: te.Tensor, place: tuple[Size, Size, Size], unit: tirx.PrimExpr
-    ) -> tirx.PrimExpr:
+        self, weight: PackedWeight, packed: te.Tensor, place: tuple[Size, Size, Size], unit: tirx.Expr
+    ) -> tirx.Expr:
         parts = [_float32(packed(*self.index(weight, part, *place, unit))) for part in range(PARTS)]
         return sum(parts[1:], parts[0])
 
     def loops(
-        self, weight: PackedWeight, operands: Sequence[tirx.Buffer], shape: Sequence[tirx.PrimExpr], target: Target
+        self, weight: PackedWeight, operands: Sequence[tirx.Buffer], shape: Sequence[tirx.Expr], target: Target
     ) -> PartsProduct | None:
         if not has_matrix_unit(target):
             return None
@@ -106,6 +106,6 @@ def _parts(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.stack(parts)
 
 
-def _float32(bits: tirx.PrimExpr) -> tirx.PrimExpr:
+def _float32(bits: tirx.Expr) -> tirx.Expr:
     """Return the float32 of the bits of a bfloat16."""
     return reinterpreted("float32", bits.astype("uint32") << constant(16, "uint32"))

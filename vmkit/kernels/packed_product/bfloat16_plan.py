@@ -52,7 +52,7 @@ class PartsPlan(Plan):
     rows_of_chunk: Size
     plane: Size
     part: Size
-    shares_chunks: bool | tirx.PrimExpr
+    shares_chunks: bool | tirx.Expr
 
     @classmethod
     def of(cls, w: PackedWeight, data: Sequence[Size], shape: Sequence[Size], cores: int = 1) -> PartsPlan:
@@ -108,7 +108,7 @@ class PartsPlan(Plan):
         )
 
     @property
-    def is_over_chunks(self) -> bool | tirx.PrimExpr:
+    def is_over_chunks(self) -> bool | tirx.Expr:
         return self.shares_chunks
 
     @property
@@ -130,7 +130,7 @@ class PartsPlan(Plan):
             return unravel(y, self.axes.outer)
         return [image, y, x] if self.axes.has_rows else [image, x]
 
-    def is_inside(self, y: tirx.PrimExpr, x: tirx.PrimExpr) -> tirx.PrimExpr | None:
+    def is_inside(self, y: tirx.Expr, x: tirx.Expr) -> tirx.Expr | None:
         """Return whether a position is in the data, None where all are."""
         if self.product.is_pointwise:
             return None
@@ -195,7 +195,7 @@ def _numbers(weight: PackedWeight) -> int:
     return weight.product.blocks * BLOCK * rows * columns * weight.depth
 
 
-def _shares_chunks(w: PackedWeight, rows: Size, of_row: Size, cores: int) -> bool | tirx.PrimExpr:
+def _shares_chunks(w: PackedWeight, rows: Size, of_row: Size, cores: int) -> bool | tirx.Expr:
     """Say whether cores share the chunks: each reads all of the weight then, and only data that it has split itself.
 
     Otherwise they share the steps of a chunk, and read much of its split data from each other. Of an unknown number of

@@ -64,8 +64,8 @@ class Encoding(ABC):
 
     @abstractmethod
     def factor(
-        self, weight: PackedWeight, packed: te.Tensor, place: tuple[Size, Size, Size], unit: tirx.PrimExpr
-    ) -> tirx.PrimExpr:
+        self, weight: PackedWeight, packed: te.Tensor, place: tuple[Size, Size, Size], unit: tirx.Expr
+    ) -> tirx.Expr:
         """Return what the data are multiplied with: an element, in the data type of the sums.
 
         The place is a row and a column of the window, and a channel.
@@ -73,7 +73,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def loops(
-        self, weight: PackedWeight, operands: Sequence[tirx.Buffer], shape: Sequence[tirx.PrimExpr], target: Target
+        self, weight: PackedWeight, operands: Sequence[tirx.Buffer], shape: Sequence[tirx.Expr], target: Target
     ) -> PackedProduct[Any] | None:
         """Return the loops of a product for a target; None for one that has not the instructions.
 

@@ -110,7 +110,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
 
         _in_vectors(count, copy)
 
-    def _fill_run(self, copied: tirx.Buffer, to: Size, count: Size, filler: tirx.PrimExpr) -> None:
+    def _fill_run(self, copied: tirx.Buffer, to: Size, count: Size, filler: tirx.Expr) -> None:
         if isinstance(count, int) and count <= 0:
             return
         dtype, target = self.unit.dtypes[0], in_register(int64(to))
@@ -204,7 +204,7 @@ def _even(have: int, most: int) -> int:
     return min(sizes, key=lambda size: (-(-have // size) * (size + 1), -size))
 
 
-def _chosen(sizes: list[int], positions: Size) -> tirx.PrimExpr:
+def _chosen(sizes: list[int], positions: Size) -> tirx.Expr:
     """Return the first of some sizes that is not more than there are positions, unless the next computes far less."""
     *others, chosen = sizes
     result: Size = integer(chosen) if others else chosen

@@ -56,12 +56,12 @@ class IntegerGroups(Encoding):
         return unit // BLOCK, run, at // self.group, unit % BLOCK, at % self.group
 
     def factor(
-        self, weight: PackedWeight, packed: te.Tensor, place: tuple[Size, Size, Size], unit: tirx.PrimExpr
-    ) -> tirx.PrimExpr:
+        self, weight: PackedWeight, packed: te.Tensor, place: tuple[Size, Size, Size], unit: tirx.Expr
+    ) -> tirx.Expr:
         return packed(*self.index(weight, *place, unit)).astype(self.sums)
 
     def loops(
-        self, weight: PackedWeight, operands: Sequence[tirx.Buffer], shape: Sequence[tirx.PrimExpr], target: Target
+        self, weight: PackedWeight, operands: Sequence[tirx.Buffer], shape: Sequence[tirx.Expr], target: Target
     ) -> IntegerProduct | None:
         unit = integer_unit(target)
         if unit is None or integers_of(unit) is not self:

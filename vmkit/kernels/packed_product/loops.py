@@ -26,7 +26,7 @@ __all__ = ["Finish", "Loop", "PackedProduct", "Place", "Positions", "Row"]
 _TILES_OF_TASK = 16
 P = TypeVar("P", bound=Plan)
 
-Loop = Callable[["int | tirx.PrimExpr"], AbstractContextManager[tirx.Var]]
+Loop = Callable[["int | tirx.Expr"], AbstractContextManager[tirx.Var]]
 """Writes a loop of a number of iterations, one after another or shared by cores."""
 
 
@@ -49,7 +49,7 @@ class Row:
     index: list[Size]
     first: Size
     lanes: int
-    sums: Callable[[tirx.PrimExpr], tirx.PrimExpr]
+    sums: Callable[[tirx.Expr], tirx.Expr]
 
 
 Finish = Callable[[Row], None]
@@ -93,7 +93,7 @@ class PackedProduct(ABC, Generic[P]):
     window: PackedWeight
     data: tirx.Buffer
     weight: tirx.Buffer
-    shape: list[tirx.PrimExpr]
+    shape: list[tirx.Expr]
 
     # -- what an encoding says
 
@@ -220,7 +220,7 @@ class PackedProduct(ABC, Generic[P]):
             for half in range(BLOCK // TILE):
                 first = place.block * BLOCK + half * TILE
 
-                def sum_of(lane: tirx.PrimExpr, half: int = half) -> tirx.PrimExpr:
+                def sum_of(lane: tirx.Expr, half: int = half) -> tirx.Expr:
                     return sums[of_sums * BLOCK + half * TILE + lane]
 
                 if units % BLOCK == 0:

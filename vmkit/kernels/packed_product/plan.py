@@ -103,7 +103,7 @@ class Plan(ABC):
         return self.weight.product
 
     @property
-    def is_over_chunks(self) -> bool | tirx.PrimExpr:
+    def is_over_chunks(self) -> bool | tirx.Expr:
         """Whether cores share the chunks, not the steps of each; a test if run time tells."""
         return False
 
@@ -133,7 +133,7 @@ class Plan(ABC):
     def image_and_row(self, here: Chunk, group: Size) -> tuple[Size, Size]:
         """Return which image a group is in and, where it is of a row, which one of the chunk."""
 
-    def position(self, here: Chunk, group: Size, at: Size) -> tuple[list[Size], tirx.PrimExpr | None]:
+    def position(self, here: Chunk, group: Size, at: Size) -> tuple[list[Size], tirx.Expr | None]:
         """Return the result's index for a position of a group, and whether it is one at all (None: always)."""
         if self.product.is_pointwise:
             return unravel(here.row + at, self.axes.outer), None

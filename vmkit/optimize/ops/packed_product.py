@@ -123,7 +123,7 @@ def _product(attrs: PackedProductAttrs, data: te.Tensor, weight: te.Tensor, *fil
     window = [te.reduce_axis((0, int(k)), name=f"k{i}") for i, k in enumerate(attrs.kernel_size)]
     channel = te.reduce_axis((0, packed.product.channels), name="c")
 
-    def element(*index: tirx.Var) -> tirx.PrimExpr:
+    def element(*index: tirx.Var) -> tirx.Expr:
         *outer, unit = index
         at, inside = list(outer), []
         for axis, reduced in enumerate(window):

@@ -91,8 +91,8 @@ def _shape(attrs: InterleaveSubpixelsAttrs, data: Sequence[Dim]) -> list[Dim]:
 
 
 def _element(
-    attrs: InterleaveSubpixelsAttrs, of_group: tirx.PrimExpr, index: Sequence[tirx.PrimExpr], tensors: list[te.Tensor]
-) -> tirx.PrimExpr:
+    attrs: InterleaveSubpixelsAttrs, of_group: tirx.Expr, index: Sequence[tirx.Expr], tensors: list[te.Tensor]
+) -> tirx.Expr:
     batch, *places, channel = index
     numbers, joined, apart = [], 0, 0
     for place, stride, is_joined, crop in zip(places, attrs.strides, attrs.joined, attrs.crop, strict=True):
@@ -109,7 +109,7 @@ def _element(
             group, inner = tirx.floordiv(channel, of_group), tirx.floormod(channel, of_group)
         channel = (group * own + joined) * of_group + inner
 
-    def read(k: int) -> tirx.PrimExpr:
+    def read(k: int) -> tirx.Expr:
         shifted = [number + int(shift) for number, shift in zip(numbers, attrs.shifts[k], strict=True)]
         return tensors[k](batch, *shifted, channel)
 

@@ -84,6 +84,6 @@ def _ends_workspace(binding: relax.Binding, kernels: Container[Any]) -> bool:
     return isinstance(value.op, ir.Var) or getattr(value.op, "name", "") in _CLOSURES
 
 
-def _workspace(size: tirx.PrimExpr) -> list[relax.VarBinding]:
+def _workspace(size: tirx.Expr) -> list[relax.VarBinding]:
     """Return the allocation of a workspace of `size` bytes."""
     return allocation(relax.Var("workspace", relax.TensorType([size], "uint8")), size, "workspace_storage")

@@ -17,8 +17,9 @@ from tvm.ir import TupleType, Type
 from tvm_ffi.dataclasses import field, py_class
 
 from ...errors import DimensionError
+from .dim import Any, Dim
 from .dim_text import dim_text, own_name
-from .dims import Any, Dim, canonical
+from .dims import canonical
 
 __all__ = [
     "Any",

@@ -79,7 +79,7 @@ def _comparison(on_numbers: Callable[[Any, Any], Any], node: Callable[[Any, Any]
     return compute
 
 
-def _condition(value: Dim) -> tirx.PrimExpr:
+def _condition(value: Dim) -> tirx.Expr:
     return tirx.IntImm("bool", int(value)) if isinstance(value, int) else value
 
 

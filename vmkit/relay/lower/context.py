@@ -226,7 +226,7 @@ class LowerContext:
         (zero,) = self.read_dims(self.te(lambda: te.compute((1,), lambda i: tirx.const(0, "int64"), "never")))
         self.checks.emit(self.builder, zero, 1, message)
 
-    def require(self, condition: tirx.PrimExpr | Any, message: str) -> None:
+    def require(self, condition: tirx.Expr | Any, message: str) -> None:
         """Check a condition over symbolic integers at run time."""
         self.require_equal(dims.select(condition, 1, 0), 1, message)
 

@@ -35,15 +35,13 @@ class ArgReduceAttrs(Attrs):
     exclude: Bool = False
 
 
-def _reducer(is_better: Callable[..., tirx.PrimExpr], last: bool) -> Callable[..., tuple[tirx.PrimExpr, ...]]:
+def _reducer(is_better: Callable[..., tirx.Expr], last: bool) -> Callable[..., tuple[tirx.Expr, ...]]:
     """Return a reduction of pairs (position, value) to the one with the best value.
 
     No position, -1, loses against every other: a worst value to start from would be as good as an element equal to it.
     """
 
-    def pick(
-        one: tuple[tirx.PrimExpr, tirx.PrimExpr], other: tuple[tirx.PrimExpr, tirx.PrimExpr]
-    ) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+    def pick(one: tuple[tirx.Expr, tirx.Expr], other: tuple[tirx.Expr, tirx.Expr]) -> tuple[tirx.Expr, tirx.Expr]:
         (i, x), (j, y) = one, other
         preferred = i > j if last else i < j
         wins = tirx.any(is_better(x, y), tirx.all(x == y, preferred))
@@ -53,7 +51,7 @@ def _reducer(is_better: Callable[..., tirx.PrimExpr], last: bool) -> Callable[..
     return te.comm_reducer(pick, lambda i, x: (tirx.const(-1, i), tirx.const(0, x)), name="position")
 
 
-def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[..., tirx.PrimExpr]) -> te.Tensor:
+def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[..., tirx.Expr]) -> te.Tensor:
     rank, axes = len(data.shape), reduced_axes(attrs, len(data.shape))
     if not axes:
         return te.compute(data.shape, lambda *i: tirx.const(0, "int32"), name="position")
@@ -63,7 +61,7 @@ def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[..., t
         data = topi.cast(data, _COMPARED_AS[str(data.dtype)])
     reduce = _reducer(is_better, attrs.select_last_index)
 
-    def element(*index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, ...]:
+    def element(*index: tirx.Expr) -> tuple[tirx.Expr, ...]:
         at = dict(enumerate(index)) if attrs.keepdims else dict(zip(kept, index, strict=True))
         flat: Any = tirx.IntImm("int64", 0)
         for axis, k in over.items():
@@ -75,7 +73,7 @@ def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[..., t
     return topi.identity(found[0])
 
 
-def _best(is_max: bool, dtype: str) -> Callable[..., tirx.PrimExpr]:
+def _best(is_max: bool, dtype: str) -> Callable[..., tirx.Expr]:
     """Return the reduction to the largest or the smallest element; TVM's own start from the finite numbers."""
     if not dtype.startswith("float"):
         return te.max if is_max else te.min
@@ -100,13 +98,13 @@ def _in_last(context: LowerContext, attrs: ArgReduceAttrs, data: relax.Expr, is_
         first_of, none = (te.max, tirx.const(-1, "int32")) if last else (te.min, tirx.max_value("int32"))
         k = te.reduce_axis((0, extent), name="k")
 
-        def place(*i: tirx.Var) -> tirx.PrimExpr:
+        def place(*i: tirx.Var) -> tirx.Expr:
             is_best = data(*i, k).astype(best.dtype) == best(*i)
             return first_of(tirx.Select(is_best, k.var.astype("int32"), none), axis=k)
 
         found = te.compute(outer, place, name="place")
 
-        def element(*i: tirx.Var) -> tirx.PrimExpr:
+        def element(*i: tirx.Var) -> tirx.Expr:
             at = found(*i[: len(outer)])
             # Of numbers that are none, which equal nothing, the first is given; of nothing, no position.
             known = tirx.Select(tirx.all(at >= 0, at < extent.astype("int32")), at, tirx.const(0, "int32"))
@@ -117,7 +115,7 @@ def _in_last(context: LowerContext, attrs: ArgReduceAttrs, data: relax.Expr, is_
     return context.te(reduce_place, data, context.te(reduce_best, data))
 
 
-def _arg_reduction(name: str, doc: str, is_better: Callable[..., tirx.PrimExpr]) -> None:
+def _arg_reduction(name: str, doc: str, is_better: Callable[..., tirx.Expr]) -> None:
     def make(
         data: Expr,
         axis: Axes = None,

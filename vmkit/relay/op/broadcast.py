@@ -42,7 +42,7 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> list[Dim]:
     return result
 
 
-def broadcast_lowering(context: LowerContext, combine: Callable[..., tirx.PrimExpr], *values: relax.Expr) -> relax.Expr:
+def broadcast_lowering(context: LowerContext, combine: Callable[..., tirx.Expr], *values: relax.Expr) -> relax.Expr:
     """Return ``combine`` of the elements of several lowered tensors, broadcast against each other.
 
     Dimensions that are not known to be equal are compared at run time, and an operand whose dimension turns out to be
@@ -53,7 +53,7 @@ def broadcast_lowering(context: LowerContext, combine: Callable[..., tirx.PrimEx
     rank = len(result)
 
     def compute(tensors: list[te.Tensor], shapes: list[list[Dim]], whole: list[Dim]) -> te.Tensor:
-        def element(*indices: tirx.PrimExpr) -> tirx.PrimExpr:
+        def element(*indices: tirx.Expr) -> tirx.Expr:
             reads = []
             for tensor, shape in zip(tensors, shapes, strict=True):
                 skip = rank - len(tensor.shape)
@@ -132,9 +132,7 @@ def _first_not_one(column: Sequence[Dim]) -> Dim:
     return result
 
 
-def broadcast_index(
-    shape: Sequence[Dim], result: Sequence[Dim], indices: Sequence[tirx.PrimExpr]
-) -> list[tirx.PrimExpr]:
+def broadcast_index(shape: Sequence[Dim], result: Sequence[Dim], indices: Sequence[tirx.Expr]) -> list[tirx.Expr]:
     """Return the indices at which an operand of a shape is read for an element of the result, in a kernel."""
     chosen = []
     for dim, whole, index in zip(shape, result, indices, strict=True):
@@ -172,7 +170,7 @@ def _only(*kinds: str) -> Callable[..., Type]:
 
 def _binary(
     name: str,
-    combine: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr],
+    combine: Callable[[tirx.Expr, tirx.Expr], tirx.Expr],
     doc: str,
     *,
     level: int = 1,
@@ -187,19 +185,19 @@ def _binary(
     operator(name, "lhs", "rhs", level=level, pattern=OpPattern.BROADCAST, mixed=mixed)(type(name, (), body))
 
 
-def _is_floating(value: tirx.PrimExpr) -> bool:
+def _is_floating(value: tirx.Expr) -> bool:
     return str(value.ty.dtype).startswith(("float", "bfloat"))
 
 
 def _guarded(
-    divide: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr], *, is_remainder: bool
-) -> Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]:
+    divide: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, is_remainder: bool
+) -> Callable[[tirx.Expr, tirx.Expr], tirx.Expr]:
     """Return a division of integers that ends no process: by 0 it gives 0, as numpy's does.
 
     By -1 it is computed without dividing, for the quotient of the smallest integer does not exist either.
     """
 
-    def combine(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+    def combine(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
         dtype = str(b.ty.dtype)
         zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
         if dtype.startswith("uint"):
@@ -216,23 +214,23 @@ _div, _floordiv, _truncdiv = (_guarded(f, is_remainder=False) for f in (tirx.div
 _floormod, _truncmod = (_guarded(f, is_remainder=True) for f in (tirx.floormod, tirx.truncmod))
 
 
-def _divide(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+def _divide(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     return a / b if _is_floating(a) else _div(a, b)
 
 
-def _trunc_divide(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+def _trunc_divide(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     return tirx.trunc(a / b) if _is_floating(a) else _truncdiv(a, b)
 
 
-def _floor_divide(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+def _floor_divide(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     return tirx.floor(a / b) if _is_floating(a) else _floordiv(a, b)
 
 
-def _floor_mod(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+def _floor_mod(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     return a - tirx.floor(a / b) * b if _is_floating(a) else _floormod(a, b)
 
 
-def _mod(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+def _mod(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     if not _is_floating(a):
         return _truncmod(a, b)
     dtype = str(a.ty.dtype)
@@ -242,11 +240,11 @@ def _mod(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     return tirx.call_pure_extern(wide, function, a.astype(wide), b.astype(wide)).astype(dtype)
 
 
-def _agree(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+def _agree(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     return tirx.Not(_differ(a, b)) if str(a.ty.dtype) == "bool" else tirx.EQ(a, b)
 
 
-def _differ(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+def _differ(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     """Compare for inequality; bool, of which TVM's comparison is taken for one of floats by LLVM, by logic."""
     if str(a.ty.dtype) == "bool":
         return tirx.all(tirx.any(a, b), tirx.Not(tirx.all(a, b)))
@@ -254,11 +252,11 @@ def _differ(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
 
 
 def _ordered(
-    compare: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr],
-) -> Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr]:
+    compare: Callable[[tirx.Expr, tirx.Expr], tirx.Expr],
+) -> Callable[[tirx.Expr, tirx.Expr], tirx.Expr]:
     """Return a comparison that takes bool as integers, for LLVM knows no order of bool."""
 
-    def combine(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+    def combine(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
         if str(a.ty.dtype) != "bool":
             return compare(a, b)
         return compare(a.astype("int8"), b.astype("int8")).astype("bool")

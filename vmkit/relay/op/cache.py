@@ -75,9 +75,7 @@ class TensorScatter:
             context.shape(positions)[0], old[0], f"{name}: there are {{actual}} positions for {{expected}} batches"
         )
 
-        def element(
-            i: tuple[tirx.PrimExpr, ...], cache: te.Tensor, update: te.Tensor, positions: te.Tensor
-        ) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], cache: te.Tensor, update: te.Tensor, positions: te.Tensor) -> tirx.Expr:
             behind = i[axis] - as_index(positions(i[0]))
             if attrs.circular:
                 behind = tirx.floormod(behind, tirx.max(cache.shape[axis], const(1)))

@@ -14,8 +14,8 @@ _EXPONENT = "float8_e8m0fnu"
 
 
 def converted(
-    value: tirx.PrimExpr, source: str, target: str, *, saturate: bool = True, round_mode: str = "up"
-) -> tirx.PrimExpr:
+    value: tirx.Expr, source: str, target: str, *, saturate: bool = True, round_mode: str = "up"
+) -> tirx.Expr:
     """Return a stored element of one type as that of another.
 
     Parameters
@@ -49,7 +49,7 @@ def converted(
     return value.astype(target)
 
 
-def _is_true(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def _is_true(value: tirx.Expr) -> tirx.Expr:
     """Say whether a number is not 0; by its bits, because to LLVM what is not a number does not differ from 0."""
     dtype = str(value.ty.dtype)
     if dtype in ("float16", "bfloat16"):
@@ -60,7 +60,7 @@ def _is_true(value: tirx.PrimExpr) -> tirx.PrimExpr:
     return (tirx.reinterpret(bits, value) << tirx.const(1, bits)) != tirx.const(0, bits)
 
 
-def _with_plain_nan(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def _with_plain_nan(value: tirx.Expr) -> tirx.Expr:
     """Return a float32 that is the plain one where it is not a number: TVM would round others to a zero."""
     bits = tirx.reinterpret("uint32", value)
     is_nan = (bits & tirx.const(0x7FFFFFFF, "uint32")) > tirx.const(0x7F800000, "uint32")
@@ -68,7 +68,7 @@ def _with_plain_nan(value: tirx.PrimExpr) -> tirx.PrimExpr:
     return tirx.reinterpret("float32", tirx.Select(is_nan, plain, bits))
 
 
-def _as_float32(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def _as_float32(value: tirx.Expr) -> tirx.Expr:
     """Return a number as a float32 that rounds further as the number itself does."""
     if str(value.ty.dtype) != "float64":
         return value.astype("float32")
@@ -80,7 +80,7 @@ def _as_float32(value: tirx.PrimExpr) -> tirx.PrimExpr:
     return tirx.reinterpret("float64", kept).astype("float32")
 
 
-def _wrapped(value: tirx.PrimExpr, bits: int, *, is_signed: bool) -> tirx.PrimExpr:
+def _wrapped(value: tirx.Expr, bits: int, *, is_signed: bool) -> tirx.Expr:
     """Return the lowest bits of a number's integer."""
     low = value.astype("int32") & tirx.const((1 << bits) - 1, "int32")
     if not is_signed:

@@ -82,7 +82,7 @@ def _improve(
     matrix: tirx.Buffer,
     products: tirx.Buffer,
     state: tirx.Buffer,
-    row: tirx.PrimExpr,
+    row: tirx.Expr,
     classes: int,
 ) -> None:
     """Change the probabilities one after another, and what depends on them."""

@@ -67,7 +67,7 @@ def read_shape(context: LowerContext, vector: relax.Expr) -> list[Dim]:
         return []
     length = context.shape(vector)[0]
 
-    def size(i: tuple[tirx.PrimExpr, ...], vector: te.Tensor) -> tirx.PrimExpr:
+    def size(i: tuple[tirx.Expr, ...], vector: te.Tensor) -> tirx.Expr:
         negative = tirx.any(tirx.const(False), *[vector(k) < 0 for k in range(length)])
         valid = tirx.Select(negative, const(0), const(1))
         return tirx.if_then_else(i[0] < length, tirx.max(as_index(vector(tirx.min(i[0], length - 1))), const(0)), valid)
@@ -230,7 +230,7 @@ class Arange:
             context.require_equal(valid, 1, "arange: step is 0")
         whole = str(attrs.dtype).startswith(("int", "uint"))
 
-        def element(i: tuple[tirx.PrimExpr, ...], start: te.Tensor, stop: te.Tensor, step: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], start: te.Tensor, stop: te.Tensor, step: te.Tensor) -> tirx.Expr:
             # Numbers of another data type take the result's where it is whole, as Relay computed.
             dtype = attrs.dtype if whole or str(start.dtype).startswith(("int", "uint")) else str(start.dtype)
             first, by = _only(start).astype(dtype), _only(step).astype(dtype)
@@ -239,11 +239,11 @@ class Arange:
         return indexed(context, [length], element, *ends)
 
 
-def _only(tensor: te.Tensor) -> tirx.PrimExpr:
+def _only(tensor: te.Tensor) -> tirx.Expr:
     return tensor(*[const(0)] * len(tensor.shape))
 
 
-def _count(i: tuple[tirx.PrimExpr, ...], start: te.Tensor, stop: te.Tensor, step: te.Tensor) -> tirx.PrimExpr:
+def _count(i: tuple[tirx.Expr, ...], start: te.Tensor, stop: te.Tensor, step: te.Tensor) -> tirx.Expr:
     """Return how many numbers a range has (element 0), and whether its step is not 0 (element 1)."""
     first, last, by = _only(start), _only(stop), _only(step)
     if all(str(t.dtype).startswith(("int", "uint")) for t in (start, stop, step)):
@@ -314,7 +314,7 @@ def _one_hot(
     shape = context.shape(indices)
     at = len(shape) if attrs.axis == -1 else attrs.axis
 
-    def element(i: tuple[tirx.PrimExpr, ...], indices: te.Tensor, on: te.Tensor, off: te.Tensor) -> tirx.PrimExpr:
+    def element(i: tuple[tirx.Expr, ...], indices: te.Tensor, on: te.Tensor, off: te.Tensor) -> tirx.Expr:
         return tirx.Select(as_index(indices(*i[:at], *i[at + 1 :])) == i[at], _only(on), _only(off))
 
     return indexed(context, _with_axis(attrs.axis, shape, depth), element, indices, *values)

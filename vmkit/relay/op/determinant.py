@@ -59,9 +59,7 @@ class Determinant:
         return loops(context, [(outer, dtype), *scratch], body, data)[0]
 
 
-def _eliminate(
-    matrix: tirx.Buffer, pivot: tirx.Buffer, product: tirx.Buffer, k: tirx.PrimExpr, size: tirx.PrimExpr
-) -> None:
+def _eliminate(matrix: tirx.Buffer, pivot: tirx.Buffer, product: tirx.Buffer, k: tirx.Expr, size: tirx.Expr) -> None:
     """Bring the largest element of what is left of a column to the diagonal, and clear the rows below it."""
     T.buffer_store(pivot, k, [0])
     with grid([size - k - 1]) as (r,):

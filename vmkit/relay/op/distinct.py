@@ -74,7 +74,7 @@ class UniqueRows:
         return positions, inverse, numbers
 
 
-def _compare(state: tirx.Buffer, x: tirx.Buffer, a: tirx.PrimExpr, b: tirx.PrimExpr) -> None:
+def _compare(state: tirx.Buffer, x: tirx.Buffer, a: tirx.Expr, b: tirx.Expr) -> None:
     """Write whether a row comes before (-1), equals (0) or comes behind (1) another one."""
     T.buffer_store(state, const(0), [0])
     with grid([x.shape[1]]) as (c,), T.If(state[0] == 0), T.Then():
@@ -83,12 +83,12 @@ def _compare(state: tirx.Buffer, x: tirx.Buffer, a: tirx.PrimExpr, b: tirx.PrimE
         T.buffer_store(state, sign, [0])
 
 
-def _comparable(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def _comparable(value: tirx.Expr) -> tirx.Expr:
     dtype = str(value.ty.dtype)
     return value.astype({"bool": "int8", "float16": "float32", "bfloat16": "float32"}.get(dtype, dtype))
 
 
-def _less(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+def _less(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     """Say whether a number comes before another one; NaN comes last, and all of them are one."""
     if not str(a.ty.dtype).startswith("float"):
         return a < b
@@ -118,9 +118,9 @@ def _sort(outputs: list[tirx.Buffer], x: tirx.Buffer) -> None:
 def _merge(
     buffers: tuple[tirx.Buffer, tirx.Buffer, tirx.Buffer, tirx.Buffer],
     x: tirx.Buffer,
-    begin: tirx.PrimExpr,
-    middle: tirx.PrimExpr,
-    end: tirx.PrimExpr,
+    begin: tirx.Expr,
+    middle: tirx.Expr,
+    end: tirx.Expr,
 ) -> None:
     """Merge two neighbouring sorted runs; of equal rows that of the first run comes first."""
     order, spare, state, places = buffers

@@ -116,11 +116,11 @@ class Einsum:
         names = list(extents)
         reduced = [label for label in names if label not in result]
 
-        def compute(tensors: list[te.Tensor], sizes: list[tirx.PrimExpr]) -> te.Tensor:
+        def compute(tensors: list[te.Tensor], sizes: list[tirx.Expr]) -> te.Tensor:
             extent = dict(zip(names, (dims.as_expr(s) for s in sizes), strict=True))
             axes = {label: te.reduce_axis((0, extent[label]), name="k") for label in reduced}
 
-            def element(*i: tirx.PrimExpr) -> tirx.PrimExpr:
+            def element(*i: tirx.Expr) -> tirx.Expr:
                 at = dict(zip(result, i, strict=True)) | axes
                 product = None
                 for tensor, labels, broadcast in zip(tensors, operands, ones, strict=True):

@@ -54,7 +54,7 @@ def _wide(compute: Callable[[te.Tensor], te.Tensor]) -> Callable[[te.Tensor], te
     return lambda x: topi.cast(compute(topi.cast(x, "float32")), x.dtype) if str(x.dtype) == "float16" else compute(x)
 
 
-def round_half_away(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def round_half_away(value: tirx.Expr) -> tirx.Expr:
     """Return a number of a kernel rounded to the nearest integer, halves away from zero: TVM's round goes to even.
 
     The fraction is exact, unlike a sum with a half: the greatest number below a half is rounded to 0.

@@ -57,9 +57,7 @@ def broadcast_value(context: LowerContext, data: relax.Expr, whole: list[Dim]) -
     # A dimension that is known not to be 1 is the result's.
     whole = whole[:skip] + [h if isinstance(h, int) and h != 1 else w for h, w in zip(own, whole[skip:], strict=True)]
 
-    def element(
-        i: tuple[tirx.PrimExpr, ...], data: te.Tensor, own: list[tirx.PrimExpr], whole: list[tirx.PrimExpr]
-    ) -> tirx.PrimExpr:
+    def element(i: tuple[tirx.Expr, ...], data: te.Tensor, own: list[tirx.Expr], whole: list[tirx.Expr]) -> tirx.Expr:
         return data(*broadcast_index(own, whole[skip:], i[skip:]))
 
     return indexed(context, whole, element, data, own, whole)
@@ -139,9 +137,7 @@ def _collapsed(context: LowerContext, data: relax.Expr, target: list[Dim]) -> re
 
     dtype = str(data.ty.dtype)
 
-    def body(
-        outputs: list[tirx.Buffer], data: tirx.Buffer, target: list[tirx.PrimExpr], own: list[tirx.PrimExpr]
-    ) -> None:
+    def body(outputs: list[tirx.Buffer], data: tirx.Buffer, target: list[tirx.Expr], own: list[tirx.Expr]) -> None:
         (out,) = outputs
         with grid(target) as i:
             T.buffer_store(out, tirx.const(0, dtype), i)

@@ -36,7 +36,7 @@ class Argwhere:
     def lower(context: LowerContext, attrs: None, condition: relax.Expr) -> relax.Expr:
         rank = len(context.shape(condition))
 
-        def holds(value: tirx.PrimExpr) -> tirx.PrimExpr:
+        def holds(value: tirx.Expr) -> tirx.Expr:
             return value if str(value.ty.dtype) == "bool" else value != tirx.const(0, str(value.ty.dtype))
 
         def count(outputs: list[tirx.Buffer], condition: tirx.Buffer) -> None:

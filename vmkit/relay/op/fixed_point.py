@@ -23,9 +23,7 @@ __all__ = ["FixedPointMultiply"]
 _FRACTION_BITS = 31
 
 
-def _scaled(
-    value: tirx.PrimExpr, multiplier: tirx.PrimExpr, left: tirx.PrimExpr, right: tirx.PrimExpr
-) -> tirx.PrimExpr:
+def _scaled(value: tirx.Expr, multiplier: tirx.Expr, left: tirx.Expr, right: tirx.Expr) -> tirx.Expr:
     """Return ``round((value << left) * multiplier / 2**(31 + right))``, halves up, in int64."""
     bits = right + _FRACTION_BITS
     one = tirx.IntImm("int64", 1)
@@ -101,8 +99,8 @@ class FixedPointMultiplyPerAxis:
             require_agreed(context, context.shape(value), [shape[a] for a in axes], "a factor")
 
         def element(
-            i: tuple[tirx.PrimExpr, ...], x: te.Tensor, m: te.Tensor, lshift: te.Tensor, rshift: te.Tensor
-        ) -> tirx.PrimExpr:
+            i: tuple[tirx.Expr, ...], x: te.Tensor, m: te.Tensor, lshift: te.Tensor, rshift: te.Tensor
+        ) -> tirx.Expr:
             at = [i[a] for a in axes]
             zero = tirx.IntImm("int64", 0)
             left = lshift(*at).astype("int64") if attrs.is_lshift_required else zero

@@ -103,7 +103,7 @@ class Fourier:
             ([5], "int64"),
         ]
 
-        def body(outputs: list[tirx.Buffer], x: tirx.Buffer, given: list[tirx.PrimExpr]) -> None:
+        def body(outputs: list[tirx.Buffer], x: tirx.Buffer, given: list[tirx.Expr]) -> None:
             is_cpu = context.device == int(tvm.cpu().dlpack_device_type())
             kernel = Stockham(outputs, x, given[0], inverse=attrs.inverse, onesided=attrs.onesided, has_vectors=is_cpu)
             kernel.write()
@@ -127,9 +127,7 @@ def _around(context: LowerContext, axis: relax.Expr, sizes: list[Size], bins: Si
     """
     rank = len(sizes)
 
-    def element(
-        i: tuple[tirx.PrimExpr, ...], axis: te.Tensor, sizes: list[tirx.PrimExpr], bins: list[tirx.PrimExpr]
-    ) -> tirx.PrimExpr:
+    def element(i: tuple[tirx.Expr, ...], axis: te.Tensor, sizes: list[tirx.Expr], bins: list[tirx.Expr]) -> tirx.Expr:
         given = axis(const(0)).astype("int64")
         # The parts of a number are a dimension too.
         at = tirx.Select(given < 0, given + (rank + 1), given)

@@ -92,8 +92,8 @@ def _sampled(attrs: GridSampleAttrs, data: te.Tensor, grid: te.Tensor) -> te.Ten
 
     axes = [taps_of(axis) for axis in range(len(sizes))]
 
-    def element(n: tirx.PrimExpr, c: tirx.PrimExpr, *index: tirx.PrimExpr) -> tirx.PrimExpr:
-        def read(positions: list[tirx.PrimExpr]) -> tirx.PrimExpr:
+    def element(n: tirx.Expr, c: tirx.Expr, *index: tirx.Expr) -> tirx.Expr:
+        def read(positions: list[tirx.Expr]) -> tirx.Expr:
             within = [t for p, s in zip(positions, sizes, strict=True) for t in (p >= 0, p < s)]
             return tirx.if_then_else(tirx.all(*within), data(n, c, *positions), tirx.const(0, dtype))
 
@@ -102,7 +102,7 @@ def _sampled(attrs: GridSampleAttrs, data: te.Tensor, grid: te.Tensor) -> te.Ten
     return te.compute([*data.shape[:2], *points], element, name="grid_sample")
 
 
-def _coordinate(attrs: GridSampleAttrs, x: tirx.PrimExpr, size: tirx.PrimExpr) -> tirx.PrimExpr:
+def _coordinate(attrs: GridSampleAttrs, x: tirx.Expr, size: tirx.Expr) -> tirx.Expr:
     """Return the coordinate on a source axis that a coordinate from -1 to 1 means."""
     wide = str(x.ty.dtype)
     size_f, half = size.astype(wide), tirx.const(0.5, wide)
@@ -113,10 +113,10 @@ def _coordinate(attrs: GridSampleAttrs, x: tirx.PrimExpr, size: tirx.PrimExpr) -
     return tirx.max(tirx.min(x, size_f + 2), tirx.const(-3, wide))
 
 
-def _taps(attrs: GridSampleAttrs, size: tirx.PrimExpr) -> Callable[[tirx.PrimExpr], Taps]:
+def _taps(attrs: GridSampleAttrs, size: tirx.Expr) -> Callable[[tirx.Expr], Taps]:
     """Return what gives the pixels around a coordinate, as (position, weight)."""
 
-    def around(x: tirx.PrimExpr) -> Taps:
+    def around(x: tirx.Expr) -> Taps:
         if attrs.method == "nearest":
             return [(tirx.nearbyint(x).astype("int64"), None)]
         floor = tirx.floor(x)
@@ -129,7 +129,7 @@ def _taps(attrs: GridSampleAttrs, size: tirx.PrimExpr) -> Callable[[tirx.PrimExp
     return around
 
 
-def _placed(attrs: GridSampleAttrs, x: tirx.PrimExpr, size: tirx.PrimExpr) -> tirx.PrimExpr:
+def _placed(attrs: GridSampleAttrs, x: tirx.Expr, size: tirx.Expr) -> tirx.Expr:
     """Return the coordinate that is read for one that may lie outside."""
     if attrs.padding_mode == "zeros":
         return x

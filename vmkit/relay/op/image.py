@@ -122,7 +122,7 @@ def _resize(
     wide = wide_type(str(data.ty.dtype))
     tensors = [] if isinstance(region, list) else [region]
 
-    def compute(x: te.Tensor, sizes: list[tirx.PrimExpr], roi: list[te.Tensor]) -> te.Tensor:
+    def compute(x: te.Tensor, sizes: list[tirx.Expr], roi: list[te.Tensor]) -> te.Tensor:
         bounds = [
             [roi[0](i).astype(wide) if roi else tirx.const(region[i], wide) for i in pair] for pair in _REGION[rank]
         ]
@@ -319,7 +319,7 @@ class CropAndResize:
 
 
 def _crop(
-    attrs: CropAndResizeAttrs, data: te.Tensor, boxes: te.Tensor, box_indices: te.Tensor, target: list[tirx.PrimExpr]
+    attrs: CropAndResizeAttrs, data: te.Tensor, boxes: te.Tensor, box_indices: te.Tensor, target: list[tirx.Expr]
 ) -> te.Tensor:
     method = "linear" if attrs.method == "bilinear" else attrs.method
     how = Interpolation(method, "tf_crop_and_resize", "round", extrapolation=attrs.extrapolation_value)
@@ -327,17 +327,17 @@ def _crop(
     dtype = str(data.dtype)
     wide = wide_type(dtype)
 
-    def region(axis: int) -> Callable[..., tuple[tirx.PrimExpr, tirx.PrimExpr]]:
+    def region(axis: int) -> Callable[..., tuple[tirx.Expr, tirx.Expr]]:
         return lambda box: (boxes(box, axis).astype(wide), boxes(box, axis + 2).astype(wide))
 
     count = boxes.shape[0]
     resizings = [resized_axis(how, sizes[a], target[a], wide, region(a), [count]) for a in range(2)]
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         box, c, y, x = ordered(index, attrs.layout, "NCHW")
         image = inside(box_indices(box).astype("int64"), batch)
 
-        def read(positions: list[tirx.PrimExpr]) -> tirx.PrimExpr:
+        def read(positions: list[tirx.Expr]) -> tirx.Expr:
             return data(*ordered([image, c, *positions], "NCHW", attrs.layout))
 
         places = [(resizings[0], [box, y]), (resizings[1], [box, x])]

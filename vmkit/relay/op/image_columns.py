@@ -86,9 +86,9 @@ class Col2Im:
         def body(
             outputs: list[tirx.Buffer],
             x: tirx.Buffer,
-            whole: list[tirx.PrimExpr],
-            kernel: list[tirx.PrimExpr],
-            counts: list[tirx.PrimExpr],
+            whole: list[tirx.Expr],
+            kernel: list[tirx.Expr],
+            counts: list[tirx.Expr],
         ) -> None:
             (out,) = outputs
             with grid(whole) as i:
@@ -121,5 +121,5 @@ def _count(attrs: Col2ImAttrs, axis: int, size: Dim, block: Dim) -> Dim:
     return dims.add(dims.floordiv(room, attrs.strides[axis]), 1)
 
 
-def _flat(index: Sequence[tirx.PrimExpr], extents: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
+def _flat(index: Sequence[tirx.Expr], extents: Sequence[tirx.Expr]) -> tirx.Expr:
     return reduce(lambda flat, pair: flat * pair[1] + pair[0], zip(index, extents, strict=True), const(0))

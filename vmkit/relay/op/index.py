@@ -104,7 +104,7 @@ class Take:
         _require_elements(context, [shape[axis]], whole)
         count = len(index_shape) - batch
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, indices: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, indices: te.Tensor) -> tirx.Expr:
             position, extent = as_index(indices(*i[:batch], *i[axis : axis + count])), data.shape[axis]
             position = tirx.floormod(position, extent) if attrs.mode == "wrap" else inside(position, extent)
             return data(*i[:axis], position, *i[axis + count :])
@@ -148,7 +148,7 @@ class Gather:
                 message = f"gather: dimension {k} of indices is {{actual}}, of data only {{expected}}"
                 context.require_equal(asked, dims.minimum(asked, have), message)
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, indices: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, indices: te.Tensor) -> tirx.Expr:
             position = inside(as_index(indices(*i)), data.shape[axis], wrap=True)
             return data(*i[:axis], position, *i[axis + 1 :])
 
@@ -207,7 +207,7 @@ class GatherND:
             context.require_equal(index_shape[k + 1], shape[k], message)
         _require_elements(context, shape[batch : batch + count], whole)
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, indices: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, indices: te.Tensor) -> tirx.Expr:
             positions = [as_index(indices(const(k), *i[:outer])) for k in range(count)]
             limited = [inside(p, data.shape[batch + k], wrap=True) for k, p in enumerate(positions)]
             return data(*i[:batch], *limited, *i[outer:])
@@ -246,12 +246,12 @@ class AdvIndex:
         _require_elements(context, shape[:count], whole)
 
         def element(
-            i: tuple[tirx.PrimExpr, ...],
+            i: tuple[tirx.Expr, ...],
             data: te.Tensor,
             indices: list[te.Tensor],
-            padded: list[list[tirx.PrimExpr]],
-            common: list[tirx.PrimExpr],
-        ) -> tirx.PrimExpr:
+            padded: list[list[tirx.Expr]],
+            common: list[tirx.Expr],
+        ) -> tirx.Expr:
             positions = []
             for k, tensor in enumerate(indices):
                 skip = len(common) - len(tensor.shape)
@@ -277,7 +277,7 @@ class UnravelIndex:
     def lower(context: LowerContext, attrs: None, indices: relax.Expr, shape: relax.Expr) -> relax.Expr:
         (rank,) = context.shape(shape)
 
-        def element(i: tuple[tirx.PrimExpr, ...], indices: te.Tensor, shape: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], indices: te.Tensor, shape: te.Tensor) -> tirx.Expr:
             left, result = as_index(indices(*i[1:])), const(0)
             for k in reversed(range(rank)):
                 extent = tirx.max(as_index(shape(k)), const(1))

@@ -50,7 +50,7 @@ _EPSILON = 1e-5  # keeps a coordinate that should be a whole number from falling
 
 
 # The pixels around a coordinate, as (position, weight); the weight is None where there is but one.
-Taps: TypeAlias = "list[tuple[tirx.PrimExpr, tirx.PrimExpr | None]]"
+Taps: TypeAlias = "list[tuple[tirx.Expr, tirx.Expr | None]]"
 
 
 class ResizeWay(Protocol):
@@ -112,18 +112,18 @@ class Interpolation:
 
     def source(
         self,
-        index: tirx.PrimExpr,
-        size: tirx.PrimExpr,
-        target: tirx.PrimExpr,
-        region: tuple[tirx.PrimExpr, tirx.PrimExpr],
+        index: tirx.Expr,
+        size: tirx.Expr,
+        target: tirx.Expr,
+        region: tuple[tirx.Expr, tirx.Expr],
         wide: str,
-    ) -> tirx.PrimExpr:
+    ) -> tirx.Expr:
         """Return the coordinate in a source axis of a size that an index of the result of size `target` stands for."""
         x, size_f, target_f = index.astype(wide), size.astype(wide), target.astype(wide)
         half, zero = tirx.const(0.5, wide), tirx.const(0, wide)
         steps = tirx.max(target - 1, 1).astype(wide)
 
-        def scaled(value: tirx.PrimExpr) -> tirx.PrimExpr:
+        def scaled(value: tirx.Expr) -> tirx.Expr:
             # Rounding to the nearest wants exact halves: 3.5 * (4 / 7) is no 2, 3.5 * 4 / 7 is.
             return value * size_f / target_f if self.method == "nearest_neighbor" else value * (size_f / target_f)
 
@@ -143,7 +143,7 @@ class Interpolation:
                 many = start * (size_f - 1) + x * (end - start) * (size_f - 1) / steps
                 return tirx.Select(target > 1, many, half * (start + end) * (size_f - 1))
 
-    def rounded(self, x: tirx.PrimExpr) -> tirx.PrimExpr:
+    def rounded(self, x: tirx.Expr) -> tirx.Expr:
         """Return the whole number that "nearest_neighbor" takes for a coordinate."""
         half, epsilon = tirx.const(0.5, str(x.ty.dtype)), tirx.const(_EPSILON, str(x.ty.dtype))
         match self.rounding or ("round" if self.mode == "align_corners" else "floor"):
@@ -158,7 +158,7 @@ class Interpolation:
                 x = tirx.floor(x + half)
         return x.astype("int64")
 
-    def repeats(self, size: tirx.PrimExpr, target: tirx.PrimExpr) -> int | None:
+    def repeats(self, size: tirx.Expr, target: tirx.Expr) -> int | None:
         """Return by how much nearest pixels are repeated, where that is a whole number and no coordinate is needed."""
         if self.method != "nearest_neighbor" or self.mode != "asymmetric" or self.rounding not in ("", "floor"):
             return None
@@ -167,11 +167,11 @@ class Interpolation:
             return wanted // known if known and wanted % known == 0 and wanted >= known else None
         return next((k for k in range(1, 17) if dims.equal(dims.mul(known, k), wanted)), None)
 
-    def nearest(self, x: tirx.PrimExpr) -> Taps:
+    def nearest(self, x: tirx.Expr) -> Taps:
         """Return the one pixel of "nearest_neighbor" at a coordinate; its weight is None."""
         return [(self.rounded(x), None)]
 
-    def taps(self, x: tirx.PrimExpr, size: tirx.PrimExpr) -> Taps:
+    def taps(self, x: tirx.Expr, size: tirx.Expr) -> Taps:
         """Return the pixels around a coordinate of an axis as (position, weight); positions may lie outside."""
         if self.method == "nearest_neighbor":
             return self.nearest(x)
@@ -190,7 +190,7 @@ class Interpolation:
         return list(zip(places, weights, strict=True))
 
 
-def cubic_weights(t: tirx.PrimExpr, alpha: float) -> list[tirx.PrimExpr]:
+def cubic_weights(t: tirx.Expr, alpha: float) -> list[tirx.Expr]:
     """Return the weights of the four pixels around a coordinate that lies `t` behind the second of them."""
     wide = str(t.ty.dtype)
     a, one = tirx.const(alpha, wide), tirx.const(1, wide)
@@ -225,8 +225,8 @@ class AxisTaps:
     def around(
         cls,
         coordinate: te.Tensor,
-        taps: Callable[[tirx.PrimExpr], Taps],
-        placed: Callable[[tirx.PrimExpr], tirx.PrimExpr],
+        taps: Callable[[tirx.Expr], Taps],
+        placed: Callable[[tirx.Expr], tirx.Expr],
     ) -> AxisTaps:
         """Return the pixels that `taps` gives around the coordinates of a tensor.
 
@@ -243,7 +243,7 @@ class AxisTaps:
         sample = taps(tirx.const(0, coordinate.dtype))
         count = len(sample)
 
-        def position(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+        def position(*index: tirx.Expr) -> tirx.Expr:
             return chosen(index[-1], [placed(p).astype("int64") for p, _ in taps(coordinate(*index[:-1]))])
 
         positions = te.compute([*shape, count], position, name="positions")
@@ -256,10 +256,10 @@ class AxisTaps:
 
 
 def mixed(
-    read: Callable[[list[tirx.PrimExpr]], tirx.PrimExpr],
-    axes: Sequence[tuple[AxisTaps, Sequence[tirx.PrimExpr]]],
+    read: Callable[[list[tirx.Expr]], tirx.Expr],
+    axes: Sequence[tuple[AxisTaps, Sequence[tirx.Expr]]],
     wide: str,
-) -> tirx.PrimExpr:
+) -> tirx.Expr:
     """Return the weighted sum of the source pixels that make up one pixel of a result.
 
     Parameters
@@ -272,7 +272,7 @@ def mixed(
         The data type of the sum.
     """
 
-    def total(axis: int, positions: list[tirx.PrimExpr]) -> tirx.PrimExpr:
+    def total(axis: int, positions: list[tirx.Expr]) -> tirx.Expr:
         if axis == len(axes):
             # A pixel that is only moved keeps its data type, and so its value.
             return read(positions) if all(t.weight is None for t, _ in axes) else read(positions).astype(wide)
@@ -296,11 +296,11 @@ class ResizedAxis:
 
 def resized_axis(
     how: Interpolation,
-    size: tirx.PrimExpr,
-    target: tirx.PrimExpr,
+    size: tirx.Expr,
+    target: tirx.Expr,
     wide: str,
-    region: Callable[..., tuple[tirx.PrimExpr, tirx.PrimExpr]],
-    lead: Sequence[tirx.PrimExpr] = (),
+    region: Callable[..., tuple[tirx.Expr, tirx.Expr]],
+    lead: Sequence[tirx.Expr] = (),
 ) -> ResizedAxis:
     """Return an axis of a size resized to `target`.
 
@@ -331,7 +331,7 @@ def resized_axis(
     if how.mode != "tf_crop_and_resize":
         return ResizedAxis(taps, None)
 
-    def outside(index: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
+    def outside(index: Sequence[tirx.Expr]) -> tirx.Expr:
         return tirx.any(coordinate(*index) < 0, coordinate(*index) > (size - 1).astype(wide))
 
     return ResizedAxis(taps, outside)
@@ -339,11 +339,11 @@ def resized_axis(
 
 def interpolated(
     how: Interpolation,
-    read: Callable[[list[tirx.PrimExpr]], tirx.PrimExpr],
-    axes: Sequence[tuple[ResizedAxis, Sequence[tirx.PrimExpr]]],
+    read: Callable[[list[tirx.Expr]], tirx.Expr],
+    axes: Sequence[tuple[ResizedAxis, Sequence[tirx.Expr]]],
     wide: str,
     out_dtype: str,
-) -> tirx.PrimExpr:
+) -> tirx.Expr:
     """Return one pixel of a resize; see :func:`mixed`."""
     value = mixed(read, [(axis.taps, index) for axis, index in axes], wide)
     outside = [axis.outside(index) for axis, index in axes if axis.outside is not None]
@@ -362,8 +362,8 @@ def resized(
     data: te.Tensor,
     axes: str,
     spatial: str,
-    target: Sequence[tirx.PrimExpr],
-    regions: Sequence[tuple[tirx.PrimExpr, tirx.PrimExpr]],
+    target: Sequence[tirx.Expr],
+    regions: Sequence[tuple[tirx.Expr, tirx.Expr]],
     out_dtype: str,
 ) -> te.Tensor:
     """Return a batch of images of other sizes.
@@ -390,10 +390,10 @@ def resized(
         resized_axis(how, sizes[a], made[a], wide, lambda r=r: r) for a, r in zip(spatial, regions, strict=True)
     ]
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         at = dict(zip(axes, index, strict=True))
 
-        def read(positions: list[tirx.PrimExpr]) -> tirx.PrimExpr:
+        def read(positions: list[tirx.Expr]) -> tirx.Expr:
             source = at | dict(zip(spatial, positions, strict=True))
             return data(*[source[a] for a in axes])
 

@@ -46,7 +46,7 @@ class Inverse:
         return result if wide == dtype else context.emit(relax.op.astype(result, dtype))
 
 
-def _at(lead: list[tirx.PrimExpr], *index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, ...]:
+def _at(lead: list[tirx.Expr], *index: tirx.Expr) -> tuple[tirx.Expr, ...]:
     return (*lead, *index)
 
 
@@ -84,18 +84,14 @@ def _gauss_jordan(outputs: list[tirx.Buffer], data: tirx.Buffer) -> None:
                 _take_off(rest, result, lead, i, c, size)
 
 
-def _swap(
-    matrix: tirx.Buffer, lead: list[tirx.PrimExpr], a: tirx.PrimExpr, b: tirx.PrimExpr, column: tirx.PrimExpr
-) -> None:
+def _swap(matrix: tirx.Buffer, lead: list[tirx.Expr], a: tirx.Expr, b: tirx.Expr, column: tirx.Expr) -> None:
     """Swap two elements of a column."""
     first = T.bind(matrix[_at(lead, a, column)])
     T.buffer_store(matrix, matrix[_at(lead, b, column)], [*lead, a, column])
     T.buffer_store(matrix, first, [*lead, b, column])
 
 
-def _scale_row(
-    rest: tirx.Buffer, result: tirx.Buffer, lead: list[tirx.PrimExpr], row: tirx.PrimExpr, size: tirx.PrimExpr
-) -> None:
+def _scale_row(rest: tirx.Buffer, result: tirx.Buffer, lead: list[tirx.Expr], row: tirx.Expr, size: tirx.Expr) -> None:
     factor = T.bind(rest[_at(lead, row, row)])
     with T.serial(0, size) as j:
         for matrix in (rest, result):
@@ -105,10 +101,10 @@ def _scale_row(
 def _take_off(
     rest: tirx.Buffer,
     result: tirx.Buffer,
-    lead: list[tirx.PrimExpr],
-    row: tirx.PrimExpr,
-    pivot: tirx.PrimExpr,
-    size: tirx.PrimExpr,
+    lead: list[tirx.Expr],
+    row: tirx.Expr,
+    pivot: tirx.Expr,
+    size: tirx.Expr,
 ) -> None:
     factor = T.bind(rest[_at(lead, row, pivot)])
     with T.serial(0, size) as j:

@@ -121,10 +121,8 @@ class Concatenate:
         starts = [_sum(s[axis] for s in shapes[:k]) for k in range(len(shapes))]
         shape[axis] = _sum(s[axis] for s in shapes)
 
-        def element(
-            i: tuple[tirx.PrimExpr, ...], tensors: list[te.Tensor], starts: list[tirx.PrimExpr]
-        ) -> tirx.PrimExpr:
-            def read(k: int) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], tensors: list[te.Tensor], starts: list[tirx.Expr]) -> tirx.Expr:
+            def read(k: int) -> tirx.Expr:
                 return tensors[k](*i[:axis], i[axis] - starts[k], *i[axis + 1 :])
 
             result = read(0)
@@ -173,7 +171,7 @@ class Stack:
         shape = _agreed(shapes, None)
         _require_agreed(context, shapes, shape, None)
 
-        def element(i: tuple[tirx.PrimExpr, ...], tensors: list[te.Tensor]) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], tensors: list[te.Tensor]) -> tirx.Expr:
             rest = [*i[:axis], *i[axis + 1 :]]
             result = tensors[0](*rest)
             for k in range(1, len(tensors)):
@@ -248,7 +246,7 @@ class Split:
             message = f"split: the position {begin} is past the end of axis {axis}"
             context.require(end >= begin, message)
 
-        def section(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, begin: list[tirx.PrimExpr]) -> tirx.PrimExpr:
+        def section(i: tuple[tirx.Expr, ...], data: te.Tensor, begin: list[tirx.Expr]) -> tirx.Expr:
             return data(*i[:axis], i[axis] + begin[0], *i[axis + 1 :])
 
         return tuple(

@@ -27,7 +27,7 @@ Result: TypeAlias = tuple[Sequence[Dim], str]
 def indexed(
     context: LowerContext,
     shape: Sequence[Dim],
-    element: Callable[..., tirx.PrimExpr],
+    element: Callable[..., tirx.Expr],
     *args: relax.Expr | Sequence[relax.Expr | Dim | Sequence[Dim]],
     pattern: OpPattern | None = None,
     name: str | None = None,
@@ -47,7 +47,7 @@ def indexed(
         and lists of integer expressions. Dimensions must come this way: a kernel has symbols of its own.
     """
 
-    def compute(whole: list[Dim], *given: te.Tensor | list[te.Tensor] | list[tirx.PrimExpr]) -> te.Tensor:
+    def compute(whole: list[Dim], *given: te.Tensor | list[te.Tensor] | list[tirx.Expr]) -> te.Tensor:
         return te.compute([dims.as_expr(d) for d in whole], lambda *index: element(index, *given), name="element")
 
     return context.te(compute, list(shape), *args, pattern=pattern, name=name)
@@ -82,7 +82,7 @@ def loops(
     dtypes = [dtype for _, dtype in results]
 
     def compute(
-        shapes: list[list[Dim]], operands: list[te.Tensor], sizes: list[list[tirx.PrimExpr]]
+        shapes: list[list[Dim]], operands: list[te.Tensor], sizes: list[list[tirx.Expr]]
     ) -> te.Tensor | list[te.Tensor]:
         def statement(inputs: Sequence[tirx.Buffer], outputs: Sequence[tirx.Buffer]) -> tirx.Stmt:
             buffers, lists = iter(inputs), iter(sizes)
@@ -113,24 +113,24 @@ def grid(extents: Sequence[Dim]) -> Iterator[list[tirx.Var]]:
         yield [opened.enter_context(T.serial(0, dims.as_expr(e))) for e in extents]
 
 
-def const(value: int, dtype: str = "int64") -> tirx.PrimExpr:
+def const(value: int, dtype: str = "int64") -> tirx.Expr:
     """Return an integer constant of a kernel."""
     return tirx.IntImm(dtype, value)
 
 
-def as_index(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def as_index(value: tirx.Expr) -> tirx.Expr:
     """Return an element of an integer tensor as an index."""
     return dims.int64(value)
 
 
-def inside(index: tirx.PrimExpr, extent: tirx.PrimExpr, *, wrap: bool = False) -> tirx.PrimExpr:
+def inside(index: tirx.Expr, extent: tirx.Expr, *, wrap: bool = False) -> tirx.Expr:
     """Return an index limited to 0 .. extent - 1; with `wrap`, a negative one first counts from the end."""
     if wrap:
         index = tirx.Select(index < 0, index + extent, index)
     return tirx.max(tirx.min(index, extent - 1), const(0))
 
 
-def chosen(index: tirx.PrimExpr, values: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
+def chosen(index: tirx.Expr, values: Sequence[tirx.Expr]) -> tirx.Expr:
     """Return the element of a short list that an index of a kernel selects."""
     result = values[-1]
     for position in range(len(values) - 2, -1, -1):

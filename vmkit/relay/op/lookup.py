@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
 
-def _bisected(bounds: tirx.Buffer, keys: tirx.Buffer, value: tirx.PrimExpr, steps: int) -> tirx.PrimExpr:
+def _bisected(bounds: tirx.Buffer, keys: tirx.Buffer, value: tirx.Expr, steps: int) -> tirx.Expr:
     """Return the first place between two bounds, which are moved there, whose key is not less than a value.
 
     The bounds are in memory of their own: as values, each step would be written out as often as it is used later.

@@ -59,7 +59,7 @@ class SequenceMask:
             "sequence_mask: there are {actual} lengths for a batch of {expected}",
         )
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, lengths: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, lengths: te.Tensor) -> tirx.Expr:
             dtype = str(lengths.dtype)
             masked = i[attrs.axis].astype(dtype) >= lengths(i[1 - attrs.axis])
             return tirx.Select(masked, tirx.const(attrs.mask_value, str(data.dtype)), data(*i))
@@ -92,7 +92,7 @@ class Trilu:
 
     @staticmethod
     def lower(context: LowerContext, attrs: TriluAttrs, data: relax.Expr, k: relax.Expr) -> relax.Expr:
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, k: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, k: te.Tensor) -> tirx.Expr:
             offset, diagonal = i[-1] - i[-2], as_index(k(*[const(0)] * len(k.shape)))
             kept = offset >= diagonal if attrs.upper else offset <= diagonal
             return tirx.Select(kept, data(*i), tirx.const(0, str(data.dtype)))
@@ -159,7 +159,7 @@ class MatrixSetDiag:
         require_agreed(context, context.shape(diagonal), MatrixSetDiag.expected(attrs, shape), "diagonal")
         k1, k2 = attrs.k1, attrs.k2
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, diagonal: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, diagonal: te.Tensor) -> tirx.Expr:
             rows, columns = data.shape[-2], data.shape[-1]
             k, longest = i[-1] - i[-2], diagonal.shape[-1]
             along = tirx.Select(k >= 0, i[-2], i[-1])

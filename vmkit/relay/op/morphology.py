@@ -96,7 +96,7 @@ def _dilate(attrs: Dilation2DAttrs, data: te.Tensor, weight: te.Tensor) -> te.Te
     ry, rx = te.reduce_axis((0, kernel[0]), name="ry"), te.reduce_axis((0, kernel[1]), name="rx")
     dtype = attrs.out_dtype or str(data.dtype)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         i, channel, y, x = ordered(index, axes, "NCHW")
         at = [i, channel, y * strides[0] + ry * dilations[0], x * strides[1] + rx * dilations[1]]
         value, raised = padded(*ordered(at, "NCHW", axes)), weight(*ordered([channel, ry, rx], "IHW", kernel_axes))

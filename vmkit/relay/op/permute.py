@@ -48,7 +48,7 @@ class DynTranspose:
         if rank == 0:
             return data
 
-        def size(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], axes: te.Tensor) -> tirx.PrimExpr:
+        def size(i: tuple[tirx.Expr, ...], sizes: list[tirx.Expr], axes: te.Tensor) -> tirx.Expr:
             named = [tirx.any(*[as_index(axes(k)) == d for k in range(rank)]) for d in range(rank)]
             valid = tirx.Select(tirx.all(*named), const(1), const(0))
             at = as_index(axes(tirx.min(i[0], rank - 1)))
@@ -58,7 +58,7 @@ class DynTranspose:
         *sizes, valid = context.read_dims(indexed(context, [rank + 1], size, known, axes, name="transposed_sizes"))
         context.require_equal(valid, 1, f"dyn.transpose: axes must name each of the {rank} dimensions once")
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, axes: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, axes: te.Tensor) -> tirx.Expr:
             at = []
             for d in range(rank):
                 position = i[rank - 1]

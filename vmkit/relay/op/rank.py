@@ -101,7 +101,7 @@ class DynExpandDims:
         have, count = context.shape(data), attrs.num_newaxis
         rank = len(have)
 
-        def size(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], axis: te.Tensor) -> tirx.PrimExpr:
+        def size(i: tuple[tirx.Expr, ...], sizes: list[tirx.Expr], axis: te.Tensor) -> tirx.Expr:
             at = as_index(axis(*[0] * len(axis.shape)))
             at = tirx.max(const(0), tirx.min(tirx.Select(at < 0, at + rank + 1, at), const(rank)))
             moved = tirx.Select(i[0] < at, i[0], i[0] - count)
@@ -190,7 +190,7 @@ class DynSqueeze:
         have = context.shape(data)
         rank, (removed,) = len(have), context.shape(axis)
 
-        def size(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], axis: te.Tensor) -> tirx.PrimExpr:
+        def size(i: tuple[tirx.Expr, ...], sizes: list[tirx.Expr], axis: te.Tensor) -> tirx.Expr:
             given = [as_index(axis(k)) for k in range(removed)]
             gone = [tirx.any(*[tirx.any(a == d, a + rank == d) for a in given]) for d in range(rank)]
             kept, before = const(1), const(0)

@@ -115,14 +115,14 @@ def _mean(data: te.Tensor, axis: list[int], keepdims: bool) -> te.Tensor:
     return _divided(total, _count(data, axis))
 
 
-def _count(data: te.Tensor, axes: list[int]) -> tirx.PrimExpr:
+def _count(data: te.Tensor, axes: list[int]) -> tirx.Expr:
     count: Any = tirx.IntImm("int64", 1)
     for axis in axes:
         count = count * data.shape[axis]
     return count
 
 
-def _divided(total: te.Tensor, count: tirx.PrimExpr) -> te.Tensor:
+def _divided(total: te.Tensor, count: tirx.Expr) -> te.Tensor:
     """Return a sum divided by a count; of nothing, that is NaN, and 0 for integers."""
     dtype = str(total.dtype)
     if not dtype.startswith(("float", "bfloat")):
@@ -152,12 +152,10 @@ def _logical(reduce: Callable[..., te.Tensor]) -> Callable[..., te.Tensor]:
     )
 
 
-def _extreme(
-    pick: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr], is_largest: bool
-) -> Callable[..., te.Tensor]:
+def _extreme(pick: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], is_largest: bool) -> Callable[..., te.Tensor]:
     """Return a reduction to an extreme that starts from infinity: TVM's own start from the largest finite number."""
 
-    def start(dtype: str) -> tirx.PrimExpr:
+    def start(dtype: str) -> tirx.Expr:
         if not str(dtype).startswith(("float", "bfloat")):
             return tirx.min_value(dtype) if is_largest else tirx.max_value(dtype)
         return -tirx.infinity(dtype) if is_largest else tirx.infinity(dtype)
@@ -170,7 +168,7 @@ def _extreme(
         kept = [a for a in range(rank) if a not in over]
         shape = [1 if a in over else data.shape[a] for a in range(rank) if keepdims or a not in over]
 
-        def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+        def element(*index: tirx.Expr) -> tirx.Expr:
             at = dict(enumerate(index)) if keepdims else dict(zip(kept, index, strict=True))
             return reducer(data(*[over[a] if a in over else at[a] for a in range(rank)]), axis=list(over.values()))
 
@@ -231,7 +229,7 @@ class Variance:
         def compute(data: te.Tensor, mean: te.Tensor) -> te.Tensor:
             wide = "float64" if str(data.dtype) == "float64" else "float32"
 
-            def squared(*i: tirx.PrimExpr) -> tirx.PrimExpr:
+            def squared(*i: tirx.Expr) -> tirx.Expr:
                 center = mean(*[tirx.IntImm("int64", 0) if k in axes else v for k, v in enumerate(i)])
                 difference = data(*i).astype(wide) - center.astype(wide)
                 return difference * difference

@@ -59,7 +59,7 @@ class LayoutTransform:
         # Where the blocks of the target reach past the source, they hold zeros.
         filled = [letter for letter in source.letters if not dims.equal(have[letter], made[letter])]
 
-        def element(index: tuple[tirx.PrimExpr, ...], data: te.Tensor, sizes: list[tirx.PrimExpr]) -> tirx.PrimExpr:
+        def element(index: tuple[tirx.Expr, ...], data: te.Tensor, sizes: list[tirx.Expr]) -> tirx.Expr:
             whole = target.position(index)
             value = data(*source.index(whole))
             if not filled:

@@ -91,7 +91,7 @@ class ResizeAxis:
             return _filtered(context, attrs, data, placement, axis, whole)
         how = _way(attrs)
 
-        def compute(x: te.Tensor, places: te.Tensor, result: list[tirx.PrimExpr]) -> te.Tensor:
+        def compute(x: te.Tensor, places: te.Tensor, result: list[tirx.Expr]) -> te.Tensor:
             extent = x.shape[axis]
             coordinate = te.compute(
                 [result[axis]], lambda i: _coordinate(attrs, i, extent, result[axis], places), "coordinates"
@@ -100,7 +100,7 @@ class ResizeAxis:
                 coordinate, lambda at: how.taps(at, extent), lambda p: tirx.max(tirx.min(p, extent - 1), 0)
             )
 
-            def element(*i: tirx.Var) -> tirx.PrimExpr:
+            def element(*i: tirx.Var) -> tirx.Expr:
                 at = [i[axis]]
                 read = [x(*i[:axis], taps.position(at, k), *i[axis + 1 :]) for k in range(taps.count)]
                 if taps.weight is None:
@@ -128,17 +128,17 @@ def _way(attrs: ResizeAxisAttrs) -> Interpolation:
     return Interpolation(attrs.method, mode, rounding, attrs.cubic_alpha, bool(attrs.cubic_exclude))
 
 
-def _number(value: float) -> tirx.PrimExpr:
+def _number(value: float) -> tirx.Expr:
     return tirx.const(value, _WIDE)
 
 
 def _coordinate(
     attrs: ResizeAxisAttrs,
-    index: tirx.PrimExpr,
-    extent: tirx.PrimExpr,
-    target: tirx.PrimExpr,
+    index: tirx.Expr,
+    extent: tirx.Expr,
+    target: tirx.Expr,
     placement: te.Tensor | tirx.Buffer,
-) -> tirx.PrimExpr:
+) -> tirx.Expr:
     """Return where in the source an index of the result lies."""
     x, size, half = index.astype(_WIDE), extent.astype(_WIDE), _number(0.5)
     scale, length, start, end = (placement[const(k)] for k in range(4))
@@ -163,9 +163,7 @@ def _coordinate(
     return spread + start * (size - 1)
 
 
-def _bounded(
-    attrs: ResizeAxisAttrs, coordinate: tirx.PrimExpr, extent: tirx.PrimExpr, value: tirx.PrimExpr
-) -> tirx.PrimExpr:
+def _bounded(attrs: ResizeAxisAttrs, coordinate: tirx.Expr, extent: tirx.Expr, value: tirx.Expr) -> tirx.Expr:
     """Return a pixel, or the value that stands for what lies outside where a region is cropped."""
     if attrs.coordinate_transformation_mode != "tf_crop_and_resize":
         return value
@@ -179,13 +177,13 @@ def _filtered(
     data: relax.Expr,
     placement: relax.Expr,
     axis: int,
-    whole: list[tirx.PrimExpr],
+    whole: list[tirx.Expr],
 ) -> relax.Expr:
     """Return the result through a kernel whose width is that of a pixel of the result, if this is the larger one."""
     dtype, radius = str(data.ty.dtype), 1 if attrs.method == "linear" else 2
     alpha, one = _number(attrs.cubic_alpha), _number(1)
 
-    def weight(distance: tirx.PrimExpr) -> tirx.PrimExpr:
+    def weight(distance: tirx.Expr) -> tirx.Expr:
         d = tirx.abs(distance)
         if attrs.method == "linear":
             return tirx.max(one - d, _number(0))
@@ -193,7 +191,7 @@ def _filtered(
         far = ((alpha * d - 5 * alpha) * d + 8 * alpha) * d - 4 * alpha
         return tirx.Select(d <= one, near, tirx.Select(d < _number(2), far, _number(0)))
 
-    def body(outputs: list[tirx.Buffer], x: tirx.Buffer, places: tirx.Buffer, sizes: list[tirx.PrimExpr]) -> None:
+    def body(outputs: list[tirx.Buffer], x: tirx.Buffer, places: tirx.Buffer, sizes: list[tirx.Expr]) -> None:
         out, total = outputs
         extent = x.shape[axis]
         with grid(sizes) as i:

@@ -66,7 +66,7 @@ class Quantized:
 
     @staticmethod
     def lower(context: LowerContext, attrs: QuantizedAttrs, data: relax.Expr, zero_point: relax.Expr) -> relax.Expr:
-        def combine(number: tirx.PrimExpr, zero: tirx.PrimExpr) -> tirx.PrimExpr:
+        def combine(number: tirx.Expr, zero: tirx.Expr) -> tirx.Expr:
             if attrs.dtype in SMALL_FLOATS:
                 form = SMALL_FLOATS[attrs.dtype]
                 return form.write(number + form.read(zero), saturate=attrs.saturate)
@@ -75,7 +75,7 @@ class Quantized:
         return broadcast_lowering(context, combine, data, zero_point)
 
 
-def _limited(number: tirx.PrimExpr, zero: tirx.PrimExpr, low: int, high: int) -> tirx.PrimExpr:
+def _limited(number: tirx.Expr, zero: tirx.Expr, low: int, high: int) -> tirx.Expr:
     """Return a number rounded, plus a zero point: limited before, so that what is too large is an integer as well."""
     offset = zero.astype("float32")
     least, most = (tirx.const(float(bound), "float32") - offset for bound in (low, high))

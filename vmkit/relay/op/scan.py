@@ -33,7 +33,7 @@ class ScanopAttrs(Attrs):
     exclusive: Bool = False
 
 
-def _scan(name: str, doc: str, combine: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.PrimExpr], start: int) -> None:
+def _scan(name: str, doc: str, combine: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], start: int) -> None:
     def make(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Call:
         return entry(name).call(data, axis=axis, dtype=dtype, exclusive=bool(exclusive))
 

@@ -53,16 +53,14 @@ def _copy(out: tirx.Buffer, data: tirx.Buffer) -> None:
         T.buffer_store(out, data[tuple(i)] if i else data[()], i)
 
 
-def _write(
-    out: tirx.Buffer, position: Sequence[tirx.PrimExpr], value: tirx.PrimExpr, reduction: str = "update"
-) -> None:
+def _write(out: tirx.Buffer, position: Sequence[tirx.Expr], value: tirx.Expr, reduction: str = "update") -> None:
     """Write a value at a position, unless it lies outside."""
     inside = [tirx.all(p >= 0, p < extent) for p, extent in zip(position, out.shape, strict=True)]
     with T.If(tirx.all(tirx.const(True), *inside)), T.Then():
         T.buffer_store(out, _REDUCTIONS[reduction](out[tuple(position)], value), list(position))
 
 
-def _counted(position: tirx.PrimExpr, extent: tirx.PrimExpr) -> tirx.PrimExpr:
+def _counted(position: tirx.Expr, extent: tirx.Expr) -> tirx.Expr:
     """Return a position as an index; a negative one counts from the end."""
     position = as_index(position)
     return tirx.Select(position < 0, position + extent, position)

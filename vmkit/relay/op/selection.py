@@ -33,7 +33,7 @@ def best_along(
     dtype = str(data.ty.dtype)
     whole = [*shape[:axis], k, *shape[axis + 1 :]]
 
-    def body(outputs: list[tirx.Buffer], source: tirx.Buffer, sizes: list[tirx.PrimExpr]) -> None:
+    def body(outputs: list[tirx.Buffer], source: tirx.Buffer, sizes: list[tirx.Expr]) -> None:
         with grid([source.shape[d] for d in range(len(shape)) if d != axis]) as rest:
             _Heap(outputs, source, sizes[0], lambda i: (*rest[:axis], i, *rest[axis:]), smallest).run(axis)
 
@@ -48,8 +48,8 @@ class _Heap:
         self,
         outputs: Sequence[tirx.Buffer],
         source: tirx.Buffer,
-        k: tirx.PrimExpr | int,
-        at: Callable[[tirx.PrimExpr], tuple[tirx.PrimExpr, ...]],
+        k: tirx.Expr | int,
+        at: Callable[[tirx.Expr], tuple[tirx.Expr, ...]],
         smallest: bool,
     ) -> None:
         self.values, self.positions = outputs
@@ -80,7 +80,7 @@ class _Heap:
             self._write(last, self.values[self.at(const(0))], self.positions[self.at(const(0))])
             self._sift(const(0), last)
 
-    def _sift(self, start: tirx.PrimExpr, size: tirx.PrimExpr) -> None:
+    def _sift(self, start: tirx.Expr, size: tirx.Expr) -> None:
         """Put the item into the heap of a size from a place on, whose element is not needed any more."""
         hole, below, one, two = self.hole[0], self.hole[1], const(1), const(2)
         T.buffer_store(self.hole, start, [0])
@@ -100,29 +100,27 @@ class _Heap:
                     T.buffer_store(self.goes_on, const(0, "int32"), [0])
         self._write(hole, self.item[0], self.place[0])
 
-    def _read(self, i: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+    def _read(self, i: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
         return self.values[self.at(i)], self.positions[self.at(i)]
 
-    def _write(self, i: tirx.PrimExpr, value: tirx.PrimExpr, position: tirx.PrimExpr) -> None:
+    def _write(self, i: tirx.Expr, value: tirx.Expr, position: tirx.Expr) -> None:
         T.buffer_store(self.values, value, list(self.at(i)))
         T.buffer_store(self.positions, position, list(self.at(i)))
 
-    def _take(self, i: tirx.PrimExpr) -> None:
+    def _take(self, i: tirx.Expr) -> None:
         value, position = self._read(i)
         T.buffer_store(self.item, value, [0])
         T.buffer_store(self.place, position, [0])
 
-    def _beats(self, a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+    def _beats(self, a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
         a, b = (_comparable(v) for v in (a, b))
         return a < b if self.smallest else a > b
 
-    def _is_worse(
-        self, a: tirx.PrimExpr, a_place: tirx.PrimExpr, b: tirx.PrimExpr, b_place: tirx.PrimExpr
-    ) -> tirx.PrimExpr:
+    def _is_worse(self, a: tirx.Expr, a_place: tirx.Expr, b: tirx.Expr, b_place: tirx.Expr) -> tirx.Expr:
         same = tirx.all(_comparable(a) == _comparable(b), a_place > b_place)
         return tirx.any(self._beats(b, a), same)
 
 
-def _comparable(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def _comparable(value: tirx.Expr) -> tirx.Expr:
     wider = _COMPARED_AS.get(str(value.ty.dtype))
     return value if wider is None else value.astype(wider)

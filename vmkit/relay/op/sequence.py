@@ -65,7 +65,7 @@ def _kept(context: LowerContext, value: Value) -> relax.Expr:
     return context.emit(relax.op.call_pure_packed("vm.builtin.copy", operand, ty_args=[operand.ty]))
 
 
-def length_of(context: LowerContext, sequence: relax.Expr) -> tirx.PrimExpr:
+def length_of(context: LowerContext, sequence: relax.Expr) -> tirx.Expr:
     """Return the length of a list as a symbolic integer."""
     count = context.emit(relax.op.call_pure_packed("ffi.ListSize", sequence, ty_args=[PrimType("int64")]))
     shape = context.emit(relax.op.call_pure_packed("ffi.Shape", count, ty_args=[relax.ShapeType(ndim=1)]))
@@ -74,12 +74,10 @@ def length_of(context: LowerContext, sequence: relax.Expr) -> tirx.PrimExpr:
     return length
 
 
-def _position(
-    context: LowerContext, index: relax.Expr, length: tirx.PrimExpr, slots: tirx.PrimExpr, what: str
-) -> relax.Expr:
+def _position(context: LowerContext, index: relax.Expr, length: tirx.Expr, slots: tirx.Expr, what: str) -> relax.Expr:
     """Return an index that may count from the end, checked to be one of `slots` places, as an integer of the VM."""
 
-    def compute(index: te.Tensor, sizes: list[tirx.PrimExpr]) -> te.Tensor:
+    def compute(index: te.Tensor, sizes: list[tirx.Expr]) -> te.Tensor:
         given = index(*[0] * len(index.shape)).astype("int64")
         length, slots = sizes
         wrapped = tirx.Select(given < 0, given + length, given)

@@ -181,7 +181,7 @@ class DynReshape:
         have = context.shape(data)
         (rank,) = context.shape(newshape)
 
-        def body(outputs: list[tirx.Buffer], wanted: tirx.Buffer, sizes: list[tirx.PrimExpr]) -> None:
+        def body(outputs: list[tirx.Buffer], wanted: tirx.Buffer, sizes: list[tirx.Expr]) -> None:
             _resolve(outputs[0], outputs[1], wanted, sizes, attrs.allowzero)
 
         sizes = [dims.as_expr(d) for d in have]
@@ -194,7 +194,7 @@ class DynReshape:
 
 
 def _resolve(
-    out: tirx.Buffer, state: tirx.Buffer, wanted: tirx.Buffer, sizes: list[tirx.PrimExpr], allowzero: bool
+    out: tirx.Buffer, state: tirx.Buffer, wanted: tirx.Buffer, sizes: list[tirx.Expr], allowzero: bool
 ) -> None:
     """Write the sizes that a new shape read at run time means, and last whether it means none."""
     rank = int(wanted.shape[0])
@@ -220,7 +220,7 @@ def _resolve(
         T.buffer_store(out, tirx.max(tirx.Select(out[i] == -1, rest, out[i]), const(0)), [i])
 
 
-def _size_at(sizes: list[tirx.PrimExpr], position: tirx.PrimExpr) -> tirx.PrimExpr:
+def _size_at(sizes: list[tirx.Expr], position: tirx.Expr) -> tirx.Expr:
     """Return the size of a dimension; 0 beyond the last."""
     return chosen(position, [*sizes, const(0)])
 
@@ -247,7 +247,7 @@ class ShapeOf:
             return context.emit(relax.op.zeros(relax.ShapeExpr([0]), attrs.dtype))
 
         # The kernel takes the tensor for its shape alone; it reads no element.
-        def compute(tensor: te.Tensor, sizes: list[tirx.PrimExpr]) -> te.Tensor:
+        def compute(tensor: te.Tensor, sizes: list[tirx.Expr]) -> te.Tensor:
             return te.compute((len(sizes),), lambda i: chosen(i, sizes).astype(attrs.dtype), name="shape_of")
 
         return context.te(compute, data, shape)

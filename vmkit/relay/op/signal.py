@@ -35,7 +35,7 @@ def _computed_in(dtype: str) -> str:
     return "float64" if dtype == "float64" else "float32"
 
 
-def _turn(step: tirx.PrimExpr, period: tirx.PrimExpr, dtype: str) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+def _turn(step: tirx.Expr, period: tirx.Expr, dtype: str) -> tuple[tirx.Expr, tirx.Expr]:
     """Return cosine and sine of `step` / `period` of a full turn.
 
     The remainder is taken in integers: the angle stays in one turn, and is as exact for the last step as for the first.
@@ -121,10 +121,10 @@ class Stft:
         dtype = str(data.ty.dtype)
         wide, period = _computed_in(dtype), const(attrs.win_length)
 
-        def compute(data: te.Tensor, window: te.Tensor, whole: list[tirx.PrimExpr]) -> te.Tensor:
+        def compute(data: te.Tensor, window: te.Tensor, whole: list[tirx.Expr]) -> te.Tensor:
             k = te.reduce_axis((0, attrs.win_length), name="k")
 
-            def element(*i: tirx.PrimExpr) -> tirx.PrimExpr:
+            def element(*i: tirx.Expr) -> tirx.Expr:
                 *at, frequency, frame, part = i
                 cosine, sine = _turn(frequency * k, period, wide)
                 weighted = data(*at, frame * attrs.hop_length + k).astype(wide) * window(k).astype(wide)
@@ -175,11 +175,11 @@ class Dft:
         wide = _computed_in(dtype)
 
         def transformed(part: int) -> relax.Expr:
-            def compute(re: te.Tensor, im: te.Tensor, whole: list[tirx.PrimExpr]) -> te.Tensor:
+            def compute(re: te.Tensor, im: te.Tensor, whole: list[tirx.Expr]) -> te.Tensor:
                 length = whole[-1]
                 k = te.reduce_axis((0, length), name="k")
 
-                def element(*i: tirx.PrimExpr) -> tirx.PrimExpr:
+                def element(*i: tirx.Expr) -> tirx.Expr:
                     cosine, sine = _turn(i[-1] * k, length, wide)
                     # The forward transform turns backwards.
                     sine = sine if attrs.inverse else -sine

@@ -45,8 +45,8 @@ class SizeTensor:
         if not values:
             return context.emit(relax.op.zeros(relax.ShapeExpr(shape), attrs.dtype))
 
-        def compute(elements: list[tirx.PrimExpr]) -> te.Tensor:
-            def element(*indices: tirx.PrimExpr) -> tirx.PrimExpr:
+        def compute(elements: list[tirx.Expr]) -> te.Tensor:
+            def element(*indices: tirx.Expr) -> tirx.Expr:
                 flat: Any = 0
                 for index, extent in zip(indices, shape, strict=True):
                     flat = flat * extent + index
@@ -77,7 +77,7 @@ class Positions:
     def lower(context: LowerContext, attrs: PositionsAttrs) -> relax.Expr:
         (extent,) = context.dims([attrs.extent])
 
-        def compute(whole: list[tirx.PrimExpr]) -> te.Tensor:
+        def compute(whole: list[tirx.Expr]) -> te.Tensor:
             return te.compute(whole, lambda i: i.astype(attrs.dtype), name="positions")
 
         return context.te(compute, [dims.as_expr(extent)])

@@ -132,7 +132,7 @@ class StridedSlice:
         for axis, first, size, stride in StridedSlice.ranges(attrs, shape, context.dims):
             whole[axis], starts[axis], steps[axis] = size, first, stride
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, starts: list[tirx.PrimExpr]) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, starts: list[tirx.Expr]) -> tirx.Expr:
             return data(*[k * step + first for k, step, first in zip(i, steps, starts, strict=True)])
 
         return indexed(context, whole, element, data, starts)
@@ -225,7 +225,7 @@ class DynStridedSlice:
             return data
         sized = attrs.slice_mode == "size"
 
-        def resolve(k: int, sizes: list[tirx.PrimExpr], *vectors: te.Tensor) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+        def resolve(k: int, sizes: list[tirx.Expr], *vectors: te.Tensor) -> tuple[tirx.Expr, tirx.Expr]:
             """Return the first position and the size along one dimension."""
             dim = dims.as_expr(sizes[k])
             step = const(1) if sized or k >= given else as_index(vectors[2](k))
@@ -238,17 +238,15 @@ class DynStridedSlice:
             width = tirx.max(tirx.abs(step), const(1))
             return first, tirx.max(tirx.floordiv(length + width - 1, width), const(0))
 
-        def size(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], *vectors: te.Tensor) -> tirx.PrimExpr:
+        def size(i: tuple[tirx.Expr, ...], sizes: list[tirx.Expr], *vectors: te.Tensor) -> tirx.Expr:
             found = [resolve(k, sizes, *vectors)[1] for k in range(count)]
             zero = [vectors[2](k) == 0 for k in range(0 if sized else given)]
             return chosen(i[0], [*found, tirx.Select(tirx.any(tirx.const(False), *zero), const(0), const(1))])
 
-        def start(i: tuple[tirx.PrimExpr, ...], sizes: list[tirx.PrimExpr], *vectors: te.Tensor) -> tirx.PrimExpr:
+        def start(i: tuple[tirx.Expr, ...], sizes: list[tirx.Expr], *vectors: te.Tensor) -> tirx.Expr:
             return chosen(i[0], [resolve(k, sizes, *vectors)[0] for k in range(count)])
 
-        def element(
-            i: tuple[tirx.PrimExpr, ...], data: te.Tensor, starts: te.Tensor, strides: te.Tensor
-        ) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, starts: te.Tensor, strides: te.Tensor) -> tirx.Expr:
             steps = [const(1) if sized or k >= given else as_index(strides(k)) for k in range(count)]
             return data(*[starts(k) + i[k] * steps[k] for k in range(count)], *i[count:])
 
@@ -259,7 +257,7 @@ class DynStridedSlice:
         return indexed(context, [*sizes, *shape[count:]], element, data, starts, strides)
 
 
-def clamped_position(position: tirx.PrimExpr, step: tirx.PrimExpr, dim: tirx.PrimExpr) -> tirx.PrimExpr:
+def clamped_position(position: tirx.Expr, step: tirx.Expr, dim: tirx.Expr) -> tirx.Expr:
     """Return a position in a kernel, moved to the edge when it is outside."""
     position = tirx.Select(position < 0, position + dim, position)
     forward = tirx.max(tirx.min(position, dim), const(0))

@@ -52,7 +52,7 @@ class SmallFloat:
         """The bit of the sign."""
         return 1 << (self.exponent + self.fraction)
 
-    def read(self, code: tirx.PrimExpr) -> tirx.PrimExpr:
+    def read(self, code: tirx.Expr) -> tirx.Expr:
         """Return the float32 whose bits a uint8 of a kernel holds."""
         bits = code.astype("uint32")
         size = bits & _u32(self.sign - 1)
@@ -71,7 +71,7 @@ class SmallFloat:
             value = tirx.Select(bits == _u32(self.sign), not_a_number | _u32(_SIGN), value)
         return _float(value)
 
-    def write(self, value: tirx.PrimExpr, *, saturate: bool) -> tirx.PrimExpr:
+    def write(self, value: tirx.Expr, *, saturate: bool) -> tirx.Expr:
         """Return, as a uint8, the bits of a float32 of a kernel rounded to this format.
 
         What is too large becomes the largest number with `saturate`, and else infinity, or no number where there is
@@ -116,14 +116,14 @@ SMALL_FLOATS = {
 """The formats with sign and fraction, by the name of their element type."""
 
 
-def float_from_exponent(code: tirx.PrimExpr) -> tirx.PrimExpr:
+def float_from_exponent(code: tirx.Expr) -> tirx.Expr:
     """Return the float32 that a uint8 of a kernel stands for as ``float8_e8m0fnu``: a power of 2, or no number."""
     bits = code.astype("uint32")
     power = tirx.Select(bits == _u32(0), _u32(1 << (_FRACTION - 1)), bits << _u32(_FRACTION))
     return _float(tirx.Select(bits == _u32(0xFF), _u32(_INFINITY | 1 << (_FRACTION - 1)), power))
 
 
-def exponent_from_float(value: tirx.PrimExpr, *, saturate: bool, round_mode: str) -> tirx.PrimExpr:
+def exponent_from_float(value: tirx.Expr, *, saturate: bool, round_mode: str) -> tirx.Expr:
     """Return, as a uint8, the ``float8_e8m0fnu`` of the size of a float32: its exponent, rounded.
 
     Parameters
@@ -147,13 +147,13 @@ def exponent_from_float(value: tirx.PrimExpr, *, saturate: bool, round_mode: str
     return tirx.Select(exponent == _u32(0xFF), _u32(0xFF), rounded).astype("uint8")
 
 
-def _bits(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def _bits(value: tirx.Expr) -> tirx.Expr:
     return tirx.reinterpret("uint32", value)
 
 
-def _float(bits: tirx.PrimExpr) -> tirx.PrimExpr:
+def _float(bits: tirx.Expr) -> tirx.Expr:
     return tirx.reinterpret("float32", bits)
 
 
-def _u32(value: int) -> tirx.PrimExpr:
+def _u32(value: int) -> tirx.Expr:
     return tirx.const(value, "uint32")

@@ -206,7 +206,7 @@ class DynTopK:
         shape = context.shape(data)
         axis = resolve_axis(attrs.axis, len(shape))
 
-        def count(i: tuple[tirx.PrimExpr, ...], k: te.Tensor, extent: list[tirx.PrimExpr]) -> tirx.PrimExpr:
+        def count(i: tuple[tirx.Expr, ...], k: te.Tensor, extent: list[tirx.Expr]) -> tirx.Expr:
             asked = as_index(k(*[const(0)] * len(k.shape)))
             return tirx.Select(asked < 1, dims.as_expr(extent[0]), asked)
 

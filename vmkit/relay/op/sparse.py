@@ -126,7 +126,7 @@ def _measure(outputs: list[tirx.Buffer], indices: tirx.Buffer, shape: tirx.Buffe
     T.buffer_store(sizes, sizes[const(0)] + rows, [const(0)])
 
 
-def _fill(outputs: list[tirx.Buffer], indices: tirx.Buffer, values: tirx.Buffer, default: tirx.PrimExpr) -> None:
+def _fill(outputs: list[tirx.Buffer], indices: tirx.Buffer, values: tirx.Buffer, default: tirx.Expr) -> None:
     positions, filled, empty, start, unused = outputs
     (rows,), (count, depth) = empty.shape, indices.shape
     with grid([rows]) as (row,):
@@ -212,7 +212,7 @@ def _reshape(outputs: list[tirx.Buffer], indices: tirx.Buffer, old: tirx.Buffer,
             T.buffer_store(numbers, tirx.floormod(numbers[flat], stride), [flat])
 
 
-def _strides(numbers: tirx.Buffer, product: tirx.PrimExpr, strides: tirx.Buffer, shape: tirx.Buffer) -> None:
+def _strides(numbers: tirx.Buffer, product: tirx.Expr, strides: tirx.Buffer, shape: tirx.Buffer) -> None:
     """Write how many elements one step along each dimension covers, and into numbers[product] how many there are."""
     (rank,) = shape.shape
     T.buffer_store(numbers, const(1), [product])
@@ -222,6 +222,6 @@ def _strides(numbers: tirx.Buffer, product: tirx.PrimExpr, strides: tirx.Buffer,
         T.buffer_store(numbers, numbers[product] * as_index(shape[axis]), [product])
 
 
-def _divisor(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def _divisor(value: tirx.Expr) -> tirx.Expr:
     """Return a divisor that is not 0: a shape without elements has no position to divide, but divides all the same."""
     return tirx.Select(value == 0, const(1), value)

@@ -41,7 +41,7 @@ class Stockham:
         self,
         outputs: list[tirx.Buffer],
         x: tirx.Buffer,
-        length: tirx.PrimExpr,
+        length: tirx.Expr,
         *,
         inverse: bool,
         onesided: bool,
@@ -75,7 +75,7 @@ class Stockham:
             with grid([ROWS]) as (lane,), T.If(block * ROWS + lane < rows), T.Then():
                 self._give(block * ROWS + lane, lane)
 
-    def _set(self, *values: tirx.PrimExpr) -> None:
+    def _set(self, *values: tirx.Expr) -> None:
         for at, value in enumerate(values):
             T.buffer_store(self.state, value, [const(at)])
 
@@ -87,15 +87,15 @@ class Stockham:
             for part, function in enumerate((tirx.cos, tirx.sin)):
                 T.buffer_store(self.turns, function(angle).astype(self.wide), [k, const(part)])
 
-    def _count(self, dtype: str) -> tirx.PrimExpr:
+    def _count(self, dtype: str) -> tirx.Expr:
         return self.length.astype(dtype)
 
-    def _place(self, row: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+    def _place(self, row: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
         """Return where a row lies: before and after the axis."""
         after = self.x.shape[2]
         return T.bind(tirx.floordiv(row, after)), T.bind(tirx.floormod(row, after))
 
-    def _read(self, row: tirx.PrimExpr, lane: tirx.PrimExpr) -> None:
+    def _read(self, row: tirx.Expr, lane: tirx.Expr) -> None:
         """Copy a row; past its end is 0, and the half that a onesided spectrum leaves out mirrors the other."""
         _, extent, _, numbers = self.x.shape
         first, last = self._place(row)
@@ -114,7 +114,7 @@ class Stockham:
                     value = tirx.Select(mirrored(k), -value, value)
                 T.buffer_store(self.work, value, [const(0), k, const(part), lane])
 
-    def _give(self, row: tirx.PrimExpr, lane: tirx.PrimExpr) -> None:
+    def _give(self, row: tirx.Expr, lane: tirx.Expr) -> None:
         first, last = self._place(row)
         divisor = self._count(self.wide) if self.inverse else tirx.const(1, self.wide)
         with grid([self.out.shape[1]]) as (k,):
@@ -123,7 +123,7 @@ class Stockham:
                 number = (value[part] / divisor).astype(str(self.out.dtype))
                 T.buffer_store(self.out, number, [first, k, last, const(part)])
 
-    def _unfolded(self, k: tirx.PrimExpr, lane: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+    def _unfolded(self, k: tirx.Expr, lane: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
         """Return an element of a real signal's transform: that of its even elements and, turned, that of its odd ones.
 
         Both are in the transform of the numbers made of them, as the part that is its own mirror and the part that is
@@ -163,7 +163,7 @@ class Stockham:
                 with T.Else():
                     self._sums(factor, done, now, apart)
 
-    def _butterflies(self, factor: int, done: tirx.PrimExpr, now: tirx.PrimExpr, apart: tirx.PrimExpr) -> None:
+    def _butterflies(self, factor: int, done: tirx.Expr, now: tirx.Expr, apart: tirx.Expr) -> None:
         with grid([apart, done]) as (p, q):
             turns = [self._turn(done * p * u) for u in range(1, factor)]
             with self.lanes(0, ROWS) as lane:
@@ -186,7 +186,7 @@ class Stockham:
                 for u, value in enumerate(made):
                     self._keep(now, q + done * (p * factor + u), lane, _product(value, turns[u - 1]) if u else value)
 
-    def _sums(self, factor: tirx.PrimExpr, done: tirx.PrimExpr, now: tirx.PrimExpr, apart: tirx.PrimExpr) -> None:
+    def _sums(self, factor: tirx.Expr, done: tirx.Expr, now: tirx.Expr, apart: tirx.Expr) -> None:
         with grid([apart, done, factor]) as (p, q, u):
             target = q + done * (p * factor + u)
             zero = tirx.const(0, self.wide)
@@ -204,35 +204,25 @@ class Stockham:
                     added = _product(self._value(now, q + done * (p + apart * v), lane), turn)
                     self._keep(now, target, lane, _sum(self._value(1 - now, target, lane), added))
 
-    def _turn(self, index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+    def _turn(self, index: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
         at = T.bind(index * self.fold)
         return T.bind(self.turns[at, const(0)]), T.bind(self.turns[at, const(1)])
 
-    def _value(
-        self, half: tirx.PrimExpr, index: tirx.PrimExpr, lane: tirx.PrimExpr
-    ) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+    def _value(self, half: tirx.Expr, index: tirx.Expr, lane: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
         return self.work[half, index, const(0), lane], self.work[half, index, const(1), lane]
 
-    def _keep(
-        self, now: tirx.PrimExpr, index: tirx.PrimExpr, lane: tirx.PrimExpr, value: tuple[tirx.PrimExpr, tirx.PrimExpr]
-    ) -> None:
+    def _keep(self, now: tirx.Expr, index: tirx.Expr, lane: tirx.Expr, value: tuple[tirx.Expr, tirx.Expr]) -> None:
         for part in (0, 1):
             T.buffer_store(self.work, value[part], [1 - now, index, const(part), lane])
 
 
-def _sum(
-    a: tuple[tirx.PrimExpr, tirx.PrimExpr], b: tuple[tirx.PrimExpr, tirx.PrimExpr]
-) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+def _sum(a: tuple[tirx.Expr, tirx.Expr], b: tuple[tirx.Expr, tirx.Expr]) -> tuple[tirx.Expr, tirx.Expr]:
     return a[0] + b[0], a[1] + b[1]
 
 
-def _difference(
-    a: tuple[tirx.PrimExpr, tirx.PrimExpr], b: tuple[tirx.PrimExpr, tirx.PrimExpr]
-) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+def _difference(a: tuple[tirx.Expr, tirx.Expr], b: tuple[tirx.Expr, tirx.Expr]) -> tuple[tirx.Expr, tirx.Expr]:
     return a[0] - b[0], a[1] - b[1]
 
 
-def _product(
-    a: tuple[tirx.PrimExpr, tirx.PrimExpr], b: tuple[tirx.PrimExpr, tirx.PrimExpr]
-) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+def _product(a: tuple[tirx.Expr, tirx.Expr], b: tuple[tirx.Expr, tirx.Expr]) -> tuple[tirx.Expr, tirx.Expr]:
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]

@@ -123,7 +123,7 @@ class ReverseSequence:
             "reverse_sequence: seq_lengths has {actual} elements; the batch dimension is {expected}",
         )
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, lengths: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, lengths: te.Tensor) -> tirx.Expr:
             # A length outside the sequence stops at its end, so that nothing outside is read.
             length = tirx.min(as_index(lengths(i[batch])), data.shape[seq])
             at = tirx.Select(i[seq] < length, length - 1 - i[seq], i[seq])
@@ -175,7 +175,7 @@ def _padded(shape: list[Dim], reps: list[Dim]) -> tuple[list[Dim], list[Dim]]:
 def _tiled(context: LowerContext, data: relax.Expr, reps: list[Dim]) -> relax.Expr:
     shape, reps = _padded(context.shape(data), reps)
 
-    def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor) -> tirx.PrimExpr:
+    def element(i: tuple[tirx.Expr, ...], data: te.Tensor) -> tirx.Expr:
         own = i[len(i) - len(data.shape) :]
         return data(*[tirx.floormod(k, extent) for k, extent in zip(own, data.shape, strict=True)])
 
@@ -239,7 +239,7 @@ class Repeat:
         shape = context.shape(data)
         axis = resolve_axis(attrs.axis or 0, len(shape))
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor) -> tirx.Expr:
             return data(*i[:axis], tirx.floordiv(i[axis], attrs.repeats), *i[axis + 1 :])
 
         whole = [*shape[:axis], dims.mul(shape[axis], attrs.repeats), *shape[axis + 1 :]]

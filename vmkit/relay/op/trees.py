@@ -123,9 +123,7 @@ class _Walk:
             with T.Else(), T.parallel(0, blocks) as block:
                 self.block(result, data, tables, block)
 
-    def block(
-        self, result: tirx.Buffer, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], block: tirx.PrimExpr
-    ) -> None:
+    def block(self, result: tirx.Buffer, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], block: tirx.Expr) -> None:
         """Walk down all trees for the rows of one block."""
         roots = tables[2]
         begin = T.bind(block * _ROWS)
@@ -153,8 +151,8 @@ class _Walk:
         at: tirx.Buffer,
         data: tirx.Buffer,
         tables: tuple[tirx.Buffer, ...],
-        row: tirx.PrimExpr,
-        steps: tirx.PrimExpr,
+        row: tirx.Expr,
+        steps: tirx.Expr,
     ) -> None:
         """Lead each lane to its leaf."""
         if not self.attrs.is_uneven:
@@ -173,9 +171,7 @@ class _Walk:
                 T.buffer_store(at, new, [lane])
             T.buffer_store(moved, changed != tirx.const(0, "int32"), [0])
 
-    def next(
-        self, node: tirx.PrimExpr, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.PrimExpr
-    ) -> tirx.PrimExpr:
+    def next(self, node: tirx.Expr, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.Expr) -> tirx.Expr:
         """Return the node behind a node."""
         nodes, thresholds = tables[0], tables[1]
         kind = T.bind(nodes[node, 0])
@@ -190,7 +186,7 @@ class _Walk:
             holds = tirx.Select(tirx.isnan(value), (kind & tirx.const(MISSING_IS_TRUE, "int32")) != zero, asked)
         return nodes[node, tirx.Select(holds, tirx.const(1, "int32"), tirx.const(2, "int32"))]
 
-    def gather(self, at: tirx.Buffer, result: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.PrimExpr) -> None:
+    def gather(self, at: tirx.Buffer, result: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.Expr) -> None:
         """Add what the leaves hold to the results of a row."""
         leaves, ids, weights = tables[4:]
         if self.attrs.targets == 1:

@@ -94,7 +94,7 @@ class StridedSet:
     def lower(context: LowerContext, attrs: None, data: relax.Expr, v: relax.Expr, *vectors: relax.Expr) -> relax.Expr:
         counts = [context.shape(w)[0] for w in vectors]
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, v: te.Tensor, *vectors: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, v: te.Tensor, *vectors: te.Tensor) -> tirx.Expr:
             index, within = [], []
             for k, dim in enumerate(data.shape):
                 begin, end, step = (as_index(w(k)) if k < n else None for w, n in zip(vectors, counts, strict=True))
@@ -156,7 +156,7 @@ class SlidingWindow:
                 message = f"sliding_window: dimension {position} is smaller than the window, {width}"
                 context.require(dim >= width, message)
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor) -> tirx.Expr:
             moved = [i[axis + k] * strides[k] + i[axis + count + k] for k in range(count)]
             return data(*i[:axis], *moved)
 

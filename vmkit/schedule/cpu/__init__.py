@@ -106,7 +106,7 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D
 
 
 def _applied(
-    plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D, size: tirx.PrimExpr | None = None
+    plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D, size: tirx.Expr | None = None
 ) -> tirx.PrimFunc:
     schedule = plain.copy()
     schedule = rule.apply(schedule, target, decisions) or schedule

@@ -24,7 +24,7 @@ __all__ = ["Boundaries", "boundaries_of", "copied", "mark_boundaries", "with_pee
 
 _TILES, _ACROSS = "vmkit.boundaries.tiles", "vmkit.boundaries.across"
 
-Values = Mapping[tirx.Var, "tirx.PrimExpr"]
+Values = Mapping[tirx.Var, "tirx.Expr"]
 """What the iteration variables of a block are."""
 
 
@@ -134,9 +134,9 @@ def _bounded(loop: tirx.For) -> tirx.For:
     """Return a loop over a window that runs only where there is data."""
     dtype, var, simplify = str(loop.loop_var.ty.dtype), loop.loop_var, Analyzer().simplify
     low, high = tirx.IntImm(dtype, 0), loop.extent
-    rests: list[tirx.PrimExpr] = []
+    rests: list[tirx.Expr] = []
 
-    def is_kept(test: tirx.PrimExpr, values: Values) -> bool:
+    def is_kept(test: tirx.Expr, values: Values) -> bool:
         rest = _rest(replaced(test, values))
         if rest is None or not uses(rest, var):
             return True
@@ -160,7 +160,7 @@ def _bounded(loop: tirx.For) -> tirx.For:
 def _cut(loop: tirx.For, row_axis: int, first: int, last: int) -> tirx.Stmt:
     """Return a loop over tiles as loops over those at the ends and over those between, which test nothing."""
 
-    def is_kept(test: tirx.PrimExpr, values: Values) -> bool:
+    def is_kept(test: tirx.Expr, values: Values) -> bool:
         return not any(uses(test, var) for at, var in enumerate(values) if at == row_axis)
 
     dtype, most, simplify = str(loop.loop_var.ty.dtype), loop.extent, Analyzer().simplify
@@ -181,9 +181,7 @@ def _cut(loop: tirx.For, row_axis: int, first: int, last: int) -> tirx.Stmt:
     return tirx.SeqStmt(kept) if len(kept) > 1 else kept[0]
 
 
-def _part(
-    loop: tirx.For, key: str, var: tirx.Var, place: tirx.PrimExpr, count: tirx.PrimExpr, body: tirx.Stmt
-) -> tirx.For:
+def _part(loop: tirx.For, key: str, var: tirx.Var, place: tirx.Expr, count: tirx.Expr, body: tirx.Stmt) -> tirx.For:
     """Return a loop by a variable over some places of a marked loop, with definitions of its own."""
     dtype = str(loop.loop_var.ty.dtype)
     moved = replaced(body, {loop.loop_var: place})
@@ -207,14 +205,14 @@ def copied(body: tirx.Stmt) -> tirx.Stmt:
     return replaced(body, fresh)
 
 
-def _with_tests(body: tirx.Stmt, is_kept: Callable[[tirx.PrimExpr, Values], bool]) -> tirx.Stmt:
+def _with_tests(body: tirx.Stmt, is_kept: Callable[[tirx.Expr, Values], bool]) -> tirx.Stmt:
     """Return statements whose blocks test only some of what they did."""
 
     def realize(node: s_tir.SBlockRealize) -> s_tir.SBlockRealize:
         block = node.block
         values = {v.var: value for v, value in zip(block.iter_vars, node.iter_values, strict=True)}
 
-        def choice(call: tvm.ir.Call) -> tirx.PrimExpr:
+        def choice(call: tvm.ir.Call) -> tirx.Expr:
             if not is_choice(call):
                 return call
             tests = [test for test in conjuncts(call.args[0]) if is_kept(test, values)]
@@ -228,7 +226,7 @@ def _with_tests(body: tirx.Stmt, is_kept: Callable[[tirx.PrimExpr, Values], bool
     return tvm_ffi.structural_map(body, (s_tir.SBlockRealize, realize))
 
 
-def _rest(test: tirx.PrimExpr) -> tirx.PrimExpr | None:
+def _rest(test: tirx.Expr) -> tirx.Expr | None:
     """Return what is not negative where a comparison of integers holds; None of another test."""
     match test:
         case tirx.LE():
@@ -242,7 +240,7 @@ def _rest(test: tirx.PrimExpr) -> tirx.PrimExpr | None:
     return None
 
 
-def _adds_nothing(node: s_tir.SBlock, stage: tirx.Buffer, padding: tirx.PrimExpr) -> bool:
+def _adds_nothing(node: s_tir.SBlock, stage: tirx.Buffer, padding: tirx.Expr) -> bool:
     """Say whether a reduction is the same without the steps that read the padding of a stage."""
     value, start = node.body.value, getattr(node.init, "value", None)
     if isinstance(value, tirx.Max | tirx.Min):
@@ -252,7 +250,7 @@ def _adds_nothing(node: s_tir.SBlock, stage: tirx.Buffer, padding: tirx.PrimExpr
     return is_zero and isinstance(value, tirx.Add) and any(_is_zero(each, stage) for each in (value.a, value.b))
 
 
-def _is_zero(term: tirx.PrimExpr, stage: tirx.Buffer) -> bool:
+def _is_zero(term: tirx.Expr, stage: tirx.Buffer) -> bool:
     """Say whether a term is zero where a stage is."""
     match term:
         case TensorLoad():
@@ -264,5 +262,5 @@ def _is_zero(term: tirx.PrimExpr, stage: tirx.Buffer) -> bool:
     return False
 
 
-def _at(expr: tirx.PrimExpr, var: tirx.Var, value: int) -> tirx.PrimExpr:
+def _at(expr: tirx.Expr, var: tirx.Var, value: int) -> tirx.Expr:
     return replaced(expr, {var: tirx.IntImm(str(var.ty.dtype), value)})

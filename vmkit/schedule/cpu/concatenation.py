@@ -91,7 +91,7 @@ def _part(loop: tirx.For, first: int, end: int) -> tirx.For:
     dtype, last = str(loop.loop_var.ty.dtype), loop.body.block.iter_vars[-1].var
     var = tirx.Var(loop.loop_var.name, dtype)
 
-    def decided(call: tvm.ir.Call) -> tirx.PrimExpr:
+    def decided(call: tvm.ir.Call) -> tirx.Expr:
         at = _cut(call, last)
         return call if at is None else call.args[1 if at <= first else 2]
 

@@ -134,7 +134,7 @@ def _reads_blocks(node: s_tir.SBlock, axis: int) -> bool:
     return any(Analyzer().can_prove_equal(_within(index, size), var) for index in innermost)
 
 
-def _within(index: tirx.PrimExpr, size: tirx.PrimExpr) -> tirx.PrimExpr:
+def _within(index: tirx.Expr, size: tirx.Expr) -> tirx.Expr:
     """Return an index without the remainder by a size that it is smaller than."""
     is_remainder = isinstance(index, tirx.FloorMod) and tvm_ffi.structural_equal(index.b, size)
     return index.a if is_remainder else index

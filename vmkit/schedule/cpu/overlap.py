@@ -48,7 +48,7 @@ def tiles_of_any(sch: s_tir.Schedule, loop: Loop, tile: int) -> list[Loop]:
     return list(parts)
 
 
-def with_overlaps(function: tirx.PrimFunc, size: tirx.PrimExpr | None = None) -> tirx.PrimFunc:
+def with_overlaps(function: tirx.PrimFunc, size: tirx.Expr | None = None) -> tirx.PrimFunc:
     """Return a scheduled kernel whose last tiles begin where they end with their axis.
 
     Loops of a size that is known at run time only are over the one given.
@@ -62,7 +62,7 @@ def with_overlaps(function: tirx.PrimFunc, size: tirx.PrimExpr | None = None) ->
         dtype = str(loop.loop_var.ty.dtype)
         end = tirx.IntImm(dtype, known) if known else size
 
-        def begin(product: tirx.Mul) -> tirx.PrimExpr:
+        def begin(product: tirx.Mul) -> tirx.Expr:
             is_begin = product.a.same_as(loop.loop_var) and isinstance(product.b, tirx.IntImm)
             if not (is_begin and int(product.b.value) == tile):
                 return product
@@ -80,7 +80,7 @@ def with_overlaps(function: tirx.PrimFunc, size: tirx.PrimExpr | None = None) ->
     return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, shifted)))
 
 
-def _is_end(condition: tirx.PrimExpr, var: tirx.Var, end: tirx.PrimExpr) -> bool:
+def _is_end(condition: tirx.Expr, var: tirx.Var, end: tirx.Expr) -> bool:
     """Say whether a condition is that a tile does not stick out, which those that overlap never do."""
     is_test = isinstance(condition, tirx.LT) and uses(condition.a, var)
     return is_test and Analyzer().can_prove_equal(condition.b, end)

@@ -116,5 +116,5 @@ def _loops(written: PackedProduct[Any], blocks: Sequence[s_tir.SBlock], inner: S
     return builder.get().body
 
 
-def _reader(buffer: tirx.Buffer) -> Callable[[tirx.PrimExpr], tirx.PrimExpr]:
+def _reader(buffer: tirx.Buffer) -> Callable[[tirx.Expr], tirx.Expr]:
     return lambda lane: buffer[lane]

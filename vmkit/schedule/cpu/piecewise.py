@@ -128,7 +128,7 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     return _Kernel(list(loops), steps, gcd(extent(sch, loops[-1]) or 0, *ends))
 
 
-def _divides(step: int, size: tirx.PrimExpr) -> bool:
+def _divides(step: int, size: tirx.Expr) -> bool:
     return bool(Analyzer().can_prove_equal(tirx.floormod(size, step), 0))
 
 
@@ -144,7 +144,7 @@ def _ends(body: tirx.Stmt, last: tirx.Var) -> list[int] | None:
     """Return where tests have another outcome along the last axis; None where that is not known."""
     ends: list[int | None] = []
 
-    def note(test: tirx.PrimExpr) -> None:
+    def note(test: tirx.Expr) -> None:
         sides = [side for side in (test.a, test.b) if uses(side, last)]
         if sides:
             ends.append(_end(test, last))
@@ -154,7 +154,7 @@ def _ends(body: tirx.Stmt, last: tirx.Var) -> list[int] | None:
     return None if any(end is None for end in ends) else [end for end in ends if end is not None]
 
 
-def _end(test: tirx.PrimExpr, last: tirx.Var) -> int | None:
+def _end(test: tirx.Expr, last: tirx.Var) -> int | None:
     """Return where a test of the last axis against a number changes its outcome."""
     if isinstance(test, tirx.EQ | tirx.NE):
         return None

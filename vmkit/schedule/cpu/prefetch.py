@@ -133,7 +133,7 @@ def _constants(loop: tirx.For) -> Callable[[int], tirx.IntImm]:
     return lambda value: tirx.IntImm(dtype, value)
 
 
-def _prefetch(weight: tirx.Var, where: list[tirx.PrimExpr], locality: int) -> tirx.Stmt:
+def _prefetch(weight: tirx.Var, where: list[tirx.Expr], locality: int) -> tirx.Stmt:
     arguments = [tirx.address_of(tirx.BufferLoad(weight, where))]
     arguments += [tirx.IntImm("int32", value) for value in (0, locality, 1)]
     return tirx.Evaluate(tvm.ir.Call("tirx.prefetch", arguments, ret_ty=tvm.ir.PrimType("void")))

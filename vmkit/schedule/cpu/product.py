@@ -39,7 +39,7 @@ _CHUNK = 48  # tiles that repay the making of a panel well
 _ROW = 128  # vectors of a row that are read in one piece
 _USUAL = 64  # a size that is known at run time only
 
-Index = Union["tirx.PrimExpr", int]
+Index = Union["tirx.Expr", int]
 Place = Sequence[Index]  # along the axes of the result that are neither rows nor columns
 
 
@@ -84,7 +84,7 @@ class _Kernel:
     column: int
     left: TensorLoad
     right: TensorLoad
-    sizes: list[tirx.PrimExpr]
+    sizes: list[tirx.Expr]
     is_left_along: bool
     is_transposed: bool
 
@@ -215,7 +215,7 @@ def _is_along(load: TensorLoad, var: tirx.Var) -> bool:
     return bool(last.same_as(var)) and not any(uses(index, var) for index in others)
 
 
-def _int64(size: tirx.PrimExpr) -> tirx.PrimExpr:
+def _int64(size: tirx.Expr) -> tirx.Expr:
     return size.astype("int64")
 
 
@@ -301,11 +301,11 @@ def _loops(kernel: _Kernel, node: s_tir.SBlock, stages: Sequence[s_tir.SBlock], 
             at[kernel.row] = row
         return [at[a] for a in range(spatial)]
 
-    def read(load: TensorLoad, values: Sequence[Index]) -> tirx.PrimExpr:
+    def read(load: TensorLoad, values: Sequence[Index]) -> tirx.Expr:
         at = dict(zip(variables, values, strict=True))
         return load.source[tuple(replaced(index, at) for index in load.indices)]
 
-    def finish(place: Place, row: Index, column: Index, lanes: int, sums: tirx.PrimExpr) -> None:
+    def finish(place: Place, row: Index, column: Index, lanes: int, sums: tirx.Expr) -> None:
         is_vector = kernel.column == spatial - 1
         if not stages and (is_vector or lanes == 1):
             T.buffer_store(made[0], sums, axes(place, row, ramp(column, lanes)))

@@ -182,7 +182,7 @@ def _schedule_partial(sch: s_tir.Schedule, partial: Block, depth: int) -> Loop:
     return along[-1]
 
 
-def _stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.PrimExpr) -> None:
+def _stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr) -> None:
     """Let partial sums end where the row does, which a block forgets when it is computed at another's loop.
 
     What whole vectors leave over is a loop of its own.
@@ -212,7 +212,7 @@ def _copied(block: s_tir.SBlock) -> s_tir.SBlock:
     return s_tir.SBlock(variables, *regions, f"{block.name_hint}_rest", replaced(block.body, fresh))
 
 
-def _run_to(sch: s_tir.Schedule, block: Block, width: tirx.PrimExpr) -> None:
+def _run_to(sch: s_tir.Schedule, block: Block, width: tirx.Expr) -> None:
     """Let a map run along the row, not along what partial sums seem to read of it."""
     loop = sch.get_loops(block)[-1]
     node = sch.get(loop)

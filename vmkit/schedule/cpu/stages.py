@@ -69,13 +69,13 @@ def is_in(node: Object, nodes: Sequence[Object]) -> bool:
 
 def value_of(
     stage: s_tir.SBlock,
-    at: Sequence[tirx.PrimExpr | int],
+    at: Sequence[tirx.Expr | int],
     made: Sequence[tirx.Buffer],
-    values: Sequence[tirx.PrimExpr],
-) -> tirx.PrimExpr:
+    values: Sequence[tirx.Expr],
+) -> tirx.Expr:
     """Return what a stage computes for an element, given the elements that were computed before."""
 
-    def read(load: TensorLoad) -> tirx.PrimExpr:
+    def read(load: TensorLoad) -> tirx.Expr:
         return next((v for b, v in zip(made, values, strict=False) if load.source.same_as(b)), load)
 
     places = {v.var: index for v, index in zip(stage.iter_vars, at, strict=True)}

@@ -142,13 +142,13 @@ def _near(region: tirx.BufferRegion, variables: list[tirx.Var], loops: list[Loop
     return along[0] if is_step and not any(uses(each, variables[along[0]]) for each in far) else None
 
 
-def _is_of_remainders(index: tirx.PrimExpr, variable: tirx.Var) -> bool:
+def _is_of_remainders(index: tirx.Expr, variable: tirx.Var) -> bool:
     """Say whether an index depends on remainders of a variable alone."""
     others = tvm_ffi.structural_map(index, (tirx.FloorMod, lambda rest: tirx.IntImm(str(rest.ty.dtype), 0)))
     return uses(index, variable) and not uses(others, variable)
 
 
-def _without_units(region: tirx.BufferRegion) -> list[tirx.PrimExpr]:
+def _without_units(region: tirx.BufferRegion) -> list[tirx.Expr]:
     """Return the indices of an operand, without those of axes of size 1."""
     pairs = zip(region.region, region.source.ty.shape, strict=True)
     return [r.min for r, d in pairs if not Analyzer().can_prove_equal(d, 1)]

@@ -45,9 +45,7 @@ def for_fewer_rows(sch: s_tir.Schedule, axis: Loop | None, decisions: R) -> Vers
     return sch.get(axis).extent, [(rows, replace(decisions, rows=rows)) for rows in sizes]
 
 
-def by_size(
-    function: tirx.PrimFunc, size: tirx.PrimExpr, versions: Sequence[tuple[int, tirx.PrimFunc]]
-) -> tirx.PrimFunc:
+def by_size(function: tirx.PrimFunc, size: tirx.Expr, versions: Sequence[tuple[int, tirx.PrimFunc]]) -> tirx.PrimFunc:
     """Return a kernel that runs the first version whose least size is not above the size that there is.
 
     Parameters

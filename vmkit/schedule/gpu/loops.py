@@ -97,18 +97,18 @@ def _is_free(loop: tirx.For, nest: Sequence[tirx.For], body: tirx.Stmt) -> bool:
     )
 
 
-def _at_own_place(variable: tirx.Var, accesses: Sequence[Sequence[tirx.PrimExpr]]) -> bool:
+def _at_own_place(variable: tirx.Var, accesses: Sequence[Sequence[tirx.Expr]]) -> bool:
     """Say whether the variable is the index of one dimension in all accesses."""
     return any(all(indices[d].same_as(variable) for indices in accesses) for d in range(len(accesses[0])))
 
 
-def _found(node: tirx.Stmt | tirx.PrimExpr, kind: type[N]) -> list[N]:
+def _found(node: tirx.Stmt | tirx.Expr, kind: type[N]) -> list[N]:
     found: list[N] = []
     tvm_ffi.structural_walk(node, (kind, found.append))
     return found
 
 
-def _on_threads(count: tirx.PrimExpr, threads: int, iteration: Callable[[tirx.PrimExpr], tirx.Stmt]) -> tirx.Stmt:
+def _on_threads(count: tirx.Expr, threads: int, iteration: Callable[[tirx.Expr], tirx.Stmt]) -> tirx.Stmt:
     """Return a launch of `count` threads; `iteration(index)` is what each of them does."""
     blocks = tirx.floordiv(count + (threads - 1), threads)
     block, thread = tirx.Var("block", "int64"), tirx.Var("thread", "int64")
@@ -122,9 +122,7 @@ def _on_threads(count: tirx.PrimExpr, threads: int, iteration: Callable[[tirx.Pr
     return body
 
 
-def _iteration(
-    index: tirx.PrimExpr, shared: Sequence[tirx.For], rest: Sequence[tirx.For], body: tirx.Stmt
-) -> tirx.Stmt:
+def _iteration(index: tirx.Expr, shared: Sequence[tirx.For], rest: Sequence[tirx.For], body: tirx.Stmt) -> tirx.Stmt:
     """Return what one thread does: its place among the shared loops, and the other loops in their order."""
     for loop in reversed(rest):
         kind = tirx.ForKind.SERIAL

@@ -24,11 +24,11 @@ from .vectors import is_conditional, neighbours
 
 __all__ = ["Axes", "Operand", "Places", "Product", "product_of"]
 
-Places = dict[tirx.Var, "tirx.PrimExpr"]
+Places = dict[tirx.Var, "tirx.Expr"]
 """What variables of axes are."""
 
-Factors = tuple["tirx.PrimExpr", "tirx.PrimExpr"]
-Write = Callable[["tirx.PrimExpr"], "tirx.PrimExpr"]  # what is written for a sum
+Factors = tuple["tirx.Expr", "tirx.Expr"]
+Write = Callable[["tirx.Expr"], "tirx.Expr"]  # what is written for a sum
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Axes:
     """
 
     variables: tuple[tirx.Var, ...]
-    extents: tuple[tirx.PrimExpr, ...]
+    extents: tuple[tirx.Expr, ...]
 
     @property
-    def extent(self) -> tirx.PrimExpr:
+    def extent(self) -> tirx.Expr:
         """The size of all of them, an expression."""
         return Analyzer().simplify(reduce(mul, self.extents, tirx.IntImm("int64", 1)))
 
@@ -56,7 +56,7 @@ class Axes:
         """The size of all of them; None where that is known at run time only."""
         return known(self.extent)
 
-    def places(self, index: tirx.PrimExpr) -> Places:
+    def places(self, index: tirx.Expr) -> Places:
         """Return each axis's index of an index into all of them."""
         found = {}
         for at, (variable, extent) in reversed(list(enumerate(zip(self.variables, self.extents, strict=True)))):
@@ -81,7 +81,7 @@ class Operand:
         How many elements along that axis are always next to each other, beginning at a multiple of it: a power of two.
     """
 
-    value: tirx.PrimExpr
+    value: tirx.Expr
     along: str
     width: int
 
@@ -121,7 +121,7 @@ class Product:
     right: Operand
     dtype: str
     result: tirx.Buffer
-    indices: tuple[tirx.PrimExpr, ...]
+    indices: tuple[tirx.Expr, ...]
     write: Write
     width: int
 
@@ -178,7 +178,7 @@ class _Grouped:
 
     @classmethod
     def of(cls, node: s_tir.SBlock, factors: Factors) -> _Grouped | None:
-        kinds: dict[str, list[tuple[tirx.Var, tirx.PrimExpr]]] = {"s": [], "i": [], "j": [], "k": []}
+        kinds: dict[str, list[tuple[tirx.Var, tirx.Expr]]] = {"s": [], "i": [], "j": [], "k": []}
         places: Places = {}
         for v in node.iter_vars:
             variable, extent = v.var, v.dom.extent
@@ -227,7 +227,7 @@ def _factors(node: s_tir.SBlock) -> Factors | None:
     return factors if all(str(f.ty.dtype).startswith("float") for f in factors) else None
 
 
-def _own_indices(region: Sequence[Range], node: s_tir.SBlock) -> list[tirx.PrimExpr] | None:
+def _own_indices(region: Sequence[Range], node: s_tir.SBlock) -> list[tirx.Expr] | None:
     """Return the indices that a block writes if each axis of the result is one of them."""
     indices = [r.min for r in region]
     spatial = [v.var for v in node.iter_vars if v.iter_type == tirx.IterVar.DataPar]
@@ -235,7 +235,7 @@ def _own_indices(region: Sequence[Range], node: s_tir.SBlock) -> list[tirx.PrimE
     return indices if len(used) == len(spatial) and len(indices) == len(spatial) else None
 
 
-def _parts(variable: tirx.Var, extent: tirx.PrimExpr, factors: Factors) -> tuple[str, tirx.Var, tirx.Var, int] | None:
+def _parts(variable: tirx.Var, extent: tirx.Expr, factors: Factors) -> tuple[str, tirx.Var, tirx.Var, int] | None:
     """Return the two axes that an axis of groups is made of, where one factor knows only the group.
 
     They are the kind of the inner axis, the variables of both, and how many members a group has.
@@ -262,7 +262,7 @@ def _parts(variable: tirx.Var, extent: tirx.PrimExpr, factors: Factors) -> tuple
 
 def _written(
     node: s_tir.SBlock, after: s_tir.SBlock | None, places: Places
-) -> tuple[tirx.Buffer, tuple[tirx.PrimExpr, ...], Write] | None:
+) -> tuple[tirx.Buffer, tuple[tirx.Expr, ...], Write] | None:
     """Return the buffer of results, the indices in it over the axes by kind, and what is written for a sum."""
     own = [replaced(r.min, places) for r in node.writes[0].region]
     if after is None:
@@ -285,8 +285,8 @@ def _written(
     if any(not tvm_ffi.structural_equal(list(r.indices), list(reads[0].indices)) for r in reads):
         return None
 
-    def write(total: tirx.PrimExpr) -> tirx.PrimExpr:
-        def in_place(load: TensorLoad) -> tirx.PrimExpr:
+    def write(total: tirx.Expr) -> tirx.Expr:
+        def in_place(load: TensorLoad) -> tirx.Expr:
             return total if load.source.same_as(sums) else load
 
         return tvm_ffi.structural_map(replaced(after.body.value, read), (TensorLoad, in_place))
@@ -294,7 +294,7 @@ def _written(
     return after.writes[0].source, tuple(replaced(i, read) for i in after.body.indices), write
 
 
-def _contiguous(value: tirx.PrimExpr, axes: Mapping[str, Axes]) -> tuple[str, int]:
+def _contiguous(value: tirx.Expr, axes: Mapping[str, Axes]) -> tuple[str, int]:
     """Return along which axes elements are next to each other in memory, and how many are always."""
     (load,) = loads_in(value)
     for kind, group in axes.items():

@@ -26,7 +26,7 @@ __all__ = ["LEFT", "RESULT", "RIGHT", "SUMS", "TOTAL", "Layout", "written"]
 LEFT, RIGHT, SUMS, RESULT, TOTAL = "left", "right", "sums", "result", "total"
 """The names of the blocks. Where sums are cut in parts, `result` writes these and `total` adds them up."""
 
-At = Mapping[str, "tirx.PrimExpr"]  # by the names of axes
+At = Mapping[str, "tirx.Expr"]  # by the names of axes
 Statement = Callable[[At], tirx.Stmt]  # takes the variables of a block by the names of its axes
 
 
@@ -123,7 +123,7 @@ class _Writer:
         return [f"j{at}" for at in range(len(self.layout.columns) + 1)]
 
     @cached_property
-    def sizes(self) -> dict[str, tirx.PrimExpr]:
+    def sizes(self) -> dict[str, tirx.Expr]:
         """The sizes of axes; that of k is of one part of the sums."""
         product, layout = self.product, self.layout
         found = {
@@ -144,7 +144,7 @@ class _Writer:
     def _block(self, name: str, axes: Sequence[str], body: Statement, init: Statement | None = None) -> tirx.Stmt:
         return _block(name, {axis: self.sizes[axis] for axis in axes}, body, init)
 
-    def _place(self, at: At, axis: str) -> tirx.PrimExpr:
+    def _place(self, at: At, axis: str) -> tirx.Expr:
         """Return the index along i or j of a place within tiles."""
         factors = self.layout.rows if axis == "i" else self.layout.columns
         index = at[f"{axis}0"]
@@ -177,7 +177,7 @@ class _Writer:
 
         return store
 
-    def _within(self, index: tirx.PrimExpr, axis: str, width: int) -> list[tirx.PrimExpr]:
+    def _within(self, index: tirx.Expr, axis: str, width: int) -> list[tirx.Expr]:
         """Return the condition that an index along i or j is inside, if some of the tiles' are not."""
         extent = getattr(self.product, axis).extent
         factors = self.layout.rows if axis == "i" else self.layout.columns
@@ -185,7 +185,7 @@ class _Writer:
             return []
         return _less(index, extent, width)
 
-    def _guarded(self, at: At, made: Callable[[tirx.PrimExpr, tirx.PrimExpr], tirx.Stmt]) -> tirx.Stmt:
+    def _guarded(self, at: At, made: Callable[[tirx.Expr, tirx.Expr], tirx.Stmt]) -> tirx.Stmt:
         """Return a store of a result for a row and a column that is left out outside of it."""
         row, column = self._place(at, "i"), self._place(at, "j")
         conditions = self._within(row, "i", 1) + self._within(column, "j", self.product.width)
@@ -217,9 +217,7 @@ class _Writer:
 
         return _block(TOTAL, {axis: getattr(product, axis).extent for axis in "sij"}, store)
 
-    def _final(
-        self, batch: tirx.PrimExpr, row: tirx.PrimExpr, column: tirx.PrimExpr, total: tirx.PrimExpr
-    ) -> tirx.Stmt:
+    def _final(self, batch: tirx.Expr, row: tirx.Expr, column: tirx.Expr, total: tirx.Expr) -> tirx.Stmt:
         """Return the store of a result for a sum."""
         product = self.product
         if str(total.ty.dtype) != product.dtype:
@@ -234,12 +232,12 @@ def _with_k(axes: Sequence[str], where: str) -> list[str]:
     return ["s", *axes[:at], "k", *axes[at:]]
 
 
-def _tiles(extent: tirx.PrimExpr, size: int) -> tirx.PrimExpr:
+def _tiles(extent: tirx.Expr, size: int) -> tirx.Expr:
     """Return how many tiles of a size there are, the last one perhaps not whole."""
     return Analyzer().simplify(tirx.floordiv(extent + (size - 1), size))
 
 
-def _less(index: tirx.PrimExpr, extent: tirx.PrimExpr, width: int) -> list[tirx.PrimExpr]:
+def _less(index: tirx.Expr, extent: tirx.Expr, width: int) -> list[tirx.Expr]:
     """Return the condition that an index is less than an extent.
 
     Where elements are read several at a time, all of them are inside or none is: said so, it is one condition.
@@ -249,7 +247,7 @@ def _less(index: tirx.PrimExpr, extent: tirx.PrimExpr, width: int) -> list[tirx.
     return [index < extent]
 
 
-def _is_zero(value: tirx.PrimExpr) -> bool:
+def _is_zero(value: tirx.Expr) -> bool:
     return isinstance(value, tirx.FloatImm) and value.value == 0
 
 
@@ -281,7 +279,7 @@ def _accesses(body: tirx.Stmt) -> tuple[list[tirx.BufferRegion], list[tirx.Buffe
         if not is_written and not any(tvm_ffi.structural_equal(load, read) for read in reads):
             reads.append(load)
 
-    def region(buffer: tirx.Buffer, indices: Sequence[tirx.PrimExpr]) -> tirx.BufferRegion:
+    def region(buffer: tirx.Buffer, indices: Sequence[tirx.Expr]) -> tirx.BufferRegion:
         return tirx.BufferRegion(buffer, [Range.from_min_extent(index, 1) for index in indices])
 
     return [region(r.source, r.indices) for r in reads], [region(s.buffer, s.indices) for s in stores]

@@ -13,9 +13,9 @@ from ..expressions import is_choice, is_one, replaced, stride, uses
 __all__ = ["is_conditional", "neighbours"]
 
 
-def is_conditional(expr: tirx.PrimExpr | tirx.Stmt, variable: tirx.Var) -> bool:
+def is_conditional(expr: tirx.Expr | tirx.Stmt, variable: tirx.Var) -> bool:
     """Say whether what is read depends on a condition about a variable."""
-    conditions: list[tirx.PrimExpr] = []
+    conditions: list[tirx.Expr] = []
 
     def note(call: tvm.ir.Call) -> None:
         if is_choice(call):
@@ -26,11 +26,11 @@ def is_conditional(expr: tirx.PrimExpr | tirx.Stmt, variable: tirx.Var) -> bool:
 
 
 def neighbours(
-    shape: list[tirx.PrimExpr],
-    indices: list[tirx.PrimExpr],
+    shape: list[tirx.Expr],
+    indices: list[tirx.Expr],
     dtype: str,
     variable: tirx.Var,
-    extent: tirx.PrimExpr,
+    extent: tirx.Expr,
 ) -> int:
     """Return how many elements along a variable are always next to each other and begin at a multiple of it.
 
@@ -49,5 +49,5 @@ def neighbours(
     return width
 
 
-def _all_divide(values: tuple[tirx.PrimExpr, ...], width: int) -> bool:
+def _all_divide(values: tuple[tirx.Expr, ...], width: int) -> bool:
     return all(Analyzer().can_prove(tirx.floormod(value, width) == 0) for value in values)

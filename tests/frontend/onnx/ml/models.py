@@ -58,3 +58,18 @@ def same(results: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
             assert result.tolist() == other.tolist()
         else:
             np.testing.assert_allclose(result, other, rtol=1e-3, atol=1e-4)
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    """Return random numbers."""
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def listed(*shape: int, seed: int = 0) -> list[float]:
+    """Return random numbers as an attribute."""
+    return [float(v) for v in numbers(*shape, seed=seed).ravel()]
+
+
+def texts(*values: object) -> np.ndarray:
+    """Return an array of strings."""
+    return np.array(values, dtype=object)

@@ -2,60 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnxruntime import InferenceSession
 
 from tests.frontend.onnx.programs import Compiled, array, check, model, node
+from tests.frontend.onnx.quantized import agrees_exactly, f32, i8, integers, u8, with_types
 from vmkit.errors import ModelError
 from vmkit.optimize.float_products import EXACT
-
-rng = np.random.default_rng(3)
-
-
-def integers(*shape: int, dtype: str = "uint8") -> np.ndarray:
-    info = np.iinfo(dtype)
-    return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
-
-
-def f32(*values: float) -> np.ndarray:
-    return np.float32(values[0] if len(values) == 1 else values)
-
-
-def u8(*values: int) -> np.ndarray:
-    return np.uint8(values[0] if len(values) == 1 else values)
-
-
-def i8(*values: int) -> np.ndarray:
-    return np.int8(values[0] if len(values) == 1 else values)
-
-
-def agrees_exactly(proto: onnx.ModelProto, *feeds: Mapping[str, Any], off_by: int = 0) -> None:
-    """Assert that a model agrees with onnxruntime in every number; quantised ones may differ by `off_by`."""
-    compiled = Compiled(proto)
-    peer = InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    for feed in feeds:
-        for actual, expected in zip(compiled(**feed), peer.run(None, dict(feed)), strict=True):
-            assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
-            if expected.dtype.kind == "f":
-                np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
-            else:
-                assert np.abs(actual.astype("int64") - expected.astype("int64")).max(initial=0) <= off_by
-
-
-def with_types(proto: onnx.ModelProto, outputs: Mapping[str, str], *domains: str) -> onnx.ModelProto:
-    """Return a model that says the types of its outputs, and imports domains."""
-    for output in proto.graph.output:
-        code = helper.np_dtype_to_tensor_dtype(np.dtype(outputs[output.name]))
-        output.CopyFrom(helper.make_tensor_value_info(output.name, code, None))
-    proto.opset_import.extend(helper.make_opsetid(d, 1) for d in domains)
-    return proto
-
 
 TIES = np.float32([[-1e9, -300, -2.5, -1.5, -0.5, 0.5], [1.5, 2.5, 126.5, 300, 1e9, 0]])
 
@@ -177,93 +131,6 @@ def test_a_quantised_product_of_matrices_is_quantised_again() -> None:
     agrees_exactly(
         model(nodes, {"a": (["n", 64], "uint8")}, "y v", constants), {"a": integers(3, 64)}, {"a": integers(1, 64)}
     )
-
-
-# Each: nodes, constants, and the data type of the outputs.
-MICROSOFT: dict[str, tuple[list[onnx.NodeProto], str]] = {
-    "QLinearAdd": ([node("QLinearAdd", "x sx zx c sy zy sz zz", "y")], "uint8"),
-    "QLinearMul": ([node("QLinearMul", "x sx zx c sy zy sz zz", "y")], "uint8"),
-    "QLinearSigmoid": ([node("QLinearSigmoid", "x sx zx tiny z0", "y")], "uint8"),
-    "QLinearLeakyRelu": ([node("QLinearLeakyRelu", "x sx zx sy zy", "y", alpha=0.2)], "uint8"),
-    "QLinearGlobalAveragePool": ([node("QLinearGlobalAveragePool", "x sx zx sy zy", "y", channels_last=0)], "uint8"),
-    "channels last": ([node("QLinearGlobalAveragePool", "x sx zx sy zy", "y", channels_last=1)], "uint8"),
-    "QLinearAveragePool": (
-        [node("QLinearAveragePool", "x sx zx sy zy", "y", kernel_shape=[2, 3], strides=[1, 2], pads=[0, 1, 0, 1])],
-        "uint8",
-    ),
-    "QLinearConcat": ([node("QLinearConcat", "sz zz x sx zx x sy zy", "y", axis=-1)], "uint8"),
-    "QLinearSoftmax": ([node("QLinearSoftmax", "x sx zx tiny z0", "y", axis=-1, opset=13)], "uint8"),
-    "QuantizeLinear": ([node("DequantizeLinear", "x sx zx", "f"), node("QuantizeLinear", "f sz zz", "y")], "uint8"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MICROSOFT)
-def test_an_operator_between_quantised_tensors_agrees_with_onnxruntime(name: str) -> None:
-    nodes, dtype = MICROSOFT[name]
-    for each in nodes:
-        each.domain = "com.microsoft"
-    constants = {
-        "sx": f32(0.05), "zx": u8(120), "sy": f32(0.04), "zy": u8(130), "sz": f32(0.08), "zz": u8(60),
-        "tiny": f32(1 / 256), "z0": u8(0), "c": integers(3, 4, 5),
-    }  # fmt: skip
-    proto = with_types(model(nodes, {"x": (["n", 3, 4, 5], "uint8")}, "y", constants), {"y": dtype}, "com.microsoft")
-    # onnxruntime approximates: by tables, and by sums in integers.
-    agrees_exactly(proto, *({"x": integers(n, 3, 4, 5)} for n in (1, 3)), off_by=1)
-
-
-@pytest.mark.parametrize("transposed", [0, 1])
-def test_a_quantised_product_with_a_bias_is_quantised_or_real(transposed: int) -> None:
-    nodes = [
-        node("QGemm", "a sa za b sb zb c sy zy", "y", alpha=0.5, transB=transposed, domain="com.microsoft"),
-        node("QGemm", "a sa za b sb zb c", "v", alpha=0.5, transB=transposed, domain="com.microsoft"),
-        node("MatMulIntegerToFloat", "a d sa sb za zb bias", "w", domain="com.microsoft"),
-    ]
-    b = integers(20, 6, dtype="int8")
-    constants = {
-        "b": b.T.copy() if transposed else b, "d": b, "sa": f32(0.02), "za": u8(9), "sy": f32(0.3), "zy": u8(99),
-        "sb": np.linspace(0.01, 0.03, 6, dtype="float32"), "zb": i8(0, 1, 2, 3, 4, 5), "bias": array(6),
-        "c": integers(6, dtype="int8").astype("int32"),
-    }  # fmt: skip
-    proto = model(nodes, {"a": (["n", 20], "uint8")}, "y v w", constants)
-    proto = with_types(proto, {"y": "uint8", "v": "float32", "w": "float32"}, "com.microsoft")
-    agrees_exactly(proto, {"a": integers(3, 20)}, {"a": integers(1, 20)})
-
-
-def test_a_real_matrix_is_quantised_for_its_product_with_a_quantised_one() -> None:
-    nodes = [node("DynamicQuantizeMatMul", "x b sb zb bias", "y", domain="com.microsoft")]
-    constants = {"b": integers(20, 6), "sb": f32(0.02), "zb": u8(130), "bias": array(6)}
-    proto = with_types(model(nodes, {"x": (["n", 20], "float32")}, "y", constants), {"y": "float32"}, "com.microsoft")
-    agrees_exactly(proto, {"x": array(3, 20)}, {"x": array(1, 20)})
-
-
-@pytest.mark.parametrize("bits", [4, 8])
-@pytest.mark.parametrize("has_zeros", [True, False])
-def test_weights_of_a_few_bits_are_unpacked(bits: int, has_zeros: bool) -> None:
-    k, n, block = 40, 6, 16
-    blocks = -(-k // block)
-    attributes = {"K": k, "N": n, "bits": bits, "block_size": block, "domain": "com.microsoft"}
-    constants = {
-        "b": integers(n, blocks, block * bits // 8), "s": np.abs(array(n, blocks)),
-        "z": integers(n, -(-blocks * bits // 8)),
-    }  # fmt: skip
-    names = "s z" if has_zeros else "s"
-    fixed = model(
-        [node("MatMulNBits", f"x b {names}", "y", **attributes)], {"x": (["m", k], "float32")}, "y", constants
-    )
-    inputs = {"x": (["m", k], "float32"), "b": (constants["b"].shape, "uint8")}
-    given = model(
-        [node("MatMulNBits", f"x b {names}", "y", **attributes)],
-        inputs,
-        "y",
-        {k: v for k, v in constants.items() if k != "b"},
-    )
-    for proto in (fixed, given):
-        with_types(proto, {"y": "float32"}, "com.microsoft")
-    feeds = [{"x": array(m, k)} for m in (1, 3)]
-    agrees_exactly(fixed, *feeds)
-    for feed in feeds:
-        (expected,), (actual,) = Compiled(fixed)(**feed), Compiled(given)(**feed, b=constants["b"])
-        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -9,45 +9,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-import vmkit
 from tests.frontend.onnx.programs import array, graph, model, node
+from tests.frontend.onnx.sequences import machine, same, sequence_input, with_inputs
 from vmkit import backend
 from vmkit.errors import InputError, ModelError, VMError
-from vmkit.relay.frontend import from_onnx
-
-FLOAT = TensorProto.FLOAT
-
-
-def sequence_input(name: str, shape: Any, dtype: int = FLOAT, optional: bool = False) -> onnx.ValueInfoProto:
-    ty = helper.make_sequence_type_proto(helper.make_tensor_type_proto(dtype, shape))
-    return helper.make_value_info(name, helper.make_optional_type_proto(ty) if optional else ty)
-
-
-def with_inputs(proto: onnx.ModelProto, *infos: onnx.ValueInfoProto) -> onnx.ModelProto:
-    proto.graph.input.extend(infos)
-    return proto
-
-
-def machine(proto: onnx.ModelProto) -> vmkit.VirtualMachine:
-    module, params = from_onnx(proto)
-    return vmkit.VirtualMachine(vmkit.compile(module, target="llvm", params=params), vmkit.device("cpu"))
-
-
-def same(actual: Any, expected: Any) -> None:
-    """Assert that two values agree: None, a list, or an array."""
-    if isinstance(expected, list):
-        assert isinstance(actual, list)
-        assert len(actual) == len(expected)
-        for a, e in zip(actual, expected, strict=True):
-            same(a, e)
-    elif expected is None:
-        assert actual is None
-    else:
-        np.testing.assert_array_equal(np.asarray(actual.numpy()), expected)
-        assert tuple(actual.shape) == np.shape(expected)
-
 
 XS = sequence_input("xs", [None, 2])
+
 LIST = [array(k, 2, seed=k) for k in (1, 3, 0)]
 
 
@@ -79,6 +47,9 @@ def test_every_operator_on_a_sequence_from_outside() -> None:
         vm.run(p=np.array(3), x=x, xs=LIST)
     with pytest.raises(InputError, match=r"xs\[1\]: rank 1"):
         vm.run(p=np.array(0), x=x, xs=[LIST[0], x[0]])
+
+
+FLOAT = TensorProto.FLOAT
 
 
 def test_known_elements_leave_nothing_to_run_time() -> None:
@@ -118,52 +89,6 @@ def test_a_run_time_position_among_tensors_of_differing_ranks_and_sizes() -> Non
         same(b, [feed["x"], feed["y"]][p])
     with pytest.raises(VMError, match="lies outside the sequence"):
         vm.run(**feed, p=np.array(2))
-
-
-@pytest.mark.parametrize("is_static", [True, False])
-def test_tensors_taken_apart(is_static: bool) -> None:
-    nodes = [
-        node("SplitToSequence", "x", "ones", axis=1),
-        node("SplitToSequence", "x", "rows", axis=-1, keepdims=0),
-        node("SplitToSequence", "x size", "pairs", axis=1, keepdims=0),
-        node("SplitToSequence", "x sizes", "parts", axis=1),
-    ]
-    known = {"size": np.array(2), "sizes": np.array([1, 0, 4])}
-    inputs = {"x": ([2, 5] if is_static else ["m", "n"], "float32")}
-    if not is_static:
-        inputs |= {"size": ([], "int64"), "sizes": (["parts"], "int64")}
-    vm = machine(model(nodes, inputs, "ones rows pairs parts", known if is_static else None))
-    x = array(2, 5)
-    expected = [
-        np.split(x, 5, 1), [x[:, i] for i in range(5)], [x[:, :2], x[:, 2:4], x[:, 4:]], [x[:, :1], x[:, :0], x[:, 1:]]
-    ]  # fmt: skip
-    feed = {} if is_static else known
-    for actual, wanted in zip(vm.run(x=x, **feed), expected, strict=True):
-        same(actual, wanted)
-    if not is_static:
-        with pytest.raises(VMError, match="the parts do not make up axis 1"):
-            vm.run(x=x, size=np.array(2), sizes=np.array([1, 2]))
-        with pytest.raises(VMError, match="must be positive"):
-            vm.run(x=x, size=np.array(0), sizes=np.array([1, 4]))
-
-
-def test_sequences_joined_at_run_time() -> None:
-    nodes = [
-        node("ConcatFromSequence", "xs", "rows", axis=0),
-        node("ConcatFromSequence", "ys", "columns", axis=-1),
-        node("ConcatFromSequence", "ys", "stacked", axis=-1, new_axis=1),
-        node("ConcatFromSequence", "ys", "front", axis=0, new_axis=1),
-    ]
-    proto = model(nodes, {}, "rows columns stacked front")
-    vm = machine(with_inputs(proto, XS, sequence_input("ys", [None, None])))
-    ys = [array(2, 3, seed=s) for s in range(3)]
-    expected = [np.concatenate(LIST), np.concatenate(ys, 1), np.stack(ys, -1), np.stack(ys)]
-    for actual, wanted in zip(vm.run(xs=LIST, ys=ys), expected, strict=True):
-        same(actual, wanted)
-    with pytest.raises(VMError, match="the shapes of the elements do not agree"):
-        vm.run(xs=LIST, ys=[array(2, 3), array(1, 3)])
-    with pytest.raises(VMError, match="the sequence is empty"):
-        vm.run(xs=[], ys=ys)
 
 
 def test_a_loop_that_fills_and_reads_sequences() -> None:

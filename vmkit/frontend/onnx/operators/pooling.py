@@ -28,9 +28,9 @@ def _pool(
     count_include_pad: bool | None = None,
 ) -> Expr:
     """Return the pool of a kind, "max" or "avg"; only an average has a `count_include_pad`."""
-    counted = {} if count_include_pad is None else {"count_include_pad": count_include_pad}
     if sliding.known_padding is None:
         return _pool_of_padded(ctx, kind, x, sliding, ceil_mode, count_include_pad)
+    counted = {} if count_include_pad is None else {"count_include_pad": count_include_pad}
     pooled = build(
         f"nn.{kind}_pool{len(sliding.kernel)}d",
         x,

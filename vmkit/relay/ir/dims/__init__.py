@@ -4,10 +4,11 @@ Everything that computes a shape goes through here, so that an unknown dimension
 and symbolic expressions are simplified to one form. A symbol is a size: it is not negative.
 """
 
+from ..dim import Any, Dim
 from .arithmetic import add, canonical, ceildiv, floordiv, floormod, maximum, minimum, mul, power, product, select, sub
 from .comparison import absorbs, at_least, broadcast, equal, larger, more_than, same_size, smaller
-from .dimension import Any, Dim, as_expr, int64, is_any, is_static, simplify, substitute, symbols
 from .division import exact_division, quotient, truncdiv, truncmod, uncommon
+from .expressions import as_expr, int64, is_any, is_static, simplify, substitute, symbols
 
 __all__ = [
     "Any",

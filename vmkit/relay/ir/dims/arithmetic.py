@@ -13,7 +13,8 @@ from functools import reduce
 import tvm
 from tvm import tirx
 
-from .dimension import Any, Dim, as_expr, int64, is_any, simplify
+from ..dim import Any, Dim
+from .expressions import as_expr, int64, is_any, simplify
 
 __all__ = [
     "add",

@@ -6,8 +6,9 @@ import tvm
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from ..dim import Any, Dim
 from .arithmetic import add, maximum, minimum, sub
-from .dimension import Any, Dim, as_expr, is_any, symbols
+from .expressions import as_expr, is_any, symbols
 from .limits import is_limited, is_never_less, rows
 
 __all__ = ["absorbs", "at_least", "broadcast", "equal", "larger", "more_than", "same_size", "smaller"]

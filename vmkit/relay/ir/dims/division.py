@@ -7,9 +7,10 @@ from math import gcd, prod
 
 from tvm import tirx
 
+from ..dim import Any, Dim
 from .arithmetic import floordiv, floormod, maximum, mul, product, sub
 from .comparison import at_least, equal
-from .dimension import Any, Dim, int64, is_any, simplify
+from .expressions import int64, is_any, simplify
 
 __all__ = ["exact_division", "quotient", "truncdiv", "truncmod", "uncommon"]
 

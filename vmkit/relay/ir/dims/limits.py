@@ -9,7 +9,7 @@ from typing import TypeAlias
 import tvm
 from tvm import tirx
 
-from .dimension import Dim
+from ..dim import Dim
 
 __all__ = ["is_limited", "is_never_less", "rows"]
 

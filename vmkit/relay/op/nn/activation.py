@@ -175,7 +175,7 @@ class BiasAdd:
             lower_along_axis(context, attrs.axis, data, bias=bias)
 
         def compute(x: te.Tensor, b: te.Tensor, size: list[Any], whole: list[Any]) -> te.Tensor:
-            def element(*i: tirx.PrimExpr) -> tirx.PrimExpr:
+            def element(*i: tirx.Expr) -> tirx.Expr:
                 return x(*i) + b(*broadcast_index(size, whole, [i[at]]))
 
             return te.compute(x.shape, element, name="bias_add")

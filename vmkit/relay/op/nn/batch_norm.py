@@ -101,7 +101,7 @@ class BatchNorm:
 def _scale(attrs: BatchNormAttrs, wide: str, gamma: te.Tensor, var: te.Tensor) -> te.Tensor:
     epsilon = tirx.const(attrs.epsilon, wide)
 
-    def element(i: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(i: tirx.Expr) -> tirx.Expr:
         numerator = gamma(i).astype(wide) if attrs.scale else tirx.const(1.0, wide)
         return numerator / tirx.sqrt(var(i).astype(wide) + epsilon)
 
@@ -109,7 +109,7 @@ def _scale(attrs: BatchNormAttrs, wide: str, gamma: te.Tensor, var: te.Tensor) -
 
 
 def _shift(attrs: BatchNormAttrs, wide: str, beta: te.Tensor, mean: te.Tensor, scale: te.Tensor) -> te.Tensor:
-    def element(i: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(i: tirx.Expr) -> tirx.Expr:
         offset = mean(i).astype(wide) * scale(i)
         return beta(i).astype(wide) - offset if attrs.center else -offset
 

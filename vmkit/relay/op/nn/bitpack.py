@@ -69,7 +69,7 @@ def pack(data: te.Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: s
     shape.insert(bit_axis, bits)
     k = te.reduce_axis((0, width), name="k")
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         at = list(index)
         bit = at.pop(bit_axis)
         at[pack_axis] = at[pack_axis] * width + (width - 1 - k)

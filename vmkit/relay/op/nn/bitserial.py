@@ -33,9 +33,7 @@ __all__: list[str] = []
 _KERNELS = {"NCHW": "OIHW", "NHWC": "HWIO"}
 
 
-def _counted(
-    data: tirx.PrimExpr, weight: tirx.PrimExpr, shift: tirx.PrimExpr, unipolar: bool, dtype: str
-) -> tirx.PrimExpr:
+def _counted(data: tirx.Expr, weight: tirx.Expr, shift: tirx.Expr, unipolar: bool, dtype: str) -> tirx.Expr:
     """Return what a word of data and one of the weight contribute, for bits that together stand for 2**shift."""
     count = tirx.popcount(data & weight).astype("int32")
     if unipolar:
@@ -159,7 +157,7 @@ def _convolved(attrs: BinaryConv2DAttrs, data: te.Tensor, weight: te.Tensor) -> 
     y, x = (te.reduce_axis((0, w), name=n) for w, n in zip(window, ("ry", "rx"), strict=True))
     a, b = te.reduce_axis((0, attrs.activation_bits), name="a"), te.reduce_axis((0, attrs.weight_bits), name="b")
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         n, o, row, column = ordered(index, layout, "NCHW")
         of_data = ordered([n, c, row * strides[0] + y, column * strides[1] + x], "NCHW", layout)
         of_weight = ordered([o, c, y, x], "OIHW", kernel)
@@ -243,7 +241,7 @@ class BitserialDense:
             a = te.reduce_axis((0, rows.shape[1]), name="a")
             b, k = te.reduce_axis((0, columns.shape[1]), name="b"), te.reduce_axis((0, columns.shape[2]), name="k")
 
-            def element(i: tirx.PrimExpr, j: tirx.PrimExpr) -> tirx.PrimExpr:
+            def element(i: tirx.Expr, j: tirx.Expr) -> tirx.Expr:
                 product = _counted(rows(i, a, k), columns(j, b, k), a + b, attrs.unipolar, out_dtype)
                 return te.sum(product, axis=[b, a, k])
 

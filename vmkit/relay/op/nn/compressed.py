@@ -83,7 +83,7 @@ def block_of(data: Sequence[Dim]) -> tuple[Dim, Dim]:
     return (data[1] if len(data) > 1 else 1), (data[2] if len(data) > 2 else 1)
 
 
-def block_value(data: tirx.Buffer, element: tirx.PrimExpr, row: tirx.PrimExpr, column: tirx.PrimExpr) -> tirx.PrimExpr:
+def block_value(data: tirx.Buffer, element: tirx.Expr, row: tirx.Expr, column: tirx.Expr) -> tirx.Expr:
     """Return the value at a row and a column of a block, in a kernel."""
     return data[(element, row, column)[: len(data.shape)]]
 
@@ -94,7 +94,7 @@ def row_count(indptr: Sequence[Dim]) -> Dim:
 
 
 @contextmanager
-def elements_of(indptr: tirx.Buffer, row: tirx.PrimExpr) -> Iterator[Any]:
+def elements_of(indptr: tirx.Buffer, row: tirx.Expr) -> Iterator[Any]:
     """Open the loop over the elements of a row of blocks, in a kernel, and give the position of the element."""
     first = T.Bind(as_index(indptr[row]))
     with grid([as_index(indptr[row + 1]) - first]) as (k,):
@@ -129,7 +129,7 @@ def check_rows(context: LowerContext, matrix: Sequence[relax.Expr], columns: Dim
         for k in range(2):
             T.buffer_store(wrong, number(0), [number(k)])
 
-        def note(which: int, condition: tirx.PrimExpr) -> None:
+        def note(which: int, condition: tirx.Expr) -> None:
             with T.If(condition), T.Then():
                 T.buffer_store(wrong, number(1), [number(which)])
 

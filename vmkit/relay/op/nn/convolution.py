@@ -141,10 +141,10 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
         reduced[letter] = te.reduce_axis((0, size), name=f"r{letter.lower()}")
     sums, multiplier = accumulator(out_dtype), channels.of_group
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         return product(geometry.out.position(index))
 
-    def product(at: Mapping[str, Any], group: tirx.PrimExpr | None = None) -> tirx.PrimExpr:
+    def product(at: Mapping[str, Any], group: tirx.Expr | None = None) -> tirx.Expr:
         """Return the sum for an output channel of the weight; the group, where the channel does not say it."""
         of_kernel = {"O": at["C"], "I": reduced["C"], **{s: reduced[s] for s in geometry.spatial}}
         of_data = {"N": at["N"], "C": reduced["C"]}
@@ -172,7 +172,7 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
     blocks = dims.floordiv(shapes.first, groups * block)
     letters = ["N", *geometry.spatial]
 
-    def blocked(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def blocked(*index: tirx.Expr) -> tirx.Expr:
         *others, group, outer, inner = index
         at = dict(zip(letters, others, strict=True))
         return product({**at, "C": (group * blocks + outer) * block + inner}, group)
@@ -180,7 +180,7 @@ def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype:
     axes = [dims.as_expr(d) for d in [*(whole[a] for a in letters), groups, blocks, block]]
     sums_of_blocks = te.compute(axes, blocked, name=name)
 
-    def cut(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def cut(*index: tirx.Expr) -> tirx.Expr:
         at = geometry.out.position(index)
         group, channel = (0, at["C"]) if groups == 1 else (at["C"] // of_group, at["C"] % of_group)
         return sums_of_blocks(*(at[a] for a in letters), group, channel // block, channel % block)

@@ -173,9 +173,7 @@ def _convolve(attrs: DeformableConv2DAttrs, data: te.Tensor, offset: te.Tensor, 
     dtype, out_dtype = str(data.dtype), attrs.out_dtype or str(data.dtype)
     of_part = tirx.floordiv(channels, attrs.deformable_groups)
 
-    def moved(
-        n: tirx.PrimExpr, c: tirx.PrimExpr, ky: tirx.PrimExpr, kx: tirx.PrimExpr, y: tirx.PrimExpr, x: tirx.PrimExpr
-    ) -> tirx.PrimExpr:
+    def moved(n: tirx.Expr, c: tirx.Expr, ky: tirx.Expr, kx: tirx.Expr, y: tirx.Expr, x: tirx.Expr) -> tirx.Expr:
         point = (tirx.floordiv(c, of_part) * kernel[0] * kernel[1] + ky * kernel[1] + kx) * 2
         shifts = [offset(*ordered([n, point + i, y, x], "NCHW", axes)) for i in (0, 1)]
         row = (y * strides[0] - padding[0] + ky * dilation[0]).astype(dtype) + shifts[0]
@@ -188,7 +186,7 @@ def _convolve(attrs: DeformableConv2DAttrs, data: te.Tensor, offset: te.Tensor, 
     ry, rx = (te.reduce_axis((0, k), name=name) for k, name in zip(kernel, ("ry", "rx"), strict=True))
     sums = accumulator(out_dtype)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         n, o, y, x = ordered(index, axes, "NCHW")
         c = rc if attrs.groups == 1 else tirx.floordiv(o, tirx.floordiv(outputs, attrs.groups)) * inputs + rc
         w = weight(*ordered([o, rc, ry, rx], "OIHW", attrs.kernel_layout))
@@ -199,11 +197,11 @@ def _convolve(attrs: DeformableConv2DAttrs, data: te.Tensor, offset: te.Tensor, 
 
 
 def _between(
-    read: Callable[..., tirx.PrimExpr],
-    row: tirx.PrimExpr,
-    column: tirx.PrimExpr,
-    sizes: tuple[tirx.PrimExpr, tirx.PrimExpr],
-) -> tirx.PrimExpr:
+    read: Callable[..., tirx.Expr],
+    row: tirx.Expr,
+    column: tirx.Expr,
+    sizes: tuple[tirx.Expr, tirx.Expr],
+) -> tirx.Expr:
     """Return an image at a point between its pixels, by those around it.
 
     A pixel past the end counts as 0, and so does a point that is not on the image, before its first pixel too.

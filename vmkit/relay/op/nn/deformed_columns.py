@@ -91,7 +91,7 @@ class DeformedColumns:
             wanted = [batch, _points(attrs) * groups * each, *places]
             require_agreed(context, context.shape(value), wanted, what)
 
-        def compute(whole: list[tirx.PrimExpr], places: list[tirx.PrimExpr], *tensors: te.Tensor) -> te.Tensor:
+        def compute(whole: list[tirx.Expr], places: list[tirx.Expr], *tensors: te.Tensor) -> te.Tensor:
             return te.compute(whole, lambda *i: _element(attrs, places, tensors, *i), name="deformed_columns")
 
         shape = [batch, channels, _points(attrs), dims.product(places)]
@@ -117,13 +117,13 @@ def _places(attrs: DeformedColumnsAttrs, sizes: list[Dim]) -> list[Dim]:
 
 def _element(
     attrs: DeformedColumnsAttrs,
-    places: Sequence[tirx.PrimExpr],
+    places: Sequence[tirx.Expr],
     tensors: Sequence[te.Tensor],
-    n: tirx.PrimExpr,
-    c: tirx.PrimExpr,
-    k: tirx.PrimExpr,
-    flat: tirx.PrimExpr,
-) -> tirx.PrimExpr:
+    n: tirx.Expr,
+    c: tirx.Expr,
+    k: tirx.Expr,
+    flat: tirx.Expr,
+) -> tirx.Expr:
     data, offset, *mask = tensors
     rank, points = len(places), _points(attrs)
     part = tirx.floordiv(c, tirx.floordiv(data.shape[1], attrs.deformable_groups))
@@ -136,7 +136,7 @@ def _element(
     return value * mask[0](n, part * points + k, *place) if mask else value
 
 
-def _unflattened(flat: tirx.PrimExpr, sizes: Sequence[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
+def _unflattened(flat: tirx.Expr, sizes: Sequence[tirx.Expr]) -> list[tirx.Expr]:
     index = []
     for size in reversed(sizes[1:]):
         index.append(tirx.floormod(flat, dims.as_expr(size)))
@@ -144,9 +144,7 @@ def _unflattened(flat: tirx.PrimExpr, sizes: Sequence[tirx.PrimExpr]) -> list[ti
     return [flat, *reversed(index)]
 
 
-def _between(
-    read: Callable[..., tirx.PrimExpr], at: Sequence[tirx.PrimExpr], sizes: Sequence[tirx.PrimExpr]
-) -> tirx.PrimExpr:
+def _between(read: Callable[..., tirx.Expr], at: Sequence[tirx.Expr], sizes: Sequence[tirx.Expr]) -> tirx.Expr:
     """Return what lies at a point between elements, by how near it is to each of those around it."""
     dtype = str(at[0].ty.dtype)
     one: Any = tirx.const(1, dtype)

@@ -111,7 +111,7 @@ def _matmul(a: te.Tensor, b: te.Tensor, out_dtype: str, transpose_a: bool, trans
     k = te.reduce_axis((0, right if isinstance(dims.simplify(right), int) else left), name="k")
     sums = accumulator(out_dtype)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         *lead, row, column = (None, *index) if len(index) == 1 else index
         if row is None:
             at: tuple[Any, ...] = (k,)
@@ -212,14 +212,14 @@ class BatchMatmul:
         return context.te(lambda x, y, whole: _batch_matmul(attrs, x, y, whole[0]), a, b, [dims.as_expr(batch)])
 
 
-def _batch_matmul(attrs: BatchMatmulAttrs, a: te.Tensor, b: te.Tensor, batch: tirx.PrimExpr) -> te.Tensor:
+def _batch_matmul(attrs: BatchMatmulAttrs, a: te.Tensor, b: te.Tensor, batch: tirx.Expr) -> te.Tensor:
     (row,), left = _rows(list(a.shape[1:]), attrs.transpose_a)
     column, right = _columns(list(b.shape[1:]), attrs.transpose_b)
     k = te.reduce_axis((0, right if isinstance(dims.simplify(right), int) else left), name="k")
     out_dtype = attrs.out_dtype or str(a.dtype)
     sums = accumulator(out_dtype)
 
-    def element(n: tirx.PrimExpr, i: tirx.PrimExpr, j: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(n: tirx.Expr, i: tirx.Expr, j: tirx.Expr) -> tirx.Expr:
         (of_a,), (of_b,) = (broadcast_index([dims.simplify(t.shape[0])], [batch], [n]) for t in (a, b))
         x = a(of_a, k, i) if attrs.transpose_a else a(of_a, i, k)
         y = b(of_b, j, k) if attrs.transpose_b else b(of_b, k, j)

@@ -57,7 +57,7 @@ class FifoBuffer:
                 message = f"nn.fifo_buffer: data has more elements along axis {axis} than the buffer"
                 context.require(dims.as_expr(a) <= dims.as_expr(b), message)
 
-        def element(i: tuple[tirx.PrimExpr, ...], data: te.Tensor, buffer: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], data: te.Tensor, buffer: te.Tensor) -> tirx.Expr:
             place = i[along] + data.shape[along]
             kept = buffer(*i[:along], place, *i[along + 1 :])
             added = data(*i[:along], place - buffer.shape[along], *i[along + 1 :])

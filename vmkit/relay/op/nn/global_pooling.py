@@ -69,11 +69,11 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
     neutral = tirx.min_value(dtype) if kind == "max" else tirx.const(0, dtype)
     sums = dtype if kind == "max" else sum_dtype(dtype)
 
-    def bounds(a: str, index: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
+    def bounds(a: str, index: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
         size, count = dims.as_expr(sizes[a]), dims.as_expr(made[a])
         return tirx.floordiv(index * size, count), tirx.floordiv((index + 1) * size + count - 1, count)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         at, inside = dict(zip(axes, index, strict=True)), []
         for a in spatial:
             if even[a]:
@@ -93,7 +93,7 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
     if kind == "max":
         return pooled
 
-    def mean(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def mean(*index: tirx.Expr) -> tirx.Expr:
         at, count = dict(zip(axes, index, strict=True)), tirx.IntImm("int64", 1)
         for a in spatial:
             first, end = bounds(a, at[a])

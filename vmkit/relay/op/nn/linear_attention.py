@@ -99,7 +99,7 @@ class LinearAttention:
         return out, state
 
 
-def _at(buffer: tirx.Buffer, *index: tirx.PrimExpr) -> tirx.PrimExpr:
+def _at(buffer: tirx.Buffer, *index: tirx.Expr) -> tirx.Expr:
     """Return an element; a dimension of 1 has the same for all."""
     return buffer[tuple(0 if dims.equal(n, 1) else i for i, n in zip(index, buffer.shape, strict=True))]
 

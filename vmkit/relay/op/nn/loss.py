@@ -34,7 +34,7 @@ def _entropy(name: str, takes_logarithm: bool, doc: str) -> None:
     def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
         i, j = te.reduce_axis((0, x.shape[0]), name="i"), te.reduce_axis((0, x.shape[1]), name="j")
 
-        def total(*_: tirx.PrimExpr) -> tirx.PrimExpr:
+        def total(*_: tirx.Expr) -> tirx.Expr:
             value = te.log(x(i, j)) if takes_logarithm else x(i, j)
             return te.sum(value * y(i, j), axis=[i, j])
 
@@ -111,12 +111,12 @@ def _nll_loss(attrs: NLLLossAttrs, predictions: te.Tensor, targets: te.Tensor, w
     classes, dtype = predictions.shape[1], predictions.dtype
     zero = tirx.const(0, dtype)
 
-    def when_counted(index: Sequence[tirx.PrimExpr], value: Callable[[tirx.PrimExpr], tirx.PrimExpr]) -> tirx.PrimExpr:
+    def when_counted(index: Sequence[tirx.Expr], value: Callable[[tirx.Expr], tirx.Expr]) -> tirx.Expr:
         target = targets(*index).astype("int64")
         counts = tirx.all(target != attrs.ignore_index, target >= 0, target < classes)
         return tirx.if_then_else(counts, value(inside(target, classes)), zero)
 
-    def loss(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def loss(*index: tirx.Expr) -> tirx.Expr:
         return when_counted(index, lambda t: -predictions(index[0], t, *index[1:]) * weights(t))
 
     losses = te.compute(targets.shape, loss, name="nll_loss")

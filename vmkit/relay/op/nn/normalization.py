@@ -71,10 +71,10 @@ class _Moments:
         one, added = tirx.const(1.0, self.wide), tirx.const(epsilon, self.wide)
         self.scale = te.compute(shape, lambda *i: one / tirx.sqrt(self.var(*i) + added), name="deviation_inverse")
 
-    def _average(self, name: str, term: Callable[..., tirx.PrimExpr]) -> te.Tensor:
+    def _average(self, name: str, term: Callable[..., tirx.Expr]) -> te.Tensor:
         over = {a: te.reduce_axis((0, self.data.shape[a]), name=f"k{a}") for a in self.axes}
 
-        def total(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+        def total(*index: tirx.Expr) -> tirx.Expr:
             kept = dict(zip(self.kept, index, strict=True))
             at = [over[i] if i in over else kept[i] for i in range(len(self.data.shape))]
             return te.sum(term(self.data(*at).astype(self.wide), index), axis=list(over.values()))
@@ -83,13 +83,13 @@ class _Moments:
         summed = te.compute(shape, total, name=f"{name}_sum")
         return te.compute(shape, lambda *i: summed(*i) / self.count, name=name)
 
-    def normalized(self, index: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
+    def normalized(self, index: Sequence[tirx.Expr]) -> tirx.Expr:
         """Return the element at an index with its mean taken off, divided by the standard deviation."""
         kept = [index[i] for i in self.kept]
         return (self.data(*index).astype(self.wide) - self.mean(*kept)) * self.scale(*kept)
 
 
-def _affine(attrs: NormAttrs, value: tirx.PrimExpr, gamma: tirx.PrimExpr, beta: tirx.PrimExpr) -> tirx.PrimExpr:
+def _affine(attrs: NormAttrs, value: tirx.Expr, gamma: tirx.Expr, beta: tirx.Expr) -> tirx.Expr:
     """Return a normalized value scaled and shifted, as the attributes say."""
     wide = str(value.ty.dtype)
     if attrs.scale:
@@ -102,7 +102,7 @@ def _normalize_over(
 ) -> te.Tensor:
     moments = _Moments(data, axes, attrs.epsilon)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         value = _affine(attrs, moments.normalized(index), gamma(index[at]), beta(index[at]))
         return value.astype(str(data.dtype))
 
@@ -206,7 +206,7 @@ def _group_norm(attrs: GroupNormAttrs, at: int, data: te.Tensor, gamma: te.Tenso
     )
     moments = _Moments(split, [i for i in range(len(shape) + 1) if i not in (0, at)], attrs.epsilon)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         channel = index[at]
         grouped = [*index[:at], tirx.floordiv(channel, size), tirx.floormod(channel, size), *index[at + 1 :]]
         value = _affine(attrs, moments.normalized(grouped), gamma(channel), beta(channel))

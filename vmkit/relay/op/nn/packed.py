@@ -128,7 +128,7 @@ def _filled(layout: Layout, data: te.Tensor, weight: te.Tensor, wanted: int, out
     k = te.reduce_axis((0, dims.as_expr(inner)), name="k")
     sums = accumulator(out_dtype)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         *rows, _, whole, part = index
         w = weight(*layout.index({"N": whole * block + part, "C": k}))
         return te.sum(data(*rows, k).astype(sums) * w.astype(sums), axis=k)
@@ -146,7 +146,7 @@ def _dense(layout: Layout, data: te.Tensor, weight: te.Tensor, out_dtype: str) -
     k = te.reduce_axis((0, dims.as_expr(inner)), name="k")
     sums = accumulator(out_dtype)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         w = weight(*layout.index({"N": index[-1], "C": k}))
         return te.sum(data(*index[:-1], k).astype(sums) * w.astype(sums), axis=k)
 

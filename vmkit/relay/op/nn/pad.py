@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...lower.context import LowerContext
 
     # What reads the value of the padding in a kernel, given the tensors that the kernel has for it.
-    Reader = Callable[[Sequence[te.Tensor]], Callable[[], tirx.PrimExpr]]
+    Reader = Callable[[Sequence[te.Tensor]], Callable[[], tirx.Expr]]
 
 __all__: list[str] = []
 
@@ -93,12 +93,12 @@ def _require_widths(context: LowerContext, mode: str, shape: Sequence[Dim], widt
 
 
 def _padded(
-    data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: str, value: Callable[[], tirx.PrimExpr]
+    data: te.Tensor, shape: Sequence[Any], before: Sequence[Any], mode: str, value: Callable[[], tirx.Expr]
 ) -> te.Tensor:
     """Return the padded tensor; `value` is asked for the element outside of it in constant mode."""
     dtype = str(data.dtype)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         at = [i - b for i, b in zip(index, before, strict=True)]
         touched = [p for p, b in enumerate(before) if not (_is_zero(b) and dims.equal(shape[p], data.shape[p]))]
         if mode == "constant":
@@ -132,19 +132,19 @@ def _is_zero(value: Dim) -> bool:
     return isinstance(value, int) and value == 0
 
 
-def _edge(index: tirx.PrimExpr, size: Dim, once: bool) -> tirx.PrimExpr:
+def _edge(index: tirx.Expr, size: Dim, once: bool) -> tirx.Expr:
     del once
     return tirx.max(tirx.min(index, size - 1), 0)
 
 
-def _reflect(index: tirx.PrimExpr, size: Dim, once: bool) -> tirx.PrimExpr:
+def _reflect(index: tirx.Expr, size: Dim, once: bool) -> tirx.Expr:
     """Mirror at the border elements, which are not repeated; over and over where the padding is wider than the data."""
     period = 2 * size - 2
     index = tirx.Select(index < 0, -index, index) if once else tirx.floormod(index, tirx.max(period, 1))
     return tirx.Select(index >= size, period - index, index)
 
 
-def _symmetric(index: tirx.PrimExpr, size: Dim, once: bool) -> tirx.PrimExpr:
+def _symmetric(index: tirx.Expr, size: Dim, once: bool) -> tirx.Expr:
     """Mirror at the borders: the border elements are repeated."""
     period = 2 * size - 1
     index = tirx.Select(index < 0, -index - 1, index) if once else tirx.floormod(index, tirx.max(period + 1, 1))
@@ -252,7 +252,7 @@ class DynPad:
             )
 
         def sizes(widths: te.Tensor, shape: list[Any]) -> te.Tensor:
-            def element(axis: tirx.PrimExpr) -> tirx.PrimExpr:
+            def element(axis: tirx.Expr) -> tirx.Expr:
                 total = widths(axis, 0).astype("int64") + widths(axis, 1).astype("int64")
                 return tirx.max(chosen(axis, shape) + total, 0)
 

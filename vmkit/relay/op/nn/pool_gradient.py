@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...lower.context import LowerContext
 
     # What the window at an index of the result gives to the element at a place of its kernel.
-    Share = Callable[[Sequence[tirx.PrimExpr], Mapping[str, tirx.PrimExpr]], tirx.PrimExpr]
+    Share = Callable[[Sequence[tirx.Expr], Mapping[str, tirx.Expr]], tirx.Expr]
 
 __all__: list[str] = []
 
@@ -60,7 +60,7 @@ def _spread(pool: Pool, data: te.Tensor, share: Share) -> te.Tensor:
     reduced, dtype = pool.reduced(), str(data.dtype)
     sums = accumulator(dtype)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         at, tests = dict(zip(pool.axes, index, strict=True)), []
         for i, a in enumerate(pool.spatial):
             first, stride = at[a] + pool.padding[i] - reduced[a] * pool.dilation[i], pool.strides[i]
@@ -79,7 +79,7 @@ def _of_largest(attrs: PoolAttrs, grad: te.Tensor, data: te.Tensor) -> te.Tensor
     pool = Pool.of(attrs, shape)
     padded, reduced = pool.padded(data, tirx.min_value(dtype)), pool.reduced()
 
-    def better(a: tuple[tirx.PrimExpr, ...], b: tuple[tirx.PrimExpr, ...]) -> tuple[tirx.PrimExpr, ...]:
+    def better(a: tuple[tirx.Expr, ...], b: tuple[tirx.Expr, ...]) -> tuple[tirx.Expr, ...]:
         is_first = tirx.any(a[1] > b[1], tirx.all(a[1] == b[1], a[0] < b[0]))
         return tuple(tirx.Select(is_first, x, y) for x, y in zip(a, b, strict=True))
 
@@ -87,18 +87,18 @@ def _of_largest(attrs: PoolAttrs, grad: te.Tensor, data: te.Tensor) -> te.Tensor
         better, lambda *types: (tirx.IntImm("int32", 2**31 - 1), tirx.min_value(types[1])), name="first_largest"
     )
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         return largest((_place(pool, reduced), padded(*pool.read_at(index, reduced))), axis=list(reduced.values()))
 
     places, _ = te.compute([dims.as_expr(d) for d in pool.shape(shape)], element, name="largest_place")
 
-    def share(index: Sequence[tirx.PrimExpr], kernel: Mapping[str, tirx.PrimExpr]) -> tirx.PrimExpr:
+    def share(index: Sequence[tirx.Expr], kernel: Mapping[str, tirx.Expr]) -> tirx.Expr:
         return tirx.Select(places(*index) == _place(pool, kernel), grad(*index), tirx.const(0, grad.dtype))
 
     return _spread(pool, data, share)
 
 
-def _place(pool: Pool, kernel: Mapping[str, tirx.PrimExpr]) -> tirx.PrimExpr:
+def _place(pool: Pool, kernel: Mapping[str, tirx.Expr]) -> tirx.Expr:
     """Return the number of an element of the kernel, counted row by row."""
     return (kernel["H"] * pool.kernel[1] + kernel["W"]).astype("int32")
 
@@ -108,7 +108,7 @@ def _of_mean(attrs: AvgPoolAttrs, grad: te.Tensor, data: te.Tensor) -> te.Tensor
     pool = Pool.of(attrs, [dims.simplify(d) for d in data.shape])
     dtype = str(data.dtype)
 
-    def share(index: Sequence[tirx.PrimExpr], kernel: Mapping[str, tirx.PrimExpr]) -> tirx.PrimExpr:
+    def share(index: Sequence[tirx.Expr], kernel: Mapping[str, tirx.Expr]) -> tirx.Expr:
         wide = grad(*index).astype(accumulator(dtype))
         return quotient(wide, pool.count(index, attrs.count_include_pad), accumulator(dtype))
 

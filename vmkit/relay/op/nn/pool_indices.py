@@ -50,7 +50,7 @@ class MaxPoolWithIndices:
         require_fits(context, pool.sizes, pool.padding, pool.windows)
         shape = pool.shape(have)
 
-        def body(outputs: list[tirx.Buffer], x: tirx.Buffer, whole: list[tirx.PrimExpr]) -> None:
+        def body(outputs: list[tirx.Buffer], x: tirx.Buffer, whole: list[tirx.Expr]) -> None:
             values, indices = outputs
             sizes = [dims.as_expr(d) for d in x.shape[2:]]
             with grid(whole) as index:
@@ -76,7 +76,7 @@ class MaxPoolWithIndices:
         return loops(context, [(shape, dtype), (shape, "int64")], body, data, whole)
 
 
-def _position(at: Sequence[tirx.PrimExpr], sizes: Sequence[tirx.PrimExpr], column_major: bool) -> tirx.PrimExpr:
+def _position(at: Sequence[tirx.Expr], sizes: Sequence[tirx.Expr], column_major: bool) -> tirx.Expr:
     order = list(range(len(at)))
     if column_major:
         order.reverse()

@@ -95,7 +95,7 @@ class Pool:
         made = dict(zip(self.spatial, self.result, strict=True))
         return [made.get(a, d) for a, d in zip(self.axes, data, strict=True)]
 
-    def reduced(self) -> dict[str, tirx.PrimExpr]:
+    def reduced(self) -> dict[str, tirx.Expr]:
         """Return an axis of reduction over the kernel for each spatial axis."""
         reached = [dims.as_expr(self._reached(i)) if self._is_cut(i) else k for i, k in enumerate(self.kernel)]
         return {a: te.reduce_axis((0, k), name=f"r{a.lower()}") for a, k in zip(self.spatial, reached, strict=True)}
@@ -120,19 +120,19 @@ class Pool:
         starts = dims.mul(dims.sub(self.result[axis], 1), self.strides[axis])
         return dims.maximum(dims.sub(dims.add(starts, self._reached(axis)), self._padded_size(axis)), 0)
 
-    def padded(self, data: te.Tensor, value: tirx.PrimExpr) -> te.Tensor:
+    def padded(self, data: te.Tensor, value: tirx.Expr) -> te.Tensor:
         """Return the data padded so far that every window lies on it."""
         extra = [self._past(i) for i in range(len(self.spatial))]
         return pad_spatial(data, self.axes, self.spatial, self.padding, value, extra=extra)
 
-    def read_at(self, index: Sequence[tirx.PrimExpr], kernel: Mapping[str, tirx.PrimExpr]) -> list[tirx.PrimExpr]:
+    def read_at(self, index: Sequence[tirx.Expr], kernel: Mapping[str, tirx.Expr]) -> list[tirx.Expr]:
         """Return the index in the padded data of an element of the kernel, for the window at an index of the result."""
         at = dict(zip(self.axes, index, strict=True))
         for a, stride, step in zip(self.spatial, self.strides, self.dilation, strict=True):
             at[a] = at[a] * stride + kernel[a] * step
         return [at[a] for a in self.axes]
 
-    def count(self, index: Sequence[tirx.PrimExpr], with_pad: bool) -> tirx.PrimExpr:
+    def count(self, index: Sequence[tirx.Expr], with_pad: bool) -> tirx.Expr:
         """Return how many elements the mean at an index of the result is of: those on the data, or the padding too."""
         count = tirx.IntImm("int64", 1)
         at, rank = dict(zip(self.axes, index, strict=True)), len(self.spatial)
@@ -157,7 +157,7 @@ def _pool(attrs: PoolAttrs, data: te.Tensor) -> te.Tensor:
     padded = pool.padded(data, tirx.min_value(dtype) if kind == "max" else tirx.const(0, dtype))
     reduced, sums = pool.reduced(), dtype if kind == "max" else sum_dtype(dtype)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         x, over = padded(*pool.read_at(index, reduced)), list(reduced.values())
         return te.max(x, axis=over) if kind == "max" else te.sum(x.astype(sums), axis=over)
 
@@ -178,8 +178,8 @@ def sum_dtype(dtype: str) -> str:
 
 
 def _counted(
-    index: tirx.PrimExpr, bounds: tuple[int, int, Dim], stride: int, dilation: int, window: int, with_pad: bool
-) -> tirx.PrimExpr:
+    index: tirx.Expr, bounds: tuple[int, int, Dim], stride: int, dilation: int, window: int, with_pad: bool
+) -> tirx.Expr:
     """Return how many positions of a window on one axis count: those on the data, or on the padded data."""
     before, after, size = bounds
     first = index * stride - before
@@ -191,7 +191,7 @@ def _counted(
     return tirx.max(tirx.floordiv(last - first, dilation) + 1, 1)
 
 
-def quotient(total: tirx.PrimExpr, count: tirx.PrimExpr, dtype: str) -> tirx.PrimExpr:
+def quotient(total: tirx.Expr, count: tirx.Expr, dtype: str) -> tirx.Expr:
     """Return a mean; of integers, rounded towards zero."""
     if is_float(dtype):
         return (total / count.astype(str(total.ty.dtype))).astype(dtype)

@@ -84,7 +84,7 @@ def _space_to_batch(attrs: SpaceToBatchNDAttrs, data: te.Tensor) -> te.Tensor:
     batch, *rest = data.shape
     cut = [tirx.floordiv(d + (b + a), k) for d, (b, a), k in zip(rest, paddings, blocks, strict=False)]
 
-    def element(n: tirx.PrimExpr, *index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(n: tirx.Expr, *index: tirx.Expr) -> tirx.Expr:
         offset, at, tests = tirx.floordiv(n, batch), list(index), []
         for i in reversed(range(len(blocks))):
             at[i] = index[i] * blocks[i] + tirx.floormod(offset, blocks[i]) - paddings[i][0]
@@ -135,7 +135,7 @@ def _batch_to_space(attrs: BatchToSpaceNDAttrs, data: te.Tensor) -> te.Tensor:
     made = tirx.floordiv(batch, reduce(mul, blocks, 1))
     sizes = [d * k - (b + a) for d, k, (b, a) in zip(rest, blocks, crops, strict=False)]
 
-    def element(n: tirx.PrimExpr, *index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(n: tirx.Expr, *index: tirx.Expr) -> tirx.Expr:
         offset: Any = tirx.IntImm("int64", 0)
         at = list(index)
         for i, block in enumerate(blocks):
@@ -178,7 +178,7 @@ class Dilate:
         strides = list(attrs.strides)
         shape = [_dilated(dims.simplify(d), s) for d, s in zip(data.shape, strides, strict=True)]
 
-        def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+        def element(*index: tirx.Expr) -> tirx.Expr:
             at = [tirx.floordiv(i, s) if s > 1 else i for i, s in zip(index, strides, strict=True)]
             tests = [tirx.floormod(i, s) == 0 for i, s in zip(index, strides, strict=True) if s > 1]
             value = tirx.const(attrs.dilation_value, data.dtype)

@@ -62,7 +62,7 @@ class _Rows:
         at = self.axis
         return te.compute(self.kept, lambda *i: over(term(*i[:at], k, *i[at:]), axis=k), name=name)
 
-    def of(self, values: te.Tensor, index: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
+    def of(self, values: te.Tensor, index: Sequence[tirx.Expr]) -> tirx.Expr:
         """Return the value for the row of an element."""
         return values(*(i for at, i in enumerate(index) if at != self.axis))
 

@@ -96,12 +96,12 @@ def _product(context: LowerContext, attrs: SparseDenseAttrs, dense: relax.Expr, 
         data: tirx.Buffer,
         indices: tirx.Buffer,
         indptr: tirx.Buffer,
-        sizes: list[tirx.PrimExpr],
+        sizes: list[tirx.Expr],
     ) -> None:
         (out,) = outputs
         count, blocks, height, width = sizes
 
-        def place(i: tirx.PrimExpr, block: tirx.PrimExpr, j: tirx.PrimExpr) -> list[tirx.PrimExpr]:
+        def place(i: tirx.Expr, block: tirx.Expr, j: tirx.Expr) -> list[tirx.Expr]:
             row = block * height + j
             return [row, i] if attrs.sparse_lhs else [i, row]
 
@@ -228,7 +228,7 @@ class SparseTranspose:
             data: tirx.Buffer,
             indices: tirx.Buffer,
             indptr: tirx.Buffer,
-            sizes: list[tirx.PrimExpr],
+            sizes: list[tirx.Expr],
         ) -> None:
             values, rows, starts, free = outputs
             (size,) = sizes

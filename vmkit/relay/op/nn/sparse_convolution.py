@@ -90,7 +90,7 @@ class SparseConv2D:
             context.require(wide >= 1, "nn.sparse_conv2d: the blocks of the sparse matrix have no columns")
         check_rows(context, matrix, dims.floordiv(dims.mul(channels, size * size), wide))
 
-        def place(column: tirx.PrimExpr, channels: tirx.PrimExpr) -> tuple[tirx.PrimExpr, tirx.PrimExpr, tirx.PrimExpr]:
+        def place(column: tirx.Expr, channels: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr, tirx.Expr]:
             """Return channel, and row and column in the kernel, of a column of the weight."""
             if size == 1:
                 return column, const(0), const(0)
@@ -106,7 +106,7 @@ class SparseConv2D:
             data: tirx.Buffer,
             indices: tirx.Buffer,
             indptr: tirx.Buffer,
-            sizes: list[tirx.PrimExpr],
+            sizes: list[tirx.Expr],
         ) -> None:
             (out,) = outputs
             batch, channels, rows, columns, blocks, tall, wide = sizes

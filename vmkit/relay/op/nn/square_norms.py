@@ -53,7 +53,7 @@ class L2Normalize:
         kept = [i for i in range(len(data.shape)) if i not in axes]
         over = {a: te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes}
 
-        def squares(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+        def squares(*index: tirx.Expr) -> tirx.Expr:
             known = dict(zip(kept, index, strict=True))
             x = data(*[over[i] if i in over else known[i] for i in range(len(data.shape))]).astype(wide)
             return te.sum(x * x, axis=list(over.values()))
@@ -100,7 +100,7 @@ class LRN:
         padded = topi.nn.pad(data, before, after, 0, name="pad_temp")
         k = te.reduce_axis((0, attrs.size), name="k")
 
-        def squares(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+        def squares(*index: tirx.Expr) -> tirx.Expr:
             x = padded(*index[:at], index[at] + k, *index[at + 1 :]).astype(wide)
             return te.sum(x * x, axis=k)
 
@@ -113,7 +113,7 @@ class LRN:
         )
 
 
-def _power(base: tirx.PrimExpr, exponent: float) -> tirx.PrimExpr:
+def _power(base: tirx.Expr, exponent: float) -> tirx.Expr:
     """Return a power; of quarters up to one, by square roots, which vectors have."""
     match exponent:
         case 0.25:

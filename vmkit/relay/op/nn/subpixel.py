@@ -87,7 +87,7 @@ def _space_to_depth(attrs: SubPixelAttrs, data: te.Tensor) -> te.Tensor:
     axes, block = attrs.layout, attrs.block_size
     n, channels, h, w = ordered(data.shape, axes, "NCHW")
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         i, c, y, x = ordered(index, axes, "NCHW")
         offset = tirx.floordiv(c, channels)
         row, column = tirx.floordiv(offset, block), tirx.floormod(offset, block)
@@ -136,7 +136,7 @@ def _depth_to_space(attrs: SubPixelAttrs, data: te.Tensor) -> te.Tensor:
     n, channels, h, w = ordered(data.shape, axes, "NCHW")
     made = tirx.floordiv(channels, block * block)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         i, c, y, x = ordered(index, axes, "NCHW")
         offset = tirx.floormod(y, block) * block + tirx.floormod(x, block)
         channel = offset * made + c if attrs.mode == "DCR" else c * (block * block) + offset

@@ -137,7 +137,7 @@ def _spread(geometry: Transposed, data: te.Tensor, weight: te.Tensor, out_dtype:
     windows = geometry.windows(kernel)
     before = [dims.sub(dims.sub(w, 1), p) for w, p in zip(windows, geometry.padding, strict=False)]
 
-    def spread(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def spread(*index: tirx.Expr) -> tirx.Expr:
         at, tests = geometry.data.position(index), []
         for i, letter in enumerate(geometry.spatial):
             position, stride = at[letter] - before[i], geometry.strides[i]
@@ -157,7 +157,7 @@ def _spread(geometry: Transposed, data: te.Tensor, weight: te.Tensor, out_dtype:
         reduced[letter] = te.reduce_axis((0, size), name=f"r{letter.lower()}")
     sums = accumulator(out_dtype)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         at = geometry.out.position(index)
         of_data = {"N": at["N"], "C": reduced["C"]}
         of_kernel = {"O": at["C"], "I": reduced["C"]}

@@ -140,7 +140,7 @@ def _weight_gradient(how: _Gradient, grad: te.Tensor, data: te.Tensor, out_dtype
     image, *place = over
     sums = accumulator(out_dtype)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         at = how.weight.position(index)
         of_data = {"N": image, "C": at["I"]}
         if how.groups > 1:

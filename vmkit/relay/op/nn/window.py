@@ -184,7 +184,7 @@ def pad_spatial(
     axes: Sequence[str],
     spatial: str,
     padding: Sequence[int],
-    value: tirx.PrimExpr,
+    value: tirx.Expr,
     *,
     extra: Sequence[Dim] | None = None,
 ) -> te.Tensor:

@@ -124,13 +124,13 @@ def _transform_data(how: _Convolution, data: te.Tensor, reach: list[Any], wide: 
     _, matrix, _ = tiles.matrices(wide)
     over = [te.reduce_axis((0, tiles.reach), name=f"a{i}") for i in tiles.points]
 
-    def read(n: tirx.PrimExpr, c: tirx.PrimExpr, place: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
+    def read(n: tirx.Expr, c: tirx.Expr, place: Sequence[tirx.Expr]) -> tirx.Expr:
         at = {a: p - how.padding[i] for i, (a, p) in enumerate(zip(spatial, place, strict=True))}
         inside = [test for a in spatial for test in (at[a] >= 0, at[a] < dims.as_expr(have[a]))]
         x = data(*how.data.index({"N": n, "C": c, **at})).astype(wide)
         return tirx.if_then_else(tirx.all(*inside), x, tirx.const(0, wide))
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         points, (n, *tile, c) = index[: len(over)], index[len(over) :]
         offsets = tiles.spread(over, [0] * len(spatial))
         place = [t * tiles.tile + o if is_cut else t for (t, is_cut), o in zip(tiles.cuts(tile), offsets, strict=True)]
@@ -149,7 +149,7 @@ def _multiply(how: _Convolution, data: te.Tensor, weight: te.Tensor, count: list
     rc = te.reduce_axis((0, data.shape[-1]), name="rc")
     plain = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(tiles.weight_lead()[cut:])]
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         points, (n, *tile, o) = index[:cut], index[cut:]
         shifts = tiles.spread([0] * cut, plain)
         x = data(*points, n, *[t + s for t, s in zip(tile, shifts, strict=True)], rc)
@@ -166,7 +166,7 @@ def _transform_result(how: _Convolution, products: te.Tensor, shape: list[Any], 
     matrix, _, _ = tiles.matrices(str(products.dtype))
     over = [te.reduce_axis((0, tiles.reach), name=f"b{i}") for i in tiles.points]
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         at = how.data.position(index)
         place = list(tiles.cuts([at[a] for a in spatial]))
         tile = [tirx.floordiv(p, tiles.tile) if is_cut else p for p, is_cut in place]

@@ -117,7 +117,7 @@ def _compute(attrs: ConvWinogradWeightTransformAttrs, weight: te.Tensor) -> te.T
     _, _, matrix = tiles.matrices(wide)
     over = [te.reduce_axis((0, tiles.size), name=f"r{i}") for i in range(sum(tiles.transformed))]
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+    def element(*index: tirx.Expr) -> tirx.Expr:
         *lead, o, i = index
         points, plain = lead[: len(over)], lead[len(over) :]
         value = weight(o, i, *tiles.spread(over, plain)).astype(wide)

@@ -67,7 +67,7 @@ def _relation(
 def _elementwise(
     context: LowerContext,
     attrs: SimulatedQuantizeAttrs | DequantizeAttrs,
-    combine: Callable[..., tirx.PrimExpr],
+    combine: Callable[..., tirx.Expr],
     data: relax.Expr,
     *given: relax.Expr,
 ) -> relax.Expr:
@@ -80,9 +80,9 @@ def _elementwise(
             context.require_equal(length, dims.select(length == 1, length, shape[axis] if shape else 1), message)
 
     def element(
-        i: tuple[tirx.PrimExpr, ...], x: te.Tensor, code: te.Tensor, scale: te.Tensor, zero_point: te.Tensor
-    ) -> tirx.PrimExpr:
-        def along(tensor: te.Tensor) -> tirx.PrimExpr:
+        i: tuple[tirx.Expr, ...], x: te.Tensor, code: te.Tensor, scale: te.Tensor, zero_point: te.Tensor
+    ) -> tirx.Expr:
+        def along(tensor: te.Tensor) -> tirx.Expr:
             zero = tirx.IntImm("int64", 0)
             return tensor(*[tirx.Select(n == 1, zero, i[axis]) if i else zero for n in tensor.shape])
 
@@ -94,10 +94,10 @@ def _elementwise(
     return indexed(context, shape, element, data, *given)
 
 
-def _quantized(x: tirx.PrimExpr, code: tirx.PrimExpr, scale: tirx.PrimExpr, zero_point: tirx.PrimExpr) -> tirx.PrimExpr:
+def _quantized(x: tirx.Expr, code: tirx.Expr, scale: tirx.Expr, zero_point: tirx.Expr) -> tirx.Expr:
     dtype = x.ty.dtype
 
-    def bound(end: str) -> tirx.PrimExpr:
+    def bound(end: str) -> tirx.Expr:
         limits = [tirx.const(float(getattr(np.iinfo(name), end)), dtype) for name in ("int8", "uint8", "int32")]
         return tirx.Select(code == 1, limits[0], tirx.Select(code == 2, limits[1], limits[2]))
 

@@ -31,7 +31,7 @@ __all__: list[str] = []
 _FRACTION = {"float32": (23, 32), "float64": (52, 64)}
 
 
-def _unit(word: tirx.PrimExpr, dtype: str) -> tirx.PrimExpr:
+def _unit(word: tirx.Expr, dtype: str) -> tirx.Expr:
     """Return the number in [0, 1) that a random word stands for."""
     bits, width = _FRACTION[dtype]
     kind = f"uint{width}"
@@ -93,7 +93,7 @@ class Uniform:
         count = dims.product(shape)
         state, words = random_words(context, key, count)
 
-        def element(i: tuple[tirx.PrimExpr, ...], words: te.Tensor, low: te.Tensor, high: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], words: te.Tensor, low: te.Tensor, high: te.Tensor) -> tirx.Expr:
             return _unit(words(i[0]), attrs.out_dtype) * (high() - low()) + low()
 
         return state, reshape_value(context, indexed(context, [count], element, words, low, high), shape)
@@ -135,7 +135,7 @@ class Normal:
         count = dims.product(shape)
         state, words = random_words(context, key, dims.mul(count, 2))
 
-        def element(i: tuple[tirx.PrimExpr, ...], words: te.Tensor, mean: te.Tensor, scale: te.Tensor) -> tirx.PrimExpr:
+        def element(i: tuple[tirx.Expr, ...], words: te.Tensor, mean: te.Tensor, scale: te.Tensor) -> tirx.Expr:
             one, two = _unit(words(i[0]), dtype), _unit(words(i[0] + count), dtype)
             radius = tirx.sqrt(tirx.const(-2, dtype) * tirx.log(tirx.const(1, dtype) - one))
             return radius * tirx.sin(tirx.const(2 * math.pi, dtype) * two) * scale() + mean()
@@ -191,7 +191,7 @@ class Multinomial:
             drawn, total, sums, fallback = outputs
             rows, classes = probs.shape
 
-            def weight(row: tirx.PrimExpr, at: tirx.PrimExpr) -> tirx.PrimExpr:
+            def weight(row: tirx.Expr, at: tirx.Expr) -> tirx.Expr:
                 return tirx.max(probs[row, at], tirx.const(0, dtype))
 
             with grid([rows]) as (row,):

@@ -104,7 +104,7 @@ def random_words(context: LowerContext, key: relax.Expr, count: Dim) -> tuple[re
     _require_length(context, key)
     whole, rest = dims.floordiv(count, 4), dims.sub(count, dims.mul(dims.floordiv(count, 4), 4))
 
-    def body(outputs: list[tirx.Buffer], key: tirx.Buffer, sizes: list[tirx.PrimExpr]) -> None:
+    def body(outputs: list[tirx.Buffer], key: tirx.Buffer, sizes: list[tirx.Expr]) -> None:
         state, words, block = outputs
         count, whole, rest = sizes
         old = _words(key, range(_KEY_WORDS))
@@ -143,17 +143,17 @@ def _require_length(context: LowerContext, key: relax.Expr) -> None:
 
 
 @contextmanager
-def _when(count: tirx.PrimExpr | int, least: int) -> Iterator[None]:
+def _when(count: tirx.Expr | int, least: int) -> Iterator[None]:
     """Write statements that run where a number of words is greater than `least`."""
     with T.If(dims.as_expr(count) > const(least)), T.Then():
         yield
 
 
-def _uint(value: int) -> tirx.PrimExpr:
+def _uint(value: int) -> tirx.Expr:
     return tirx.const(value, "uint64")
 
 
-def _sum(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
+def _sum(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     """Return the sum of two words modulo 2**64.
 
     TVM lets LLVM assume that a sum of unsigned integers does not wrap, so the highest bit is added by itself.
@@ -162,16 +162,16 @@ def _sum(a: tirx.PrimExpr, b: tirx.PrimExpr) -> tirx.PrimExpr:
     return ((a & others) + (b & others)) ^ ((a ^ b) & highest)
 
 
-def _words(buffer: tirx.Buffer, positions: Sequence[int]) -> list[tirx.PrimExpr]:
+def _words(buffer: tirx.Buffer, positions: Sequence[int]) -> list[tirx.Expr]:
     return [T.Bind(buffer[const(k)]) for k in positions]
 
 
-def _store(state: tirx.Buffer, words: Sequence[tirx.PrimExpr]) -> None:
+def _store(state: tirx.Buffer, words: Sequence[tirx.Expr]) -> None:
     for k, word in enumerate(words):
         T.buffer_store(state, word, [const(k)])
 
 
-def _encipher(block: tirx.Buffer, key: Sequence[tirx.PrimExpr], words: Sequence[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
+def _encipher(block: tirx.Buffer, key: Sequence[tirx.Expr], words: Sequence[tirx.Expr]) -> list[tirx.Expr]:
     """Write statements that leave four words, enciphered, in the buffer `block`; return them in order."""
     schedule = [*key, key[0] ^ key[1] ^ key[2] ^ key[3] ^ _uint(_PARITY)]
     _store(block, words)
@@ -190,14 +190,14 @@ def _encipher(block: tirx.Buffer, key: Sequence[tirx.PrimExpr], words: Sequence[
     return [block[at] for at in (a, b, c, d)]
 
 
-def _mix(block: tirx.Buffer, first: tirx.PrimExpr, second: tirx.PrimExpr, rotation: int) -> None:
+def _mix(block: tirx.Buffer, first: tirx.Expr, second: tirx.Expr, rotation: int) -> None:
     T.buffer_store(block, _sum(block[first], block[second]), [first])
     rotated = (block[second] << _uint(rotation)) | (block[second] >> _uint(64 - rotation))
     # In the paper the sum alone is joined with the rotated word; Relay adds the word a second time.
     T.buffer_store(block, _sum(block[first], block[second]) ^ rotated, [second])
 
 
-def _restart(state: tirx.Buffer, old: Sequence[tirx.PrimExpr], block: tirx.Buffer) -> None:
+def _restart(state: tirx.Buffer, old: Sequence[tirx.Expr], block: tirx.Buffer) -> None:
     """Write the key to go on with where the counter has no room: a longer path, or a new cipher key."""
     with T.If(_is_full(old)):
         with T.Then():
@@ -208,12 +208,12 @@ def _restart(state: tirx.Buffer, old: Sequence[tirx.PrimExpr], block: tirx.Buffe
             _store(state, [*old[:4], *path, _uint(0), _uint(0), *_next_bit(old)])
 
 
-def _is_full(words: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
+def _is_full(words: Sequence[tirx.Expr]) -> tirx.Expr:
     """Return whether the path has no room for another bit."""
     return (words[8] | words[9]) == _uint(0)
 
 
-def _next_bit(words: Sequence[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
+def _next_bit(words: Sequence[tirx.Expr]) -> list[tirx.Expr]:
     """Return words 8 and 9 with their bit one place further right."""
     return [words[8] >> _uint(1), (words[9] >> _uint(1)) | (words[8] << _uint(63))]
 

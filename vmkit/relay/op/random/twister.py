@@ -148,7 +148,7 @@ def _flat(
 # -- the generator, as statements of a kernel
 
 
-def _u32(value: int) -> tirx.PrimExpr:
+def _u32(value: int) -> tirx.Expr:
     return tirx.const(value, "uint32")
 
 
@@ -182,7 +182,7 @@ def _draw(state: tirx.Buffer, position: tirx.Buffer, number: tirx.Buffer) -> Non
     T.buffer_store(position, position[0] + 2, [const(0)])
 
 
-def _tempered(word: tirx.PrimExpr) -> tirx.PrimExpr:
+def _tempered(word: tirx.Expr) -> tirx.Expr:
     word = T.bind(word ^ (word >> _u32(11)))
     word = T.bind(word ^ ((word << _u32(7)) & _u32(0x9D2C5680)))
     word = T.bind(word ^ ((word << _u32(15)) & _u32(0xEFC60000)))

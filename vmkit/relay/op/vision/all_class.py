@@ -137,7 +137,7 @@ def _write_onnx(outputs: list[tirx.Buffer], boxes: tirx.Buffer, scores: tirx.Buf
         T.buffer_store(rows, tirx.const(-1, "int64"), [i, k])
     T.buffer_store(total, tirx.const(0, "int64"), [0])
 
-    def append(b: tirx.PrimExpr, c: tirx.PrimExpr, box: tirx.PrimExpr, score: tirx.PrimExpr) -> None:
+    def append(b: tirx.Expr, c: tirx.Expr, box: tirx.Expr, score: tirx.Expr) -> None:
         for k, value in enumerate((b, c, box)):
             T.buffer_store(rows, value, [total[0], k])
         T.buffer_store(total, total[0] + 1, [0])
@@ -153,7 +153,7 @@ def _write_tensorflow(outputs: list[tirx.Buffer], boxes: tirx.Buffer, scores: ti
         for k in range(2):
             T.buffer_store(indices, tirx.const(0, "int64"), [b, i, k])
 
-    def append(b: tirx.PrimExpr, c: tirx.PrimExpr, box: tirx.PrimExpr, score: tirx.PrimExpr) -> None:
+    def append(b: tirx.Expr, c: tirx.Expr, box: tirx.Expr, score: tirx.Expr) -> None:
         T.buffer_store(indices, c, [b, totals[b], 0])
         T.buffer_store(indices, box, [b, totals[b], 1])
         T.buffer_store(values, score, [b, totals[b]])
@@ -167,20 +167,20 @@ def _write_tensorflow(outputs: list[tirx.Buffer], boxes: tirx.Buffer, scores: ti
 
 def _each_left(
     state: tirx.Buffer,
-    b: tirx.PrimExpr,
-    c: tirx.PrimExpr,
+    b: tirx.Expr,
+    c: tirx.Expr,
     boxes: tirx.Buffer,
     scores: tirx.Buffer,
     more: tuple[tirx.Buffer, ...],
     append: Callable[..., None],
-    last: Callable[..., tirx.PrimExpr],
+    last: Callable[..., tirx.Expr],
 ) -> None:
     """Hand each box that is left of a class to `append`; `last(k)` reads back the k-th last of them."""
     order, limit, iou_threshold, score_threshold = more
     most, least_overlap, least = scalar(limit, "int64"), scalar(iou_threshold, _F32), scalar(score_threshold, _F32)
     zero, one = tirx.const(0, "int64"), tirx.const(1, "int64")
 
-    def corners(box: tirx.PrimExpr) -> list[tirx.PrimExpr]:
+    def corners(box: tirx.Expr) -> list[tirx.Expr]:
         return [T.bind(boxes[b, box, k].astype(_F32)) for k in range(4)]
 
     T.buffer_store(state, zero, [0])

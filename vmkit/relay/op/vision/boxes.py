@@ -43,7 +43,7 @@ def number(value: float | Expr, dtype: str) -> Expr:
     return value if isinstance(value, Expr) else const(value, dtype)
 
 
-def scalar(buffer: tirx.Buffer, dtype: str) -> tirx.PrimExpr:
+def scalar(buffer: tirx.Buffer, dtype: str) -> tirx.Expr:
     """Return the only element of a buffer of a kernel."""
     value = buffer[tuple([0] * len(buffer.shape))]
     return value if str(value.ty.dtype) == dtype else value.astype(dtype)
@@ -74,12 +74,12 @@ def same_dim(actual: Dim, expected: Dim, what: str) -> None:
         raise TypeCheckError(f"{what}: {actual} and {expected}")
 
 
-def count_of(value: tirx.PrimExpr, limit: tirx.PrimExpr) -> tirx.PrimExpr:
+def count_of(value: tirx.Expr, limit: tirx.Expr) -> tirx.Expr:
     """Return a count that a tensor gives as one from 0 to `limit`: what lies outside would be read past the end."""
     return tirx.max(tirx.min(value.astype("int64"), limit), tirx.const(0, "int64"))
 
 
-def overlap(a: Sequence[tirx.PrimExpr], b: Sequence[tirx.PrimExpr]) -> tirx.PrimExpr:
+def overlap(a: Sequence[tirx.Expr], b: Sequence[tirx.Expr]) -> tirx.Expr:
     """Return the intersection over union of two boxes of a kernel, each given by two opposite corners.
 
     It is 0 where the union has no area.
@@ -93,7 +93,7 @@ def overlap(a: Sequence[tirx.PrimExpr], b: Sequence[tirx.PrimExpr]) -> tirx.Prim
     return T.bind(tirx.Select(union <= zero, zero, both / union))
 
 
-def _sides(box: Sequence[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
+def _sides(box: Sequence[tirx.Expr]) -> list[tirx.Expr]:
     x0, y0, x1, y1 = box
     return [T.bind(v) for v in (tirx.min(x0, x1), tirx.min(y0, y1), tirx.max(x0, x1), tirx.max(y0, y1))]
 
@@ -102,7 +102,7 @@ def descending(
     context: LowerContext,
     scores: relax.Expr,
     shape: Sequence[Dim],
-    read: Callable[..., tuple[tirx.PrimExpr, tirx.PrimExpr | None]],
+    read: Callable[..., tuple[tirx.Expr, tirx.Expr | None]],
     *more: relax.Expr,
     axis: int = -1,
 ) -> relax.Expr:
@@ -127,7 +127,7 @@ def descending(
     dtype = str(scores.ty.dtype)
     wide = "float64" if dtype == "float64" else "float32"
 
-    def element(index: tuple[tirx.PrimExpr, ...], *tensors: te.Tensor) -> tirx.PrimExpr:
+    def element(index: tuple[tirx.Expr, ...], *tensors: te.Tensor) -> tirx.Expr:
         score, counts = read(index, *tensors)
         score = score.astype(wide)
         keeps = tirx.Not(tirx.isnan(score))
@@ -144,14 +144,14 @@ def wider(a: str, b: str) -> str:
     return "float64" if "float64" in (a, b) else "float32"
 
 
-def require_columns(context: LowerContext, width: tirx.PrimExpr | int, *last: int) -> None:
+def require_columns(context: LowerContext, width: tirx.Expr | int, *last: int) -> None:
     """Check at run time that boxes have the columns that are read."""
     if not isinstance(width, int):
         name, needed = context.operator, max(last) + 1
         context.require(width >= needed, f"{name}: the attributes name {needed} numbers of a box, which has fewer")
 
 
-def fill_row(boxes: tirx.Buffer, i: tirx.PrimExpr, j: tirx.PrimExpr, width: tirx.PrimExpr | int) -> None:
+def fill_row(boxes: tirx.Buffer, i: tirx.Expr, j: tirx.Expr, width: tirx.Expr | int) -> None:
     """Write -1 to every number of a box of a kernel."""
     with grid([width]) as (k,):
         T.buffer_store(boxes, tirx.const(-1, str(boxes.dtype)), [i, j, k])
@@ -159,10 +159,10 @@ def fill_row(boxes: tirx.Buffer, i: tirx.PrimExpr, j: tirx.PrimExpr, width: tirx
 
 def copy_row(
     target: tirx.Buffer,
-    to: Sequence[tirx.PrimExpr],
+    to: Sequence[tirx.Expr],
     source: tirx.Buffer,
-    at: Sequence[tirx.PrimExpr],
-    width: tirx.PrimExpr,
+    at: Sequence[tirx.Expr],
+    width: tirx.Expr,
 ) -> None:
     """Copy every number of the box at `at` (image, row) of a source to the box at `to` of a target."""
     (i, j), (image, row) = to, at

@@ -79,7 +79,7 @@ def _suppress(
     rows, total, state = outputs
     most, most_overlap, least = scalar(more[0], "int64"), scalar(more[1], _F32), scalar(more[2], _F32)
 
-    def corners(batch: tirx.PrimExpr, box: tirx.PrimExpr) -> list[tirx.PrimExpr]:
+    def corners(batch: tirx.Expr, box: tirx.Expr) -> list[tirx.Expr]:
         return [T.bind(boxes[batch, box, k].astype(_F32)) for k in range(4)]
 
     T.buffer_store(total, const(0), [0])

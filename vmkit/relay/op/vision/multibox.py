@@ -64,10 +64,10 @@ class MultiBoxPrior:
         dtype = str(data.ty.dtype)
         ratios = [(s, 1.0) for s in attrs.sizes] + [(attrs.sizes[0], r) for r in list(attrs.ratios)[1:]]
 
-        def f32(value: tirx.PrimExpr | float) -> tirx.PrimExpr:
+        def f32(value: tirx.Expr | float) -> tirx.Expr:
             return tirx.const(value, "float32") if isinstance(value, float) else value.astype("float32")
 
-        def element(index: tuple[tirx.PrimExpr, ...], data: te.Tensor) -> tirx.PrimExpr:
+        def element(index: tuple[tirx.Expr, ...], data: te.Tensor) -> tirx.Expr:
             _, box, side = index
             height, width = data.shape[2:]
             pixel, kind = tirx.floordiv(box, count), tirx.floormod(box, count)
@@ -199,7 +199,7 @@ class MultiBoxTransformLoc:
         return loops(context, results, body, cls_prob, loc_pred, anchor)[:2]
 
 
-def _zero() -> tirx.PrimExpr:
+def _zero() -> tirx.Expr:
     return tirx.const(0, "float32")
 
 
@@ -207,9 +207,9 @@ def _find_class(
     attrs: MultiBoxTransformLocAttrs,
     cls_prob: tirx.Buffer,
     best: tirx.Buffer,
-    i: tirx.PrimExpr,
-    j: tirx.PrimExpr,
-    classes: tirx.PrimExpr,
+    i: tirx.Expr,
+    j: tirx.Expr,
+    classes: tirx.Expr,
 ) -> None:
     """Write the highest score of a box and its class; the class is the background's where the score is too low."""
     T.buffer_store(best, tirx.const(-1, "float32"), [0])
@@ -225,8 +225,8 @@ def _find_class(
 
 
 def _moved(
-    attrs: MultiBoxTransformLocAttrs, loc_pred: tirx.Buffer, anchor: tirx.Buffer, i: tirx.PrimExpr, j: tirx.PrimExpr
-) -> list[tirx.PrimExpr]:
+    attrs: MultiBoxTransformLocAttrs, loc_pred: tirx.Buffer, anchor: tirx.Buffer, i: tirx.Expr, j: tirx.Expr
+) -> list[tirx.Expr]:
     """Return the sides of the box that predictions make of the prior box j."""
     dtype = "float64" if str(loc_pred.dtype) == "float64" else "float32"
     half = tirx.const(0.5, dtype)

@@ -144,11 +144,11 @@ def _predict(
             T.buffer_store(boxes, tirx.Select(tirx.any(is_outside, is_small), minus, score), [b, at, 4])
 
 
-def _by_sides(sides: list[tirx.PrimExpr], moves: list[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
+def _by_sides(sides: list[tirx.Expr], moves: list[tirx.Expr]) -> list[tirx.Expr]:
     return [side + move for side, move in zip(sides, moves, strict=True)]
 
 
-def _by_center(sides: list[tirx.PrimExpr], moves: list[tirx.PrimExpr]) -> list[tirx.PrimExpr]:
+def _by_center(sides: list[tirx.Expr], moves: list[tirx.Expr]) -> list[tirx.Expr]:
     wide = str(sides[0].ty.dtype)
     one, half = tirx.const(1, wide), tirx.const(0.5, wide)
     low, high = [], []
@@ -168,7 +168,7 @@ def _thin(attrs: ProposalAttrs, outputs: list[tirx.Buffer], boxes: tirx.Buffer, 
     batch, count, _ = boxes.shape
     best = tirx.min(count, const(attrs.rpn_pre_nms_top_n)) if attrs.rpn_pre_nms_top_n > 0 else count
 
-    def corners(b: tirx.PrimExpr, box: tirx.PrimExpr) -> list[tirx.PrimExpr]:
+    def corners(b: tirx.Expr, box: tirx.Expr) -> list[tirx.Expr]:
         return [T.bind(boxes[b, box, c]) for c in range(4)]
 
     with grid([batch]) as (b,):
@@ -194,11 +194,11 @@ def _thin(attrs: ProposalAttrs, outputs: list[tirx.Buffer], boxes: tirx.Buffer, 
                     T.buffer_store(result, tirx.const(0, dtype), [b * wanted + i, c + 1])
 
 
-def _pixel_overlap(a: list[tirx.PrimExpr], b: list[tirx.PrimExpr]) -> tirx.PrimExpr:
+def _pixel_overlap(a: list[tirx.Expr], b: list[tirx.Expr]) -> tirx.Expr:
     """Return the intersection over union of two boxes whose right and bottom pixels belong to them."""
     one, zero = tirx.const(1, str(a[0].ty.dtype)), tirx.const(0, str(a[0].ty.dtype))
 
-    def extent(low: tirx.PrimExpr, high: tirx.PrimExpr) -> tirx.PrimExpr:
+    def extent(low: tirx.Expr, high: tirx.Expr) -> tirx.Expr:
         return high - low + one
 
     shared = [tirx.max(zero, extent(tirx.max(a[c], b[c]), tirx.min(a[c + 2], b[c + 2]))) for c in range(2)]

@@ -84,7 +84,7 @@ def _pooled_shape(context: LowerContext, attrs: _PooledAttrs, data: relax.Expr, 
     return ordered(made, "NCHW", attrs.layout)
 
 
-def _near(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def _near(value: tirx.Expr) -> tirx.Expr:
     """Return a coordinate limited to what fits an integer; NaN is 0."""
     dtype = str(value.ty.dtype)
     limited = tirx.max(tirx.min(value, tirx.const(_FAR, dtype)), tirx.const(-_FAR, dtype))
@@ -212,11 +212,11 @@ class _SampledAxis:
         attrs: _AlignAttrs,
         way: _Points,
         rois: tirx.Buffer,
-        r: tirx.PrimExpr,
+        r: tirx.Expr,
         axis: int,
-        size: tirx.PrimExpr,
-        bins: tirx.PrimExpr,
-        at: tirx.PrimExpr,
+        size: tirx.Expr,
+        bins: tirx.Expr,
+        at: tirx.Expr,
         scratch: tuple[tirx.Buffer, ...],
     ) -> None:
         reals, wholes = scratch
@@ -247,7 +247,7 @@ class _SampledAxis:
         self.visited = wholes[axis, 1]
         self.is_whole = T.bind(self.visited.astype(wide) == self.points)
 
-    def place(self, step: tirx.PrimExpr) -> tuple[tirx.PrimExpr, list[tuple[tirx.PrimExpr, tirx.PrimExpr]]]:
+    def place(self, step: tirx.Expr) -> tuple[tirx.Expr, list[tuple[tirx.Expr, tirx.Expr]]]:
         """Return whether a point lies on the map, and the pixels around it as (position, weight)."""
         wide, size = self._wide, self._size
         index = (self._first + step).astype(wide)
@@ -300,13 +300,13 @@ def _pool(attrs: ROIPoolAttrs, outputs: list[tirx.Buffer], data: tirx.Buffer, ro
 def _bin(
     attrs: ROIPoolAttrs,
     rois: tirx.Buffer,
-    r: tirx.PrimExpr,
+    r: tirx.Expr,
     axis: int,
-    size: tirx.PrimExpr,
-    bins: tirx.PrimExpr,
-    at: tirx.PrimExpr,
+    size: tirx.Expr,
+    bins: tirx.Expr,
+    at: tirx.Expr,
     wide: str,
-) -> Sequence[tirx.PrimExpr]:
+) -> Sequence[tirx.Expr]:
     """Return the first pixel of a bin on one axis, and the one after its last."""
     scale = tirx.const(attrs.spatial_scale, wide)
     begin, end = (T.bind(_rounded(rois[r, k].astype(wide) * scale)) for k in (2 - axis, 4 - axis))
@@ -318,7 +318,7 @@ def _bin(
     return [T.bind(tirx.min(tirx.max(begin + edge, const(0)), size)) for edge in (first, stop)]
 
 
-def _rounded(value: tirx.PrimExpr) -> tirx.PrimExpr:
+def _rounded(value: tirx.Expr) -> tirx.Expr:
     """Return the nearest integer, halves away from zero."""
     half = tirx.const(0.5, str(value.ty.dtype))
     value = _near(value)

@@ -124,10 +124,10 @@ def _write_detections(
     zero, one, most = tirx.const(0, "int64"), tirx.const(1, "int64"), attrs.max_detections
     background = all_classes - attrs.num_classes
 
-    def corners(b: tirx.PrimExpr, box: tirx.PrimExpr) -> list[tirx.PrimExpr]:
+    def corners(b: tirx.Expr, box: tirx.Expr) -> list[tirx.Expr]:
         return [T.bind(boxes[b, box, k].astype(_F32)) for k in range(4)]
 
-    def insert(b: tirx.PrimExpr, c: tirx.PrimExpr, box: tirx.PrimExpr, score: tirx.PrimExpr) -> None:
+    def insert(b: tirx.Expr, c: tirx.Expr, box: tirx.Expr, score: tirx.Expr) -> None:
         """Put a box behind all detections that are no worse; the last one falls off the end."""
         T.buffer_store(state, zero, [2])
         with grid([counts[b].astype("int64")]) as (k,), T.If(values[b, k] >= score), T.Then():
@@ -170,7 +170,7 @@ def _write_detections(
             T.buffer_store(found, value, [b, i, k])
 
 
-def _upright_overlap(a: list[tirx.PrimExpr], b: list[tirx.PrimExpr]) -> tirx.PrimExpr:
+def _upright_overlap(a: list[tirx.Expr], b: list[tirx.Expr]) -> tirx.Expr:
     """Return the intersection over union of two boxes; 0 where one is empty or has its corners swapped."""
     zero = tirx.const(0, _F32)
     area_a, area_b = T.bind((a[2] - a[0]) * (a[3] - a[1])), T.bind((b[2] - b[0]) * (b[3] - b[1]))

@@ -183,7 +183,7 @@ def _suppressed(
         batch, count, width = data.shape
         most, least_overlap = scalar(limit, "int64"), scalar(threshold, wide)
 
-        def may_suppress(i: tirx.PrimExpr, k: tirx.PrimExpr, j: tirx.PrimExpr) -> tirx.PrimExpr:
+        def may_suppress(i: tirx.Expr, k: tirx.Expr, j: tirx.Expr) -> tirx.Expr:
             """Return whether the classes let the box in row k suppress that in row j."""
             if attrs.id_index < 0:
                 return tirx.const(True)
@@ -191,10 +191,10 @@ def _suppressed(
             is_same = tirx.const(True) if attrs.force_suppress else suppressor == boxes[i, j, attrs.id_index]
             return tirx.all(suppressor >= tirx.const(0, dtype), is_same)
 
-        def corners(i: tirx.PrimExpr, j: tirx.PrimExpr) -> list[tirx.PrimExpr]:
+        def corners(i: tirx.Expr, j: tirx.Expr) -> list[tirx.Expr]:
             return [boxes[i, j, attrs.coord_start + c].astype(wide) for c in range(4)]
 
-        def decide(i: tirx.PrimExpr, j: tirx.PrimExpr) -> None:
+        def decide(i: tirx.Expr, j: tirx.Expr) -> None:
             """Keep or drop the box that stands in row j."""
             with T.If(as_index(state[0]) == most):
                 with T.Then():

@@ -75,7 +75,7 @@ class YoloReorg:
         return _viewed(context, blocks, _result(shape, stride))
 
 
-def _exprs(shape: Sequence[Dim]) -> list[tirx.PrimExpr]:
+def _exprs(shape: Sequence[Dim]) -> list[tirx.Expr]:
     return [dims.as_expr(d) for d in shape]
 
 

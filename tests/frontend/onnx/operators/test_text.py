@@ -8,59 +8,16 @@ import pytest
 from onnx import TensorProto, helper
 
 import vmkit
-from tests.frontend.onnx.ml.models import agrees, same, single
+from tests.frontend.onnx.ml.models import agrees, same, single, texts
 from vmkit import backend
-from vmkit.errors import ModelError, UnsupportedOperatorError, VMError
+from vmkit.errors import ModelError, UnsupportedOperatorError
 from vmkit.frontend.onnx.regular_expression import python_pattern
 
 S, F, I64, B = TensorProto.STRING, TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
 
-def texts(*values: object) -> np.ndarray:
-    return np.array(values, dtype=object)
-
-
 def onnx_node(op_type, inputs, outputs, **attributes):
     return single(op_type, inputs, outputs, domain="", **attributes)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "uint8", "int64", "bool"])
-def test_numbers_are_written_as_onnxruntime_writes_them(dtype: str) -> None:
-    values = [0, 1, 100] if dtype == "bool" or "int" in dtype else [1.5, np.nan, np.inf, -np.inf, 1 / 3, -0.0, 123456]
-    x = np.array(values, "float64").astype(dtype)
-    agrees(onnx_node("Cast", {"x": (["n"], dtype)}, [S], to=S), {"x": x}, {"x": x[:1]})
-
-
-@pytest.mark.parametrize("code", [F, TensorProto.DOUBLE, TensorProto.FLOAT16, I64, TensorProto.UINT8, B])
-def test_texts_are_read_as_numbers(code: int) -> None:
-    plain = texts("1.5", "-3", " 7", "300", "100.5", "0")
-    special = [texts("NaN", "inf", "-INF", "+INF", "1e3", ".5")] if code in (F, TensorProto.DOUBLE) else []
-    model = onnx_node("Cast", {"x": (["n"], object)}, [code], to=code)
-    agrees(model, *[{"x": x} for x in [plain, *special]])
-
-
-@pytest.mark.parametrize("text", ["abc", "", "1_0", "0x10"])
-def test_a_text_that_is_no_number_is_an_error(text: str) -> None:
-    machine = vmkit.VirtualMachine(
-        vmkit.compile(onnx_node("Cast", {"x": (["n"], object)}, [F], to=F), target="llvm"), num_threads=1
-    )
-    with pytest.raises(VMError, match="is not a number"):
-        machine.run(texts("1", text))
-
-
-def test_types_that_are_stored_as_others_are_written_and_read_by_way_of_plain_ones() -> None:
-    nodes = [
-        helper.make_node("Cast", ["x"], ["small"], to=TensorProto.INT4),
-        helper.make_node("Cast", ["small"], ["text"], to=S),
-        helper.make_node("Cast", ["text"], ["float"], to=TensorProto.FLOAT8E5M2),
-        helper.make_node("Cast", ["float"], ["y"], to=F),
-    ]
-    info = [helper.make_tensor_value_info(n, F, ["n"]) for n in "xy"]
-    outputs = [helper.make_tensor_value_info("text", S, ["n"]), info[1]]
-    graph = helper.make_graph(nodes, "g", info[:1], outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
-    results = vmkit.VirtualMachine(vmkit.compile(model, target="llvm")).run(np.float32([-8, 3, 7]))
-    same([r.numpy() for r in results], [texts("-8", "3", "7"), np.float32([-8, 3, 7])])
 
 
 def test_strings_are_put_together_with_broadcasting() -> None:
@@ -129,28 +86,6 @@ def test_patterns_match_as_in_onnxruntime(pattern: str) -> None:
 def test_patterns_that_mean_nothing_or_another_thing_here_are_refused(pattern: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         python_pattern(pattern)
-
-
-@pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
-@pytest.mark.parametrize(("least", "most", "skip"), [(1, 1, 0), (1, 2, 0), (2, 2, 3), (1, 3, 1), (2, 3, 2), (3, 3, 0)])
-def test_ngrams_are_counted_as_in_onnxruntime(mode: str, least: int, most: int, skip: int) -> None:
-    words = ["a", "bb", "c", "", "é"]
-    random = np.random.default_rng(least * 10 + most)
-    grams = [g for n in (1, 2, 3) for g in sorted({tuple(random.integers(0, 5, n).tolist()) for _ in range(6)})]
-    counts = [0, sum(len(g) for g in grams if len(g) == 1), sum(len(g) for g in grams if len(g) < 3)]
-    pool = [element for gram in grams for element in gram]
-    indexes = random.permutation(len(grams)).tolist()
-    shared = {
-        "mode": mode, "min_gram_length": least, "max_gram_length": most, "max_skip_count": skip,
-        "ngram_counts": counts, "ngram_indexes": indexes, "weights": [0.5 + k for k in range(len(grams))],
-    }  # fmt: skip
-    rows = random.integers(0, 6, (3, 7))
-    for dtype in ("int32", "int64"):
-        model = onnx_node("TfIdfVectorizer", {"x": (["n", "m"], dtype)}, [F], pool_int64s=pool, **shared)
-        agrees(model, {"x": rows.astype(dtype)}, {"x": rows[:1, :2].astype(dtype)})
-    strings = texts(*[[*words, "zz"][k] for k in rows[0]])
-    model = onnx_node("TfIdfVectorizer", {"x": (["n"], object)}, [F], pool_strings=[words[k] for k in pool], **shared)
-    agrees(model, {"x": strings}, {"x": strings[:2]})
 
 
 def test_strings_are_moved_chosen_and_compared_like_numbers() -> None:

@@ -1,28 +1,17 @@
-"""A dimension: an int, a symbolic integer, or the unknown ``Any``."""
+"""Dimensions as expressions of TVM: their simplest form, and the symbols in them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
-from tvm_ffi.dataclasses import py_class
 
-__all__ = ["Any", "Dim", "as_expr", "int64", "is_any", "is_static", "simplify", "substitute", "symbols"]
+from ..dim import Any, Dim
 
-
-@py_class("relay.Any")
-class Any(tvm.ir.Expr):
-    """A dimension that is known only at run time; printed as ``?``."""
-
-    def __str__(self) -> str:
-        return "?"
-
-
-Dim: TypeAlias = int | Any | tvm.ir.Expr
+__all__ = ["as_expr", "int64", "is_any", "is_static", "simplify", "substitute", "symbols"]
 
 
 def is_any(dim: Dim) -> bool:

@@ -1,0 +1,47 @@
+"""Activations of com.microsoft, at several sizes of one compilation."""
+
+from __future__ import annotations
+
+from math import erf
+
+import numpy as np
+
+from tests.frontend.onnx.microsoft.models import microsoft, ms
+from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check
+
+WIDTH = 8
+
+X = {"x": (["b", "s", WIDTH], "float32")}
+
+ROWS = [{"x": array(b, s, WIDTH)} for b, s in ((1, 3), (2, 5))]
+
+
+def test_activations() -> None:
+    nodes = [
+        ms("Gelu", "x", "a"), ms("BiasGelu", "x w", "c"), ms("FastGelu", "x w", "d"), ms("FastGelu", "x", "e"),
+        ms("QuickGelu", "x", "f", alpha=1.3),
+    ]  # fmt: skip
+    check(microsoft(nodes, X, "a c d e f", {"w": array(WIDTH, seed=3)}), *ROWS)
+
+
+def test_what_onnxruntime_has_for_other_devices_only() -> None:
+    nodes = [
+        ms("BiasSoftmax", "x m", "a", axis=3, is_inner_broadcast=1), ms("BiasDropout", "x m x", "c"),
+        ms("BiasSplitGelu", "x w", "d"), ms("BiasAdd", "x w x", "e"), ms("ComplexMul", "x x", "f"),
+        ms("GroupNorm", "x w w", "g", groups=2, activation=1),
+    ]  # fmt: skip
+    inputs = {"x": (["b", "h", "s", 8], "float32"), "m": (["b", 1, 1, 8], "float32")}
+    x, m, w = array(2, 2, 3, 8), array(2, 1, 1, 8, seed=1), array(8, seed=2)
+    powers = np.exp(x + m)
+    halves = np.split(x + w, 2, -1)
+    pairs = x[..., :4] + 1j * x[..., 4:]
+    groups = x.reshape(2, 2, 3, 2, 4)
+    centred = groups - groups.mean((1, 2, 4), keepdims=True)
+    normal = (centred / np.sqrt(groups.var((1, 2, 4), keepdims=True) + 1e-5)).reshape(x.shape) * w + w
+    gelu = halves[1] * 0.5 * (1 + np.vectorize(erf)(halves[1] / np.sqrt(2)))
+    expected = [
+        powers / powers.sum(-1, keepdims=True), x + m + x, halves[0] * gelu, x + w + x,
+        np.concatenate([(pairs * pairs).real, (pairs * pairs).imag], -1), normal / (1 + np.exp(-normal)),
+    ]  # fmt: skip
+    results = Compiled(microsoft(nodes, inputs, "a c d e f g", {"w": w}))(x=x, m=m)
+    assert_agrees(results, [e.astype("float32") for e in expected], list("acdefg"))

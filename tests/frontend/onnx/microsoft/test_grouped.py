@@ -1,0 +1,61 @@
+"""Attention of grouped heads with a cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.frontend.onnx.microsoft.models import microsoft, ms
+from tests.frontend.onnx.programs import Compiled, array, check
+from vmkit.errors import VMKitError
+
+GROUPED = {
+    "q": (["b", "s", 64], "float32"), "k": (["b", "s", 32], "float32"), "v": (["b", "s", 32], "float32"),
+    "pk": (["b", 2, "p", 16], "float32"), "pv": (["b", 2, "p", 16], "float32"), "last": (["b"], "int32"),
+    "total": ([], "int32"),
+}  # fmt: skip
+
+
+def grouped(b: int, s: int, p: int) -> dict[str, np.ndarray]:
+    return {
+        "q": array(b, s, 64), "k": array(b, s, 32, seed=1), "v": array(b, s, 32, seed=2),
+        "pk": array(b, 2, p, 16, seed=3), "pv": array(b, 2, p, 16, seed=4), "last": np.full(b, p + s - 1, "int32"),
+        "total": np.array(p + s, "int32"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes"),
+    [
+        ("", {}),
+        ("co si", {"do_rotary": 1, "local_window_size": 2, "softcap": 3.0}),
+        ("co si _ _ sink", {"do_rotary": 1, "rotary_interleaved": 1}),
+        ("", {"smooth_softmax": 1, "scale": 0.2}),
+    ],
+)
+def test_attention_with_a_cache(inputs: str, attributes: dict[str, Any]) -> None:
+    names = f"q k v pk pv last total {inputs}"
+    nodes = [ms("GroupQueryAttention", names, "y ck cv", num_heads=4, kv_num_heads=2, **attributes)]
+    constants = {"co": array(20, 8), "si": array(20, 8, seed=1), "sink": array(4, seed=8)}
+    used = {n: v for n, v in constants.items() if n in names.split()}
+    feeds = [grouped(1, 1, 4), grouped(2, 1, 5), grouped(2, 4, 0), grouped(1, 2, 4)]
+    check(microsoft(nodes, GROUPED, "y ck cv", used), *feeds)
+
+
+def test_caches_filled_to_different_lengths() -> None:
+    nodes = [ms("GroupQueryAttention", "q k v pk pv last total", "y ck cv", num_heads=4, kv_num_heads=2)]
+    compiled = Compiled(microsoft(nodes, GROUPED, "y ck cv"))
+    feed = grouped(2, 1, 5) | {"last": np.array([3, 5], "int32")}
+    y, key, _ = compiled(**feed)
+    assert key.shape == (2, 2, 6, 16)
+    for b, last in enumerate(feed["last"]):
+        past = [np.repeat(feed[n][b][:, :last], 2, 0) for n in ("pk", "pv")]
+        new = [np.repeat(feed[n][b].reshape(1, 2, 16).swapaxes(0, 1), 2, 0) for n in "kv"]
+        keys, values = (np.concatenate([p, n], 1) for p, n in zip(past, new, strict=True))
+        powers = np.exp(np.einsum("hd,htd->ht", feed["q"][b].reshape(4, 16), keys) / 4)
+        expected = np.einsum("ht,htd->hd", powers / powers.sum(1, keepdims=True), values)
+        np.testing.assert_allclose(y[b].reshape(4, 16), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(VMKitError, match="seqlens_k is beyond the end of the cache"):
+        compiled(**feed | {"last": np.array([3, 6], "int32")})

@@ -1,0 +1,39 @@
+"""Weights of a few bits, packed as onnxruntime has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontend.onnx.programs import Compiled, array, model, node
+from tests.frontend.onnx.quantized import agrees_exactly, integers, with_types
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("has_zeros", [True, False])
+def test_weights_of_a_few_bits_are_unpacked(bits: int, has_zeros: bool) -> None:
+    k, n, block = 40, 6, 16
+    blocks = -(-k // block)
+    attributes = {"K": k, "N": n, "bits": bits, "block_size": block, "domain": "com.microsoft"}
+    constants = {
+        "b": integers(n, blocks, block * bits // 8), "s": np.abs(array(n, blocks)),
+        "z": integers(n, -(-blocks * bits // 8)),
+    }  # fmt: skip
+    names = "s z" if has_zeros else "s"
+    fixed = model(
+        [node("MatMulNBits", f"x b {names}", "y", **attributes)], {"x": (["m", k], "float32")}, "y", constants
+    )
+    inputs = {"x": (["m", k], "float32"), "b": (constants["b"].shape, "uint8")}
+    given = model(
+        [node("MatMulNBits", f"x b {names}", "y", **attributes)],
+        inputs,
+        "y",
+        {k: v for k, v in constants.items() if k != "b"},
+    )
+    for proto in (fixed, given):
+        with_types(proto, {"y": "float32"}, "com.microsoft")
+    feeds = [{"x": array(m, k)} for m in (1, 3)]
+    agrees_exactly(fixed, *feeds)
+    for feed in feeds:
+        (expected,), (actual,) = Compiled(fixed)(**feed), Compiled(given)(**feed, b=constants["b"])
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)

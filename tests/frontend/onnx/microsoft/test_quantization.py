@@ -1,0 +1,66 @@
+"""onnxruntime's operators on quantised tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.frontend.onnx.programs import array, model, node
+from tests.frontend.onnx.quantized import agrees_exactly, f32, i8, integers, u8, with_types
+
+# Each: nodes, constants, and the data type of the outputs.
+MICROSOFT: dict[str, tuple[list[onnx.NodeProto], str]] = {
+    "QLinearAdd": ([node("QLinearAdd", "x sx zx c sy zy sz zz", "y")], "uint8"),
+    "QLinearMul": ([node("QLinearMul", "x sx zx c sy zy sz zz", "y")], "uint8"),
+    "QLinearSigmoid": ([node("QLinearSigmoid", "x sx zx tiny z0", "y")], "uint8"),
+    "QLinearLeakyRelu": ([node("QLinearLeakyRelu", "x sx zx sy zy", "y", alpha=0.2)], "uint8"),
+    "QLinearGlobalAveragePool": ([node("QLinearGlobalAveragePool", "x sx zx sy zy", "y", channels_last=0)], "uint8"),
+    "channels last": ([node("QLinearGlobalAveragePool", "x sx zx sy zy", "y", channels_last=1)], "uint8"),
+    "QLinearAveragePool": (
+        [node("QLinearAveragePool", "x sx zx sy zy", "y", kernel_shape=[2, 3], strides=[1, 2], pads=[0, 1, 0, 1])],
+        "uint8",
+    ),
+    "QLinearConcat": ([node("QLinearConcat", "sz zz x sx zx x sy zy", "y", axis=-1)], "uint8"),
+    "QLinearSoftmax": ([node("QLinearSoftmax", "x sx zx tiny z0", "y", axis=-1, opset=13)], "uint8"),
+    "QuantizeLinear": ([node("DequantizeLinear", "x sx zx", "f"), node("QuantizeLinear", "f sz zz", "y")], "uint8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MICROSOFT)
+def test_an_operator_between_quantised_tensors_agrees_with_onnxruntime(name: str) -> None:
+    nodes, dtype = MICROSOFT[name]
+    for each in nodes:
+        each.domain = "com.microsoft"
+    constants = {
+        "sx": f32(0.05), "zx": u8(120), "sy": f32(0.04), "zy": u8(130), "sz": f32(0.08), "zz": u8(60),
+        "tiny": f32(1 / 256), "z0": u8(0), "c": integers(3, 4, 5),
+    }  # fmt: skip
+    proto = with_types(model(nodes, {"x": (["n", 3, 4, 5], "uint8")}, "y", constants), {"y": dtype}, "com.microsoft")
+    # onnxruntime approximates: by tables, and by sums in integers.
+    agrees_exactly(proto, *({"x": integers(n, 3, 4, 5)} for n in (1, 3)), off_by=1)
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_a_quantised_product_with_a_bias_is_quantised_or_real(transposed: int) -> None:
+    nodes = [
+        node("QGemm", "a sa za b sb zb c sy zy", "y", alpha=0.5, transB=transposed, domain="com.microsoft"),
+        node("QGemm", "a sa za b sb zb c", "v", alpha=0.5, transB=transposed, domain="com.microsoft"),
+        node("MatMulIntegerToFloat", "a d sa sb za zb bias", "w", domain="com.microsoft"),
+    ]
+    b = integers(20, 6, dtype="int8")
+    constants = {
+        "b": b.T.copy() if transposed else b, "d": b, "sa": f32(0.02), "za": u8(9), "sy": f32(0.3), "zy": u8(99),
+        "sb": np.linspace(0.01, 0.03, 6, dtype="float32"), "zb": i8(0, 1, 2, 3, 4, 5), "bias": array(6),
+        "c": integers(6, dtype="int8").astype("int32"),
+    }  # fmt: skip
+    proto = model(nodes, {"a": (["n", 20], "uint8")}, "y v w", constants)
+    proto = with_types(proto, {"y": "uint8", "v": "float32", "w": "float32"}, "com.microsoft")
+    agrees_exactly(proto, {"a": integers(3, 20)}, {"a": integers(1, 20)})
+
+
+def test_a_real_matrix_is_quantised_for_its_product_with_a_quantised_one() -> None:
+    nodes = [node("DynamicQuantizeMatMul", "x b sb zb bias", "y", domain="com.microsoft")]
+    constants = {"b": integers(20, 6), "sb": f32(0.02), "zb": u8(130), "bias": array(6)}
+    proto = with_types(model(nodes, {"x": (["n", 20], "float32")}, "y", constants), {"y": "float32"}, "com.microsoft")
+    agrees_exactly(proto, {"x": array(3, 20)}, {"x": array(1, 20)})

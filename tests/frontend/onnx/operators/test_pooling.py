@@ -1,0 +1,122 @@
+"""Pools over windows and over whole images, and maxima written back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.frontend.onnx.programs import (
+    agrees_with_reference,
+    array,
+    check,
+    model,
+    node,
+    outputs_of,
+)
+
+IMAGE = {"x": (["n", 4, "h", "w"], "float32")}
+
+IMAGES = [{"x": array(n, 4, h, w)} for n, h, w in ((1, 7, 6), (2, 9, 9), (3, 12, 5))]
+
+
+def check_image(nodes: list, constants: dict[str, Any], outputs: str = "y", opset: int = 17) -> None:
+    check(model(nodes, IMAGE, outputs, constants, opset), *IMAGES)
+
+
+POOLS = {
+    "max": [("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]})],
+    "max, same": [("MaxPool", {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"})],
+    "max, rounded up": [("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1})],
+    "max, rounded up with idle windows": [
+        ("MaxPool", {"kernel_shape": [1, 1], "strides": [2, 2], "ceil_mode": 1, "pads": [0, 0, 0, 0]})
+    ],
+    "average": [
+        ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+        ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+        ("AveragePool", {"kernel_shape": [2, 3], "strides": [2, 2]}),
+    ],
+    "over all": [("GlobalAveragePool", {}), ("GlobalMaxPool", {})],
+    "by powers": [("LpPool", {"kernel_shape": [2, 2], "p": 3}), ("GlobalLpPool", {"p": 2})],
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_pool(name: str) -> None:
+    nodes = [node(op, "x", f"y{i}", **attributes) for i, (op, attributes) in enumerate(POOLS[name])]
+    check_image(nodes, {}, " ".join(n.output[0] for n in nodes))
+
+
+def test_pools_of_sequences() -> None:
+    nodes = [node("MaxPool", "x", "a", kernel_shape=[2]), node("GlobalAveragePool", "x", "b")]
+    proto = model(nodes, {"x": (["n", 3, "t"], "float32")}, "a b")
+    check(proto, {"x": array(1, 3, 4)}, {"x": array(2, 3, 7)})
+
+
+@pytest.mark.parametrize("op_type", ["AveragePool", "MaxPool"])
+def test_windows_that_are_longer_than_the_axis_reach_past_its_end(op_type: str) -> None:
+    nodes = [
+        node(op_type, "x", "a", kernel_shape=[448, 448], strides=[448, 448], ceil_mode=1),
+        node(op_type, "x", "b", kernel_shape=[40, 20], strides=[39, 19], ceil_mode=1, pads=[1, 2, 0, 3]),
+        node(op_type, "x", "c", kernel_shape=[3, 18], strides=[2, 17], ceil_mode=1),
+    ]
+    feeds = [{"x": array(n, 2, h, w)} for n, h, w in ((1, 7, 7), (2, 9, 15), (1, 50, 61))]
+    check(model(nodes, {"x": (["n", 2, "h", "w"], "float32")}, "a b c"), *feeds)
+    check(model(nodes, {"x": ([1, 2, 7, 9], "float32")}, "a b c"), {"x": array(1, 2, 7, 9)})
+
+
+def test_maxima_and_where_they_were() -> None:
+    window = {"kernel_shape": [2, 3], "strides": [2, 2], "pads": [0, 1, 1, 1]}
+    nodes = [
+        node("MaxPool", "x", "a i", **window),
+        node("MaxPool", "x", "b j", storage_order=1, dilations=[1, 2], **window),
+        node("MaxPool", "x", "c k", ceil_mode=1, **window),
+        node("MaxPool", "s", "d l", kernel_shape=[2], strides=[3], ceil_mode=1),
+        node("MaxPool", "v", "e m", kernel_shape=[2, 1, 2], storage_order=1),
+    ]
+    inputs = {
+        "x": (["n", 2, "h", "w"], "float32"), "s": ([2, 1, "h"], "float32"), "v": ([1, 2, 3, 2, 3], "float32"),
+    }  # fmt: skip
+    proto = model(nodes, inputs, outputs_of(nodes), opset=12)
+    check(
+        proto,
+        *[{"x": array(n, 2, h, 7), "s": array(2, 1, h), "v": array(1, 2, 3, 2, 3)} for n, h in ((2, 6), (1, 5))],
+    )
+
+
+def test_maxima_are_written_back() -> None:
+    inputs = {"x": (["n", 2, 2, 3], "float32"), "at": (["n", 2, 2, 3], "int64"), "shape": ([4], "int64")}
+    nodes = [
+        node("MaxUnpool", "x at", "a", kernel_shape=[2, 2], strides=[2, 2]),
+        node("MaxUnpool", "x at shape", "b", kernel_shape=[2, 2], strides=[2, 2]),
+    ]
+    at = np.sort(np.random.default_rng(0).permutation(96)[:24]).reshape(2, 2, 2, 3)
+    proto = model(nodes, inputs, "a b", opset=11)
+    agrees_with_reference(proto, {"x": array(2, 2, 2, 3), "at": at, "shape": np.array([2, 2, 5, 8])})
+
+
+@pytest.mark.parametrize("ceil", [0, 1])
+def test_roots_of_sums_over_windows(ceil: int) -> None:
+    nodes = [
+        node("LpPool", "x", "a", kernel_shape=[2, 3], strides=[2, 2], pads=[1, 0, 0, 1], ceil_mode=ceil),
+        node("LpPool", "x", "b", kernel_shape=[2, 2], dilations=[2, 1], p=3, ceil_mode=ceil),
+        node("AveragePool", "x", "c", kernel_shape=[3, 2], strides=[2, 3], ceil_mode=ceil, dilations=[1, 2]),
+        node("AveragePool", "x", "d", kernel_shape=[3, 3], strides=[3, 2], pads=[1, 1, 1, 1], ceil_mode=ceil,
+             count_include_pad=1),
+    ]  # fmt: skip
+    proto = model(nodes, {"x": (["n", 2, "h", 6], "float32")}, outputs_of(nodes), opset=19)
+    check(proto, {"x": array(2, 2, 6, 6)}, {"x": array(1, 2, 5, 6)})
+
+
+MAPS = {"x": (["n", 2, "h", "w"], "float32")}
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_windows_that_cover_inputs_of_any_size(auto_pad: str) -> None:
+    window = {"kernel_shape": [3, 2], "strides": [2, 3], "auto_pad": auto_pad}
+    nodes = [node("MaxPool", "x", "a", **window), node("AveragePool", "x", "b", **window)]
+    nodes += [node("AveragePool", "x", "c", count_include_pad=1, **window), node("LpPool", "x", "d", **window)]
+    nodes += [node("LpPool", "x", "e", ceil_mode=1, **window)]
+    proto = model(nodes, MAPS, "a b c d e", opset=18)
+    check(proto, {"x": array(2, 2, 6, 7)}, {"x": array(1, 2, 5, 4)})

@@ -1,0 +1,69 @@
+"""Products of matrices and sums of products, at several sizes from one compilation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.frontend.onnx.programs import (
+    array,
+    check,
+    model,
+    node,
+    outputs_of,
+)
+
+
+@pytest.mark.parametrize(
+    "attributes", [{}, {"transB": 1}, {"transA": 1, "alpha": 0.5, "beta": 2.0}, {"transA": 1, "transB": 1}]
+)
+def test_gemm(attributes: dict[str, Any]) -> None:
+    weight = array(5, 4) if attributes.get("transB") else array(4, 5)
+    shape = [4, "n"] if attributes.get("transA") else ["n", 4]
+    proto = model(
+        [node("Gemm", "x w c", "y", **attributes)], {"x": (shape, "float32")}, "y", {"w": weight, "c": array(5, seed=1)}
+    )
+    check(proto, *[{"x": array(*[n if d == "n" else d for d in shape])} for n in (1, 2, 7)])
+
+
+PRODUCTS = {
+    "rows by a matrix": ((["n", 3, 4], (4, 5)), [((2, 3, 4), (4, 5))]),
+    "stacks": ((["n", 3, 4], ["n", 4, "m"]), [((2, 3, 4), (2, 4, 5)), ((1, 3, 4), (1, 4, 1))]),
+    "stacks of stacks": (
+        (["n", 2, "t", 4], ["n", 2, 4, "t"]), [((1, 2, 3, 4), (1, 2, 4, 3)), ((2, 2, 5, 4), (2, 2, 4, 5))],
+    ),
+    "a stack by one matrix of a stack": ((["n", 2, 3, 4], (1, 1, 4, 5)), [((2, 2, 3, 4), (1, 1, 4, 5))]),
+    "broadcast stacks": (((2, 1, 3, 4), (5, 4, 2)), [((2, 1, 3, 4), (5, 4, 2))]),
+    "a vector by a matrix": (((4,), (4, "n")), [((4,), (4, 3))]),
+}  # fmt: skip
+
+PRODUCTS["a matrix by a vector"] = ((["n", 4], (4,)), [((3, 4), (4,))])
+
+PRODUCTS["vectors"] = (((4,), (4,)), [((4,), (4,))])
+
+
+@pytest.mark.parametrize("is_nt", [True, False])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_product(name: str, is_nt: bool) -> None:
+    (left, right), cases = PRODUCTS[name]
+    proto = model([node("MatMul", "x y", "z")], {"x": (left, "float32"), "y": (right, "float32")}, "z")
+    feeds = [{"x": array(*a), "y": array(*b, seed=1)} for a, b in cases]
+    check(proto, *feeds, convert_config={"use_nt_batch_matmul": is_nt})
+
+
+def test_einsum() -> None:
+    inputs = {"x": (["n", 3, 4], "float32"), "y": (["n", 4, 5], "float32")}
+    proto = model([node("Einsum", "x y", "z", equation="nij,njk->nik")], inputs, "z")
+    check(proto, {"x": array(2, 3, 4), "y": array(2, 4, 5)})
+
+
+def test_sums_of_products_in_all_their_forms() -> None:
+    inputs = {"s": (["n", "n"], "float32"), "a": (["b", 2, "n"], "float32"), "c": (["b", "n", 3], "float32")}
+    forms = ["ii", "ii->i", "ij->ji", "ij->", "i j -> j", "I j->jI", "ij,jk", "...i->...", "i...->...i"]
+    nodes = [node("Einsum", "s s" if "," in f else "s", f"y{k}", equation=f) for k, f in enumerate(forms)]
+    pairs = ["bij,bjk->bik", "...ij,...jk->...ik", "...ij,...jk", "bij,bjk", "bij,cjk->bc", "bij,bjk->k"]
+    nodes += [node("Einsum", "a c", f"z{k}", equation=f) for k, f in enumerate(pairs)]
+    nodes += [node("Einsum", "s a s", "w", equation="ij,bki,jl->bkl")]
+    proto = model(nodes, inputs, outputs_of(nodes), opset=12)
+    check(proto, {"s": array(4, 4), "a": array(5, 2, 4), "c": array(5, 4, 3)})

@@ -1,0 +1,65 @@
+"""Slices, of which all parameters may be read at run time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.frontend.onnx.programs import array, check, model, node, outputs_of
+
+X = {"x": (["n", 3, 4], "float32")}
+FEEDS = [{"x": array(n, 3, 4)} for n in (1, 2, 5)]
+
+
+def test_slices() -> None:
+    nodes = [
+        node("Slice", "x one far axis", "a"),
+        node("Slice", "x last none axis back", "b"),
+        node("Slice", "x minus far axis", "c"),
+        node("Slice", "x one far first", "d"),
+    ]  # fmt: skip
+    constants = {
+        "one": np.array([1]), "far": np.array([2**63 - 1]), "axis": np.array([2]), "last": np.array([-1]),
+        "none": np.array([-(2**63) + 1]), "back": np.array([-2]), "minus": np.array([-3]), "first": np.array([0]),
+    }  # fmt: skip
+    check(model(nodes, X, outputs_of(nodes), constants), *FEEDS)
+
+
+def test_slice_before_opset_10() -> None:
+    check(model([node("Slice", "x", "y", axes=[1, 2], starts=[1, -2], ends=[9, 4])], X, "y", opset=9), *FEEDS)
+
+
+def vector(*values: int) -> np.ndarray:
+    return np.array(values, "int64")
+
+
+def test_slices_whose_parameters_are_all_read() -> None:
+    pair = {n: ([2], "int64") for n in ("starts", "ends", "axes", "steps")}
+    nodes = [
+        node("Slice", "x starts ends axes steps", "a"),
+        node("Slice", "x starts ends fixed steps", "b"),
+        node("Slice", "x starts ends", "c"),
+    ]
+    proto = model(nodes, X | pair, "a b c", {"fixed": vector(-2, 0)})
+    check(
+        proto,
+        {
+            "x": array(4, 3, 4), "starts": vector(0, 1), "ends": vector(2, 3), "axes": vector(2, 1),
+            "steps": vector(1, 1),
+        },
+        {
+            "x": array(5, 3, 4), "starts": vector(-1, 2**62), "ends": vector(-(2**62), 0), "axes": vector(-1, 0),
+            "steps": vector(-2, -1),
+        },
+        {
+            "x": array(2, 3, 4), "starts": vector(9, 0), "ends": vector(9, -1), "axes": vector(0, 2),
+            "steps": vector(1, 3),
+        },
+    )  # fmt: skip
+
+
+def test_slices_of_any_number_of_axes() -> None:
+    inputs = X | {n: (["k"], "int64") for n in ("starts", "ends", "axes")}
+    proto = model([node("Slice", "x starts ends axes", "a"), node("Slice", "x starts ends", "b")], inputs, "a b")
+    names = ("starts", "ends", "axes")
+    ways = [((), (), ()), ((1,), (3,), (2,)), ((0, 1, 1), (1, 2, 3), (1, 0, 2))]
+    check(proto, *[{"x": array(3, 3, 4)} | {n: vector(*v) for n, v in zip(names, way, strict=True)} for way in ways])

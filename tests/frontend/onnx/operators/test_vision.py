@@ -1,0 +1,90 @@
+"""Boxes and regions of images, and images sampled at points."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tests.frontend.onnx.programs import (
+    agrees_with_reference,
+    array,
+    check,
+    model,
+    node,
+    outputs_of,
+)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_points_of_a_grid(rank: int) -> None:
+    modes = ["linear", "nearest", "cubic"][: 5 - rank]
+    nodes = [
+        node("GridSample", "x grid", f"y{k}", mode=m, padding_mode=p, align_corners=a)
+        for k, (m, p, a) in enumerate(product(modes, ("zeros", "border", "reflection"), (0, 1)))
+    ]
+    shape, points = ["n", 2, "h", "w", 3][: rank + 2], ["n", "k", 4, 2][: rank + 1]
+    proto = model(nodes, {"x": (shape, "float32"), "grid": ([*points, rank], "float32")}, outputs_of(nodes), opset=20)
+    sizes = (2, 2, 3, 4, 3)[: rank + 2]
+    check(proto, {"x": array(*sizes), "grid": array(*(2, 5, 4, 2)[: rank + 1], rank, seed=1)})
+
+
+def test_a_grid_of_a_size_that_is_read() -> None:
+    for count, feeds in ((4, [(2, 1, 3, 5), (2, 3, 4, 2)]), (5, [(2, 1, 3, 2, 4)])):
+        rank = count - 2
+        nodes = [node("AffineGrid", "t size", "a"), node("AffineGrid", "t size", "b", align_corners=1)]
+        inputs = {"t": (["n", rank, rank + 1], "float32"), "size": ([count], "int64")}
+        proto = model(nodes, inputs, "a b", opset=20)
+        agrees_with_reference(proto, *[{"t": array(2, rank, rank + 1), "size": np.array(f)} for f in feeds])
+
+
+def test_images_from_blocks_of_sizes_that_are_read() -> None:
+    inputs = {"x": (["n", 12, "k"], "float32"), "image": ([2], "int64"), "block": ([2], "int64")}
+    nodes = [
+        node("Col2Im", "x image block", "a", strides=[1, 2], pads=[0, 1, 1, 0], dilations=[1, 2]),
+        node("Col2Im", "x fixed square", "b", strides=[1, 2], pads=[0, 1, 1, 0], dilations=[1, 2]),
+    ]
+    proto = model(nodes, inputs, "a b", {"fixed": np.array([4, 5]), "square": np.array([2, 2])}, opset=18)
+    agrees_with_reference(proto, {"x": array(2, 12, 8), "image": np.array([4, 5]), "block": np.array([2, 2])})
+
+
+MAPS = {"x": (["n", 2, "h", "w"], "float32")}
+
+
+def test_regions_of_maps() -> None:
+    nodes = [
+        node("RoiAlign", "x rois at", f"y{k}", mode="avg", output_height=2, output_width=3, spatial_scale=0.5,
+             sampling_ratio=s, coordinate_transformation_mode=c)
+        for k, (s, c) in enumerate(product((0, 2), ("half_pixel", "output_half_pixel")))
+    ]  # fmt: skip
+    nodes += [
+        node("RoiAlign", "x rois at", "m", mode="max", output_height=2, output_width=2, sampling_ratio=2),
+        node("MaxRoiPool", "x regions", "p", pooled_shape=[2, 2], spatial_scale=0.5),
+    ]
+    inputs = MAPS | {"rois": (["k", 4], "float32"), "at": (["k"], "int64"), "regions": (["k", 5], "float32")}
+    proto = model(nodes, inputs, outputs_of(nodes), opset=16)
+    rois = np.array([[0, 0, 9, 7], [2.5, 1, 6, 9.5], [-3, 2, 20, 4]], "float32")
+    at = np.array([1, 0, 1])
+    regions = np.concatenate([at[:, None].astype("float32"), rois], 1)
+    regions[2, 1:] = [1, 2, 9, 4]
+    check(proto, {"x": array(2, 2, 8, 9), "rois": rois, "at": at, "regions": regions})
+
+
+def test_boxes_that_are_left() -> None:
+    boxes = {"boxes": (["n", "k", 4], "float32"), "scores": (["n", 2, "k"], "float32")}
+    limits = {"limit": ([1], "int64"), "iou": ([1], "float32"), "least": ([1], "float32")}
+    nodes = [
+        node("NonMaxSuppression", "boxes scores limit iou least", "a"),
+        node("NonMaxSuppression", "boxes scores limit", "b", center_point_box=1),
+        node("NonMaxSuppression", "boxes scores", "c"),
+    ]
+    proto = model(nodes, boxes | limits, "a b c", opset=11)
+    corners = np.random.default_rng(0).uniform(0, 1, (2, 12, 4)).astype("float32")
+    scores = np.random.default_rng(1).uniform(-1, 1, (2, 2, 12)).astype("float32")
+    feeds = [(5, 0.3, 0.1), (100, 0.0, -2.0), (0, 0.5, 0.0)]
+    check(proto, *[
+        {"boxes": corners, "scores": scores, "limit": np.array([k]), "iou": np.array([i], "float32"),
+         "least": np.array([s], "float32")}
+        for k, i, s in feeds
+    ])  # fmt: skip
