@@ -13,14 +13,12 @@ from ..kernels.packed_product.weight import PackedWeight
 from ..relay.ir import Call, Constant, Expr, Op, RelayExpr
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..target.matrix_unit import MATRIX_UNIT
 from .constant_products import constant_product
 
 __all__ = ["PackAMXTiles"]
 
 # What takes how long on one core of the first processors with the unit; only the proportions matter.
-_NS_OF_CUT = 0.08  # to cut one number of the data in parts
-_NS_OF_PRODUCT = 1 / 200  # of two numbers on the unit, all their parts' products
-_NS_OF_VECTORS = 1 / 85  # of two numbers in vectors
 _GAIN = 0.85  # how much of the time of vectors the unit may need to be chosen
 _PRODUCTS = 1 << 20  # for which the unit is worth the splitting of data
 _GUESS = 16  # for a number of positions that is not known
@@ -71,9 +69,9 @@ def _is_faster(weight: PackedWeight) -> bool:
     """Say whether the unit computes an output position sooner than vectors do."""
     p = weight.product
     strides = 1 if p.kernel == (1, 1) else prod(p.strides)
-    cut = p.channels * strides * _NS_OF_CUT
-    vectors = prod(p.kernel) * p.channels * p.units * _NS_OF_VECTORS
-    return cut + weight.products * _NS_OF_PRODUCT < vectors * _GAIN
+    cut = p.channels * strides * MATRIX_UNIT.cut
+    vectors = prod(p.kernel) * p.channels * p.units * MATRIX_UNIT.in_vectors
+    return cut + weight.products * MATRIX_UNIT.product < vectors * _GAIN
 
 
 def _products(node: Call, weight: np.ndarray[Any, Any]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
+from ...target.processor import MATRIX_CACHES
 from ..builder import Size, T, int64
 from .bfloat16_code import DEPTH, LANES, PARTS
 from .plan import Axes, Chunk, Plan
@@ -18,7 +19,7 @@ __all__ = ["ROWS", "PartsPlan"]
 
 ROWS = 2 * TILE
 """How many positions are computed at once."""
-_CACHE_BYTES = (1 << 17, 1 << 20)  # of split data: the second cache of processors that have the unit holds 2 MiB
+_CACHE_BYTES = (MATRIX_CACHES.sixteenth_of_second, MATRIX_CACHES.half_of_second)  # of split data
 _SPLITTING = 2  # how much longer a core takes over a number of the data than over one of the weight
 _LINES, _SKEW = 64, 5  # cache lines of a page, and by how many of them runs are apart in it
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...target.processor import CACHES
 from ..builder import Size, in_register, int64
 from .plan import Axes, Chunk, Plan
 from .shape import ProductShape
@@ -19,7 +20,7 @@ from .weight import PackedWeight
 
 __all__ = ["IntegerPlan"]
 
-_CACHE_BYTES = 1 << 18  # of data that go by all blocks of the weight
+_CACHE_BYTES = CACHES.quarter_of_second  # of data that go by all blocks of the weight
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm.ir import GlobalVar, Op
 
 from ...errors import TypeCheckError, suggest
@@ -137,7 +138,7 @@ class _Inference:
             if isinstance(expr, Var):
                 expr.type_annotation = self.completed(expr.type_annotation, expr.checked_type_)
             elif isinstance(expr, Call) and isinstance(expr.op, Op):
-                expr.type_args = [self.solver.apply(self.visit(a)) for a in expr.args]
+                expr.type_args = tvm_ffi.Array([self.solver.apply(self.visit(a)) for a in expr.args])
             elif isinstance(expr, Function):
                 expr.ret_type = self.completed(expr.ret_type, expr.checked_type_.ret_type)
 

@@ -181,7 +181,7 @@ class Call(Expr):
     op: Any
     args: tvm_ffi.Array
     attrs: Any = None
-    type_args: Sequence[Type] = field(default_factory=list, structural_eq="ignore")
+    type_args: tvm_ffi.Array = field(default_factory=list, structural_eq="ignore")
 
     def __init__(
         self,
