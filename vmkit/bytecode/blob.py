@@ -24,6 +24,7 @@ from .program import (
     Arg,
     ArgKind,
     Call,
+    Constant,
     DTypeConstant,
     FunctionKind,
     Goto,
@@ -164,7 +165,7 @@ def _read_function(reader: _Reader) -> VMFunction:
     return VMFunction(FunctionKind(kind), name, start, end, num_args, registers, names)
 
 
-def _read_constant(reader: _Reader) -> Any:
+def _read_constant(reader: _Reader) -> Constant:
     match reader.number("i"):
         case 1:
             return reader.number()
@@ -193,7 +194,7 @@ def _read_tensor(reader: _Reader) -> TensorConstant:
     return TensorConstant(dtype, (device_type, device_id), shape, data, reserved)
 
 
-def _constant_parts(value: Any) -> list[bytes | memoryview]:
+def _constant_parts(value: Constant) -> list[bytes | memoryview]:
     if not isinstance(value, TensorConstant):
         return [_constant_bytes(value)]
     head = struct.pack("<iQQiii", _TENSOR, _TENSOR_MAGIC, value.reserved, *value.device, len(value.shape))
@@ -201,7 +202,7 @@ def _constant_parts(value: Any) -> list[bytes | memoryview]:
     return [head, shape, struct.pack("<q", len(value.data)), value.data]
 
 
-def _constant_bytes(value: Any) -> bytes:
+def _constant_bytes(value: Constant) -> bytes:
     match value:
         case DTypeConstant(dtype):
             return struct.pack("<iBBH", _DTYPE, *dtype)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from .program import SPECIAL_REGISTER, ArgKind, Call, FunctionKind, If, Instruction, Program, Ret, VMFunction
 
@@ -48,9 +47,9 @@ def lasting_memory(code: Sequence[Instruction], program: Program) -> tuple[list[
     return [code[at] for at in sorted(lasting)], {*lasting, *killed}  # type: ignore[misc]
 
 
-def _bytes(allocation: Any, program: Program) -> int:
-    shape = allocation.args[1]
-    value = program.constants[shape.value] if shape.kind == ArgKind.CONSTANT else None
+def _bytes(allocation: Instruction, program: Program) -> int:
+    shape = allocation.args[1] if isinstance(allocation, Call) else None
+    value = program.constants[shape.value] if shape is not None and shape.kind == ArgKind.CONSTANT else None
     return prod(value) if isinstance(value, tuple) else _LARGEST + 1
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tvm
 from tvm.runtime import Tensor
 
@@ -80,7 +81,7 @@ def _tensor(constant: TensorConstant) -> Tensor:
     return made
 
 
-def _constant(tensor: Any) -> TensorConstant:
+def _constant(tensor: Tensor | npt.ArrayLike) -> TensorConstant:
     if not isinstance(tensor, Tensor):
         tensor = tvm.runtime.tensor(np.asarray(tensor))
     return constant_of(tensor, np.ascontiguousarray(tensor.numpy()).tobytes())

@@ -8,11 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from .program import VM_REGISTER, VOID_REGISTER, Arg, ArgKind, Call, Goto, If, Instruction, Program, Ret, TensorConstant
+from .program import (
+    VM_REGISTER,
+    VOID_REGISTER,
+    Arg,
+    ArgKind,
+    Call,
+    Constant,
+    Goto,
+    If,
+    Instruction,
+    Program,
+    Ret,
+    TensorConstant,
+)
 
 __all__ = ["constants_text", "disassemble", "kernel_names", "primitives_text", "stats"]
 
@@ -107,7 +119,7 @@ def _arg(program: Program, arg: Arg) -> str:
             return f"@{program.functions[arg.value].name}"
 
 
-def _constant(index: int, value: Any) -> str:
+def _constant(index: int, value: Constant) -> str:
     if isinstance(value, TensorConstant):
         return f"c[{index}]:{value.dtype_name}{list(value.shape)}"
     if isinstance(value, str):

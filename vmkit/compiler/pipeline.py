@@ -100,7 +100,7 @@ def _with_database(mod: tvm.IRModule) -> tvm.IRModule:
     return mod
 
 
-def _is_scheduled(function: object) -> bool:
+def _is_scheduled(function: tvm.ir.BaseFunc) -> bool:
     return isinstance(function, tvm.tirx.PrimFunc) and bool(function.attrs.get("tirx.is_scheduled", False))
 
 

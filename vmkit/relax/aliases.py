@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tvm import ir, relax
 
@@ -24,11 +23,11 @@ def is_silent(binding: relax.Binding) -> bool:
     return any(is_call(value, name) for name in (STORAGE, TENSOR, _RESHAPE))
 
 
-def is_call(value: Any, name: str) -> bool:
+def is_call(value: relax.Expr | None, name: str) -> bool:
     return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == name
 
 
-def home_of(tensor: Any, memory: Mapping[Any, Any]) -> Any:
+def home_of(tensor: relax.Expr, memory: Mapping[ir.Var, relax.Expr]) -> relax.Expr:
     """Return the tensor of known shape, the furthest back in the program, that has the memory of another."""
     source = _source(memory.get(tensor), memory)
     ty = getattr(source, "ty", None)
@@ -36,7 +35,7 @@ def home_of(tensor: Any, memory: Mapping[Any, Any]) -> Any:
     return home_of(source, memory) if is_known else tensor
 
 
-def _source(value: Any, memory: Mapping[Any, Any]) -> Any:
+def _source(value: relax.Expr | None, memory: Mapping[ir.Var, relax.Expr]) -> relax.Expr | None:
     """Return what a value is another name or a view of; None for one that is neither."""
     if isinstance(value, relax.TupleGetItem):
         whole = memory.get(value.tuple_value)

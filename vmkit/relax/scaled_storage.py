@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -35,7 +34,7 @@ class _Storage:
     var: relax.Var
     call: relax.Call
     scale: int
-    unit: Any
+    unit: tirx.PrimExpr
     begin: int
     end: float
 
@@ -64,7 +63,7 @@ def _is_straight(body: relax.SeqExpr) -> bool:
     return not any(isinstance(binding.value, nested) for binding in bindings_of(body))
 
 
-def _scaled_size(value: Any) -> tuple[int, Any] | None:
+def _scaled_size(value: relax.Expr) -> tuple[int, tirx.PrimExpr] | None:
     """Return what the unknown size of allocated storage is a multiple of, after how many times that it is."""
     if not is_call(value, STORAGE):
         return None
@@ -79,7 +78,7 @@ def _tensors(body: relax.SeqExpr, planned: Mapping[relax.Var, relax.Call]) -> di
     found: dict[relax.Var, _Storage] = {}
     holds: dict[relax.Var, list[_Storage]] = {}  # what a value may lie in: a tensor, views of it, tuples of it
 
-    def used(value: Any, at: float) -> list[_Storage]:
+    def used(value: relax.Expr, at: float) -> list[_Storage]:
         inside = [storage for var in variables_in(value) for storage in holds.get(var, ())]
         for storage in inside:
             storage.end = max(storage.end, at)
@@ -138,5 +137,5 @@ def _rewritten(
     return on_bindings(body, change)
 
 
-def _is_tensor_in(value: Any, planned: Mapping[relax.Var, relax.Call]) -> bool:
+def _is_tensor_in(value: relax.Expr, planned: Mapping[relax.Var, relax.Call]) -> bool:
     return is_call(value, TENSOR) and value.args[0] in planned

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -27,7 +25,7 @@ def share_shapes() -> tvm.transform.Pass:
 class _Scope:
     """What is known at a place of a program: values that stand for others, and what was computed before."""
 
-    def __init__(self, known: dict[Any, Any], same: dict[Any, Any]) -> None:
+    def __init__(self, known: dict[relax.Var | str, relax.Expr], same: dict[relax.Var, relax.Expr]) -> None:
         self.known = known
         self.same = same
 
@@ -88,5 +86,5 @@ class _Shapes(_Scope):
         return binding
 
 
-def _same_shape(a: Any, b: Any) -> bool:
+def _same_shape(a: relax.Expr, b: relax.Expr) -> bool:
     return tvm_ffi.structural_equal(a.ty, b.ty)

@@ -24,7 +24,9 @@ _KEEP = "disable_lower_builtin"  # LowerTVMBuiltin leaves alone what is annotate
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="vmkit.KeepOnStack")
-def _keep_on_stack(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+def _keep_on_stack(
+    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
+) -> tirx.PrimFunc:
     return function.with_body(tvm_ffi.structural_map(function.body, (tirx.AllocBuffer, _kept)))
 
 

@@ -6,7 +6,7 @@ kernels of reshapes are marked when they are made, and found again by that.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import tvm
 import tvm_ffi
@@ -29,7 +29,7 @@ def _marked_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr
     return builder.call_te(_reshape, data, shape, primfunc_name_hint="reshape", primfunc_attrs={_MARK: 1})
 
 
-def _reshape(data: te.Tensor, shape: Any) -> te.Tensor:
+def _reshape(data: te.Tensor, shape: Sequence[tirx.PrimExpr]) -> te.Tensor:
     """Return a tensor in another shape.
 
     Axes of unknown sizes that come first before and after are left out of the places of elements that are counted:
@@ -44,11 +44,11 @@ def _reshape(data: te.Tensor, shape: Any) -> te.Tensor:
     if 0 in inner:
         return topi.reshape(data, shape)
 
-    def element(*index: Any) -> Any:
-        place: Any = 0
+    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
+        place: tirx.PrimExpr = 0
         for at, size in zip(index[kept:], after[kept:], strict=True):
             place = place * int(size) + at
-        own: list[Any] = []
+        own: list[tirx.PrimExpr] = []
         for size in reversed(inner):
             own.insert(0, tirx.indexmod(place, size))
             place = tirx.indexdiv(place, size)
@@ -57,7 +57,7 @@ def _reshape(data: te.Tensor, shape: Any) -> te.Tensor:
     return te.compute(shape, element, name="T_reshape", tag="injective")
 
 
-def _equal_first(before: list[Any], after: list[Any]) -> int:
+def _equal_first(before: Sequence[tirx.PrimExpr], after: Sequence[tirx.PrimExpr]) -> int:
     """Return how many first dimensions two shapes have in common."""
     analyzer = Analyzer()
     pairs = enumerate(zip(before, after, strict=False))
@@ -89,9 +89,9 @@ def _rewritten(mod: tvm.IRModule) -> tvm.IRModule:
     return on_functions(mod, lambda _, function: tvm_ffi.structural_map(function.body, (relax.VarBinding, view)))
 
 
-def _is_reshape(function: Any) -> bool:
+def _is_reshape(function: tvm.ir.BaseFunc) -> bool:
     return isinstance(function, tirx.PrimFunc) and _MARK in function.attrs
 
 
-def _calls(value: Any, kernels: set[Any]) -> bool:
+def _calls(value: relax.Expr, kernels: set[tvm.ir.GlobalVar]) -> bool:
     return is_call(value, "relax.call_tir") and value.args[0] in kernels and hasattr(value.ty, "shape")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, relax, tirx
@@ -35,11 +34,11 @@ class KernelCall:
     """
 
     kernel: ir.GlobalVar
-    args: tuple[Any, ...]
-    sizes: tuple[Any, ...]
+    args: tuple[relax.Expr, ...]
+    sizes: tuple[tirx.PrimExpr, ...]
 
     @property
-    def tensors(self) -> list[Any]:
+    def tensors(self) -> list[relax.Expr]:
         """The arguments that are tensors."""
         return [arg for arg in self.args if isinstance(arg.ty, relax.TensorType)]
 
@@ -68,11 +67,11 @@ class KernelGroup:
 
     name: ir.GlobalVar
     calls: tuple[KernelCall, ...]
-    tensors: tuple[Any, ...]
-    unchecked: frozenset[Any]
-    position: Mapping[Any, int]
-    offset: Mapping[Any, Any]
-    size: Any
+    tensors: tuple[relax.Expr, ...]
+    unchecked: frozenset[relax.Expr]
+    position: Mapping[relax.Expr, int]
+    offset: Mapping[relax.Expr, tirx.PrimExpr]
+    size: tirx.PrimExpr
 
     @property
     def symbols(self) -> list[ir.Var]:
@@ -84,7 +83,9 @@ class KernelGroup:
         return list(dict.fromkeys(variables_in(*(e for e in exprs if not isinstance(e, int | tirx.IntImm)))))
 
 
-def kernel_call(value: Any, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc], analyzer: Analyzer) -> KernelCall | None:
+def kernel_call(
+    value: relax.Expr, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc], analyzer: Analyzer
+) -> KernelCall | None:
     """Return a call of a kernel whose arguments are known to be what the kernel expects; None for all others."""
     if not (isinstance(value, ir.Call) and isinstance(value.op, ir.GlobalVar) and value.op in kernels):
         return None
@@ -97,7 +98,7 @@ def kernel_call(value: Any, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc], analy
     told = told_by_shapes(kernel)
     known.update({symbol: args[position].ty.shape.values[axis] for symbol, position, axis in told})
 
-    def agrees(expected: Any, given: Any) -> bool:
+    def agrees(expected: tirx.PrimExpr, given: tirx.PrimExpr) -> bool:
         if isinstance(expected, tirx.IntImm) and isinstance(given, tirx.IntImm):
             return bool(expected.value == given.value)
         wanted = substituted(expected, known)
@@ -110,7 +111,7 @@ def kernel_call(value: Any, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc], analy
     return KernelCall(value.op, args, tuple(known[symbol] for symbol, _, _ in told))
 
 
-def _may_take(param: ir.Var, arg: Any) -> bool:
+def _may_take(param: ir.Var, arg: relax.Expr) -> bool:
     """Say whether an argument is of the kind that a parameter is for; sizes are not looked at."""
     if not is_buffer_var(param):
         return isinstance(arg.ty, ir.PrimType) and arg.ty == param.ty
@@ -122,7 +123,7 @@ def _may_take(param: ir.Var, arg: Any) -> bool:
     return len(tensor.shape.values) == len(buffer.shape) and str(tensor.dtype) == str(buffer.dtype)
 
 
-def _is_zero(expr: Any) -> bool:
+def _is_zero(expr: tirx.PrimExpr) -> bool:
     return isinstance(expr, tirx.IntImm) and expr.value == 0
 
 
@@ -139,7 +140,7 @@ def group_function(group: KernelGroup, parts: Mapping[ir.GlobalVar, str]) -> tir
     return tirx.PrimFunc(operands.params, tirx.SeqStmt(calls), attrs=attributes(group))
 
 
-def attributes(group: KernelGroup) -> Any:
+def attributes(group: KernelGroup) -> ir.DictAttrs:
     """Return the attributes of a group's function."""
     names = [call.kernel.name_hint for call in group.calls]
     return ir.make_node("ir.DictAttrs", **{CALLS_PARTS: names, "s_tir": True, "tirx.noalias": True})
@@ -159,9 +160,9 @@ class Operands:
         Returns a number in the function's own symbols.
     """
 
-    params: list[Any]
-    address: Callable[[Any], Any]
-    renamed: Callable[[Any], Any]
+    params: list[ir.Var]
+    address: Callable[[relax.Expr], tirx.PrimExpr]
+    renamed: Callable[[tirx.PrimExpr], tirx.PrimExpr]
 
     @staticmethod
     def of(group: KernelGroup) -> Operands:
@@ -177,13 +178,13 @@ class Operands:
 def _operands(group: KernelGroup) -> Operands:
     symbols = {symbol: tirx.Var(symbol.name, symbol.ty) for symbol in group.symbols}
 
-    def renamed(expr: Any) -> Any:
+    def renamed(expr: tirx.PrimExpr) -> tirx.PrimExpr:
         return substituted(expr, symbols)
 
     tensors = [tirx.Var("own", "handle") if t in group.unchecked else _buffer(t, renamed) for t in group.tensors]
     workspace = tirx.Var("workspace", "handle")
 
-    def address(arg: Any) -> Any:
+    def address(arg: relax.Expr) -> tirx.PrimExpr:
         if arg in group.offset:
             return tirx.handle_add_byte_offset(_data_of(workspace), renamed(group.offset[arg]))
         tensor = tensors[group.position[arg]]
@@ -193,14 +194,14 @@ def _operands(group: KernelGroup) -> Operands:
     return Operands(params, address, renamed)
 
 
-def _data_of(tensor: ir.Var) -> Any:
+def _data_of(tensor: ir.Var) -> tirx.PrimExpr:
     """Return the address of the elements of a tensor that is known to be as it should."""
     return ir.Call(
         "tirx.tvm_struct_get", [tensor, tirx.IntImm("int32", 0), tirx.IntImm("int32", _DATA)], ret_ty="handle"
     )
 
 
-def _buffer(tensor: Any, renamed: Any) -> ir.Var:
+def _buffer(tensor: relax.Expr, renamed: Callable[[tirx.PrimExpr], tirx.PrimExpr]) -> ir.Var:
     ty = tensor.ty
     name = tensor.name if isinstance(tensor, ir.Var) else "constant"
     shape, dtype = [renamed(size) for size in ty.shape.values], str(ty.dtype)

@@ -10,7 +10,6 @@ share a workspace.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -97,7 +96,7 @@ class _Grouping:
         self.names.add(name)
         return retyped(ir.GlobalVar(name), relax.FuncType.opaque_func(ret=relax.TupleType([])))
 
-    def sequence(self, sequence: relax.SeqExpr, outer: Mapping[Any, Any]) -> relax.SeqExpr:
+    def sequence(self, sequence: relax.SeqExpr, outer: Mapping[ir.Var, relax.Expr]) -> relax.SeqExpr:
         """Return a sequence with its groups made calls; `outer` is the memory, and its names, of before it."""
         if any(isinstance(block, relax.DataflowBlock) for block in sequence.blocks):
             return sequence
@@ -129,9 +128,9 @@ class _Grouping:
     def group_of(
         self,
         segment: Sequence[relax.Binding],
-        calls: Mapping[Any, KernelCall],
-        outside: set[Any],
-        memory: Mapping[Any, Any],
+        calls: Mapping[ir.Var, KernelCall],
+        outside: set[ir.Var],
+        memory: Mapping[ir.Var, relax.Expr],
     ) -> KernelGroup | None:
         """Return the kernel calls of a segment as a group; None if it would be one of less than two.
 
@@ -151,9 +150,9 @@ class _Grouping:
         for var, value in reversed(silent.items()):
             if var in seen:
                 seen.update(variables_in(value))
-        position: dict[Any, int] = {}
-        tensors: dict[Any, int] = {}
-        inner: dict[Any, Any] = {}
+        position: dict[relax.Expr, int] = {}
+        tensors: dict[relax.Expr, int] = {}
+        inner: dict[relax.Expr, relax.Expr] = {}
         for arg, home in homes.items():
             if home in seen:
                 position[arg] = tensors.setdefault(home, len(tensors))
@@ -168,9 +167,9 @@ class _Grouping:
         return group
 
 
-def _segments(bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]) -> Iterator[tuple[int, int]]:
+def _segments(bindings: Sequence[relax.Binding], calls: Mapping[ir.Var, KernelCall]) -> Iterator[tuple[int, int]]:
     """Yield the ends of parts of a sequence; in each either all bindings may be in one group, or there is but one."""
-    start, own, given = 0, set[Any](), set[Any]()
+    start, own, given = 0, set[relax.Expr](), set[relax.Expr]()
     for position, binding in enumerate(bindings):
         call = calls.get(binding.var)
         if call is None and not is_silent(binding):
@@ -190,13 +189,13 @@ def _segments(bindings: Sequence[relax.Binding], calls: Mapping[Any, KernelCall]
         yield start, len(bindings)
 
 
-def _last_uses(bindings: Sequence[relax.Binding], body: Any) -> dict[Any, int]:
+def _last_uses(bindings: Sequence[relax.Binding], body: relax.Expr) -> dict[ir.Var, int]:
     """Return by variable the position of the last binding that reads it; what the sequence returns comes after all."""
     values = enumerate([*(binding.value for binding in bindings), body])
     return {var: position for position, value in values for var in variables_in(value)}
 
 
-def _without_unused(bindings: Sequence[relax.Binding], body: Any) -> list[relax.Binding]:
+def _without_unused(bindings: Sequence[relax.Binding], body: relax.Expr) -> list[relax.Binding]:
     """Return bindings without memory that nobody reads or writes."""
     used = set(variables_in(body))
     kept: list[relax.Binding] = []

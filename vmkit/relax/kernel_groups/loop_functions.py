@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from tvm import ir, tirx
+from tvm import ir, relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx.buffer import buffer_data
@@ -21,9 +20,9 @@ __all__ = ["KernelLoop", "Move", "flag_part", "loop_function", "move_part"]
 class Move:
     """The copy of a tensor's bytes: from where, to where, how many."""
 
-    source: Any
-    target: Any
-    size: Any
+    source: relax.Expr
+    target: relax.Expr
+    size: tirx.PrimExpr
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class KernelLoop(KernelGroup):
     """
 
     head: int
-    condition: Any
+    condition: relax.Expr
     goes_on: bool
     before: tuple[Move, ...]
     after: tuple[Move, ...]
@@ -90,10 +89,10 @@ def loop_function(loop: KernelLoop, parts: Mapping[ir.GlobalVar, str], move: str
     goes_on = tirx.decl_buffer((1,), "int32", "goes_on", layout=None)
     one = tirx.IntImm("int32", 1)
 
-    def moved(moves: tuple[Move, ...], at: Operands) -> list[Any]:
+    def moved(moves: tuple[Move, ...], at: Operands) -> list[tirx.Stmt]:
         return [call_part(move, [at.address(m.source), at.address(m.target), at.renamed(m.size)]) for m in moves]
 
-    def iteration(at: Operands, end: list[Any]) -> list[Any]:
+    def iteration(at: Operands, end: list[tirx.Stmt]) -> list[tirx.Stmt]:
         """Return the statements of an iteration; `end` is done where there is none."""
         calls = [at.call(call, parts) for call in loop.calls]
         checked = [*calls[: loop.head], call_part(flag, [at.address(loop.condition), buffer_data(goes_on)])]
@@ -116,7 +115,7 @@ def loop_function(loop: KernelLoop, parts: Mapping[ir.GlobalVar, str], move: str
     return tirx.PrimFunc(own.params, tirx.SeqStmt(whole), attrs=attributes(loop))
 
 
-def _sequence(statements: list[Any]) -> Any:
+def _sequence(statements: list[tirx.Stmt]) -> tirx.Stmt:
     """Return some statements as one, TVM's sequences being of two and more."""
     if not statements:
         return tirx.Evaluate(tirx.IntImm("int32", 0))

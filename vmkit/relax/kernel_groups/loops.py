@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, relax, tirx
@@ -69,11 +68,11 @@ def find_loop(
     return _Iterations(form, list(function.params), silent, calls, analyzer).found(new_name)  # type: ignore[arg-type]
 
 
-def _has_known_shape(value: Any) -> bool:
+def _has_known_shape(value: relax.Expr) -> bool:
     return isinstance(value.ty, relax.TensorType) and isinstance(value.ty.shape, relax.ShapeExpr)
 
 
-def _reads(form: _Form, own: set[Any]) -> bool:
+def _reads(form: _Form, own: set[ir.Var]) -> bool:
     """Say whether what follows the last iteration reads what one computed."""
     return not own.isdisjoint(variables_in(*(b.value for b in form.rest), form.result))
 
@@ -84,9 +83,9 @@ class _Iterations:
     def __init__(
         self,
         form: _Form,
-        params: list[Any],
-        silent: Mapping[Any, Any],
-        calls: Mapping[Any, KernelCall],
+        params: list[ir.Var],
+        silent: Mapping[ir.Var, relax.Expr],
+        calls: Mapping[ir.Var, KernelCall],
         analyzer: Analyzer,
     ) -> None:
         self.form, self.params, self.silent, self.calls, self.analyzer = form, params, silent, calls, analyzer
@@ -132,7 +131,7 @@ class _Iterations:
         )
         return FoundLoop(loop, self.memory(), self.rest())
 
-    def place(self, tensor: Any) -> Any:
+    def place(self, tensor: relax.Expr) -> relax.Expr:
         """Return where a tensor is in an iteration."""
         home = home_of(tensor, self.silent)
         return self.after.get(home, home) if isinstance(home, ir.Var) else home
@@ -146,9 +145,9 @@ class _Iterations:
             for p, value in zip(self.params, self.form.following, strict=True)
         )
 
-    def moves(self) -> tuple[dict[Any, Any], list[Move], list[Move]]:
+    def moves(self) -> tuple[dict[ir.Var, tirx.PrimExpr], list[Move], list[Move]]:
         """Return the copies at the end of an iteration, the memory of what others would overwrite, and swaps."""
-        staging: dict[Any, Any] = {}
+        staging: dict[ir.Var, tirx.PrimExpr] = {}
         first, then, swaps = [], [], []
         for p, home in zip(self.params, self.homes, strict=True):
             if home.same_as(p):
@@ -165,17 +164,17 @@ class _Iterations:
             then.append(Move(source, self.after[p], self.bytes(p)))
         return staging, [*first, *then], swaps
 
-    def is_alone(self, tensor: Any) -> bool:
+    def is_alone(self, tensor: relax.Expr) -> bool:
         """Say whether a tensor is what one parameter will be, in memory that nothing else uses."""
-        memory: Any = self.silent.get(tensor)
-        if not is_call(memory, TENSOR) or sum(map(tensor.same_as, self.homes)) > 1:
+        memory = self.silent.get(tensor)
+        if memory is None or not is_call(memory, TENSOR) or sum(map(tensor.same_as, self.homes)) > 1:
             return False
         tensors = [value for value in self.silent.values() if is_call(value, TENSOR)]
         return sum(bool(value.args[0].same_as(memory.args[0])) for value in tensors) == 1
 
-    def bytes(self, tensor: Any) -> Any:
+    def bytes(self, tensor: relax.Expr) -> tirx.PrimExpr:
         """Return how many bytes a tensor has."""
-        size: Any = tirx.IntImm("int64", element_bytes(str(tensor.ty.dtype)))
+        size = tirx.IntImm("int64", element_bytes(str(tensor.ty.dtype)))
         for dim in tensor.ty.shape.values:
             size = size * dim
         return self.analyzer.simplify(size)
@@ -195,7 +194,7 @@ def _are_few_bytes(moves: list[Move]) -> bool:
     return all(isinstance(s, tirx.IntImm) for s in sizes) and sum(int(s.value) for s in sizes) <= _MOST_BYTES
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: relax.Expr) -> bool:
     return isinstance(value.ty, relax.TensorType)
 
 
@@ -220,10 +219,10 @@ class _Form:
     head: list[relax.Binding]
     body: list[relax.Binding]
     rest: list[relax.Binding]
-    condition: Any
+    condition: ir.Var
     goes_on: bool
-    following: list[Any]
-    result: Any
+    following: list[relax.Expr]
+    result: relax.Expr
 
 
 def _form(gvar: ir.GlobalVar, function: relax.Function) -> _Form | None:
@@ -250,7 +249,7 @@ def _form(gvar: ir.GlobalVar, function: relax.Function) -> _Form | None:
     return None
 
 
-def _tail_call(gvar: ir.GlobalVar, bindings: list[Any], result: Any) -> Any:
+def _tail_call(gvar: ir.GlobalVar, bindings: list[relax.Binding], result: relax.Expr) -> ir.Call | None:
     """Return the call of a function whose value, perhaps under other names, is the result."""
     values = {b.var: b.value for b in bindings}
     while isinstance(result, ir.Var) and result in values:
@@ -259,7 +258,7 @@ def _tail_call(gvar: ir.GlobalVar, bindings: list[Any], result: Any) -> Any:
     return result if is_call else None
 
 
-def _names(binding: Any, call: Any, bindings: list[Any]) -> bool:
+def _names(binding: relax.Binding, call: ir.Call, bindings: list[relax.Binding]) -> bool:
     """Say whether a binding is but another name of the value of a call."""
     values, value = {b.var: b.value for b in bindings}, binding.value
     while isinstance(value, ir.Var) and value in values:

@@ -11,7 +11,6 @@ function that calls many kernels one after another (see :mod:`.grouping`) knows 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -56,13 +55,13 @@ def as_part(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     return kernel.with_attr(_PART, "".join(_BUFFER if is_buffer_var(param) else _NUMBER for param in kernel.params))
 
 
-def call_part(name: str, args: list[Any]) -> tirx.Stmt:
+def call_part(name: str, args: Sequence[tirx.PrimExpr]) -> tirx.Stmt:
     """Return the call of the kernel `name` as a part, as it is until :func:`parts_called` has run."""
     return tirx.Evaluate(tirx.call_extern("int32", _CALL + name, *args))
 
 
 @tvm.transform.module_pass(opt_level=0, name="vmkit.CallParts")
-def parts_called(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+def parts_called(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
     """Make kernels that are parts private functions, and the calls of parts calls of these.
 
     To be run when TVM's packed convention is in place.
@@ -137,7 +136,7 @@ def _outside_scope(statement: tirx.Stmt) -> Iterator[tirx.Stmt]:
             yield statement
 
 
-def _arguments_read(value: Any, args: tvm.ir.Var) -> list[int]:
+def _arguments_read(value: tirx.PrimExpr, args: tvm.ir.Var) -> list[int]:
     """Return the positions of the arguments whose values an expression reads."""
     found: list[int] = []
 

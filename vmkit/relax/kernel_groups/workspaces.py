@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
 
 from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
@@ -17,10 +16,12 @@ _ALIGNMENT = 64  # bytes, what kernels expect of memory that they write
 _CLOSURES = ("relax.invoke_closure", "relax.invoke_pure_closure")
 
 
-def places_of(sizes: Mapping[Any, Any], analyzer: Analyzer) -> tuple[dict[Any, Any], Any]:
+def places_of(
+    sizes: Mapping[relax.Expr, tirx.PrimExpr], analyzer: Analyzer
+) -> tuple[dict[relax.Expr, tirx.PrimExpr], tirx.PrimExpr]:
     """Return the offset of each storage in a workspace, and the size of that; those of known sizes come first."""
-    places: dict[Any, Any] = {}
-    end: Any = tirx.IntImm("int64", 0)
+    places: dict[relax.Expr, tirx.PrimExpr] = {}
+    end = tirx.IntImm("int64", 0)
     for storage, size in sorted(sizes.items(), key=lambda one: not isinstance(one[1], tirx.IntImm)):
         places[storage] = end
         end = analyzer.simplify(end + (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT)
@@ -28,14 +29,16 @@ def places_of(sizes: Mapping[Any, Any], analyzer: Analyzer) -> tuple[dict[Any, A
 
 
 def with_workspaces(
-    items: Sequence[relax.Binding | tuple[relax.VarBinding, KernelGroup]], kernels: Container[Any], analyzer: Analyzer
+    items: Sequence[relax.Binding | tuple[relax.VarBinding, KernelGroup]],
+    kernels: Container[ir.GlobalVar],
+    analyzer: Analyzer,
 ) -> list[relax.Binding]:
     """Return the bindings of a sequence, in which kernel groups are calls.
 
     Groups share a workspace up to where its size would hold symbols that are not known before, or where a function of
     the program is called, which may allocate one itself.
     """
-    needed: list[list[Any]] = [[]]
+    needed: list[list[tirx.PrimExpr]] = [[]]
     for item in items:
         if isinstance(item, tuple):
             needed[-1] += [item[1].size] if item[1].offset else []
@@ -62,7 +65,7 @@ def with_workspaces(
     return made
 
 
-def _largest(sizes: Sequence[Any], analyzer: Analyzer) -> Any:
+def _largest(sizes: Sequence[tirx.PrimExpr], analyzer: Analyzer) -> tirx.PrimExpr:
     """Return the largest of some sizes, as an expression where symbols decide."""
     known = [size for size in sizes if isinstance(size, tirx.IntImm)]
     others = [size for size in sizes if not isinstance(size, tirx.IntImm)]
@@ -72,7 +75,7 @@ def _largest(sizes: Sequence[Any], analyzer: Analyzer) -> Any:
     return largest
 
 
-def _ends_workspace(binding: relax.Binding, kernels: Container[Any]) -> bool:
+def _ends_workspace(binding: relax.Binding, kernels: Container[ir.GlobalVar]) -> bool:
     """Say whether a binding defines symbols, or runs other functions of the program."""
     value = binding.value
     if isinstance(binding, relax.MatchCast):

@@ -1,0 +1,41 @@
+"""The table of Relay's passes: what is chosen for a target, and how it reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from vmkit.compiler.relay_passes import PASSES, passes_for, passes_text
+from vmkit.compiler.stages import evaluate
+from vmkit.relay.transform import registry
+from vmkit.target import canonical_target
+
+
+def names(target: str) -> list[str]:
+    return [each.info.name for _, each in passes_for(canonical_target(target).primary, evaluate)]
+
+
+def test_every_row_names_a_pass() -> None:
+    assert [row.name for row in PASSES if row.name not in registry.PASSES] == []
+
+
+def test_a_target_without_vectors_gets_what_all_get() -> None:
+    scales = ["BackwardFoldScaleAxis", "ForwardFoldScaleAxis", "FoldConstant"]
+    assert names("c") == ["SimplifyInference", "FoldConstant", "FloatProducts", *scales]
+
+
+@pytest.mark.parametrize(("cpu", "has_tiles"), [("znver4", False), ("sapphirerapids", True)])
+def test_only_a_matrix_unit_gets_its_tiles(cpu: str, has_tiles: bool) -> None:
+    assert ("PackTiles" in names(f"llvm -mcpu={cpu}")) == has_tiles
+
+
+def test_constants_are_computed_last() -> None:
+    assert {names(target)[-1] for target in ("llvm -mcpu=haswell", "cuda -arch=sm_80", "c")} == {"FoldConstant"}
+
+
+def test_the_table_says_where_each_pass_runs() -> None:
+    lines = passes_text().splitlines()
+    assert lines[0].split() == ["pass", "level", "on"]
+    assert len(lines) == len(PASSES) + 1
+    assert [line.split(maxsplit=2) for line in lines if line.startswith("PackTiles")] == [
+        ["PackTiles", "2", "cpu with matrix unit"]
+    ]
