@@ -12,13 +12,12 @@ Source: ``onnx.backend.base``, https://github.com/onnx/onnx/blob/main/docs/Imple
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx
 import onnx.backend.base
 from onnx import helper
-from tvm.runtime import Tensor
 
 from .compiler import compile, load_model
 from .errors import DeviceError, InputError, OptionError, UnsupportedOperatorError
@@ -26,6 +25,9 @@ from .executable.executable import Executable
 from .runtime.machine import VirtualMachine
 from .target.devices import device as find_device
 from .values.conversion import to_numpy
+
+if TYPE_CHECKING:
+    from .values.kinds.value import Result
 
 __all__ = [
     "Backend",
@@ -78,7 +80,7 @@ class BackendRep(onnx.backend.base.BackendRep):
         return tuple(_own(v) for v in (result if len(self.output_names) > 1 else (result,)))
 
 
-def _own(value: Tensor | Sequence[Any] | None) -> np.ndarray | list[Any] | None:
+def _own(value: Result) -> np.ndarray | list[Any] | None:
     """Return a result as an array that shares no memory with an input or the program; sequences become lists."""
     if value is None:
         return None

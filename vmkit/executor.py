@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 import tvm
 from tvm.runtime import Device, Tensor
-from tvm.target import Target
 
 from .compiler.vm_compiler import compile
 from .errors import InputError, OptionError
@@ -26,16 +25,17 @@ from .relay.params import bind_params
 from .runtime.machine import VirtualMachine
 from .target import canonical_target, device_name, device_type
 from .target.devices import device as one_device
+from .target.plan import Targets
 
 __all__ = ["DebugExecutor", "Executor", "VMExecutor", "create_executor"]
 
 V = TypeVar("V")
-OneTarget: TypeAlias = str | Mapping[str, Any] | Target
-TargetLike: TypeAlias = OneTarget | Sequence[OneTarget] | Mapping[Any, OneTarget] | None
+TargetLike: TypeAlias = Targets | None
 """What :func:`vmkit.target.canonical_target` takes: one target, or several, by device or in a list."""
 DeviceLike: TypeAlias = str | Device | Sequence[str | Device]
 Value: TypeAlias = np.ndarray | np.generic | Tensor | float | Constant
 """What :func:`vmkit.relay.const` makes a constant of."""
+Values: TypeAlias = tuple[Value, ...] | list[Value]
 
 
 class Executor(abc.ABC):
@@ -47,9 +47,7 @@ class Executor(abc.ABC):
     def _make_executor(self, expr: Function | None = None) -> Callable[..., Any]:
         """Return a callable for ``main``, or for a function in its place."""
 
-    def evaluate(
-        self, expr: RelayExpr | None = None, binds: Mapping[Var, Value | Sequence[Value]] | None = None
-    ) -> Any:
+    def evaluate(self, expr: RelayExpr | None = None, binds: Mapping[Var, Value | Values] | None = None) -> Any:
         """Return what an expression evaluates to.
 
         Parameters
@@ -84,11 +82,15 @@ class Executor(abc.ABC):
         return self._make_executor(Function([], expr))()
 
 
-def _as_expr(value: Value | Sequence[Value]) -> Expr:
+def _as_expr(value: Value | Values) -> Expr:
     """Return a Python value as an expression: tuples become tuples, everything else a constant."""
-    if isinstance(value, tuple | list) and any(not isinstance(v, int | float | bool) for v in value):
-        return Tuple([_as_expr(v) for v in value])
+    if isinstance(value, tuple | list):
+        return const(value) if _are_numbers(value) else Tuple([_as_expr(v) for v in value])
     return const(value)
+
+
+def _are_numbers(values: Values) -> TypeGuard[Sequence[float]]:
+    return all(isinstance(v, int | float | bool) for v in values)
 
 
 class VMExecutor(Executor):

@@ -15,9 +15,10 @@ from vmkit.compiler.vm_compiler import VMCompiler
 from vmkit.errors import InputError, suggest
 from vmkit.executable.executable import Executable
 from vmkit.executable.loading import load as load_executable
-from vmkit.executor import OneTarget, TargetLike, VMExecutor
+from vmkit.executor import TargetLike, VMExecutor
 from vmkit.relay.ir import Function
 from vmkit.runtime.machine import BenchmarkResult, VirtualMachine
+from vmkit.target.plan import OneTarget
 from vmkit.values.param_dict import load_param_dict
 from vmkit.values.signature import Spec, TensorSpec
 
@@ -58,13 +59,13 @@ class BuiltModule:
         return iter((_GRAPH_INSIDE, self, self.get_params()))
 
     @property
-    def lib(self) -> tvm.runtime.Module:
-        """The library of kernels."""
+    def lib(self) -> tvm.runtime.Module | None:
+        """The library of kernels; None for a program that has none."""
         return self.executable.lib
 
     def get_source(self, fmt: str = "") -> str:
         """Return the kernels' source: LLVM's IR, or assembly for ``"asm"``."""
-        return str(self.lib.inspect_source(fmt))
+        return "" if self.lib is None else str(self.lib.inspect_source(fmt))
 
     def export_library(self, file_name: str | Path, fcompile: Callable[..., Any] | None = None, **_: Any) -> None:
         """Write the model to a file, which ``tvm.runtime.load_module`` reads; it is a vmkit executable.
@@ -78,7 +79,7 @@ class BuiltModule:
         """Return the parameters that are kept apart: none, they are inside the executable."""
         return {}
 
-    def get_lib(self) -> tvm.runtime.Module:
+    def get_lib(self) -> tvm.runtime.Module | None:
         """Return the library of kernels."""
         return self.lib
 

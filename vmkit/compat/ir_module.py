@@ -75,6 +75,8 @@ def _get(self: tvm.IRModule, key: Key) -> BaseFunc | TypeData:
 def _set(self: tvm.IRModule, key: Key, value: BaseFunc | Expr | TypeData) -> None:
     if isinstance(value, TypeData):
         define_type(self, value)
+    elif isinstance(key, GlobalTypeVar):
+        raise TypeError(f"the data type {key.name_hint} is a TypeData, not a {type(value).__name__}")
     elif isinstance(value, Expr):
         _own_set(self, key, Function(free_vars(value), value))
     else:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
-import tvm_ffi
 
 from vmkit.errors import ModelError
 from vmkit.relay import ir
@@ -59,7 +58,11 @@ def _shape(self: ir.TensorType) -> tuple[ir.Dim, ...]:
     return tuple([_Size(d) if type(d) is int else d for d in _own_shape.__get__(self)])
 
 
-def node_astext(node: tvm_ffi.Object, show_meta_data: bool = True, annotate: Callable[..., str] | None = None) -> str:
+def node_astext(
+    node: ir.RelayExpr | tvm.IRModule | tvm.ir.Type,
+    show_meta_data: bool = True,
+    annotate: Callable[..., str] | None = None,
+) -> str:
     """Return the text of a module, an expression or a type, with the header."""
     if annotate is not None:
         raise ModelError("astext prints no annotations of the caller's")

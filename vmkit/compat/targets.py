@@ -8,8 +8,8 @@ from typing import Any
 import tvm
 from tvm.target import Target
 
-from vmkit.executor import OneTarget
 from vmkit.target import canonical_target
+from vmkit.target.plan import OneTarget
 
 __all__ = ["install_targets"]
 
@@ -27,9 +27,9 @@ def install_targets() -> None:
 
 def _init(self: Target, target: OneTarget, host: OneTarget | None = None) -> None:
     if isinstance(target, str) and " " in target.strip():
-        target = canonical_target(target, host).primary.export()
-        target = dict(target)
-        host = target.pop("host", None)
+        options = dict(canonical_target(target, host).primary.export())
+        host = options.pop("host", None)
+        target = options
     if isinstance(host, str) and " " in host.strip():
         host = dict(canonical_target(host).primary.export())
     _own_init(self, target, host)

@@ -59,7 +59,8 @@ def parametrize_targets(*targets: str | tvm.target.Target | Test) -> Callable[..
     return decorate
 
 
-def _device(target: str | tvm.target.Target) -> Device:
+def _device(target: str | tvm.target.Target | Test) -> Device:
+    assert not callable(target), "a test stands alone, not beside targets"
     kind = tvm.target.Target(target).kind.name
     return tvm.device("cpu" if kind == "llvm" else kind)
 

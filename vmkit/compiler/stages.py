@@ -113,14 +113,14 @@ def to_relax(
     mod: tvm.IRModule | Function, params: Mapping[str, tvm.runtime.Tensor], target: Target, options: CompilerOptions
 ) -> tuple[Lowered, dict[str, Signature]]:
     """Return a Relay or Relax module as Relax, and the signatures of its functions."""
-    mod = relay_module(mod)
-    if _is_relax(mod):
+    module = relay_module(mod)
+    if _is_relax(module):
         if params:
-            mod = relax.transform.BindParams("main", dict(params))(mod)
-        return Lowered(mod, {}, {}), relax_signatures(mod)
-    mod = optimize_relay(mod, params, target, options)
-    lowered = lower_module(mod, target)
-    return lowered, {lowered.names[name]: signature for name, signature in relay_signatures(mod).items()}
+            module = relax.transform.BindParams("main", dict(params))(module)
+        return Lowered(module, {}, {}), relax_signatures(module)
+    module = optimize_relay(module, params, target, options)
+    lowered = lower_module(module, target)
+    return lowered, {lowered.names[name]: signature for name, signature in relay_signatures(module).items()}
 
 
 def lower(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import tvm
 
@@ -52,7 +52,7 @@ class Description:
         return Description.from_json(json.loads(note.removeprefix(_NOTE)))
 
 
-def is_note(constant: Any) -> bool:
+def is_note(constant: Any) -> TypeGuard[str]:
     """Tell whether a constant is a note."""
     return isinstance(constant, str) and constant.startswith(_NOTE)
 

@@ -145,7 +145,7 @@ def padded_mask(ctx: Context, mask: Expr, whole: Sequence[Dim], outside: Any) ->
     have = ctx.shape(mask)
     if len(have) > 4:
         ctx.fail(f"the mask has {len(have)} dimensions; 4 are the most")
-    have = [1] * (4 - len(have)) + have
+    have = [*[1] * (4 - len(have)), *have]
     mask = shaped(ctx, mask, have)
     missing = dims.sub(whole[3], have[3]) if not dims.is_any(whole[3]) and not dims.is_any(have[3]) else 0
     if isinstance(missing, int) and missing < 0:
@@ -237,7 +237,7 @@ def _weights(ctx: Context, scores: Expr) -> Expr:
 def _of_rows(ctx: Context, bias: Expr, together: int, shared: Dim, rows: Dim) -> Expr:
     """Return a bias for (batch, heads, rows, columns) as one for (batch, shared, together * rows, columns)."""
     have = ctx.shape(bias)
-    have = [1] * (4 - len(have)) + have
+    have = [*[1] * (4 - len(have)), *have]
     bias = shaped(ctx, bias, have)
     if together == 1:
         return bias

@@ -66,7 +66,7 @@ class Capture(Scope):
             if actual.same_as(value):
                 return formal
         formal = parameter(name, with_symbols(typed(value).checked_type_, name))
-        if value in self.param_values:
+        if isinstance(value, Var) and value in self.param_values:
             self.param_values[formal] = self.param_values[value]
         self.formals.append(formal)
         self.actuals.append(value)

@@ -20,7 +20,7 @@ __all__ = ["bring_in", "is_external", "mapped"]
 
 _KEYS = frozenset({"location", "offset", "length", "checksum", "basepath"})
 # Elements of these types share bytes.
-_PACKED = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.INT2: 2, TensorProto.UINT2: 2}
+_PACKED: dict[int, int] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.INT2: 2, TensorProto.UINT2: 2}
 _PACKED |= {TensorProto.FLOAT4E2M1: 4}
 
 

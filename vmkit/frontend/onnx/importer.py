@@ -266,7 +266,9 @@ class ModelImporter:
 
     def known(self, expr: Expr) -> np.ndarray | None:
         """Return the value of an expression if it is known; a parameter that is asked for has its initial value."""
-        return self.param_values[expr] if expr in self.param_values else known_value(expr)
+        if isinstance(expr, Var) and expr in self.param_values:
+            return self.param_values[expr]
+        return known_value(expr)
 
     def symbolic_value(self, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None]) -> Expr | None:
         if not any(is_symbolic(i) for i in inputs if i is not None):

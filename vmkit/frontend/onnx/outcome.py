@@ -149,19 +149,19 @@ def _are_alike(a: Type, b: Type) -> bool:
 
 def _joined(condition: Condition, true: Sequence[Expr | None], false: Sequence[Expr | None]) -> list[Expr | None]:
     results: list[Expr | None] = [None] * len(true)
-    open_: list[int] = []
+    open_: list[tuple[int, Expr, Expr]] = []
     for index, (a, b) in enumerate(zip(true, false, strict=True)):
         if a is None or b is None:
             continue
         results[index] = a if a.same_as(b) else _selected(condition, a, b)
         if results[index] is None:
-            open_.append(index)
+            open_.append((index, a, b))
     if len(open_) == 1:
-        (index,) = open_
-        results[index] = typed(If(condition.expr, true[index], false[index]))
+        ((index, left, right),) = open_
+        results[index] = typed(If(condition.expr, left, right))
     elif open_:
-        both = typed(If(condition.expr, Tuple([true[i] for i in open_]), Tuple([false[i] for i in open_])))
-        for field, index in enumerate(open_):
+        both = typed(If(condition.expr, Tuple([a for _, a, _ in open_]), Tuple([b for _, _, b in open_])))
+        for field, (index, _, _) in enumerate(open_):
             results[index] = typed(TupleGetItem(both, field))
     return results
 

@@ -7,7 +7,7 @@ from typing import Any
 from tvm.ir import GlobalVar, Op
 
 from ...errors import TypeCheckError
-from ...relay.ir import Call, Expr, If, Let, Tuple, TupleGetItem, TupleType, Type, children
+from ...relay.ir import Call, Expr, Function, If, Let, Tuple, TupleGetItem, TupleType, Type, children
 from ...relay.ir.type_solver import TypeSolver
 from ...relay.transform import call_type
 
@@ -19,7 +19,7 @@ def typed(expr: Expr) -> Expr:
 
     A call of a global function has its type from where it was made.
     """
-    waiting = [expr]
+    waiting: list[Expr | Function] = [expr]
     while waiting:
         node = waiting[-1]
         if node.checked_type_ is not None:

@@ -55,7 +55,7 @@ class Constructor(Expr):
     def __init__(
         self, name_hint: str, inputs: Sequence[Type], belong_to: GlobalTypeVar, tag: int = -1, span: Span | None = None
     ) -> None:
-        self.__ffi_init__(name_hint=name_hint, inputs=list(inputs), belong_to=belong_to, tag=tag, span=span)  # type: ignore[attr-defined]
+        self.__ffi_init__(name_hint=name_hint, inputs=list(inputs), belong_to=belong_to, tag=tag, span=span)
 
     def __call__(self, *args: Any) -> Call:
         return Call(self, args)
@@ -202,7 +202,7 @@ class Match(Expr):
     def __init__(
         self, data: RelayExpr, clauses: Sequence[Clause], complete: bool = True, span: Span | None = None
     ) -> None:
-        self.__ffi_init__(data=data, clauses=list(clauses), complete=complete, span=span)  # type: ignore[attr-defined]
+        self.__ffi_init__(data=data, clauses=list(clauses), complete=complete, span=span)
 
 
 def pattern_vars(pattern: Pattern) -> Iterator[Var]:

@@ -227,7 +227,7 @@ def replace(ty: Type, mapping: Mapping[TypeVar, Type]) -> Type:
     return composite_of(ty, [replace(p, mapping) for p in parts]) if parts and mapping else ty
 
 
-def bind_symbols(formal: Type, actual: Type, bound: dict[tvm.ir.Expr, Dim]) -> None:
+def bind_symbols(formal: Type, actual: Type, bound: dict[tvm.ir.Var, Dim]) -> None:
     """Record in `bound` what the symbolic dimensions of a parameter's type stand for in an argument's type."""
     if isinstance(formal, TupleType) and isinstance(actual, TupleType):
         for f, a in zip(formal.fields, actual.fields, strict=False):
@@ -245,7 +245,7 @@ def type_symbols(ty: Type) -> list[tvm.ir.Var]:
     return [s for part in type_parts(ty) for s in type_symbols(part)]
 
 
-def substitute_symbols(ty: Type, bound: dict[tvm.ir.Expr, Dim]) -> Type:
+def substitute_symbols(ty: Type, bound: dict[tvm.ir.Var, Dim]) -> Type:
     """Return a type with symbolic dimensions replaced; one that depends on an unknown dimension becomes ``Any``."""
     if not bound:
         return ty
@@ -255,7 +255,7 @@ def substitute_symbols(ty: Type, bound: dict[tvm.ir.Expr, Dim]) -> Type:
     return composite_of(ty, [substitute_symbols(p, bound) for p in parts]) if parts else ty
 
 
-def _substitute_dim(dim: Dim, bound: dict[tvm.ir.Expr, Dim]) -> Dim:
+def _substitute_dim(dim: Dim, bound: dict[tvm.ir.Var, Dim]) -> Dim:
     used = [bound[s] for s in dims.symbols([dim]) if s in bound]
     if any(dims.is_any(u) for u in used):
         return Any()

@@ -129,7 +129,8 @@ def qlinear_concat(ctx: Context, y_scale: Expr, y_zero: Expr, *inputs: Expr, axi
         ctx.fail(
             f"{len(inputs)} inputs follow the result's scale and zero point; each tensor needs a scale and zero point"
         )
-    parts = [dequantized(ctx, *inputs[i : i + 3]) for i in range(0, len(inputs), 3)]
+    tensors = zip(inputs[::3], inputs[1::3], inputs[2::3], strict=True)
+    parts = [dequantized(ctx, x, scale, zero_point) for x, scale, zero_point in tensors]
     at = ctx.axis(axis, ctx.rank(parts[0]))
     return quantized(ctx, relay.concatenate(parts, at), y_scale, y_zero, ctx.dtype(y_zero))
 

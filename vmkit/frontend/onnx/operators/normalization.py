@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .... import relay
-from ....relay.ir import Expr, TupleGetItem, dims
+from ....relay.ir import Dim, Expr, TupleGetItem, dims
 from ..context import Context
 from ..registry import converter
 from .conversion import casted
@@ -158,7 +158,7 @@ def by_group(ctx: Context, x: Expr, groups: int, epsilon: float, scale: Expr, bi
     variance = relay.mean(relay.multiply(centred, centred), axes, True)
     normal = relay.multiply(centred, relay.rsqrt(binary(ctx, "add", variance, epsilon)))
     if per_group:
-        spread = [1, groups, *[1] * len(axes)]
+        spread: list[Dim] = [1, groups, *[1] * len(axes)]
         result = relay.add(relay.multiply(normal, to_shape(scale, spread)), to_shape(bias, spread))
         return to_shape(result, shape)
     spread = [1, shape[1], *[1] * (len(shape) - 2)]

@@ -75,7 +75,7 @@ def _batched(ctx: Context, a: Expr, b: Expr) -> Expr:
     """Return the product of stacks of matrices, with the stacks broadcast against each other."""
     left, right = ctx.shape(a), ctx.shape(b)
     rank = max(len(left), len(right))
-    left, right = [1] * (rank - len(left)) + left, [1] * (rank - len(right)) + right
+    left, right = [*[1] * (rank - len(left)), *left], [*[1] * (rank - len(right)), *right]
     stack = []
     for x, y in zip(left[:-2], right[:-2], strict=True):
         joined = dims.broadcast(x, y)

@@ -77,14 +77,14 @@ def _by_scale(ctx: Context, x: Expr, axis: int, scale: np.float32) -> Axis:
         size: Dim = int(np.float32(extent) * scale)
         # A scale that was rounded to float32 is the ratio of the sizes all the same.
         is_exact = abs(size - extent * float(scale)) <= 1e-6 * max(size, 1)
-        length: Expr | float = float(size) if is_exact else extent * float(scale)
+        length = float(size) if is_exact else extent * float(scale)
         return Axis(axis, extent, size, sizes(size), length / extent if extent else 1.0, length, is_exact)
     inverse = round(1 / float(scale))
     if not dims.is_any(extent) and (part.denominator <= _EXACT or np.float32(1 / inverse) == scale):
         up, down = (part.numerator, part.denominator) if part.denominator <= _EXACT else (1, inverse)
         size = dims.floordiv(dims.mul(extent, up), down)
-        length = relay.divide(_float(ctx, sizes(dims.mul(extent, up))), ctx.constant(down, "float64"))
-        return Axis(axis, extent, size, sizes(size), up / down, length, is_exact=down == 1)
+        wide = relay.divide(_float(ctx, sizes(dims.mul(extent, up))), ctx.constant(down, "float64"))
+        return Axis(axis, extent, size, sizes(size), up / down, wide, is_exact=down == 1)
     have = relay.take(shape_vector(ctx, x), ctx.constant(axis, "int64"), axis=0)
     return _at_run_time(ctx, x, axis, have, ctx.constant(scale, "float32"))
 
@@ -123,14 +123,15 @@ def _in_proportion(ctx: Context, x: Expr, axes: Sequence[int], target: Expr, pol
     if policy not in ("not_larger", "not_smaller"):
         ctx.fail(f"keep_aspect_ratio_policy is {policy!r}; it is stretch, not_larger or not_smaller")
     shape, wanted = ctx.shape(x), ctx.static(target)
-    if wanted is not None and all(isinstance(shape[a], int) and shape[a] for a in axes):
-        ratios = [Fraction(int(w), shape[a]) for w, a in zip(wanted.ravel(), axes, strict=True)]
+    extents = [d for d in (shape[a] for a in axes) if isinstance(d, int) and d]
+    if wanted is not None and len(extents) == len(axes):
+        ratios = [Fraction(int(w), d) for w, d in zip(wanted.ravel(), extents, strict=True)]
         ratio = min(ratios) if policy == "not_larger" else max(ratios)
         made = []
-        for axis in axes:
-            exact = ratio * shape[axis]
+        for axis, extent in zip(axes, extents, strict=True):
+            exact = ratio * extent
             size = int(exact + Fraction(1, 2))
-            made.append(Axis(axis, shape[axis], size, sizes(size), float(ratio), float(exact), is_exact=exact == size))
+            made.append(Axis(axis, extent, size, sizes(size), float(ratio), float(exact), is_exact=exact == size))
         return made
     have = relay.take(shape_vector(ctx, x), ctx.constant(list(axes), "int64"), axis=0)
     every = relay.divide(_float(ctx, as_vector(ctx, target)), _float(ctx, have))

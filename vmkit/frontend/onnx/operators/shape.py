@@ -109,13 +109,13 @@ def value_range_of_small_floats(ctx: Context, start: Expr, limit: Expr, delta: E
 
 def _whole(ctx: Context, x: Expr) -> Dim | None:
     """Return a known whole number, which may be of a floating type; None for any other."""
-    known = ctx.dims(x)
+    known = ctx.known(x)
     if known is None:
         return None
-    (value,) = known
+    (value,) = known.ravel().tolist()
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
-    return value
+    return int(value) if isinstance(value, int | np.integer) else value
 
 
 @converter("EyeLike", since=9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice, product
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import tvm
 from tvm import tirx
@@ -18,7 +18,7 @@ Rows: TypeAlias = list[list[tvm.ir.Expr]]
 _MOST = 64
 
 
-def is_limited(value: Dim) -> bool:
+def is_limited(value: Dim) -> TypeGuard[tvm.ir.Expr]:
     """Say whether an expression is a largest or smallest of others, or a sum or difference of such."""
     if isinstance(value, tirx.Max | tirx.Min):
         return True
@@ -35,7 +35,7 @@ def is_never_less(a: tvm.ir.Expr, b: tvm.ir.Expr, decide: Callable[[tvm.ir.Expr,
     return all(any(all(any(decide(x, y) for y in row) for x in upper) for upper in above) for row in below)
 
 
-def rows(value: Dim) -> Rows:
+def rows(value: tvm.ir.Expr) -> Rows:
     """Return an expression as the largest of rows, each the smallest of expressions without max and min."""
     match value:
         case tirx.Max():
