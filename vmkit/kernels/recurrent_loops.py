@@ -20,9 +20,9 @@ class Part:
 
     Attributes
     ----------
-    row : PrimExpr
+    row : tirx.Expr
         The first of them in the batch.
-    at : PrimExpr
+    at : tirx.Expr
         The first of them in the tile.
     rows : int
         How many there are.

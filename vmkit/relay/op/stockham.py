@@ -29,7 +29,7 @@ class Stockham:
         The result, the turns, the rows at work in two halves, and five integers.
     x : buffer
         The signals: before the axis, along it, after it, the parts of a number.
-    length : PrimExpr
+    length : tirx.Expr
         How long a transformed signal is.
     inverse, onesided : bool
         As in :class:`vmkit.relay.op.fourier.FourierAttrs`.
