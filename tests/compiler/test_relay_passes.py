@@ -25,7 +25,7 @@ def test_a_target_without_vectors_gets_what_all_get() -> None:
 
 @pytest.mark.parametrize(("cpu", "has_tiles"), [("znver4", False), ("sapphirerapids", True)])
 def test_only_a_matrix_unit_gets_its_tiles(cpu: str, has_tiles: bool) -> None:
-    assert ("PackTiles" in names(f"llvm -mcpu={cpu}")) == has_tiles
+    assert ("PackAMXTiles" in names(f"llvm -mcpu={cpu}")) == has_tiles
 
 
 def test_constants_are_computed_last() -> None:
@@ -36,6 +36,6 @@ def test_the_table_says_where_each_pass_runs() -> None:
     lines = passes_text().splitlines()
     assert lines[0].split() == ["pass", "level", "on"]
     assert len(lines) == len(PASSES) + 1
-    assert [line.split(maxsplit=2) for line in lines if line.startswith("PackTiles")] == [
-        ["PackTiles", "2", "cpu with matrix unit"]
+    assert [line.split(maxsplit=2) for line in lines if line.startswith("PackAMXTiles")] == [
+        ["PackAMXTiles", "2", "cpu with matrix unit"]
     ]

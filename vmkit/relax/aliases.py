@@ -27,15 +27,15 @@ def is_call(value: relax.Expr | None, name: str) -> bool:
     return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == name
 
 
-def home_of(tensor: relax.Expr, memory: Mapping[ir.Var, relax.Expr]) -> relax.Expr:
+def home_of(tensor: relax.Expr, memory: Mapping[relax.Expr, relax.Expr]) -> relax.Expr:
     """Return the tensor of known shape, the furthest back in the program, that has the memory of another."""
     source = _source(memory.get(tensor), memory)
     ty = getattr(source, "ty", None)
     is_known = isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr)
-    return home_of(source, memory) if is_known else tensor
+    return home_of(source, memory) if is_known and source is not None else tensor
 
 
-def _source(value: relax.Expr | None, memory: Mapping[ir.Var, relax.Expr]) -> relax.Expr | None:
+def _source(value: relax.Expr | None, memory: Mapping[relax.Expr, relax.Expr]) -> relax.Expr | None:
     """Return what a value is another name or a view of; None for one that is neither."""
     if isinstance(value, relax.TupleGetItem):
         whole = memory.get(value.tuple_value)

@@ -34,7 +34,7 @@ class _Storage:
     var: relax.Var
     call: relax.Call
     scale: int
-    unit: tirx.PrimExpr
+    unit: tirx.Expr
     begin: int
     end: float
 
@@ -63,7 +63,7 @@ def _is_straight(body: relax.SeqExpr) -> bool:
     return not any(isinstance(binding.value, nested) for binding in bindings_of(body))
 
 
-def _scaled_size(value: relax.Expr) -> tuple[int, tirx.PrimExpr] | None:
+def _scaled_size(value: relax.Expr) -> tuple[int, tirx.Expr] | None:
     """Return what the unknown size of allocated storage is a multiple of, after how many times that it is."""
     if not is_call(value, STORAGE):
         return None

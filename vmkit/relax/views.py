@@ -29,7 +29,7 @@ def _marked_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr
     return builder.call_te(_reshape, data, shape, primfunc_name_hint="reshape", primfunc_attrs={_MARK: 1})
 
 
-def _reshape(data: te.Tensor, shape: Sequence[tirx.PrimExpr]) -> te.Tensor:
+def _reshape(data: te.Tensor, shape: Sequence[tirx.Expr]) -> te.Tensor:
     """Return a tensor in another shape.
 
     Axes of unknown sizes that come first before and after are left out of the places of elements that are counted:
@@ -44,11 +44,11 @@ def _reshape(data: te.Tensor, shape: Sequence[tirx.PrimExpr]) -> te.Tensor:
     if 0 in inner:
         return topi.reshape(data, shape)
 
-    def element(*index: tirx.PrimExpr) -> tirx.PrimExpr:
-        place: tirx.PrimExpr = 0
+    def element(*index: tirx.Expr) -> tirx.Expr:
+        place: tirx.Expr = 0
         for at, size in zip(index[kept:], after[kept:], strict=True):
             place = place * int(size) + at
-        own: list[tirx.PrimExpr] = []
+        own: list[tirx.Expr] = []
         for size in reversed(inner):
             own.insert(0, tirx.indexmod(place, size))
             place = tirx.indexdiv(place, size)
@@ -57,7 +57,7 @@ def _reshape(data: te.Tensor, shape: Sequence[tirx.PrimExpr]) -> te.Tensor:
     return te.compute(shape, element, name="T_reshape", tag="injective")
 
 
-def _equal_first(before: Sequence[tirx.PrimExpr], after: Sequence[tirx.PrimExpr]) -> int:
+def _equal_first(before: Sequence[tirx.Expr], after: Sequence[tirx.Expr]) -> int:
     """Return how many first dimensions two shapes have in common."""
     analyzer = Analyzer()
     pairs = enumerate(zip(before, after, strict=False))

@@ -249,7 +249,7 @@ def test_exact_products_can_be_asked_for() -> None:
     data, x, w = relay.var("x", shape=(64, 256)), random(64, 256), random(64, 256)
     function = relay.Function([data], relay.nn.dense(data, relay.const(w)))
     want = x.astype("float64") @ w.T.astype("float64")
-    with tvm.transform.PassContext(opt_level=3, disabled_pass=["PackTiles"]):
+    with tvm.transform.PassContext(opt_level=3, disabled_pass=["PackAMXTiles"]):
         exact = vmkit.VirtualMachine(vmkit.compile(function, target="native")).run(x).numpy()
     fast = vmkit.VirtualMachine(vmkit.compile(function, target="native")).run(x).numpy()
     assert not np.array_equal(exact, fast)

@@ -29,7 +29,7 @@ KERNEL = ir.GlobalVar("scaled")
 N = tirx.Var("rows", "int64")
 
 
-def tensor(name: str, *shape: tirx.PrimExpr | int, dtype: str = "float32") -> relax.Var:
+def tensor(name: str, *shape: tirx.Expr | int, dtype: str = "float32") -> relax.Var:
     return relax.Var(name, relax.TensorType(list(shape), dtype))
 
 

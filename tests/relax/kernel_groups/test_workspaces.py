@@ -15,7 +15,7 @@ def size(number: int) -> tirx.IntImm:
     return tirx.IntImm("int64", number)
 
 
-def group(name: str, needed: tirx.PrimExpr | None) -> tuple[relax.VarBinding, KernelGroup]:
+def group(name: str, needed: tirx.Expr | None) -> tuple[relax.VarBinding, KernelGroup]:
     """Return a group of one call without arguments that needs some bytes of a workspace, or none."""
     inner = relax.Var("inner", relax.TensorType([1], "uint8"))
     offset = {} if needed is None else {inner: size(0)}

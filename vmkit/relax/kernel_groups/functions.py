@@ -35,7 +35,7 @@ class KernelCall:
 
     kernel: ir.GlobalVar
     args: tuple[relax.Expr, ...]
-    sizes: tuple[tirx.PrimExpr, ...]
+    sizes: tuple[tirx.Expr, ...]
 
     @property
     def tensors(self) -> list[relax.Expr]:
@@ -70,8 +70,8 @@ class KernelGroup:
     tensors: tuple[relax.Expr, ...]
     unchecked: frozenset[relax.Expr]
     position: Mapping[relax.Expr, int]
-    offset: Mapping[relax.Expr, tirx.PrimExpr]
-    size: tirx.PrimExpr
+    offset: Mapping[relax.Expr, tirx.Expr]
+    size: tirx.Expr
 
     @property
     def symbols(self) -> list[ir.Var]:
@@ -98,7 +98,7 @@ def kernel_call(
     told = told_by_shapes(kernel)
     known.update({symbol: args[position].ty.shape.values[axis] for symbol, position, axis in told})
 
-    def agrees(expected: tirx.PrimExpr, given: tirx.PrimExpr) -> bool:
+    def agrees(expected: tirx.Expr, given: tirx.Expr) -> bool:
         if isinstance(expected, tirx.IntImm) and isinstance(given, tirx.IntImm):
             return bool(expected.value == given.value)
         wanted = substituted(expected, known)
@@ -123,7 +123,7 @@ def _may_take(param: ir.Var, arg: relax.Expr) -> bool:
     return len(tensor.shape.values) == len(buffer.shape) and str(tensor.dtype) == str(buffer.dtype)
 
 
-def _is_zero(expr: tirx.PrimExpr) -> bool:
+def _is_zero(expr: tirx.Expr) -> bool:
     return isinstance(expr, tirx.IntImm) and expr.value == 0
 
 
@@ -161,8 +161,8 @@ class Operands:
     """
 
     params: list[ir.Var]
-    address: Callable[[relax.Expr], tirx.PrimExpr]
-    renamed: Callable[[tirx.PrimExpr], tirx.PrimExpr]
+    address: Callable[[relax.Expr], tirx.Expr]
+    renamed: Callable[[tirx.Expr], tirx.Expr]
 
     @staticmethod
     def of(group: KernelGroup) -> Operands:
@@ -178,13 +178,13 @@ class Operands:
 def _operands(group: KernelGroup) -> Operands:
     symbols = {symbol: tirx.Var(symbol.name, symbol.ty) for symbol in group.symbols}
 
-    def renamed(expr: tirx.PrimExpr) -> tirx.PrimExpr:
+    def renamed(expr: tirx.Expr) -> tirx.Expr:
         return substituted(expr, symbols)
 
     tensors = [tirx.Var("own", "handle") if t in group.unchecked else _buffer(t, renamed) for t in group.tensors]
     workspace = tirx.Var("workspace", "handle")
 
-    def address(arg: relax.Expr) -> tirx.PrimExpr:
+    def address(arg: relax.Expr) -> tirx.Expr:
         if arg in group.offset:
             return tirx.handle_add_byte_offset(_data_of(workspace), renamed(group.offset[arg]))
         tensor = tensors[group.position[arg]]
@@ -194,14 +194,14 @@ def _operands(group: KernelGroup) -> Operands:
     return Operands(params, address, renamed)
 
 
-def _data_of(tensor: ir.Var) -> tirx.PrimExpr:
+def _data_of(tensor: ir.Var) -> tirx.Expr:
     """Return the address of the elements of a tensor that is known to be as it should."""
     return ir.Call(
         "tirx.tvm_struct_get", [tensor, tirx.IntImm("int32", 0), tirx.IntImm("int32", _DATA)], ret_ty="handle"
     )
 
 
-def _buffer(tensor: relax.Expr, renamed: Callable[[tirx.PrimExpr], tirx.PrimExpr]) -> ir.Var:
+def _buffer(tensor: relax.Expr, renamed: Callable[[tirx.Expr], tirx.Expr]) -> ir.Var:
     ty = tensor.ty
     name = tensor.name if isinstance(tensor, ir.Var) else "constant"
     shape, dtype = [renamed(size) for size in ty.shape.values], str(ty.dtype)

@@ -96,7 +96,7 @@ class _Grouping:
         self.names.add(name)
         return retyped(ir.GlobalVar(name), relax.FuncType.opaque_func(ret=relax.TupleType([])))
 
-    def sequence(self, sequence: relax.SeqExpr, outer: Mapping[ir.Var, relax.Expr]) -> relax.SeqExpr:
+    def sequence(self, sequence: relax.SeqExpr, outer: Mapping[relax.Expr, relax.Expr]) -> relax.SeqExpr:
         """Return a sequence with its groups made calls; `outer` is the memory, and its names, of before it."""
         if any(isinstance(block, relax.DataflowBlock) for block in sequence.blocks):
             return sequence
@@ -130,7 +130,7 @@ class _Grouping:
         segment: Sequence[relax.Binding],
         calls: Mapping[ir.Var, KernelCall],
         outside: set[ir.Var],
-        memory: Mapping[ir.Var, relax.Expr],
+        memory: Mapping[relax.Expr, relax.Expr],
     ) -> KernelGroup | None:
         """Return the kernel calls of a segment as a group; None if it would be one of less than two.
 

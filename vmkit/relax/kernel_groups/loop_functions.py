@@ -22,7 +22,7 @@ class Move:
 
     source: relax.Expr
     target: relax.Expr
-    size: tirx.PrimExpr
+    size: tirx.Expr
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class _Iterations:
         self,
         form: _Form,
         params: list[ir.Var],
-        silent: Mapping[ir.Var, relax.Expr],
+        silent: Mapping[relax.Expr, relax.Expr],
         calls: Mapping[ir.Var, KernelCall],
         analyzer: Analyzer,
     ) -> None:
@@ -145,9 +145,9 @@ class _Iterations:
             for p, value in zip(self.params, self.form.following, strict=True)
         )
 
-    def moves(self) -> tuple[dict[ir.Var, tirx.PrimExpr], list[Move], list[Move]]:
+    def moves(self) -> tuple[dict[ir.Expr, tirx.Expr], list[Move], list[Move]]:
         """Return the copies at the end of an iteration, the memory of what others would overwrite, and swaps."""
-        staging: dict[ir.Var, tirx.PrimExpr] = {}
+        staging: dict[ir.Expr, tirx.Expr] = {}
         first, then, swaps = [], [], []
         for p, home in zip(self.params, self.homes, strict=True):
             if home.same_as(p):
@@ -172,7 +172,7 @@ class _Iterations:
         tensors = [value for value in self.silent.values() if is_call(value, TENSOR)]
         return sum(bool(value.args[0].same_as(memory.args[0])) for value in tensors) == 1
 
-    def bytes(self, tensor: relax.Expr) -> tirx.PrimExpr:
+    def bytes(self, tensor: relax.Expr) -> tirx.Expr:
         """Return how many bytes a tensor has."""
         size = tirx.IntImm("int64", element_bytes(str(tensor.ty.dtype)))
         for dim in tensor.ty.shape.values:
@@ -254,8 +254,9 @@ def _tail_call(gvar: ir.GlobalVar, bindings: list[relax.Binding], result: relax.
     values = {b.var: b.value for b in bindings}
     while isinstance(result, ir.Var) and result in values:
         result = values[result]
-    is_call = isinstance(result, ir.Call) and isinstance(result.op, ir.GlobalVar) and result.op.same_as(gvar)
-    return result if is_call else None
+    if isinstance(result, ir.Call) and isinstance(result.op, ir.GlobalVar) and result.op.same_as(gvar):
+        return result
+    return None
 
 
 def _names(binding: relax.Binding, call: ir.Call, bindings: list[relax.Binding]) -> bool:

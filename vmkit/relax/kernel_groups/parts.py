@@ -55,7 +55,7 @@ def as_part(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     return kernel.with_attr(_PART, "".join(_BUFFER if is_buffer_var(param) else _NUMBER for param in kernel.params))
 
 
-def call_part(name: str, args: Sequence[tirx.PrimExpr]) -> tirx.Stmt:
+def call_part(name: str, args: Sequence[tirx.Expr]) -> tirx.Stmt:
     """Return the call of the kernel `name` as a part, as it is until :func:`parts_called` has run."""
     return tirx.Evaluate(tirx.call_extern("int32", _CALL + name, *args))
 
@@ -136,7 +136,7 @@ def _outside_scope(statement: tirx.Stmt) -> Iterator[tirx.Stmt]:
             yield statement
 
 
-def _arguments_read(value: tirx.PrimExpr, args: tvm.ir.Var) -> list[int]:
+def _arguments_read(value: tirx.Expr, args: tvm.ir.Var) -> list[int]:
     """Return the positions of the arguments whose values an expression reads."""
     found: list[int] = []
 

@@ -17,10 +17,10 @@ _CLOSURES = ("relax.invoke_closure", "relax.invoke_pure_closure")
 
 
 def places_of(
-    sizes: Mapping[relax.Expr, tirx.PrimExpr], analyzer: Analyzer
-) -> tuple[dict[relax.Expr, tirx.PrimExpr], tirx.PrimExpr]:
+    sizes: Mapping[relax.Expr, tirx.Expr], analyzer: Analyzer
+) -> tuple[dict[relax.Expr, tirx.Expr], tirx.Expr]:
     """Return the offset of each storage in a workspace, and the size of that; those of known sizes come first."""
-    places: dict[relax.Expr, tirx.PrimExpr] = {}
+    places: dict[relax.Expr, tirx.Expr] = {}
     end = tirx.IntImm("int64", 0)
     for storage, size in sorted(sizes.items(), key=lambda one: not isinstance(one[1], tirx.IntImm)):
         places[storage] = end
@@ -38,7 +38,7 @@ def with_workspaces(
     Groups share a workspace up to where its size would hold symbols that are not known before, or where a function of
     the program is called, which may allocate one itself.
     """
-    needed: list[list[tirx.PrimExpr]] = [[]]
+    needed: list[list[tirx.Expr]] = [[]]
     for item in items:
         if isinstance(item, tuple):
             needed[-1] += [item[1].size] if item[1].offset else []
@@ -65,7 +65,7 @@ def with_workspaces(
     return made
 
 
-def _largest(sizes: Sequence[tirx.PrimExpr], analyzer: Analyzer) -> tirx.PrimExpr:
+def _largest(sizes: Sequence[tirx.Expr], analyzer: Analyzer) -> tirx.Expr:
     """Return the largest of some sizes, as an expression where symbols decide."""
     known = [size for size in sizes if isinstance(size, tirx.IntImm)]
     others = [size for size in sizes if not isinstance(size, tirx.IntImm)]
