@@ -45,13 +45,13 @@ def _reshape(data: te.Tensor, shape: Sequence[tirx.Expr]) -> te.Tensor:
         return topi.reshape(data, shape)
 
     def element(*index: tirx.Expr) -> tirx.Expr:
-        place: tirx.Expr = 0
+        place: tirx.Expr | int = 0
         for at, size in zip(index[kept:], after[kept:], strict=True):
             place = place * int(size) + at
         own: list[tirx.Expr] = []
-        for size in reversed(inner):
-            own.insert(0, tirx.indexmod(place, size))
-            place = tirx.indexdiv(place, size)
+        for extent in reversed(inner):
+            own.insert(0, tirx.indexmod(place, extent))
+            place = tirx.indexdiv(place, extent)
         return data(*index[:kept], *own)
 
     return te.compute(shape, element, name="T_reshape", tag="injective")
