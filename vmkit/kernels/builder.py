@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
@@ -95,7 +95,7 @@ def in_parallel(count: Size) -> AbstractContextManager[tirx.Var]:
 
 
 @contextmanager
-def when(test: tirx.Expr) -> Iterator[None]:
+def when(test: bool | tirx.Expr) -> Iterator[None]:
     """Open what is done where a test holds."""
     with T.If(test), T.Then():
         yield
@@ -139,6 +139,10 @@ def add_to(total: tirx.Buffer, value: tirx.Expr) -> None:
     T.buffer_store(total, total[0] + value, [integer(0)])
 
 
+@overload
+def in_register(value: tirx.Expr) -> tirx.Expr: ...
+@overload
+def in_register(value: Size) -> Size: ...
 def in_register(value: Size) -> Size:
     """Return an integer made register-resident: put in memory, which LLVM makes a register. A number stays one.
 
@@ -164,7 +168,11 @@ def fetch_ahead(element: tirx.Expr) -> None:
 # -- vectors
 
 
-def ramp(begin: Size, lanes: int) -> tirx.Expr:
+@overload
+def ramp(begin: tirx.Expr, lanes: int) -> tirx.Expr: ...
+@overload
+def ramp(begin: Size, lanes: int) -> Size: ...
+def ramp(begin: Size, lanes: int) -> Size:
     """Return consecutive indices, a single one where there is one lane."""
     return begin if lanes == 1 else tirx.Ramp(int64(begin), integer(1), lanes)
 

@@ -110,7 +110,7 @@ class _Rows:
 
         for_vectors(total, first, finish)
 
-    def _started(self, part: Part, first: tirx.Expr, blocks: int) -> tirx.Expr:
+    def _started(self, part: Part, first: tirx.Expr, blocks: int) -> tirx.Buffer:
         """Return sums, those of the hidden gate begun with the bias."""
         total, bias = local(part.rows, blocks, 3, self._shape.lanes), self._tensors["bias"]
         for_vectors(total, first, lambda r, b, block: put(

@@ -204,7 +204,7 @@ class _Writer:
                 columns.append([self._keep(v) for v in self._result(s.tile[0], elements)])
             rows = [self._result(s.tile[1], [column[i] for column in columns]) for i in range(s.tile[0])]
             results = [[self._keep(v) for v in row] for row in rows]
-            channel = self._ramp(in_register(block * s.block + part * s.lanes))
+            channel = ramp(in_register(block * s.block + part * s.lanes), s.lanes)
             bias = self._keep(self.buffers["bias"][channel]) if s.has_bias else None
             for i in range(s.tile[0]):
                 self._if_inside(
@@ -258,7 +258,7 @@ class _Writer:
     def _result(self, tile: int, elements: list[tirx.Expr]) -> list[tirx.Expr]:
         return transform_result(tile, elements, self._number, self._keep)
 
-    def _ramp(self, begin: Size) -> tirx.Expr:
+    def _ramp(self, begin: Size) -> Size:
         return ramp(begin, self.shape.lanes)
 
     def _number(self, value: float) -> tirx.Expr:

@@ -76,8 +76,9 @@ def _coefficients(roots: Sequence[float]) -> list[float]:
 
 def _weighted(factors: Sequence[float], terms: Sequence[tirx.Expr], number: Number) -> tirx.Expr:
     """Return a sum of products; a factor of 1 takes no multiplication."""
-    total = None
+    total: tirx.Expr | None = None
     for factor, term in sorted(zip(factors, terms, strict=True), key=lambda pair: pair[0] != 1):
         value = term if factor == 1 else number(factor) * term
         total = value if total is None else total + value
+    assert total is not None
     return total

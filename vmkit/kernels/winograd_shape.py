@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import overload
 
 from .builder import Size
 
@@ -69,6 +70,10 @@ class WinogradShape:
         down, across = self.made(self.height, self.width)
         return self.batch * -(-down // self.tile[0]) * -(-across // self.tile[1])
 
+    @overload
+    def made(self, height: int, width: int) -> tuple[int, int]: ...
+    @overload
+    def made(self, height: Size, width: Size) -> tuple[Size, Size]: ...
     def made(self, height: Size, width: Size) -> tuple[Size, Size]:
         """Return height and width of the result for those of the data."""
         top, left, bottom, right = self.padding

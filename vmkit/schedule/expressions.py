@@ -40,7 +40,7 @@ def is_one(size: tirx.Expr) -> bool:
     return known(size) == 1
 
 
-def is_choice(value: tirx.Expr) -> TypeGuard[tvm.ir.Call]:
+def is_choice(value: tirx.Expr | None) -> TypeGuard[tvm.ir.Call]:
     """Say whether an expression is ``if_then_else``, of which only one of two values is computed."""
     return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "prim.if_then_else"
 
@@ -59,6 +59,6 @@ def loads_in(node: tirx.Expr | tirx.Stmt) -> list[TensorLoad]:
     return found
 
 
-def replaced(node: N, values: Mapping[tirx.Var, tirx.Expr]) -> N:
+def replaced(node: N, values: Mapping[tirx.Var, tirx.Expr | int]) -> N:
     """Return an expression, a statement or a list of them with other values in the place of some variables."""
     return tvm_ffi.structural_map(node, (tvm.ir.Var, lambda var: values.get(var, var)))

@@ -204,7 +204,7 @@ def _even(have: int, most: int) -> int:
     return min(sizes, key=lambda size: (-(-have // size) * (size + 1), -size))
 
 
-def _chosen(sizes: list[int], positions: Size) -> tirx.Expr:
+def _chosen(sizes: list[int], positions: Size) -> Size:
     """Return the first of some sizes that is not more than there are positions, unless the next computes far less."""
     *others, chosen = sizes
     result: Size = integer(chosen) if others else chosen

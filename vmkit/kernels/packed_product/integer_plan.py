@@ -35,7 +35,7 @@ class IntegerPlan(Plan):
         p, number = w.product, 4 // group
         axes = Axes.of(p, data, shape, keep=bound)
         if p.is_pointwise:
-            fit = max(64, _CACHE_BYTES // (w.depth * number) // 64 * 64)
+            fit: Size = max(64, _CACHE_BYTES // (w.depth * number) // 64 * 64)
             rows = bound(most(1, at_once(axes.rows, fit)))
             return cls(w, axes, 1, rows, 1, rows, is_copied=group != 4 or w.depth != p.channels)
         pitch = bound((axes.columns - 1) * p.strides[1] + p.reach[1] + 1)

@@ -133,7 +133,7 @@ class Plan(ABC):
     def image_and_row(self, here: Chunk, group: Size) -> tuple[Size, Size]:
         """Return which image a group is in and, where it is of a row, which one of the chunk."""
 
-    def position(self, here: Chunk, group: Size, at: Size) -> tuple[list[Size], tirx.Expr | None]:
+    def position(self, here: Chunk, group: Size, at: Size) -> tuple[list[Size], bool | tirx.Expr | None]:
         """Return the result's index for a position of a group, and whether it is one at all (None: always)."""
         if self.product.is_pointwise:
             return unravel(here.row + at, self.axes.outer), None

@@ -122,11 +122,12 @@ class Einsum:
 
             def element(*i: tirx.Expr) -> tirx.Expr:
                 at = dict(zip(result, i, strict=True)) | axes
-                product = None
+                product: tirx.Expr | None = None
                 for tensor, labels, broadcast in zip(tensors, operands, ones, strict=True):
                     index = [const(0) if one else at[v] for v, one in zip(labels, broadcast, strict=True)]
                     read = tensor(*index)
                     product = read if product is None else product * read
+                assert product is not None
                 return te.sum(product, axis=list(axes.values())) if axes else product
 
             return te.compute([extent[label] for label in result], element, name="einsum")

@@ -250,7 +250,9 @@ class AxisTaps:
         if sample[0][1] is None:
             return cls(count, lambda index, tap: positions(*index, tap), None)
         weights = te.compute(
-            [*shape, count], lambda *i: chosen(i[-1], [w for _, w in taps(coordinate(*i[:-1]))]), name="weights"
+            [*shape, count],
+            lambda *i: chosen(i[-1], [w for _, w in taps(coordinate(*i[:-1])) if w is not None]),
+            name="weights",
         )
         return cls(count, lambda index, tap: positions(*index, tap), lambda index, tap: weights(*index, tap))
 

@@ -6,6 +6,7 @@ Resize of ONNX, version 19, in which the scale and the size of the result are tw
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
@@ -177,7 +178,7 @@ def _filtered(
     data: relax.Expr,
     placement: relax.Expr,
     axis: int,
-    whole: list[tirx.Expr],
+    whole: Sequence[Dim],
 ) -> relax.Expr:
     """Return the result through a kernel whose width is that of a pixel of the result, if this is the larger one."""
     dtype, radius = str(data.ty.dtype), 1 if attrs.method == "linear" else 2

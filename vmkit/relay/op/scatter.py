@@ -119,7 +119,7 @@ class ScatterElements:
             (out,) = outputs
             _copy(out, data)
             with grid(list(indices.shape)) as i:
-                to = list(i)
+                to: list[tirx.Expr] = list(i)
                 to[axis] = _counted(indices[tuple(i)], data.shape[axis])
                 _write(out, to, updates[tuple(i)], attrs.reduction)
 

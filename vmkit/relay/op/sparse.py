@@ -128,6 +128,7 @@ def _measure(outputs: list[tirx.Buffer], indices: tirx.Buffer, shape: tirx.Buffe
 
 def _fill(outputs: list[tirx.Buffer], indices: tirx.Buffer, values: tirx.Buffer, default: tirx.Expr) -> None:
     positions, filled, empty, start, unused = outputs
+    row: tirx.Expr
     (rows,), (count, depth) = empty.shape, indices.shape
     with grid([rows]) as (row,):
         T.buffer_store(empty, const(1), [row])

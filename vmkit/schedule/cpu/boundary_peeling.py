@@ -72,7 +72,7 @@ def boundaries_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) ->
     for test in conjuncts(choice.args[0]):
         rest = _rest(test)
         axis = next((at for at, v in enumerate(pad.iter_vars) if rest is not None and uses(rest, v.var)), None)
-        if axis is None:
+        if rest is None or axis is None:
             return None
         index, side = regions[0].region[axis].min, stride(rest, pad.iter_vars[axis].var)
         along = {at: stride(index, v.var) for at, v in enumerate(node.iter_vars) if uses(index, v.var)}

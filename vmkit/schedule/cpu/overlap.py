@@ -61,6 +61,7 @@ def with_overlaps(function: tirx.PrimFunc, size: tirx.Expr | None = None) -> tir
         known, tile = int(mark[0]), int(mark[1])
         dtype = str(loop.loop_var.ty.dtype)
         end = tirx.IntImm(dtype, known) if known else size
+        assert end is not None, "a size that is known at run time only has to be given"
 
         def begin(product: tirx.Mul) -> tirx.Expr:
             is_begin = product.a.same_as(loop.loop_var) and isinstance(product.b, tirx.IntImm)

@@ -131,7 +131,9 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
 
 def _near(region: tirx.BufferRegion, variables: list[tirx.Var], loops: list[Loop], sch: s_tir.Schedule) -> int | None:
     """Return the one loop that goes along the last axis of an operand, if the last loop goes along another."""
-    *far, index = _without_units(region) or [0]
+    if not (indices := _without_units(region)):
+        return None
+    *far, index = indices
     last = variables[-1]
     # Sub-pixels of the output's last axis may lie apart in the operand's; what goes along the two still differs.
     if (uses(index, last) and not _is_of_remainders(index, last)) or not any(uses(each, last) for each in far):

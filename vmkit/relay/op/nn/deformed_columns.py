@@ -136,7 +136,7 @@ def _element(
     return value * mask[0](n, part * points + k, *place) if mask else value
 
 
-def _unflattened(flat: tirx.Expr, sizes: Sequence[tirx.Expr]) -> list[tirx.Expr]:
+def _unflattened(flat: tirx.Expr, sizes: Sequence[Dim]) -> list[tirx.Expr]:
     index = []
     for size in reversed(sizes[1:]):
         index.append(tirx.floormod(flat, dims.as_expr(size)))

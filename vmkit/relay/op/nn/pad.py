@@ -283,4 +283,4 @@ class MirrorPad:
 
     @staticmethod
     def lower(context: LowerContext, attrs: MirrorPadAttrs, data: relax.Expr) -> relax.Expr:
-        return _lowered(context, data, attrs.pad_width, attrs.mode.lower(), [], lambda tensors: lambda: 0)
+        return _lowered(context, data, attrs.pad_width, attrs.mode.lower(), [], lambda tensors: lambda: tirx.const(0))

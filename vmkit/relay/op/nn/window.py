@@ -184,7 +184,7 @@ def pad_spatial(
     axes: Sequence[str],
     spatial: str,
     padding: Sequence[int],
-    value: tirx.Expr,
+    value: tirx.Expr | float,
     *,
     extra: Sequence[Dim] | None = None,
 ) -> te.Tensor:
@@ -196,7 +196,7 @@ def pad_spatial(
         The letters of all dimensions and of the spatial ones.
     padding : sequence of int
         All beginnings, then all ends.
-    value : expression
+    value : expression or float
         What to pad with.
     extra : sequence of dimensions, optional
         What to add at each end.

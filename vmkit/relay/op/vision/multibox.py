@@ -76,9 +76,8 @@ class MultiBoxPrior:
                 (f32(p) + f32(o)) * (f32(s) if s > 0 else f32(1.0) / f32(e))
                 for p, o, s, e in zip(places, attrs.offsets, attrs.steps, (height, width), strict=True)
             ]
-            across = [f32(s) * f32(height) / f32(width) * f32(r**0.5) * f32(0.5) for s, r in ratios]
-            down = [f32(s / r**0.5 / 2) for s, r in ratios]
-            across, down = chosen(kind, across), chosen(kind, down)
+            across = chosen(kind, [f32(s) * f32(height) / f32(width) * f32(r**0.5) * f32(0.5) for s, r in ratios])
+            down = chosen(kind, [f32(s / r**0.5 / 2) for s, r in ratios])
             sides = [centers[1] - across, centers[0] - down, centers[1] + across, centers[0] + down]
             value = chosen(side, sides)
             if attrs.clip:
