@@ -40,7 +40,7 @@ class Placeholder:
 
     mark: str
 
-    def text(self, said: Any) -> str:
+    def text(self, said: int | Mapping[str, Any]) -> str:
         """Return the text that says something, which JSON can tell."""
         return self.mark + json.dumps(said)
 

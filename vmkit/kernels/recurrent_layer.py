@@ -77,7 +77,7 @@ class Cell(Protocol):
 
 
 class _CellOf(Protocol):
-    def __call__(self, shape: Any, tile: Tile) -> Cell: ...
+    def __call__(self, shape: Any, tile: Tile) -> Cell: ...  # noqa: ANN401 - each cell has a shape of its own
 
 
 def layer(

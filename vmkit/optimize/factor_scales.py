@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.packed_product.integers import integers_of
-from ..relay.ir import Call, Constant, Op, const
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
@@ -47,12 +47,12 @@ def FactorScales(unit: IntegerUnit = VECTORS) -> ModuleTransform:
 class _Scaled:
     """A tensor of int32 and the scale that it is multiplied with: an expression of a shape, broadcast."""
 
-    integers: Any
-    scale: Any
+    integers: Expr
+    scale: Expr
     shape: tuple[int, ...]
 
 
-def _scaled(value: Any) -> _Scaled | None:
+def _scaled(value: RelayExpr) -> _Scaled | None:
     """Return a tensor that is dequantised from 8 bits, None for any other."""
     if not (isinstance(value, Call) and isinstance(value.op, Op)):
         return None
@@ -77,7 +77,7 @@ def _scaled(value: Any) -> _Scaled | None:
     return _Scaled(cast.args[0], scale, (1,) * (rank - len(own)) + tuple(own))
 
 
-def _is_cast(value: Any) -> bool:
+def _is_cast(value: RelayExpr) -> bool:
     """Say whether an expression is an int32 difference of 8-bit integers as float32."""
     if not (isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "cast"):
         return False
@@ -90,7 +90,7 @@ def _is_cast(value: Any) -> bool:
     return is_wide and type_of(inner.args[0]).dtype in ("int8", "uint8")
 
 
-def _factored(node: Any, unit: IntegerUnit) -> Any:
+def _factored(node: RelayExpr, unit: IntegerUnit) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _LAYOUTS):
         return node
     if len(node.args) != 2 or type_of(node).dtype != "float32" or not _is_supported(node, unit):
@@ -105,7 +105,7 @@ def _factored(node: Any, unit: IntegerUnit) -> Any:
     return build("multiply", build("cast", product, dtype="float32"), scale)
 
 
-def _is_constant(value: Any) -> bool:
+def _is_constant(value: RelayExpr) -> bool:
     """Say whether an expression is made of constants alone, as a weight that is dequantised is."""
     if isinstance(value, Constant):
         return True
@@ -130,11 +130,11 @@ def _is_supported(node: Call, unit: IntegerUnit) -> bool:
     return terms * 255 * 255 < 1 << 31 and is_worth_it(packed_weight(PackedProductAttrs(**values)), unit, 1)
 
 
-def _one(scale: Any) -> Any:
+def _one(scale: Expr) -> Expr:
     return build("reshape", scale, newshape=[]) if len(type_of(scale).shape) else scale
 
 
-def _along(weight: _Scaled, node: Call) -> Any:
+def _along(weight: _Scaled, node: Call) -> Expr:
     """Return the weight's scales in a shape that is broadcast to the result."""
     if prod(weight.shape) == 1:
         return _one(weight.scale)

@@ -37,7 +37,7 @@ _CHILDREN: dict[type, Callable[[Any], list[Any]]] = {
 class Nodes(Protocol):
     """Some nodes: a set or mapping of them, or what says of each whether it is one."""
 
-    def __contains__(self, node: Any, /) -> bool:
+    def __contains__(self, node: Any, /) -> bool:  # noqa: ANN401 - as sets and mappings declare it
         """Say whether a node is one of them."""
 
 

@@ -76,7 +76,7 @@ class LowerContext:
         *args: Any,
         pattern: OpPattern | None = None,
         name: str | None = None,
-    ) -> Any:
+    ) -> Any:  # noqa: ANN401 - one expression or a tuple of them, as the function returns
         """Return the value of a TE function of lowered values, computed by one kernel.
 
         Parameters
@@ -105,7 +105,7 @@ class LowerContext:
             return tuple(self.emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
         return value
 
-    def tensors(self, value: Any) -> Any:
+    def tensors(self, value: Any) -> Any:  # noqa: ANN401 - what is no tuple passes as it is
         """Return a value in the form that `te` passes on: tuples become lists."""
         return [self.tensors(v) for v in value] if isinstance(value, tuple) else value
 
@@ -226,7 +226,7 @@ class LowerContext:
         (zero,) = self.read_dims(self.te(lambda: te.compute((1,), lambda i: tirx.const(0, "int64"), "never")))
         self.checks.emit(self.builder, zero, 1, message)
 
-    def require(self, condition: tirx.Expr | Any, message: str) -> None:
+    def require(self, condition: tirx.Expr | bool, message: str) -> None:
         """Check a condition over symbolic integers at run time."""
         self.require_equal(dims.select(condition, 1, 0), 1, message)
 

@@ -59,7 +59,7 @@ def loops(
     body: Callable[..., None],
     *args: relax.Expr | Sequence[Dim],
     name: str | None = None,
-) -> Any:
+) -> Any:  # noqa: ANN401 - one expression or a tuple of them, as there are results
     """Return tensors written by loops: what no expression for every element can say.
 
     Parameters

@@ -47,7 +47,7 @@ def _in_category(category: int, call: Call, dtype: str) -> Sequence[int | str]:
     return [category, dtype, dtype]
 
 
-def register_mixed_precision_conversion(op_name: str, func: Conversion | None = None, level: int = 10) -> Any:
+def register_mixed_precision_conversion(op_name: str, func: Conversion | None = None, level: int = 10) -> Any:  # noqa: ANN401 - the function, or a decorator
     """Say how an operator takes part in mixed precision; may be used as a decorator.
 
     Parameters

@@ -10,7 +10,7 @@ import tvm
 
 from ...errors import InputError, TypeCheckError
 from ..analysis.infer_type import infer_module
-from ..ir import Any, Function, TypeCall, free_vars, with_functions
+from ..ir import Any, Function, RelayExpr, TypeCall, free_vars, with_functions
 
 if TYPE_CHECKING:
     from .prelude import Prelude
@@ -63,7 +63,7 @@ def _shape_text(shape: Sequence[AnyValue]) -> str:
     return "_".join("any" if isinstance(dim, Any) else str(int(dim)) for dim in shape)
 
 
-def get_tensor_array_shape(expr: AnyValue, dtype: str, prelude: Prelude) -> tuple[AnyValue, ...] | None:
+def get_tensor_array_shape(expr: RelayExpr, dtype: str, prelude: Prelude) -> tuple[AnyValue, ...] | None:
     """Return the shape of the tensors of a tensor array; None where they may be of any shape.
 
     Parameters

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any as AnyValue
 from typing import ClassVar
 
-from ..ir import Any, Clause, Match, TensorType, Type, Var
+from ..ir import Any, Call, Clause, Expr, Match, TensorType, Type, Var
 from ..op import build
 from .expressions import INDEX, unwrapped
 from .names import ranked_name
@@ -78,7 +78,7 @@ class TensorArrayOps(TensorArrays):
         """Make ``tensor_take(tensor, lower, upper)``: a range of the first axis."""
         lower, upper = Var("lower", INDEX), Var("upper", INDEX)
 
-        def part(rank: int, tensor: Var) -> AnyValue:
+        def part(rank: int, tensor: Var) -> Call:
             axis = {} if rank == 1 else {"axis": 0}
             return self._wrapped(rank, build("take", tensor, build("arange", lower, upper, dtype="int32"), **axis))
 
@@ -109,7 +109,7 @@ class TensorArrayOps(TensorArrays):
 
         self._define_by_rank("tensor_concatenate", "x", [other], range(1, _MAX_RANK + 1), joined)
 
-    def _wrapped(self, rank: int, tensor: AnyValue) -> AnyValue:
+    def _wrapped(self, rank: int, tensor: Expr) -> Call:
         return self.get_ctor(f"tensor{rank}")(tensor)
 
     def _define_by_rank(

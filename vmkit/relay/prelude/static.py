@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 from typing import Any as AnyValue
 
@@ -202,7 +202,7 @@ class StaticTensorArrayOps(TensorArrays):
         return super().joined_all(expanded)
 
     def _define_unwrapping(
-        self, canonical: str, value: Var, others: list[Var], result: Type | TypeCall, body: AnyValue
+        self, canonical: str, value: Var, others: list[Var], result: Type | TypeCall, body: Callable[..., Expr]
     ) -> None:
         clause = unwrapped(self.get_ctor("tensor_constructor"), "t", body)
         self.define(self.get_name(canonical), [value, *others], result, lambda _: Match(value, [clause], False))

@@ -69,7 +69,7 @@ class _Convolutions(Combination):
         return slices(whole, calls, all_axes=False)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:  # noqa: ANN401 - the value of any attribute
     return list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else value
 
 
