@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,23 @@ def test_imports_inside_relay_point_down() -> None:
     inside = [(relay_room(i.source), relay_room(i.target), i) for i in IMPORTS if i.target.startswith("vmkit.relay")]
     across = [(source, target, i) for source, target, i in inside if source and source != target]
     assert [str(i) for source, target, i in across if not target or height[target] >= height[source]] == []
+
+
+# What has an underscore in front belongs to TVM itself; so do the tables of functions that it has from C++.
+PRIVATE = re.compile(
+    r"\b(tvm|tvm_ffi|relax|tirx|topi|s_tir|Device|Tensor|GlobalVar)[\w.]*\._(?!_)\w|_ffi_api|\._create_view"
+)
+
+
+def test_private_names_of_tvm_stand_in_one_place() -> None:
+    elsewhere = [
+        f"{name}:{number}: {line.strip()}"
+        for name, path in MODULES.items()
+        if name != "vmkit._tvm"
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if PRIVATE.search(line.partition("#")[0])
+    ]
+    assert elsewhere == []
 
 
 def test_the_package_itself_imports_only_what_is_cheap() -> None:

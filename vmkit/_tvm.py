@@ -8,7 +8,7 @@ and apache-tvm-ffi 0.1.14.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import tvm
@@ -17,7 +17,7 @@ from tvm.ir import GlobalVar
 from tvm.ir import _ffi_api as _ir_ffi
 from tvm.ir.expr import TensorLoad
 from tvm.libinfo import find_libtvm_runtime
-from tvm.runtime import Tensor
+from tvm.runtime import Device, Tensor
 from tvm_ffi.core import CObject, ObjectConvertible
 from tvm_ffi.libinfo import find_libtvm_ffi
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tvm import relax
 
 __all__ = [
+    "DEVICE_NAMES",
+    "DEVICE_TYPES",
     "OLD_FFI",
     "CObject",
     "ObjectConvertible",
@@ -54,6 +56,13 @@ OLD_FFI = "tvm._ffi"
 # TensorLoad (tvm.ir.expr): the node of a read of a buffer; TVM moved it between modules in each of the last releases.
 # CObject (tvm_ffi.core): the base of all objects of tvm-ffi, those without a registered Python class too.
 # ObjectConvertible (tvm_ffi.core): what may stand for an object in a call; its name has changed once.
+
+
+# -- devices
+
+# The two tables in which TVM has the names of types of device; its public functions take a name and tell none.
+DEVICE_TYPES: Mapping[str, int] = Device._DEVICE_NAME_TO_TYPE
+DEVICE_NAMES: Mapping[int, str] = Device._DEVICE_TYPE_TO_NAME
 
 
 # -- tensors

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm.runtime import Device
 from tvm.target import Target
 
+from vmkit._tvm import DEVICE_NAMES, DEVICE_TYPES
 from vmkit.errors import TargetError, suggest
 
 __all__ = ["CPU", "device_name", "device_type", "device_type_of"]
@@ -27,7 +28,7 @@ def device_type_of(device: str | int | Device) -> int:
     if isinstance(device, Device):
         return int(device.dlpack_device_type())
     if isinstance(device, str):
-        names = Device._DEVICE_NAME_TO_TYPE
+        names = DEVICE_TYPES
         if (name := _OLD_NAMES.get(device, device)) in names:
             return int(names[name])
         raise TargetError(f"there is no type of device {device!r}{suggest(device, names)}")
@@ -35,11 +36,11 @@ def device_type_of(device: str | int | Device) -> int:
         number = int(device)
     except (TypeError, ValueError):
         raise TargetError(f"expected a device name, number or tvm.device, got {type(device).__name__}") from None
-    if number not in Device._DEVICE_TYPE_TO_NAME:
+    if number not in DEVICE_NAMES:
         raise TargetError(f"there is no type of device {number}")
     return number
 
 
 def device_name(number: int) -> str:
     """Return TVM's name for the type of device with DLPack's `number`."""
-    return str(Device._DEVICE_TYPE_TO_NAME.get(number, number))
+    return str(DEVICE_NAMES.get(number, number))
