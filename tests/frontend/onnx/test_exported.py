@@ -25,11 +25,13 @@ ODD_IMAGES = tuple({"batch": b, "height": h, "width": w} for b, h, w in ((2, 33,
 BATCHES = ({"batch": 2}, {"batch": 1}, {"batch": 5})
 STEPS = tuple({"batch": b, "sequence": s, "past": p, "total": p + s} for b, s, p in ((2, 3, 5), (1, 1, 9), (2, 6, 0)))
 CROSSED = tuple({"batch": b, "past": p, "encoded": e} for b, p, e in ((2, 5, 7), (1, 1, 4), (3, 20, 12)))
+# The detector joins levels of half the size with levels above them: both sides are whole multiples of 32.
+PYRAMIDS = tuple({"batch": b, "height": h, "width": w} for b, h, w in ((2, 64, 96), (1, 32, 32), (1, 96, 64)))
 SIZES = {
     "beam_search": tuple({"batch": b, "steps": n} for b, n in ((2, 4), (1, 1), (3, 9))),
     "bert_eager": TEXT,
     "clip": tuple({"texts": t, "images": i, "sequence": s} for t, i, s in ((3, 2, 9), (1, 1, 4), (4, 5, 16))),
-    "detector": IMAGES,
+    "detector": PYRAMIDS,
     "distilbert": TEXT,
     "gpt2": STEPS,
     "gpt2_eager": STEPS,
