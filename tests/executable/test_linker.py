@@ -6,6 +6,7 @@ import logging
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import vmkit
@@ -76,6 +77,31 @@ def test_where_nothing_links_the_kernels_are_llvm_ir_and_a_warning_says_what_to_
     assert f"install a cross compiler such as {FOREIGN}-gcc" in caplog.text
     with pytest.raises(ExecutableError, match=f"built for {FOREIGN.split('-')[0]}"):
         vmkit.load(tmp_path / "model.vmx")
+
+
+def test_without_any_compiler_models_are_compiled_and_saved_and_run(folder: Path, tmp_path: Path) -> None:
+    assert linker_for(llvm.default_triple()) is None
+    x = relay.var("x", shape=(relay.Any(), 4))
+    folded = relay.op.concatenate([relay.const(np.ones((1, 4), "float32")), relay.const(np.ones((1, 4), "float32"))], 0)
+    exe = vmkit.compile(relay.Function([x], relay.Tuple([relay.exp(x), folded, x])))
+    exe.export(tmp_path / "model.vmx")
+    given = np.arange(8, dtype="float32").reshape(2, 4)
+    for each in (exe, vmkit.load(tmp_path / "model.vmx")):
+        made = vmkit.VirtualMachine(each, "cpu").run(given)
+        for value, expected in zip(made, (np.exp(given), np.ones((2, 4)), given), strict=True):
+            np.testing.assert_allclose(value.numpy(), expected, rtol=1e-6)
+
+
+def test_a_program_without_kernels_has_no_library(tmp_path: Path) -> None:
+    x = relay.var("x", shape=(3,))
+    exe = vmkit.compile(relay.Function([x], relay.Tuple([x, relay.const([1.0, 2.0])])))
+    assert list(exe.mod.imports) == []
+    exe.export(tmp_path / "model.vmx")
+    code, library = exe.save()
+    assert library is None
+    for each in (exe, vmkit.load(tmp_path / "model.vmx"), Executable.load_exec(code, library)):
+        made = vmkit.VirtualMachine(each, "cpu").run(np.arange(3, dtype="float32"))
+        assert [value.numpy().tolist() for value in made] == [[0.0, 1.0, 2.0], [1.0, 2.0]]
 
 
 def test_a_linker_that_is_not_there_or_for_another_machine_or_fails_is_named(

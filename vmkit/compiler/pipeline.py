@@ -145,11 +145,13 @@ def link(code: Bytecode, target: Target) -> tvm.runtime.Module | Parts:
     built = link_executable(code.builder, target, kernels if kernels is not None else shapes, passes)
     if kernels is not None and shapes is not None:
         built.imports[0].import_module(tvm.tirx.build(shapes, target=target))
+    # Where there is no kernel, TVM puts an empty file of C in its place, which would have to be compiled.
+    libraries = () if kernels is None and shapes is None else tuple(built.imports)
     text = bytecode.blob_of(built)
     looped = bytecode.tail_calls_to_loops(text)
     if code.constants:
-        return Parts(put_back(bytecode.decode(looped), code.constants), tuple(built.imports))
-    return built if looped == text else bytecode.module_of(looped, list(built.imports))
+        return Parts(put_back(bytecode.decode(looped), code.constants), libraries)
+    return built if looped == text and libraries else bytecode.module_of(looped, libraries)
 
 
 def _apart(mod: tvm.IRModule | None) -> tuple[tvm.IRModule | None, tvm.IRModule | None]:
