@@ -125,9 +125,11 @@ def test_imports_inside_relay_point_down() -> None:
     assert [str(i) for source, target, i in across if not target or height[target] >= height[source]] == []
 
 
-# What has an underscore in front belongs to TVM itself; so do the tables of functions that it has from C++.
+# What has an underscore in front belongs to TVM itself; so do the tables of functions that it has from C++, and those
+# functions that are fetched by a name.
 PRIVATE = re.compile(
     r"\b(tvm|tvm_ffi|relax|tirx|topi|s_tir|Device|Tensor|GlobalVar)[\w.]*\._(?!_)\w|_ffi_api|\._create_view"
+    r"|get_global_func\(f?\""
 )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from .errors import suggest
@@ -48,21 +48,13 @@ LATER: dict[str, dict[str, str]] = {
 }
 
 
-def named_later(module: str, names: Iterable[str] = ()) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a module's ``__getattr__`` and ``__dir__``, which find the names of :data:`LATER`.
-
-    Parameters
-    ----------
-    module : str
-        The ``__name__`` of the module.
-    names : iterable of str
-        Other names that an unknown one may have meant.
-    """
+def named_later(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for the module of a name, which find what :data:`LATER` says of it."""
     later = LATER[module]
 
     def get(name: str) -> Any:
         if name not in later:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}{suggest(name, [*later, *names])}")
+            raise AttributeError(f"module {module!r} has no attribute {name!r}{suggest(name, later)}")
         home, _, attribute = later[name].partition(":")
         found = importlib.import_module(home)
         value = getattr(found, attribute) if attribute else found

@@ -31,16 +31,21 @@ __all__ = [
     "CObject",
     "ObjectConvertible",
     "TensorLoad",
+    "array_item",
     "begin_block",
     "call_global_vars_by",
+    "configure_pool",
     "declare_packed",
     "end_block",
     "fail_packed",
     "from_dlpack",
     "global_function_names",
+    "host_features",
     "kernels_of",
     "limit_threads_of_this_thread",
     "link_executable",
+    "load_bytecode",
+    "pool_size",
     "put_code",
     "register_error",
     "register_operator",
@@ -167,7 +172,25 @@ def link_executable(
     return _vmlink(builder, target, kernels, tir_pipeline=tir_pipeline).mod
 
 
-# -- running
+# -- running. Functions that TVM registers from C++ by names alone, without a Python interface.
+
+pool_size: Callable[[], int] = tvm.get_global_func("runtime.NumThreads")
+"""The number of threads that the calling thread's pool has, which is made by asking for it."""
+
+configure_pool: Callable[[int, int], None] = tvm.get_global_func("runtime.config_threadpool")
+"""Make the calling thread's pool anew, from a mode of affinity and a number of threads."""
+
+array_item: Callable[[Any, int], Any] = tvm_ffi.get_global_func("ffi.ArrayGetItem")
+"""Element of an array; ``tvm_ffi.Array`` has it too, after a conversion of its own that costs more than the read."""
+
+host_features: Callable[[], Mapping[str, bool]] = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")
+"""What LLVM detects on this machine; ``tvm.target.codegen`` has what a named cpu should have."""
+
+
+def load_bytecode(code: bytes) -> tvm.runtime.Module:
+    """Return the module of an executable's bytes, which the VM trusts; the public loader takes files alone."""
+    return tvm.get_global_func("ffi.Module.load_from_bytes.relax.VMExecutable")(code)
+
 
 # runtime::threading::SetMaxConcurrency of TVM's C++ interface, which its Python one lacks: the limit of the calling
 # thread alone, from which the thread's pool is made.

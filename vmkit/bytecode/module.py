@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tvm
 
+from .._tvm import load_bytecode
 from .blob import decode, encode
 from .program import Program
 
@@ -29,7 +30,7 @@ def module_of(code: bytes | Program, libraries: Sequence[tvm.runtime.Module]) ->
     program = code if isinstance(code, Program) else decode(code)
     program.validate()
     blob = encode(program) if isinstance(code, Program) else code
-    module = tvm.get_global_func(f"ffi.Module.load_from_bytes.{_FORMAT}")(blob)
+    module = load_bytecode(blob)
     for library in libraries:
         module.import_module(library)
     return module

@@ -75,6 +75,4 @@ def _load_library(name: str, data: memoryview) -> tvm.runtime.Module:
     with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
         path = Path(folder) / name
         path.write_bytes(data)
-        if path.suffix == ".ll":
-            return tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
         return tvm.runtime.load_module(str(path))

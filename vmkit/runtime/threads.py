@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import tvm
 
-from .._tvm import limit_threads_of_this_thread
+from .._tvm import configure_pool, limit_threads_of_this_thread, pool_size
 from ..errors import OptionError
 
 __all__ = ["PoolTooSmall", "call_with_threads", "checked_threads", "default_threads", "usable_processors"]
@@ -37,8 +37,6 @@ os.environ.setdefault("TVM_BIND_THREADS", "0")
 _VARIABLES = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_configure = tvm.get_global_func("runtime.config_threadpool")
-_pool_size = tvm.get_global_func("runtime.NumThreads")
 _DEFAULT_MODE = 1
 
 # One entry for each call that runs, and one for each thread that those calls use. Adding to a list and cutting off its
@@ -156,9 +154,9 @@ def _call_with_share(num_threads: int, function: Callable[..., T], values: Seque
 def _make_pool(num_threads: int) -> None:
     """Have this thread's pool made, by asking for its size while the limit is in force."""
     limit_threads_of_this_thread(num_threads)
-    _pool_size()
+    pool_size()
     _limit(num_threads)
-    _setting.pool = _pool_size()
+    _setting.pool = pool_size()
     if _setting.pool < num_threads:
         raise PoolTooSmall
 
@@ -166,6 +164,6 @@ def _make_pool(num_threads: int) -> None:
 def _limit(threads: int) -> None:
     """Let kernels called from this thread use so many threads."""
     if threads > 1:
-        _configure(_DEFAULT_MODE, threads)  # how many of the pool's threads get work; it resets the limit
+        configure_pool(_DEFAULT_MODE, threads)  # how many of the pool's threads get work; it resets the limit
     limit_threads_of_this_thread(threads)  # at 1, kernels do not go to the pool at all
     _setting.threads = threads

@@ -10,9 +10,9 @@ import functools
 import os
 import re
 
-import tvm_ffi
 from tvm.target import Target, codegen
 
+from .. import _tvm
 from . import arm_features
 
 __all__ = [
@@ -137,7 +137,7 @@ def host_features() -> dict[str, bool]:
 
     This is what the processor answers, not what a cpu of its name should have: a hypervisor may hide features.
     """
-    detected = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
+    detected = _tvm.host_features()
     more = arm_features.features_in() if architecture(default_triple()) == "aarch64" else {}
     return {**{str(name): bool(present) for name, present in detected.items()}, **more}
 

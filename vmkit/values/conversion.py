@@ -18,6 +18,7 @@ import numpy as np
 import tvm_ffi
 from tvm.runtime import Device, Tensor
 
+from .._tvm import array_item
 from .element_types import to_stored
 from .host_memory import copied, to_tensor
 from .kinds import ADT, RefValue, Value
@@ -41,8 +42,6 @@ __all__ = [
     "to_numpy",
     "to_runtime",
 ]
-
-_array_item = tvm_ffi.get_global_func("ffi.ArrayGetItem")
 
 
 def to_runtime(value: Staged, device: Device, *, share: bool = True) -> RuntimeValue:
@@ -71,7 +70,7 @@ def from_runtime(value: RuntimeValue, release: Release | None = None) -> Result:
     """Return what a program returned: tensors as they are, tuples as tuples, ADT values as :class:`ADT`."""
     if isinstance(value, tvm_ffi.Array):
         # Array's own iterator asks for the size before each item.
-        items = [_array_item(value, index) for index in range(len(value))]
+        items = [array_item(value, index) for index in range(len(value))]
         if items and type(items[0]) is int:
             return ADT.from_runtime(value, release)
         return tuple([item if type(item) is Tensor else from_runtime(item, release) for item in items])
