@@ -70,6 +70,12 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
         relay.const(2**40, "int32")
 
 
+@pytest.mark.parametrize("value", [5, "five", np.zeros(2)])
+def test_a_constant_of_strings_is_refused(value: object) -> None:
+    with pytest.raises(TypeError, match="data type 'string' not understood"):
+        relay.const(value, "string")
+
+
 def test_a_negative_dimension_is_refused() -> None:
     with pytest.raises(ValueError, match=r"a dimension of a tensor type is -1; write relay.Any\(\)"):
         relay.TensorType((-1, 2))
