@@ -1,4 +1,4 @@
-"""ONNX's operators on sizes: ints and symbolic integers, of which nothing is known but that none is negative.
+"""ONNX's operators on sizes: ints and symbolic integers, of which nothing is known but that a symbol is not negative.
 
 Every function returns None for what has no such value. Truth values are 0 and 1.
 """
