@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 
 from vmkit import relay
-from vmkit.relay.ir import dims, free_vars, post_order, rewrite
+from vmkit.relay.ir import dims, free_vars, is_call, post_order, rewrite
 
 
 def doubled(name: str, factor: float = 2.0) -> tvm.IRModule:
@@ -43,6 +43,14 @@ def test_operators_of_python_build_calls() -> None:
     ]
     with pytest.raises(TypeError, match=r'convert "1" with `relay.const` first'):
         x + 1
+
+
+def test_a_call_is_known_by_the_name_of_its_operator() -> None:
+    x = relay.var("x", shape=(2,))
+    assert is_call(x + x, "subtract", "add") and is_call(relay.abs(x), "abs")
+    local = relay.Function([x], x)
+    assert not any(is_call(e, "add") for e in (x, x - x, relay.const(1), local, local(x), (x + x).op, None))
+    assert not is_call(x + x)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ TVM's own ``tvm.ir.GlobalVar`` and ``tvm.ir.Op``. Structural equality ignores na
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy.typing as npt
 import tvm
@@ -34,6 +34,7 @@ __all__ = [
     "TupleGetItem",
     "Var",
     "const",
+    "is_call",
     "var",
 ]
 
@@ -282,6 +283,11 @@ class Function(tvm.ir.BaseFunc):
 
 RelayExpr: TypeAlias = Expr | Function | GlobalVar | Op
 """Whatever stands in a program: functions, global variables and operators are not below Relay's own base."""
+
+
+def is_call(expr: RelayExpr | None, *names: str) -> TypeGuard[Call]:
+    """Say whether an expression is a call of one of the named operators."""
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
 
 
 def var(
