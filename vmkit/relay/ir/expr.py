@@ -343,7 +343,7 @@ def const(
     Raises
     ------
     TypeError
-        When the value is no tensor, or an integer does not fit `dtype`.
+        When the value is no tensor, an integer does not fit `dtype`, or that is a type of strings.
     """
     if isinstance(value, Constant):
         return value
