@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from vmkit.compat.testing import parametrize_targets
+
 CONFTEST = """
 import vmkit.compat
 
@@ -61,3 +65,11 @@ def test_parameters_go_together_and_targets_are_given(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert "12 passed, 1 skipped" in done.stdout, done.stdout
+
+
+def test_a_test_beside_targets_is_no_target() -> None:
+    def test(target: str) -> None:
+        pass
+
+    with pytest.raises(ValueError, match="is no target; parametrize_targets takes targets, or one test alone"):
+        parametrize_targets("llvm", test)(test)

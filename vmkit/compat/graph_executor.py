@@ -107,6 +107,9 @@ class GraphModule:
         """Set one input by name or position, and others by keyword; keywords that are no inputs are left out."""
         if key is not None:
             self._set(self._name(key), value)
+        self._set_known(params)
+
+    def _set_known(self, params: Mapping[str, Any]) -> None:
         for name, array in params.items():
             # Scripts set the weights once more; relay.build has put them inside.
             if name in self._names:
@@ -162,7 +165,7 @@ class GraphModule:
 
     def load_params(self, params_bytes: bytes) -> None:
         """Set inputs from the bytes of ``relay.save_param_dict``."""
-        self.set_input(None, None, **load_param_dict(params_bytes))
+        self._set_known(load_param_dict(params_bytes))
 
     def benchmark(self, device: Device, func_name: str = "run", **options: Any) -> BenchmarkResult:
         """Return the seconds that a run takes; see :meth:`vmkit.VirtualMachine.benchmark`."""

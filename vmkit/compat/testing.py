@@ -60,7 +60,8 @@ def parametrize_targets(*targets: str | tvm.target.Target | Test) -> Callable[..
 
 
 def _device(target: str | tvm.target.Target | Test) -> Device:
-    assert not callable(target), "a test stands alone, not beside targets"
+    if callable(target):
+        raise ValueError(f"{target} is no target; parametrize_targets takes targets, or one test alone")
     kind = tvm.target.Target(target).kind.name
     return tvm.device("cpu" if kind == "llvm" else kind)
 

@@ -36,7 +36,7 @@ def as_tensor(value: ArrayLike | Tensor, dtype: str | None = None) -> Tensor:
     Raises
     ------
     TypeError
-        When the value is no tensor, or an integer does not fit `dtype`.
+        When the value is no tensor, an integer does not fit `dtype`, or that is a type of strings.
     """
     if isinstance(value, tvm.runtime.Tensor):
         if dtype is None or str(value.dtype) == dtype:
@@ -47,6 +47,9 @@ def as_tensor(value: ArrayLike | Tensor, dtype: str | None = None) -> Tensor:
     array = np.asarray(value)
     if array.dtype == object:
         raise TypeError(f"a constant must be a number or an array of numbers, not {type(value).__name__}")
+    # numpy's form of it is a pointer to an object.
+    if dtype == "string":
+        raise TypeError(f"data type {dtype!r} not understood")
     converted = array.astype(numpy_dtype(dtype), copy=False)
     if isinstance(value, int) and int(converted) != int(value):
         raise TypeError(f"the value {value} does not fit {dtype}; pass a wider dtype")

@@ -34,3 +34,11 @@ with tempfile.TemporaryDirectory() as folder:
 static = relay.create_executor("graph", mod=mod, device=dev, target="llvm", params=params).evaluate()
 tvm.testing.assert_allclose(static(x).numpy(), out, rtol=1e-5)
 assert len(module.module.time_evaluator("run", tvm.cpu(), number=1, repeat=3)().results) == 3
+
+value = relay.var("value", shape=(2,))
+doubled = relay.build(tvm.IRModule.from_expr(relay.Function([value], value + value)), "llvm")
+weights = relay.save_param_dict({"value": np.ones(2, "float32"), "key": np.ones(1)})
+module = graph_executor.GraphModule(doubled["default"](dev))
+module.load_params(weights)
+module.run()
+assert module.get_output(0).numpy().tolist() == [2, 2]

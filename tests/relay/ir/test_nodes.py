@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 
 from vmkit import relay
-from vmkit.relay.ir import dims, free_vars, post_order, rewrite
+from vmkit.relay.ir import dims, free_vars, is_call, post_order, rewrite
 
 
 def doubled(name: str, factor: float = 2.0) -> tvm.IRModule:
@@ -45,6 +45,14 @@ def test_operators_of_python_build_calls() -> None:
         x + 1
 
 
+def test_a_call_is_known_by_the_name_of_its_operator() -> None:
+    x = relay.var("x", shape=(2,))
+    assert is_call(x + x, "subtract", "add") and is_call(relay.abs(x), "abs")
+    local = relay.Function([x], x)
+    assert not any(is_call(e, "add") for e in (x, x - x, relay.const(1), local, local(x), (x + x).op, None))
+    assert not is_call(x + x)
+
+
 @pytest.mark.parametrize(
     ("value", "dtype", "expected"),
     [
@@ -68,6 +76,12 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
         relay.const(300, "uint8")
     with pytest.raises((TypeError, OverflowError)):
         relay.const(2**40, "int32")
+
+
+@pytest.mark.parametrize("value", [5, "five", np.zeros(2)])
+def test_a_constant_of_strings_is_refused(value: object) -> None:
+    with pytest.raises(TypeError, match="data type 'string' not understood"):
+        relay.const(value, "string")
 
 
 def test_a_negative_dimension_is_refused() -> None:

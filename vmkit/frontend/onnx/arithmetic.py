@@ -1,4 +1,4 @@
-"""ONNX's operators on sizes: ints and symbolic integers, of which nothing is known but that none is negative.
+"""ONNX's operators on sizes: ints and symbolic integers, of which nothing is known but that a symbol is not negative.
 
 Every function returns None for what has no such value. Truth values are 0 and 1.
 """
@@ -48,7 +48,7 @@ truncated_remainder = _unless_by_zero(dims.truncmod)
 
 
 def _power(a: Dim, b: Dim) -> Dim | None:
-    return dims.power(a, b) if isinstance(b, int) and 0 <= b <= 8 else None
+    return dims.power(a, b) if isinstance(b, int) and 0 <= b <= dims.LARGEST_POWER else None
 
 
 def _choose(condition: Dim, a: Dim, b: Dim) -> Dim:

@@ -8,33 +8,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import ir
-
 from ...errors import ModelError
-from ...relay.ir import Call, Expr, SequenceType, TensorType, Type, UnrankedType
+from ...relay.ir import Expr, SequenceType, TensorType, Type, UnrankedType, is_call
 from ...relay.op import build
 from .typing import typed
 
 __all__ = ["is_none", "is_some", "known_elements", "sequence_of", "tensor_dtype"]
 
 
-def _is_call_of(value: Any, name: str) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, ir.Op) and value.op.name == name
-
-
 def known_elements(value: Any) -> list[Expr] | None:
     """Return the elements of a sequence, None if they are not known."""
-    return list(value.args) if _is_call_of(value, "sequence.construct") else None
+    return list(value.args) if is_call(value, "sequence.construct") else None
 
 
 def is_some(value: Any) -> bool:
     """Say whether an optional value is known to hold something, its argument."""
-    return _is_call_of(value, "optional.some")
+    return is_call(value, "optional.some")
 
 
 def is_none(value: Any) -> bool:
     """Say whether an optional value is known to hold nothing."""
-    return _is_call_of(value, "optional.none")
+    return is_call(value, "optional.none")
 
 
 def tensor_dtype(ty: Type) -> str:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tvm import ir
 
-from ...relay.ir import Call, Constant, Expr, TensorType, dims
+from ...relay.ir import Constant, Expr, TensorType, dims, is_call
 from ...relay.op import build
 from ...relay.op.storage import array_constant, array_value
 
@@ -42,7 +41,7 @@ def value_of(constant: Constant) -> np.ndarray:
 
 def is_symbolic(expr: Any) -> bool:
     """Say whether an expression is an array with symbolic integers in it."""
-    return isinstance(expr, Call) and isinstance(expr.op, ir.Op) and expr.op.name == "size_tensor"
+    return is_call(expr, "size_tensor")
 
 
 def known_value(expr: Any) -> np.ndarray | None:

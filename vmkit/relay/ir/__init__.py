@@ -28,6 +28,7 @@ from .expr import (
     TupleGetItem,
     Var,
     const,
+    is_call,
     var,
 )
 from .reference import RefCreate, RefRead, RefWrite
@@ -108,6 +109,7 @@ __all__ = [
     "find_constructor",
     "find_type",
     "free_vars",
+    "is_call",
     "pattern_vars",
     "post_order",
     "rewrite",

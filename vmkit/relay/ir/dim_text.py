@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tvm import tirx
 from tvm.ir import Type, Var
 
-if TYPE_CHECKING:
-    from .types import Dim
-
+from .dim import Dim
 
 __all__ = ["DIM_FUNCTIONS", "DIM_OPERATORS", "dim_text", "own_name"]
 

@@ -7,7 +7,7 @@ TVM's own ``tvm.ir.GlobalVar`` and ``tvm.ir.Op``. Structural equality ignores na
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy.typing as npt
 import tvm
@@ -34,6 +34,7 @@ __all__ = [
     "TupleGetItem",
     "Var",
     "const",
+    "is_call",
     "var",
 ]
 
@@ -284,6 +285,11 @@ RelayExpr: TypeAlias = Expr | Function | GlobalVar | Op
 """Whatever stands in a program: functions, global variables and operators are not below Relay's own base."""
 
 
+def is_call(expr: RelayExpr | None, *names: str) -> TypeGuard[Call]:
+    """Say whether an expression is a call of one of the named operators."""
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
+
+
 def var(
     name_hint: str,
     type_annotation: Type | str | None = None,
@@ -337,7 +343,7 @@ def const(
     Raises
     ------
     TypeError
-        When the value is no tensor, or an integer does not fit `dtype`.
+        When the value is no tensor, an integer does not fit `dtype`, or that is a type of strings.
     """
     if isinstance(value, Constant):
         return value

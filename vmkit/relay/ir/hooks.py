@@ -8,7 +8,6 @@ nodes do not import them: they call a hook, which ``vmkit.relay.text`` and ``vmk
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -19,17 +18,14 @@ __all__ = ["Hook", "build", "print_node", "print_text"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_FILLED: dict[str, Callable[..., Any]] = {}
 
-
-@dataclass(frozen=True)
 class Hook(Generic[P, R]):
     """A function that is called here and defined in a room above.
 
-    Attributes
+    Parameters
     ----------
     name : str
-        What it is for, unique among all hooks.
+        What it is for.
     home : str
         The module that fills it.
 
@@ -44,19 +40,19 @@ class Hook(Generic[P, R]):
     4
     """
 
-    name: str
-    home: str
+    def __init__(self, name: str, home: str) -> None:
+        self.name, self.home = name, home
+        self._function: Callable[P, R] | None = None
 
     def fill(self, function: Callable[P, R]) -> None:
         """Let a function do it."""
-        _FILLED[self.name] = function
+        self._function = function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call what fills the hook; RuntimeError where nothing does yet."""
-        function: Callable[P, R] | None = _FILLED.get(self.name)
-        if function is None:
+        if self._function is None:
             raise RuntimeError(f"{self.name}: nothing does it yet; import {self.home} first")
-        return function(*args, **kwargs)
+        return self._function(*args, **kwargs)
 
 
 print_node: Hook[[Any], str] = Hook("the text of a node", "vmkit.relay.text")

@@ -106,7 +106,7 @@ def rewrite(expr: RelayExpr, substitutions: Mapping[Any, RelayExpr], replace: Re
 def rewrite(expr: RelayExpr, substitutions: Mapping[Any, RelayExpr], replace: Replace | None = None) -> RelayExpr:
     """Return an expression with parts of it replaced; sharing is kept, and so is what does not change.
 
-    A function stays a function.
+    A function stays a function, unless `substitutions` or `replace` name something else for it as a whole.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class PrintedNames:
             found = self._types[variable] = _unlike(name, self._types_around, "")
         return found
 
-    def _dim(self, symbol: TypeVar | tirx.Var) -> str:
+    def _dim(self, symbol: tirx.Var) -> str:
         found = self._dims.get(symbol)
         if found is None:
             found = self._dims[symbol] = self._new_dim(symbol.name)

@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 
 from ...values.element_types import stored_type
-from ..ir import Call, Expr, Function, Op, RelayExpr, rewrite
+from ..ir import Call, Expr, Function, Op, RelayExpr, is_call, rewrite
 from ..op.registry import OpPattern, entry
 from .registry import ModuleTransform, per_function, relay_pass
 
@@ -45,7 +45,7 @@ def _canonical(function: Function) -> Function:
 
 
 def _is_widening(expr: RelayExpr) -> bool:
-    if not (isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "cast"):
+    if not is_call(expr, "cast"):
         return False
     source = getattr(expr.args[0].checked_type_, "dtype", None)
     return source is not None and _bits(source) < _bits(expr.attrs.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir import Call, Op, RelayExpr
+from ..ir import RelayExpr, is_call
 from ..op.registry import build
 from .known_type import rewrite_typed
 from .registry import ModuleTransform, per_function, relay_pass
@@ -17,7 +17,7 @@ def CanonicalizeOps() -> ModuleTransform:
 
 
 def _canonical(node: RelayExpr) -> RelayExpr:
-    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "nn.bias_add"):
+    if not is_call(node, "nn.bias_add"):
         return node
     data, bias = node.args
     rank = len(data.checked_type.shape)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Call, Constant, Expr, Op, RelayExpr, TensorType
+from ..ir import Constant, Expr, RelayExpr, TensorType, is_call
 from ..op.registry import build
 from .known_type import type_of
 from .pointwise import is_move
@@ -123,6 +123,6 @@ def is_nonzero(expr: RelayExpr) -> bool:
 
 def _constant(expr: RelayExpr) -> np.ndarray | None:
     """Return the elements of a constant, perhaps in another order or shape."""
-    while is_move(expr) or (isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "broadcast_to"):
+    while is_move(expr) or is_call(expr, "broadcast_to"):
         expr = expr.args[0]
     return expr.data.numpy() if isinstance(expr, Constant) else None

@@ -18,6 +18,7 @@ from ..ir import (
     TensorType,
     Tuple,
     const,
+    is_call,
     post_order,
     rewrite,
     with_functions,
@@ -107,7 +108,7 @@ def _known(exprs: dict[RelayExpr, None], evaluate: Evaluate) -> dict[Any, np.nda
 def _immediate(expr: RelayExpr) -> np.ndarray | None:
     if isinstance(expr, Constant):
         return expr.data.numpy()
-    if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "shape_of":
+    if is_call(expr, "shape_of"):
         shape = _static_shape(expr.args[0])
         return None if shape is None else np.array(shape, expr.attrs.dtype)
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir import Call, Op, RelayExpr
+from ..ir import Call, RelayExpr, is_call
 from ..op.registry import entry
 from .known_type import rewrite_typed
 from .registry import ModuleTransform, per_function, relay_pass
@@ -19,7 +19,7 @@ def FastMath() -> ModuleTransform:
 
 
 def _fast(node: RelayExpr) -> RelayExpr:
-    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _FAST):
+    if not is_call(node, *_FAST):
         return node
     # The approximations are made of float32 arithmetic.
     if node.checked_type.dtype != "float32":

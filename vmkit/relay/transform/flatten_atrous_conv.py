@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeGuard
 
 import tvm_ffi
 
-from ..ir import Call, Constant, Op, RelayExpr
+from ..ir import Call, Constant, RelayExpr, is_call
 from ..op.registry import entry
 from .known_type import rewrite_typed, type_of
 from .registry import ModuleTransform, per_function, relay_pass
@@ -21,15 +20,11 @@ def FlattenAtrousConv() -> ModuleTransform:
     return per_function(lambda function: rewrite_typed(function, _flattened))
 
 
-def _is_call(expr: RelayExpr, *names: str) -> TypeGuard[Call]:
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
-
-
 def _flattened(node: RelayExpr) -> RelayExpr:
-    if not _is_call(node, "nn.batch_to_space_nd") or not _is_call(node.args[0], "nn.conv2d", "qnn.conv2d"):
+    if not is_call(node, "nn.batch_to_space_nd") or not is_call(node.args[0], "nn.conv2d", "qnn.conv2d"):
         return node
     conv = node.args[0]
-    if not _is_call(conv.args[0], "nn.space_to_batch_nd"):
+    if not is_call(conv.args[0], "nn.space_to_batch_nd"):
         return node
     split = conv.args[0]
     block = list(split.attrs.block_shape)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeGuard
+from typing import Any
 
 import tvm
 
-from ..ir import Call, Expr, Function, Op, RelayExpr, children, post_order, rewrite
+from ..ir import Call, Expr, Function, RelayExpr, children, is_call, post_order, rewrite
 from ..op.registry import build
 from .channel_scale import (
     ChannelScale,
@@ -64,7 +64,7 @@ def _folded(function: Function, folding: Callable[[Function], Any]) -> Function:
         state = folding(function)
         found: Substitutes = {}
         for node in post_order(function):
-            substitutes = state.folded(node) if _is_call(node, "multiply") else None
+            substitutes = state.folded(node) if is_call(node, "multiply") else None
             if substitutes is not None and not substitutes.keys() & found.keys():
                 found.update(substitutes)
         if not found:
@@ -86,10 +86,6 @@ def _replaced(function: Function, substitutes: Substitutes) -> Function:
         return node
 
     return rewrite(function, {}, typed)
-
-
-def _is_call(expr: RelayExpr, *names: str) -> TypeGuard[Call]:
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
 
 
 def _operands_of(product: Call) -> list[tuple[Expr, Expr]]:
@@ -132,19 +128,19 @@ class _Backward:
         """Return an expression times a scale, the scale folded in, or None where that cannot be."""
         if len(self.users.get(expr, ())) != 1:
             return None
-        if _is_call(expr, *_CONVOLUTIONS):
+        if is_call(expr, *_CONVOLUTIONS):
             return self.convolution(expr, scale)
-        if _is_call(expr, *_KEEP_SIGNS):
+        if is_call(expr, *_KEEP_SIGNS):
             inner = self.absorbed(expr.args[0], scale) if is_positive(scale.factors) else None
             return None if inner is None else Call(expr.op, [inner], expr.attrs, span=expr.span)
-        return self.sum(expr, scale) if _is_call(expr, *_SUMS) else None
+        return self.sum(expr, scale) if is_call(expr, *_SUMS) else None
 
     def convolution(self, conv: Call, scale: ChannelScale) -> Expr | None:
         attrs = conv.attrs
         if scale.axes and scale.axes != channel_axes(attrs.out_layout or attrs.data_layout):
             return None
         # A transposed one that makes one channel in each group has the groups along the other axis.
-        is_single = _is_call(conv, *_TRANSPOSED) and 1 < attrs.groups == scale.count
+        is_single = is_call(conv, *_TRANSPOSED) and 1 < attrs.groups == scale.count
         weight = _scaled_weight(conv.args[1], scale, kernel_axes(attrs.kernel_layout, "I" if is_single else "O"))
         return None if weight is None else Call(conv.op, [conv.args[0], weight], attrs, span=conv.span)
 
@@ -181,15 +177,15 @@ class _Forward:
         return bool(users) and all(user in made or self.user(user, expr, scale, made) for user in users)
 
     def user(self, user: RelayExpr, expr: RelayExpr, scale: ChannelScale, made: Substitutes) -> bool:
-        if _is_call(user, *_KEEP_SIGNS):
+        if is_call(user, *_KEEP_SIGNS):
             made[user] = user
             return is_positive(scale.factors) and self.passed_on(user, scale, made)
-        if _is_call(user, *_SUMS):
+        if is_call(user, *_SUMS):
             return self.sum(user, expr, scale, made)
         weight = None
-        if _is_call(user, *_CONVOLUTIONS) and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
+        if is_call(user, *_CONVOLUTIONS) and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
             weight = self.convolution_weight(user, scale)
-        elif _is_call(user, "nn.dense") and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
+        elif is_call(user, "nn.dense") and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
             is_last = scale.axes == (len(static(expr)) - 1,)
             weight = _scaled_weight(user.args[1], scale, (1,)) if is_last else None
         if weight is None:
@@ -202,7 +198,7 @@ class _Forward:
         if scale.axes != channel_axes(attrs.data_layout):
             return None
         inputs, outputs = (kernel_axes(attrs.kernel_layout, letter) for letter in "IO")
-        if attrs.groups == 1 or _is_call(conv, *_TRANSPOSED):
+        if attrs.groups == 1 or is_call(conv, *_TRANSPOSED):
             return _scaled_weight(conv.args[1], scale, inputs)
         # Of a depthwise convolution with one kernel for each channel, the outputs are the inputs.
         return _scaled_weight(conv.args[1], scale, outputs) if attrs.groups == scale.count else None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..analysis.effects import effectful
-from ..ir import Call, Constant, Function, If, Let, Op, RelayExpr, TensorType, Var, const, post_order, rewrite
+from ..ir import Constant, Function, If, Let, RelayExpr, TensorType, Var, const, is_call, post_order, rewrite
 
 __all__ = ["decided", "without_lets"]
 
@@ -56,7 +56,7 @@ def without_lets(function: Function, values: Mapping[Var, RelayExpr]) -> Functio
 
 
 def _is_size(node: RelayExpr) -> bool:
-    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _SIZES):
+    if not is_call(node, *_SIZES):
         return False
     ty = node.args[0].checked_type
     return isinstance(ty, TensorType) and all(isinstance(d, int) for d in ty.shape)

@@ -159,7 +159,7 @@ class _Mixing(ExprMutator):
         if not isinstance(call.op, Op):
             wanted = [a.checked_type for a in call.args]
             args = [self.restored(a, t) for a, t in zip(args, wanted, strict=True)]
-            return self.typed(Call(self.visit(call.op), args, call.attrs, list(call.type_args), call.span), call)
+            return with_type_of(Call(self.visit(call.op), args, call.attrs, list(call.type_args), call.span), call)
         category, accumulated, result = self.conversion(call)
         if category == MIXED_PRECISION_FOLLOW:
             follows = all(self.may_follow(a) for a in args)
@@ -187,10 +187,6 @@ class _Mixing(ExprMutator):
             return all(self.is_lowered(f) for f in ty.fields)
         return isinstance(ty, TensorType) and (ty.dtype == self.dtype or not _is_float(ty.dtype))
 
-    def typed(self, made: RelayExpr, original: RelayExpr) -> RelayExpr:
-        """Note that an expression has the type of the original."""
-        return with_type_of(made, original)
-
     def visit_let(self, let: Let) -> RelayExpr:
         chain = []
         body: Any = let
@@ -216,7 +212,7 @@ class _Mixing(ExprMutator):
             body = self.restored(body, fn.checked_type.ret_type)
         ret_type = None if is_free else fn.ret_type
         made = Function(list(fn.params), body, ret_type, list(fn.type_params), fn.attrs, fn.span)
-        return made if is_free else self.typed(made, fn)
+        return made if is_free else with_type_of(made, fn)
 
     def visit_if(self, ite: If) -> RelayExpr:
         cond = self.visit(ite.cond)
@@ -228,7 +224,7 @@ class _Mixing(ExprMutator):
         sides = self.agreeing([self.visit(c.rhs) for c in match.clauses], match.checked_type)
         clauses = [Clause(c.lhs, side) for c, side in zip(match.clauses, sides, strict=True)]
         made = Match(data, clauses, match.complete, match.span)
-        return self.like(made, sides[0]) if sides else self.typed(made, match)
+        return self.like(made, sides[0]) if sides else with_type_of(made, match)
 
     def like(self, made: Expr, part: RelayExpr) -> Expr:
         """Note that an expression has the type of a part of it."""
@@ -241,14 +237,14 @@ class _Mixing(ExprMutator):
         return list(exprs) if all(lowered) else [self.restored(e, ty) for e in exprs]
 
     def visit_ref_create(self, ref: RefCreate) -> RelayExpr:
-        return self.typed(RefCreate(self.restored(self.visit(ref.value), ref.value.checked_type), ref.span), ref)
+        return with_type_of(RefCreate(self.restored(self.visit(ref.value), ref.value.checked_type), ref.span), ref)
 
     def visit_ref_write(self, ref: RefWrite) -> RelayExpr:
         value = self.restored(self.visit(ref.value), ref.value.checked_type)
-        return self.typed(RefWrite(self.visit(ref.ref), value, ref.span), ref)
+        return with_type_of(RefWrite(self.visit(ref.ref), value, ref.span), ref)
 
     def visit_ref_read(self, ref: RefRead) -> RelayExpr:
-        return self.typed(super().visit_ref_read(ref), ref)
+        return with_type_of(super().visit_ref_read(ref), ref)
 
     def visit_tuple_getitem(self, item: TupleGetItem) -> RelayExpr:
         return TupleGetItem(self.visit(item.tuple_value), item.index, item.span)

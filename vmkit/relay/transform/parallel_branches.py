@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 import tvm_ffi
 
 from ..analysis.scopes import Scope, scopes
-from ..ir import Call, Dim, Expr, Function, Op, RelayExpr, children, free_vars, post_order, rewrite
+from ..ir import Call, Dim, Expr, Function, RelayExpr, children, free_vars, is_call, post_order, rewrite
 from ..op.registry import build
 from .known_type import type_of, with_type_of
 from .pointwise import is_broadcast, is_pointwise
@@ -101,7 +101,7 @@ class _Graph:
                 yield [self.branch(first) for first in group]
 
     def is_first(self, node: RelayExpr) -> TypeGuard[Call]:
-        if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == self.combination.name):
+        if not is_call(node, self.combination.name):
             return False
         return self.is_free(list(node.args)[1:]) and self.combination.may_begin(node)
 
@@ -124,8 +124,7 @@ class _Graph:
             calls.append(users[0])
 
     def is_follower(self, node: RelayExpr) -> bool:
-        is_expanding = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "expand_dims"
-        return is_expanding or is_pointwise(node) or is_broadcast(node)
+        return is_call(node, "expand_dims") or is_pointwise(node) or is_broadcast(node)
 
     def substitutes(self, group: list[Branch]) -> dict[RelayExpr, Expr]:
         """Return what stands in the place of the last call of each branch that is part of the whole."""

@@ -1,4 +1,4 @@
-"""Operators that compute every element of their result from the same element of their operands."""
+"""Operators that compute every element of their result from the same element of their operands, or only move them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import cast
 import tvm
 
 from ..analysis.infer_type import infer_module, typed
-from ..ir import Call, Function, Op, RelayExpr, Tuple, TupleGetItem, const, rewrite, with_functions
+from ..ir import Call, Function, RelayExpr, Tuple, TupleGetItem, const, is_call, rewrite, with_functions
 from ..op.registry import build
 from .registry import ModuleTransform, relay_pass
 
@@ -37,7 +37,7 @@ def simplify_inference(mod: tvm.IRModule) -> tvm.IRModule:
 def _simplified(node: RelayExpr, original: RelayExpr) -> RelayExpr:
     if isinstance(node, TupleGetItem) and isinstance(node.tuple_value, Tuple):
         return node.tuple_value.fields[node.index]
-    if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _RULES:
+    if is_call(node, *_RULES):
         return _RULES[node.op.name](node, cast("Call", original))
     return node
 

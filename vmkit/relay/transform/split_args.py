@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import Call, Op, RelayExpr, Tuple
+from ..ir import RelayExpr, Tuple, is_call
 from ..op.registry import build
 from .known_type import rewrite_typed, type_of
 from .registry import ModuleTransform, per_function, relay_pass
@@ -26,7 +26,7 @@ def SplitArgs(max_function_args: int) -> ModuleTransform:
 
 
 def _split(node: RelayExpr, limit: int) -> RelayExpr:
-    if limit <= 0 or not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "concatenate"):
+    if limit <= 0 or not is_call(node, "concatenate"):
         return node
     fields = list(node.args[0].fields) if isinstance(node.args[0], Tuple) else []
     own = 1 + _strides(node)

@@ -110,7 +110,7 @@ def tree_ensemble(
         Node(MODES[m], int(f), float(s), (), bool(missing[k]), places["true"][k], places["false"][k])
         for k, (m, f, s) in enumerate(zip(modes, nodes_featureids, splits, strict=True))
     ]
-    _give_members(ctx, nodes, list(tree_roots), membership_values)
+    _give_members(ctx, nodes, membership_values)
     leaves = [Node("LEAF", weights=[(int(t), float(w))]) for t, w in zip(leaf_targetids, weights, strict=True)]
     dtype = compared_in(ctx, x)
     forest = Forest([*nodes, *leaves], list(tree_roots), n_targets, dtype)
@@ -118,7 +118,7 @@ def tree_ensemble(
     return relay.cast(_target_transform(ctx, scores, n_targets, TRANSFORMS[post_transform]), ctx.dtype(x))
 
 
-def _give_members(ctx: Context, nodes: list[Node], roots: list[int], values: onnx.TensorProto | None) -> None:
+def _give_members(ctx: Context, nodes: list[Node], values: onnx.TensorProto | None) -> None:
     """Give each node that asks for membership its set; they stand in the order of the nodes, each ended by a NaN."""
     asking = [n for n in nodes if n.mode == "BRANCH_MEMBER"]
     given = numpy_tensor(values, "membership_values").ravel().tolist() if values is not None else []

@@ -21,7 +21,7 @@ from .layout import to_shape
 # -- integers that are inputs
 
 
-def _integer(ctx: Context, value: Expr, name: str) -> tuple[Dim, Expr]:
+def _integer(ctx: Context, value: Expr) -> tuple[Dim, Expr]:
     """Return an integer input: what is known of it, and the scalar of int64."""
     known = ctx.dims(value)
     if known is not None and len(known) == 1:
@@ -74,7 +74,7 @@ def dft(
     rank = ctx.rank(x)
     if rank < 2:
         ctx.fail(f"the input is {ctx.type(x)}; a signal has at least 2 dimensions, the last one for parts of a number")
-    at, where = _integer(ctx, ctx.constant(-2, "int64") if axis is None else axis, "axis")
+    at, where = _integer(ctx, ctx.constant(-2, "int64") if axis is None else axis)
     if isinstance(at, int):
         at = ctx.axis(at, rank)
         if at == rank - 1:
@@ -83,7 +83,7 @@ def dft(
     elif not dims.is_any(at):
         at = AnyDim()
     if length is not None:
-        size, scalar = _integer(ctx, length, "dft_length")
+        size, scalar = _integer(ctx, length)
     else:
         size, scalar = _whole_length(ctx, x, at, where, bool(inverse and onesided))
     return _transformed(ctx, x, at, where, size, scalar, bool(inverse), bool(onesided))
@@ -133,9 +133,9 @@ def stft(
     if ctx.rank(x) != 3:
         ctx.fail(f"the signal is {ctx.type(x)}; it has 3 dimensions: batch, elements, parts of a number")
     whole, whole_scalar = _size(ctx, x, 1)
-    step, step_scalar = _positive(ctx, *_integer(ctx, frame_step, "frame_step"), "frame_step")
+    step, step_scalar = _positive(ctx, *_integer(ctx, frame_step), "frame_step")
     if frame_length is not None:
-        given = _integer(ctx, frame_length, "frame_length")
+        given = _integer(ctx, frame_length)
     else:
         given = (whole, whole_scalar) if window is None else _size(ctx, window, 0)
     length, length_scalar = _positive(ctx, *given, "frame_length")
@@ -174,7 +174,7 @@ def _window(op_type: str, coefficients: Sequence[float]) -> None:
     @converter(op_type, since=17)
     def convert(ctx: Context, size: Expr, *, output_datatype: int = 1, periodic: int = 1) -> Expr:
         """A sum of cosines over one turn, which a periodic window does not close."""
-        known, scalar = _integer(ctx, size, "size")
+        known, scalar = _integer(ctx, size)
         if isinstance(known, int) and known < 0:
             ctx.fail(f"the size is {known}; it cannot be negative")
         whole, one = casted(ctx, scalar, "float64"), ctx.constant(1.0, "float64")
@@ -209,9 +209,9 @@ def mel_weight_matrix(
     output_datatype: int = 1,
 ) -> Expr:
     """Triangles over the frequencies of a transform, whose corners lie evenly on the mel scale."""
-    mels, mels_scalar = _integer(ctx, num_mel_bins, "num_mel_bins")
-    length, length_scalar = _integer(ctx, dft_length, "dft_length")
-    _, rate = _integer(ctx, sample_rate, "sample_rate")
+    mels, mels_scalar = _integer(ctx, num_mel_bins)
+    length, length_scalar = _integer(ctx, dft_length)
+    _, rate = _integer(ctx, sample_rate)
     low, high = (_mel(ctx, e) for e in (lower_edge_hertz, upper_edge_hertz))
     two = ctx.constant(2, "int64")
     corners = AnyDim() if dims.is_any(mels) else dims.add(mels, 2)

@@ -5,12 +5,27 @@ and symbolic expressions are simplified to one form. A symbol is a size: it is n
 """
 
 from ..dim import Any, Dim
-from .arithmetic import add, canonical, ceildiv, floordiv, floormod, maximum, minimum, mul, power, product, select, sub
+from .arithmetic import (
+    LARGEST_POWER,
+    add,
+    canonical,
+    ceildiv,
+    floordiv,
+    floormod,
+    maximum,
+    minimum,
+    mul,
+    power,
+    product,
+    select,
+    sub,
+)
 from .comparison import absorbs, at_least, broadcast, equal, larger, more_than, same_size, smaller
 from .division import exact_division, quotient, truncdiv, truncmod, uncommon
 from .expressions import as_expr, int64, is_any, is_static, simplify, substitute, symbols
 
 __all__ = [
+    "LARGEST_POWER",
     "Any",
     "Dim",
     "absorbs",

@@ -17,6 +17,7 @@ from ..dim import Any, Dim
 from .expressions import as_expr, int64, is_any, simplify
 
 __all__ = [
+    "LARGEST_POWER",
     "add",
     "canonical",
     "ceildiv",
@@ -31,7 +32,8 @@ __all__ = [
     "sub",
 ]
 
-_LARGEST_POWER = 8  # more factors than any size has
+LARGEST_POWER = 8
+"""The largest exponent of a dimension; no size has more factors."""
 
 
 def _arithmetic(
@@ -99,8 +101,8 @@ def select(condition: tvm.ir.Expr | bool, a: Dim, b: Dim) -> Dim:
 
 def power(a: Dim, exponent: int) -> Dim:
     """Return a dimension times itself, so many times in all."""
-    if not 0 <= exponent <= _LARGEST_POWER:
-        raise ValueError(f"a power of a dimension is from 0 to {_LARGEST_POWER}, not {exponent}")
+    if not 0 <= exponent <= LARGEST_POWER:
+        raise ValueError(f"a power of a dimension is from 0 to {LARGEST_POWER}, not {exponent}")
     one: Dim = 1
     return reduce(mul, [a] * exponent, one)
 

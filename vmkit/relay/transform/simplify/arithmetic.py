@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ir import Call, Constant, Expr, RelayExpr, const
+from ...ir import Call, Constant, Expr, RelayExpr, const, is_call
 from ...op.registry import build
 from ..known_type import type_of
-from .matching import constant_array, full_value, is_call, is_constant, rule, same_type
+from .matching import constant_array, full_value, is_constant, rule, same_type
 
 __all__: list[str] = []
 

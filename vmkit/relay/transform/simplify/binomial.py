@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import isqrt
 from typing import Any
 
-from ...ir import Call, Expr, RelayExpr, const
+from ...ir import Call, Expr, RelayExpr, const, is_call
 from ...op.registry import build
 from ..known_type import type_of
-from .matching import is_call, rule, same_type, scalar_value
+from .matching import rule, same_type, scalar_value
 
 __all__: list[str] = []
 

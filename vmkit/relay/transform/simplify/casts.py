@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ....values.element_types import is_stored_type
-from ...ir import Call, RelayExpr
+from ...ir import Call, RelayExpr, is_call
 from ...op.registry import build
 from ..known_type import type_of
-from .matching import is_call, rule
+from .matching import rule
 
 __all__: list[str] = []
 

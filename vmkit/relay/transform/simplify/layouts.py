@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ...ir import Call, RelayExpr
+from ...ir import Call, RelayExpr, is_call
 from ...op.registry import build
 from ..known_type import type_of
-from .matching import is_call, rule, same_type, static_shape
+from .matching import rule, same_type, static_shape
 
 __all__: list[str] = []
 

@@ -8,14 +8,13 @@ from typing import TypeGuard
 import numpy as np
 import tvm_ffi
 
-from ...ir import Call, Constant, Op, RelayExpr, TensorType, Type
+from ...ir import Call, Constant, RelayExpr, TensorType, Type, is_call
 from ..known_type import type_of
 
 __all__ = [
     "RULES",
     "constant_array",
     "full_value",
-    "is_call",
     "is_constant",
     "rule",
     "same_type",
@@ -40,11 +39,6 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
         return function
 
     return decorate
-
-
-def is_call(expr: RelayExpr, *names: str) -> TypeGuard[Call]:
-    """Say whether an expression is a call of one of the named operators."""
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
 
 
 def is_constant(expr: RelayExpr) -> TypeGuard[Constant]:

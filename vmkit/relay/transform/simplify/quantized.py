@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...ir import Call, RelayExpr
-from .matching import is_call, rule, scalar_value
+from ...ir import Call, RelayExpr, is_call
+from .matching import rule, scalar_value
 
 __all__: list[str] = []
 
