@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import prod
 
 import numpy as np
 
@@ -108,6 +109,12 @@ class TensorConstant:
         """The dtype's name, such as ``float32``."""
         return dtype_name(self.dtype)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the bytes hold every element of the shape, whose extents are none of them negative."""
+        bits = self.dtype[1] * self.dtype[2] * prod(self.shape)
+        return min(self.shape, default=0) >= 0 and 0 <= bits <= 8 * len(self.data)
+
     def numpy(self) -> np.ndarray:
         """Return the values as a read-only array; a dtype that numpy lacks comes as raw ``uint8`` bytes."""
         known = {"bfloat16": "uint16"}.get(self.dtype_name, self.dtype_name)
@@ -206,8 +213,13 @@ class Program:
     def validate(self) -> None:
         """Raise if an instruction refers to a register, constant, function or instruction that does not exist.
 
-        The VM does not look at this itself: bad bytecode reads and writes foreign memory there.
+        Likewise if a constant has fewer bytes than elements. The VM does not look at this itself: bad bytecode reads
+        and writes foreign memory there.
         """
+        for position, constant in enumerate(self.constants):
+            if isinstance(constant, TensorConstant) and not constant.is_whole:
+                shown = f"{constant.dtype_name}{list(constant.shape)}"
+                raise ExecutableError(f"constant {position} of the bytecode: {len(constant.data)} bytes for {shown}")
         for function in self.vm_functions():
             if not 0 <= function.start < function.end <= len(self.instructions):
                 raise ExecutableError(
