@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from vmkit.errors import OptionError
-
+from ..errors import OptionError
 from .workload import Workload
 
 __all__ = ["FARTHEST", "Record", "Records"]
