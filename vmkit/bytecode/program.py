@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from ..errors import ExecutableError
+from .builtins import MAKE_TUPLE, PREFIX
 
 __all__ = [
     "SPECIAL_REGISTER",
@@ -178,7 +179,7 @@ class Program:
     def primitive_ops(self) -> list[str]:
         """The names of the kernels: packed functions that are not the VM's own."""
         packed = (function.name for function in self.functions if function.kind == FunctionKind.PACKED)
-        return [name for name in packed if not name.startswith("vm.builtin.")]
+        return [name for name in packed if not name.startswith(PREFIX)]
 
     def function(self, name: str) -> VMFunction:
         """Return a function that can be called from outside."""
@@ -187,16 +188,21 @@ class Program:
                 return candidate
         raise ExecutableError(f"Cannot find function {name} in executable; it has {', '.join(self.globals) or 'none'}")
 
-    def recursive_functions(self) -> set[int]:
-        """Return the positions of the functions that can come to call themselves, which may take any amount of stack.
+    def calls(self) -> dict[int, set[int]]:
+        """Return the positions of the functions that each function calls, by its own.
 
-        A call of a function value counts as a call of every function that is made into one.
+        Making a function a value counts as calling it: who calls the value is not known.
         """
         calls: dict[int, set[int]] = {}
         for index, function in enumerate(self.functions):
             called = [instruction for instruction in self.code(function) if isinstance(instruction, Call)]
             made = {arg.value for call in called for arg in call.args if arg.kind == ArgKind.FUNCTION}
             calls[index] = {call.function for call in called} | made
+        return calls
+
+    def recursive_functions(self) -> set[int]:
+        """Return the positions of the functions that can come to call themselves; that may take any amount of stack."""
+        calls = self.calls()
         return {index for index in calls if index in _reachable(calls, index)}
 
     def makes_adt_values(self) -> bool:
@@ -204,7 +210,7 @@ class Program:
         names = [function.name for function in self.functions]
         return any(
             isinstance(instruction, Call)
-            and names[instruction.function] == "vm.builtin.make_tuple"
+            and names[instruction.function] == MAKE_TUPLE
             and bool(instruction.args)
             and instruction.args[0].kind == ArgKind.IMMEDIATE
             for instruction in self.instructions
