@@ -43,6 +43,14 @@ def test_code_that_runs_past_its_end_is_refused(constant_add: bytes) -> None:
         replace(program, instructions=(*program.instructions[:-1], program.instructions[0])).validate()
 
 
+@pytest.mark.parametrize("shape", [(100,), (-1, -1), (-4,), (1 << 62, 1 << 62)])
+def test_a_constant_that_is_not_whole_is_refused(constant_add: bytes, shape: tuple[int, ...]) -> None:
+    program = bytecode.decode(constant_add)
+    broken = bytecode.TensorConstant((2, 32, 1), (1, 0), shape, bytes(16))
+    with pytest.raises(ExecutableError, match=r"constant 0 of the bytecode: 16 bytes for float32\["):
+        replace(program, constants=(broken, *program.constants)).validate()
+
+
 @pytest.mark.parametrize(("name", "recursive"), [("sum", True), ("triangle", True), ("add_rows", False)])
 def test_recursion_is_found_in_calls(name: str, recursive: bool) -> None:
     code = vm_programs.code_of(vm_programs.compiled(PROGRAMS[name]()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,9 @@ import tvm
 
 import vmkit
 from vmkit import relay
-from vmkit.bytecode import TensorConstant, lift_weights
+from vmkit.bytecode import Program, TensorConstant, lift_weights
 from vmkit.bytecode.placeholders import WEIGHT_BYTES
+from vmkit.bytecode.stored_weights import with_block
 from vmkit.errors import ExecutableError
 from vmkit.executable.archive import read_archive, write_archive
 from vmkit.runtime.machine import VirtualMachine
@@ -139,6 +142,17 @@ def test_a_weight_outside_of_the_block_is_refused(tmp_path: Path) -> None:
     write_archive(path, kept, {**members, "weights.bin": members["weights.bin"][:-64]})
     with pytest.raises(ExecutableError, match="a constant of 65536 bytes at 0 is not in the 65472 bytes of weights"):
         vmkit.load(path)
+
+
+@pytest.mark.parametrize("changes", [{"shape": [-1, -16]}, {"shape": [17]}, {"place": -64}, {"size": 65}])
+def test_a_weight_that_is_not_whole_is_refused(changes: dict[str, object]) -> None:
+    said = {"dtype": [2, 32, 1], "device": [1, 0], "shape": [16], "place": 0, "size": 64, "reserved": 0}
+    program = Program("", (), (), ("vmkit.weight:" + json.dumps(said),), ())
+    (weight,) = with_block(program, memoryview(bytes(64))).constants
+    assert isinstance(weight, TensorConstant) and weight.shape == (16,)
+    broken = replace(program, constants=("vmkit.weight:" + json.dumps({**said, **changes}),))
+    with pytest.raises(ExecutableError, match="is not in the 64 bytes of weights"):
+        with_block(broken, memoryview(bytes(64)))
 
 
 def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:

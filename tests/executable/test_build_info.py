@@ -53,3 +53,24 @@ def test_unknown_facts_are_an_error() -> None:
         "unknown facts about the build: 'recursiv', expected some of checks, kernels, alignment, texts, "
         "kernel_groups, recursive, stack_bytes"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("checks", []),
+        ("checks", {"7": 1}),
+        ("kernels", {"tuned": "1"}),
+        ("alignment", 64),
+        ("texts", "ab"),
+        ("texts", [1]),
+        ("kernel_groups", {"group": "add"}),
+        ("recursive", "no"),
+        ("stack_bytes", "1"),
+        ("stack_bytes", True),
+        ("stack_bytes", 0),
+    ],
+)
+def test_a_fact_of_another_kind_is_an_error(name: str, value: object) -> None:
+    with pytest.raises(ExecutableError, match=f"facts about the build that cannot be: {name} is "):
+        BuildInfo.from_json({"checks": {}, name: value})

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tvm import relax
 
 import vmkit
 from tests.relax import programs as vm_programs
-from vmkit import relay
+from vmkit import bytecode, relay
 from vmkit.errors import DeviceError, ExecutableError, VMKitError
 from vmkit.executable import archive, library_files, loading
 from vmkit.executable.archive import read_archive, write_archive
@@ -343,6 +344,27 @@ def test_a_library_that_does_not_load_says_why(saved: Path, tmp_path: Path) -> N
 def test_a_manifest_that_lacks_entries_is_an_error(saved: Path) -> None:
     write_archive(saved, {}, {"code.bin": b""})
     assert "the manifest is incomplete" in failure(saved)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"target": "{"},
+        {"target": json.dumps({"kind": "llvm", "mcpu": 3})},
+        {"signatures": {"main": {"name": "main", "inputs": [3], "outputs": [], "result_is_tuple": False}}},
+        {"info": None},
+    ],
+)
+def test_a_manifest_of_other_values_is_an_error(saved: Path, changes: dict[str, Any]) -> None:
+    rewritten(saved, **changes)
+    assert "the manifest is incomplete" in failure(saved)
+
+
+@pytest.mark.parametrize("note", ["{", "[]", '{"signatures": {}}'])
+def test_a_note_that_is_none_is_an_error(exe: Executable, note: str) -> None:
+    program = replace(exe.program, constants=(*exe.program.constants, f"vmkit.executable:{note}"))
+    with pytest.raises(ExecutableError, match="the note in the bytecode is incomplete"):
+        Executable.load_exec(bytecode.encode(program), exe.lib)
 
 
 def test_a_missing_folder(exe: Executable, tmp_path: Path) -> None:

@@ -192,6 +192,13 @@ def test_bundled_records_are_below_those_that_the_user_has_entered(tmp_path: Pat
     assert len(choosing.in_force()) == 0
 
 
+def test_a_record_whose_seconds_are_no_numbers_is_an_error(tmp_path: Path) -> None:
+    data = record(dense(8, 20, 64), dot.Decisions(8, 1, False)).to_json()
+    (tmp_path / "mine.json").write_text(json.dumps({"format": 1, "records": [{**data, "seconds": None}]}))
+    with pytest.raises(OptionError, match="cannot be read: TypeError: the seconds of a record are numbers"):
+        Records.read(tmp_path / "mine.json")
+
+
 def test_a_class_without_bundled_records_is_no_error(tmp_path: Path) -> None:
     with tophub.context([TARGET, tvm.target.Target({"kind": "cuda", "arch": "sm_80"})], tmp_path) as records:
         assert len(records) == 0

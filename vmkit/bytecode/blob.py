@@ -40,11 +40,21 @@ __all__ = ["decode", "encode"]
 
 _MAGIC = 0xD225DE2F4214151E
 _TENSOR_MAGIC = 0xDD5E40F096B4A13F
-_INT, _FLOAT, _DTYPE, _STRING, _SHAPE, _TENSOR = 1, 3, 5, 65, 69, 70
-_CALL, _RET, _GOTO, _IF = 1, 2, 3, 4
 _ARG_KINDS = tuple(ArgKind)
 _VALUE_BITS = 56
 _VALUE_MASK = (1 << _VALUE_BITS) - 1
+
+
+class _Type:
+    """Type indices of tvm-ffi."""
+
+    INT, FLOAT, DTYPE, STRING, SHAPE, TENSOR = 1, 3, 5, 65, 69, 70
+
+
+class _Op:
+    """What instructions begin with."""
+
+    CALL, RET, GOTO, IF = 1, 2, 3, 4
 
 
 class _Reader:
@@ -167,17 +177,17 @@ def _read_function(reader: _Reader) -> VMFunction:
 
 def _read_constant(reader: _Reader) -> Constant:
     match reader.number("i"):
-        case 1:
+        case _Type.INT:
             return reader.number()
-        case 3:
+        case _Type.FLOAT:
             return float(reader.unpack("d")[0])
-        case 5:
+        case _Type.DTYPE:
             return DTypeConstant(reader.unpack("BBH"))
-        case 65:
+        case _Type.STRING:
             return reader.text()
-        case 69:
+        case _Type.SHAPE:
             return reader.numbers()
-        case 70:
+        case _Type.TENSOR:
             return _read_tensor(reader)
         case _:
             raise reader.fail()
@@ -197,7 +207,7 @@ def _read_tensor(reader: _Reader) -> TensorConstant:
 def _constant_parts(value: Constant) -> list[bytes | memoryview]:
     if not isinstance(value, TensorConstant):
         return [_constant_bytes(value)]
-    head = struct.pack("<iQQiii", _TENSOR, _TENSOR_MAGIC, value.reserved, *value.device, len(value.shape))
+    head = struct.pack("<iQQiii", _Type.TENSOR, _TENSOR_MAGIC, value.reserved, *value.device, len(value.shape))
     shape = struct.pack(f"<BBH{len(value.shape)}q", *value.dtype, *value.shape)
     return [head, shape, struct.pack("<q", len(value.data)), value.data]
 
@@ -205,28 +215,28 @@ def _constant_parts(value: Constant) -> list[bytes | memoryview]:
 def _constant_bytes(value: Constant) -> bytes:
     match value:
         case DTypeConstant(dtype):
-            return struct.pack("<iBBH", _DTYPE, *dtype)
+            return struct.pack("<iBBH", _Type.DTYPE, *dtype)
         case str():
-            return struct.pack("<i", _STRING) + _text(value)
+            return struct.pack("<i", _Type.STRING) + _text(value)
         case tuple():
-            return struct.pack("<i", _SHAPE) + _numbers(value)
+            return struct.pack("<i", _Type.SHAPE) + _numbers(value)
         case int():
-            return struct.pack("<iq", _INT, value)
+            return struct.pack("<iq", _Type.INT, value)
         case float():
-            return struct.pack("<id", _FLOAT, value)
+            return struct.pack("<id", _Type.FLOAT, value)
         case _:
             raise ExecutableError(f"a {type(value).__name__} cannot be a constant of a VM program")
 
 
 def _read_instruction(words: tuple[int, ...], fail: Callable[[], ExecutableError]) -> Instruction:
     match words:
-        case (1, destination, function, count, *args) if len(args) == count:
+        case (_Op.CALL, destination, function, count, *args) if len(args) == count:
             return Call(destination, function, tuple(_read_arg(word, fail) for word in args))
-        case (2, result):
+        case (_Op.RET, result):
             return Ret(result)
-        case (3, offset):
+        case (_Op.GOTO, offset):
             return Goto(offset)
-        case (4, condition, offset):
+        case (_Op.IF, condition, offset):
             return If(condition, offset)
         case _:
             raise fail()
@@ -235,13 +245,13 @@ def _read_instruction(words: tuple[int, ...], fail: Callable[[], ExecutableError
 def _instruction_words(instruction: Instruction) -> tuple[int, ...]:
     match instruction:
         case Call(destination, function, args):
-            return (_CALL, destination, function, len(args), *map(_arg_word, args))
+            return (_Op.CALL, destination, function, len(args), *map(_arg_word, args))
         case Ret(result):
-            return (_RET, result)
+            return (_Op.RET, result)
         case Goto(offset):
-            return (_GOTO, offset)
+            return (_Op.GOTO, offset)
         case If(condition, offset):
-            return (_IF, condition, offset)
+            return (_Op.IF, condition, offset)
 
 
 def _read_arg(word: int, fail: Callable[[], ExecutableError]) -> Arg:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .builtins import ALLOC_SHAPE_HEAP, CHECK_TENSOR_INFO, MATCH_SHAPE
 from .program import Arg, ArgKind, Call, DTypeConstant, Program, VMFunction
 
 __all__ = ["CheckedTensor", "checked_parameters"]
 
-_HEAP = "vm.builtin.alloc_shape_heap"
-_TYPE = "vm.builtin.check_tensor_info"
-_SHAPE = "vm.builtin.match_shape"
 # How match_shape says what it does with a dim.
 _EQUALS_NUMBER, _STORES, _EQUALS_STORED = 0, 1, 3
 
@@ -49,14 +47,14 @@ def checked_parameters(program: Program, function: VMFunction) -> dict[int, Chec
         if not isinstance(instruction, Call):
             break
         name, args = program.functions[instruction.function].name, instruction.args
-        if name == _TYPE and len(args) >= 3:
+        if name == CHECK_TENSOR_INFO and len(args) >= 3:
             dtype = program.constants[args[2].value] if args[2].kind == ArgKind.CONSTANT else None
             if isinstance(dtype, DTypeConstant):
                 types[args[0].value] = (str(dtype), args[1].value)
-        elif name == _SHAPE and args[0].value in types:
+        elif name == MATCH_SHAPE and args[0].value in types:
             position = args[0].value
             found[position] = _with_shape(CheckedTensor(*types[position]), args[3 : 3 + 2 * args[2].value])
-        elif name != _HEAP:
+        elif name != ALLOC_SHAPE_HEAP:
             break
     scalars = {position: CheckedTensor(*one) for position, one in types.items() if one[1] == 0}
     checked = {**scalars, **found}

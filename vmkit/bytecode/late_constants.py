@@ -63,7 +63,8 @@ def bound(program: Program, tensors: Mapping[str, Any]) -> Program:
             continue
         found = _constant(tensors[name])
         if [list(found.dtype), list(found.shape)] != [said["dtype"], said["shape"]]:
-            problems.append(f"{name}: {_shown(found.dtype, found.shape)}, expected {_shown(**said)}")
+            expected = _shown(said["dtype"], said["shape"])
+            problems.append(f"{name}: {_shown(found.dtype, found.shape)}, expected {expected}")
         constants[index] = found
     unused = set(tensors) - {said["name"] for said in wanted.values()}
     if unused:
@@ -91,5 +92,5 @@ def _storage(dtype: str) -> np.dtype:
     return tvm.runtime.empty((), dtype).numpy().dtype
 
 
-def _shown(dtype: Sequence[int], shape: Sequence[int], name: str = "") -> str:
+def _shown(dtype: Sequence[int], shape: Sequence[int]) -> str:
     return f"{TensorConstant((dtype[0], dtype[1], dtype[2]), (1, 0), tuple(shape), b'').dtype_name}{list(shape)}"

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from .builtins import PREFIX
 from .program import (
     VM_REGISTER,
     VOID_REGISTER,
@@ -18,6 +19,7 @@ from .program import (
     ArgKind,
     Call,
     Constant,
+    FunctionKind,
     Goto,
     If,
     Instruction,
@@ -28,7 +30,6 @@ from .program import (
 
 __all__ = ["constants_text", "disassemble", "kernel_names", "primitives_text", "stats"]
 
-_BUILTIN = "vm.builtin."
 _Groups = Mapping[str, Sequence[str]]
 _NONE: _Groups = MappingProxyType({})
 
@@ -40,7 +41,7 @@ def kernel_names(program: Program, groups: _Groups = _NONE) -> list[str]:
 
 def stats(program: Program, groups: _Groups = _NONE) -> str:
     """Return the counts of constants, globals and kernels with their names and shapes."""
-    tensors = [constant for constant in program.constants if isinstance(constant, TensorConstant)]
+    tensors = _tensors(program)
     shapes = ", ".join(str(list(tensor.shape)) if tensor.shape else "scalar" for tensor in tensors)
     globals_ = ", ".join(f'("{name}", {index})' for index, name in enumerate(program.globals))
     size = sum(len(tensor.data) for tensor in tensors)
@@ -74,8 +75,7 @@ def disassemble(program: Program, groups: _Groups = _NONE) -> str:
 def constants_text(program: Program) -> str:
     """Return one line per constant tensor: shape, dtype, values (the first few), device index."""
     lines = []
-    tensors = [constant for constant in program.constants if isinstance(constant, TensorConstant)]
-    for index, tensor in enumerate(tensors):
+    for index, tensor in enumerate(_tensors(program)):
         values = np.array2string(tensor.numpy(), threshold=8, separator=", ").replace("\n", "")
         shape = f"({', '.join(map(str, tensor.shape))})"
         lines.append(
@@ -90,13 +90,17 @@ def primitives_text(program: Program, groups: _Groups = _NONE) -> str:
     return "".join(f"VM PackedFunc[{index}]: {name}\n" for index, name in enumerate(kernel_names(program, groups)))
 
 
+def _tensors(program: Program) -> list[TensorConstant]:
+    return [constant for constant in program.constants if isinstance(constant, TensorConstant)]
+
+
 def _instruction(program: Program, instruction: Instruction, number: int) -> str:
     match instruction:
         case Call(destination, callee, args):
             function = program.functions[callee]
-            name = function.name.removeprefix(_BUILTIN)
+            name = function.name.removeprefix(PREFIX)
             if name == function.name:
-                name = ("invoke_packed " if function.kind == 0 else "invoke ") + name
+                name = ("invoke_packed " if function.kind == FunctionKind.PACKED else "invoke ") + name
             into = "" if destination == VOID_REGISTER else f"%{destination} = "
             return f"{into}{name}({', '.join(_arg(program, arg) for arg in args)})"
         case Ret(result):

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .blob import decode, encode
+from .builtins import COPY, NULL_VALUE
 from .invariants import first_of_loop, lasting_memory
 from .program import VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, Instruction, Program, Ret
 from .rewrite import JumpTo, edited, with_bodies, with_packed
 
 __all__ = ["tail_calls_to_loops"]
-
-_COPY = "vm.builtin.copy"
-_KILL = "vm.builtin.null_value"
 
 
 def tail_calls_to_loops(blob: bytes | bytearray) -> bytes:
@@ -42,7 +40,7 @@ def _with_loop(program: Program, index: int) -> Program:
     tails = {at: call.args for at, call in calls if _is_tail(code, at, index, names)}
     if not tails:
         return program
-    program, copy = with_packed(program, _COPY)
+    program, copy = with_packed(program, COPY)
     scratch = function.register_file_size
     first = first_of_loop(code, program.functions)
     once, left_out = lasting_memory(code, program) if first else ([], set())
@@ -64,9 +62,9 @@ def _is_tail(code: Sequence[Instruction], at: int, index: int, names: Sequence[s
                 return result == held
             case Goto(offset):
                 at += offset
-            case Call(destination, function, ()) if names[function] == _KILL and destination != held:
+            case Call(destination, function, ()) if names[function] == NULL_VALUE and destination != held:
                 at += 1
-            case Call(destination, function, (Arg(ArgKind.REGISTER, source),)) if names[function] == _COPY:
+            case Call(destination, function, (Arg(ArgKind.REGISTER, source),)) if names[function] == COPY:
                 if source == held:
                     held = destination
                 elif destination == held:

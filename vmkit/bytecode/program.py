@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import prod
 
 import numpy as np
 
 from ..errors import ExecutableError
+from .builtins import MAKE_TUPLE, PREFIX
 
 __all__ = [
     "SPECIAL_REGISTER",
@@ -108,6 +110,12 @@ class TensorConstant:
         """The dtype's name, such as ``float32``."""
         return dtype_name(self.dtype)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the bytes hold every element of the shape, whose extents are none of them negative."""
+        bits = self.dtype[1] * self.dtype[2] * prod(self.shape)
+        return min(self.shape, default=0) >= 0 and 0 <= bits <= 8 * len(self.data)
+
     def numpy(self) -> np.ndarray:
         """Return the values as a read-only array; a dtype that numpy lacks comes as raw ``uint8`` bytes."""
         known = {"bfloat16": "uint16"}.get(self.dtype_name, self.dtype_name)
@@ -171,7 +179,7 @@ class Program:
     def primitive_ops(self) -> list[str]:
         """The names of the kernels: packed functions that are not the VM's own."""
         packed = (function.name for function in self.functions if function.kind == FunctionKind.PACKED)
-        return [name for name in packed if not name.startswith("vm.builtin.")]
+        return [name for name in packed if not name.startswith(PREFIX)]
 
     def function(self, name: str) -> VMFunction:
         """Return a function that can be called from outside."""
@@ -180,16 +188,21 @@ class Program:
                 return candidate
         raise ExecutableError(f"Cannot find function {name} in executable; it has {', '.join(self.globals) or 'none'}")
 
-    def recursive_functions(self) -> set[int]:
-        """Return the positions of the functions that can come to call themselves, which may take any amount of stack.
+    def calls(self) -> dict[int, set[int]]:
+        """Return the positions of the functions that each function calls, by its own.
 
-        A call of a function value counts as a call of every function that is made into one.
+        Making a function a value counts as calling it: who calls the value is not known.
         """
         calls: dict[int, set[int]] = {}
         for index, function in enumerate(self.functions):
             called = [instruction for instruction in self.code(function) if isinstance(instruction, Call)]
             made = {arg.value for call in called for arg in call.args if arg.kind == ArgKind.FUNCTION}
             calls[index] = {call.function for call in called} | made
+        return calls
+
+    def recursive_functions(self) -> set[int]:
+        """Return the positions of the functions that can come to call themselves; that may take any amount of stack."""
+        calls = self.calls()
         return {index for index in calls if index in _reachable(calls, index)}
 
     def makes_adt_values(self) -> bool:
@@ -197,7 +210,7 @@ class Program:
         names = [function.name for function in self.functions]
         return any(
             isinstance(instruction, Call)
-            and names[instruction.function] == "vm.builtin.make_tuple"
+            and names[instruction.function] == MAKE_TUPLE
             and bool(instruction.args)
             and instruction.args[0].kind == ArgKind.IMMEDIATE
             for instruction in self.instructions
@@ -206,8 +219,13 @@ class Program:
     def validate(self) -> None:
         """Raise if an instruction refers to a register, constant, function or instruction that does not exist.
 
-        The VM does not look at this itself: bad bytecode reads and writes foreign memory there.
+        Likewise if a constant has fewer bytes than elements. The VM does not look at this itself: bad bytecode reads
+        and writes foreign memory there.
         """
+        for position, constant in enumerate(self.constants):
+            if isinstance(constant, TensorConstant) and not constant.is_whole:
+                shown = f"{constant.dtype_name}{list(constant.shape)}"
+                raise ExecutableError(f"constant {position} of the bytecode: {len(constant.data)} bytes for {shown}")
         for function in self.vm_functions():
             if not 0 <= function.start < function.end <= len(self.instructions):
                 raise ExecutableError(

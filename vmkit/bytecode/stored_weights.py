@@ -5,7 +5,6 @@ In the code a constant that was moved there leaves a text, which says its data t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,11 +55,11 @@ def with_block(program: Program, block: memoryview) -> Program:
 
 def _part_of(block: memoryview, said: Mapping[str, Any]) -> TensorConstant:
     place, size = said["place"], said["size"]
-    dtype, shape = tuple(said["dtype"]), tuple(said["shape"])
-    bits = dtype[1] * dtype[2] * math.prod(shape)
-    if not 0 <= place <= place + size <= len(block) or not 0 <= bits <= 8 * size:
+    data = block[place : place + size]
+    part = TensorConstant(tuple(said["dtype"]), tuple(said["device"]), tuple(said["shape"]), data, said["reserved"])
+    if not 0 <= place <= place + size <= len(block) or not part.is_whole:
         raise ExecutableError(f"a constant of {size} bytes at {place} is not in the {len(block)} bytes of weights")
-    return TensorConstant(dtype, tuple(said["device"]), shape, block[place : place + size], said["reserved"])
+    return part
 
 
 def tensor_over(constant: TensorConstant) -> Tensor:

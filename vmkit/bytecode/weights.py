@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from .builtins import MAKE_CLOSURE, TUPLE_GETITEM
 from .placeholders import WEIGHT_BYTES, large_constants, with_constants
 from .program import Arg, ArgKind, Call, Instruction, Program, TensorConstant, VMFunction
 from .rewrite import edited, with_bodies, with_packed, with_registers
@@ -16,8 +17,6 @@ from .rewrite import edited, with_bodies, with_packed, with_registers
 __all__ = ["lift_weights"]
 
 _PARAMETER = "vmkit.weights"
-_FETCH = "vm.builtin.tuple_getitem"
-_CLOSURE = "vm.builtin.make_closure"
 
 
 def lift_weights(
@@ -40,10 +39,10 @@ def lift_weights(
     if not weights or _is_opaque(program):
         return program, (), set()
     takers = _takers(program, set(weights))
-    lifted, fetch = with_packed(with_constants(program, dict.fromkeys(weights, 0)), _FETCH)
+    lifted, fetch = with_packed(with_constants(program, dict.fromkeys(weights, 0)), TUPLE_GETITEM)
     lifting = _Lifting(
         places={index: place for place, index in enumerate(weights)},
-        closures={at for at, function in enumerate(lifted.functions) if function.name == _CLOSURE},
+        closures={at for at, function in enumerate(lifted.functions) if function.name == MAKE_CLOSURE},
         takers=takers,
         fetch=fetch,
     )
@@ -55,7 +54,7 @@ def _is_opaque(program: Program) -> bool:
     """Tell whether a function value goes where its captured values cannot be given another."""
     names = [function.name for function in program.functions]
     return any(
-        arg.kind == ArgKind.FUNCTION and (names[one.function] != _CLOSURE or at > 0)
+        arg.kind == ArgKind.FUNCTION and (names[one.function] != MAKE_CLOSURE or at > 0)
         for one in program.instructions
         if isinstance(one, Call)
         for at, arg in enumerate(one.args)
@@ -64,20 +63,18 @@ def _is_opaque(program: Program) -> bool:
 
 def _takers(program: Program, weights: set[int]) -> set[int]:
     """Return the positions of the functions that read a weight, or come to call one that does."""
-    reads: dict[int, bool] = {}
-    calls: dict[int, set[int]] = {}
-    for position, function in enumerate(program.functions):
-        body = [one for one in program.code(function) if isinstance(one, Call)]
-        args = [arg for one in body for arg in one.args]
-        reads[position] = any(arg.kind == ArgKind.CONSTANT and arg.value in weights for arg in args)
-        made = {arg.value for arg in args if arg.kind == ArgKind.FUNCTION}
-        calls[position] = {one.function for one in body} | made
-    takers = {position for position, does in reads.items() if does}
+    calls, bodies = program.calls(), enumerate(map(program.code, program.functions))
+    takers = {position for position, body in bodies if weights.intersection(_constants_read(body))}
     while True:
         more = {position for position, called in calls.items() if called & takers} - takers
         if not more:
             return takers
         takers |= more
+
+
+def _constants_read(code: Sequence[Instruction]) -> list[int]:
+    """Return the positions of the constants that instructions read, in their order."""
+    return [a.value for one in code if isinstance(one, Call) for a in one.args if a.kind == ArgKind.CONSTANT]
 
 
 @dataclass(frozen=True)
@@ -108,8 +105,7 @@ class _Lifting:
         start.
         """
         given = function.num_args
-        read = [a.value for one in code if isinstance(one, Call) for a in one.args if a.kind == ArgKind.CONSTANT]
-        used = dict.fromkeys(index for index in read if index in self.places)
+        used = dict.fromkeys(index for index in _constants_read(code) if index in self.places)
         held = {index: function.register_file_size + 1 + at for at, index in enumerate(used)}
         tuple_arg = Arg(ArgKind.REGISTER, given)
         fetched = [

@@ -14,8 +14,8 @@ from typing import Any
 import tvm
 from tvm.ir.instrument import PassInstrument, PassTimingInstrument
 
-from vmkit.compiler.pass_names import RELAY_ONLY, known_passes, todays_name
-from vmkit.errors import OptionError, suggest
+from ..errors import OptionError, suggest
+from .pass_names import RELAY_ONLY, known_passes, todays_name
 
 __all__ = ["CompilerOptions", "PassContext", "check_context", "checked_options", "current_options"]
 

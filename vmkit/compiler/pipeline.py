@@ -5,8 +5,8 @@ The passes of TVM that the compiler relies on are named here, in the order in wh
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import tvm
 from tvm import relax, s_tir
@@ -33,18 +33,14 @@ from .options import CompilerOptions
 
 __all__ = ["Bytecode", "fuse_relax", "generate_bytecode", "link", "optimize_relax"]
 
-logger = logging.getLogger(__name__)
 
-
+@dataclass(frozen=True)
 class Bytecode:
-    """The bytecode of a module, the large constants that it names, and the kernels that it calls, not built yet."""
+    """The bytecode of a module, the kernels that it calls, not built yet, and the large constants that it names."""
 
-    def __init__(
-        self, builder: relax.ExecBuilder, kernels: tvm.IRModule | None, constants: Sequence[tvm.runtime.Tensor] = ()
-    ) -> None:
-        self.builder = builder
-        self.kernels = kernels
-        self.constants = constants
+    builder: relax.ExecBuilder
+    kernels: tvm.IRModule | None
+    constants: Sequence[tvm.runtime.Tensor] = ()
 
     @property
     def kernel_groups(self) -> dict[str, list[str]]:
@@ -163,5 +159,7 @@ def _apart(mod: tvm.IRModule | None) -> tuple[tvm.IRModule | None, tvm.IRModule 
         return None, None
     shapes = {v: f for v, f in mod.functions.items() if f.attrs.get("tirx.is_host_func", False)}
     kernels = {v: f for v, f in mod.functions.items() if v not in shapes}
-    made = (tvm.IRModule(part, attrs=mod.attrs) if part else None for part in (kernels, shapes))
-    return next(made), next(made)
+    return (
+        tvm.IRModule(kernels, attrs=mod.attrs) if kernels else None,
+        tvm.IRModule(shapes, attrs=mod.attrs) if shapes else None,
+    )

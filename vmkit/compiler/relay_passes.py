@@ -16,6 +16,7 @@ from ..relay.transform import registry
 from ..relay.transform.evaluation import Evaluate
 from ..target.integer_unit import IntegerUnit, integer_unit
 from ..target.matrix_unit import has_matrix_unit
+from ..target.processor import cores_of
 from ..target.vectors import vector_unit
 
 __all__ = ["PASSES", "PassRow", "passes_for", "passes_text"]
@@ -96,8 +97,7 @@ def _registers(target: Target, _evaluate: Evaluate) -> Options:
 
 
 def _machine(target: Target, evaluate: Evaluate) -> Options:
-    cores = int(target.attrs.get("num-cores", 1))
-    return {**_registers(target, evaluate), "cores": cores, "has_matrix_unit": has_matrix_unit(target)}
+    return {**_registers(target, evaluate), "cores": cores_of(target), "has_matrix_unit": has_matrix_unit(target)}
 
 
 @dataclass(frozen=True)

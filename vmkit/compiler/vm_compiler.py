@@ -1,4 +1,4 @@
-"""What to build: models of every form to executables.
+"""The compiler as users call it.
 
 :func:`compile` does all of it; :class:`VMCompiler` is the same in stages, as Relay's ``relay.vm.VMCompiler`` had them.
 """

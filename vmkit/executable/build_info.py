@@ -77,13 +77,39 @@ class BuildInfo(Mapping[str, Any]):
         Raises
         ------
         ExecutableError
-            If there are others. What they would have the machine do is not known.
+            If there are others, what they would have the machine do being unknown, or one is no value of its kind.
         """
         named = {_OLD_NAMES.get(name, name): value for name, value in data.items()}
         others = ", ".join(map(repr, sorted(set(named) - set(_NAMES))))
         if others:
             raise ExecutableError(f"unknown facts about the build: {others}, expected some of {', '.join(_NAMES)}")
+        named = {name: value for name, value in named.items() if value is not None}
+        wrong = [f"{name} is {value!r}" for name, value in named.items() if not _is_of_kind(name, value)]
+        if wrong:
+            raise ExecutableError(f"facts about the build that cannot be: {', '.join(wrong)}")
         return BuildInfo(**named)
+
+
+def _is_of_kind(name: str, value: Any) -> bool:
+    """Tell whether a JSON value is one of a fact."""
+    match name, value:
+        case "checks", dict():
+            return all(isinstance(text, str) for text in value.values())
+        case "kernels", dict():
+            return all(isinstance(count, int) for count in value.values())
+        case "texts", list():
+            return _are_texts(value)
+        case "kernel_groups", dict():
+            return all(isinstance(kernels, list) and _are_texts(kernels) for kernels in value.values())
+        case ("alignment", str()) | ("recursive", bool()):
+            return True
+        case "stack_bytes", int():
+            return value > 0 and not isinstance(value, bool)
+    return False
+
+
+def _are_texts(values: list[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 _NAMES = tuple(each.name for each in fields(BuildInfo))

@@ -9,13 +9,17 @@ from typing import Any, TypeGuard
 
 import tvm
 
+from ..errors import ExecutableError, VMKitError
 from ..target.llvm import default_triple
 from ..values.signature import Signature
 from .build_info import BuildInfo
 
-__all__ = ["Description", "is_note"]
+__all__ = ["MALFORMED", "Description", "is_note"]
 
 _NOTE = "vmkit.executable:"
+
+MALFORMED = (LookupError, TypeError, AttributeError, ValueError)
+"""What reading a description raises where an entry is missing, or is not of its kind."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,19 @@ class Description:
 
     @staticmethod
     def of_note(note: str) -> Description:
-        """Return what :meth:`as_note` wrote."""
-        return Description.from_json(json.loads(note.removeprefix(_NOTE)))
+        """Return what :meth:`as_note` wrote.
+
+        Raises
+        ------
+        ExecutableError
+            If the text is something else.
+        """
+        try:
+            return Description.from_json(json.loads(note.removeprefix(_NOTE)))
+        except VMKitError:
+            raise
+        except MALFORMED as error:
+            raise ExecutableError(f"the note in the bytecode is incomplete: {error!r}") from error
 
 
 def is_note(constant: Any) -> TypeGuard[str]:

@@ -12,10 +12,10 @@ import tvm
 
 from .. import bytecode
 from ..bytecode.stored_weights import with_block
-from ..errors import ExecutableError
+from ..errors import ExecutableError, VMKitError
 from ..target import host_supports
 from .archive import read_archive
-from .description import Description
+from .description import MALFORMED, Description
 from .executable import CODE, WEIGHTS, Executable, Parts, described
 
 __all__ = ["load"]
@@ -34,7 +34,9 @@ def load(path: str | Path) -> Executable:
     manifest, members = read_archive(path)
     try:
         return _load(path, manifest, members)
-    except (KeyError, TypeError, AttributeError) as error:
+    except VMKitError:
+        raise
+    except MALFORMED as error:
         raise ExecutableError(f"{path}: the manifest is incomplete: {error!r}") from error
 
 

@@ -24,6 +24,7 @@ def is_silent(binding: relax.Binding) -> bool:
 
 
 def is_call(value: relax.Expr | None, name: str) -> bool:
+    """Say whether a value is the call of an operator."""
     return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == name
 
 

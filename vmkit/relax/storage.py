@@ -71,6 +71,7 @@ class _Present:
         return _Present(self.allocations, set(self.present), dict(self.renamed)).sequence(arm)
 
     def bindings(self, binding: relax.Binding) -> list[relax.Binding]:
+        """Return what becomes of a binding, behind the allocation that it needs here."""
         if binding.var in self.allocations:
             self.present.add(binding.var)
         if not is_call(binding.value, TENSOR):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm.target import Target
 
-from vmkit.target import llvm
+from ..target import llvm
 
 __all__ = ["target_class"]
 

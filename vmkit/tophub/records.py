@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from vmkit.errors import OptionError
-
+from ..errors import OptionError
 from .workload import Workload
 
 __all__ = ["FARTHEST", "Record", "Records"]
@@ -68,6 +67,8 @@ class Record:
             raise TypeError("decisions are an object and the class of a target is a string")
         if not isinstance(record.basis, str):
             raise TypeError("the basis of a record is a string")
+        if not all(isinstance(seconds, int | float) for seconds in (record.default_seconds, record.seconds)):
+            raise TypeError("the seconds of a record are numbers")
         return record
 
 

@@ -11,9 +11,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from vmkit.compiler.stages import fused_kernels
-from vmkit.errors import CompileError, OptionError, suggest
-
+from ..compiler.stages import fused_kernels
+from ..errors import CompileError, OptionError, suggest
 from ..schedule.rule import Rule
 from ..schedule.scheduling import scheduling
 from ..tophub.workload import Workload, workload_of

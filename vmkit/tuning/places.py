@@ -14,9 +14,9 @@ import tvm
 from tvm.runtime import Device, Executable, Module, Tensor
 from tvm.target import Target
 
-from vmkit.errors import OptionError
-from vmkit.executable.linker import linker_for
-from vmkit.target import llvm
+from ..errors import OptionError
+from ..executable.linker import linker_for
+from ..target import llvm
 
 __all__ = ["Here", "Place", "Remote", "Running", "Tracker", "place_of", "require_devices"]
 

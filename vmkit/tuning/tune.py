@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,13 +14,12 @@ from typing import Any
 import tvm
 from tvm.target import Target
 
-from vmkit._version import __version__
-from vmkit.errors import OptionError
-from vmkit.target import canonical_target, llvm
-from vmkit.target.plan import Targets
-
+from .._version import __version__
+from ..errors import OptionError
 from ..schedule.rule import AnyDecisions
 from ..schedule.scheduling import scheduling
+from ..target import canonical_target, llvm
+from ..target.plan import Targets
 from ..tophub.classes import target_class
 from ..tophub.records import Record, Records
 from .extract import Kernel, kernels_of, sizes_of
@@ -132,15 +131,9 @@ def tune(
         with load("mine.json"):
             exe = vmkit.compile("model.onnx", "native")
     """
-    for name, value in {"seconds": seconds, "budget": budget, "timeout": timeout}.items():
-        if value is not None and not value > 0:
-            raise OptionError(f"{name} is {value!r}, expected a positive number of seconds")
-    if trials < 0:
-        raise OptionError(f"trials is {trials}, expected a number of schedules for MetaSchedule to try")
+    _require_numbers({"seconds": seconds, "budget": budget, "timeout": timeout}, trials)
     plan = canonical_target(target).primary
-    if trials and "gpu" in plan.keys:
-        raise OptionError(f"trials is {trials}, but MetaSchedule searches schedules for CPUs only; leave it out")
-    _require_measurable(plan, is_remote=tracker is not None)
+    _require_measurable(plan, trials, is_remote=tracker is not None)
     if tracker is not None:
         require_devices(tracker)
     path = Path(database)
@@ -148,20 +141,13 @@ def tune(
         raise OptionError(f"database: there is no folder {path.parent}")
     records = Records.read(path) if path.exists() else Records()
     kernels = kernels_of(model, plan, params)
-    known = sizes_of(kernels, sizes or {})
-    of_class, end = target_class(plan), None if budget is None else time.monotonic() + budget
-    with Measurer(plan, known, timeout, tracker=tracker) as measurer:
-        for done, kernel in enumerate(kernels, 1):
-            if records.exact(kernel.workload, of_class) is not None:
-                continue
-            if end is not None and time.monotonic() >= end:
-                logger.info("the budget is spent: %d of %d kernels are left", len(kernels) - done + 1, len(kernels))
-                break
-            found = _tuned(kernel, plan, measurer, seconds, done, len(kernels))
+    tell = _log if progress is None else progress
+    with Measurer(plan, sizes_of(kernels, sizes or {}), timeout, tracker=tracker) as measurer:
+        for found in _tuned(kernels, records, plan, measurer, seconds, budget):
             if found.record is not None:
                 records += Records([found.record])
                 records.write(path)
-            progress(found) if progress is not None else logger.info("%s", found)
+            tell(found)
         if trials:
             from .deeper import search_deeper
 
@@ -170,7 +156,31 @@ def tune(
     return records
 
 
-def _tuned(kernel: Kernel, target: Target, measurer: Measurer, seconds: float, done: int, total: int) -> Progress:
+def _log(progress: Progress) -> None:
+    logger.info("%s", progress)
+
+
+def _tuned(
+    kernels: Sequence[Kernel],
+    known: Records,
+    target: Target,
+    measurer: Measurer,
+    seconds: float,
+    budget: float | None,
+) -> Iterator[Progress]:
+    """Yield what is found for each kernel that has no record yet, until the budget is spent."""
+    of_class, end = target_class(target), None if budget is None else time.monotonic() + budget
+    for done, kernel in enumerate(kernels, 1):
+        if known.exact(kernel.workload, of_class) is not None:
+            continue
+        if end is not None and time.monotonic() >= end:
+            logger.info("the budget is spent: %d of %d kernels are left", len(kernels) - done + 1, len(kernels))
+            return
+        yield _searched(kernel, target, measurer, seconds, done, len(kernels))
+
+
+def _searched(kernel: Kernel, target: Target, measurer: Measurer, seconds: float, done: int, total: int) -> Progress:
+    """Return the best decisions for one kernel, measured for so many seconds."""
     outcomes: list[Measured] = []
 
     def seconds_of(decisions: AnyDecisions) -> float | None:
@@ -200,9 +210,19 @@ def _record(kernel: Kernel, target: Target, decisions: AnyDecisions, before: flo
     )
 
 
-def _require_measurable(target: Target, is_remote: bool) -> None:
+def _require_numbers(seconds: Mapping[str, float | None], trials: int) -> None:
+    for name, value in seconds.items():
+        if value is not None and not value > 0:
+            raise OptionError(f"{name} is {value!r}, expected a positive number of seconds")
+    if trials < 0:
+        raise OptionError(f"trials is {trials}, expected a number of schedules for MetaSchedule to try")
+
+
+def _require_measurable(target: Target, trials: int, *, is_remote: bool) -> None:
     kind = str(target.kind.name)
     if "gpu" in target.keys:
+        if trials:
+            raise OptionError(f"trials is {trials}, but MetaSchedule searches schedules for CPUs only; leave it out")
         _require_device(kind, is_remote)
         return
     if kind != "llvm":

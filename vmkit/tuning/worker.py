@@ -18,9 +18,9 @@ import tvm_ffi
 from tvm import tirx
 from tvm.target import Target
 
-from vmkit.schedule.rule import AnyDecisions
-from vmkit.schedule.scheduling import scheduling
-from vmkit.tuning.places import Place, Running, place_of
+from ..schedule.rule import AnyDecisions
+from ..schedule.scheduling import scheduling
+from .places import Place, Running, place_of
 
 __all__ = ["answer", "serve"]
 

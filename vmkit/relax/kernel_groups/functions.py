@@ -167,31 +167,27 @@ class Operands:
     @staticmethod
     def of(group: KernelGroup) -> Operands:
         """Return those of a group."""
-        return _operands(group)
+        symbols = {symbol: tirx.Var(symbol.name, symbol.ty) for symbol in group.symbols}
+
+        def renamed(expr: tirx.Expr) -> tirx.Expr:
+            return substituted(expr, symbols)
+
+        tensors = [tirx.Var("own", "handle") if t in group.unchecked else _buffer(t, renamed) for t in group.tensors]
+        workspace = tirx.Var("workspace", "handle")
+
+        def address(arg: relax.Expr) -> tirx.Expr:
+            if arg in group.offset:
+                return tirx.handle_add_byte_offset(_data_of(workspace), renamed(group.offset[arg]))
+            tensor = tensors[group.position[arg]]
+            return buffer_data(tensor) if is_buffer_var(tensor) else _data_of(tensor)
+
+        params = [*tensors, *([workspace] if group.offset else []), *symbols.values()]
+        return Operands(params, address, renamed)
 
     def call(self, call: KernelCall, parts: Mapping[ir.GlobalVar, str]) -> tirx.Stmt:
         """Return the call of a kernel as a part."""
         args = [self.address(a) if isinstance(a.ty, relax.TensorType) else self.renamed(a) for a in call.args]
         return call_part(parts[call.kernel], [*args, *map(self.renamed, call.sizes)])
-
-
-def _operands(group: KernelGroup) -> Operands:
-    symbols = {symbol: tirx.Var(symbol.name, symbol.ty) for symbol in group.symbols}
-
-    def renamed(expr: tirx.Expr) -> tirx.Expr:
-        return substituted(expr, symbols)
-
-    tensors = [tirx.Var("own", "handle") if t in group.unchecked else _buffer(t, renamed) for t in group.tensors]
-    workspace = tirx.Var("workspace", "handle")
-
-    def address(arg: relax.Expr) -> tirx.Expr:
-        if arg in group.offset:
-            return tirx.handle_add_byte_offset(_data_of(workspace), renamed(group.offset[arg]))
-        tensor = tensors[group.position[arg]]
-        return buffer_data(tensor) if is_buffer_var(tensor) else _data_of(tensor)
-
-    params = [*tensors, *([workspace] if group.offset else []), *symbols.values()]
-    return Operands(params, address, renamed)
 
 
 def _data_of(tensor: ir.Var) -> tirx.Expr:

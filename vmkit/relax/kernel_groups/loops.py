@@ -61,11 +61,17 @@ def find_loop(
         return None
     inside = [*form.head, *form.body]
     silent = {b.var: b.value for b in inside if is_silent(b)}
-    calls = {b.var: kernel_call(b.value, kernels, analyzer) for b in inside if b.var not in silent}
+    calls: dict[ir.Var, KernelCall] = {}
+    for binding in inside:
+        call = kernel_call(binding.value, kernels, analyzer)
+        if call is not None:
+            calls[binding.var] = call
+        elif binding.var not in silent:
+            return None
     own = {b.var for b in inside}
-    if not calls or None in calls.values() or _reads(form, own) or str(form.condition.ty.dtype) != "bool":
+    if not calls or _reads(form, own) or str(form.condition.ty.dtype) != "bool":
         return None
-    return _Iterations(form, list(function.params), silent, calls, analyzer).found(new_name)  # type: ignore[arg-type]
+    return _Iterations(form, list(function.params), silent, calls, analyzer).found(new_name)
 
 
 def _has_known_shape(value: relax.Expr) -> bool:
@@ -94,6 +100,7 @@ class _Iterations:
         self.after = {p: relax.Var(p.name, p.ty) for p in changed}
 
     def found(self, new_name: Callable[[str], ir.GlobalVar]) -> FoundLoop | None:
+        """Return the loop, its function named by `new_name`; None where an iteration needs more than kernels."""
         calls = [
             KernelCall(c.kernel, tuple(self.place(a) if _is_tensor(a) else a for a in c.args), c.sizes)
             for c in self.calls.values()
@@ -241,27 +248,16 @@ def _form(gvar: ir.GlobalVar, function: relax.Function) -> _Form | None:
         (True, branch.true_branch, branch.false_branch),
         (False, branch.false_branch, branch.true_branch),
     ):
-        body = list(bindings_of(again))
-        call = _tail_call(gvar, body, again.body)
-        if call is not None:
-            body = [b for b in body if not b.value.same_as(call) and not _names(b, call, body)]
+        values = {b.var: b.value for b in bindings_of(again)}
+        call = _named(again.body, values)
+        if isinstance(call, ir.Call) and isinstance(call.op, ir.GlobalVar) and call.op.same_as(gvar):
+            body = [b for b in bindings_of(again) if not _named(b.value, values).same_as(call)]
             return _Form(bindings[:-1], body, list(bindings_of(rest)), branch.cond, goes_on, list(call.args), rest.body)
     return None
 
 
-def _tail_call(gvar: ir.GlobalVar, bindings: list[relax.Binding], result: relax.Expr) -> ir.Call | None:
-    """Return the call of a function whose value, perhaps under other names, is the result."""
-    values = {b.var: b.value for b in bindings}
-    while isinstance(result, ir.Var) and result in values:
-        result = values[result]
-    if isinstance(result, ir.Call) and isinstance(result.op, ir.GlobalVar) and result.op.same_as(gvar):
-        return result
-    return None
-
-
-def _names(binding: relax.Binding, call: ir.Call, bindings: list[relax.Binding]) -> bool:
-    """Say whether a binding is but another name of the value of a call."""
-    values, value = {b.var: b.value for b in bindings}, binding.value
+def _named(value: relax.Expr, values: Mapping[ir.Var, relax.Expr]) -> relax.Expr:
+    """Return what a value is under all its names."""
     while isinstance(value, ir.Var) and value in values:
         value = values[value]
-    return bool(value.same_as(call))
+    return value

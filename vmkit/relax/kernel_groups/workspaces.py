@@ -7,12 +7,12 @@ from collections.abc import Container, Mapping, Sequence
 from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 
+from ...values.host_memory import ALIGNMENT
 from ..rewrite import allocation
 from .functions import KernelGroup
 
 __all__ = ["places_of", "with_workspaces"]
 
-_ALIGNMENT = 64  # bytes, what kernels expect of memory that they write
 _CLOSURES = ("relax.invoke_closure", "relax.invoke_pure_closure")
 
 
@@ -24,7 +24,7 @@ def places_of(
     end = tirx.IntImm("int64", 0)
     for storage, size in sorted(sizes.items(), key=lambda one: not isinstance(one[1], tirx.IntImm)):
         places[storage] = end
-        end = analyzer.simplify(end + (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT)
+        end = analyzer.simplify(end + (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT)
     return places, end
 
 

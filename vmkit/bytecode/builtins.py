@@ -1,0 +1,33 @@
+"""The names of the VM's own functions that bytecode calls."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ALLOC_SHAPE_HEAP",
+    "ALLOC_STORAGE",
+    "ALLOC_TENSOR",
+    "CHECK_TENSOR_INFO",
+    "COPY",
+    "MAKE_CLOSURE",
+    "MAKE_TUPLE",
+    "MATCH_SHAPE",
+    "NULL_VALUE",
+    "PREFIX",
+    "READ_IF_COND",
+    "TUPLE_GETITEM",
+]
+
+PREFIX = "vm.builtin."
+"""What the names of all of them begin with."""
+
+ALLOC_SHAPE_HEAP = "vm.builtin.alloc_shape_heap"
+ALLOC_STORAGE = "vm.builtin.alloc_storage"
+ALLOC_TENSOR = "vm.builtin.alloc_tensor"
+CHECK_TENSOR_INFO = "vm.builtin.check_tensor_info"
+COPY = "vm.builtin.copy"
+MAKE_CLOSURE = "vm.builtin.make_closure"
+MAKE_TUPLE = "vm.builtin.make_tuple"
+MATCH_SHAPE = "vm.builtin.match_shape"
+NULL_VALUE = "vm.builtin.null_value"
+READ_IF_COND = "vm.builtin.read_if_cond"
+TUPLE_GETITEM = "vm.builtin.tuple_getitem"
