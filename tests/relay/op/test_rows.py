@@ -25,6 +25,11 @@ from vmkit.relay.transform.layout_rules import _RULES
 # The parameters of builders whose defaults are those of Relay's Python functions, where the node of Relay 0.14 has
 # another or none: a text that leaves the attribute out means the node's. Each stands in a row, beside the node's own.
 RELAY_DIFFERS = {
+    "dyn.image.resize2d": {"out_dtype", "rounding_method", "size"},
+    "image.crop_and_resize": {"crop_size", "out_dtype"},
+    "image.resize1d": {"out_dtype", "rounding_method", "size"},
+    "image.resize2d": {"out_dtype", "rounding_method", "size"},
+    "image.resize3d": {"out_dtype", "rounding_method", "size"},
     **{f"nn.{kind}_pool{rank}d": {"pool_size"} for kind in ("max", "avg") for rank in (1, 2, 3)},
     **{f"nn.adaptive_{kind}_pool{rank}d": {"output_size"} for kind in ("max", "avg") for rank in (1, 2, 3)},
     "nn.max_pool2d_grad": {"pool_size"},
@@ -57,7 +62,6 @@ RELAY_DIFFERS_BY_HAND = {
     "cumsum": "dtype exclusive",
     "dyn.broadcast_to": "shape",
     "dyn.full": "shape",
-    "dyn.image.resize2d": "out_dtype rounding_method size",
     "dyn.one_hot": "axis depth dtype",
     "dyn.ones": "dtype shape",
     "dyn.strided_slice": "begin end strides",
@@ -66,10 +70,6 @@ RELAY_DIFFERS_BY_HAND = {
     "full": "shape",
     "gather": "axis",
     "image.affine_grid": "target_shape",
-    "image.crop_and_resize": "crop_size out_dtype",
-    "image.resize1d": "out_dtype rounding_method size",
-    "image.resize2d": "out_dtype rounding_method size",
-    "image.resize3d": "out_dtype rounding_method size",
     "nn.bitpack": "bit_axis pack_type",
     "nn.bitserial_conv2d": "out_dtype pack_dtype",
     "nn.bitserial_dense": "out_dtype pack_dtype units",
