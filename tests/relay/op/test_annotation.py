@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,18 @@ def test_annotations_are_reached_by_both_of_relays_names() -> None:
     assert {"on_device", "stop_fusion", "checkpoint", "compiler_begin"} <= set(dir(relay.annotation))
     with pytest.raises(AttributeError, match=r"annotation\.stop_fusing.*did you mean 'annotation.stop_fusion'"):
         _ = relay.annotation.stop_fusing
+
+
+def test_devices_have_relays_names_of_parameters() -> None:
+    assert str(inspect.signature(annotation.on_device)) == (
+        "(body, device, constrain_result=False, constrain_body=True)"
+    )
+    assert str(inspect.signature(relay.device_copy)) == "(data, src_device, dst_device)"
+    assert str(inspect.signature(relay.debug)) == "(expr, debug_func=None)"
+    x = var("x", shape=(2, 4))
+    moved = relay.device_copy(annotation.on_device(device="cpu", body=x), dst_device="cpu", src_device="cpu")
+    assert moved.args[0].args[0].same_as(x) and relay.debug(expr=x).args[0].same_as(x)
+    assert "device : device\n    A device by name, tvm.device or VirtualDevice." in annotation.on_device.__doc__
 
 
 def test_devices_are_printed_and_read_back() -> None:

@@ -8,9 +8,8 @@ for training, code generators and hardware, and mean nothing more when a program
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import tvm
 from tvm import te
 
 from ...errors import CompileError, TypeCheckError
@@ -18,15 +17,14 @@ from ...target.device_type import device_name
 from ..ir import VirtualDevice
 from ..ir.expr import Expr
 from ..ir.types import Type
-from .attrs import Attrs, Bool, DType, Int, Placement, Str, attrs_node
-from .registry import OpPattern, entry, namespace, operator
+from .attrs import Attrs, Bool, DType, Int, Placement, Str, attrs_node, field
+from .fields import REQUIRED
+from .registry import OpPattern, Parameters, entry, namespace, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext, Value
 
 __all__ = ["compiler_begin", "compiler_end", "on_device", "stop_fusion"]
-
-Place: TypeAlias = str | tvm.runtime.Device | VirtualDevice
 
 _operator, _operator_names = namespace("annotation.")
 
@@ -64,24 +62,26 @@ class WithFuncIdAttrs(Attrs):
 class OnDeviceAttrs(Attrs):
     """Attributes of on_device."""
 
-    virtual_device: Placement | None = None
-    constrain_result: Bool = False
-    constrain_body: Bool = True
+    virtual_device: Placement | None = field(
+        None, script=REQUIRED, doc="A device by name, tvm.device or VirtualDevice."
+    )
+    constrain_result: Bool = field(False, doc="Whether the value is to be on the device.")
+    constrain_body: Bool = field(True, doc="Whether the expression is to be evaluated there.")
 
 
 @attrs_node("relay.attrs.DeviceCopyAttrs")
 class DeviceCopyAttrs(Attrs):
     """Attributes of device_copy."""
 
-    src_virtual_device: Placement
-    dst_virtual_device: Placement
+    src_virtual_device: Placement = field(doc="Where the value is.")
+    dst_virtual_device: Placement = field(doc="Where it is to be.")
 
 
 @attrs_node("relay.attrs.DebugAttrs")
 class DebugAttrs(Attrs):
     """Attributes of debug: the name of a function that Relay's interpreter called."""
 
-    debug_func: Str | None = None
+    debug_func: Str | None = field(None, doc="No function: there is no interpreter to stop.")
 
 
 def _same(attrs: Attrs | None, data: Type) -> Type:
@@ -92,12 +92,16 @@ def _value(context: LowerContext, attrs: Attrs | None, data: Value) -> Value:
     return data
 
 
-def _mark(name: str, attrs: type[Attrs] | None, doc: str, **members: Any) -> None:
-    """Register an annotation; `members` are what its class has beside the identity."""
-    is_pure = members.pop("pure", True)
-    body = {"__doc__": doc, "relation": staticmethod(_same), "lower": staticmethod(_value)}
-    body |= {key: staticmethod(member) for key, member in members.items()}
-    operator(name, "data", attrs=attrs, level=10, pure=is_pure)(type(name, (), body))
+def _mark(
+    name: str,
+    attrs: type[Attrs] | None,
+    doc: str,
+    lower: Callable[..., Value] = _value,
+    **more: Any,
+) -> None:
+    """Register an annotation; `more` is what its entry says of it."""
+    body = {"__doc__": doc, "relation": staticmethod(_same), "lower": staticmethod(lower)}
+    operator(name, "data", attrs=attrs, level=10, **more)(type(name, (), body))
 
 
 _mark("annotation.checkpoint", None, "The value; training computes it anew in the backward pass.")
@@ -139,45 +143,58 @@ def _on_device(context: LowerContext, attrs: OnDeviceAttrs, data: Value) -> Valu
     return data
 
 
-def on_device(body: Expr, device: Place, constrain_result: bool = False, constrain_body: bool = True) -> Expr:
-    """Return an expression that is to be evaluated on a device, given by name, as ``tvm.device`` or VirtualDevice."""
-    values = {"constrain_result": constrain_result, "constrain_body": constrain_body}
-    return entry("on_device").call(body, virtual_device=device, **values)
-
-
 def _device_copy(context: LowerContext, attrs: DeviceCopyAttrs, data: Value) -> Value:
     _require_here(context, attrs.src_virtual_device, attrs.dst_virtual_device)
     return data
 
 
-def _build_device_copy(data: Expr, src_device: Place, dst_device: Place) -> Expr:
-    return entry("device_copy").call(data, src_virtual_device=src_device, dst_virtual_device=dst_device)
+_mark(
+    "on_device",
+    OnDeviceAttrs,
+    "The value, evaluated on a device: that for which the program is compiled.",
+    _on_device,
+    pure=False,
+    parameters=Parameters(
+        "body device constrain_result constrain_body", renamed={"body": "data", "device": "virtual_device"}
+    ),
+)
+_mark(
+    "device_copy",
+    DeviceCopyAttrs,
+    "The value, moved from one device to another: both must be that for which the program is compiled.",
+    _device_copy,
+    pure=False,
+    parameters=Parameters(
+        "data src_device dst_device",
+        renamed={"src_device": "src_virtual_device", "dst_device": "dst_virtual_device"},
+    ),
+)
 
 
-_ON_DEVICE = "The value, evaluated on a device: that for which the program is compiled."
-_mark("on_device", OnDeviceAttrs, _ON_DEVICE, build=on_device, lower=_on_device, pure=False)
-_COPY = "The value, moved from one device to another: both must be that for which the program is compiled."
-_mark("device_copy", DeviceCopyAttrs, _COPY, build=_build_device_copy, lower=_device_copy, pure=False)
-
-
-def _build_debug(expr: Expr, debug_func: Callable[..., Any] | None = None) -> Expr:
-    if debug_func is not None:
-        raise TypeCheckError(
-            "debug_func got the state of Relay's interpreter, which is not here; leave it out, and look at a value by "
-            "making it a result"
-        )
-    return entry("debug").call(expr, debug_func=None)
-
-
-@operator("debug", "program", attrs=DebugAttrs, level=1)
+@operator(
+    "debug",
+    "program",
+    attrs=DebugAttrs,
+    level=1,
+    parameters=Parameters("expr debug_func", renamed={"expr": "program"}),
+)
 class Debug:
     """The value; where Relay's interpreter stopped for its debugger, compiled programs go on, as they did in Relay."""
 
-    build = staticmethod(_build_debug)
+    @staticmethod
+    def make(expr: Expr, debug_func: Callable[..., Any] | None) -> Expr:
+        if debug_func is not None:
+            raise TypeCheckError(
+                "debug_func got the state of Relay's interpreter, which is not here; leave it out, and look at a value "
+                "by making it a result"
+            )
+        return entry("debug").call(expr, debug_func=None)
+
     relation = staticmethod(_same)
     lower = staticmethod(_value)
 
 
+on_device = entry("on_device").builder
 stop_fusion = entry("annotation.stop_fusion").builder
 compiler_begin = entry("annotation.compiler_begin").builder
 compiler_end = entry("annotation.compiler_end").builder

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx, topi
 
-from ..ir.expr import Call, Expr
 from ..ir.types import TensorType, Type
-from .attrs import Attrs, Bool, Ints, attrs_node
-from .axis import Axes
+from .attrs import Attrs, Bool, Ints, attrs_node, field
 from .elementwise import require_tensor
 from .reduce import reduced_axes, reduced_shape
-from .registry import OpPattern, entry, operator
+from .registry import OpPattern, Parameters, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -29,10 +27,10 @@ _COMPARED_AS = {"bool": "int8", "bfloat16": "float32"}
 class ArgReduceAttrs(Attrs):
     """Attributes of argmax and argmin."""
 
-    axis: Ints | None = None
-    keepdims: Bool = False
-    select_last_index: Bool = False
-    exclude: Bool = False
+    axis: Ints | None = field(None, doc="The axes that are searched; all where it is left open.")
+    keepdims: Bool = field(False, doc="Whether the searched axes stay, with size 1.")
+    select_last_index: Bool = field(False, doc="Whether the last of equal elements is meant.")
+    exclude: Bool = field(False, doc="Whether the axes are those that are not searched.")
 
 
 def _reducer(is_better: Callable[..., tirx.Expr], last: bool) -> Callable[..., tuple[tirx.Expr, ...]]:
@@ -116,17 +114,6 @@ def _in_last(context: LowerContext, attrs: ArgReduceAttrs, data: relax.Expr, is_
 
 
 def _arg_reduction(name: str, doc: str, is_better: Callable[..., tirx.Expr]) -> None:
-    def make(
-        data: Expr,
-        axis: Axes = None,
-        keepdims: bool = False,
-        exclude: bool = False,
-        select_last_index: bool = False,
-    ) -> Call:
-        return entry(name).call(
-            data, axis=axis, keepdims=keepdims, exclude=exclude, select_last_index=select_last_index
-        )
-
     def relation(attrs: ArgReduceAttrs, data: Type) -> Type:
         return TensorType(reduced_shape(attrs, list(require_tensor(data).shape)), "int32")
 
@@ -136,15 +123,17 @@ def _arg_reduction(name: str, doc: str, is_better: Callable[..., tirx.Expr]) -> 
             return _in_last(context, attrs, data, name == "argmax")
         return context.te(lambda data: _position(attrs, data, is_better), data, pattern=OpPattern.COMM_REDUCE)
 
-    body = {
-        "__doc__": doc,
-        "relation": staticmethod(relation),
-        "lower": staticmethod(lower),
-        "build": staticmethod(make),
-    }
-    operator(
-        name, "data", attrs=ArgReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE, mixed="follow", layout="reduce"
-    )(type(name, (), body))
+    register = operator(
+        name,
+        "data",
+        attrs=ArgReduceAttrs,
+        level=4,
+        pattern=OpPattern.COMM_REDUCE,
+        parameters=Parameters("data axis keepdims exclude select_last_index"),
+        mixed="follow",
+        layout="reduce",
+    )
+    register(type(name, (), {"__doc__": doc, "relation": staticmethod(relation), "lower": staticmethod(lower)}))
 
 
 _arg_reduction(

@@ -15,13 +15,14 @@ from ..ir.expr import Constant, Expr
 from ..ir.expr import const as relay_const
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, ConstantValue, Dims, DType, Int, attrs_node
+from .attrs import Attrs, ConstantValue, Dims, DType, Int, attrs_node, field
 from .axis import checked_rank
 from .elementwise import require_tensor
+from .fields import REQUIRED
 from .index import require_integers
 from .kernel import as_index, const, indexed
 from .rank import constant_list
-from .registry import Mixed, OpPattern, entry, operator
+from .registry import Mixed, OpPattern, Parameters, entry, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -33,8 +34,8 @@ __all__ = ["InitOpAttrs", "fill", "read_shape", "require_scalar", "shape_vector"
 class InitOpAttrs(Attrs):
     """Attributes of the operators that make a tensor of a shape."""
 
-    shape: Dims | None = None
-    dtype: DType = ""
+    shape: Dims | None = field(None, script=REQUIRED, doc="Shape of the result.")
+    dtype: DType = field("", doc="Data type of the result.")
 
 
 def fill(context: LowerContext, shape: list[Dim], value: float | relax.Expr, dtype: str) -> relax.Expr:
@@ -77,12 +78,20 @@ def read_shape(context: LowerContext, vector: relax.Expr) -> list[Dim]:
     return sizes
 
 
-@operator("full", "fill_value", attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
+@operator(
+    "full",
+    "fill_value",
+    attrs=InitOpAttrs,
+    level=3,
+    pattern=OpPattern.ELEMWISE,
+    parameters=Parameters(given={"shape": ()}),
+    mixed="follow",
+)
 class Full:
     """A tensor of a shape filled with a scalar. A shape that is an expression is read at run time."""
 
     @staticmethod
-    def build(fill_value: Expr, shape: Dims | Expr = (), dtype: str = "") -> Expr:
+    def make(fill_value: Expr, shape: Dims | Expr, dtype: str) -> Expr:
         shape = constant_list(shape)
         if isinstance(shape, Expr):
             return entry("dyn.full").call(fill_value, shape, shape=None, dtype=dtype)
@@ -121,7 +130,7 @@ def _given(attrs: InitOpAttrs) -> list[Dim]:
 class DynFull:
     """A tensor of a shape that is read at run time, filled with a scalar."""
 
-    build = staticmethod(Full.build)
+    build = staticmethod(entry("full").builder)
 
     @staticmethod
     def relation(attrs: InitOpAttrs, fill_value: Type, shape: Type) -> Type:
@@ -149,14 +158,15 @@ def _filled(name: str, value: int, mixed: Mixed | None = None) -> None:
         f"A tensor of {name}. A shape that is an expression is read at run time.",
         lambda attrs: TensorType(_given(attrs), attrs.dtype or "float32"),
         lambda context, attrs: fill(context, context.dims(attrs.shape), value, attrs.dtype or "float32"),
-        build=make,
+        make=make,
     )
-    operator(name, attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed=mixed)(static)
+    given = Parameters(given={"dtype": REQUIRED})
+    operator(name, attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE, parameters=given, mixed=mixed)(static)
     dynamic = body(
         f"A tensor of {name} of a shape that is read at run time.",
         lambda attrs, shape: TensorType([AnyDim()] * shape_vector(shape), attrs.dtype or "float32"),
         lambda context, attrs, shape: fill(context, read_shape(context, shape), value, attrs.dtype or "float32"),
-        build=make,
+        build=entry(name).builder,
     )
     operator(f"dyn.{name}", "shape", attrs=InitOpAttrs, level=3, pattern=OpPattern.ELEMWISE)(dynamic)
     like = body(
@@ -192,15 +202,25 @@ class ArangeAttrs(Attrs):
     start: ConstantValue = None
     stop: ConstantValue = None
     step: ConstantValue = None
-    dtype: DType = "float32"
+    dtype: DType = field("float32", doc="Data type of the numbers.")
 
 
-@operator("arange", "start", "stop", "step", attrs=ArangeAttrs, level=3, pattern=OpPattern.OPAQUE, mixed="never")
+@operator(
+    "arange",
+    "start",
+    "stop",
+    "step",
+    attrs=ArangeAttrs,
+    level=3,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("start stop step dtype", given={"stop": None, "step": None}),
+    mixed="never",
+)
 class Arange:
     """The numbers from start up to, but without, stop in steps."""
 
     @staticmethod
-    def build(start: Expr, stop: Expr | None = None, step: Expr | None = None, dtype: str = "float32") -> Expr:
+    def make(start: Expr, stop: Expr | None, step: Expr | None, dtype: str) -> Expr:
         if stop is None:
             start, stop = relay_const(0, dtype), start
         step = relay_const(1, dtype) if step is None else step
@@ -262,9 +282,9 @@ def _count(i: tuple[tirx.Expr, ...], start: te.Tensor, stop: te.Tensor, step: te
 class OneHotAttrs(Attrs):
     """Attributes of one_hot."""
 
-    depth: Int = 1
-    axis: Int = -1
-    dtype: DType = ""
+    depth: Int = field(1, script=REQUIRED, doc="Size of the new axis.")
+    axis: Int = field(-1, script=REQUIRED, doc="Where the new axis is put in; -1 is behind the last.")
+    dtype: DType = field("", script=REQUIRED, doc="Data type of the result.")
 
 
 @operator(
@@ -274,7 +294,7 @@ class OneHot:
     """on_value where the position along a new axis equals the index, else off_value."""
 
     @staticmethod
-    def build(indices: Expr, on_value: Expr, off_value: Expr, depth: int | Expr, axis: int, dtype: str) -> Expr:
+    def make(indices: Expr, on_value: Expr, off_value: Expr, depth: int | Expr, axis: int, dtype: str) -> Expr:
         known = constant_list(depth)
         (depth,) = known if isinstance(known, list) else (known,)
         if isinstance(depth, Expr):
@@ -333,7 +353,7 @@ def _one_hot(
 class DynOneHot:
     """one_hot with a depth that is read at run time."""
 
-    build = staticmethod(OneHot.build)
+    build = staticmethod(entry("one_hot").builder)
 
     @staticmethod
     def relation(attrs: OneHotAttrs, indices: Type, on_value: Type, off_value: Type, depth: Type) -> Type:

@@ -8,14 +8,14 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ...errors import TypeCheckError
-from ..ir.expr import Expr
+from ..ir.expr import Call
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, TupleType, Type
-from .attrs import Attrs, Bool, attrs_node
+from .attrs import Attrs, Bool, attrs_node, field
 from .elementwise import require_tensor
 from .kernel import const, grid, loops
-from .registry import OpPattern, entry, operator
+from .registry import OpPattern, Parameters, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -27,10 +27,17 @@ __all__: list[str] = []
 class UniqueRowsAttrs(Attrs):
     """Attributes of contrib.unique_rows."""
 
-    sorted: Bool = True
+    sorted: Bool = field(True, doc="Whether the rows are in order; as they first appear otherwise.")
 
 
-@operator("contrib.unique_rows", "data", attrs=UniqueRowsAttrs, level=10, pattern=OpPattern.OPAQUE)
+@operator(
+    "contrib.unique_rows",
+    "data",
+    attrs=UniqueRowsAttrs,
+    level=10,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("data is_sorted", renamed={"is_sorted": "sorted"}),
+)
 class UniqueRows:
     """The distinct rows of a matrix: the first position of each, which of them each row is, and how often each occurs.
 
@@ -38,8 +45,8 @@ class UniqueRows:
     """
 
     @staticmethod
-    def build(data: Expr, is_sorted: bool = True) -> TupleWrapper:
-        return TupleWrapper(entry("contrib.unique_rows").call(data, sorted=is_sorted), 3)
+    def value(call: Call) -> TupleWrapper:
+        return TupleWrapper(call, 3)
 
     @staticmethod
     def relation(attrs: UniqueRowsAttrs, data: Type) -> Type:

@@ -8,14 +8,14 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ...errors import TypeCheckError
-from ..ir.expr import Expr
+from ..ir.expr import Call
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, TupleType, Type
-from .attrs import Attrs, Bool, attrs_node
+from .attrs import Attrs, Bool, attrs_node, field
 from .elementwise import require_tensor
 from .kernel import Result, as_index, const, grid, loops
-from .registry import OpPattern, entry, operator
+from .registry import OpPattern, Parameters, operator
 from .sort import sorted_positions
 
 if TYPE_CHECKING:
@@ -61,11 +61,18 @@ class Argwhere:
 class UniqueAttrs(Attrs):
     """Attributes of unique."""
 
-    sorted: Bool = True
-    return_counts: Bool = False
+    sorted: Bool = field(True, doc="Whether the elements are in order; as they first appear otherwise.")
+    return_counts: Bool = field(False, doc="Whether how often each element occurs is given too.")
 
 
-@operator("unique", "data", attrs=UniqueAttrs, level=3, pattern=OpPattern.OPAQUE)
+@operator(
+    "unique",
+    "data",
+    attrs=UniqueAttrs,
+    level=3,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("data is_sorted return_counts", renamed={"is_sorted": "sorted"}),
+)
 class Unique:
     """The distinct elements of a vector, in order or as they first appear.
 
@@ -74,9 +81,8 @@ class Unique:
     """
 
     @staticmethod
-    def build(data: Expr, is_sorted: bool = True, return_counts: bool = False) -> TupleWrapper:
-        made = entry("unique").call(data, sorted=is_sorted, return_counts=return_counts)
-        return TupleWrapper(made, 5 if return_counts else 4)
+    def value(call: Call) -> TupleWrapper:
+        return TupleWrapper(call, 5 if call.attrs.return_counts else 4)
 
     @staticmethod
     def relation(attrs: UniqueAttrs, data: Type) -> Type:

@@ -11,13 +11,14 @@ from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.expr import Expr
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, Int, Str, attrs_node
+from .attrs import Attrs, Int, Str, attrs_node, field
 from .axis import resolve_axis
 from .broadcast import broadcast_index, broadcast_result, broadcast_shapes, pad_shapes
 from .elementwise import require_tensor
-from .join import as_tuple
+from .fields import REQUIRED
+from .join import TupleLike, as_tuple
 from .kernel import as_index, const, indexed, inside
-from .registry import OpPattern, entry, operator
+from .registry import OpPattern, Parameters, entry, operator
 from .shape import reshape_value
 
 if TYPE_CHECKING:
@@ -48,22 +49,27 @@ def _require_elements(context: LowerContext, extents: Sequence[Dim], result: Seq
 class TakeAttrs(Attrs):
     """Attributes of take."""
 
-    batch_dims: Int = 0
-    axis: Int | None = None
-    mode: Str = "clip"
+    batch_dims: Int = field(0, doc="How many first dimensions data and indices have in common.")
+    axis: Int | None = field(None, doc="The axis that is indexed; the input is a vector where it is left open.")
+    mode: Str = field("clip", doc="What indices outside mean: clip, wrap or fast.")
 
 
-@operator("take", "data", "indices", attrs=TakeAttrs, level=3, pattern=OpPattern.INJECTIVE, mixed="follow")
+@operator(
+    "take",
+    "data",
+    "indices",
+    attrs=TakeAttrs,
+    level=3,
+    pattern=OpPattern.INJECTIVE,
+    parameters=Parameters("data indices axis batch_dims mode"),
+    mixed="follow",
+)
 class Take:
     """The elements (or slices along axis) of the input at indices.
 
     Without axis the input is read as a vector. Indices outside are moved to the nearest edge in mode "clip", so that a
     negative one is 0, and counted around in mode "wrap"; mode "fast" is for indices that are inside, and is safe here.
     """
-
-    @staticmethod
-    def build(data: Expr, indices: Expr, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> Expr:
-        return entry("take").call(data, indices, axis=axis, batch_dims=batch_dims, mode=mode)
 
     @staticmethod
     def places(attrs: TakeAttrs, shape: list[Dim], indices: list[Dim]) -> tuple[int, int]:
@@ -116,16 +122,20 @@ class Take:
 class GatherAttrs(Attrs):
     """Attributes of gather."""
 
-    axis: Int = 0
+    axis: Int = field(0, script=REQUIRED, doc="The axis that is indexed.")
 
 
-@operator("gather", "data", "indices", attrs=GatherAttrs, level=3, pattern=OpPattern.INJECTIVE)
+@operator(
+    "gather",
+    "data",
+    "indices",
+    attrs=GatherAttrs,
+    level=3,
+    pattern=OpPattern.INJECTIVE,
+    parameters=Parameters("data axis indices"),
+)
 class Gather:
     """``out[i][j] = data[indices[i][j]][j]`` for axis 0, and so on; negative indices count from the end."""
-
-    @staticmethod
-    def build(data: Expr, axis: int, indices: Expr) -> Expr:
-        return entry("gather").call(data, indices, axis=axis)
 
     @staticmethod
     def relation(attrs: GatherAttrs, data: Type, indices: Type) -> Type:
@@ -222,7 +232,9 @@ class AdvIndex:
     The indices are broadcast; negative ones count from the end.
     """
 
-    build = staticmethod(lambda inputs: entry("adv_index").call(as_tuple(inputs)))
+    @staticmethod
+    def make(inputs: TupleLike) -> Expr:
+        return entry("adv_index").call(as_tuple(inputs))
 
     @staticmethod
     def relation(attrs: None, inputs: Type) -> Type:

@@ -9,10 +9,10 @@ from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
 from ..ir import dims
-from ..ir.expr import Expr, Tuple
+from ..ir.expr import Call, Expr, Tuple
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Dim, TensorType, TupleType, Type, type_text
-from .attrs import Attrs, Int, Nested, Str, attrs_node
+from .attrs import Attrs, Int, Nested, Str, attrs_node, field
 from .axis import resolve_axis
 from .elementwise import require_tensor
 from .kernel import indexed
@@ -83,7 +83,7 @@ def _require_agreed(
 class ConcatenateAttrs(Attrs):
     """Attributes of concatenate."""
 
-    axis: Int = 0
+    axis: Int = field(0, doc="The axis along which the tensors are joined.")
 
 
 @operator(
@@ -99,7 +99,7 @@ class Concatenate:
     """The tensors of a tuple one after the other along axis; the other dimensions must agree."""
 
     @staticmethod
-    def build(data: TupleLike, axis: int = 0) -> Expr:
+    def make(data: TupleLike, axis: int) -> Expr:
         return entry("concatenate").call(as_tuple(data), axis=axis)
 
     @staticmethod
@@ -145,7 +145,7 @@ def _sum(values: Iterable[Dim]) -> Dim:
 class StackAttrs(Attrs):
     """Attributes of stack."""
 
-    axis: Int = 0
+    axis: Int = field(0, doc="Where the new axis is put in.")
 
 
 @operator("stack", "data", attrs=StackAttrs, level=3, pattern=OpPattern.INJECTIVE)
@@ -153,7 +153,7 @@ class Stack:
     """The tensors of a tuple, all of one shape, along a new axis."""
 
     @staticmethod
-    def build(data: TupleLike, axis: int = 0) -> Expr:
+    def make(data: TupleLike, axis: int) -> Expr:
         return entry("stack").call(as_tuple(data), axis=axis)
 
     @staticmethod
@@ -185,8 +185,8 @@ class Stack:
 class SplitAttrs(Attrs):
     """Attributes of split."""
 
-    indices_or_sections: Nested
-    axis: Int = 0
+    indices_or_sections: Nested = field(doc="How many equal sections there are, or where the cuts are.")
+    axis: Int = field(0, doc="The axis that is cut.")
 
 
 @operator("split", "data", attrs=SplitAttrs, level=3, pattern=OpPattern.INJECTIVE, mixed="follow", layout="fields")
@@ -194,10 +194,9 @@ class Split:
     """The input cut along axis: into a number of equal sections, or at a list of ascending positions."""
 
     @staticmethod
-    def build(data: Expr, indices_or_sections: int | Sequence[int], axis: int = 0) -> TupleWrapper:
-        made = entry("split").call(data, indices_or_sections=indices_or_sections, axis=axis)
-        asked = made.attrs.indices_or_sections
-        return TupleWrapper(made, asked if isinstance(asked, int) else len(asked) + 1)
+    def value(call: Call) -> TupleWrapper:
+        asked = call.attrs.indices_or_sections
+        return TupleWrapper(call, asked if isinstance(asked, int) else len(asked) + 1)
 
     @staticmethod
     def ranges(attrs: SplitAttrs, extent: Dim) -> list[tuple[Dim, Dim]]:
@@ -258,7 +257,7 @@ class Split:
 class MeshgridAttrs(Attrs):
     """Attributes of meshgrid."""
 
-    indexing: Str = "ij"
+    indexing: Str = field("ij", doc="Whether the first vector counts rows, ij, or columns, xy.")
 
 
 @operator("meshgrid", "data", attrs=MeshgridAttrs, level=3, pattern=OpPattern.INJECTIVE)
@@ -266,7 +265,7 @@ class Meshgrid:
     """Coordinate matrices of coordinate vectors (or scalars), as numpy.meshgrid gives them."""
 
     @staticmethod
-    def build(data: TupleLike, indexing: str = "ij") -> TupleWrapper:
+    def make(data: TupleLike, indexing: str) -> TupleWrapper:
         data = as_tuple(data)
         size = len(data) if isinstance(data, Tuple | TupleWrapper) else len(data.checked_type.fields)
         return TupleWrapper(entry("meshgrid").call(data, indexing=indexing), size)

@@ -13,7 +13,7 @@ from ..ir.expr import Expr
 from ..ir.expr import const as relay_const
 from ..ir.types import Dim, TensorType, Type
 from .agreement import may_agree, require_agreed
-from .attrs import Attrs, Bool, Float, Int, attrs_node
+from .attrs import Attrs, Bool, Float, Int, attrs_node, field
 from .create import require_scalar
 from .elementwise import require_tensor
 from .index import require_integers
@@ -71,7 +71,7 @@ class SequenceMask:
 class TriluAttrs(Attrs):
     """Attributes of trilu."""
 
-    upper: Bool = True
+    upper: Bool = field(True, doc="Whether the upper triangle is kept, or the lower one.")
 
 
 @operator("trilu", "data", "k", attrs=TriluAttrs, level=3, pattern=OpPattern.ELEMWISE, by_place=True)
@@ -79,7 +79,7 @@ class Trilu:
     """The upper (or lower) triangle of the last two dimensions from diagonal k on; 0 elsewhere."""
 
     @staticmethod
-    def build(data: Expr, k: int | Expr, upper: bool = True) -> Expr:
+    def make(data: Expr, k: int | Expr, upper: bool) -> Expr:
         return entry("trilu").call(data, k if isinstance(k, Expr) else relay_const(k, "int32"), upper=upper)
 
     @staticmethod
@@ -110,6 +110,11 @@ class MatrixSetDiagAttrs(Attrs):
     sub_diag_right_align: Bool = False
 
 
+_RIGHT_ALIGN = ("super_diag_right_align", "sub_diag_right_align")
+_DIAGONAL: int = MatrixSetDiagAttrs.default("k1")
+_ALIGN = "_".join("RIGHT" if MatrixSetDiagAttrs.default(name) else "LEFT" for name in _RIGHT_ALIGN)
+
+
 @operator("matrix_set_diag", "input", "diagonal", attrs=MatrixSetDiagAttrs, level=10, pattern=OpPattern.INJECTIVE)
 class MatrixSetDiag:
     """The input with the diagonals k1 to k2 of its last two dimensions replaced.
@@ -119,19 +124,13 @@ class MatrixSetDiag:
     """
 
     @staticmethod
-    def build(data: Expr, diagonal: Expr, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT") -> Expr:
+    def build(data: Expr, diagonal: Expr, k: int | Sequence[int] = _DIAGONAL, align: str = _ALIGN) -> Expr:
         k1, k2 = (k, k) if isinstance(k, int) else (k[0], k[-1])
         words = align.split("_")
         if len(words) != 2 or not set(words) <= {"LEFT", "RIGHT"}:
             raise TypeCheckError(f"align is {align!r}; it is LEFT or RIGHT of the upper, then of the lower diagonals")
-        return entry("matrix_set_diag").call(
-            data,
-            diagonal,
-            k1=k1,
-            k2=k2,
-            super_diag_right_align=words[0] == "RIGHT",
-            sub_diag_right_align=words[1] == "RIGHT",
-        )
+        aligned = {name: word == "RIGHT" for name, word in zip(_RIGHT_ALIGN, words, strict=True)}
+        return entry("matrix_set_diag").call(data, diagonal, k1=k1, k2=k2, **aligned)
 
     @staticmethod
     def expected(attrs: MatrixSetDiagAttrs, shape: list[Dim]) -> list[Dim]:

@@ -12,11 +12,11 @@ from ..ir import dims
 from ..ir.expr import Call, Constant, Expr
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, DType, Int, Ints, attrs_node
+from .attrs import Attrs, DType, Int, Ints, attrs_node, field
 from .axis import Axes, checked_rank, resolve_axes
 from .elementwise import require_tensor
 from .kernel import as_index, chosen, const, indexed
-from .registry import OpPattern, entry, operator
+from .registry import OpPattern, Parameters, entry, operator
 from .shape import ReshapeAttrs, reshape_value, reshaped
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["constant_list", "reverse_reshape"]
 
 T = TypeVar("T")
+
+_HOW_MANY = "How many dimensions are put in."
 
 
 def constant_list(value: T) -> T | list[int]:
@@ -36,8 +38,8 @@ def constant_list(value: T) -> T | list[int]:
 class ExpandDimsAttrs(Attrs):
     """Attributes of expand_dims."""
 
-    axis: Int
-    num_newaxis: Int = 1
+    axis: Int = field(doc="Where the dimensions are put in.")
+    num_newaxis: Int = field(1, doc=_HOW_MANY)
 
 
 @operator(
@@ -50,7 +52,7 @@ class ExpandDims:
     """
 
     @staticmethod
-    def build(data: Expr, axis: int | Expr, num_newaxis: int = 1) -> Expr:
+    def make(data: Expr, axis: int | Expr, num_newaxis: int) -> Expr:
         if isinstance(axis, Expr):
             return entry("dyn.expand_dims").call(data, axis, num_newaxis=num_newaxis)
         return entry("expand_dims").call(data, axis=axis, num_newaxis=num_newaxis)
@@ -80,14 +82,14 @@ class ExpandDims:
 class DynExpandDimsAttrs(Attrs):
     """Attributes of dyn.expand_dims."""
 
-    num_newaxis: Int = 1
+    num_newaxis: Int = field(1, doc=_HOW_MANY)
 
 
 @operator("dyn.expand_dims", "data", "axis", attrs=DynExpandDimsAttrs, level=3, pattern=OpPattern.INJECTIVE)
 class DynExpandDims:
     """The input with dimensions of size 1 put in at an axis that is read at run time."""
 
-    build = staticmethod(ExpandDims.build)
+    build = staticmethod(entry("expand_dims").builder)
 
     @staticmethod
     def relation(attrs: DynExpandDimsAttrs, data: Type, axis: Type) -> Type:
@@ -117,7 +119,7 @@ class DynExpandDims:
 class SqueezeAttrs(Attrs):
     """Attributes of squeeze."""
 
-    axis: Ints | None = None
+    axis: Ints | None = field(None, doc="The dimensions to take away; all of size 1 where it is left open.")
 
 
 @operator(
@@ -137,7 +139,7 @@ class Squeeze:
     """
 
     @staticmethod
-    def build(data: Expr, axis: Axes | Expr = None) -> Expr:
+    def make(data: Expr, axis: Axes | Expr) -> Expr:
         axis = constant_list(axis)
         if isinstance(axis, Expr):
             return entry("dyn.squeeze").call(data, axis, axis=[])
@@ -176,7 +178,7 @@ class Squeeze:
 class DynSqueeze:
     """The input without the dimensions whose axes are read at run time."""
 
-    build = staticmethod(Squeeze.build)
+    build = staticmethod(entry("squeeze").builder)
 
     @staticmethod
     def relation(attrs: SqueezeAttrs, data: Type, axis: Type) -> Type:
@@ -270,11 +272,16 @@ def reverse_reshape(data: Expr, newshape: Sequence[int]) -> Call:
     return entry("contrib_reverse_reshape").call(data, newshape=newshape)
 
 
-@operator("contrib_reverse_reshape", "data", attrs=ReshapeAttrs, level=10, pattern=OpPattern.INJECTIVE)
+@operator(
+    "contrib_reverse_reshape",
+    "data",
+    attrs=ReshapeAttrs,
+    level=10,
+    pattern=OpPattern.INJECTIVE,
+    parameters=Parameters("data newshape"),
+)
 class ReverseReshape:
     """A reshape whose newshape is read from the last dimension to the first."""
-
-    build = staticmethod(lambda data, newshape: reverse_reshape(data, newshape))
 
     @staticmethod
     def shape(attrs: ReshapeAttrs, shape: list[Dim]) -> list[Dim]:

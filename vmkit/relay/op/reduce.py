@@ -12,10 +12,10 @@ from ..ir.expr import Call, Expr, Tuple
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Dim, TensorType, Type
 from .agreement import may_agree
-from .attrs import Attrs, Bool, Ints, attrs_node
+from .attrs import Attrs, Bool, Ints, attrs_node, attrs_row, field
 from .axis import Axes, resolve_axes
 from .elementwise import require_tensor
-from .registry import Mixed, OpPattern, build, entry, operator
+from .registry import Mixed, OpPattern, Parameters, build, entry, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -23,23 +23,25 @@ if TYPE_CHECKING:
 __all__ = ["logsumexp", "mean_std", "mean_variance", "reduced_axes", "reduced_shape", "std"]
 
 
-@attrs_node("relay.attrs.ReduceAttrs")
-class ReduceAttrs(Attrs):
-    """Attributes of the reductions."""
+@attrs_row
+class ReductionAttrs(Attrs):
+    """What the reductions to a number have in common."""
 
-    axis: Ints | None = None
-    keepdims: Bool = False
-    exclude: Bool = False
+    axis: Ints | None = field(None, doc="The axes that are reduced; all where it is left open.")
+    keepdims: Bool = field(False, doc="Whether the reduced axes stay, with size 1.")
+    exclude: Bool = field(False, doc="Whether the axes are those that are not reduced.")
+
+
+@attrs_node("relay.attrs.ReduceAttrs")
+class ReduceAttrs(ReductionAttrs):
+    """Attributes of the reductions."""
 
 
 @attrs_node("relay.attrs.VarianceAttrs")
-class VarianceAttrs(Attrs):
+class VarianceAttrs(ReductionAttrs):
     """Attributes of variance."""
 
-    axis: Ints | None = None
-    keepdims: Bool = False
-    exclude: Bool = False
-    unbiased: Bool = False
+    unbiased: Bool = field(False, doc="Whether one less than the count is what the sum is divided by.")
 
 
 class Reduced(Protocol):
@@ -95,19 +97,10 @@ def _reduction(
             return topi.identity(data)
         return (for_bool if str(data.dtype) == "bool" else reduce)(data, axis=axes, keepdims=attrs.keepdims)
 
-    body = {"__doc__": doc, "relation": staticmethod(relation), "compute": staticmethod(compute), "build": None}
-    body["build"] = staticmethod(_builder(name))
+    body = {"__doc__": doc, "relation": staticmethod(relation), "compute": staticmethod(compute)}
     operator(name, "data", attrs=ReduceAttrs, level=4, pattern=OpPattern.COMM_REDUCE, mixed=mixed, layout="reduce")(
         type(name, (), body)
     )
-
-
-def _builder(name: str) -> Callable[..., Call]:
-    def make(data: Expr, axis: Axes = None, keepdims: bool = False, exclude: bool = False) -> Call:
-        return entry(name).call(data, axis=axis, keepdims=keepdims, exclude=exclude)
-
-    make.__name__ = name
-    return make
 
 
 def _mean(data: te.Tensor, axis: list[int], keepdims: bool) -> te.Tensor:
@@ -190,21 +183,25 @@ _reduction("all", "Whether all elements over axes are true.", _all, _all, _bool_
 _reduction("any", "Whether any element over axes is true.", _any, _any, _bool_relation)
 
 
-@operator("variance", "data", "mean", attrs=VarianceAttrs, level=4, pattern=OpPattern.COMM_REDUCE, mixed="never")
+@operator(
+    "variance",
+    "data",
+    "mean",
+    attrs=VarianceAttrs,
+    level=4,
+    pattern=OpPattern.COMM_REDUCE,
+    parameters=Parameters(
+        "data axis keepdims exclude unbiased with_mean", renamed={"with_mean": "mean"}, given={"with_mean": None}
+    ),
+    mixed="never",
+)
 class Variance:
     """Mean squared distance from a mean over axes; unbiased divides by one less than the count."""
 
     @staticmethod
-    def build(
-        data: Expr,
-        axis: Axes = None,
-        keepdims: bool = False,
-        exclude: bool = False,
-        unbiased: bool = False,
-        with_mean: Expr | None = None,
-    ) -> Call:
+    def make(data: Expr, axis: Axes, exclude: bool, with_mean: Expr | None, **values: bool) -> Call:
         mean = build("mean", data, axis, True, exclude) if with_mean is None else with_mean
-        return entry("variance").call(data, mean, axis=axis, keepdims=keepdims, exclude=exclude, unbiased=unbiased)
+        return entry("variance").call(data, mean, axis=axis, exclude=exclude, **values)
 
     @staticmethod
     def relation(attrs: VarianceAttrs, data: Type, mean: Type) -> Type:

@@ -11,7 +11,7 @@ from tvm.script.ir_builder import tirx as T
 from ..ir import dims
 from ..ir.expr import Call, Expr
 from ..ir.types import TensorType, Type
-from .attrs import Attrs, Bool, DType, Int, attrs_node
+from .attrs import Attrs, Bool, DType, Int, attrs_node, field
 from .axis import resolve_axis
 from .elementwise import require_tensor
 from .kernel import grid, loops
@@ -28,13 +28,13 @@ __all__ = ["ScanopAttrs"]
 class ScanopAttrs(Attrs):
     """Attributes of cumsum and cumprod."""
 
-    axis: Int | None = None
-    dtype: DType = ""
-    exclusive: Bool = False
+    axis: Int | None = field(None, doc="The axis to go along; over all elements where it is left open.")
+    dtype: DType = field("", script=None, doc="Data type of the result; that of the data where it is empty.")
+    exclusive: Bool = field(False, script=None, doc="Whether the element itself is left out.")
 
 
 def _scan(name: str, doc: str, combine: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], start: int) -> None:
-    def make(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Call:
+    def make(data: Expr, axis: int | None, dtype: str | None, exclusive: bool | None) -> Call:
         return entry(name).call(data, axis=axis, dtype=dtype, exclusive=bool(exclusive))
 
     def relation(attrs: ScanopAttrs, data: Type) -> Type:
@@ -69,7 +69,7 @@ def _scan(name: str, doc: str, combine: Callable[[tirx.Expr, tirx.Expr], tirx.Ex
 
     body = {
         "__doc__": doc,
-        "build": staticmethod(make),
+        "make": staticmethod(make),
         "relation": staticmethod(relation),
         "lower": staticmethod(lower),
     }

@@ -15,7 +15,7 @@ from ..ir import dims
 from ..ir.expr import Expr
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, Bool, Dims, DType, attrs_node
+from .attrs import Attrs, Bool, Dims, DType, attrs_node, field
 from .axis import checked_rank
 from .elementwise import require_tensor
 from .kernel import as_index, chosen, const, grid, loops
@@ -117,8 +117,8 @@ def reshape_value(context: LowerContext, data: relax.Expr, shape: Sequence[Dim])
 class ReshapeAttrs(Attrs):
     """Attributes of reshape."""
 
-    newshape: Dims
-    allowzero: Bool = False
+    newshape: Dims = field(doc="The shape, in which numbers below 1 have a meaning of their own.")
+    allowzero: Bool = field(False, doc="Whether 0 is the size 0.")
 
 
 @operator("reshape", "data", attrs=ReshapeAttrs, level=3, pattern=OpPattern.INJECTIVE, mixed="follow", moves=True)
@@ -130,7 +130,7 @@ class Reshape:
     """
 
     @staticmethod
-    def build(data: Expr, newshape: Dim | Dims | Expr, allowzero: bool = False) -> Expr:
+    def make(data: Expr, newshape: Dim | Dims | Expr, allowzero: bool) -> Expr:
         if isinstance(newshape, Expr):
             return entry("dyn.reshape").call(data, newshape, newshape=[], allowzero=allowzero)
         return entry("reshape").call(data, newshape=newshape, allowzero=allowzero)
@@ -167,7 +167,7 @@ class DynReshape:
     0 copies a dimension, -1 takes what is left, and -3 joins two; with allowzero, 0 is the size 0.
     """
 
-    build = staticmethod(Reshape.build)
+    build = staticmethod(entry("reshape").builder)
 
     @staticmethod
     def relation(attrs: ReshapeAttrs, data: Type, newshape: Type) -> Type:

@@ -9,14 +9,15 @@ from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
 from ..ir import dims
-from ..ir.expr import Expr
+from ..ir.expr import Call, Expr
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Dim, TensorType, TupleType, Type
 from .agreement import may_agree
-from .attrs import Attrs, Bool, Int, attrs_node
+from .attrs import Attrs, Bool, Int, attrs_node, field
 from .elementwise import require_tensor
+from .fields import REQUIRED
 from .kernel import const
-from .registry import OpPattern, build, entry, operator
+from .registry import OpPattern, Parameters, build, entry, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -48,14 +49,22 @@ def _turn(step: tirx.Expr, period: tirx.Expr, dtype: str) -> tuple[tirx.Expr, ti
 class StftAttrs(Attrs):
     """Attributes of stft."""
 
-    n_fft: Int = -1
-    hop_length: Int = -1
-    win_length: Int = -1
-    normalized: Bool = False
-    onesided: Bool = True
+    n_fft: Int = field(-1, script=REQUIRED, doc="The number of elements that a transform is of.")
+    hop_length: Int = field(-1, script=None, doc="Steps between the frames; a quarter of n_fft where it is None.")
+    win_length: Int = field(-1, script=None, doc="Elements of a frame; n_fft where it is None.")
+    normalized: Bool = field(False, doc="Whether the result is divided by the square root of n_fft.")
+    onesided: Bool = field(True, doc="Whether the frequencies that repeat others are left out.")
 
 
-@operator("stft", "data", "window", attrs=StftAttrs, level=3, pattern=OpPattern.OPAQUE)
+@operator(
+    "stft",
+    "data",
+    "window",
+    attrs=StftAttrs,
+    level=3,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("data n_fft hop_length win_length window normalized onesided", given={"window": None}),
+)
 class Stft:
     """The Fourier transforms of a signal's frames: (batch, frequency, frame, real and imaginary part).
 
@@ -65,14 +74,13 @@ class Stft:
     """
 
     @staticmethod
-    def build(
+    def make(
         data: Expr,
         n_fft: int,
-        hop_length: int | None = None,
-        win_length: int | None = None,
-        window: Expr | None = None,
-        normalized: bool = False,
-        onesided: bool = True,
+        hop_length: int | None,
+        win_length: int | None,
+        window: Expr | None,
+        **values: bool,
     ) -> Expr:
         return entry("stft").call(
             data,
@@ -80,8 +88,7 @@ class Stft:
             n_fft=n_fft,
             hop_length=n_fft // 4 if hop_length is None else hop_length,
             win_length=n_fft if win_length is None else win_length,
-            normalized=normalized,
-            onesided=onesided,
+            **values,
         )
 
     @staticmethod
@@ -141,7 +148,7 @@ class Stft:
 class DFTAttrs(Attrs):
     """Attributes of dft."""
 
-    inverse: Bool = False
+    inverse: Bool = field(False, doc="Whether the transform is undone.")
 
 
 @operator("dft", "re_data", "im_data", attrs=DFTAttrs, level=3, pattern=OpPattern.OPAQUE)
@@ -152,8 +159,8 @@ class Dft:
     """
 
     @staticmethod
-    def build(re_data: Expr, im_data: Expr, inverse: bool = False) -> TupleWrapper:
-        return TupleWrapper(entry("dft").call(re_data, im_data, inverse=inverse), 2)
+    def value(call: Call) -> TupleWrapper:
+        return TupleWrapper(call, 2)
 
     @staticmethod
     def relation(attrs: DFTAttrs, re_data: Type, im_data: Type) -> Type:

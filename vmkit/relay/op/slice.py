@@ -13,12 +13,13 @@ from ..ir.expr import Expr
 from ..ir.expr import const as relay_const
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, Dims, Ints, Str, attrs_node
+from .attrs import Attrs, Dims, Ints, Str, attrs_node, field
 from .axis import resolve_axes
 from .elementwise import require_tensor
+from .fields import REQUIRED
 from .kernel import as_index, chosen, const, indexed
 from .rank import constant_list
-from .registry import OpPattern, entry, operator
+from .registry import OpPattern, Parameters, entry, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -35,11 +36,11 @@ _WHOLE = 2**31 - 1  # what programs write for "to the end"
 class StridedSliceAttrs(Attrs):
     """Attributes of strided_slice."""
 
-    begin: Dims | None = None
-    end: Dims | None = None
-    strides: Ints | None = None
-    slice_mode: Str = "end"
-    axes: Ints | None = None
+    begin: Dims | None = field(None, script=REQUIRED, doc="The first positions.")
+    end: Dims | None = field(None, script=REQUIRED, doc="The positions behind the last, or sizes.")
+    strides: Ints | None = field(None, doc="Steps between the positions; 1 where it is left open.")
+    slice_mode: Str = field("end", doc="What end holds: positions in mode end, sizes in mode size.")
+    axes: Ints | None = field(None, doc="The axes to slice; the first ones where it is left open.")
 
 
 @operator(
@@ -48,6 +49,7 @@ class StridedSliceAttrs(Attrs):
     attrs=StridedSliceAttrs,
     level=4,
     pattern=OpPattern.INJECTIVE,
+    parameters=Parameters("data begin end strides axes slice_mode"),
     mixed="follow",
     layout="slice",
 )
@@ -60,13 +62,13 @@ class StridedSlice:
     """
 
     @staticmethod
-    def build(
+    def make(
         data: Expr,
         begin: Positions,
         end: Positions,
-        strides: Positions | None = None,
-        axes: Ints | None = None,
-        slice_mode: str = "end",
+        strides: Positions | None,
+        axes: Ints | None,
+        slice_mode: str,
     ) -> Expr:
         begin, end, strides = constant_list(begin), constant_list(end), constant_list(strides)
         if not any(isinstance(v, Expr) for v in (begin, end, strides)):
@@ -187,15 +189,19 @@ def _clamped(position: Dim, stride: int, dim: Dim) -> Dim:
 
 
 @operator(
-    "dyn.strided_slice", "data", "begin", "end", "strides",
-    attrs=StridedSliceAttrs, level=4, pattern=OpPattern.INJECTIVE, mixed="follow",
-)  # fmt: skip
+    "dyn.strided_slice",
+    "data",
+    "begin",
+    "end",
+    "strides",
+    attrs=StridedSliceAttrs,
+    level=4,
+    pattern=OpPattern.INJECTIVE,
+    parameters=Parameters("data begin end strides slice_mode"),
+    mixed="follow",
+)
 class DynStridedSlice:
     """The part of the input between positions that are read at run time, along the first dimensions."""
-
-    @staticmethod
-    def build(data: Expr, begin: Expr, end: Expr, strides: Expr, slice_mode: str = "end") -> Expr:
-        return entry("dyn.strided_slice").call(data, begin, end, strides, slice_mode=slice_mode)
 
     @staticmethod
     def relation(attrs: StridedSliceAttrs, data: Type, begin: Type, end: Type, strides: Type) -> Type:

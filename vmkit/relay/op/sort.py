@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx, topi
 
@@ -13,12 +13,12 @@ from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, TupleType, Type
 from .agreement import may_agree
-from .attrs import Attrs, Bool, DType, Int, Str, attrs_node
+from .attrs import Attrs, Bool, DType, Int, Str, attrs_node, field
 from .axis import resolve_axis
 from .create import require_scalar
 from .elementwise import require_tensor
 from .kernel import as_index, const, indexed
-from .registry import OpPattern, entry, operator
+from .registry import OpPattern, Parameters, entry, operator
 from .selection import best_along
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ _WIDER = {
 class ArgsortAttrs(Attrs):
     """Attributes of sort and argsort."""
 
-    axis: Int = -1
-    is_ascend: Bool = True
-    dtype: DType = ""
+    axis: Int = field(-1, doc="The axis that is sorted.")
+    is_ascend: Bool = field(True, doc="Whether the smallest element comes first.")
+    dtype: DType = field("", script="int32", doc="Data type of the positions; int32 where it is empty.")
 
 
 def sorted_positions(context: LowerContext, data: relax.Expr, axis: int, is_ascend: bool, dtype: str) -> relax.Expr:
@@ -66,13 +66,17 @@ def _with_sign(data: te.Tensor) -> te.Tensor:
     return te.compute(data.shape, lambda *i: data(*i).astype("int64") ^ tirx.const(-(1 << 63), "int64"), name="signed")
 
 
-@operator("sort", "data", attrs=ArgsortAttrs, level=6, pattern=OpPattern.OPAQUE, layout="axis")
+@operator(
+    "sort",
+    "data",
+    attrs=ArgsortAttrs,
+    level=6,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("data axis is_ascend"),
+    layout="axis",
+)
 class Sort:
     """The input sorted along axis."""
-
-    @staticmethod
-    def build(data: Expr, axis: int = -1, is_ascend: bool = True) -> Expr:
-        return entry("sort").call(data, axis=axis, is_ascend=is_ascend)
 
     @staticmethod
     def relation(attrs: ArgsortAttrs, data: Type) -> Type:
@@ -94,10 +98,6 @@ class Argsort:
     """The positions that sort the input along axis; equal elements keep their order."""
 
     @staticmethod
-    def build(data: Expr, axis: int = -1, is_ascend: bool = True, dtype: str = "int32") -> Expr:
-        return entry("argsort").call(data, axis=axis, is_ascend=is_ascend, dtype=dtype)
-
-    @staticmethod
     def relation(attrs: ArgsortAttrs, data: Type) -> Type:
         source = require_tensor(data)
         resolve_axis(attrs.axis, len(source.shape))
@@ -113,11 +113,11 @@ class Argsort:
 class TopKAttrs(Attrs):
     """Attributes of topk."""
 
-    k: Int | None = None
-    axis: Int = -1
-    ret_type: Str = "both"
-    is_ascend: Bool = False
-    dtype: DType = ""
+    k: Int | None = field(None, script=1, doc="How many elements are taken; all where it is below 1.")
+    axis: Int = field(-1, doc="The axis that is searched.")
+    ret_type: Str = field("both", doc="What is given: values, indices or both.")
+    is_ascend: Bool = field(False, doc="Whether the smallest elements are taken.")
+    dtype: DType = field("", script="int32", doc="Data type of the positions; int32 where it is empty.")
 
 
 @operator("topk", "data", attrs=TopKAttrs, level=6, pattern=OpPattern.OPAQUE)
@@ -128,21 +128,13 @@ class TopK:
     """
 
     @staticmethod
-    def build(
-        data: Expr,
-        k: int | Expr = 1,
-        axis: int = -1,
-        ret_type: str = "both",
-        is_ascend: bool = False,
-        dtype: str = "int32",
-    ) -> Expr | TupleWrapper:
-        values = {"axis": axis, "ret_type": ret_type, "is_ascend": is_ascend, "dtype": dtype}
+    def make(data: Expr, k: int | Expr, **values: Any) -> Expr | TupleWrapper:
         k = k.data.numpy().reshape(-1)[0].item() if isinstance(k, Constant) else k
         if isinstance(k, Expr):
             made = entry("dyn.topk").call(data, k, k=None, **values)
         else:
             made = entry("topk").call(data, k=k, **values)
-        return TupleWrapper(made, 2) if ret_type == "both" else made
+        return TupleWrapper(made, 2) if values["ret_type"] == "both" else made
 
     @staticmethod
     def type(attrs: TopKAttrs, data: Type, k: Dim | None) -> Type:
@@ -192,7 +184,7 @@ def _top(
 class DynTopK:
     """topk with a k that is read at run time."""
 
-    build = staticmethod(TopK.build)
+    build = staticmethod(entry("topk").builder)
 
     @staticmethod
     def relation(attrs: TopKAttrs, data: Type, k: Type) -> Type:
@@ -220,8 +212,8 @@ class DynTopK:
 class SearchSortedAttrs(Attrs):
     """Attributes of searchsorted."""
 
-    right: Bool = False
-    dtype: DType = "int32"
+    right: Bool = field(False, doc="Whether a value belongs behind the elements equal to it.")
+    dtype: DType = field("int32", doc="Data type of the positions.")
 
 
 @operator("searchsorted", "sorted_sequence", "values", attrs=SearchSortedAttrs, level=6, pattern=OpPattern.OPAQUE)

@@ -22,7 +22,7 @@ from ..ir.expr import Call, Expr, RelayExpr
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Any as AnyDim
 from ..ir.types import Dim, TensorType, TupleType, Type
-from .attrs import Attrs, Bool, DType, Int, Ints, Str, attrs_node
+from .attrs import Attrs, Bool, DType, Int, Ints, Str, attrs_node, field
 from .broadcast import broadcast_lowering, broadcast_shapes
 from .elementwise import require_tensor
 from .registry import entry, operator
@@ -133,10 +133,10 @@ class StringConcatenate:
 
 @attrs_node("relay.attrs.StringSplitAttrs")
 class StringSplitAttrs(Attrs):
-    """Attributes of contrib_string_split: no delimiter is whitespace; -1 splits wherever the delimiter is."""
+    """Attributes of contrib_string_split."""
 
-    delimiter: Str = ""
-    maxsplit: Int = -1
+    delimiter: Str = field("", doc="Where texts are split; at whitespace where it is empty.")
+    maxsplit: Int = field(-1, doc="How often a text is split at most; wherever the delimiter is for -1.")
 
 
 @operator("contrib_string_split", "data", attrs=StringSplitAttrs, level=10)
@@ -144,8 +144,8 @@ class StringSplit:
     """The parts of every text along a new last axis, filled up with empty texts, and how many there are of each."""
 
     @staticmethod
-    def build(data: Expr, delimiter: str = "", maxsplit: int = -1) -> TupleWrapper:
-        return TupleWrapper(entry("contrib_string_split").call(data, delimiter=delimiter, maxsplit=maxsplit), 2)
+    def value(call: Call) -> TupleWrapper:
+        return TupleWrapper(call, 2)
 
     @staticmethod
     def relation(attrs: StringSplitAttrs, data: Type) -> Type:
