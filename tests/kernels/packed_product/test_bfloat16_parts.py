@@ -22,7 +22,9 @@ from vmkit.target.matrix_unit import is_permitted
 
 BOUND = 2.0**-20 + 2.0**-19  # the second term is for float32 sums
 
-needs_unit = pytest.mark.skipif(not is_permitted(), reason="this machine has no matrix unit (AMX) that it may use")
+needs_unit = pytest.mark.skipif(
+    not is_permitted(), reason="this machine has no matrix unit (AMX) that it may use; test_tiles.py emulates one"
+)
 
 
 def random(*shape: int) -> np.ndarray:
