@@ -1,4 +1,4 @@
-"""Convolutions as products of rows: which layers they are, and that the kernels compute them and what follows."""
+"""Convolutions as products of rows: which layers they are, and that they compute them and what follows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import tvm
 
 import vmkit
 from vmkit import relay
-from vmkit.kernels.packed_gemm import packed_gemm
-from vmkit.kernels.packed_gemm_plan import PackedGemmPlan, PackedGemmShape, block_of, plan_packed_gemm
 from vmkit.optimize import UsePackedGemm
 from vmkit.relay.ir.visit import post_order
 from vmkit.relay.transform import InferType
@@ -38,29 +36,6 @@ def layer(shape: tuple[Any, ...], weight: np.ndarray, has_residual: bool, **opti
 def operators(function: relay.Function) -> list[str]:
     mod = UsePackedGemm(lanes=8, registers=16)(InferType()(tvm.IRModule({"main": function})))
     return [node.op.name for node in post_order(mod["main"]) if isinstance(node, relay.Call)]
-
-
-@pytest.mark.parametrize("is_known", [True, False])
-@pytest.mark.parametrize("rows", [1, 3, 4, 9, 32])
-@pytest.mark.parametrize(("outer", "block"), [(24, 8), (40, 16)])
-def test_a_kernel_computes_any_number_of_rows(outer: int, block: int, rows: int, is_known: bool) -> None:
-    lanes, inner = 8, 6
-    shape = PackedGemmShape((1, rows if is_known else None), inner, outer, block, lanes, True, True, -0.5, 0.75)
-    plan = plan_packed_gemm(shape, 8) if is_known else PackedGemmPlan(4, 2, 2, 1)
-    data, weight, bias = numbers(1, rows, inner), numbers(inner, outer, seed=1), numbers(outer, seed=2)
-    residual = numbers(1, rows, outer, seed=3)
-    whole = np.pad(weight, ((0, 0), (0, -outer % block)), constant_values=np.nan)  # what fills up is not used
-    blocks = np.ascontiguousarray(whole.reshape(inner, -1, block).transpose(1, 0, 2))
-    result = tvm.runtime.tensor(np.full((1, rows, outer), np.nan, "float32"))
-    kernel = packed_gemm(shape, plan).with_attr("global_symbol", "main")
-    inputs = [tvm.runtime.tensor(each) for each in (data, blocks, bias, residual)]
-    tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))["main"](*inputs, result)
-    expected = np.clip(data.astype("float64") @ weight + bias + residual, -0.5, 0.75)
-    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_a_block_is_two_vectors_or_three_where_they_leave_less_over() -> None:
-    assert [block_of(8 * vectors, 8) // 8 for vectors in range(1, 12)] == [1, 2, 3, 2, 2, 2, 2, 2, 3, 2, 2]
 
 
 @pytest.mark.parametrize("has_residual", [True, False])

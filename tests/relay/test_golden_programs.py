@@ -58,7 +58,7 @@ def test_a_selected_program_gives_what_relay_gave(program: golden.GoldenProgram,
     check(program, tmp_path)
 
 
-@pytest.mark.skipif(not golden.COLLECTION.is_dir(), reason="the collection does not lie beside the repository")
+@golden.needs_collection
 @pytest.mark.parametrize("part", range(8))
 def test_the_whole_collection_gives_what_relay_gave(part: int, tmp_path: Path) -> None:
     failures = []

@@ -95,12 +95,3 @@ def test_a_gpu_is_as_the_nearest_one_below(arch: str, multiprocessors: int, has_
 def test_a_gpu_has_the_limits_that_its_target_says() -> None:
     target = Target({"kind": "vulkan", "max_num_threads": 128, "max_shared_memory_per_block": 16384})
     assert (gpu_of(target).threads, gpu_of(target).shared, gpu_of(target).vector) == (128, 16384, 4)
-
-
-def test_what_fits_into_registers_follows_from_their_number() -> None:
-    wide, narrow = VectorUnit(16, 16, 32), VectorUnit(4, 8, 16)
-    assert [wide.registers_for(width) for width in (1, 16, 17, 48)] == [1, 1, 2, 3]
-    assert [wide.rows_of_results(width) for width in (8, 16, 32, 512)] == [16, 16, 8, 1]
-    assert [wide.most_rows(width) for width in (16, 48, 1024)] == [30, 9, 1]
-    assert (wide.parts(), narrow.parts()) == ([16, 8, 4], [4])
-    assert (wide.vectors_in(96), narrow.vectors_in(24), wide.vectors_in(24)) == ([16, 32, 48], [4, 8, 12], [])

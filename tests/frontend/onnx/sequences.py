@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 import vmkit
+from tests.frontend.onnx.programs import array
 from vmkit.relay.frontend import from_onnx
 
 FLOAT = TensorProto.FLOAT
@@ -41,3 +42,8 @@ def same(actual: Any, expected: Any) -> None:
     else:
         np.testing.assert_array_equal(np.asarray(actual.numpy()), expected)
         assert tuple(actual.shape) == np.shape(expected)
+
+
+# A sequence of any length of rows of two, and one of them.
+XS = sequence_input("xs", [None, 2])
+LIST = [array(k, 2, seed=k) for k in (1, 3, 0)]

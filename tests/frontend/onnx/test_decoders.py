@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 
+from tests.frontend.onnx.feeds import COUNT, ITERATION, START, count
 from tests.frontend.onnx.programs import (
     Compiled,
     array,
@@ -18,14 +18,6 @@ from tests.frontend.onnx.programs import (
     node,
     session,
 )
-
-ITERATION = {"i": ([], "int64"), "go": ([], "bool")}
-COUNT = {"n": ([], "int64")}
-START = {"c": ([], "bool")}
-
-
-def count(n: int) -> dict[str, Any]:
-    return {"n": np.array(n)}
 
 
 def greedy_decoder(vocabulary: int) -> onnx.ModelProto:

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 import vmkit
+from tests.frontend.onnx.feeds import COUNT, ITERATION, START, count
 from tests.frontend.onnx.programs import (
     Compiled,
     array,
@@ -22,9 +23,6 @@ from tests.frontend.onnx.programs import (
 )
 from vmkit.errors import ModelError, VMError
 
-ITERATION = {"i": ([], "int64"), "go": ([], "bool")}
-COUNT = {"n": ([], "int64")}
-START = {"c": ([], "bool")}
 X = {"x": (["k", 3], "float32")}
 
 
@@ -41,10 +39,6 @@ def agree(proto: onnx.ModelProto, *feeds: dict[str, Any]) -> Compiled:
         assert [len(a) for a in actual if a.ndim] == [len(e) for e in expected if e.ndim]
         assert_agrees(actual, sized, names)
     return compiled
-
-
-def count(n: int) -> dict[str, Any]:
-    return {"n": np.array(n)}
 
 
 def test_carried_values_and_stacked_ones_for_every_number_of_iterations() -> None:

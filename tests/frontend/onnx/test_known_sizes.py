@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.frontend.onnx.feeds import vector
 from tests.frontend.onnx.programs import Compiled, array, check, graph, model, node, operators, tensor
 from vmkit.errors import VMError
 
@@ -253,10 +254,6 @@ def test_a_new_shape_that_counts_out_a_slice_has_the_size_of_the_input() -> None
 
 
 ROWS = {"x": (["n", 3, 4], "float32")}
-
-
-def vector(*values: int) -> np.ndarray:
-    return np.array(values, "int64")
 
 
 def test_parameters_computed_from_shapes_stay_symbolic() -> None:

@@ -92,7 +92,10 @@ def test_silero(tmp_path: Path) -> None:
         compiled(**silero_feed(1, 1024))
 
 
-@pytest.mark.skipif(not (SHARED / "models").is_dir(), reason="magika's model is too large to be kept with the tests")
+@pytest.mark.skipif(
+    not (SHARED / "models").is_dir(),
+    reason="magika's model is too large to be kept with the tests and does not lie beside them; the others are run",
+)
 def test_magika(tmp_path: Path) -> None:
     proto = onnx.load(SHARED / "models" / "magika_v3_3.onnx")
     compiled = Compiled(proto)

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from tests.frontend.onnx.feeds import X
 from tests.frontend.onnx.programs import Compiled, array, assert_agrees, graph, node
 from vmkit.errors import ModelError
 from vmkit.frontend.onnx import families, registry
@@ -82,9 +83,6 @@ def test_an_attribute_that_an_operator_without_a_schema_lacks_is_refused() -> No
     pool = node("QLinearAveragePool", "x s z s z", "y", domain="com.microsoft")
     with pytest.raises(ModelError, match="the attribute 'kernel_shape' is missing"):
         from_onnx(onnx.helper.make_model(graph([pool], inputs, "y"), opset_imports=imports))
-
-
-X = {"x": (["n", 3, 4], "float32")}
 
 
 def test_a_graph_of_the_first_opset() -> None:

@@ -9,6 +9,7 @@ import pytest
 import tvm
 
 import vmkit
+from tests.kernels.packed_product.products import convolved, packed_product
 from vmkit import optimize, relay
 from vmkit.kernels.builder import T, kernel
 from vmkit.kernels.packed_product.bfloat16_code import PARTS
@@ -17,12 +18,13 @@ from vmkit.kernels.packed_product.bfloat16_plan import ROWS, PartsPlan
 from vmkit.kernels.packed_product.encodings import weight_from_json, weight_to_json
 from vmkit.kernels.packed_product.shape import ProductShape
 from vmkit.kernels.packed_product.weight import PackedWeight
-from vmkit.target import canonical_target
-from vmkit.target.matrix_unit import FEATURES, has_matrix_unit, is_permitted
+from vmkit.target.matrix_unit import is_permitted
 
 BOUND = 2.0**-20 + 2.0**-19  # the second term is for float32 sums
 
-needs_unit = pytest.mark.skipif(not is_permitted(), reason="this machine has no matrix unit (AMX) that it may use")
+needs_unit = pytest.mark.skipif(
+    not is_permitted(), reason="this machine has no matrix unit (AMX) that it may use; test_tiles.py emulates one"
+)
 
 
 def random(*shape: int) -> np.ndarray:
@@ -31,6 +33,10 @@ def random(*shape: int) -> np.ndarray:
 
 def packing(*sizes: Any) -> PackedWeight:
     return PackedWeight(ProductShape(*sizes), BFLOAT16_PARTS)
+
+
+def tiled(data: relay.Expr, weight: np.ndarray, **attrs: Any) -> relay.Call:
+    return packed_product(data, weight, BFLOAT16_PARTS.name, **attrs)
 
 
 def float32(bits: np.ndarray) -> np.ndarray:
@@ -60,42 +66,6 @@ def test_packed_weight_holds_every_element_in_parts(kernel: tuple[int, int], cha
 def test_sizes_of_weight_come_back_from_json() -> None:
     tiled = packing(24, 32, (3, 1), (2, 1), (1, 2), (1, 0))
     assert weight_from_json(weight_to_json(tiled)) == tiled
-
-
-def test_target_has_unit_by_its_features() -> None:
-    plain = "llvm -mtriple=x86_64-linux-gnu -mcpu=rocketlake"
-    assert not has_matrix_unit(canonical_target(plain).primary)
-    more = ",".join(f"+{feature}" for feature in FEATURES)
-    assert has_matrix_unit(canonical_target(f"{plain} -mattr={more}").primary)
-    assert has_matrix_unit(canonical_target("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids").primary)
-    assert not has_matrix_unit(canonical_target("llvm -mtriple=aarch64-linux-gnu").primary)
-    assert not has_matrix_unit(canonical_target("llvm -mtriple=x86_64-apple-macos -mcpu=sapphirerapids").primary)
-
-
-def convolved(x: np.ndarray, w: np.ndarray, strides: Any, padding: Any, dilation: Any) -> np.ndarray:
-    """Return the convolution of NHWC data with an OHWI weight in float64."""
-    (top, left, bottom, right), (_, height, width, _) = padding, w.shape
-    padded = np.pad(x.astype("float64"), ((0, 0), (top, bottom), (left, right), (0, 0)))
-    rows = (padded.shape[1] - (height - 1) * dilation[0] - 1) // strides[0] + 1
-    columns = (padded.shape[2] - (width - 1) * dilation[1] - 1) // strides[1] + 1
-    out = np.zeros((x.shape[0], rows, columns, w.shape[0]))
-    for i in range(height):
-        for j in range(width):
-            y0, x0 = i * dilation[0], j * dilation[1]
-            part = padded[:, y0 : y0 + rows * strides[0] : strides[0], x0 : x0 + columns * strides[1] : strides[1]]
-            out += part[:, :rows, :columns] @ w[:, i, j].astype("float64").T
-    return out
-
-
-def tiled(data: Any, weight: np.ndarray, **attrs: Any) -> Any:
-    """Return a call of the operator with a weight (units, window, channels) packed for it."""
-    from vmkit.optimize.ops.packed_product import packed_weight
-    from vmkit.relay.op.registry import entry
-
-    product = entry("nn.contrib_packed_product")
-    values = {"encoding": "bfloat16_parts", "channels": weight.shape[-1], "units": weight.shape[0], **attrs}
-    packed = packed_weight(product.attrs(**values)).pack(weight)
-    return product.call(data, relay.const(packed), **values)
 
 
 CONVOLUTIONS = {

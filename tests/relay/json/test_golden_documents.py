@@ -80,7 +80,7 @@ def test_data_types_matches_and_references_are_written_as_they_were(name: str, d
     assert same(module, relay.load_json(written)), name
 
 
-@pytest.mark.skipif(not golden.COLLECTION.is_dir(), reason="the collection does not lie beside the repository")
+@golden.needs_collection
 def test_the_whole_collection_is_read_as_the_text_says_and_written_as_it_was() -> None:
     count, differing = 0, []
     for program in golden.collected():

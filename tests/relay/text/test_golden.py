@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import tvm_ffi
 
+from tests.golden import COLLECTION, needs_collection
 from tests.relay.text.texts import (
-    COLLECTION,
     SELECTION,
     collection,
-    needs_collection,
     parsed,
     records,
     without_comments,

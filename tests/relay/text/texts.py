@@ -9,15 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.places import DATA, SHARED
+from tests.golden import COLLECTION
+from tests.places import DATA
 from vmkit import relay
 from vmkit.errors import ParseError
 from vmkit.relay.text.parser import read_module
 
 SELECTION = DATA / "relay_texts.jsonl.gz"
-COLLECTION = SHARED / "golden"
 
 _SPAN = re.compile(r" span=[^ ]+")
 _COMMENT = re.compile(r" /\*.*?\*/")
@@ -54,8 +52,3 @@ def without_spans(text: str) -> str:
 def without_comments(text: str) -> str:
     """Return a text without its comments and without the metadata, which is not formatted alike."""
     return _COMMENT.sub("", text.partition("#[metadata]")[0]).rstrip()
-
-
-needs_collection = pytest.mark.skipif(
-    not COLLECTION.is_dir(), reason="the collection of golden programs does not lie beside the repository"
-)

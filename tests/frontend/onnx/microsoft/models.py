@@ -8,7 +8,12 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-from tests.frontend.onnx.programs import model, node
+from tests.frontend.onnx.programs import array, model, node
+
+# Rows of texts, of which there are any number of any length.
+WIDTH = 8
+X = {"x": (["b", "s", WIDTH], "float32")}
+ROWS = [{"x": array(b, s, WIDTH)} for b, s in ((1, 3), (2, 5))]
 
 
 def ms(op_type: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:

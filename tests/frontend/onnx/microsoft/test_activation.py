@@ -6,14 +6,8 @@ from math import erf
 
 import numpy as np
 
-from tests.frontend.onnx.microsoft.models import microsoft, ms
+from tests.frontend.onnx.microsoft.models import ROWS, WIDTH, X, microsoft, ms
 from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check
-
-WIDTH = 8
-
-X = {"x": (["b", "s", WIDTH], "float32")}
-
-ROWS = [{"x": array(b, s, WIDTH)} for b, s in ((1, 3), (2, 5))]
 
 
 def test_activations() -> None:

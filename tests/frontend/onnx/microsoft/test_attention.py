@@ -9,16 +9,10 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.frontend.onnx.microsoft.models import microsoft, ms
+from tests.frontend.onnx.microsoft.models import ROWS, WIDTH, X, microsoft, ms
 from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check
 from vmkit.errors import ModelError
 from vmkit.relay.frontend import from_onnx
-
-WIDTH = 8
-
-X = {"x": (["b", "s", WIDTH], "float32")}
-
-ROWS = [{"x": array(b, s, WIDTH)} for b, s in ((1, 3), (2, 5))]
 
 
 def test_attention_with_every_kind_of_mask() -> None:

@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from tests.frontend.onnx.microsoft.models import microsoft, ms
+from tests.frontend.onnx.microsoft.models import ROWS, WIDTH, X, microsoft, ms
 from tests.frontend.onnx.programs import array, check, node
-
-WIDTH = 8
-
-X = {"x": (["b", "s", WIDTH], "float32")}
-
-ROWS = [{"x": array(b, s, WIDTH)} for b, s in ((1, 3), (2, 5))]
 
 
 def test_normalisations_of_sums() -> None:

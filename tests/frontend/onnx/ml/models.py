@@ -12,6 +12,9 @@ from onnx import TensorProto, helper
 
 import vmkit
 
+S, F, D = TensorProto.STRING, TensorProto.FLOAT, TensorProto.DOUBLE
+I64, B = TensorProto.INT64, TensorProto.BOOL
+
 
 def single(
     op_type: str,
@@ -32,6 +35,13 @@ def single(
     )
     imports = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", version)]
     return helper.make_model(graph, opset_imports=imports, ir_version=9)
+
+
+def onnx_node(
+    op_type: str, inputs: Mapping[str, tuple[Sequence[int | str], Any]], outputs: Sequence[int], **attributes: Any
+) -> onnx.ModelProto:
+    """Return a model of one node of ONNX's own domain, as :func:`single` does."""
+    return single(op_type, inputs, outputs, domain="", **attributes)
 
 
 def _code(dtype: Any) -> int:

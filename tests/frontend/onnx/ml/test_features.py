@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto
 
 import vmkit
-from tests.frontend.onnx.ml.models import agrees, listed, numbers, single, texts
+from tests.frontend.onnx.ml.models import I64, F, S, agrees, listed, numbers, single, texts
 from vmkit.errors import ModelError, UnsupportedOperatorError, VMError
-
-S, F, D, I64 = TensorProto.STRING, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 
 
 def test_features_are_picked_scaled_filled_in_and_put_together() -> None:

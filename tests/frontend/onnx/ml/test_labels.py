@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import numpy_helper
 
 import vmkit
-from tests.frontend.onnx.ml.models import agrees, single, texts
+from tests.frontend.onnx.ml.models import I64, F, S, agrees, single, texts
 from vmkit.errors import VMError
-
-S, F, D, I64 = TensorProto.STRING, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 
 KEYS = {"strings": ["a", "é", "", "a"], "int64s": [5, -2, 9, 5], "floats": [0.5, float("nan"), -2.0, 0.5]}
 

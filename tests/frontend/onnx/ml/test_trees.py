@@ -10,10 +10,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import vmkit
-from tests.frontend.onnx.ml.models import agrees, single
+from tests.frontend.onnx.ml.models import I64, D, F, S, agrees, single
 from vmkit.errors import ModelError, VMError
 
-S, F, D, I64 = TensorProto.STRING, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 FEATURES = 6
 

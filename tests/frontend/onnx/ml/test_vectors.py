@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from onnx import TensorProto
 
-from tests.frontend.onnx.ml.models import agrees, listed, numbers, single
-
-S, F, D, I64 = TensorProto.STRING, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
+from tests.frontend.onnx.ml.models import I64, F, S, agrees, listed, numbers, single
 
 
 @pytest.mark.parametrize("kind", ["LINEAR", "POLY", "RBF", "SIGMOID"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.frontend.onnx.feeds import MATRIX, SIZES
 from tests.frontend.onnx.programs import (
     Compiled,
     array,
@@ -48,10 +49,6 @@ def test_softplus_and_mish_keep_the_digits_of_small_results() -> None:
         np.testing.assert_allclose(softplus, expected, rtol=tolerance)
         np.testing.assert_allclose(mish, x * np.tanh(expected), rtol=tolerance)
 
-
-MATRIX = {"x": (["n", 4], "float32")}
-
-SIZES = (1, 3, 6)
 
 ACTIVATIONS = [
     node("Relu", "x", "relu"),

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 import vmkit
+from tests.frontend.onnx.feeds import four
 from tests.frontend.onnx.programs import (
     Compiled,
     agrees_with_reference,
@@ -23,10 +24,6 @@ from vmkit.errors import ModelError
 from vmkit.relay.frontend import from_onnx
 
 SIZES = [(1, 3, 4), (2, 5, 5), (3, 1, 6)]  # batch, queries, keys
-
-
-def four(b: int, h: int, s: int, d: int, seed: int) -> np.ndarray:
-    return array(b, h, s, d, seed=seed)
 
 
 HEADS = {"q": (["b", 4, "s", 16], "float32"), "k": (["b", 2, "t", 16], "float32"), "v": (["b", 2, "t", 32], "float32")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.frontend.onnx.feeds import four
 from tests.frontend.onnx.programs import (
     Compiled,
     agrees_with_reference,
@@ -55,10 +56,6 @@ def test_convolutions_with_a_state() -> None:
     agrees_with_reference(
         model(nodes, inputs, "a d e f", {"w": array(3, 1, 4), "c": array(3, seed=1)}, opset=27), *feeds
     )
-
-
-def four(b: int, h: int, s: int, d: int, seed: int) -> np.ndarray:
-    return array(b, h, s, d, seed=seed)
 
 
 CACHE = {"x": (["b", 2, "m", 3], "float32"), "u": (["b", 2, "n", 3], "float32"), "i": (["b"], "int64")}

@@ -8,7 +8,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import vmkit
-from tests.frontend.onnx.ml.models import agrees, same, single, texts
+from tests.frontend.onnx.feeds import MATRIX
+from tests.frontend.onnx.ml.models import I64, B, F, S, agrees, onnx_node, same, texts
 from tests.frontend.onnx.programs import check, model, node, results_of
 from vmkit.errors import ModelError, VMError
 
@@ -54,23 +55,11 @@ def test_a_cast_tells_how_to_round_and_whether_to_saturate() -> None:
     assert (c, d, e) == ([1.5, 3, 448], [1.5, 3, np.inf], [1.5, 3, 57344])
 
 
-MATRIX = {"x": (["n", 4], "float32")}
-
-
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "uint8", "bool"])
 def test_casts(dtype: str) -> None:
-    from onnx import helper
-
     code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     nodes = [node("Cast", "x", "y", to=code), node("Cast", "y", "z", to=1)]
     check(model(nodes, MATRIX, "y z"), {"x": np.array([[0, 1.5, 3, 100]], "float32")})
-
-
-S, F, I64, B = TensorProto.STRING, TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-
-
-def onnx_node(op_type, inputs, outputs, **attributes):
-    return single(op_type, inputs, outputs, domain="", **attributes)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "uint8", "int64", "bool"])

@@ -7,16 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.frontend.onnx.feeds import IMAGE, IMAGES, check_image
 from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check, model, node, session
-
-IMAGE = {"x": (["n", 4, "h", "w"], "float32")}
-
-IMAGES = [{"x": array(n, 4, h, w)} for n, h, w in ((1, 7, 6), (2, 9, 9), (3, 12, 5))]
-
-
-def check_image(nodes: list, constants: dict[str, Any], outputs: str = "y", opset: int = 17) -> None:
-    check(model(nodes, IMAGE, outputs, constants, opset), *IMAGES)
-
 
 CONVOLUTIONS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "plain": ({}, (5, 4, 3, 3)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.frontend.onnx.feeds import MATRIX, SIZES
 from tests.frontend.onnx.programs import (
     Compiled,
     array,
@@ -15,10 +16,6 @@ from tests.frontend.onnx.programs import (
     outputs_of,
     results_of,
 )
-
-MATRIX = {"x": (["n", 4], "float32")}
-
-SIZES = (1, 3, 6)
 
 OF_ONE_INPUT = {
     "any number": "Abs Asinh Atan Ceil Cos Cosh Erf Exp Floor Identity Neg Reciprocal Round Sigmoid Sign Sin Tan Tanh",
@@ -119,8 +116,6 @@ def test_broadcast_at_an_axis_before_opset_7() -> None:
         "z",
         opset=6,
     )
-    from tests.frontend.onnx.programs import Compiled
-
     x, y = array(2, 3, 2), array(3)
     (z,) = Compiled(proto)(x=x, y=y)
     np.testing.assert_allclose(z, x + y[:, None], rtol=1e-6)

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.frontend.onnx.feeds import FEEDS, X, vector
 from tests.frontend.onnx.programs import (
     Compiled,
     array,
@@ -20,9 +21,6 @@ from tests.frontend.onnx.programs import (
 )
 from vmkit.backend import prepare
 from vmkit.errors import ModelError, VMError
-
-X = {"x": (["n", 3, 4], "float32")}
-FEEDS = [{"x": array(n, 3, 4)} for n in (1, 2, 5)]
 
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
     "gather": (
@@ -99,10 +97,6 @@ def test_reverse_sequence() -> None:
         [node("ReverseSequence", "x lengths", "y")], {"x": (["t", "n", 2], "float32"), "lengths": (["n"], "int64")}, "y"
     )
     check(proto, {"x": array(4, 3, 2), "lengths": np.array([4, 1, 3])})
-
-
-def vector(*values: int) -> np.ndarray:
-    return np.array(values, "int64")
 
 
 def test_the_largest_elements_by_a_number_that_is_read() -> None:

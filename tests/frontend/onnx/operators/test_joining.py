@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.frontend.onnx.feeds import FEEDS, X, vector
 from tests.frontend.onnx.programs import (
     Compiled,
     array,
@@ -18,9 +19,6 @@ from tests.frontend.onnx.programs import (
     outputs_of,
 )
 from vmkit.errors import VMError
-
-X = {"x": (["n", 3, 4], "float32")}
-FEEDS = [{"x": array(n, 3, 4)} for n in (1, 2, 5)]
 
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
     "concat": ([node("Concat", "x x", "a", axis=1), node("Concat", "x x", "b", axis=-3)], {}),
@@ -36,10 +34,6 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
 def test_tensors_are_joined_taken_apart_and_repeated(name: str) -> None:
     nodes, constants = CASES[name]
     check(model(nodes, X, outputs_of(nodes), constants), *FEEDS)
-
-
-def vector(*values: int) -> np.ndarray:
-    return np.array(values, "int64")
 
 
 def test_parts_of_sizes_that_are_read() -> None:

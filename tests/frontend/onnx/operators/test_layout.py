@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.frontend.onnx.feeds import FEEDS, X, vector
 from tests.frontend.onnx.programs import (
     Compiled,
     array,
@@ -20,9 +21,6 @@ from tests.frontend.onnx.programs import (
     results_of,
 )
 from vmkit.errors import VMError
-
-X = {"x": (["n", 3, 4], "float32")}
-FEEDS = [{"x": array(n, 3, 4)} for n in (1, 2, 5)]
 
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
     "flatten": ([node("Flatten", "x", "a"), node("Flatten", "x", "b", axis=2), node("Flatten", "x", "c", axis=0)], {}),
@@ -62,10 +60,6 @@ def test_depth_becomes_space_again(mode: str) -> None:
     np.testing.assert_array_equal(y, x)
     blocks = x.reshape(2, 3, 2, 2, 3, 2).transpose((0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
     np.testing.assert_array_equal(deep, blocks.reshape(2, 12, 2, 3))
-
-
-def vector(*values: int) -> np.ndarray:
-    return np.array(values, "int64")
 
 
 def test_dimensions_of_1_at_axes_that_are_read() -> None:

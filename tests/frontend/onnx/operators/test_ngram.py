@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto
 
-from tests.frontend.onnx.ml.models import agrees, single, texts
-
-S, F, I64, B = TensorProto.STRING, TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-
-
-def onnx_node(op_type, inputs, outputs, **attributes):
-    return single(op_type, inputs, outputs, domain="", **attributes)
+from tests.frontend.onnx.ml.models import F, agrees, onnx_node, texts
 
 
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from tests.frontend.onnx.feeds import IMAGE, IMAGES, check_image
 from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check, model, node
-
-IMAGE = {"x": (["n", 4, "h", "w"], "float32")}
-
-IMAGES = [{"x": array(n, 4, h, w)} for n, h, w in ((1, 7, 6), (2, 9, 9), (3, 12, 5))]
-
-
-def check_image(nodes: list, constants: dict[str, Any], outputs: str = "y", opset: int = 17) -> None:
-    check(model(nodes, IMAGE, outputs, constants, opset), *IMAGES)
 
 
 def test_normalisations_of_images() -> None:

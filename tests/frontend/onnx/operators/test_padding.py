@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.frontend.onnx.feeds import FEEDS, X, vector
 from tests.frontend.onnx.programs import (
     agrees_with_reference,
     array,
@@ -12,10 +13,6 @@ from tests.frontend.onnx.programs import (
     model,
     node,
 )
-
-X = {"x": (["n", 3, 4], "float32")}
-
-FEEDS = [{"x": array(n, 3, 4)} for n in (1, 2, 5)]
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
@@ -50,10 +47,6 @@ def test_centres_cut_out_and_padded() -> None:
         {"x": array(2, 3, 4, 6), "shape": np.array([6, 3])},
         {"x": array(1, 3, 4, 2), "shape": np.array([2, 7])},
     )
-
-
-def vector(*values: int) -> np.ndarray:
-    return np.array(values, "int64")
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
+from tests.frontend.onnx.feeds import MAPS, check_image
 from tests.frontend.onnx.programs import (
     agrees_with_reference,
     array,
@@ -15,15 +14,6 @@ from tests.frontend.onnx.programs import (
     node,
     outputs_of,
 )
-
-IMAGE = {"x": (["n", 4, "h", "w"], "float32")}
-
-IMAGES = [{"x": array(n, 4, h, w)} for n, h, w in ((1, 7, 6), (2, 9, 9), (3, 12, 5))]
-
-
-def check_image(nodes: list, constants: dict[str, Any], outputs: str = "y", opset: int = 17) -> None:
-    check(model(nodes, IMAGE, outputs, constants, opset), *IMAGES)
-
 
 POOLS = {
     "max": [("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]})],
@@ -107,9 +97,6 @@ def test_roots_of_sums_over_windows(ceil: int) -> None:
     ]  # fmt: skip
     proto = model(nodes, {"x": (["n", 2, "h", 6], "float32")}, outputs_of(nodes), opset=19)
     check(proto, {"x": array(2, 2, 6, 6)}, {"x": array(1, 2, 5, 6)})
-
-
-MAPS = {"x": (["n", 2, "h", "w"], "float32")}
 
 
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.frontend.onnx.feeds import FEEDS, X, vector
 from tests.frontend.onnx.programs import (
     Compiled,
     array,
@@ -16,9 +17,6 @@ from tests.frontend.onnx.programs import (
     results_of,
 )
 from vmkit.errors import ModelError
-
-X = {"x": (["n", 3, 4], "float32")}
-FEEDS = [{"x": array(n, 3, 4)} for n in (1, 2, 5)]
 
 
 def test_running_sums() -> None:
@@ -50,10 +48,6 @@ def test_reductions(opset: int) -> None:
 def test_the_largest_of_nothing_but_minus_infinity() -> None:
     x = np.full((2, 3, 4), -np.inf, "float32")
     check(model([node("ReduceMax", "x", "y", axes=[2])], X, "y", opset=13), {"x": x})
-
-
-def vector(*values: int) -> np.ndarray:
-    return np.array(values, "int64")
 
 
 def test_reductions_over_axes_that_are_read() -> None:

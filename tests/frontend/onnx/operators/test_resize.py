@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.frontend.onnx.feeds import IMAGE, IMAGES, MAPS
 from tests.frontend.onnx.programs import (
     Compiled,
     agrees_with_reference,
@@ -37,17 +38,10 @@ def test_resize(attributes: dict[str, Any]) -> None:
     check(proto, *[{"x": array(2, 4, h, w)} for h, w in ((5, 6), (4, 3))])
 
 
-IMAGE = {"x": (["n", 4, "h", "w"], "float32")}
-
-IMAGES = [{"x": array(n, 4, h, w)} for n, h, w in ((1, 7, 6), (2, 9, 9), (3, 12, 5))]
-
-
 def test_upsample() -> None:
     proto = model([node("Upsample", "x scales", "y")], IMAGE, "y", {"scales": np.array([1, 1, 2, 2], "float32")}, 9)
     check(proto, *IMAGES)
 
-
-MAPS = {"x": (["n", 2, "h", "w"], "float32")}
 
 MODES = ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric"]
 

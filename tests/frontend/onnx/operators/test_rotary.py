@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.frontend.onnx.feeds import four
 from tests.frontend.onnx.programs import (
     agrees_with_reference,
     array,
     model,
     node,
 )
-
-
-def four(b: int, h: int, s: int, d: int, seed: int) -> np.ndarray:
-    return array(b, h, s, d, seed=seed)
 
 
 def test_rotary_embeddings() -> None:

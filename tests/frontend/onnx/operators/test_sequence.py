@@ -10,13 +10,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.frontend.onnx.programs import array, graph, model, node
-from tests.frontend.onnx.sequences import machine, same, sequence_input, with_inputs
+from tests.frontend.onnx.sequences import FLOAT, LIST, XS, machine, same, sequence_input, with_inputs
 from vmkit import backend
 from vmkit.errors import InputError, ModelError, VMError
-
-XS = sequence_input("xs", [None, 2])
-
-LIST = [array(k, 2, seed=k) for k in (1, 3, 0)]
 
 
 def test_every_operator_on_a_sequence_from_outside() -> None:
@@ -47,9 +43,6 @@ def test_every_operator_on_a_sequence_from_outside() -> None:
         vm.run(p=np.array(3), x=x, xs=LIST)
     with pytest.raises(InputError, match=r"xs\[1\]: rank 1"):
         vm.run(p=np.array(0), x=x, xs=[LIST[0], x[0]])
-
-
-FLOAT = TensorProto.FLOAT
 
 
 def test_known_elements_leave_nothing_to_run_time() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.frontend.onnx.programs import array, model, node
-from tests.frontend.onnx.sequences import machine, same, sequence_input, with_inputs
+from tests.frontend.onnx.sequences import LIST, XS, machine, same, sequence_input, with_inputs
 from vmkit.errors import VMError
 
 
@@ -35,11 +35,6 @@ def test_tensors_taken_apart(is_static: bool) -> None:
             vm.run(x=x, size=np.array(2), sizes=np.array([1, 2]))
         with pytest.raises(VMError, match="must be positive"):
             vm.run(x=x, size=np.array(0), sizes=np.array([1, 4]))
-
-
-XS = sequence_input("xs", [None, 2])
-
-LIST = [array(k, 2, seed=k) for k in (1, 3, 0)]
 
 
 def test_sequences_joined_at_run_time() -> None:

@@ -8,10 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.frontend.onnx.feeds import FEEDS, X
 from tests.frontend.onnx.programs import Compiled, array, check, model, node, outputs_of
-
-X = {"x": (["n", 3, 4], "float32")}
-FEEDS = [{"x": array(n, 3, 4)} for n in (1, 2, 5)]
 
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
     "trilu": ([node("Trilu", "x", "a"), node("Trilu", "x k", "b", upper=0)], {"k": np.array(1)}),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.frontend.onnx.feeds import FEEDS, X, vector
 from tests.frontend.onnx.programs import array, check, model, node, outputs_of
-
-X = {"x": (["n", 3, 4], "float32")}
-FEEDS = [{"x": array(n, 3, 4)} for n in (1, 2, 5)]
 
 
 def test_slices() -> None:
@@ -26,10 +24,6 @@ def test_slices() -> None:
 
 def test_slice_before_opset_10() -> None:
     check(model([node("Slice", "x", "y", axes=[1, 2], starts=[1, -2], ends=[9, 4])], X, "y", opset=9), *FEEDS)
-
-
-def vector(*values: int) -> np.ndarray:
-    return np.array(values, "int64")
 
 
 def test_slices_whose_parameters_are_all_read() -> None:

@@ -8,16 +8,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import vmkit
-from tests.frontend.onnx.ml.models import agrees, same, single, texts
+from tests.frontend.onnx.ml.models import I64, B, S, agrees, onnx_node, same, texts
 from vmkit import backend
 from vmkit.errors import ModelError, UnsupportedOperatorError
 from vmkit.frontend.onnx.regular_expression import python_pattern
-
-S, F, I64, B = TensorProto.STRING, TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-
-
-def onnx_node(op_type, inputs, outputs, **attributes):
-    return single(op_type, inputs, outputs, domain="", **attributes)
 
 
 def test_strings_are_put_together_with_broadcasting() -> None:

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tests.frontend.onnx.feeds import MAPS
 from tests.frontend.onnx.programs import (
     agrees_with_reference,
     array,
@@ -47,9 +48,6 @@ def test_images_from_blocks_of_sizes_that_are_read() -> None:
     ]
     proto = model(nodes, inputs, "a b", {"fixed": np.array([4, 5]), "square": np.array([2, 2])}, opset=18)
     agrees_with_reference(proto, {"x": array(2, 12, 8), "image": np.array([4, 5]), "block": np.array([2, 2])})
-
-
-MAPS = {"x": (["n", 2, "h", "w"], "float32")}
 
 
 def test_regions_of_maps() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from tvm import tirx
 
+from tests.relay.ir.dims.symbols import m, n
 from vmkit.relay.ir import Any, TensorType, dims
-
-n, m = tirx.Var("n", "int64"), tirx.Var("m", "int64")
 
 
 def test_arithmetic_folds_ints_and_keeps_the_unknown() -> None:

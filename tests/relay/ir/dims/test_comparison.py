@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tvm import tirx
 
+from tests.relay.ir.dims.symbols import at, m, n
 from vmkit.relay.ir import Any, dims
-
-n, m = tirx.Var("n", "int64"), tirx.Var("m", "int64")
 
 
 @pytest.mark.parametrize(
@@ -39,11 +37,6 @@ def slice_of_table(start: object, count: object, rows: int = 64) -> object:
     """Return how many of a table's rows there are from `start` on, up to `count`."""
     end, begin = dims.minimum(dims.add(start, count), rows), dims.minimum(start, rows)
     return dims.maximum(dims.sub(end, begin), 0)
-
-
-def at(dim: object, of_n: int, of_m: int) -> int:
-    """Return a dimension where `n` and `m` are these."""
-    return dims.substitute(dim, {n: tirx.IntImm("int64", of_n), m: tirx.IntImm("int64", of_m)})
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tvm import tirx
 
+from tests.relay.ir.dims.symbols import at, m, n
 from vmkit.relay.ir import Any, dims
-
-n, m = tirx.Var("n", "int64"), tirx.Var("m", "int64")
-
-
-def at(dim: object, of_n: int, of_m: int) -> int:
-    """Return a dimension where `n` and `m` are these."""
-    return dims.substitute(dim, {n: tirx.IntImm("int64", of_n), m: tirx.IntImm("int64", of_m)})
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm.target import Target
 
 import vmkit
 from benchmarks.estimated.blocks import Block, blocks_of, with_counters
 from vmkit import relay
-from vmkit.target.vectors import vector_unit
 
 N1 = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n1", "num-cores": 1}
 
@@ -46,22 +44,6 @@ def test_products_are_kept_in_registers_of_four_and_enough_of_them_grow_at_once(
     assert 8 <= len(sums) <= 28
     assert not any("[sp" in text for text in hot.instructions), "results leave the registers"
     assert multiplies(hot) >= len(hot.instructions) / 2
-
-
-@pytest.mark.parametrize(
-    ("config", "lanes", "registers"),
-    [
-        ({"mtriple": "aarch64-linux-gnu"}, 4, 28),
-        ({"mtriple": "arm64-apple-macos", "mcpu": "apple-m1"}, 4, 28),
-        ({"mtriple": "armv7a-linux-gnueabihf", "mcpu": "cortex-a15"}, 4, 16),
-        ({"mtriple": "x86_64-linux-gnu", "mcpu": "x86-64"}, 4, 16),
-        ({"mtriple": "x86_64-linux-gnu", "mcpu": "haswell"}, 8, 16),
-        ({"mtriple": "x86_64-linux-gnu", "mcpu": "rocketlake"}, 16, 32),
-    ],
-)
-def test_the_vector_unit_follows_from_the_target(config: dict[str, str], lanes: int, registers: int) -> None:
-    unit = vector_unit(Target({"kind": "llvm", **config}))
-    assert (unit.lanes, unit.registers) == (lanes, registers)
 
 
 LISTING = """

@@ -1,0 +1,34 @@
+"""Products of rows with a weight in blocks, with a bias and a residual."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.kernels.written_kernels import normal
+from vmkit.kernels.packed_gemm import packed_gemm
+from vmkit.kernels.packed_gemm_plan import PackedGemmPlan, PackedGemmShape, block_of, plan_packed_gemm
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("rows", [1, 3, 4, 9, 32])
+@pytest.mark.parametrize(("outer", "block"), [(24, 8), (40, 16)])
+def test_a_kernel_computes_any_number_of_rows(outer: int, block: int, rows: int, is_known: bool) -> None:
+    lanes, inner = 8, 6
+    shape = PackedGemmShape((1, rows if is_known else None), inner, outer, block, lanes, True, True, -0.5, 0.75)
+    plan = plan_packed_gemm(shape, 8) if is_known else PackedGemmPlan(4, 2, 2, 1)
+    data, weight, bias = normal(1, rows, inner), normal(inner, outer, seed=1), normal(outer, seed=2)
+    residual = normal(1, rows, outer, seed=3)
+    whole = np.pad(weight, ((0, 0), (0, -outer % block)), constant_values=np.nan)  # what fills up is not used
+    blocks = np.ascontiguousarray(whole.reshape(inner, -1, block).transpose(1, 0, 2))
+    result = tvm.runtime.tensor(np.full((1, rows, outer), np.nan, "float32"))
+    kernel = packed_gemm(shape, plan).with_attr("global_symbol", "main")
+    inputs = [tvm.runtime.tensor(each) for each in (data, blocks, bias, residual)]
+    tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))["main"](*inputs, result)
+    expected = np.clip(data.astype("float64") @ weight + bias + residual, -0.5, 0.75)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_block_is_two_vectors_or_three_where_they_leave_less_over() -> None:
+    assert [block_of(8 * vectors, 8) // 8 for vectors in range(1, 12)] == [1, 2, 3, 2, 2, 2, 2, 2, 3, 2, 2]
