@@ -32,7 +32,7 @@ class Parameters:
     given : mapping
         Defaults of parameters that are inputs, or that the operator has otherwise than its row.
     renamed : mapping
-        The attributes whose parameters have other names, by parameter.
+        The inputs and attributes whose parameters have other names, by parameter.
     fixed : mapping
         The attributes that are no parameters and not what they are by default.
     kept : sequence of str
@@ -102,10 +102,10 @@ def derived_builder(
             values[key] = values[key] if spread is None else spread(values[key])
         if make is not None:
             return make(**values)
+        values = {how.renamed.get(key, key): v for key, v in values.items()}
         operands: list[Expr] = []
         for each in inputs:
             operands += values.pop(each[1:]) if each.startswith("*") else [values.pop(each)]
-        values = {how.renamed.get(key, key): v for key, v in values.items()}
         call = Call(Op.get(name), operands, None if attrs is None else attrs(**values, **how.fixed))
         return call if value is None else value(call)
 
@@ -125,15 +125,16 @@ def _parameters(inputs: Sequence[str], attrs: type[Attrs] | None, how: Parameter
     operands = {i.lstrip("*"): i.startswith("*") for i in inputs}
     hidden = {*how.renamed.values(), *how.fixed} - set(how.renamed)
     names = how.order.split() or [*operands, *(n for n in fields if n not in hidden)]
-    unknown = [n for n in names if n not in operands and how.renamed.get(n, n) not in fields]
+    unknown = [n for n in names if how.renamed.get(n, n) not in {**operands, **fields}]
     if unknown:
         raise ValueError(f"a builder has the parameters {', '.join(unknown)}, which are neither inputs nor attributes")
     made = []
     for name in names:
-        if name in operands:
-            made.append(_Parameter(name, None, how.given.get(name, REQUIRED), operands[name]))
+        source = how.renamed.get(name, name)
+        if source in operands:
+            made.append(_Parameter(name, None, how.given.get(name, REQUIRED), operands[source]))
         else:
-            said = fields[how.renamed.get(name, name)]
+            said = fields[source]
             made.append(_Parameter(name, said, how.given.get(name, said.script)))
     return made
 
