@@ -49,6 +49,7 @@ RELAY_DIFFERS = {
     "dyn.nn.upsampling3d": {"scale_d", "scale_h", "scale_w"},
     "nn.upsampling": {"scale_h", "scale_w"},
     "nn.upsampling3d": {"scale_d", "scale_h", "scale_w"},
+    "image.affine_grid": {"target_shape"},
     "qnn.avg_pool2d": {"count_include_pad", "dilation", "layout", "padding", "strides"},
     "qnn.batch_matmul": {"out_dtype"},
     "qnn.concatenate": {"axis"},
@@ -59,6 +60,9 @@ RELAY_DIFFERS = {
     "qnn.leaky_relu": {"alpha"},
     "qnn.quantize": {"out_dtype"},
     "qnn.requantize": {"out_dtype"},
+    "random.contrib_normal": {"shape"},
+    "random.contrib_uniform": {"shape"},
+    "vision.get_valid_counts": {"score_threshold"},
 }
 
 # The same for builders that are written by hand, which have defaults of their own.
@@ -79,19 +83,15 @@ RELAY_DIFFERS_BY_HAND = {
     "dyn.zeros": "dtype shape",
     "full": "shape",
     "gather": "axis",
-    "image.affine_grid": "target_shape",
     "image.crop_and_resize": "crop_size out_dtype",
     "image.resize1d": "out_dtype rounding_method size",
     "image.resize2d": "out_dtype rounding_method size",
     "image.resize3d": "out_dtype rounding_method size",
     "one_hot": "axis depth dtype",
     "ones": "dtype shape",
-    "random.contrib_normal": "shape",
-    "random.contrib_uniform": "shape",
     "stft": "hop_length n_fft win_length",
     "strided_slice": "begin end",
     "topk": "dtype k",
-    "vision.get_valid_counts": "score_threshold",
     "zeros": "dtype shape",
 }
 
