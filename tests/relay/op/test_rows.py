@@ -54,10 +54,14 @@ RELAY_DIFFERS = {
     "nn.avg_pool2d_grad": {"pool_size"},
     "nn.batch_matmul": {"transpose_b"},
     "nn.batch_to_space_nd": {"block_shape"},
+    "nn.bitpack": {"bit_axis", "pack_type"},
+    "nn.bitserial_conv2d": {"out_dtype", "pack_dtype"},
+    "nn.bitserial_dense": {"out_dtype", "pack_dtype", "units"},
     "nn.contrib_conv2d_NCHWc": {"data_layout"},
     "nn.contrib_depthwise_conv2d_NCHWc": {"data_layout"},
     "nn.contrib_conv2d_winograd_without_weight_transform": {"tile_size"},
     "nn.contrib_conv3d_winograd_without_weight_transform": {"tile_size"},
+    "nn.correlation": {"is_multiply", "kernel_size", "max_displacement", "padding", "stride1", "stride2"},
     "nn.depth_to_space": {"block_size"},
     "nn.dilate": {"strides"},
     "nn.leaky_relu": {"alpha"},
@@ -68,6 +72,20 @@ RELAY_DIFFERS = {
     "dyn.nn.upsampling3d": {"scale_d", "scale_h", "scale_w"},
     "nn.upsampling": {"scale_h", "scale_w"},
     "nn.upsampling3d": {"scale_d", "scale_h", "scale_w"},
+    "image.affine_grid": {"target_shape"},
+    "qnn.avg_pool2d": {"count_include_pad", "dilation", "layout", "padding", "strides"},
+    "qnn.batch_matmul": {"out_dtype"},
+    "qnn.concatenate": {"axis"},
+    "qnn.conv2d": {"kernel_size", "out_dtype"},
+    "qnn.conv2d_transpose": {"out_dtype"},
+    "qnn.dense": {"out_dtype"},
+    "qnn.dequantize": {"out_dtype"},
+    "qnn.leaky_relu": {"alpha"},
+    "qnn.quantize": {"out_dtype"},
+    "qnn.requantize": {"out_dtype"},
+    "random.contrib_normal": {"shape"},
+    "random.contrib_uniform": {"shape"},
+    "vision.get_valid_counts": {"score_threshold"},
 }
 
 # The same for builders that are written by hand, which have defaults of their own.
@@ -75,24 +93,6 @@ RELAY_DIFFERS_BY_HAND = {
     "broadcast_to": "shape",
     "collapse_sum_to": "shape",
     "dyn.broadcast_to": "shape",
-    "image.affine_grid": "target_shape",
-    "nn.bitpack": "bit_axis pack_type",
-    "nn.bitserial_conv2d": "out_dtype pack_dtype",
-    "nn.bitserial_dense": "out_dtype pack_dtype units",
-    "nn.correlation": "is_multiply kernel_size max_displacement padding stride1 stride2",
-    "qnn.avg_pool2d": "count_include_pad dilation layout padding strides",
-    "qnn.batch_matmul": "out_dtype",
-    "qnn.concatenate": "axis",
-    "qnn.conv2d": "kernel_size out_dtype",
-    "qnn.conv2d_transpose": "out_dtype",
-    "qnn.dense": "out_dtype",
-    "qnn.dequantize": "out_dtype",
-    "qnn.leaky_relu": "alpha",
-    "qnn.quantize": "out_dtype",
-    "qnn.requantize": "out_dtype",
-    "random.contrib_normal": "shape",
-    "random.contrib_uniform": "shape",
-    "vision.get_valid_counts": "score_threshold",
 }
 
 
@@ -217,6 +217,12 @@ def test_parameters_rename_fix_and_keep() -> None:
         "layout": "NHWC",
         "count": 9,
     }
+    x = relay.var("x", shape=(2,))
+    named = derived_builder(
+        "nn.relu", ("data",), PlainSlideAttrs.over(2), "A test.", Parameters("of count size", renamed={"of": "data"})
+    )
+    assert str(inspect.signature(named)) == "(of, count, size=(3, 3))"
+    assert named(count=7, of=x).args[0].same_as(x)
     with pytest.raises(ValueError, match="a builder has the parameters sizes, which are neither inputs nor attributes"):
         derived_builder("nn.relu", ("data",), PlainSlideAttrs.over(2), "", Parameters("data sizes"))
 

@@ -11,10 +11,10 @@ from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.expr import Expr
 from ..ir.types import Dim, TensorType, Type
-from .attrs import Attrs, Str, attrs_node
+from .attrs import Attrs, Str, attrs_node, field
 from .join import TupleLike, as_tuple, require_tensors
 from .kernel import const
-from .registry import OpPattern, entry, operator
+from .registry import OpPattern, Parameters, entry, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext, Value
@@ -26,7 +26,7 @@ __all__ = ["parse_equation"]
 class EinsumAttrs(Attrs):
     """Attributes of einsum."""
 
-    equation: Str
+    equation: Str = field(doc="The labels of the operands' dimensions and, behind an arrow, of the result's.")
 
 
 def parse_equation(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
@@ -75,12 +75,19 @@ def _extents(operands: Sequence[Sequence[str]], shapes: Sequence[Sequence[Dim]])
     return extents
 
 
-@operator("einsum", "tensors", attrs=EinsumAttrs, level=11, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "einsum",
+    "tensors",
+    attrs=EinsumAttrs,
+    level=11,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters("data equation", renamed={"data": "tensors"}),
+)
 class Einsum:
     """The sum of products that an equation such as ``"ij,jk->ik"`` describes; ``...`` stands for other dimensions."""
 
     @staticmethod
-    def build(data: TupleLike, equation: str) -> Expr:
+    def make(data: TupleLike, equation: str) -> Expr:
         return entry("einsum").call(as_tuple(data), equation=equation)
 
     @staticmethod

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx, topi
 
 from ...errors import TypeCheckError
 from ..ir import dims
-from ..ir.expr import Expr
 from ..ir.types import TensorType, Type
-from .attrs import Attrs, Bool, Ints, Str, attrs_node
+from .attrs import Attrs, Bool, Ints, Str, attrs_node, field
 from .elementwise import require_tensor
 from .interpolate import AxisTaps, Taps, cubic_weights, mixed, require_pixels, wide_type
 from .nn.layout import require_rank
-from .registry import OpPattern, entry, operator
+from .registry import OpPattern, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -149,16 +148,12 @@ def _placed(attrs: GridSampleAttrs, x: tirx.Expr, size: tirx.Expr) -> tirx.Expr:
 class AffineGridAttrs(Attrs):
     """Attributes of image.affine_grid."""
 
-    target_shape: Ints
+    target_shape: Ints = field(script=None, doc="Height and width of the image.")
 
 
 @operator("image.affine_grid", "data", attrs=AffineGridAttrs, level=5, pattern=OpPattern.INJECTIVE)
 class AffineGrid:
     """The grid that affine matrices (batch, 2, 3) make of the points of an image of target_shape, for grid_sample."""
-
-    @staticmethod
-    def build(data: Expr, target_shape: Sequence[int] | None = None) -> Expr:
-        return entry("image.affine_grid").call(data, target_shape=target_shape)
 
     @staticmethod
     def relation(attrs: AffineGridAttrs, data: Type) -> Type:

@@ -9,11 +9,12 @@ from tvm import relax, te, tirx
 from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.types import TensorType, Type
-from .attrs import Attrs, DType, Ints, Str, attrs_node
+from .attrs import Attrs, DType, Ints, Str, attrs_node, field
 from .elementwise import require_tensor
 from .nn.layout import ordered, require_layout, require_rank
-from .nn.window import extent, fitted, pad_spatial, padding_of, positive, require_fits, window_builder
-from .registry import OpPattern, operator
+from .nn.window import extent, fitted, pad_spatial, padding_of, positive, require_fits
+from .nn.window_fields import each_axis, each_side, in_order
+from .registry import OpPattern, Parameters, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -21,19 +22,19 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@attrs_node("relay.attrs.Dilation2DAttrs")
-class Dilation2DAttrs(Attrs):
-    """Attributes of image.dilation2d."""
+@attrs_node("relay.attrs.Dilation{rank}DAttrs", ranks=(2,))
+class DilationAttrs(Attrs):
+    """Attributes of image.dilation{rank}d."""
 
-    strides: Ints = (1, 1)
-    padding: Ints = (0, 0)
-    dilations: Ints = (1, 1)
-    data_layout: Str = "NCHW"
-    kernel_layout: Str = "IHW"
-    out_dtype: DType = ""
+    strides: Ints = each_axis(1, "Steps of the window.")
+    padding: Ints = each_side(0, "Elements added on each side: before all axes, then behind.")
+    dilations: Ints = each_axis(1, "Steps between the elements of the window.")
+    data_layout: Str = in_order("NC", "Order of the data's axes.")
+    kernel_layout: Str = in_order("I", "Order of the weight's axes.")
+    out_dtype: DType = field("", doc="Data type of the result; that of the data where it is empty.")
 
 
-def _dilation_numbers(attrs: Dilation2DAttrs) -> tuple[list[int], list[int], list[int]]:
+def _dilation_numbers(attrs: DilationAttrs) -> tuple[list[int], list[int], list[int]]:
     return (
         positive(attrs.strides, 2, "strides"),
         positive(attrs.dilations, 2, "dilations"),
@@ -41,27 +42,20 @@ def _dilation_numbers(attrs: Dilation2DAttrs) -> tuple[list[int], list[int], lis
     )
 
 
-@operator("image.dilation2d", "data", "weight", attrs=Dilation2DAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "image.dilation2d",
+    "data",
+    "weight",
+    attrs=DilationAttrs.over(2),
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters(kept=("padding",)),
+)
 class Dilation2D:
     """Greyscale dilation: the largest sum of an element and the weight in each window; padding counts as 0."""
 
-    build = staticmethod(
-        window_builder(
-            "image.dilation2d",
-            ("data", "weight"),
-            2,
-            keep_padding=True,
-            strides=(1, 1),
-            padding=(0, 0),
-            dilations=(1, 1),
-            data_layout="NCHW",
-            kernel_layout="IHW",
-            out_dtype="",
-        )
-    )
-
     @staticmethod
-    def relation(attrs: Dilation2DAttrs, data: Type, weight: Type) -> Type:
+    def relation(attrs: DilationAttrs, data: Type, weight: Type) -> Type:
         source, filters = require_tensor(data, "data"), require_tensor(weight, "weight")
         axes = require_layout(attrs.data_layout, "NCHW", "data_layout")
         kernel_axes = require_layout(attrs.kernel_layout, "IHW", "kernel_layout")
@@ -77,7 +71,7 @@ class Dilation2D:
         return TensorType(ordered(made, "NCHW", axes), attrs.out_dtype or source.dtype)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: Dilation2DAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: DilationAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
         _, c, *sizes = ordered(context.shape(data), attrs.data_layout, "NCHW")
         inputs, *kernel = ordered(context.shape(weight), attrs.kernel_layout, "IHW")
         context.require_equal(c, inputs, "image.dilation2d: the data has {actual} channels, but the weight {expected}")
@@ -86,7 +80,7 @@ class Dilation2D:
         return context.te(lambda x, w: _dilate(attrs, x, w), data, weight)
 
 
-def _dilate(attrs: Dilation2DAttrs, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+def _dilate(attrs: DilationAttrs, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
     axes, kernel_axes = attrs.data_layout, attrs.kernel_layout
     strides, dilations, padding = _dilation_numbers(attrs)
     n, c, *sizes = ordered([dims.simplify(d) for d in data.shape], axes, "NCHW")

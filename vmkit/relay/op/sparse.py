@@ -9,7 +9,7 @@ from tvm.script.ir_builder import tirx as T
 
 from ...errors import TypeCheckError
 from ..ir import dims
-from ..ir.expr import Expr, Tuple
+from ..ir.expr import Call, Tuple
 from ..ir.tuple_wrapper import TupleWrapper
 from ..ir.types import Any as AnyDim
 from ..ir.types import TensorType, TupleType, Type
@@ -17,7 +17,7 @@ from .elementwise import require_tensor
 from .index import require_integers
 from .kernel import Result, as_index, const, grid, loops
 from .nn.sparse import converted
-from .registry import OpPattern, build, entry, operator
+from .registry import OpPattern, build, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -63,11 +63,11 @@ class SparseFillEmptyRows:
     """
 
     @staticmethod
-    def build(sparse_indices: Expr, sparse_values: Expr, dense_shape: Expr, default_value: Expr) -> Tuple:
-        made = entry("sparse_fill_empty_rows").call(sparse_indices, sparse_values, dense_shape, default_value)
-        positions, values, was_empty = TupleWrapper(made, 3)
-        positions = build("cast_like", positions, sparse_indices)
-        return Tuple([positions, build("cast_like", values, sparse_values), build("cast", was_empty, dtype="bool")])
+    def value(call: Call) -> Tuple:
+        indices, given, *_ = call.args
+        positions, values, was_empty = TupleWrapper(call, 3)
+        positions = build("cast_like", positions, indices)
+        return Tuple([positions, build("cast_like", values, given), build("cast", was_empty, dtype="bool")])
 
     @staticmethod
     def relation(attrs: None, indices: Type, values: Type, shape: Type, default: Type) -> Type:
@@ -164,8 +164,8 @@ class SparseReshape:
     """
 
     @staticmethod
-    def build(sparse_indices: Expr, prev_shape: Expr, new_shape: Expr) -> TupleWrapper:
-        return TupleWrapper(entry("sparse_reshape").call(sparse_indices, prev_shape, new_shape), 2)
+    def value(call: Call) -> TupleWrapper:
+        return TupleWrapper(call, 2)
 
     @staticmethod
     def relation(attrs: None, indices: Type, prev_shape: Type, new_shape: Type) -> Type:

@@ -8,12 +8,11 @@ from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Dim, DType, Int, Str, attrs_node
+from ..attrs import Attrs, Dim, DType, Int, Str, attrs_node, field
 from ..axis import resolve_axis
 from ..index import require_integers
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, operator
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
@@ -28,11 +27,11 @@ _MOST_BITS = 8
 class BitPackAttrs(Attrs):
     """Attributes of nn.bitpack."""
 
-    bits: Int = 1
-    pack_axis: Int = 1
-    bit_axis: Int = -1
-    pack_type: DType = ""
-    name: Str = "BitPack"
+    bits: Int = field(1, doc="How many bits of each integer are packed.")
+    pack_axis: Int = field(1, doc="The axis whose integers share a word.")
+    bit_axis: Int = field(-1, script=2, doc="Where the axis of the bits is put.")
+    pack_type: DType = field("", script="uint32", doc="Data type of the words.")
+    name: Str = field("BitPack", doc="What Relay called the kernel; nothing depends on it.")
 
 
 def require_width(pack_type: str, name: str = "pack_dtype") -> int:
@@ -85,19 +84,6 @@ class BitPack:
 
     The first integer is in the highest bit of a word.
     """
-
-    @staticmethod
-    def build(
-        data: Expr,
-        bits: int = 1,
-        pack_axis: int = 1,
-        bit_axis: int = 2,
-        pack_type: str = "uint32",
-        name: str = "BitPack",
-    ) -> Expr:
-        return entry("nn.bitpack").call(
-            data, bits=bits, pack_axis=pack_axis, bit_axis=bit_axis, pack_type=pack_type, name=name
-        )
 
     @staticmethod
     def axes(attrs: BitPackAttrs, rank: int) -> tuple[int, int]:

@@ -14,15 +14,15 @@ from tvm import relax, te, tirx
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
 from ..agreement import may_agree, require_agreed
-from ..attrs import Attrs, Bool, Dim, Dims, DType, Int, Ints, Str, attrs_node
+from ..attrs import Attrs, Bool, Dim, Dims, DType, Int, Ints, Str, attrs_node, field
 from ..index import require_integers
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, Parameters, operator
 from .bitpack import WIDTHS, pack, require_bits, require_width, require_words, word_count
 from .layout import ordered, require_rank
-from .window import fitted, pad_spatial, padding_of, positive, require_fits, window_builder
+from .window import fitted, pad_spatial, padding_of, positive, require_fits
+from .window_fields import each_axis, each_side, in_order
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
@@ -31,6 +31,11 @@ __all__: list[str] = []
 
 # The order of the axes of a weight, by that of the data; a packed weight has its bits behind them.
 _KERNELS = {"NCHW": "OIHW", "NHWC": "HWIO"}
+
+_WEIGHT_BITS = "Bits of the weight."
+_PACK_DTYPE = "Data type of the words."
+_OUT_DTYPE = "Data type of the result; that of the data where it is empty."
+_UNIPOLAR = "Whether a bit of the weight that is 0 counts as -1."
 
 
 def _counted(data: tirx.Expr, weight: tirx.Expr, shift: tirx.Expr, unipolar: bool, dtype: str) -> tirx.Expr:
@@ -51,30 +56,34 @@ def _require_weight(weight: TensorType, expected: Sequence[Dim], packed: Sequenc
         raise TypeCheckError(f"a packed weight must be {pack_dtype}, not {weight.dtype}")
 
 
-@attrs_node("relay.attrs.BinaryConv2DAttrs")
-class BinaryConv2DAttrs(Attrs):
-    """Attributes of nn.bitserial_conv2d."""
+@attrs_node("relay.attrs.BinaryConv{rank}DAttrs", ranks=(2,))
+class BinaryConvAttrs(Attrs):
+    """Attributes of nn.bitserial_conv{rank}d."""
 
-    strides: Ints = (1, 1)
-    padding: Ints = (0, 0)
-    kernel_size: Dims = (3, 3)
-    channels: Dim | None = None
-    activation_bits: Int = 1
-    weight_bits: Int = 1
-    data_layout: Str = "NCHW"
-    kernel_layout: Str = "OIHW"
-    pack_dtype: DType = ""
-    out_dtype: DType = ""
-    unipolar: Bool = True
+    strides: Ints = each_axis(1, "Steps of the window.")
+    padding: Ints = each_side(0, "Elements added on each side: before all axes, then behind.")
+    kernel_size: Dims = each_axis(3, "Size of the window.")
+    channels: Dim | None = field(None, doc="Channels of the result, which have to be given.")
+    activation_bits: Int = field(1, doc="Bits of the data.")
+    weight_bits: Int = field(1, doc=_WEIGHT_BITS)
+    data_layout: Str = in_order("NC", "Order of the data's axes.")
+    kernel_layout: Str = in_order("OI", "Order of the weight's axes.")
+    pack_dtype: DType = field("", script="uint32", doc=_PACK_DTYPE)
+    out_dtype: DType = field("", script="int16", doc=_OUT_DTYPE)
+    unipolar: Bool = field(True, doc=_UNIPOLAR)
 
 
 @operator(
     "nn.bitserial_conv2d",
     "data",
     "weight",
-    attrs=BinaryConv2DAttrs,
+    attrs=BinaryConvAttrs.over(2),
     level=2,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters(
+        "data weight strides padding channels kernel_size activation_bits weight_bits data_layout kernel_layout "
+        "pack_dtype out_dtype unipolar"
+    ),
 )
 class BitserialConv2D:
     """Convolution of the lowest bits of the data by those of the weight.
@@ -82,27 +91,8 @@ class BitserialConv2D:
     The weight is OIHW for data in NCHW and HWIO for NHWC, or packed already, OIHWi and HWIOi, i being the bits.
     """
 
-    build = staticmethod(
-        window_builder(
-            "nn.bitserial_conv2d",
-            ("data", "weight"),
-            2,
-            strides=(1, 1),
-            padding=(0, 0),
-            channels=None,
-            kernel_size=(3, 3),
-            activation_bits=1,
-            weight_bits=1,
-            data_layout="NCHW",
-            kernel_layout="OIHW",
-            pack_dtype="uint32",
-            out_dtype="int16",
-            unipolar=True,
-        )
-    )
-
     @staticmethod
-    def weights(attrs: BinaryConv2DAttrs, channels: Dim) -> tuple[list[Dim], list[Dim]]:
+    def weights(attrs: BinaryConvAttrs, channels: Dim) -> tuple[list[Dim], list[Dim]]:
         """Return the shapes of a plain and of a packed weight."""
         layout = _KERNELS[attrs.data_layout]
         words = word_count(channels, WIDTHS[attrs.pack_dtype], "the number of channels")
@@ -110,7 +100,7 @@ class BitserialConv2D:
         return plain, [*packed, attrs.weight_bits]
 
     @staticmethod
-    def relation(attrs: BinaryConv2DAttrs, data: Type, weight: Type) -> Type:
+    def relation(attrs: BinaryConvAttrs, data: Type, weight: Type) -> Type:
         source, filters = require_integers(data, "data"), require_integers(weight, "weight")
         if attrs.data_layout not in _KERNELS:
             raise TypeCheckError(f"data_layout is {attrs.data_layout!r}; it is 'NCHW' or 'NHWC'")
@@ -133,7 +123,7 @@ class BitserialConv2D:
         return TensorType(shape, attrs.out_dtype or source.dtype)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: BinaryConv2DAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: BinaryConvAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
         _, channels, *sizes = ordered(context.shape(data), attrs.data_layout, "NCHW")
         have = context.shape(weight)
         require_words(context, channels, WIDTHS[attrs.pack_dtype], "the number of channels")
@@ -143,7 +133,7 @@ class BitserialConv2D:
         return context.te(lambda x, w: _convolved(attrs, x, w), data, weight)
 
 
-def _convolved(attrs: BinaryConv2DAttrs, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+def _convolved(attrs: BinaryConvAttrs, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
     layout, kernel = attrs.data_layout, _KERNELS[attrs.data_layout]
     out_dtype, padding = attrs.out_dtype or str(data.dtype), padding_of(attrs.padding, 2)
     words = pack(data, attrs.activation_bits, layout.index("C"), 4, attrs.pack_dtype)
@@ -172,12 +162,12 @@ def _convolved(attrs: BinaryConv2DAttrs, data: te.Tensor, weight: te.Tensor) -> 
 class BinaryDenseAttrs(Attrs):
     """Attributes of nn.bitserial_dense."""
 
-    units: Dim
-    data_bits: Int = 1
-    weight_bits: Int = 1
-    pack_dtype: DType = ""
-    out_dtype: DType = ""
-    unipolar: Bool = True
+    units: Dim = field(script=None, doc="Elements of a row of the result.")
+    data_bits: Int = field(1, doc="Bits of the data.")
+    weight_bits: Int = field(1, doc=_WEIGHT_BITS)
+    pack_dtype: DType = field("", script="uint32", doc=_PACK_DTYPE)
+    out_dtype: DType = field("", script="int16", doc=_OUT_DTYPE)
+    unipolar: Bool = field(True, doc=_UNIPOLAR)
 
 
 @operator(
@@ -188,28 +178,6 @@ class BitserialDense:
 
     The weight is (units, inputs), or packed already: (units, bits, words).
     """
-
-    @staticmethod
-    def build(
-        data: Expr,
-        weight: Expr,
-        units: int | None = None,
-        data_bits: int = 1,
-        weight_bits: int = 1,
-        pack_dtype: str = "uint32",
-        out_dtype: str = "int16",
-        unipolar: bool = True,
-    ) -> Expr:
-        return entry("nn.bitserial_dense").call(
-            data,
-            weight,
-            units=units,
-            data_bits=data_bits,
-            weight_bits=weight_bits,
-            pack_dtype=pack_dtype,
-            out_dtype=out_dtype,
-            unipolar=unipolar,
-        )
 
     @staticmethod
     def weights(attrs: BinaryDenseAttrs, inputs: Dim) -> tuple[list[Dim], list[Dim]]:

@@ -26,7 +26,16 @@ from ..kernel import const as number
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
 
-__all__ = ["block_of", "block_value", "check_rows", "elements_of", "matrix_operands", "require_matrix", "row_count"]
+__all__ = [
+    "SparseMatrix",
+    "block_of",
+    "block_value",
+    "check_rows",
+    "elements_of",
+    "matrix_operands",
+    "require_matrix",
+    "row_count",
+]
 
 _INDPTR = "{name}: indptr must not decrease, and must stay within the elements of the sparse matrix"
 _WHOLE = "{name}: indptr must not decrease, begin with 0 and end with the number of elements of the sparse matrix"

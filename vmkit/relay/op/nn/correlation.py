@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, topi
 
 from ....errors import TypeCheckError
-from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
 from ..agreement import may_agree
-from ..attrs import Attrs, Bool, Dim, Int, Ints, Str, attrs_node
+from ..attrs import Attrs, Bool, Dim, Int, Ints, Str, attrs_node, field
 from ..elementwise import require_tensor
-from ..registry import OpPattern, entry, operator
+from ..fields import REQUIRED
+from ..registry import OpPattern, operator
 from .layout import require_rank
 from .precision import accumulator, as_dtype
 from .window import output_size, padding_of, require_fits
+from .window_fields import each_axis, in_order
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@attrs_node("relay.attrs.CorrelationAttrs")
+@attrs_node("relay.attrs.CorrelationAttrs", ranks=(2,))
 class CorrelationAttrs(Attrs):
     """Attributes of nn.correlation."""
 
-    kernel_size: Int = 1
-    max_displacement: Int = 1
-    stride1: Int = 1
-    stride2: Int = 1
-    padding: Ints = (0, 0)
-    is_multiply: Bool = True
-    layout: Str = "NCHW"
+    kernel_size: Int = field(1, script=REQUIRED, doc="Size of a patch on each axis.")
+    max_displacement: Int = field(1, script=REQUIRED, doc="How far the patches of the second image lie away, at most.")
+    stride1: Int = field(1, script=REQUIRED, doc="Steps of the patches of the first image.")
+    stride2: Int = field(1, script=REQUIRED, doc="Steps of the displacements.")
+    padding: Ints = each_axis(0, "Elements added on each side of both images.", script=REQUIRED)
+    is_multiply: Bool = field(True, script=REQUIRED, doc="Whether products are summed, not absolute differences.")
+    layout: Str = in_order("NC", "Order of the axes, which must be NCHW.")
 
 
 def _window(attrs: CorrelationAttrs) -> int:
@@ -50,32 +50,11 @@ def _result(attrs: CorrelationAttrs, shape: list[Dim]) -> list[Dim]:
     return [batch, steps * steps, *made]
 
 
-@operator("nn.correlation", "data1", "data2", attrs=CorrelationAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.correlation", "data1", "data2", attrs=CorrelationAttrs.over(2), level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
+)
 class Correlation:
     """For each displacement, the mean product (or absolute difference) of patches of one image and the other."""
-
-    @staticmethod
-    def build(
-        data1: Expr,
-        data2: Expr,
-        kernel_size: int,
-        max_displacement: int,
-        stride1: int,
-        stride2: int,
-        padding: int | Sequence[int],
-        is_multiply: bool,
-        layout: str = "NCHW",
-    ) -> Expr:
-        values = {
-            "kernel_size": kernel_size,
-            "max_displacement": max_displacement,
-            "stride1": stride1,
-            "stride2": stride2,
-            "padding": padding if hasattr(padding, "__iter__") else (padding, padding),
-            "is_multiply": is_multiply,
-            "layout": layout,
-        }
-        return entry("nn.correlation").call(data1, data2, **values)
 
     @staticmethod
     def relation(attrs: CorrelationAttrs, data1: Type, data2: Type) -> Type:

@@ -11,13 +11,14 @@ from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import IncompleteType, TensorType, Type
 from ..agreement import may_agree, require_agreed
-from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node
+from ..attrs import Attrs, Dim, Dims, DType, Int, Ints, Str, attrs_node, field
 from ..elementwise import require_tensor
 from ..kernel import inside
 from ..registry import OpPattern, operator
 from .layout import ordered, require_rank
 from .precision import accumulator, as_dtype
-from .window import extent, fitted, padding_of, positive, require_fits, window_builder
+from .window import extent, fitted, padding_of, positive, require_fits
+from .window_fields import each_axis, each_side, in_order
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
@@ -27,24 +28,24 @@ __all__: list[str] = []
 _KERNEL_LAYOUTS = {"NCHW": "OIHW", "NHWC": "HWIO"}
 
 
-@attrs_node("relay.attrs.DeformableConv2DAttrs")
-class DeformableConv2DAttrs(Attrs):
-    """Attributes of nn.deformable_conv2d."""
+@attrs_node("relay.attrs.DeformableConv{rank}DAttrs", ranks=(2,))
+class DeformableConvAttrs(Attrs):
+    """Attributes of nn.deformable_conv{rank}d."""
 
-    strides: Ints = (1, 1)
-    padding: Ints = (0, 0)
-    dilation: Ints = (1, 1)
-    deformable_groups: Int = 1
-    groups: Int = 1
-    channels: Dim | None = None
-    kernel_size: Dims | None = None
-    data_layout: Str = "NCHW"
-    kernel_layout: Str = "OIHW"
-    out_layout: Str = ""
-    out_dtype: DType = ""
+    strides: Ints = each_axis(1, "Steps of the window.")
+    padding: Ints = each_side(0, "Elements added on each side: before all axes, then behind.")
+    dilation: Ints = each_axis(1, "Steps between the elements of the window.")
+    deformable_groups: Int = field(1, doc="Into how many groups the channels fall, each with its own offsets.")
+    groups: Int = field(1, doc="Into how many groups the channels fall, none of which sees another's.")
+    channels: Dim | None = field(None, doc="Channels of the result; those that the weight makes.")
+    kernel_size: Dims | None = each_axis(None, "Size of the window; that of the weight.")
+    data_layout: Str = in_order("NC", "Order of the data's axes.")
+    kernel_layout: Str = in_order("OI", "Order of the weight's axes.")
+    out_layout: Str = field("", doc="Order of the result's axes, which must be that of the data's.")
+    out_dtype: DType = field("", doc="Data type of the result; that of the data where it is empty.")
 
 
-def _result(attrs: DeformableConv2DAttrs, shape: list[Dim], kernel: list[Dim]) -> list[Dim]:
+def _result(attrs: DeformableConvAttrs, shape: list[Dim], kernel: list[Dim]) -> list[Dim]:
     """Return the spatial sizes of the result."""
     dilation = positive(attrs.dilation, 2, "dilation")
     windows = [extent(k, d) for k, d in zip(kernel, dilation, strict=True)]
@@ -52,7 +53,7 @@ def _result(attrs: DeformableConv2DAttrs, shape: list[Dim], kernel: list[Dim]) -
     return fitted(sizes, padding_of(attrs.padding, 2), windows, positive(attrs.strides, 2, "strides"))
 
 
-def _offset_shape(attrs: DeformableConv2DAttrs, shape: list[Dim], kernel: list[Dim]) -> list[Dim]:
+def _offset_shape(attrs: DeformableConvAttrs, shape: list[Dim], kernel: list[Dim]) -> list[Dim]:
     (batch,) = ordered(shape, attrs.data_layout, "N")
     points = dims.mul(dims.product(kernel), 2 * attrs.deformable_groups)
     return ordered([batch, points, *_result(attrs, shape, kernel)], "NCHW", attrs.data_layout)
@@ -63,7 +64,7 @@ def _offset_shape(attrs: DeformableConv2DAttrs, shape: list[Dim], kernel: list[D
     "data",
     "offset",
     "weight",
-    attrs=DeformableConv2DAttrs,
+    attrs=DeformableConvAttrs.over(2),
     level=5,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
 )
@@ -73,27 +74,8 @@ class DeformableConv2D:
     offset holds (y, x) for each point of the window, for each of deformable_groups groups of channels.
     """
 
-    build = staticmethod(
-        window_builder(
-            "nn.deformable_conv2d",
-            ("data", "offset", "weight"),
-            2,
-            strides=(1, 1),
-            padding=(0, 0),
-            dilation=(1, 1),
-            deformable_groups=1,
-            groups=1,
-            channels=None,
-            kernel_size=None,
-            data_layout="NCHW",
-            kernel_layout="OIHW",
-            out_layout="",
-            out_dtype="",
-        )
-    )
-
     @staticmethod
-    def infer_inputs(attrs: DeformableConv2DAttrs, data: Type, offset: Type, weight: Type) -> dict[int, Type]:
+    def infer_inputs(attrs: DeformableConvAttrs, data: Type, offset: Type, weight: Type) -> dict[int, Type]:
         unknown = isinstance(data, IncompleteType) or attrs.channels is None or attrs.kernel_size is None
         if unknown or attrs.data_layout not in _KERNEL_LAYOUTS:
             return {}
@@ -108,7 +90,7 @@ class DeformableConv2D:
         return made
 
     @staticmethod
-    def relation(attrs: DeformableConv2DAttrs, data: Type, offset: Type, weight: Type) -> Type:
+    def relation(attrs: DeformableConvAttrs, data: Type, offset: Type, weight: Type) -> Type:
         source, moved, filters = (
             require_tensor(t, n) for t, n in ((data, "data"), (offset, "offset"), (weight, "weight"))
         )
@@ -145,17 +127,17 @@ class DeformableConv2D:
 
     @staticmethod
     def lower(
-        context: LowerContext, attrs: DeformableConv2DAttrs, data: relax.Expr, offset: relax.Expr, weight: relax.Expr
+        context: LowerContext, attrs: DeformableConvAttrs, data: relax.Expr, offset: relax.Expr, weight: relax.Expr
     ) -> relax.Expr:
         shape = context.shape(data)
         _, channels, *sizes = ordered(shape, attrs.data_layout, "NCHW")
         outputs, inputs, *kernel = ordered(context.shape(weight), attrs.kernel_layout, "OIHW")
         name, message = context.operator, "the data has {actual} channels, but the weight takes {expected}"
         context.require_equal(channels, dims.mul(inputs, attrs.groups), f"{name}: {message}")
-        for field, count in (("groups", outputs), ("deformable_groups", channels)):
-            parts = getattr(attrs, field)
+        for which, count in (("groups", outputs), ("deformable_groups", channels)):
+            parts = getattr(attrs, which)
             if parts > 1 and not isinstance(count, int):
-                message = f"{name}: {field} is {parts}, which does not divide the channels"
+                message = f"{name}: {which} is {parts}, which does not divide the channels"
                 context.require(dims.as_expr(count) % parts == 0, message)
         windows = [extent(k, d) for k, d in zip(kernel, positive(attrs.dilation, 2, "dilation"), strict=True)]
         require_fits(context, sizes, padding_of(attrs.padding, 2), windows)
@@ -163,7 +145,7 @@ class DeformableConv2D:
         return context.te(lambda *tensors: _convolve(attrs, *tensors), data, offset, weight)
 
 
-def _convolve(attrs: DeformableConv2DAttrs, data: te.Tensor, offset: te.Tensor, weight: te.Tensor) -> te.Tensor:
+def _convolve(attrs: DeformableConvAttrs, data: te.Tensor, offset: te.Tensor, weight: te.Tensor) -> te.Tensor:
     axes = attrs.data_layout
     batch, channels, height, width = ordered(data.shape, axes, "NCHW")
     outputs, inputs, *kernel = ordered(weight.shape, attrs.kernel_layout, "OIHW")

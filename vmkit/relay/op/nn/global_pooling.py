@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tvm import relax, te, tirx
@@ -105,71 +106,33 @@ def _adaptive_pool(axes: str, spatial: str, data: te.Tensor, result: list[Any], 
 
 class _Largest:
     relation = staticmethod(_type)
-
-    @staticmethod
-    def lower(context: LowerContext, attrs: SizedPoolAttrs, data: relax.Expr) -> relax.Expr:
-        return _lower(context, attrs, data, "max")
+    lower = staticmethod(partial(_lower, kind="max"))
 
 
 class _Mean:
     relation = staticmethod(_type)
-
-    @staticmethod
-    def lower(context: LowerContext, attrs: SizedPoolAttrs, data: relax.Expr) -> relax.Expr:
-        return _lower(context, attrs, data, "avg")
+    lower = staticmethod(partial(_lower, kind="avg"))
 
 
-_FUSABLE = OpPattern.OUT_ELEMWISE_FUSABLE
+_pool = partial(operator, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, layout="layout")
 
 
-@operator(
-    "nn.global_max_pool{rank}d",
-    "data",
-    attrs=GlobalPoolAttrs,
-    level=2,
-    pattern=_FUSABLE,
-    mixed="follow",
-    layout="layout",
-)
+@_pool("nn.global_max_pool{rank}d", "data", attrs=GlobalPoolAttrs, level=2, mixed="follow")
 class GlobalMaxPool(_Largest):
     """The largest element of each channel; the spatial axes become 1."""
 
 
-@operator(
-    "nn.global_avg_pool{rank}d",
-    "data",
-    attrs=GlobalPoolAttrs,
-    level=2,
-    pattern=_FUSABLE,
-    mixed="never",
-    layout="layout",
-)
+@_pool("nn.global_avg_pool{rank}d", "data", attrs=GlobalPoolAttrs, level=2, mixed="never")
 class GlobalAvgPool(_Mean):
     """The mean of each channel; the spatial axes become 1."""
 
 
-@operator(
-    "nn.adaptive_max_pool{rank}d",
-    "data",
-    attrs=AdaptivePoolAttrs,
-    level=10,
-    pattern=_FUSABLE,
-    mixed="follow",
-    layout="layout",
-)
+@_pool("nn.adaptive_max_pool{rank}d", "data", attrs=AdaptivePoolAttrs, level=10, mixed="follow")
 class AdaptiveMaxPool(_Largest):
     """The largest element of each of output_size windows over {axes}."""
 
 
-@operator(
-    "nn.adaptive_avg_pool{rank}d",
-    "data",
-    attrs=AdaptivePoolAttrs,
-    level=10,
-    pattern=_FUSABLE,
-    mixed="never",
-    layout="layout",
-)
+@_pool("nn.adaptive_avg_pool{rank}d", "data", attrs=AdaptivePoolAttrs, level=10, mixed="never")
 class AdaptiveAvgPool(_Mean):
     """The mean of each of output_size windows over {axes}."""
 

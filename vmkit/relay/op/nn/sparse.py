@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -13,39 +14,48 @@ from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import Dim, TensorType, TupleType, Type
-from ..attrs import Attrs, Bool, attrs_node
+from ..attrs import Attrs, Bool, attrs_node, field
 from ..elementwise import require_tensor
 from ..kernel import as_index, const, grid, loops
-from ..registry import OpPattern, entry, operator
-from .compressed import block_of, block_value, check_rows, elements_of, matrix_operands, require_matrix, row_count
+from ..registry import OpPattern, Parameters, entry, operator
+from .compressed import (
+    SparseMatrix,
+    block_of,
+    block_value,
+    check_rows,
+    elements_of,
+    matrix_operands,
+    require_matrix,
+    row_count,
+)
 from .layout import require_rank
 from .precision import accumulator, as_dtype
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
 
-__all__ = ["SparseMatrix", "require_same_dtype", "summed"]
+__all__ = ["MATRICES", "converted", "require_same_dtype", "summed", "with_matrix"]
 
-
-class SparseMatrix(Protocol):
-    """A sparse matrix in compressed rows, such as one of scipy: arrays or expressions under these names."""
-
-    data: Any
-    indices: Any
-    indptr: Any
+# The parameters of builders that take a sparse matrix as one thing, and the inputs in whose place they stand.
+MATRICES = {"dense_mat": "dense_data", "sparse_mat": "sparse_data"}
 
 
 @attrs_node("relay.attrs.SparseDenseAttrs")
 class SparseDenseAttrs(Attrs):
     """Attributes of nn.sparse_dense and nn.internal.sparse_dense_padded."""
 
-    sparse_lhs: Bool = False
+    sparse_lhs: Bool = field(False, doc="Whether the sparse matrix is the first operand.")
 
 
 def require_same_dtype(dense: TensorType, sparse: TensorType) -> None:
     """Check that a dense and a sparse operand have one data type; TypeCheckError otherwise."""
     if dense.dtype != sparse.dtype:
         raise TypeCheckError(f"sparse_data are {sparse.dtype}, the dense tensor {dense.dtype}; cast one of them")
+
+
+def with_matrix(name: str, dense_mat: Expr, sparse_mat: SparseMatrix | Sequence[Expr], **values: Any) -> Expr:
+    """Return a call of an operator on a dense tensor and the three of a sparse matrix."""
+    return entry(name).call(dense_mat, *matrix_operands(sparse_mat), **values)
 
 
 def converted(context: LowerContext, value: relax.Expr, dtype: str) -> relax.Expr:
@@ -130,17 +140,21 @@ def _require_width(context: LowerContext, width: Dim) -> None:
 _PRODUCT_INPUTS = ("dense_data", "sparse_data", "sparse_indices", "sparse_indptr")
 
 
-@operator("nn.sparse_dense", *_PRODUCT_INPUTS, attrs=SparseDenseAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "nn.sparse_dense",
+    *_PRODUCT_INPUTS,
+    attrs=SparseDenseAttrs,
+    level=1,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters("dense_mat sparse_mat sparse_lhs", renamed=MATRICES),
+)
 class SparseDense:
     """The product ``dense @ sparse.T``, or with sparse_lhs ``sparse @ dense.T``.
 
     The sparse matrix is CSR, or BSR with blocks of any height and width.
     """
 
-    @staticmethod
-    def build(dense_mat: Expr, sparse_mat: SparseMatrix | Sequence[Expr], sparse_lhs: bool = False) -> Expr:
-        return entry("nn.sparse_dense").call(dense_mat, *matrix_operands(sparse_mat), sparse_lhs=sparse_lhs)
-
+    make = staticmethod(partial(with_matrix, "nn.sparse_dense"))
     relation = staticmethod(_product_type)
     lower = staticmethod(_product)
 
@@ -159,13 +173,17 @@ class SparseDensePadded:
     lower = staticmethod(_product)
 
 
-@operator("nn.sparse_add", *_PRODUCT_INPUTS, level=1, pattern=OpPattern.OPAQUE)
+@operator(
+    "nn.sparse_add",
+    *_PRODUCT_INPUTS,
+    level=1,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("dense_mat sparse_mat", renamed=MATRICES),
+)
 class SparseAdd:
     """The sum of a dense matrix and a sparse one (CSR)."""
 
-    @staticmethod
-    def build(dense_mat: Expr, sparse_mat: SparseMatrix | Sequence[Expr]) -> Expr:
-        return entry("nn.sparse_add").call(dense_mat, *matrix_operands(sparse_mat))
+    make = staticmethod(partial(with_matrix, "nn.sparse_add"))
 
     @staticmethod
     def relation(attrs: None, dense: Type, data: Type, indices: Type, indptr: Type) -> Type:
@@ -202,7 +220,14 @@ class SparseTransposeAttrs(Attrs):
     """Attributes of nn.sparse_transpose: none."""
 
 
-@operator("nn.sparse_transpose", *_PRODUCT_INPUTS[1:], attrs=SparseTransposeAttrs, level=1, pattern=OpPattern.OPAQUE)
+@operator(
+    "nn.sparse_transpose",
+    *_PRODUCT_INPUTS[1:],
+    attrs=SparseTransposeAttrs,
+    level=1,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("x", renamed={"x": "sparse_data"}),
+)
 class SparseTranspose:
     """The transpose of a square sparse matrix (CSR), as (data, indices, indptr).
 
@@ -210,7 +235,7 @@ class SparseTranspose:
     """
 
     @staticmethod
-    def build(x: SparseMatrix | Sequence[Expr]) -> TupleWrapper:
+    def make(x: SparseMatrix | Sequence[Expr]) -> TupleWrapper:
         return TupleWrapper(entry("nn.sparse_transpose").call(*matrix_operands(x)), 3)
 
     @staticmethod

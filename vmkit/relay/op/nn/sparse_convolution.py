@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
@@ -10,17 +10,16 @@ from tvm.script.ir_builder import tirx as T
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Ints, Str, attrs_node
+from ..attrs import Attrs, Ints, Str, attrs_node, field
 from ..elementwise import require_tensor
 from ..kernel import as_index, const, grid
-from ..registry import OpPattern, entry, operator
-from .compressed import block_of, block_value, check_rows, elements_of, matrix_operands, require_matrix, row_count
+from ..registry import OpPattern, Parameters, operator
+from .compressed import block_of, block_value, check_rows, elements_of, require_matrix, row_count
 from .layout import ordered, require_rank
 from .precision import accumulator
-from .sparse import SparseMatrix, require_same_dtype, summed
-from .window import per_axis
+from .sparse import MATRICES, require_same_dtype, summed, with_matrix
+from .window_fields import each_axis
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@attrs_node("relay.attrs.SparseConv2DAttrs")
-class SparseConv2DAttrs(Attrs):
-    """Attributes of nn.sparse_conv2d."""
+@attrs_node("relay.attrs.SparseConv{rank}DAttrs", ranks=(2,))
+class SparseConvAttrs(Attrs):
+    """Attributes of nn.sparse_conv{rank}d."""
 
-    layout: Str = "NHWC"
-    kernel_size: Ints = (1, 1)
+    layout: Str = field("NHWC", doc="Order of the data's axes, NHWC or NCHW.")
+    kernel_size: Ints = each_axis(1, "Size of the window, 1 or 3 on both axes.")
 
 
 @operator(
@@ -42,9 +41,10 @@ class SparseConv2DAttrs(Attrs):
     "sparse_data",
     "sparse_indices",
     "sparse_indptr",
-    attrs=SparseConv2DAttrs,
+    attrs=SparseConvAttrs.over(2),
     level=1,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    parameters=Parameters("dense_mat sparse_mat layout kernel_size", renamed=MATRICES),
 )
 class SparseConv2D:
     """Convolution with stride 1 by a sparse weight (BSR) of one row for each output channel.
@@ -53,19 +53,10 @@ class SparseConv2D:
     kernel over (row, column, channel) in layout NHWC, and over (channel, row, column) in NCHW.
     """
 
-    @staticmethod
-    def build(
-        dense_mat: Expr,
-        sparse_mat: SparseMatrix | Sequence[Expr],
-        layout: str = "NHWC",
-        kernel_size: int | tuple[int, int] = (1, 1),
-    ) -> Expr:
-        return entry("nn.sparse_conv2d").call(
-            dense_mat, *matrix_operands(sparse_mat), layout=layout, kernel_size=per_axis(kernel_size, 2)
-        )
+    make = staticmethod(partial(with_matrix, "nn.sparse_conv2d"))
 
     @staticmethod
-    def relation(attrs: SparseConv2DAttrs, dense: Type, data: Type, indices: Type, indptr: Type) -> Type:
+    def relation(attrs: SparseConvAttrs, dense: Type, data: Type, indices: Type, indptr: Type) -> Type:
         if attrs.layout not in ("NHWC", "NCHW"):
             raise TypeCheckError(f"layout is {attrs.layout!r}; it is 'NHWC' or 'NCHW'")
         if list(attrs.kernel_size) not in ([1, 1], [3, 3]):
@@ -81,7 +72,7 @@ class SparseConv2D:
         return TensorType(ordered([batch, channels, height, width], "NCHW", attrs.layout), image.dtype)
 
     @staticmethod
-    def lower(context: LowerContext, attrs: SparseConv2DAttrs, dense: relax.Expr, *matrix: relax.Expr) -> relax.Expr:
+    def lower(context: LowerContext, attrs: SparseConvAttrs, dense: relax.Expr, *matrix: relax.Expr) -> relax.Expr:
         batch, channels, rows, columns = ordered(context.shape(dense), attrs.layout, "NCHW")
         tall, wide = block_of(context.shape(matrix[0]))
         blocks = row_count(context.shape(matrix[2]))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from tvm import te, tirx, topi
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Expr
 from ...ir.types import Dim
-from ..registry import entry
 
 if TYPE_CHECKING:
     from ...lower.context import LowerContext
@@ -26,65 +23,10 @@ __all__ = [
     "per_axis",
     "positive",
     "require_fits",
-    "window_builder",
 ]
 
 
 D = TypeVar("D")
-
-
-def window_builder(
-    name: str,
-    inputs: Sequence[str],
-    rank: int,
-    *,
-    keep_padding: bool = False,
-    renamed: Mapping[str, str] | None = None,
-    **parameters: Any,
-) -> Callable[..., Expr]:
-    """Return the builder of an operator with a window, in whose calls one number may stand for all axes.
-
-    Parameters
-    ----------
-    name : str
-        The operator.
-    inputs : sequence of str
-        The names of its inputs, which come first.
-    rank : int
-        The number of spatial axes.
-    keep_padding : bool
-        Leave the padding as it is given.
-    renamed : mapping, optional
-        The attributes whose parameters have other names, by parameter.
-    **parameters
-        The attributes, in the order and with the defaults of Relay's Python function.
-    """
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    signature = inspect.Signature(
-        [inspect.Parameter(i, kind) for i in inputs]
-        + [inspect.Parameter(n, kind, default=d) for n, d in parameters.items()]
-    )
-
-    def build(*args: Any, **kwargs: Any) -> Expr:
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeCheckError(f"{name}{signature}: {error}") from None
-        bound.apply_defaults()
-        values = dict(bound.arguments)
-        operands = [values.pop(i) for i in inputs]
-        for attribute in ("pool_size", "kernel_size", "strides", "dilation", "dilations", "output_padding"):
-            if attribute in values:
-                values[attribute] = per_axis(values[attribute], rank)
-        if not keep_padding:
-            values["padding"] = padding_of(values["padding"], rank)
-        names = renamed or {}
-        return entry(name).call(*operands, **{names.get(key, key): value for key, value in values.items()})
-
-    build.__name__ = name.rsplit(".", 1)[-1]
-    build.__qualname__ = name
-    build.__signature__ = signature  # type: ignore[attr-defined]
-    return build
 
 
 def per_axis(value: D | Sequence[D] | None, rank: int) -> D | Sequence[D] | None:

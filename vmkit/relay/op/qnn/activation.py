@@ -11,7 +11,7 @@ from ...ir.types import TensorType, Type
 from ..axis import resolve_axis
 from ..nn.activation import LeakyReluAttrs
 from ..nn.softmax import SoftmaxAttrs
-from ..registry import OpPattern, build, entry, operator
+from ..registry import OpPattern, Parameters, build, operator
 from .parameters import Parameter, Quantization, saturated, shifted
 from .requantize import requantized, requantized_unless_equal
 from .scaling import multiplier_and_shift
@@ -24,16 +24,20 @@ def _int(value: int) -> Expr:
     return const(value, "int32")
 
 
-@operator("qnn.leaky_relu", "x", *PARAMETERS, attrs=LeakyReluAttrs, level=11, pattern=OpPattern.ELEMWISE)
+@operator(
+    "qnn.leaky_relu",
+    "x",
+    *PARAMETERS,
+    attrs=LeakyReluAttrs,
+    level=11,
+    pattern=OpPattern.ELEMWISE,
+    parameters=Parameters(
+        "x alpha input_scale input_zero_point output_scale output_zero_point",
+        renamed={"input_scale": "scale", "input_zero_point": "zero_point"},
+    ),
+)
 class LeakyRelu:
     """The quantised data where it is positive, else alpha times the data."""
-
-    @staticmethod
-    def build(
-        x: Expr, alpha: float, input_scale: Expr, input_zero_point: Expr, output_scale: Expr, output_zero_point: Expr
-    ) -> Expr:
-        operands = x, input_scale, input_zero_point, output_scale, output_zero_point
-        return entry("qnn.leaky_relu").call(*operands, alpha=alpha)
 
     @staticmethod
     def relation(attrs: LeakyReluAttrs, x: Type, *parameters: Type) -> Type:
@@ -64,12 +68,6 @@ _LARGEST_ONE = 2.0**16
 @operator("qnn.softmax", "x", *PARAMETERS, attrs=SoftmaxAttrs, level=11, pattern=OpPattern.OPAQUE)
 class Softmax:
     """Quantised softmax along axis, by integers alone: algorithm 1 of https://arxiv.org/abs/2207.01405."""
-
-    @staticmethod
-    def build(
-        x: Expr, scale: Expr, zero_point: Expr, output_scale: Expr, output_zero_point: Expr, axis: int = -1
-    ) -> Expr:
-        return entry("qnn.softmax").call(x, scale, zero_point, output_scale, output_zero_point, axis=axis)
 
     @staticmethod
     def relation(attrs: SoftmaxAttrs, x: Type, *parameters: Type) -> Type:

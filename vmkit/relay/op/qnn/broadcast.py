@@ -9,7 +9,7 @@ import numpy as np
 from ....errors import TypeCheckError
 from ...ir.expr import Expr, const
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Int, attrs_node
+from ..attrs import Attrs, Int, attrs_node, field
 from ..registry import OpPattern, build, entry, operator
 from .parameters import Parameter, Quantization, require_along_axis, require_dtype, require_one, saturated, shifted
 from .requantize import requantized, requantized_unless_equal
@@ -32,27 +32,8 @@ _OPERANDS = (
 class BroadcastAttrs(Attrs):
     """Attributes of the quantised operators of two tensors."""
 
-    lhs_axis: Int = -1
-    rhs_axis: Int = -1
-
-
-def _builder(name: str) -> Callable[..., Expr]:
-    def build_call(
-        lhs: Expr,
-        rhs: Expr,
-        lhs_scale: Expr,
-        lhs_zero_point: Expr,
-        rhs_scale: Expr,
-        rhs_zero_point: Expr,
-        output_scale: Expr,
-        output_zero_point: Expr,
-        lhs_axis: int = -1,
-        rhs_axis: int = -1,
-    ) -> Expr:
-        operands = lhs, rhs, lhs_scale, lhs_zero_point, rhs_scale, rhs_zero_point, output_scale, output_zero_point
-        return entry(name).call(*operands, lhs_axis=lhs_axis, rhs_axis=rhs_axis)
-
-    return build_call
+    lhs_axis: Int = field(-1, doc="The axis that a vector of scales or zero points of lhs lies along.")
+    rhs_axis: Int = field(-1, doc="The axis that a vector of scales or zero points of rhs lies along.")
 
 
 def _relation(attrs: BroadcastAttrs, lhs: Type, rhs: Type, *parameters: Type) -> Type:
@@ -116,7 +97,6 @@ def _product_scale(sources: Sequence[Quantization], ranks: Sequence[int]) -> tup
 def _register(name: str, canonicalize: Callable[..., Expr], doc: str) -> None:
     body = {
         "__doc__": doc + " A vector of scales or zero points of an operand lies along its axis.",
-        "build": staticmethod(_builder(name)),
         "relation": staticmethod(_relation),
         "canonicalize": staticmethod(canonicalize),
     }

@@ -8,8 +8,9 @@ from ....errors import TypeCheckError
 from ...ir.expr import Expr, Tuple, TupleGetItem
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import TupleType, Type, type_text
+from ..fields import REQUIRED
 from ..join import ConcatenateAttrs, TupleLike, as_tuple
-from ..registry import OpPattern, build, entry, operator
+from ..registry import OpPattern, Parameters, build, entry, operator
 from .parameters import Quantization, require_one
 from .requantize import requantized
 
@@ -32,12 +33,13 @@ def _fields(value: Expr, count: int) -> list[Expr]:
     level=11,
     pattern=OpPattern.INJECTIVE,
     layout="concatenate",
+    parameters=Parameters(given={"axis": REQUIRED}),
 )
 class Concatenate:
     """Quantised tensors of a tuple, each with its scale and zero point, one after the other along axis."""
 
     @staticmethod
-    def build(
+    def make(
         data: TupleLike,
         input_scales: TupleLike,
         input_zero_points: TupleLike,

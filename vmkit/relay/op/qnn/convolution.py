@@ -10,11 +10,11 @@ from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
+from ..fields import REQUIRED
 from ..nn.convolution import ConvAttrs
 from ..nn.layout import axes_of
 from ..nn.transposed import ConvTransposeAttrs
-from ..nn.window import padding_of, per_axis
-from ..registry import build, entry, operator
+from ..registry import Parameters, build, entry, operator
 from .parameters import Parameter, require_one, require_vector, shifted
 from .product import OPERANDS, PATTERN, product, require_dtypes, shifted_weight
 
@@ -72,85 +72,40 @@ def _over_weight(
     return build("reshape", ordered, newshape=[{"O": outputs, "I": inputs}.get(axis, 1) for axis in axes])
 
 
-@operator("qnn.conv2d", *OPERANDS, attrs=ConvAttrs.over(2), level=11, pattern=PATTERN)
+@operator(
+    "qnn.conv2d",
+    *OPERANDS,
+    attrs=ConvAttrs.over(2),
+    level=11,
+    pattern=PATTERN,
+    parameters=Parameters(
+        "data kernel input_zero_point kernel_zero_point input_scale kernel_scale kernel_size channels strides padding "
+        "dilation groups data_layout kernel_layout out_layout out_dtype",
+        renamed={"kernel": "weight"},
+        given={"kernel_size": REQUIRED, "out_dtype": "int32"},
+    ),
+)
 class Conv2D:
     """Quantised convolution; the kernel's scale and zero point may be vectors, one number for every output channel."""
-
-    @staticmethod
-    def build(
-        data: Expr,
-        kernel: Expr,
-        input_zero_point: Expr,
-        kernel_zero_point: Expr,
-        input_scale: Expr,
-        kernel_scale: Expr,
-        kernel_size: int | Sequence[int],
-        channels: int | None = None,
-        strides: int | Sequence[int] = (1, 1),
-        padding: int | Sequence[int] = (0, 0),
-        dilation: int | Sequence[int] = (1, 1),
-        groups: int = 1,
-        data_layout: str = "NCHW",
-        kernel_layout: str = "OIHW",
-        out_layout: str = "",
-        out_dtype: str = "int32",
-    ) -> Expr:
-        return entry("qnn.conv2d").call(
-            *(data, kernel, input_zero_point, kernel_zero_point, input_scale, kernel_scale),
-            strides=per_axis(strides, 2),
-            padding=padding_of(padding, 2),
-            dilation=per_axis(dilation, 2),
-            groups=groups,
-            channels=channels,
-            kernel_size=per_axis(kernel_size, 2),
-            data_layout=data_layout,
-            kernel_layout=kernel_layout,
-            out_layout=out_layout,
-            out_dtype=out_dtype,
-        )
 
     relation = staticmethod(partial(_relation, "nn.conv2d"))
     canonicalize = staticmethod(partial(_canonical, "nn.conv2d"))
 
 
-@operator("qnn.conv2d_transpose", *OPERANDS, attrs=ConvTransposeAttrs.over(2), level=11, pattern=PATTERN)
+@operator(
+    "qnn.conv2d_transpose",
+    *OPERANDS,
+    attrs=ConvTransposeAttrs.over(2),
+    level=11,
+    pattern=PATTERN,
+    parameters=Parameters(
+        "data weight input_zero_point kernel_zero_point input_scale kernel_scale strides padding dilation groups "
+        "channels kernel_size data_layout kernel_layout out_layout output_padding out_dtype",
+        given={"out_dtype": "int32"},
+    ),
+)
 class Conv2DTranspose:
     """Quantised transposed convolution; the kernel's parameters as for qnn.conv2d."""
-
-    @staticmethod
-    def build(
-        data: Expr,
-        weight: Expr,
-        input_zero_point: Expr,
-        kernel_zero_point: Expr,
-        input_scale: Expr,
-        kernel_scale: Expr,
-        strides: int | Sequence[int] = (1, 1),
-        padding: int | Sequence[int] = (0, 0),
-        dilation: int | Sequence[int] = (1, 1),
-        groups: int = 1,
-        channels: int | None = None,
-        kernel_size: int | Sequence[int] | None = None,
-        data_layout: str = "NCHW",
-        kernel_layout: str = "IOHW",
-        out_layout: str = "",
-        output_padding: int | Sequence[int] = (0, 0),
-        out_dtype: str = "int32",
-    ) -> Expr:
-        return entry("qnn.conv2d_transpose").call(
-            *(data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale),
-            channels=channels,
-            kernel_size=per_axis(kernel_size, 2),
-            strides=per_axis(strides, 2),
-            output_padding=per_axis(output_padding, 2),
-            padding=padding_of(padding, 2),
-            dilation=per_axis(dilation, 2),
-            groups=groups,
-            data_layout=data_layout,
-            kernel_layout=kernel_layout,
-            out_layout=out_layout,
-            out_dtype=out_dtype,
-        )
 
     relation = staticmethod(partial(_relation, "nn.conv2d_transpose"))
     canonicalize = staticmethod(partial(_canonical, "nn.conv2d_transpose"))

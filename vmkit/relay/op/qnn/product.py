@@ -13,10 +13,10 @@ from typing import Protocol
 
 from ....errors import TypeCheckError
 from ...ir.expr import Expr
-from ...ir.types import Dim, TensorType, Type
+from ...ir.types import TensorType, Type
 from ..attrs import Attrs, DType
 from ..nn.dense import BatchMatmulAttrs, DenseAttrs
-from ..registry import OpPattern, build, entry, operator
+from ..registry import OpPattern, Parameters, build, entry, operator
 from .parameters import Parameter, require_dtype, require_one, require_vector, shifted
 
 __all__ = ["OPERANDS", "PATTERN", "product", "require_dtypes", "shifted_weight"]
@@ -61,23 +61,13 @@ def shifted_weight(
     return build("cast", value, dtype=dtype) - build("cast", offset, dtype=dtype)
 
 
-@operator("qnn.dense", *OPERANDS, attrs=DenseAttrs, level=11, pattern=PATTERN)
+# What Relay's Python functions gave where the nodes, which are those of products of reals, have no data type.
+_SUMS = {"out_dtype": "int32"}
+
+
+@operator("qnn.dense", *OPERANDS, attrs=DenseAttrs, level=11, pattern=PATTERN, parameters=Parameters(given=_SUMS))
 class Dense:
     """Quantised product of the data's last dimension with a weight of shape (units, inner)."""
-
-    @staticmethod
-    def build(
-        data: Expr,
-        weight: Expr,
-        input_zero_point: Expr,
-        kernel_zero_point: Expr,
-        input_scale: Expr,
-        kernel_scale: Expr,
-        units: Dim | None = None,
-        out_dtype: str = "int32",
-    ) -> Expr:
-        operands = data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale
-        return entry("qnn.dense").call(*operands, units=units, out_dtype=out_dtype)
 
     @staticmethod
     def relation(attrs: DenseAttrs, data: Type, weight: Type, *parameters: Type) -> Type:
@@ -99,22 +89,12 @@ class Dense:
 @operator(
     "qnn.batch_matmul", "x", "y", "x_zero_point", "y_zero_point", "x_scale", "y_scale",
     attrs=BatchMatmulAttrs, level=11, pattern=PATTERN,
+    parameters=Parameters(
+        "x y x_zero_point y_zero_point x_scale y_scale out_dtype", given=_SUMS, fixed={"transpose_b": True}
+    ),
 )  # fmt: skip
 class BatchMatmul:
     """Quantised product of the matrices of two batches, the second transposed."""
-
-    @staticmethod
-    def build(
-        x: Expr,
-        y: Expr,
-        x_zero_point: Expr,
-        y_zero_point: Expr,
-        x_scale: Expr,
-        y_scale: Expr,
-        out_dtype: str = "int32",
-    ) -> Expr:
-        values = {"out_dtype": out_dtype, "transpose_a": False, "transpose_b": True}
-        return entry("qnn.batch_matmul").call(x, y, x_zero_point, y_zero_point, x_scale, y_scale, **values)
 
     @staticmethod
     def relation(attrs: BatchMatmulAttrs, x: Type, y: Type, *parameters: Type) -> Type:

@@ -9,8 +9,8 @@ import numpy as np
 from ....errors import TypeCheckError
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, DType, Int, attrs_node
-from ..registry import OpPattern, build, entry, operator
+from ..attrs import Attrs, DType, Int, attrs_node, field
+from ..registry import OpPattern, Parameters, build, operator
 from .parameters import Quantization, require_along_axis, require_dtype, saturated, shifted
 
 __all__ = ["DequantizeAttrs", "dequantized", "quantized"]
@@ -18,21 +18,23 @@ __all__ = ["DequantizeAttrs", "dequantized", "quantized"]
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
 _REALS = ("float16", "float32")
 
+_AXIS = "The axis that a vector of scales or zero points lies along."
+
 
 @attrs_node("relay.attrs.QuantizeAttrs")
 class QuantizeAttrs(Attrs):
     """Attributes of qnn.quantize."""
 
-    out_dtype: DType
-    axis: Int = -1
+    out_dtype: DType = field(script="int8", doc="Data type of the result.")
+    axis: Int = field(-1, doc=_AXIS)
 
 
 @attrs_node("relay.attrs.DequantizeAttrs")
 class DequantizeAttrs(Attrs):
     """Attributes of qnn.dequantize and qnn.simulated_dequantize."""
 
-    out_dtype: DType
-    axis: Int = -1
+    out_dtype: DType = field(script="float32", doc="Data type of the result.")
+    axis: Int = field(-1, doc=_AXIS)
 
 
 @operator(
@@ -44,13 +46,10 @@ class DequantizeAttrs(Attrs):
     level=11,
     pattern=OpPattern.ELEMWISE,
     layout="axis",
+    parameters=Parameters("data output_scale output_zero_point axis out_dtype"),
 )
 class Quantize:
     """The integers ``round(data / scale) + zero_point``, halves rounded away from zero, saturated."""
-
-    @staticmethod
-    def build(data: Expr, output_scale: Expr, output_zero_point: Expr, axis: int = -1, out_dtype: str = "int8") -> Expr:
-        return entry("qnn.quantize").call(data, output_scale, output_zero_point, axis=axis, out_dtype=out_dtype)
 
     @staticmethod
     def relation(attrs: QuantizeAttrs, data: Type, scale: Type, zero_point: Type) -> Type:
@@ -83,15 +82,10 @@ def quantized(data: Expr, rank: int, wanted: Quantization, dtype: str) -> Expr:
     level=11,
     pattern=OpPattern.ELEMWISE,
     layout="axis",
+    parameters=Parameters("data input_scale input_zero_point axis out_dtype"),
 )
 class Dequantize:
     """The reals ``scale * (data - zero_point)``."""
-
-    @staticmethod
-    def build(
-        data: Expr, input_scale: Expr, input_zero_point: Expr, axis: int = -1, out_dtype: str = "float32"
-    ) -> Expr:
-        return entry("qnn.dequantize").call(data, input_scale, input_zero_point, axis=axis, out_dtype=out_dtype)
 
     @staticmethod
     def relation(attrs: DequantizeAttrs, data: Type, scale: Type, zero_point: Type) -> Type:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ....errors import TypeCheckError, suggest
 from ...ir.expr import Expr, const
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, DType, Int, Str, attrs_node
-from ..registry import OpPattern, build, entry, operator
+from ..attrs import Attrs, DType, Int, Str, attrs_node, field
+from ..registry import OpPattern, build, operator
 from .config import COMPUTE_DTYPES, ROUNDINGS, RequantizeConfig, current_requantize_config
 from .parameters import Parameter, Quantization, require_along_axis, require_dtype, require_one, saturated, shifted
 from .scaling import fixed_point_product, scale_ratio
@@ -23,10 +23,10 @@ _OUTPUTS = ("int8", "uint8", "int16", "int32")
 class RequantizeAttrs(Attrs):
     """Attributes of qnn.requantize."""
 
-    axis: Int = -1
-    rounding: Str = "None"
-    compute_dtype: Str = "None"
-    out_dtype: DType = ""
+    axis: Int = field(-1, doc="The axis that a vector of the data's scales or zero points lies along.")
+    rounding: Str = field("None", doc="Where halves go, UPWARD or TONEAREST, which is away from zero.")
+    compute_dtype: Str = field("None", doc="The arithmetic: int64 for fixed-point numbers, float32 or float64.")
+    out_dtype: DType = field("", script="int8", doc="Data type of the result.")
 
 
 @operator(
@@ -46,22 +46,6 @@ class Requantize:
 
     Rounding and compute_dtype of "None" are those of the ``requantize_config`` in force.
     """
-
-    @staticmethod
-    def build(
-        data: Expr,
-        input_scale: Expr,
-        input_zero_point: Expr,
-        output_scale: Expr,
-        output_zero_point: Expr,
-        axis: int = -1,
-        rounding: str = "None",
-        compute_dtype: str = "None",
-        out_dtype: str = "int8",
-    ) -> Expr:
-        values = {"axis": axis, "rounding": rounding, "compute_dtype": compute_dtype, "out_dtype": out_dtype}
-        operands = data, input_scale, input_zero_point, output_scale, output_zero_point
-        return entry("qnn.requantize").call(*operands, **values)
 
     @staticmethod
     def relation(attrs: RequantizeAttrs, data: Type, scale: Type, zero: Type, out_scale: Type, out_zero: Type) -> Type:

@@ -16,7 +16,7 @@ from ..attrs import Attrs, Bool, Int, Str, attrs_node
 from ..axis import resolve_axis
 from ..elementwise import require_tensor, round_half_away
 from ..kernel import indexed
-from ..registry import OpPattern, build, entry, operator
+from ..registry import OpPattern, Parameters, build, entry, operator
 from .parameters import require_along_axis
 from .quantize import DequantizeAttrs
 
@@ -111,14 +111,13 @@ def _flat(parameter: Expr) -> Expr:
 @operator(
     "qnn.simulated_quantize", "data", "out_dtype", "output_scale", "output_zero_point",
     attrs=SimulatedQuantizeAttrs, level=11, pattern=OpPattern.ELEMWISE,
+    parameters=Parameters("data output_scale output_zero_point axis out_dtype", given={"out_dtype": "int8"}),
 )  # fmt: skip
 class SimulatedQuantize:
     """What qnn.quantize gives, as floats of the data's type; see DTYPE_CODES for the data types."""
 
     @staticmethod
-    def build(
-        data: Expr, output_scale: Expr, output_zero_point: Expr, axis: int = -1, out_dtype: str | Expr = "int8"
-    ) -> Expr:
+    def make(data: Expr, output_scale: Expr, output_zero_point: Expr, axis: int, out_dtype: str | Expr) -> Expr:
         operands = data, _code(out_dtype), _flat(output_scale), _flat(output_zero_point)
         return entry("qnn.simulated_quantize").call(*operands, axis=axis)
 
@@ -132,14 +131,13 @@ class SimulatedQuantize:
 @operator(
     "qnn.simulated_dequantize", "data", "in_dtype", "input_scale", "input_zero_point",
     attrs=DequantizeAttrs, level=11, pattern=OpPattern.ELEMWISE,
+    parameters=Parameters("data input_scale input_zero_point axis in_dtype", given={"in_dtype": "int8"}),
 )  # fmt: skip
 class SimulatedDequantize:
     """What qnn.dequantize gives of integers held as floats; see DTYPE_CODES for the data types."""
 
     @staticmethod
-    def build(
-        data: Expr, input_scale: Expr, input_zero_point: Expr, axis: int = -1, in_dtype: str | Expr = "int8"
-    ) -> Expr:
+    def make(data: Expr, input_scale: Expr, input_zero_point: Expr, axis: int, in_dtype: str | Expr) -> Expr:
         operands = data, _code(in_dtype), _flat(input_scale), _flat(input_zero_point)
         return entry("qnn.simulated_dequantize").call(*operands, axis=axis, out_dtype="")
 

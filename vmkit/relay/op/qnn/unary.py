@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.expr import Expr, const
 from ...ir.types import TensorType, Type
-from ..registry import OpPattern, build, entry, operator
+from ..registry import OpPattern, build, operator
 from .parameters import Quantization, require_dtype, require_one
 from .quantize import dequantized, quantized
 
@@ -24,13 +24,6 @@ def require_quantized(dtypes: Sequence[str], data: Type, parameters: Sequence[Ty
     source = require_dtype(data, dtypes, "x")
     require_one(**dict(zip(PARAMETERS, parameters, strict=True)))
     return source
-
-
-def _builder(name: str) -> Callable[..., Expr]:
-    def build_call(x: Expr, scale: Expr, zero_point: Expr, output_scale: Expr, output_zero_point: Expr) -> Expr:
-        return entry(name).call(x, scale, zero_point, output_scale, output_zero_point)
-
-    return build_call
 
 
 def _canonical(
@@ -65,7 +58,6 @@ def _register(
 
     body: dict[str, Any] = {
         "__doc__": doc,
-        "build": staticmethod(_builder(full)),
         "relation": staticmethod(lambda attrs, data, *given: require_quantized(("int8", "uint8"), data, given)),
         "canonicalize": staticmethod(canonicalize),
     }

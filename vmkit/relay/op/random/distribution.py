@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
@@ -14,11 +15,11 @@ from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.expr import const as relay_const
 from ...ir.types import IncompleteType, TensorType, TupleType, Type
-from ..attrs import Attrs, DType, Int, Ints, attrs_node
+from ..attrs import Attrs, DType, Int, Ints, attrs_node, attrs_row, field
 from ..elementwise import require_tensor
 from ..kernel import Result, const, grid, indexed, loops
 from ..nn.sparse import converted
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, Parameters, entry, operator
 from ..shape import reshape_value
 from .threefry import infer_key, key_type, random_words, require_key, require_shape
 
@@ -39,13 +40,13 @@ def _unit(word: tirx.Expr, dtype: str) -> tirx.Expr:
     return (word >> tirx.const(width - bits, kind)).astype(dtype) / tirx.const(1 << bits, dtype)
 
 
-def _scalars(attrs: UniformAttrs | NormalAttrs, key: Type, *parameters: Type) -> dict[int, Type]:
+def _scalars(attrs: DrawnAttrs, key: Type, *parameters: Type) -> dict[int, Type]:
     """Infer inputs of unknown type: a key and two scalars."""
     unknown = {k: TensorType([], attrs.out_dtype) for k, p in enumerate(parameters, 1) if isinstance(p, IncompleteType)}
     return infer_key(attrs, key) | unknown
 
 
-def _numbers(attrs: UniformAttrs | NormalAttrs, key: Type, parameters: dict[str, Type]) -> Type:
+def _numbers(attrs: DrawnAttrs, key: Type, parameters: dict[str, Type]) -> Type:
     require_key(key)
     if attrs.out_dtype not in _FRACTION:
         raise TypeCheckError(f"random numbers are float32 or float64, not {attrs.out_dtype or 'of no data type'}")
@@ -56,30 +57,44 @@ def _numbers(attrs: UniformAttrs | NormalAttrs, key: Type, parameters: dict[str,
     return TupleType([key_type(), TensorType(require_shape(attrs.out_shape), attrs.out_dtype)])
 
 
-def _build(name: str, key: Expr, shape: Sequence[int], dtype: str, first: float | Expr, second: float | Expr) -> Expr:
-    parameters = [p if isinstance(p, Expr) else relay_const(p, dtype) for p in (first, second)]
-    return entry(name).call(key, *parameters, out_shape=shape, out_dtype=dtype)
+def _made(name: str, key: Expr, shape: Sequence[int], dtype: str, **parameters: float | Expr) -> Expr:
+    """Return a call of an operator, whose parameters may be numbers, of the data type that is drawn."""
+    given = [p if isinstance(p, Expr) else relay_const(p, dtype) for p in parameters.values()]
+    return entry(name).call(key, *given, out_shape=shape, out_dtype=dtype)
+
+
+_DRAWN = {"shape": "out_shape", "dtype": "out_dtype"}
+
+
+@attrs_row
+class DrawnAttrs(Attrs):
+    """What the distributions have in common."""
+
+    out_shape: Ints = field(doc="Shape of the numbers.")
+    out_dtype: DType = field("", script="float32", doc="Data type of the numbers, float32 or float64.")
 
 
 @attrs_node("relay.attrs.UniformAttrs")
-class UniformAttrs(Attrs):
+class UniformAttrs(DrawnAttrs):
     """Attributes of random.uniform."""
 
-    out_shape: Ints
-    out_dtype: DType = ""
 
-
-@operator("random.uniform", "key", "low", "high", attrs=UniformAttrs, level=10, pattern=OpPattern.OPAQUE)
+@operator(
+    "random.uniform",
+    "key",
+    "low",
+    "high",
+    attrs=UniformAttrs,
+    level=10,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("key shape dtype low high", renamed=_DRAWN, given={"low": 0.0, "high": 1.0}),
+)
 class Uniform:
     """The next key, and numbers that are equally likely anywhere from low to below high."""
 
     infer_inputs = staticmethod(_scalars)
 
-    @staticmethod
-    def build(
-        key: Expr, shape: Sequence[int], dtype: str = "float32", low: float | Expr = 0.0, high: float | Expr = 1.0
-    ) -> Expr:
-        return _build("random.uniform", key, shape, dtype, low, high)
+    make = staticmethod(partial(_made, "random.uniform"))
 
     @staticmethod
     def relation(attrs: UniformAttrs, key: Type, low: Type, high: Type) -> Type:
@@ -100,14 +115,20 @@ class Uniform:
 
 
 @attrs_node("relay.attrs.NormalAttrs")
-class NormalAttrs(Attrs):
+class NormalAttrs(DrawnAttrs):
     """Attributes of random.normal."""
 
-    out_shape: Ints
-    out_dtype: DType = ""
 
-
-@operator("random.normal", "key", "mean", "scale", attrs=NormalAttrs, level=10, pattern=OpPattern.OPAQUE)
+@operator(
+    "random.normal",
+    "key",
+    "mean",
+    "scale",
+    attrs=NormalAttrs,
+    level=10,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("key shape dtype mean scale", renamed=_DRAWN, given={"mean": 0.0, "scale": 1.0}),
+)
 class Normal:
     """The next key, and numbers of a normal distribution with a mean and a standard deviation.
 
@@ -117,11 +138,7 @@ class Normal:
 
     infer_inputs = staticmethod(_scalars)
 
-    @staticmethod
-    def build(
-        key: Expr, shape: Sequence[int], dtype: str = "float32", mean: float | Expr = 0.0, scale: float | Expr = 1.0
-    ) -> Expr:
-        return _build("random.normal", key, shape, dtype, mean, scale)
+    make = staticmethod(partial(_made, "random.normal"))
 
     @staticmethod
     def relation(attrs: NormalAttrs, key: Type, mean: Type, scale: Type) -> Type:
@@ -147,7 +164,7 @@ class Normal:
 class MultinomialAttrs(Attrs):
     """Attributes of random.multinomial."""
 
-    num_samples: Int = 1
+    num_samples: Int = field(1, doc="How many positions are drawn for each row.")
 
 
 @operator("random.multinomial", "key", "probs", attrs=MultinomialAttrs, level=10, pattern=OpPattern.OPAQUE)
@@ -158,10 +175,6 @@ class Multinomial:
     """
 
     infer_inputs = staticmethod(infer_key)
-
-    @staticmethod
-    def build(key: Expr, probs: Expr, num_samples: int = 1) -> Expr:
-        return entry("random.multinomial").call(key, probs, num_samples=num_samples)
 
     @staticmethod
     def relation(attrs: MultinomialAttrs, key: Type, probs: Type) -> Type:

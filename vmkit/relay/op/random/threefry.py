@@ -28,13 +28,13 @@ from tvm.script.ir_builder import tirx as T
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Constant, Expr
+from ...ir.expr import Constant
 from ...ir.expr import const as relay_const
 from ...ir.types import Dim, IncompleteType, TensorType, TupleType, Type
 from ..attrs import Attrs, Ints, attrs_node
 from ..elementwise import require_tensor
 from ..kernel import Result, const, grid, loops
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, Parameters, operator
 from ..shape import reshape_value
 
 if TYPE_CHECKING:
@@ -225,15 +225,18 @@ class ThreefryGenerateAttrs(Attrs):
     out_shape: Ints
 
 
-@operator("random.threefry_generate", "key", attrs=ThreefryGenerateAttrs, level=10, pattern=OpPattern.OPAQUE)
+@operator(
+    "random.threefry_generate",
+    "key",
+    attrs=ThreefryGenerateAttrs,
+    level=10,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("key shape", renamed={"shape": "out_shape"}),
+)
 class ThreefryGenerate:
     """The next key, and a tensor of random words (uint64)."""
 
     infer_inputs = staticmethod(infer_key)
-
-    @staticmethod
-    def build(key: Expr, shape: Sequence[int]) -> Expr:
-        return entry("random.threefry_generate").call(key, out_shape=shape)
 
     @staticmethod
     def relation(attrs: ThreefryGenerateAttrs, key: Type) -> Type:

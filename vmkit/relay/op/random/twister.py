@@ -9,6 +9,7 @@ which is what ONNX's reference implementation draws with.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
@@ -18,11 +19,12 @@ from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Expr
 from ...ir.types import Dim, TensorType, Type
-from ..attrs import Attrs, Dims, attrs_node
+from ..attrs import Attrs, Dims, attrs_node, field
 from ..create import fill
 from ..elementwise import require_tensor
+from ..fields import REQUIRED
 from ..kernel import const, grid, indexed, loops
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, Parameters, entry, operator
 from ..shape import reshape_value
 
 if TYPE_CHECKING:
@@ -60,10 +62,14 @@ class RandomSeed:
 class ContribRandomAttrs(Attrs):
     """Attributes of random numbers by seed: their shape, if there is no tensor to take it from."""
 
-    shape: Dims = ()
+    shape: Dims = field((), script=REQUIRED, doc="Shape of the numbers, or the tensor whose shape they have.")
 
 
-def _build(name: str, seed: Expr, shape: Dims | Expr) -> Expr:
+_PARAMETERS = Parameters("seed shape")
+
+
+def _made(name: str, seed: Expr, shape: Dims | Expr) -> Expr:
+    """Return a call of an operator, the shape being its own or, where it is an expression, that of a tensor."""
     if isinstance(shape, Expr):
         return entry(name).call(seed, shape)
     return entry(name).call(seed, shape=shape)
@@ -82,14 +88,19 @@ def _shape(context: LowerContext, attrs: ContribRandomAttrs, like: tuple[relax.E
     return list(context.shape(like[0]) if like else context.dims(list(attrs.shape)))
 
 
-@operator("random.contrib_uniform", "seed", "*like", attrs=ContribRandomAttrs, level=10, pattern=OpPattern.OPAQUE)
+@operator(
+    "random.contrib_uniform",
+    "seed",
+    "*like",
+    attrs=ContribRandomAttrs,
+    level=10,
+    pattern=OpPattern.OPAQUE,
+    parameters=_PARAMETERS,
+)
 class ContribUniform:
     """Numbers that are equally likely anywhere from 0 to below 1, of a shape or of the shape of a tensor."""
 
-    @staticmethod
-    def build(seed: Expr, shape: Dims | Expr) -> Expr:
-        return _build("random.contrib_uniform", seed, shape)
-
+    make = staticmethod(partial(_made, "random.contrib_uniform"))
     relation = staticmethod(_relation)
 
     @staticmethod
@@ -106,14 +117,19 @@ class ContribUniform:
         return _flat(context, shape, [], body, seed)
 
 
-@operator("random.contrib_normal", "seed", "*like", attrs=ContribRandomAttrs, level=10, pattern=OpPattern.OPAQUE)
+@operator(
+    "random.contrib_normal",
+    "seed",
+    "*like",
+    attrs=ContribRandomAttrs,
+    level=10,
+    pattern=OpPattern.OPAQUE,
+    parameters=_PARAMETERS,
+)
 class ContribNormal:
     """Numbers of the normal distribution with mean 0 and deviation 1, of a shape or of the shape of a tensor."""
 
-    @staticmethod
-    def build(seed: Expr, shape: Dims | Expr) -> Expr:
-        return _build("random.contrib_normal", seed, shape)
-
+    make = staticmethod(partial(_made, "random.contrib_normal"))
     relation = staticmethod(_relation)
 
     @staticmethod

@@ -14,11 +14,11 @@ from ...ir.expr import Expr
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import Any as AnyDim
 from ...ir.types import TensorType, TupleType, Type
-from ..attrs import Attrs, Str, attrs_node
+from ..attrs import Attrs, Str, attrs_node, field
 from ..create import require_scalar
 from ..index import require_integers
 from ..kernel import Result, as_index, grid, loops
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, Parameters, entry, operator
 from .boxes import descending, number, overlap, require_boxes, require_scores, same_dim, scalar
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _F32 = "float32"
 class AllClassNonMaximumSuppressionAttrs(Attrs):
     """Attributes of vision.all_class_non_max_suppression."""
 
-    output_format: Str = "onnx"
+    output_format: Str = field("onnx", doc="What the result is like, onnx or tensorflow.")
 
 
 @operator(
@@ -46,6 +46,9 @@ class AllClassNonMaximumSuppressionAttrs(Attrs):
     attrs=AllClassNonMaximumSuppressionAttrs,
     level=5,
     pattern=OpPattern.OPAQUE,
+    parameters=Parameters(
+        given={"max_output_boxes_per_class": -1, "iou_threshold": -1.0, "score_threshold": -1.0},
+    ),
 )
 class AllClassNonMaxSuppression:
     """The boxes (batch, boxes, 4) that are left for each class by its scores (batch, classes, boxes), best first.
@@ -59,13 +62,13 @@ class AllClassNonMaxSuppression:
     """
 
     @staticmethod
-    def build(
+    def make(
         boxes: Expr,
         scores: Expr,
-        max_output_boxes_per_class: int | Expr = -1,
-        iou_threshold: float | Expr = -1.0,
-        score_threshold: float | Expr = -1.0,
-        output_format: str = "onnx",
+        max_output_boxes_per_class: int | Expr,
+        iou_threshold: float | Expr,
+        score_threshold: float | Expr,
+        output_format: str,
     ) -> TupleWrapper:
         made = entry("vision.all_class_non_max_suppression").call(
             boxes,

@@ -9,14 +9,14 @@ from tvm.script.ir_builder import tirx as T
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Expr
+from ...ir.expr import Call
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import TensorType, TupleType, Type
-from ..attrs import Attrs, Bool, Float, Floats, attrs_node
+from ..attrs import Attrs, Bool, Float, Floats, attrs_node, field
 from ..elementwise import require_tensor
 from ..kernel import Result, as_index, chosen, grid, indexed, loops
 from ..nn.layout import require_rank
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, operator
 from .boxes import fill_row, require_boxes, same_dim
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ class MultiBoxPrior:
 class MultiBoxTransformLocAttrs(Attrs):
     """Attributes of vision.multibox_transform_loc."""
 
-    clip: Bool = True
-    threshold: Float = 0.01
-    variances: Floats = (0.1, 0.1, 0.2, 0.2)
-    keep_background: Bool = False
+    clip: Bool = field(True, doc="Whether the boxes end at the borders of the image.")
+    threshold: Float = field(0.01, doc="The least probability of a box that is kept.")
+    variances: Floats = field((0.1, 0.1, 0.2, 0.2), doc="What the moves of x, y, width and height are multiplied by.")
+    keep_background: Bool = field(False, doc="Whether boxes of the background are kept.")
 
 
 @operator(
@@ -116,25 +116,8 @@ class MultiBoxTransformLoc:
     """
 
     @staticmethod
-    def build(
-        cls_prob: Expr,
-        loc_pred: Expr,
-        anchor: Expr,
-        clip: bool = True,
-        threshold: float = 0.01,
-        variances: Floats = (0.1, 0.1, 0.2, 0.2),
-        keep_background: bool = False,
-    ) -> TupleWrapper:
-        made = entry("vision.multibox_transform_loc").call(
-            cls_prob,
-            loc_pred,
-            anchor,
-            clip=clip,
-            threshold=threshold,
-            variances=variances,
-            keep_background=keep_background,
-        )
-        return TupleWrapper(made, 2)
+    def value(call: Call) -> TupleWrapper:
+        return TupleWrapper(call, 2)
 
     @staticmethod
     def relation(attrs: MultiBoxTransformLocAttrs, cls_prob: Type, loc_pred: Type, anchor: Type) -> Type:

@@ -9,12 +9,12 @@ from tvm.script.ir_builder import tirx as T
 
 from ....errors import TypeCheckError
 from ...ir import dims
-from ...ir.expr import Expr
+from ...ir.expr import Call
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import TensorType, TupleType, Type
 from ..attrs import Attrs, Float, Int, attrs_node
 from ..kernel import Result, as_index, grid, loops
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, operator
 from .boxes import descending, require_boxes, require_scores, same_dim
 
 if TYPE_CHECKING:
@@ -53,25 +53,8 @@ class RegularNonMaxSuppression:
     """
 
     @staticmethod
-    def build(
-        boxes: Expr,
-        scores: Expr,
-        max_detections_per_class: int,
-        max_detections: int,
-        num_classes: int,
-        iou_threshold: float,
-        score_threshold: float,
-    ) -> TupleWrapper:
-        made = entry("vision.regular_non_max_suppression").call(
-            boxes,
-            scores,
-            max_detections_per_class=max_detections_per_class,
-            max_detections=max_detections,
-            num_classes=num_classes,
-            iou_threshold=iou_threshold,
-            score_threshold=score_threshold,
-        )
-        return TupleWrapper(made, 4)
+    def value(call: Call) -> TupleWrapper:
+        return TupleWrapper(call, 4)
 
     @staticmethod
     def relation(attrs: RegularNonMaximumSuppressionAttrs, boxes: Type, scores: Type) -> Type:

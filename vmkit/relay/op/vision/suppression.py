@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
@@ -12,12 +12,12 @@ from ...ir.expr import Expr
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import TensorType, TupleType, Type
 from ..agreement import may_agree
-from ..attrs import Attrs, Bool, Int, attrs_node
+from ..attrs import Attrs, Bool, Int, attrs_node, field
 from ..create import require_scalar
 from ..index import require_integers
 from ..kernel import Result, as_index, const, grid, inside, loops
 from ..nn.layout import require_rank
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, Parameters, entry, operator
 from .boxes import (
     copy_row,
     count_of,
@@ -43,13 +43,13 @@ __all__: list[str] = []
 class NonMaximumSuppressionAttrs(Attrs):
     """Attributes of vision.non_max_suppression."""
 
-    force_suppress: Bool = False
-    top_k: Int = -1
-    coord_start: Int = 2
-    score_index: Int = 1
-    id_index: Int = 0
-    return_indices: Bool = True
-    invalid_to_bottom: Bool = False
+    force_suppress: Bool = field(False, doc="Whether boxes suppress those of other classes, too.")
+    top_k: Int = field(-1, doc="How many of the best boxes are looked at; all where it is not positive.")
+    coord_start: Int = field(2, doc="Where in a row the corners begin.")
+    score_index: Int = field(1, doc="Where in a row the score is.")
+    id_index: Int = field(0, doc="Where in a row the class is; nowhere where it is negative.")
+    return_indices: Bool = field(True, doc="Whether the result is which boxes are left, not the boxes.")
+    invalid_to_bottom: Bool = field(False, doc="Whether the boxes that are left come first.")
 
 
 @operator(
@@ -62,6 +62,7 @@ class NonMaximumSuppressionAttrs(Attrs):
     attrs=NonMaximumSuppressionAttrs,
     level=5,
     pattern=OpPattern.OPAQUE,
+    parameters=Parameters(given={"max_output_size": -1, "iou_threshold": 0.5}),
 )
 class NonMaxSuppression:
     """Boxes from the highest score down, without those that overlap a better one of their class too much.
@@ -76,34 +77,18 @@ class NonMaxSuppression:
     """
 
     @staticmethod
-    def build(
+    def make(
         data: Expr,
         valid_count: Expr,
         indices: Expr,
-        max_output_size: int | Expr = -1,
-        iou_threshold: float | Expr = 0.5,
-        force_suppress: bool = False,
-        top_k: int = -1,
-        coord_start: int = 2,
-        score_index: int = 1,
-        id_index: int = 0,
-        return_indices: bool = True,
-        invalid_to_bottom: bool = False,
+        max_output_size: int | Expr,
+        iou_threshold: float | Expr,
+        return_indices: bool,
+        **values: Any,
     ) -> Expr | TupleWrapper:
-        made = entry("vision.non_max_suppression").call(
-            data,
-            valid_count,
-            indices,
-            number(max_output_size, "int32"),
-            number(iou_threshold, "float32"),
-            force_suppress=force_suppress,
-            top_k=top_k,
-            coord_start=coord_start,
-            score_index=score_index,
-            id_index=id_index,
-            return_indices=return_indices,
-            invalid_to_bottom=invalid_to_bottom,
-        )
+        limits = number(max_output_size, "int32"), number(iou_threshold, "float32")
+        given = data, valid_count, indices, *limits
+        made = entry("vision.non_max_suppression").call(*given, return_indices=return_indices, **values)
         return TupleWrapper(made, 2) if return_indices else made
 
     @staticmethod

@@ -10,10 +10,10 @@ from tvm.script.ir_builder import tirx as T
 from ...ir.expr import Expr
 from ...ir.tuple_wrapper import TupleWrapper
 from ...ir.types import TensorType, TupleType, Type
-from ..attrs import Attrs, Float, Int, attrs_node
+from ..attrs import Attrs, Float, Int, attrs_node, field
 from ..create import require_scalar
 from ..kernel import as_index, grid, loops
-from ..registry import OpPattern, entry, operator
+from ..registry import OpPattern, Parameters, entry, operator
 from .boxes import copy_row, fill_row, number, require_boxes, require_column, require_columns, scalar, wider
 
 if TYPE_CHECKING:
@@ -27,12 +27,18 @@ class GetValidCountsAttrs(Attrs):
     """Attributes of vision.get_valid_counts. The threshold is an input; the attribute of its name was never used."""
 
     score_threshold: Float | None = None
-    id_index: Int = 0
-    score_index: Int = 1
+    id_index: Int = field(0, doc="Where in a row the class is; nowhere where it is negative.")
+    score_index: Int = field(1, doc="Where in a row the score is.")
 
 
 @operator(
-    "vision.get_valid_counts", "data", "score_threshold", attrs=GetValidCountsAttrs, level=5, pattern=OpPattern.OPAQUE
+    "vision.get_valid_counts",
+    "data",
+    "score_threshold",
+    attrs=GetValidCountsAttrs,
+    level=5,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters("data score_threshold id_index score_index"),
 )
 class GetValidCounts:
     """The boxes of each image whose score is above a threshold and whose class is not negative, moved to the front.
@@ -41,11 +47,9 @@ class GetValidCounts:
     """
 
     @staticmethod
-    def build(data: Expr, score_threshold: float | Expr, id_index: int = 0, score_index: int = 1) -> TupleWrapper:
-        made = entry("vision.get_valid_counts").call(
-            data, number(score_threshold, "float32"), id_index=id_index, score_index=score_index
-        )
-        return TupleWrapper(made, 3)
+    def make(data: Expr, score_threshold: float | Expr, **values: int) -> TupleWrapper:
+        threshold = number(score_threshold, "float32")
+        return TupleWrapper(entry("vision.get_valid_counts").call(data, threshold, **values), 3)
 
     @staticmethod
     def relation(attrs: GetValidCountsAttrs, data: Type, score_threshold: Type) -> Type:
