@@ -14,6 +14,7 @@ __all__ = [
     "DEPTH",
     "LANES",
     "PARTS",
+    "LoadTile",
     "Operands",
     "cut_panel",
     "emit_tiles",

@@ -60,9 +60,6 @@ class PartsProduct(PackedProduct[PartsPlan]):
     def once(self, value: Size) -> Size:
         return value
 
-    def quotient(self, value: Size, by: Size) -> Size:
-        return ceildiv(value, by)
-
     def plan(self) -> PartsPlan:
         return PartsPlan.of(self.window, list(self.data.shape), self.shape, self.cores)
 

@@ -178,10 +178,8 @@ class PartsPlan(Plan):
 
 def _input_rows(w: PackedWeight, rows: Size) -> Size:
     """Return how many rows of a phase of the data so many output rows take."""
-    reach, stride = w.product.reach[0], w.product.strides[0]
-    if w.takes_rows:
-        return (rows - 1) * stride + reach + 1
-    return rows + reach // stride
+    p = w.product
+    return p.input_rows(rows) if w.takes_rows else rows + p.reach[0] // p.strides[0]
 
 
 def _cache_bytes(weight: PackedWeight) -> int:

@@ -54,9 +54,6 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def once(self, value: Size) -> Size:
         return in_register(value)
 
-    def quotient(self, value: Size, by: Size) -> Size:
-        return in_register(divided(value + (by - 1), by)[0])
-
     def plan(self) -> IntegerPlan:
         return IntegerPlan.of(self.window, list(self.data.shape), self.shape, self.unit.group)
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from ...target.processor import CACHES
 from ..builder import Size, in_register, int64
 from .plan import Axes, Chunk, Plan
-from .shape import ProductShape
 from .sizes import at_once, bound, divided, is_same, least, most
 from .weight import PackedWeight
 
@@ -41,7 +40,7 @@ class IntegerPlan(Plan):
         pitch = bound((axes.columns - 1) * p.strides[1] + p.reach[1] + 1)
         fit = bound(most(1, divided(_CACHE_BYTES // (p.channels * p.strides[0] * number), most(1, pitch))[0]))
         rows = bound(most(1, at_once(axes.rows, fit)))
-        return cls(w, axes, pitch, rows, 1, bound(_input_rows(p, rows)), is_copied=True)
+        return cls(w, axes, pitch, rows, 1, bound(p.input_rows(rows)), is_copied=True)
 
     @property
     def size(self) -> Size:
@@ -88,9 +87,4 @@ class IntegerPlan(Plan):
             positions = rows
         else:
             positions = in_register((rows - 1) * self.pitch + self.axes.columns)
-        return Chunk(group, 1, row, rows, in_register(_input_rows(self.product, rows)), groups, positions)
-
-
-def _input_rows(p: ProductShape, rows: Size) -> Size:
-    """Return how many rows of the data so many output rows take."""
-    return (rows - 1) * p.strides[0] + p.reach[0] + 1
+        return Chunk(group, 1, row, rows, in_register(self.product.input_rows(rows)), groups, positions)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tvm
-import tvm_ffi
 from tvm import tirx
 
 from ...relay.ir import dims
@@ -64,9 +62,7 @@ def is_same(a: Size, b: Size) -> bool:
 
 def least_value(size: Size) -> int:
     """Return a size where all that is unknown in it is 1."""
-    if isinstance(size, int):
-        return size
-    smallest = dims.simplify(tvm_ffi.structural_map(size, (tvm.ir.Var, lambda v: tirx.IntImm(str(v.ty.dtype), 1))))
+    smallest = dims.substitute(size, {v: tirx.IntImm(str(v.ty.dtype), 1) for v in dims.symbols([size])})
     return smallest if isinstance(smallest, int) else 1
 
 
