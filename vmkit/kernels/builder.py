@@ -19,6 +19,7 @@ __all__ = [
     "T",
     "add_to",
     "broadcast",
+    "clamped",
     "constant",
     "either",
     "evaluate",
@@ -28,6 +29,7 @@ __all__ = [
     "int64",
     "integer",
     "kernel",
+    "let",
     "local",
     "loop",
     "memory",
@@ -74,6 +76,17 @@ def int64(value: Size) -> tirx.Expr:
 def constant(value: float, dtype: str = "float32") -> tirx.Expr:
     """Return a number of a data type."""
     return tirx.const(value, dtype)
+
+
+def let(value: tirx.Expr, then: Callable[[tirx.Expr], tirx.Expr]) -> tirx.Expr:
+    """Return an expression that uses a float32 several times, computed once."""
+    name = tirx.Var("v", "float32")
+    return tirx.Let(name, value, then(name))
+
+
+def clamped(x: tirx.Expr, low: float, high: float) -> tirx.Expr:
+    """Return a float32 within limits; not a number stays what it is, which min and max would not keep."""
+    return tirx.Select(x < constant(low), constant(low), tirx.Select(x > constant(high), constant(high), x))
 
 
 def reinterpreted(dtype: str, value: tirx.Expr) -> tirx.Expr:
