@@ -27,7 +27,7 @@ def _moved(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op)):
         return node
     if node.op.name == "reshape":
-        return _joined(node)
+        return _undone(node)
     if not is_elementwise(node) or not isinstance(node.checked_type, TensorType):
         return node
     shape = list(node.checked_type.shape)
@@ -72,8 +72,8 @@ def _as_rows(arg: Expr, shape: list[Dim], matrix: list[Dim]) -> Expr | None:
     return build("reshape", arg, newshape=matrix, allowzero=True)
 
 
-def _joined(node: Call) -> Expr:
-    """Return a reshape of a reshape as one, or as nothing."""
+def _undone(node: Call) -> Expr:
+    """Return what was reshaped where a reshape undoes that, or the reshape as it is."""
     inner = node.args[0]
     if not (isinstance(inner, Call) and isinstance(inner.op, Op) and inner.op.name == "reshape"):
         return node

@@ -26,7 +26,7 @@ __all__ = ["Finish", "Loop", "PackedProduct", "Place", "Positions", "Row"]
 _TILES_OF_TASK = 16
 P = TypeVar("P", bound=Plan)
 
-Loop = Callable[["int | tirx.Expr"], AbstractContextManager[tirx.Var]]
+Loop = Callable[[Size], AbstractContextManager[tirx.Var]]
 """Writes a loop of a number of iterations, one after another or shared by cores."""
 
 

@@ -28,8 +28,8 @@ class Conv2DWinogradFusedAttrs(Attrs):
     """Attributes of nn.contrib_conv2d_winograd_fused.
 
     kernel is the height and width of the kernel, tile how many results on either axis come from one tile, lanes how
-    many float32 a vector has; a_min and a_max are what results are raised and lowered to; the others are fields of
-    tophub's WinogradPlan.
+    many float32 a vector has; a_min and a_max are what results are raised and lowered to; rows, count and
+    is_parallel_over_tiles are the fields of vmkit.kernels.winograd_shape.WinogradPlan.
     """
 
     kernel: Ints
