@@ -30,6 +30,7 @@ __all__ = [
     "partial_results",
     "single_reduction",
     "static_size",
+    "unmarked",
     "with_fields",
 ]
 
@@ -192,6 +193,11 @@ def _start_from(schedule: s_tir.Schedule, block: Block, value: tirx.Expr) -> Non
     node = schedule.get(block)
     made = with_fields(node, init=tirx.BufferStore(node.init.buffer, value, node.init.indices))
     schedule.state.replace(schedule.get_sref(block), made, {node: made})
+
+
+def unmarked(loop: tirx.For, key: str) -> dict[str, Any]:
+    """Return the annotations of a loop but for one, whose work is done."""
+    return {k: v for k, v in loop.annotations.items() if k != key}
 
 
 def with_fields(block: s_tir.SBlock, **changed: Any) -> s_tir.SBlock:

@@ -17,7 +17,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
 from ..._tvm import TensorLoad
-from ..blocks import Loop, SingleReduction, with_fields
+from ..blocks import Loop, SingleReduction, unmarked, with_fields
 from ..expressions import conjuncts, is_choice, replaced, stride, uses
 
 __all__ = ["Boundaries", "boundaries_of", "copied", "mark_boundaries", "with_peeled_boundaries"]
@@ -185,7 +185,7 @@ def _part(loop: tirx.For, key: str, var: tirx.Var, place: tirx.Expr, count: tirx
     """Return a loop by a variable over some places of a marked loop, with definitions of its own."""
     dtype = str(loop.loop_var.ty.dtype)
     moved = replaced(body, {loop.loop_var: place})
-    annotations = {k: v for k, v in loop.annotations.items() if k != key}
+    annotations = unmarked(loop, key)
     return tirx.For(var, tirx.IntImm(dtype, 0), count, loop.kind, copied(moved), loop.thread_binding, annotations)
 
 
