@@ -14,10 +14,14 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from ..relay.ir.dims import as_expr
+from ..relay.op.kernel import const as integer
+
 __all__ = [
     "Size",
     "T",
     "add_to",
+    "as_expr",
     "broadcast",
     "clamped",
     "constant",
@@ -26,7 +30,6 @@ __all__ = [
     "fetch_ahead",
     "in_parallel",
     "in_register",
-    "int64",
     "integer",
     "kernel",
     "let",
@@ -63,16 +66,6 @@ def kernel() -> Iterator[IRBuilder]:
 # -- numbers
 
 
-def integer(value: int) -> tirx.IntImm:
-    """Return a constant for sizes and places."""
-    return tirx.IntImm("int64", value)
-
-
-def int64(value: Size) -> tirx.Expr:
-    """Return a size as an expression."""
-    return integer(value) if isinstance(value, int) else value
-
-
 def constant(value: float, dtype: str = "float32") -> tirx.Expr:
     """Return a number of a data type."""
     return tirx.const(value, dtype)
@@ -99,12 +92,12 @@ def reinterpreted(dtype: str, value: tirx.Expr) -> tirx.Expr:
 
 def loop(count: Size) -> AbstractContextManager[tirx.Var]:
     """Open a loop of so many iterations, one after another."""
-    return T.serial(int64(count))
+    return T.serial(as_expr(count))
 
 
 def in_parallel(count: Size) -> AbstractContextManager[tirx.Var]:
     """Open a loop whose iterations are shared by cores."""
-    return T.parallel(int64(count))
+    return T.parallel(as_expr(count))
 
 
 @contextmanager
@@ -187,7 +180,7 @@ def ramp(begin: tirx.Expr, lanes: int) -> tirx.Expr: ...
 def ramp(begin: Size, lanes: int) -> Size: ...
 def ramp(begin: Size, lanes: int) -> Size:
     """Return consecutive indices, a single one where there is one lane."""
-    return begin if lanes == 1 else tirx.Ramp(int64(begin), integer(1), lanes)
+    return begin if lanes == 1 else tirx.Ramp(as_expr(begin), integer(1), lanes)
 
 
 def broadcast(value: tirx.Expr, lanes: int) -> tirx.Expr:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from ...target.processor import MATRIX_CACHES
-from ..builder import Size, T, int64
+from ..builder import Size, T, as_expr
 from .bfloat16_code import DEPTH, LANES, PARTS
 from .plan import Axes, Chunk, Plan
 from .shape import BLOCK, TILE
@@ -167,8 +167,8 @@ class PartsPlan(Plan):
         image, row = T.Bind(group * self.images_at_once), T.Bind(chunk * self.rows_of_chunk)
         images: Size = 1
         if not is_same(self.images_at_once, 1):
-            images = T.Bind(int64(least(self.images_at_once, self.axes.images - image)))
-        rows = T.Bind(int64(least(self.rows_of_chunk, self.axes.rows - row)))
+            images = T.Bind(as_expr(least(self.images_at_once, self.axes.images - image)))
+        rows = T.Bind(as_expr(least(self.rows_of_chunk, self.axes.rows - row)))
         if self.weight.takes_rows:
             groups, positions = images * rows, self.axes.columns
         else:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...target.processor import CACHES
-from ..builder import Size, in_register, int64
+from ..builder import Size, as_expr, in_register
 from .plan import Axes, Chunk, Plan
 from .sizes import at_once, bound, divided, is_same, least, most
 from .weight import PackedWeight
@@ -65,7 +65,7 @@ class IntegerPlan(Plan):
         return row * dilation[0] * self.row + column * (dilation[1] * self.product.channels)
 
     def start(self, here: Chunk, group: Size) -> Size:
-        first = int64(0) if self.is_copied else here.row * self.row
+        first = as_expr(0) if self.is_copied else here.row * self.row
         return first if self.is_flat else first + group * (self.product.strides[0] * self.row)
 
     def image_and_row(self, here: Chunk, group: Size) -> tuple[Size, Size]:
@@ -79,7 +79,7 @@ class IntegerPlan(Plan):
         row = in_register(chunk * self.rows_at_once)
         rows = self.axes.rows
         if not is_same(rows, self.rows_at_once):
-            rows = in_register(int64(least(self.rows_at_once, rows - row)))
+            rows = in_register(as_expr(least(self.rows_at_once, rows - row)))
         groups: Size = 1
         if not self.is_flat:
             groups, positions = rows, self.axes.columns

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tvm import tirx
 
 from ...relay.ir import dims
-from ..builder import Size, T, int64
+from ..builder import Size, T, as_expr
 
 __all__ = ["at_once", "bound", "ceildiv", "divided", "is_same", "known", "least", "least_value", "most", "unravel"]
 
@@ -40,12 +40,12 @@ def ceildiv(value: Size, by: Size) -> Size:
 
 def least(a: Size, b: Size) -> Size:
     """Return the smaller one of two sizes."""
-    return min(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.min(int64(a), int64(b))
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.min(as_expr(a), as_expr(b))
 
 
 def most(a: Size, b: Size) -> Size:
     """Return the larger one of two sizes."""
-    return max(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.max(int64(a), int64(b))
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.max(as_expr(a), as_expr(b))
 
 
 def at_once(size: Size, fit: Size) -> Size:
