@@ -14,20 +14,25 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from ..relay.ir.dims import as_expr
+from ..relay.op.kernel import const as integer
+
 __all__ = [
     "Size",
     "T",
     "add_to",
+    "as_expr",
     "broadcast",
+    "clamped",
     "constant",
     "either",
     "evaluate",
     "fetch_ahead",
     "in_parallel",
     "in_register",
-    "int64",
     "integer",
     "kernel",
+    "let",
     "local",
     "loop",
     "memory",
@@ -61,19 +66,20 @@ def kernel() -> Iterator[IRBuilder]:
 # -- numbers
 
 
-def integer(value: int) -> tirx.IntImm:
-    """Return a constant for sizes and places."""
-    return tirx.IntImm("int64", value)
-
-
-def int64(value: Size) -> tirx.Expr:
-    """Return a size as an expression."""
-    return integer(value) if isinstance(value, int) else value
-
-
 def constant(value: float, dtype: str = "float32") -> tirx.Expr:
     """Return a number of a data type."""
     return tirx.const(value, dtype)
+
+
+def let(value: tirx.Expr, then: Callable[[tirx.Expr], tirx.Expr]) -> tirx.Expr:
+    """Return an expression that uses a float32 several times, computed once."""
+    name = tirx.Var("v", "float32")
+    return tirx.Let(name, value, then(name))
+
+
+def clamped(x: tirx.Expr, low: float, high: float) -> tirx.Expr:
+    """Return a float32 within limits; not a number stays what it is, which min and max would not keep."""
+    return tirx.Select(x < constant(low), constant(low), tirx.Select(x > constant(high), constant(high), x))
 
 
 def reinterpreted(dtype: str, value: tirx.Expr) -> tirx.Expr:
@@ -86,12 +92,12 @@ def reinterpreted(dtype: str, value: tirx.Expr) -> tirx.Expr:
 
 def loop(count: Size) -> AbstractContextManager[tirx.Var]:
     """Open a loop of so many iterations, one after another."""
-    return T.serial(int64(count))
+    return T.serial(as_expr(count))
 
 
 def in_parallel(count: Size) -> AbstractContextManager[tirx.Var]:
     """Open a loop whose iterations are shared by cores."""
-    return T.parallel(int64(count))
+    return T.parallel(as_expr(count))
 
 
 @contextmanager
@@ -174,7 +180,7 @@ def ramp(begin: tirx.Expr, lanes: int) -> tirx.Expr: ...
 def ramp(begin: Size, lanes: int) -> Size: ...
 def ramp(begin: Size, lanes: int) -> Size:
     """Return consecutive indices, a single one where there is one lane."""
-    return begin if lanes == 1 else tirx.Ramp(int64(begin), integer(1), lanes)
+    return begin if lanes == 1 else tirx.Ramp(as_expr(begin), integer(1), lanes)
 
 
 def broadcast(value: tirx.Expr, lanes: int) -> tirx.Expr:

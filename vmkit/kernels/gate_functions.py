@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tvm import tirx
 
-from .builder import constant
+from .builder import clamped, constant, let
 from .vector_math import Quotient, sigmoid_quotient, tanh_quotient
 
 __all__ = ["GATE_FUNCTIONS", "GateFunction", "gate_functions", "limited", "product"]
@@ -20,19 +20,8 @@ def _whole(value: tirx.Expr, then: Quotient) -> tirx.Expr:
     return then(value, constant(1.0))
 
 
-def _named(value: tirx.Expr, then: Callable[[tirx.Expr], tirx.Expr]) -> tirx.Expr:
-    """Return an expression that uses a value several times, computed once."""
-    name = tirx.Var("v", "float32")
-    return tirx.Let(name, value, then(name))
-
-
-def _within(x: tirx.Expr, low: float, high: float) -> tirx.Expr:
-    """Return a value within limits; not a number stays what it is."""
-    return tirx.Select(x < constant(low), constant(low), tirx.Select(x > constant(high), constant(high), x))
-
-
 def _relu(x: tirx.Expr, then: Quotient) -> tirx.Expr:
-    return _named(x, lambda v: _whole(tirx.Select(v < constant(0.0), constant(0.0), v), then))
+    return let(x, lambda v: _whole(tirx.Select(v < constant(0.0), constant(0.0), v), then))
 
 
 def _affine(x: tirx.Expr, then: Quotient, alpha: float, beta: float) -> tirx.Expr:
@@ -40,11 +29,11 @@ def _affine(x: tirx.Expr, then: Quotient, alpha: float, beta: float) -> tirx.Exp
 
 
 def _leaky_relu(x: tirx.Expr, then: Quotient, alpha: float) -> tirx.Expr:
-    return _named(x, lambda v: _whole(tirx.Select(v < constant(0.0), v * constant(alpha), v), then))
+    return let(x, lambda v: _whole(tirx.Select(v < constant(0.0), v * constant(alpha), v), then))
 
 
 def _thresholded_relu(x: tirx.Expr, then: Quotient, alpha: float) -> tirx.Expr:
-    return _named(x, lambda v: _whole(tirx.Select(v > constant(alpha), v, constant(0.0)), then))
+    return let(x, lambda v: _whole(tirx.Select(v > constant(alpha), v, constant(0.0)), then))
 
 
 def _scaled_tanh(x: tirx.Expr, then: Quotient, alpha: float, beta: float) -> tirx.Expr:
@@ -52,11 +41,11 @@ def _scaled_tanh(x: tirx.Expr, then: Quotient, alpha: float, beta: float) -> tir
 
 
 def _hard_sigmoid(x: tirx.Expr, then: Quotient, alpha: float, beta: float) -> tirx.Expr:
-    return _named(x * constant(alpha) + constant(beta), lambda v: _whole(_within(v, 0.0, 1.0), then))
+    return let(x * constant(alpha) + constant(beta), lambda v: _whole(clamped(v, 0.0, 1.0), then))
 
 
 def _softsign(x: tirx.Expr, then: Quotient) -> tirx.Expr:
-    return _named(x, lambda v: then(v, tirx.Select(v < constant(0.0), constant(0.0) - v, v) + constant(1.0)))
+    return let(x, lambda v: then(v, tirx.Select(v < constant(0.0), constant(0.0) - v, v) + constant(1.0)))
 
 
 GATE_FUNCTIONS: dict[str, tuple[Callable[..., tirx.Expr], int]] = {
@@ -112,4 +101,4 @@ def product(f: GateFunction, x: tirx.Expr, g: GateFunction, y: tirx.Expr) -> tir
 
 def limited(x: tirx.Expr, clip: float) -> tirx.Expr:
     """Return the sum of a gate, within `clip` of 0."""
-    return _named(x, lambda v: _within(v, -clip, clip))
+    return let(x, lambda v: clamped(v, -clip, clip))

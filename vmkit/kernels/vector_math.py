@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .builder import constant, reinterpreted
+from .builder import clamped, constant, let, reinterpreted
 
 __all__ = ["sigmoid_quotient", "tanh_quotient", "with_vector_math"]
 
@@ -59,14 +59,14 @@ def tanh_quotient(x: tirx.Expr, then: Quotient) -> tirx.Expr:
     """
 
     def parts(inside: tirx.Expr) -> tirx.Expr:
-        return _named(inside * inside, lambda square: named(inside * _polynomial(over, square), square))
+        return let(inside * inside, lambda square: named(inside * _polynomial(over, square), square))
 
     def named(dividend: tirx.Expr, square: tirx.Expr) -> tirx.Expr:
-        return _named(dividend, lambda n: _named(_polynomial(under, square), lambda d: then(n, d)))
+        return let(dividend, lambda n: let(_polynomial(under, square), lambda d: then(n, d)))
 
     over, under = _TANH
-    below = _named(x, lambda v: tirx.Select(v > constant(9.0), constant(9.0), v))
-    return _named(_named(below, lambda v: tirx.Select(v < constant(-9.0), constant(-9.0), v)), parts)
+    below = let(x, lambda v: tirx.Select(v > constant(9.0), constant(9.0), v))
+    return let(let(below, lambda v: tirx.Select(v < constant(-9.0), constant(-9.0), v)), parts)
 
 
 def sigmoid_quotient(x: tirx.Expr, then: Quotient) -> tirx.Expr:
@@ -92,12 +92,6 @@ def _has_named_value(expr: tirx.Expr) -> bool:
     return bool(found)
 
 
-def _named(value: tirx.Expr, then: Callable[[tirx.Expr], tirx.Expr]) -> tirx.Expr:
-    """Return an expression that uses a value several times, computed once."""
-    name = tirx.Var("v", _F32)
-    return tirx.Let(name, value, then(name))
-
-
 def _polynomial(coefficients: Sequence[float], x: tirx.Expr) -> tirx.Expr:
     total = constant(coefficients[-1])
     for c in reversed(coefficients[:-1]):
@@ -105,20 +99,15 @@ def _polynomial(coefficients: Sequence[float], x: tirx.Expr) -> tirx.Expr:
     return total
 
 
-def _clamped(x: tirx.Expr, low: float, high: float) -> tirx.Expr:
-    """Return a value within limits; not a number stays what it is, which min and max would not keep."""
-    return tirx.Select(x < constant(low), constant(low), tirx.Select(x > constant(high), constant(high), x))
-
-
 def _exp(argument: tirx.Expr) -> tirx.Expr:
     """Return ``2**n * exp(r)`` with r within half of ln 2 around 0."""
 
     def result(x: tirx.Expr) -> tirx.Expr:
-        inside = _clamped(x, -87.0, 89.0)
-        return tirx.Select(x < constant(-87.0), constant(0.0), _named(inside, scaled))
+        inside = clamped(x, -87.0, 89.0)
+        return tirx.Select(x < constant(-87.0), constant(0.0), let(inside, scaled))
 
     def scaled(x: tirx.Expr) -> tirx.Expr:
-        return _named(x * constant(_LOG2E) + constant(_ROUND), lambda rounded: power(x, rounded))
+        return let(x * constant(_LOG2E) + constant(_ROUND), lambda rounded: power(x, rounded))
 
     def power(x: tirx.Expr, rounded: tirx.Expr) -> tirx.Expr:
         n = rounded - constant(_ROUND)
@@ -126,9 +115,9 @@ def _exp(argument: tirx.Expr) -> tirx.Expr:
         # Half of the power of two, which is a float also where the whole would not be, and then twice that.
         bits = (reinterpreted("int32", rounded) - constant(_ROUND_BITS - 126, "int32")) << constant(23, "int32")
         half = reinterpreted(_F32, bits)
-        return _named(rest, lambda r: _polynomial(_EXP, r)) * half * constant(2.0)
+        return let(rest, lambda r: _polynomial(_EXP, r)) * half * constant(2.0)
 
-    return _named(argument, result)
+    return let(argument, result)
 
 
 def _log(scale: float, argument: tirx.Expr) -> tirx.Expr:
@@ -137,7 +126,7 @@ def _log(scale: float, argument: tirx.Expr) -> tirx.Expr:
     def result(x: tirx.Expr) -> tirx.Expr:
         # What is smaller than a normal number is made one by a power of two.
         is_small = x < constant(_SMALLEST_NORMAL)
-        inside = _named(tirx.Select(is_small, x * constant(2.0**23), x), lambda v: finite(v, is_small))
+        inside = let(tirx.Select(is_small, x * constant(2.0**23), x), lambda v: finite(v, is_small))
         negative_or_nan = tirx.Select(x == constant(0.0), constant(-math.inf), constant(math.nan))
         return tirx.Select(x > constant(0.0), tirx.Select(x < constant(math.inf), inside, x), negative_or_nan)
 
@@ -146,13 +135,13 @@ def _log(scale: float, argument: tirx.Expr) -> tirx.Expr:
         power = (bits - constant(_SQRT_HALF_BITS, "int32")) >> constant(23, "int32")
         fraction = reinterpreted(_F32, bits - (power << constant(23, "int32"))) - constant(1.0)
         n = power.astype(_F32) - tirx.Select(is_small, constant(23.0), constant(0.0))
-        return _named(n, lambda n: _named(fraction, lambda f: total(n, f)))
+        return let(n, lambda n: let(fraction, lambda f: total(n, f)))
 
     def total(n: tirx.Expr, f: tirx.Expr) -> tirx.Expr:
         rest = f * f * (f * _polynomial(_LOG, f) - constant(0.5)) + n * constant(_LN2_LOW)
         return (rest + f + n * constant(_LN2_HIGH)) * constant(scale)
 
-    return _named(argument, result)
+    return let(argument, result)
 
 
 def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, argument: tirx.Expr) -> tirx.Expr:
@@ -163,15 +152,15 @@ def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, ar
     over, under = coefficients
 
     def quotient(x: tirx.Expr) -> tirx.Expr:
-        return _named(x * x, lambda square: x * _polynomial(over, square) / _polynomial(under, square))
+        return let(x * x, lambda square: x * _polynomial(over, square) / _polynomial(under, square))
 
     def result(a: tirx.Expr) -> tirx.Expr:
-        inside = _named(_clamped(a, -limit, limit), quotient)
+        inside = let(clamped(a, -limit, limit), quotient)
         return tirx.Select(
             a < constant(-limit), constant(-1.0), tirx.Select(a > constant(limit), constant(1.0), inside)
         )
 
-    return _named(argument, result)
+    return let(argument, result)
 
 
 def _sigmoid(x: tirx.Expr) -> tirx.Expr:

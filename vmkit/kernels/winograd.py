@@ -83,7 +83,8 @@ class _Writer:
         with (in_parallel if p.is_parallel_over_tiles else loop)(groups) as group:
             data = memory(integer(s.points * self.data_pitch))
             first = group * p.count
-            count = _known(s.tiles, p.count) or T.Bind(tirx.Min(integer(p.count), tiles - first))
+            is_whole = s.tiles is not None and s.tiles % p.count == 0
+            count = integer(p.count) if is_whole else T.Bind(tirx.Min(integer(p.count), tiles - first))
             shared = loop if p.is_parallel_over_tiles else in_parallel
             with shared(count) as tile:
                 self._transform_data(data, first + tile, tile)
@@ -266,8 +267,3 @@ class _Writer:
 
     def _keep(self, value: tirx.Expr) -> tirx.Expr:
         return T.Bind(value)
-
-
-def _known(tiles: int | None, count: int) -> tirx.IntImm | None:
-    """Return the number of tiles of every group where they are all whole."""
-    return integer(count) if tiles is not None and tiles % count == 0 else None

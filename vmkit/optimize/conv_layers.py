@@ -12,6 +12,8 @@ from ..relay.ir import Call, Constant, Dim, Expr, Function, Op, RelayExpr, child
 from ..relay.op.nn.window import padding_of
 from ..relay.op.registry import build
 from ..relay.transform.known_type import type_of, with_type_of
+from ..relay.transform.simplify.matching import is_call
+from .constants import number_of
 
 __all__ = ["ConvLayer", "Make", "rewrite_layers"]
 
@@ -54,7 +56,7 @@ class ConvLayer:
     @classmethod
     def of(cls, node: RelayExpr) -> ConvLayer | None:
         """Return the layer that a node begins; None if it is no plain convolution, of groups 1."""
-        if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _SPATIAL):
+        if not is_call(node, *_SPATIAL):
             return None
         attrs, (data, weight), spatial = node.attrs, node.args, _SPATIAL[node.op.name]
         layout = f"N{spatial}C"
@@ -150,7 +152,7 @@ class ConvLayer:
         if name == "clip" and self.low is None:
             self.low, self.high = float(call.attrs.a_min), float(call.attrs.a_max)
             return True
-        limit = _number(_other(call, end)) if name in ("maximum", "minimum") else None
+        limit = number_of(_other(call, end)) if name in ("maximum", "minimum") else None
         if limit is None or (name == "maximum" and self.low is not None):
             return False
         if name == "maximum":
@@ -209,10 +211,3 @@ def rewrite_layers(function: Function, choose: Callable[[ConvLayer], Make | None
 
 def _other(call: Call, end: Expr) -> Expr:
     return call.args[1] if call.args[0].same_as(end) else call.args[0]
-
-
-def _number(node: RelayExpr) -> float | None:
-    """Return the value of a constant of one element."""
-    if not isinstance(node, Constant) or any(d != 1 for d in node.checked_type.shape):
-        return None
-    return float(node.data.numpy().reshape(()))

@@ -15,6 +15,7 @@ from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
 from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.matching import is_call
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .integer_products import is_worth_it, moved
 from .ops.packed_product import PackedProductAttrs, packed_weight
@@ -79,19 +80,19 @@ def _scaled(value: RelayExpr) -> _Scaled | None:
 
 def _is_cast(value: RelayExpr) -> bool:
     """Say whether an expression is an int32 difference of 8-bit integers as float32."""
-    if not (isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "cast"):
+    if not is_call(value, "cast"):
         return False
     inner = value.args[0]
     if not isinstance(inner, Call) or type_of(inner).dtype != "int32":
         return False
     if isinstance(inner.op, Op) and inner.op.name == "subtract":
         inner = inner.args[0]
-    is_wide = isinstance(inner, Call) and isinstance(inner.op, Op) and inner.op.name == "cast"
+    is_wide = is_call(inner, "cast")
     return is_wide and type_of(inner.args[0]).dtype in ("int8", "uint8")
 
 
 def _factored(node: RelayExpr, unit: IntegerUnit) -> RelayExpr:
-    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _LAYOUTS):
+    if not is_call(node, *_LAYOUTS):
         return node
     if len(node.args) != 2 or type_of(node).dtype != "float32" or not _is_supported(node, unit):
         return node

@@ -6,6 +6,7 @@ from ..relay.ir import Call, Constant, Dim, Expr, Op, RelayExpr, TensorType, dim
 from ..relay.op.registry import OpPattern, build, entry
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.matching import is_call
 
 __all__ = ["FlattenRows", "is_elementwise"]
 
@@ -27,7 +28,7 @@ def _moved(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op)):
         return node
     if node.op.name == "reshape":
-        return _joined(node)
+        return _undone(node)
     if not is_elementwise(node) or not isinstance(node.checked_type, TensorType):
         return node
     shape = list(node.checked_type.shape)
@@ -49,7 +50,7 @@ def is_elementwise(node: Call) -> bool:
 
 def _matrix(arg: Expr) -> list[Dim] | None:
     """Return the shape of the matrix whose rows a tensor of more axes has, if it is a reshape of one."""
-    if not (isinstance(arg, Call) and isinstance(arg.op, Op) and arg.op.name == "reshape"):
+    if not is_call(arg, "reshape"):
         return None
     have, shape = list(arg.args[0].checked_type.shape), list(arg.checked_type.shape)
     if len(have) != 2 or len(shape) < 3 or any(dims.is_any(d) for d in have):
@@ -72,10 +73,10 @@ def _as_rows(arg: Expr, shape: list[Dim], matrix: list[Dim]) -> Expr | None:
     return build("reshape", arg, newshape=matrix, allowzero=True)
 
 
-def _joined(node: Call) -> Expr:
-    """Return a reshape of a reshape as one, or as nothing."""
+def _undone(node: Call) -> Expr:
+    """Return what was reshaped where a reshape undoes that, or the reshape as it is."""
     inner = node.args[0]
-    if not (isinstance(inner, Call) and isinstance(inner.op, Op) and inner.op.name == "reshape"):
+    if not is_call(inner, "reshape"):
         return node
     source, shape = inner.args[0], list(node.checked_type.shape)
     have = list(source.checked_type.shape)

@@ -15,6 +15,7 @@ from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, TensorType
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.matching import is_call
 from .flatten_rows import is_elementwise
 
 __all__ = ["FoldLookups"]
@@ -59,7 +60,7 @@ def _folded(node: RelayExpr, tables: set[Expr], largest: int) -> RelayExpr:
 
 def _look_up(expr: RelayExpr, tables: set[Expr]) -> tuple[Any, Any]:
     """Return the table and the index of rows looked up in a constant matrix; (None, None) for anything else."""
-    if not (isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "take"):
+    if not is_call(expr, "take"):
         return None, None
     table, index = expr.args
     if not (isinstance(table, Constant) or table in tables) or len(table.checked_type.shape) != 2:
@@ -154,7 +155,7 @@ def _constant(value: np.ndarray) -> Constant:
 
 def _one_hot(expr: RelayExpr) -> tuple[Any, int]:
     """Return the numbers that one-hot codes stand for, and how many there are; (None, 0) for anything else."""
-    while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "reshape":
+    while is_call(expr, "reshape"):
         inner = expr.args[0]
         if not dims.equal(inner.checked_type.shape[-1], expr.checked_type.shape[-1]):
             return None, 0
@@ -169,7 +170,7 @@ def _one_hot(expr: RelayExpr) -> tuple[Any, int]:
     if expr.op.name != "cast":
         return None, 0
     equal = expr.args[0]
-    if not (isinstance(equal, Call) and isinstance(equal.op, Op) and equal.op.name == "equal"):
+    if not is_call(equal, "equal"):
         return None, 0
     for ids, codes in (equal.args, reversed(equal.args)):
         if isinstance(codes, Constant) and _is_column(ids) and _counts(codes, len(ids.checked_type.shape)):

@@ -6,6 +6,7 @@ from ..relay.ir import Call, Expr, Op, RelayExpr
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.matching import is_call
 
 __all__ = ["FoldTransposes"]
 
@@ -43,7 +44,7 @@ def _folded(node: RelayExpr) -> RelayExpr:
 
 def _untransposed(arg: Expr) -> Expr | None:
     """Return what an operand is the transpose of, its last two axes exchanged; None of any other."""
-    if not (isinstance(arg, Call) and isinstance(arg.op, Op) and arg.op.name == "transpose"):
+    if not is_call(arg, "transpose"):
         return None
     rank = len(arg.checked_type.shape)
     axes = list(arg.attrs.axes) if arg.attrs.axes else list(reversed(range(rank)))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
-from ..relay.ir import Call, Constant, Dim, Expr, Function, Op, RelayExpr, const, dims
+from ..relay.ir import Call, Dim, Expr, Function, RelayExpr, const, dims
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, use_counts
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.matching import is_call
+from .constants import number_of
 
 __all__ = ["FuseAttention"]
 
@@ -41,17 +43,13 @@ class _Scores:
     mask: Any | None
 
 
-def _is_call(node: RelayExpr, *names: str) -> TypeGuard[Call]:
-    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in names
-
-
 def _fused(node: RelayExpr, uses: dict[RelayExpr, int], lanes: int) -> RelayExpr:
-    if not _is_call(node, "nn.batch_matmul") or node.checked_type.dtype != "float32" or node.attrs.transpose_a:
+    if not is_call(node, "nn.batch_matmul") or node.checked_type.dtype != "float32" or node.attrs.transpose_a:
         return node
     weights = node.args[0]
-    if _is_call(weights, "reshape"):
+    if is_call(weights, "reshape"):
         weights = weights.args[0]
-    if not _is_call(weights, "nn.softmax"):
+    if not is_call(weights, "nn.softmax"):
         return node
     rank = len(weights.checked_type.shape)
     if weights.attrs.axis not in (-1, rank - 1) or rank not in (3, 4):
@@ -80,7 +78,7 @@ def _fused(node: RelayExpr, uses: dict[RelayExpr, int], lanes: int) -> RelayExpr
 def _scores(node: RelayExpr, rank: int) -> _Scores | None:
     """Return the parts of the scores, or None where they are made in another way."""
     mask = None
-    if _is_call(node, "add"):
+    if is_call(node, "add"):
         sides = list(node.args)
         if not _leads_to_product(sides[0]):
             sides.reverse()
@@ -88,33 +86,26 @@ def _scores(node: RelayExpr, rank: int) -> _Scores | None:
         if len(node.checked_type.shape) != rank:
             return None
     scale = 1.0
-    while _is_call(node, "multiply", "divide"):
-        factor = _number(node.args[1])
+    while is_call(node, "multiply", "divide"):
+        factor = number_of(node.args[1])
         rest = node.args[0]
         if factor is None and node.op.name == "multiply":
-            factor, rest = _number(node.args[0]), node.args[1]
+            factor, rest = number_of(node.args[0]), node.args[1]
         if factor is None:
             return None
         scale = scale * factor if node.op.name == "multiply" else scale / factor
         node = rest
-    if _is_call(node, "reshape"):
+    if is_call(node, "reshape"):
         node = node.args[0]
-    if not _is_call(node, "nn.batch_matmul"):
+    if not is_call(node, "nn.batch_matmul"):
         return None
     return _Scores(node, scale, mask)
 
 
 def _leads_to_product(node: RelayExpr) -> bool:
-    while _is_call(node, "multiply", "divide", "reshape"):
-        node = node.args[1] if _number(node.args[0]) is not None else node.args[0]
-    return _is_call(node, "nn.batch_matmul")
-
-
-def _number(node: RelayExpr) -> float | None:
-    """Return the value of a constant of one element."""
-    if not isinstance(node, Constant) or any(d != 1 for d in node.checked_type.shape):
-        return None
-    return float(node.data.numpy().reshape(()))
+    while is_call(node, "multiply", "divide", "reshape"):
+        node = node.args[1] if number_of(node.args[0]) is not None else node.args[0]
+    return is_call(node, "nn.batch_matmul")
 
 
 def _rank_four(mask: Expr, scores: list[Dim]) -> Expr | None:
@@ -133,14 +124,14 @@ def _rank_four(mask: Expr, scores: list[Dim]) -> Expr | None:
 
 def _untransposed(matrices: Expr) -> Expr:
     """Return matrices without two transpositions that undo each other, where they were made by those."""
-    is_swapped = _is_call(matrices, "transpose") and _transposed(matrices).same_as(matrices.args[0])
+    is_swapped = is_call(matrices, "transpose") and _transposed(matrices).same_as(matrices.args[0])
     return _transposed(matrices.args[0]) if is_swapped else matrices
 
 
 def _transposed(matrices: Expr) -> Expr:
     """Return matrices with their last two axes swapped; a transposition that made them goes first."""
-    moved = matrices.args[0] if _is_call(matrices, "reshape") else matrices
-    if not _is_call(moved, "transpose") or moved.attrs.axes is None:
+    moved = matrices.args[0] if is_call(matrices, "reshape") else matrices
+    if not is_call(moved, "transpose") or moved.attrs.axes is None:
         return build("transpose", matrices, axes=[0, 2, 1])
     rank = len(moved.checked_type.shape)
     axes = [a % rank for a in moved.attrs.axes]

@@ -17,6 +17,7 @@ from ..relay.op.saturation import integer_range
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.matching import is_call
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .constant_products import ConstantProduct, constant_product
 
@@ -174,7 +175,7 @@ def _parts(weight: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
 
 def _is_of_range(zero: Expr | None, dtype: str) -> bool:
     """Say whether a zero point is certainly a number of a data type."""
-    while isinstance(zero, Call) and isinstance(zero.op, Op) and zero.op.name in ("cast", "reshape"):
+    while zero is not None and is_call(zero, "cast", "reshape"):
         if type_of(zero).dtype == dtype:
             return True
         zero = zero.args[0]

@@ -6,6 +6,7 @@ from ..relay.ir import Call, Constant, Expr, Op, RelayExpr
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.matching import is_call
 
 __all__ = ["LookUpFirst"]
 
@@ -17,7 +18,7 @@ def LookUpFirst() -> ModuleTransform:
 
 
 def _moved(node: RelayExpr) -> RelayExpr:
-    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "take"):
+    if not is_call(node, "take"):
         return node
     # Without an axis, or with batches, elements are looked up and not rows; their places are the same all the same.
     table, index = node.args

@@ -10,9 +10,10 @@ import numpy as np
 from ..kernels.packed_product.bfloat16_parts import BFLOAT16_PARTS
 from ..kernels.packed_product.shape import TILE
 from ..kernels.packed_product.weight import PackedWeight
-from ..relay.ir import Call, Constant, Expr, Op, RelayExpr
+from ..relay.ir import Call, Constant, Expr, RelayExpr
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.matching import is_call
 from ..target.matrix_unit import MATRIX_UNIT
 from .constant_products import constant_product
 
@@ -54,7 +55,7 @@ def _may_have_rows(node: RelayExpr) -> bool:
     The weight's parts are half as large again as the weight, and few rows only wait for it. A number of rows that is
     known at run time only may be few; where it is not, the kernel cuts the weight itself.
     """
-    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "nn.dense"):
+    if not is_call(node, "nn.dense"):
         return True
     rows = node.checked_type.shape[:-1]
     return all(isinstance(size, int) for size in rows) and prod(rows) >= 2 * TILE

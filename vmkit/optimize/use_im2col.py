@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ..relay.ir import Call, Dim, Expr, Op, RelayExpr, TensorType, dims
+from ..relay.ir import Dim, Expr, RelayExpr, TensorType, dims
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.matching import is_call
 
 __all__ = ["UseIm2col"]
 
@@ -28,7 +29,7 @@ def UseIm2col() -> ModuleTransform:
 
 
 def _replaced(node: RelayExpr) -> RelayExpr:
-    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _LAYOUTS):
+    if not is_call(node, *_LAYOUTS):
         return node
     attrs, (data, weight) = node.attrs, node.args
     is_last = (attrs.data_layout, attrs.kernel_layout) == _LAYOUTS[node.op.name]

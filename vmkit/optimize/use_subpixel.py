@@ -8,12 +8,13 @@ from typing import TypeAlias
 import numpy as np
 import tvm
 
-from ..relay.ir import Call, Constant, Dim, Expr, Op, RelayExpr, Tuple, const
+from ..relay.ir import Call, Constant, Dim, Expr, RelayExpr, Tuple, const
 from ..relay.op.nn.layout import SPATIAL
 from ..relay.op.nn.transposed import Transposed
 from ..relay.op.registry import build, entry
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.matching import is_call
 from .subpixel import Part, Plan, TransposedAxis, plan_phases
 
 __all__ = ["UseSubpixel"]
@@ -40,7 +41,7 @@ def UseSubpixel(lanes: int = 16) -> ModuleTransform:
 
 
 def _replaced(node: RelayExpr, lanes: int) -> RelayExpr:
-    if not (isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _RANKS):
+    if not is_call(node, *_RANKS):
         return node
     geometry = Transposed.read(node.attrs)
     data, weight = node.args

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import isinf
 from operator import mul
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -29,10 +30,14 @@ __all__ = [
     "partial_results",
     "single_reduction",
     "static_size",
+    "unmarked",
+    "with_fields",
 ]
 
 # TVM writes a function out with its argument several times over: functions of functions would grow out of bounds.
 _CALLS = 6
+# Of a block.
+_FIELDS = ("iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers", "match_buffers", "annotations")
 
 
 def kernel_blocks(schedule: s_tir.Schedule) -> list[Block]:
@@ -186,10 +191,18 @@ def partial_results(schedule: s_tir.Schedule, block: Block, loop: Loop, axis: in
 def _start_from(schedule: s_tir.Schedule, block: Block, value: tirx.Expr) -> None:
     """Let a reduction start from a value."""
     node = schedule.get(block)
-    fields = {n: getattr(node, n) for n in ("iter_vars", "reads", "writes", "name_hint", "body", "alloc_buffers")}
-    init = tirx.BufferStore(node.init.buffer, value, node.init.indices)
-    made = s_tir.SBlock(**fields, init=init, annotations=dict(node.annotations.items()))
+    made = with_fields(node, init=tirx.BufferStore(node.init.buffer, value, node.init.indices))
     schedule.state.replace(schedule.get_sref(block), made, {node: made})
+
+
+def unmarked(loop: tirx.For, key: str) -> dict[str, Any]:
+    """Return the annotations of a loop but for one, whose work is done."""
+    return {k: v for k, v in loop.annotations.items() if k != key}
+
+
+def with_fields(block: s_tir.SBlock, **changed: Any) -> s_tir.SBlock:
+    """Return a block with some fields changed."""
+    return s_tir.SBlock(**{name: getattr(block, name) for name in _FIELDS} | changed)
 
 
 def loops_of_results(schedule: s_tir.Schedule, found: SingleReduction, outer: list[Loop]) -> list[Loop]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tvm import tirx
 
-from ..builder import Size, T, int64, local, loop, ramp, reinterpreted, splat
+from ..builder import Size, T, as_expr, local, loop, ramp, reinterpreted, splat
 from .amx import clear_tiles, dot_tiles, store_tile
 from .shape import BLOCK, TILE
 
@@ -14,6 +14,7 @@ __all__ = [
     "DEPTH",
     "LANES",
     "PARTS",
+    "LoadTile",
     "Operands",
     "cut_panel",
     "emit_tiles",
@@ -144,4 +145,4 @@ def zero_parts(parts: tirx.Buffer, at: Size, count: Size, apart: Size) -> None:
 
 def lanes(first: Size) -> tirx.Expr:
     """Return the indices of a vector."""
-    return ramp(int64(first), LANES)
+    return ramp(as_expr(first), LANES)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from ..builder import Size, T, in_parallel, int64, integer, local, loop, memory, splat, when
+from ..builder import Size, T, as_expr, in_parallel, integer, local, loop, memory, splat, when
 from .amx import configure, load_tile
 from .bfloat16_code import (
     DEPTH,
@@ -55,13 +55,10 @@ class PartsProduct(PackedProduct[PartsPlan]):
         return True
 
     def keep(self, value: Size) -> Size:
-        return T.Bind(int64(value))
+        return T.Bind(as_expr(value))
 
     def once(self, value: Size) -> Size:
         return value
-
-    def quotient(self, value: Size, by: Size) -> Size:
-        return ceildiv(value, by)
 
     def plan(self) -> PartsPlan:
         return PartsPlan.of(self.window, list(self.data.shape), self.shape, self.cores)
@@ -78,7 +75,7 @@ class PartsProduct(PackedProduct[PartsPlan]):
     def share_chunks(self, plan: PartsPlan, finish: Finish) -> None:
         groups, chunks = plan.groups_and_chunks()
         with in_parallel(groups * chunks) as work:
-            group, chunk = (T.Bind(int64(i)) for i in divided(work, chunks))
+            group, chunk = (T.Bind(as_expr(i)) for i in divided(work, chunks))
             self.take(plan, plan.chunk(group, chunk), self.memory(plan), finish, loop)
 
     # -- splitting
@@ -195,7 +192,7 @@ class PartsProduct(PackedProduct[PartsPlan]):
 
     def positions(self, here: Chunk, tile: Size, size: Size) -> Positions:
         begin = T.Bind(tile * ROWS)
-        return Positions(begin, begin, T.Bind(int64(least(integer(ROWS), here.positions - begin))))
+        return Positions(begin, begin, T.Bind(as_expr(least(integer(ROWS), here.positions - begin))))
 
     def multiply(
         self,

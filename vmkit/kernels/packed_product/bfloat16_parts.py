@@ -50,9 +50,6 @@ class BFloat16Parts(Encoding):
         columns = product.kernel[1]
         return product.dilation[1] == 1 and _up(columns * product.channels) < columns * _up(product.channels)
 
-    def filled_units(self, product: ProductShape) -> int:
-        return -(-product.units // TILE) * TILE
-
     def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
         rows, columns = weight.runs
         return weight.product.blocks, rows * columns * (weight.depth // DEPTH), PARTS, 2, DEPTH // 2, TILE, 2
@@ -86,7 +83,9 @@ class BFloat16Parts(Encoding):
         return PartsProduct(weight, data, packed, list(shape), int(target.attrs.get("num-cores", 1)))
 
 
-BFLOAT16_PARTS = BFloat16Parts("bfloat16_parts", "float32", "uint16", "float32", "float32", DEPTH, has_filler=False)
+BFLOAT16_PARTS = BFloat16Parts(
+    "bfloat16_parts", "float32", "uint16", "float32", "float32", depth=DEPTH, width=TILE, has_filler=False
+)
 
 
 def _up(count: int) -> int:

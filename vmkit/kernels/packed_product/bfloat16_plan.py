@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from ...target.processor import MATRIX_CACHES
-from ..builder import Size, T, int64
+from ..builder import Size, T, as_expr
 from .bfloat16_code import DEPTH, LANES, PARTS
 from .plan import Axes, Chunk, Plan
 from .shape import BLOCK, TILE
@@ -167,8 +167,8 @@ class PartsPlan(Plan):
         image, row = T.Bind(group * self.images_at_once), T.Bind(chunk * self.rows_of_chunk)
         images: Size = 1
         if not is_same(self.images_at_once, 1):
-            images = T.Bind(int64(least(self.images_at_once, self.axes.images - image)))
-        rows = T.Bind(int64(least(self.rows_of_chunk, self.axes.rows - row)))
+            images = T.Bind(as_expr(least(self.images_at_once, self.axes.images - image)))
+        rows = T.Bind(as_expr(least(self.rows_of_chunk, self.axes.rows - row)))
         if self.weight.takes_rows:
             groups, positions = images * rows, self.axes.columns
         else:
@@ -178,10 +178,8 @@ class PartsPlan(Plan):
 
 def _input_rows(w: PackedWeight, rows: Size) -> Size:
     """Return how many rows of a phase of the data so many output rows take."""
-    reach, stride = w.product.reach[0], w.product.strides[0]
-    if w.takes_rows:
-        return (rows - 1) * stride + reach + 1
-    return rows + reach // stride
+    p = w.product
+    return p.input_rows(rows) if w.takes_rows else rows + p.reach[0] // p.strides[0]
 
 
 def _cache_bytes(weight: PackedWeight) -> int:

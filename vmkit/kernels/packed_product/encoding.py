@@ -32,8 +32,8 @@ class Encoding(ABC):
         The data types of the data, of the packed weight, and of the sums.
     element : str
         That of a weight before it is :meth:`arranged`.
-    depth : int
-        What the length of a run is filled up to a multiple of, with zeros.
+    depth, width : int
+        What the length of a run, and the number of outputs, are filled up to multiples of.
     has_filler : bool
         Whether what stands around the data is an operand of its own, of the data's type; otherwise it is 0.
     """
@@ -44,15 +44,12 @@ class Encoding(ABC):
     sums: str
     element: str
     depth: int
+    width: int
     has_filler: bool
 
     @abstractmethod
     def takes_rows(self, product: ProductShape) -> bool:
         """Say whether a run is a whole row of a product's window."""
-
-    @abstractmethod
-    def filled_units(self, product: ProductShape) -> int:
-        """Return how many outputs are computed, those that fill up the last instruction among them."""
 
     @abstractmethod
     def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:

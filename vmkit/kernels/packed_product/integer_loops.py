@@ -14,7 +14,7 @@ from math import prod
 from tvm import tirx
 
 from ...target.integer_unit import IntegerUnit
-from ..builder import Size, T, broadcast, constant, in_register, int64, integer, local, loop, memory, ramp
+from ..builder import Size, T, as_expr, broadcast, constant, in_register, integer, local, loop, memory, ramp
 from .amx import configure
 from .integer_code import Operands, emit_tiles, emit_vectors
 from .integer_plan import IntegerPlan
@@ -49,13 +49,10 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         return self.unit.has_tiles
 
     def keep(self, value: Size) -> Size:
-        return in_register(int64(value))
+        return in_register(as_expr(value))
 
     def once(self, value: Size) -> Size:
         return in_register(value)
-
-    def quotient(self, value: Size, by: Size) -> Size:
-        return in_register(divided(value + (by - 1), by)[0])
 
     def plan(self) -> IntegerPlan:
         return IntegerPlan.of(self.window, list(self.data.shape), self.shape, self.unit.group)
@@ -101,7 +98,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
 
     def _copy_run(self, copied: tirx.Buffer, to: Size, data: tirx.Buffer, at: Size, count: Size) -> None:
         dtype = self.unit.dtypes[0]
-        source, target = in_register(int64(at)), in_register(int64(to))
+        source, target = in_register(as_expr(at)), in_register(as_expr(to))
 
         def copy(first: Size, lanes: int) -> None:
             value = data[ramp(source + first, lanes)]
@@ -113,7 +110,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def _fill_run(self, copied: tirx.Buffer, to: Size, count: Size, filler: tirx.Expr) -> None:
         if isinstance(count, int) and count <= 0:
             return
-        dtype, target = self.unit.dtypes[0], in_register(int64(to))
+        dtype, target = self.unit.dtypes[0], in_register(as_expr(to))
 
         def fill(first: Size, lanes: int) -> None:
             value = filler if dtype == "uint8" else tirx.Cast(dtype, filler)
@@ -184,7 +181,7 @@ def _in_one_axis(buffer: tirx.Buffer) -> tirx.Buffer:
     count: Size = 1
     for size in buffer.shape:
         count = count * size
-    return T.decl_buffer((int64(count),), str(buffer.dtype), data=buffer.data, layout=None)
+    return T.decl_buffer((as_expr(count),), str(buffer.dtype), data=buffer.data, layout=None)
 
 
 def _in_vectors(count: Size, emit: Callable[[Size, int], None]) -> None:
@@ -209,7 +206,7 @@ def _chosen(sizes: list[int], positions: Size) -> Size:
     *others, chosen = sizes
     result: Size = integer(chosen) if others else chosen
     for size in reversed(others):
-        is_chosen = int64(positions) >= size
+        is_chosen = as_expr(positions) >= size
         if size == _MOST:
             whole, fewer = ((positions + (n - 1)) // n * n for n in (size, _FEWER[0]))
             is_chosen = tirx.all(is_chosen, whole * 7 <= fewer * 8)

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...target.processor import CACHES
-from ..builder import Size, in_register, int64
+from ..builder import Size, as_expr, in_register
 from .plan import Axes, Chunk, Plan
-from .shape import ProductShape
 from .sizes import at_once, bound, divided, is_same, least, most
 from .weight import PackedWeight
 
@@ -41,7 +40,7 @@ class IntegerPlan(Plan):
         pitch = bound((axes.columns - 1) * p.strides[1] + p.reach[1] + 1)
         fit = bound(most(1, divided(_CACHE_BYTES // (p.channels * p.strides[0] * number), most(1, pitch))[0]))
         rows = bound(most(1, at_once(axes.rows, fit)))
-        return cls(w, axes, pitch, rows, 1, bound(_input_rows(p, rows)), is_copied=True)
+        return cls(w, axes, pitch, rows, 1, bound(p.input_rows(rows)), is_copied=True)
 
     @property
     def size(self) -> Size:
@@ -66,7 +65,7 @@ class IntegerPlan(Plan):
         return row * dilation[0] * self.row + column * (dilation[1] * self.product.channels)
 
     def start(self, here: Chunk, group: Size) -> Size:
-        first = int64(0) if self.is_copied else here.row * self.row
+        first = as_expr(0) if self.is_copied else here.row * self.row
         return first if self.is_flat else first + group * (self.product.strides[0] * self.row)
 
     def image_and_row(self, here: Chunk, group: Size) -> tuple[Size, Size]:
@@ -80,7 +79,7 @@ class IntegerPlan(Plan):
         row = in_register(chunk * self.rows_at_once)
         rows = self.axes.rows
         if not is_same(rows, self.rows_at_once):
-            rows = in_register(int64(least(self.rows_at_once, rows - row)))
+            rows = in_register(as_expr(least(self.rows_at_once, rows - row)))
         groups: Size = 1
         if not self.is_flat:
             groups, positions = rows, self.axes.columns
@@ -88,9 +87,4 @@ class IntegerPlan(Plan):
             positions = rows
         else:
             positions = in_register((rows - 1) * self.pitch + self.axes.columns)
-        return Chunk(group, 1, row, rows, in_register(_input_rows(self.product, rows)), groups, positions)
-
-
-def _input_rows(p: ProductShape, rows: Size) -> Size:
-    """Return how many rows of the data so many output rows take."""
-    return (rows - 1) * p.strides[0] + p.reach[0] + 1
+        return Chunk(group, 1, row, rows, in_register(self.product.input_rows(rows)), groups, positions)

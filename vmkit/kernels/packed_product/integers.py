@@ -39,9 +39,6 @@ class IntegerGroups(Encoding):
     def takes_rows(self, product: ProductShape) -> bool:
         return product.dilation[1] == 1
 
-    def filled_units(self, product: ProductShape) -> int:
-        return product.blocks * BLOCK
-
     def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
         rows, columns = weight.runs
         return weight.product.blocks, rows * columns, weight.depth // self.group, BLOCK, self.group
@@ -72,9 +69,9 @@ class IntegerGroups(Encoding):
 
 
 INTEGERS = (
-    IntegerGroups("int8", "uint8", "int8", "int32", "int8", depth=4, has_filler=True, group=4),
-    IntegerGroups("int8_tiles", "uint8", "int8", "int32", "int8", depth=64, has_filler=True, group=4),
-    IntegerGroups("int16", "uint8", "int16", "int32", "int16", depth=2, has_filler=True, group=2),
+    IntegerGroups("int8", "uint8", "int8", "int32", "int8", depth=4, width=BLOCK, has_filler=True, group=4),
+    IntegerGroups("int8_tiles", "uint8", "int8", "int32", "int8", depth=64, width=BLOCK, has_filler=True, group=4),
+    IntegerGroups("int16", "uint8", "int16", "int32", "int16", depth=2, width=BLOCK, has_filler=True, group=2),
 )
 """For VNNI, for AMX, whose tiles take 64 inputs at once, and for what has products of int16 alone."""
 

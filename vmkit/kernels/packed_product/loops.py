@@ -26,7 +26,7 @@ __all__ = ["Finish", "Loop", "PackedProduct", "Place", "Positions", "Row"]
 _TILES_OF_TASK = 16
 P = TypeVar("P", bound=Plan)
 
-Loop = Callable[["int | tirx.Expr"], AbstractContextManager[tirx.Var]]
+Loop = Callable[[Size], AbstractContextManager[tirx.Var]]
 """Writes a loop of a number of iterations, one after another or shared by cores."""
 
 
@@ -111,10 +111,6 @@ class PackedProduct(ABC, Generic[P]):
         """Compute an integer here where that is worth it for one that is read in few places."""
 
     @abstractmethod
-    def quotient(self, value: Size, by: Size) -> Size:
-        """Return a quotient rounded up."""
-
-    @abstractmethod
     def plan(self) -> P:
         """Return where the data lie."""
 
@@ -187,9 +183,9 @@ class PackedProduct(ABC, Generic[P]):
         """Prepare and multiply a chunk."""
         self.prepare(plan, here, operands, shared)
         sizes, size = self.sizes(here)
-        tiles = self.quotient(here.positions, size)
+        tiles = self._quotient(here.positions, size)
         total = self.once(here.groups * tiles)
-        tasks = self.quotient(total, _TILES_OF_TASK)
+        tasks = self._quotient(total, _TILES_OF_TASK)
         with shared(tasks * self.window.product.blocks) as task:
             sums, of_task = self.begin_task(operands, max(sizes))
             block, part = divided(task, tasks)
@@ -206,6 +202,10 @@ class PackedProduct(ABC, Generic[P]):
                     self._finish_position(plan, place, group, row, sums, finish)
             if self.has_tiles:
                 release()
+
+    def _quotient(self, value: Size, by: Size) -> Size:
+        """Return a quotient rounded up."""
+        return self.once(divided(value + (by - 1), by)[0])
 
     def _finish_position(
         self, plan: P, place: Place, group: Size, row: Size, sums: tirx.Buffer, finish: Finish

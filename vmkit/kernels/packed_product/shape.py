@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..builder import Size
+
 __all__ = ["BLOCK", "TILE", "ProductShape"]
 
 BLOCK = 32
@@ -65,3 +67,7 @@ class ProductShape:
     def reach(self) -> tuple[int, int]:
         """How many rows and columns the last element of the window is from the first."""
         return (self.kernel[0] - 1) * self.dilation[0], (self.kernel[1] - 1) * self.dilation[1]
+
+    def input_rows(self, rows: Size) -> Size:
+        """Return how many rows of the data so many output rows take."""
+        return (rows - 1) * self.strides[0] + self.reach[0] + 1

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tvm
-import tvm_ffi
 from tvm import tirx
 
 from ...relay.ir import dims
-from ..builder import Size, T, int64
+from ..builder import Size, T, as_expr
 
 __all__ = ["at_once", "bound", "ceildiv", "divided", "is_same", "known", "least", "least_value", "most", "unravel"]
 
@@ -42,12 +40,12 @@ def ceildiv(value: Size, by: Size) -> Size:
 
 def least(a: Size, b: Size) -> Size:
     """Return the smaller one of two sizes."""
-    return min(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.min(int64(a), int64(b))
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.min(as_expr(a), as_expr(b))
 
 
 def most(a: Size, b: Size) -> Size:
     """Return the larger one of two sizes."""
-    return max(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.max(int64(a), int64(b))
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else tirx.max(as_expr(a), as_expr(b))
 
 
 def at_once(size: Size, fit: Size) -> Size:
@@ -64,9 +62,7 @@ def is_same(a: Size, b: Size) -> bool:
 
 def least_value(size: Size) -> int:
     """Return a size where all that is unknown in it is 1."""
-    if isinstance(size, int):
-        return size
-    smallest = dims.simplify(tvm_ffi.structural_map(size, (tvm.ir.Var, lambda v: tirx.IntImm(str(v.ty.dtype), 1))))
+    smallest = dims.substitute(size, {v: tirx.IntImm(str(v.ty.dtype), 1) for v in dims.symbols([size])})
     return smallest if isinstance(smallest, int) else 1
 
 

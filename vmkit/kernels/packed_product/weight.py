@@ -46,13 +46,13 @@ class PackedWeight:
     @property
     def depth(self) -> int:
         """How many inputs a run has, with what fills it up."""
-        return -(-self.length // self.encoding.depth) * self.encoding.depth
+        return _filled(self.length, self.encoding.depth)
 
     @property
     def products(self) -> int:
         """How many products an output position has, those with what is filled up among them."""
         rows, columns = self.runs
-        return rows * columns * self.depth * self.encoding.filled_units(self.product)
+        return rows * columns * self.depth * _filled(self.product.units, self.encoding.width)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,3 +71,7 @@ class PackedWeight:
         whole = np.zeros((self.product.blocks * BLOCK, rows * columns, self.depth), self.encoding.element)
         whole[: self.product.units, :, : self.length] = weight.reshape(-1, rows * columns, self.length)
         return np.ascontiguousarray(self.encoding.arranged(self, whole)).reshape(self.shape)
+
+
+def _filled(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple

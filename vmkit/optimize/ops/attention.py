@@ -13,6 +13,7 @@ from ...relay.op.attrs import Attrs, Float, Int, attrs_node
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.registry import OpPattern, operator
+from .kernel_calls import call_kernel
 
 if TYPE_CHECKING:
     from ...relay.lower.context import LowerContext
@@ -92,9 +93,7 @@ class Attention:
             is_one_row=dims.equal(q[1], 1) is True,
             lanes=attrs.lanes,
         )
-        kernel = context.builder.add_func(attention(shape).with_attr("op_pattern", int(OpPattern.OPAQUE)), "attention")
-        result = relax.TensorType([dims.as_expr(d) for d in (q[0], q[1], v[2])], "float32")
-        return context.emit(relax.call_tir(kernel, [query, key, value, mask], result))
+        return call_kernel(context, attention(shape), "attention", [query, key, value, mask], [q[0], q[1], v[2]])
 
 
 def _mask_axes(

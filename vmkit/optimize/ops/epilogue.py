@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tvm import relax, tirx
+from tvm import relax
 
 from ...errors import TypeCheckError
 from ...relay.ir import dims
 from ...relay.ir.types import Dim, TensorType
 from ...relay.op.nn.layout import require_rank
-from ...relay.op.registry import OpPattern
 
 if TYPE_CHECKING:
     from ...relay.lower.context import LowerContext
 
-__all__ = ["call_kernel", "require_added", "require_added_at_run_time"]
+__all__ = ["require_added", "require_added_at_run_time"]
 
 
 def require_added(added: Sequence[TensorType], has_bias: bool, result: Sequence[Dim]) -> None:
@@ -36,15 +35,6 @@ def require_added_at_run_time(
     for tensor, shape in zip(added, _shapes(has_bias, result), strict=False):
         for a, b in zip(context.shape(tensor), shape, strict=True):
             context.require_equal(a, b, f"{name}: a dimension of what is added is {{actual}}, expected {{expected}}")
-
-
-def call_kernel(
-    context: LowerContext, kernel: tirx.PrimFunc, name: str, args: Sequence[relax.Expr], result: Sequence[Dim]
-) -> relax.Expr:
-    """Return the call of a kernel that is fused with nothing; its result is float32 of a shape."""
-    function = context.builder.add_func(kernel.with_attr("op_pattern", int(OpPattern.OPAQUE)), name)
-    made = relax.TensorType([dims.as_expr(d) for d in result], "float32")
-    return context.emit(relax.call_tir(function, list(args), made))
 
 
 def _shapes(has_bias: bool, result: Sequence[Dim]) -> list[list[Dim]]:

@@ -15,7 +15,8 @@ from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, attrs_node
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.registry import OpPattern, operator
-from .epilogue import call_kernel, require_added, require_added_at_run_time
+from .epilogue import require_added, require_added_at_run_time
+from .kernel_calls import call_kernel
 
 if TYPE_CHECKING:
     from ...relay.lower.context import LowerContext

@@ -14,7 +14,7 @@ from ...relay.ir.types import TensorType, TupleType, Type
 from ...relay.op.attrs import Attrs
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
-from ...relay.op.registry import OpPattern
+from .kernel_calls import call_kernel
 
 if TYPE_CHECKING:
     from ...relay.lower.context import LowerContext
@@ -106,11 +106,9 @@ class Layer:
             context.require_equal(by_name[name][axis], want, message)
         steps, batch, _ = by_name["data"]
         hidden = by_name["weight"][1]
-        name = context.builder.add_func(kernel.with_attr("op_pattern", int(OpPattern.OPAQUE)), self.name)
         results = [[steps, batch, hidden], *[[batch, hidden]] * len(self.states)]
-        types = [relax.TensorType([dims.as_expr(d) for d in shape], "float32") for shape in results]
-        value = context.emit(relax.call_tir(name, list(operands), types))
-        return tuple(context.emit(relax.TupleGetItem(value, i)) for i in range(len(types)))
+        value = call_kernel(context, kernel, self.name, operands, *results)
+        return tuple(context.emit(relax.TupleGetItem(value, i)) for i in range(len(results)))
 
     def _sizes(self, shapes: Sequence[Sequence[Dim]]) -> list[tuple[str, int, Dim]]:
         """Return which dimensions of the operands are to have which sizes."""

@@ -15,7 +15,8 @@ from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.nn.window import fitted, padding_of, require_fits
 from ...relay.op.registry import OpPattern, operator
-from .epilogue import call_kernel, require_added, require_added_at_run_time
+from .epilogue import require_added, require_added_at_run_time
+from .kernel_calls import call_kernel
 
 if TYPE_CHECKING:
     from ...relay.lower.context import LowerContext
@@ -28,8 +29,8 @@ class Conv2DWinogradFusedAttrs(Attrs):
     """Attributes of nn.contrib_conv2d_winograd_fused.
 
     kernel is the height and width of the kernel, tile how many results on either axis come from one tile, lanes how
-    many float32 a vector has; a_min and a_max are what results are raised and lowered to; the others are fields of
-    tophub's WinogradPlan.
+    many float32 a vector has; a_min and a_max are what results are raised and lowered to; rows, count and
+    is_parallel_over_tiles are the fields of vmkit.kernels.winograd_shape.WinogradPlan.
     """
 
     kernel: Ints

@@ -17,7 +17,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
 from ..._tvm import TensorLoad
-from ..blocks import Loop, SingleReduction
+from ..blocks import Loop, SingleReduction, unmarked, with_fields
 from ..expressions import conjuncts, is_choice, replaced, stride, uses
 
 __all__ = ["Boundaries", "boundaries_of", "copied", "mark_boundaries", "with_peeled_boundaries"]
@@ -185,7 +185,7 @@ def _part(loop: tirx.For, key: str, var: tirx.Var, place: tirx.Expr, count: tirx
     """Return a loop by a variable over some places of a marked loop, with definitions of its own."""
     dtype = str(loop.loop_var.ty.dtype)
     moved = replaced(body, {loop.loop_var: place})
-    annotations = {k: v for k, v in loop.annotations.items() if k != key}
+    annotations = unmarked(loop, key)
     return tirx.For(var, tirx.IntImm(dtype, 0), count, loop.kind, copied(moved), loop.thread_binding, annotations)
 
 
@@ -218,9 +218,7 @@ def _with_tests(body: tirx.Stmt, is_kept: Callable[[tirx.Expr, Values], bool]) -
             tests = [test for test in conjuncts(call.args[0]) if is_kept(test, values)]
             return tirx.if_then_else(reduce(tirx.And, tests), *call.args[1:]) if tests else call.args[1]
 
-        fields = {n: getattr(block, n) for n in ("iter_vars", "reads", "writes", "name_hint", "init", "alloc_buffers")}
-        inner = tvm_ffi.structural_map(block.body, (tvm.ir.Call, choice))
-        made = s_tir.SBlock(**fields, body=inner, annotations=dict(block.annotations.items()))
+        made = with_fields(block, body=tvm_ffi.structural_map(block.body, (tvm.ir.Call, choice)))
         return s_tir.SBlockRealize(node.iter_values, node.predicate, made)
 
     return tvm_ffi.structural_map(body, (s_tir.SBlockRealize, realize))

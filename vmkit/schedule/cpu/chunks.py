@@ -5,7 +5,7 @@ from __future__ import annotations
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from ..blocks import Loop
+from ..blocks import Loop, unmarked
 from ..expressions import replaced
 
 __all__ = ["in_chunks", "with_chunks"]
@@ -41,7 +41,7 @@ def with_chunks(function: tirx.PrimFunc) -> tirx.PrimFunc:
         body = replaced(tile.body, {tile.loop_var: here})
         count = tirx.min(size, tile.extent - chunk * size)
         parts = tirx.For(part, zero, count, tile.kind, body, tile.thread_binding, tile.annotations)
-        annotations = {k: v for k, v in block.annotations.items() if k != _KEY}
+        annotations = unmarked(block, _KEY)
         within = tirx.For(block.loop_var, block.min, block.extent, block.kind, parts, block.thread_binding, annotations)
         return tirx.For(chunk, zero, tirx.ceildiv(tile.extent, size), tirx.ForKind.SERIAL, within)
 

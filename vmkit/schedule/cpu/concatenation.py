@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ..blocks import extent, is_reduction, kernel_blocks, static_size
+from ..blocks import extent, is_reduction, kernel_blocks, static_size, unmarked
 from ..expressions import is_choice, replaced
 from ..rule import Rule, choices
 from .boundary_peeling import copied
@@ -98,7 +98,7 @@ def _part(loop: tirx.For, first: int, end: int) -> tirx.For:
     place = tirx.IntImm(dtype, first) + var
     body = tvm_ffi.structural_map(loop.body, (tvm.ir.Call, decided))
     body = replaced(body, {loop.loop_var: place})
-    annotations = {k: v for k, v in loop.annotations.items() if k != _KEY}
+    annotations = unmarked(loop, _KEY)
     size = tirx.IntImm(dtype, end - first)
     return tirx.For(var, tirx.IntImm(dtype, 0), size, loop.kind, copied(body), loop.thread_binding, annotations)
 

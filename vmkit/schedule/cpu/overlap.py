@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
-from ..blocks import Loop, extent
+from ..blocks import Loop, extent, unmarked
 from ..expressions import conjuncts, uses
 
 __all__ = ["tiles", "tiles_of_any", "with_overlaps"]
@@ -75,7 +75,7 @@ def with_overlaps(function: tirx.PrimFunc, size: tirx.Expr | None = None) -> tir
             return s_tir.SBlockRealize(block.iter_values, predicate, block.block)
 
         body = tvm_ffi.structural_map(loop.body, ((tirx.Mul, begin), (s_tir.SBlockRealize, within)))
-        annotations = {k: v for k, v in loop.annotations.items() if k != _KEY}
+        annotations = unmarked(loop, _KEY)
         return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, annotations)
 
     return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, shifted)))

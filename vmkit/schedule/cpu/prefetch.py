@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...target.processor import CACHES
-from ..blocks import Loop
+from ..blocks import Loop, unmarked
 
 __all__ = ["prefetch_ahead", "prefetch_next_block", "with_prefetches"]
 
@@ -81,7 +81,7 @@ def with_prefetches(function: tirx.PrimFunc) -> tirx.PrimFunc:
             return loop
         role, at, number = str(mark[0]), int(mark[1]), int(mark[2])
         made = _PREFETCHES[role](function.params[at], number, marked) if role in _PREFETCHES else []
-        annotations = {k: v for k, v in loop.annotations.items() if k != _KEY}
+        annotations = unmarked(loop, _KEY)
         body = tirx.SeqStmt([*made, loop.body]) if made else loop.body
         return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, annotations)
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import log2
-from typing import Union
 
 from tvm import s_tir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
-from tvm.tirx.script import builder as T
 
 from ..._tvm import TensorLoad
-from ...kernels.builder import ramp
+from ...kernels.builder import Size, T, integer, local, loop, ramp
+from ...kernels.builder import kernel as written
 from ...kernels.product import Product, Tile, emit_product
 from ...target.processor import Caches, Processor, processor_of
 from ...target.vectors import VectorUnit
@@ -39,8 +37,7 @@ _CHUNK = 48  # tiles that repay the making of a panel well
 _ROW = 128  # vectors of a row that are read in one piece
 _USUAL = 64  # a size that is known at run time only
 
-Index = Union["tirx.Expr", int]
-Place = Sequence[Index]  # along the axes of the result that are neither rows nor columns
+Place = Sequence[Size]  # along the axes of the result that are neither rows nor columns
 
 
 @dataclass(frozen=True)
@@ -295,25 +292,24 @@ def _loops(kernel: _Kernel, node: s_tir.SBlock, stages: Sequence[s_tir.SBlock], 
     outer = [a for a in range(spatial) if a not in (kernel.row, kernel.column)]
     made = [node.writes[0].source, *(stage.body.buffer for stage in stages)]
 
-    def axes(place: Place, row: Index, column: Index) -> list[Index]:
+    def axes(place: Place, row: Size, column: Size) -> list[Size]:
         at = dict(zip(outer, place, strict=True)) | {kernel.column: column}
         if kernel.row is not None:
             at[kernel.row] = row
         return [at[a] for a in range(spatial)]
 
-    def read(load: TensorLoad, values: Sequence[Index]) -> tirx.Expr:
+    def read(load: TensorLoad, values: Sequence[Size]) -> tirx.Expr:
         at = dict(zip(variables, values, strict=True))
         return load.source[tuple(replaced(index, at) for index in load.indices)]
 
-    def finish(place: Place, row: Index, column: Index, lanes: int, sums: tirx.Expr) -> None:
+    def finish(place: Place, row: Size, column: Size, lanes: int, sums: tirx.Expr) -> None:
         is_vector = kernel.column == spatial - 1
         if not stages and (is_vector or lanes == 1):
             T.buffer_store(made[0], sums, axes(place, row, ramp(column, lanes)))
             return
-        kept = T.alloc_buffer((tirx.IntImm("int64", lanes),), "float32", scope="local", layout=None)
-        T.buffer_store(kept, sums, [ramp(tirx.IntImm("int64", 0), lanes)])
-        loop = T.vectorized if is_vector and lanes > 1 else T.serial
-        with loop(tirx.IntImm("int64", 0), tirx.IntImm("int64", lanes)) as lane:
+        kept = local(integer(lanes))
+        T.buffer_store(kept, sums, [ramp(integer(0), lanes)])
+        with T.vectorized(integer(lanes)) if is_vector and lanes > 1 else loop(lanes) as lane:
             at, value = axes(place, row, column + lane), kept[lane]
             for stage in stages:
                 value = value_of(stage, at, made, [kept[lane]])
@@ -321,7 +317,7 @@ def _loops(kernel: _Kernel, node: s_tir.SBlock, stages: Sequence[s_tir.SBlock], 
 
     product = Product(
         outer=[kernel.sizes[a] for a in outer],
-        rows=tirx.IntImm("int64", 1) if kernel.row is None else kernel.sizes[kernel.row],
+        rows=integer(1) if kernel.row is None else kernel.sizes[kernel.row],
         columns=kernel.sizes[kernel.column],
         inner=kernel.sizes[-1],
         left=lambda place, row, k: read(kernel.left, [*axes(place, row, 0), k]),
@@ -330,7 +326,7 @@ def _loops(kernel: _Kernel, node: s_tir.SBlock, stages: Sequence[s_tir.SBlock], 
         is_transposed=kernel.is_transposed,
         finish=finish,
     )
-    with IRBuilder() as builder, T.prim_func():
+    with written() as builder:
         emit_product(product, tiles)
     return builder.get().body
 

@@ -9,6 +9,7 @@ from tvm import s_tir, tirx
 from tvm_ffi import Object
 
 from ..._tvm import TensorLoad
+from ..blocks import with_fields
 from ..expressions import loads_in, replaced
 
 __all__ = ["block_of", "is_chain", "is_in", "nests_of", "value_of", "with_nests"]
@@ -30,17 +31,8 @@ def block_of(nest: tirx.Stmt) -> s_tir.SBlock:
 def with_nests(root: s_tir.SBlock, nests: Sequence[tirx.Stmt], gone: Sequence[tirx.Buffer] = ()) -> s_tir.SBlock:
     """Return a kernel's root block with other loop nests, and without the buffers that are gone."""
     kept = [buffer for buffer in root.alloc_buffers if not is_in(buffer, gone)]
-    return s_tir.SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        tirx.SeqStmt(list(nests)) if len(nests) > 1 else nests[0],
-        root.init,
-        kept,
-        root.match_buffers,
-        root.annotations,
-    )
+    body = tirx.SeqStmt(list(nests)) if len(nests) > 1 else nests[0]
+    return with_fields(root, body=body, alloc_buffers=kept)
 
 
 def is_chain(product: s_tir.SBlock, followers: Sequence[s_tir.SBlock]) -> bool:

@@ -15,8 +15,7 @@ from tvm import s_tir, tirx
 from tvm.s_tir import dlight
 from tvm.target import Target
 
-from vmkit.errors import CompileError
-
+from ...errors import CompileError
 from ..rule import CHOSEN, Choose, D, Rule, defaults
 from . import elements, tensor_tiles, tiles
 from .launch import has_threads, launch_problem

@@ -20,6 +20,7 @@ from tvm.ir import Range
 from tvm.target import Target
 
 from ..._tvm import TensorLoad
+from ..blocks import with_fields
 from ..expressions import replaced, uses
 
 __all__ = ["launch_loops"]
@@ -35,19 +36,7 @@ def launch_loops(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | Non
     realize = function.body
     if not isinstance(realize, s_tir.SBlockRealize) or _has_blocks(realize.block.body):
         return None
-    block = realize.block
-    body = _launched(block.body)
-    made = s_tir.SBlock(
-        block.iter_vars,
-        block.reads,
-        block.writes,
-        block.name_hint,
-        body,
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    made = with_fields(realize.block, body=_launched(realize.block.body))
     return function.with_body(s_tir.SBlockRealize(realize.iter_values, realize.predicate, made))
 
 

@@ -20,7 +20,7 @@ from ..rule import Rule
 from .occupancy import Tile, fastest, resident_blocks
 from .product import Product, product_of
 from .product_code import LEFT, RESULT, RIGHT, SUMS, Layout, written
-from .tiles import bind_tiles, fetch_ahead, fetch_tile, legal_parts, sizes_of, spread_total
+from .tiles import bind_tiles, fetch_ahead, fetch_tile, is_too_large, legal_parts, sizes_of, spread_total
 
 __all__ = ["RULE", "Decisions", "tile_of"]
 
@@ -121,16 +121,12 @@ def _legal(product: Product, gpu: Gpu) -> Iterator[Decisions]:
         threads = WARP * warp_rows * warp_columns
         if (rows * step) % threads or (columns * step) % threads:
             continue
-        if any(size is not None and tile > 32 and tile >= 2 * size for size, tile in _pairs(product, rows, columns)):
+        if is_too_large(product, rows, columns):
             continue
         for parts, ahead in itertools.product(legal_parts(product, step), (False, True)):
             made = Decisions(rows, columns, step, warp_rows, warp_columns, parts, ahead)
             if resident_blocks(tile_of(product, made, gpu), gpu):
                 yield made
-
-
-def _pairs(product: Product, rows: int, columns: int) -> tuple[tuple[int | None, int], ...]:
-    return (product.i.size, rows), (product.j.size, columns)
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Schedule:

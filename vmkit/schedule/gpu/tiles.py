@@ -29,6 +29,7 @@ __all__ = [
     "bind_tiles",
     "fetch_ahead",
     "fetch_tile",
+    "is_too_large",
     "legal_parts",
     "sizes_of",
     "spread_total",
@@ -140,7 +141,7 @@ def _legal(product: Product, gpu: Gpu) -> Iterator[Decisions]:
             continue
         if max(rows, columns) * step > _FETCHED * threads:
             continue
-        if _is_much_too_large(product.i.size, rows) or _is_much_too_large(product.j.size, columns):
+        if is_too_large(product, rows, columns):
             continue
         for parts, ahead in itertools.product(legal_parts(product, step), (False, True)):
             made = Decisions(rows, columns, step, thread_rows, thread_columns, parts, ahead)
@@ -148,8 +149,10 @@ def _legal(product: Product, gpu: Gpu) -> Iterator[Decisions]:
                 yield made
 
 
-def _is_much_too_large(size: int | None, tile: int) -> bool:
-    return size is not None and tile > 32 and tile >= 2 * size
+def is_too_large(product: Product, rows: int, columns: int) -> bool:
+    """Say whether half of a tile, or more, would be outside of the result, where a smaller one would do."""
+    pairs = ((product.i.size, rows), (product.j.size, columns))
+    return any(size is not None and tile > 32 and tile >= 2 * size for size, tile in pairs)
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Schedule:

@@ -1,0 +1,29 @@
+"""How operators that a written kernel computes are lowered: to its call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tvm import relax, tirx
+
+from ...relay.ir import dims
+from ...relay.ir.types import Dim
+from ...relay.op.registry import OpPattern
+
+if TYPE_CHECKING:
+    from ...relay.lower.context import LowerContext
+
+__all__ = ["call_kernel"]
+
+
+def call_kernel(
+    context: LowerContext, kernel: tirx.PrimFunc, name: str, args: Sequence[relax.Expr], *results: Sequence[Dim]
+) -> relax.Expr:
+    """Return the call of a kernel that is fused with nothing.
+
+    It gives float32 of a shape, or a tuple of such tensors for several.
+    """
+    function = context.builder.add_func(kernel.with_attr("op_pattern", int(OpPattern.OPAQUE)), name)
+    types = [relax.TensorType([dims.as_expr(d) for d in result], "float32") for result in results]
+    return context.emit(relax.call_tir(function, list(args), types if len(types) > 1 else types[0]))
