@@ -8,11 +8,24 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from ..relay.ir import Call, Constant, Dim, Expr, Function, Op, RelayExpr, children, const, dims, post_order, rewrite
+from ..relay.ir import (
+    Call,
+    Constant,
+    Dim,
+    Expr,
+    Function,
+    Op,
+    RelayExpr,
+    children,
+    const,
+    dims,
+    is_call,
+    post_order,
+    rewrite,
+)
 from ..relay.op.nn.window import padding_of
 from ..relay.op.registry import build
 from ..relay.transform.known_type import type_of, with_type_of
-from ..relay.transform.simplify.matching import is_call
 from .constants import number_of
 
 __all__ = ["ConvLayer", "Make", "rewrite_layers"]

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..kernels.packed_product.integers import integers_of
-from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, is_call
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
 from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from ..relay.transform.simplify.matching import is_call
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .integer_products import is_worth_it, moved
 from .ops.packed_product import PackedProductAttrs, packed_weight

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ..relay.ir import Call, Constant, Dim, Expr, Op, RelayExpr, TensorType, dims
+from ..relay.ir import Call, Constant, Dim, Expr, Op, RelayExpr, TensorType, dims, is_call
 from ..relay.op.registry import OpPattern, build, entry
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from ..relay.transform.simplify.matching import is_call
 
 __all__ = ["FlattenRows", "is_elementwise"]
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import tvm
 
-from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, TensorType, Type, const, dims
+from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, TensorType, Type, const, dims, is_call
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from ..relay.transform.simplify.matching import is_call
 from .flatten_rows import is_elementwise
 
 __all__ = ["FoldLookups"]

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..relay.ir import Call, Dim, Expr, Function, RelayExpr, const, dims
+from ..relay.ir import Call, Dim, Expr, Function, RelayExpr, const, dims, is_call
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, use_counts
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from ..relay.transform.simplify.matching import is_call
 from .constants import number_of
 
 __all__ = ["FuseAttention"]

@@ -11,13 +11,12 @@ import numpy as np
 
 from ..kernels.packed_product.integers import integers_of
 from ..kernels.packed_product.weight import PackedWeight
-from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, dims
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, dims, is_call
 from ..relay.op.registry import build
 from ..relay.op.saturation import integer_range
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from ..relay.transform.simplify.matching import is_call
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .constant_products import ConstantProduct, constant_product
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ..relay.ir import Call, Constant, Expr, Op, RelayExpr
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, is_call
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from ..relay.transform.simplify.matching import is_call
 
 __all__ = ["LookUpFirst"]
 

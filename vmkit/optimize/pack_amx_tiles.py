@@ -10,10 +10,9 @@ import numpy as np
 from ..kernels.packed_product.bfloat16_parts import BFLOAT16_PARTS
 from ..kernels.packed_product.shape import TILE
 from ..kernels.packed_product.weight import PackedWeight
-from ..relay.ir import Call, Constant, Expr, RelayExpr
+from ..relay.ir import Call, Constant, Expr, RelayExpr, is_call
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from ..relay.transform.simplify.matching import is_call
 from ..target.matrix_unit import MATRIX_UNIT
 from .constant_products import constant_product
 

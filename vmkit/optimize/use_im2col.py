@@ -5,11 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ..relay.ir import Dim, Expr, RelayExpr, TensorType, dims
+from ..relay.ir import Dim, Expr, RelayExpr, TensorType, dims, is_call
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from ..relay.transform.simplify.matching import is_call
 
 __all__ = ["UseIm2col"]
 

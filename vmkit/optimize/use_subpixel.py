@@ -8,13 +8,12 @@ from typing import TypeAlias
 import numpy as np
 import tvm
 
-from ..relay.ir import Call, Constant, Dim, Expr, RelayExpr, Tuple, const
+from ..relay.ir import Call, Constant, Dim, Expr, RelayExpr, Tuple, const, is_call
 from ..relay.op.nn.layout import SPATIAL
 from ..relay.op.nn.transposed import Transposed
 from ..relay.op.registry import build, entry
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from ..relay.transform.simplify.matching import is_call
 from .subpixel import Part, Plan, TransposedAxis, plan_phases
 
 __all__ = ["UseSubpixel"]
