@@ -18,7 +18,17 @@ from tvm.ir.op import register_op_attr
 from vmkit._tvm import register_operator
 from vmkit.errors import ModelError, TypeCheckError, suggest
 from vmkit.relay.ir import TensorType
-from vmkit.relay.op import REGISTRY, OpEntry, OpPattern, entry, get
+from vmkit.relay.op import (
+    REGISTRY,
+    OpEntry,
+    OpPattern,
+    entry,
+    get,
+    register_alter_op_layout,
+    register_convert_op_layout,
+    register_infer_correct_layout,
+    register_legalize,
+)
 from vmkit.relay.op.attrs import Attrs
 
 __all__ = [
@@ -26,7 +36,11 @@ __all__ = [
     "get",
     "install_type_relations",
     "register",
+    "register_alter_op_layout",
     "register_compute",
+    "register_convert_op_layout",
+    "register_infer_correct_layout",
+    "register_legalize",
     "register_pattern",
     "register_stateful",
 ]

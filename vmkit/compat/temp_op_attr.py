@@ -37,6 +37,7 @@ class TempOpAttr:
         self._set(self.older_attr)
 
     def _set(self, value: Any) -> None:
-        self.op.reset_attr(self.attr_key)
+        if self.op.has_attr(self.attr_key):  # TVM crashes later where a key that it has never seen is reset
+            self.op.reset_attr(self.attr_key)
         if value is not None:
             self.op.set_attr(self.attr_key, value)

@@ -9,6 +9,12 @@ import sys
 
 from tvm.ir import Op as _Op
 
+from .attached import (
+    register_alter_op_layout,
+    register_convert_op_layout,
+    register_infer_correct_layout,
+    register_legalize,
+)
 from .mixed_precision import register_mixed_precision_conversion
 from .rank import reverse_reshape
 from .reduce import logsumexp, mean_std, mean_variance, std
@@ -26,6 +32,10 @@ __all__ = [
     "mean_std",
     "mean_variance",
     "operator",
+    "register_alter_op_layout",
+    "register_convert_op_layout",
+    "register_infer_correct_layout",
+    "register_legalize",
     "register_mixed_precision_conversion",
     "reverse_reshape",
     "segment_sum",
