@@ -12,6 +12,7 @@ from tvm.ir import Op as _Op
 from .attached import (
     register_alter_op_layout,
     register_convert_op_layout,
+    register_gradient,
     register_infer_correct_layout,
     register_legalize,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "operator",
     "register_alter_op_layout",
     "register_convert_op_layout",
+    "register_gradient",
     "register_infer_correct_layout",
     "register_legalize",
     "register_mixed_precision_conversion",

@@ -29,11 +29,13 @@ __all__ = [
     "CONVERT_OP_LAYOUT",
     "INFER_CORRECT_LAYOUT",
     "LEGALIZE",
+    "PRIMAL_GRADIENT",
     "Attached",
     "attach",
     "attached",
     "register_alter_op_layout",
     "register_convert_op_layout",
+    "register_gradient",
     "register_infer_correct_layout",
     "register_legalize",
 ]
@@ -42,6 +44,7 @@ LEGALIZE = "FTVMLegalize"
 ALTER_OP_LAYOUT = "FTVMAlterOpLayout"
 CONVERT_OP_LAYOUT = "FTVMConvertOpLayout"
 INFER_CORRECT_LAYOUT = "FInferCorrectLayout"
+PRIMAL_GRADIENT = "FPrimalGradient"
 
 Attached: TypeAlias = Callable[..., Any]
 
@@ -134,3 +137,20 @@ def register_infer_correct_layout(op_name: str, infer_layout: Attached | None = 
         The priority.
     """
     return attach(op_name, INFER_CORRECT_LAYOUT, infer_layout, level)
+
+
+def register_gradient(op_name: str, fgradient: Attached | None = None, level: int = 10) -> Attached:
+    """Attach the gradient of an operator, for ``relay.transform.gradient``; those that come with vmkit have level 10.
+
+    Parameters
+    ----------
+    op_name : str
+        The operator.
+    fgradient : callable, optional
+        ``f(call, grad) -> [Expr]``: `call` is a typed call of the operator, `grad` the gradient of the program's result
+        with regard to the call's. It returns one for each argument of the call, of the argument's type; that of a tuple
+        is a tuple.
+    level : int
+        The priority.
+    """
+    return attach(op_name, PRIMAL_GRADIENT, fgradient, level)

@@ -18,6 +18,7 @@ from ..analysis.infer_type import call_type, infer_expr, infer_module, typed
 from .a_normal_form import ToANormalFormExpr
 from .fold_constant import FoldConstantExpr, fold_constants
 from .function_pass import FunctionPass, function_pass
+from .gradient import gradient
 from .infer_pass import InferTypeLocal
 from .lambda_lift import lambda_lift
 from .registry import PASS_NAMES, passes_by_name
@@ -39,6 +40,7 @@ __all__ = [
     "call_type",
     "fold_constants",
     "function_pass",
+    "gradient",
     "infer_expr",
     "infer_module",
     "lambda_lift",
