@@ -178,3 +178,19 @@ def test_parameters_by_name() -> None:
     with pytest.raises(InputError, match="expected Tensor"):
         relay.build_module.bind_params_by_name(bound, {"x": np.ones(4, "float32")})
     assert isinstance(tvm.IRModule({"main": bound})["main"], relay.Function)
+
+
+def test_a_mutator_that_changes_nothing_gives_the_same_node() -> None:
+    x, condition = relay.var("x", shape=()), relay.var("condition", shape=(), dtype="bool")
+    reference = relay.RefCreate(x)
+    clause = relay.Clause(relay.PatternTuple([relay.PatternVar(relay.var("field"))]), x)
+    for expr in (
+        relay.exp(x),
+        relay.Tuple([x, x]),
+        relay.If(condition, x, relay.exp(x)),
+        relay.Let(relay.var("y"), x, x),
+        relay.Match(relay.Tuple([x]), [clause]),
+        relay.RefWrite(reference, relay.RefRead(reference)),
+        relay.Function([x], relay.exp(x)),
+    ):
+        assert relay.ExprMutator().visit(expr).same_as(expr)

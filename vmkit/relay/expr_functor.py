@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from ..stack import on_deep_stack
 from .ir import (
@@ -28,6 +28,7 @@ from .ir import (
     children,
     post_order,
 )
+from .ir.visit import rebuilt, same_nodes
 from .pattern_functor import renamed_pattern
 
 __all__ = ["ExprFunctor", "ExprMutator", "ExprVisitor"]
@@ -224,14 +225,14 @@ class ExprVisitor(ExprFunctor[None]):
 
 
 class ExprMutator(ExprFunctor[RelayExpr]):
-    """Builds an expression anew; override the methods of what shall become something else.
+    """Builds an expression anew where it changes; override the methods of what shall become something else.
 
-    Types are not carried over: ``relay.transform.InferType`` finds them again.
+    An expression whose parts are what they were is itself the result. New ones have no types:
+    ``relay.transform.InferType`` finds them again.
     """
 
     def visit_call(self, call: Call) -> RelayExpr:
-        op = self.visit(call.op)
-        return Call(op, [self.visit(arg) for arg in call.args], call.attrs, list(call.type_args), call.span)
+        return self._with_parts(call, [self.visit(call.op), *(self.visit(arg) for arg in call.args)])
 
     def visit_constant(self, const: Constant) -> RelayExpr:
         return const
@@ -240,41 +241,43 @@ class ExprMutator(ExprFunctor[RelayExpr]):
         return con
 
     def visit_function(self, fn: Function) -> RelayExpr:
-        params = [cast("Var", self.visit(param)) for param in fn.params]
-        return Function(params, self.visit(fn.body), fn.ret_type, list(fn.type_params), fn.attrs, fn.span)
+        return self._with_parts(fn, [*(self.visit(param) for param in fn.params), self.visit(fn.body)])
 
     def visit_global_var(self, gvar: GlobalVar) -> RelayExpr:
         return gvar
 
     def visit_if(self, ite: If) -> RelayExpr:
-        return If(self.visit(ite.cond), self.visit(ite.true_branch), self.visit(ite.false_branch), ite.span)
+        return self._with_parts(ite, [self.visit(ite.cond), self.visit(ite.true_branch), self.visit(ite.false_branch)])
 
     def visit_let(self, let: Let) -> RelayExpr:
-        return Let(cast("Var", self.visit(let.var)), self.visit(let.value), self.visit(let.body), let.span)
+        return self._with_parts(let, [self.visit(let.var), self.visit(let.value), self.visit(let.body)])
 
     def visit_match(self, match: Match) -> RelayExpr:
         data = self.visit(match.data)
         clauses = [Clause(renamed_pattern(c.lhs, self.visit), self.visit(c.rhs)) for c in match.clauses]
-        return Match(data, clauses, match.complete, match.span)
+        made = Match(data, clauses, match.complete, match.span)
+        return match if same_nodes(children(made), children(match)) else made
 
     def visit_op(self, op: Op) -> RelayExpr:
         return op
 
     def visit_ref_create(self, ref: RefCreate) -> RelayExpr:
-        return RefCreate(self.visit(ref.value), ref.span)
+        return self._with_parts(ref, [self.visit(ref.value)])
 
     def visit_ref_read(self, ref: RefRead) -> RelayExpr:
-        return RefRead(self.visit(ref.ref), ref.span)
+        return self._with_parts(ref, [self.visit(ref.ref)])
 
     def visit_ref_write(self, ref: RefWrite) -> RelayExpr:
-        return RefWrite(self.visit(ref.ref), self.visit(ref.value), ref.span)
+        return self._with_parts(ref, [self.visit(ref.ref), self.visit(ref.value)])
 
     def visit_tuple(self, tup: Tuple) -> RelayExpr:
-        return Tuple([self.visit(part) for part in tup.fields], tup.span)
+        return self._with_parts(tup, [self.visit(part) for part in tup.fields])
 
     def visit_tuple_getitem(self, item: TupleGetItem) -> RelayExpr:
-        value = self.visit(item.tuple_value)
-        return item if value.same_as(item.tuple_value) else TupleGetItem(value, item.index, item.span)
+        return self._with_parts(item, [self.visit(item.tuple_value)])
 
     def visit_var(self, var: Var) -> RelayExpr:
         return var
+
+    def _with_parts(self, expr: RelayExpr, parts: list[RelayExpr]) -> RelayExpr:
+        return expr if same_nodes(parts, children(expr)) else rebuilt(expr, parts)

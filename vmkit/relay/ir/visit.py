@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, overload
 
 from .adt import Clause, Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, pattern_vars
@@ -10,7 +10,7 @@ from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, RelayExpr, T
 from .reference import RefCreate, RefRead, RefWrite
 from .tuple_wrapper import TupleWrapper
 
-__all__ = ["children", "free_vars", "post_order", "rewrite"]
+__all__ = ["children", "free_vars", "post_order", "rebuilt", "rewrite", "same_nodes"]
 
 Replace: TypeAlias = Callable[[RelayExpr, RelayExpr], RelayExpr]
 """Takes a node whose parts have been replaced, and the node as it was; returns what shall stand in its place."""
@@ -83,6 +83,9 @@ def _rebuilt_pattern(pattern: Pattern, variables: Iterator[Any]) -> Pattern:
 
 _REBUILD: dict[type, Callable[[Any, list[Any]], Any]] = {
     Call: lambda e, new: Call(new[0], new[1:], e.attrs, list(e.type_args), e.span),
+    Constant: lambda e, new: Constant(e.data, e.span),
+    # A constructor is known by its name and may stand for itself.
+    Constructor: lambda e, new: e,
     Function: lambda e, new: Function(new[:-1], new[-1], e.ret_type, list(e.type_params), e.attrs, e.span),
     If: lambda e, new: If(new[0], new[1], new[2], e.span),
     Let: lambda e, new: Let(new[0], new[1], new[2], e.span),
@@ -92,7 +95,19 @@ _REBUILD: dict[type, Callable[[Any, list[Any]], Any]] = {
     RefWrite: lambda e, new: RefWrite(new[0], new[1], e.span),
     Tuple: lambda e, new: Tuple(new, e.span),
     TupleGetItem: lambda e, new: TupleGetItem(new[0], e.index, e.span),
+    Var: lambda e, new: Var(e.name_hint, e.type_annotation, e.span),
 }
+
+
+def rebuilt(expr: RelayExpr, parts: list[RelayExpr]) -> RelayExpr:
+    """Return a new node like `expr`, without a type, of other parts in the order of :func:`children`."""
+    made: RelayExpr = _REBUILD[type(expr)](expr, parts)
+    return made
+
+
+def same_nodes(a: Sequence[RelayExpr], b: Sequence[RelayExpr]) -> bool:
+    """Say whether two sequences hold the same nodes."""
+    return len(a) == len(b) and all(x.same_as(y) for x, y in zip(a, b, strict=True))
 
 
 @overload
@@ -122,10 +137,7 @@ def rewrite(expr: RelayExpr, substitutions: Mapping[Any, RelayExpr], replace: Re
     for node in post_order(expr, stop=done):
         old = children(node)
         new = [done[c] for c in old]
-        if not all(a.same_as(b) for a, b in zip(old, new, strict=True)):
-            node_now = _REBUILD[type(node)](node, new)
-        else:
-            node_now = node
+        node_now = node if same_nodes(old, new) else rebuilt(node, new)
         done[node] = replace(node_now, node) if replace is not None else node_now
     return done[expr]
 

@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.variables import bound_vars
-from ..expr_functor import ExprMutator
-from ..ir import Function, RelayExpr, Var
+from ..ir import Constant, Constructor, Function, GlobalVar, Op, RelayExpr, Var, children, post_order
+from ..ir.visit import rebuilt
 
 __all__ = ["applied_copy", "fresh_copy"]
 
-
-class _Copy(ExprMutator):
-    def __init__(self, values: Mapping[Var, RelayExpr]) -> None:
-        super().__init__()
-        self.memo_map.update(values)
+# What is the same wherever it stands.
+_SHARED = (Constant, Constructor, GlobalVar, Op, Var)
 
 
 def fresh_copy(expr: RelayExpr, values: Mapping[Var, RelayExpr] | None = None) -> RelayExpr:
@@ -28,9 +25,11 @@ def fresh_copy(expr: RelayExpr, values: Mapping[Var, RelayExpr] | None = None) -
     values : mapping of Var to Expr, optional
         What stands in the place of which of its variables.
     """
-    replaced: dict[Any, Any] = {v: Var(v.name_hint, v.type_annotation, v.span) for v in bound_vars(expr)}
-    replaced.update(values or {})
-    return _Copy(replaced).visit(expr)
+    done: dict[Any, Any] = {v: Var(v.name_hint, v.type_annotation, v.span) for v in bound_vars(expr)}
+    done.update(values or {})
+    for node in post_order(expr, stop=done.copy()):
+        done[node] = node if isinstance(node, _SHARED) else rebuilt(node, [done[c] for c in children(node)])
+    return done[expr]
 
 
 def applied_copy(function: Function, args: Sequence[RelayExpr]) -> RelayExpr:
