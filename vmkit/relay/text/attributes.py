@@ -75,6 +75,8 @@ class AttributeParser(DataTypeParser):
                     return self.sequence("[", "]", self.attribute_value)
                 case "(":
                     return self._bracketed_value()
+                case "{":
+                    return self._map()
                 case "ident" if token.value in ("None", "nullptr"):
                     self.take()
                     return None
@@ -88,6 +90,22 @@ class AttributeParser(DataTypeParser):
                     hint = suggest(token.value, ["None", "True", "False", *self.scopes.dims])
                     self.fail(token, f"no dimension is named '{token.value}' here{hint}; strings stand in quotes")
             self.fail(token, f"expected the value of an attribute, found {describe_token(token)}")
+
+    def _map(self) -> dict[AnyValue, AnyValue]:
+        """Parse ``{"key"=value, "other"=[1, 2]}``."""
+        self.expect("{")
+        entries: dict[AnyValue, AnyValue] = {}
+        while self.next.kind != "}":
+            start = self.next
+            key = self.attribute_value()
+            if key in entries:
+                self.fail(start, f"the map has {key!r} twice")
+            self.expect("=")
+            entries[key] = self.attribute_value()
+            if not self.accept(","):
+                break
+        self.expect("}")
+        return entries
 
     def _meta_value(self, token: Token) -> AnyValue:
         value = self.meta.read(token)

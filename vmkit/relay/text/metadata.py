@@ -92,7 +92,7 @@ class MetaSection:
         self._nodes: dict[str, list[Any]] = {}
         self._references: dict[Any, str] = {}
 
-    def reference(self, node: tvm_ffi.Object | str | dict[str, Any]) -> str:
+    def reference(self, node: tvm_ffi.Object | Mapping[Any, Any] | str) -> str:
         """Return ``meta[key][index]`` for a node; the same for the same node."""
         if node not in self._references:
             key = type_key(node)

@@ -9,7 +9,8 @@ from tvm import tirx
 from tvm.ir import Expr, Op
 
 from ..ir import Any as AnyDim
-from ..ir import Constant, RelayExpr, VirtualDevice
+from ..ir import Expr as RelayNode
+from ..ir import Function, RelayExpr, VirtualDevice
 from ..ir.dim_text import dim_text
 from ..op.attrs import AttrField, Attrs
 from .metadata import MetaSection
@@ -99,10 +100,12 @@ class AttributePrinter:
             case str():
                 # A string of the text has no escapes.
                 return self._meta.reference(value) if '"' in value or "\n" in value else f'"{value}"'
-            case Constant() | VirtualDevice():
+            case RelayNode() | Function() | VirtualDevice():
                 return self._meta.reference(value)
             case AnyDim() | tirx.Var() | Expr():
                 return dim_text(value, self._dim_name)
+            case Mapping() if not all(isinstance(key, str) for key in value):
+                return self._meta.reference(value)
             case Mapping():
-                return self._meta.reference({key: entry for key, entry in value.items()})
+                return f"{{{', '.join([f'{self.value(k)}={self.value(v)}' for k, v in value.items()])}}}"
         return f"[{', '.join([self.value(v) for v in value])}]"
