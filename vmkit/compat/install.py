@@ -56,6 +56,8 @@ def install() -> None:
     relay_module.Expr = RelayExpr
     module.ir.load_json, module.ir.save_json = load_json, _save_json
     module.ir.make_node = _make_node
+    # TVM's own prints both sides as TVMScript, which has no form for Relay's nodes.
+    module.ir.assert_structural_equal = relay.assert_structural_equal
     # Scripts for Relay call its functions with other functions, or with nothing.
     call_global_vars_by(_called)
     library = module.runtime.Module

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import tvm
 from tvm.ir import BaseFunc, GlobalVar
 
 from vmkit.errors import ModelError
-from vmkit.relay import transform
 from vmkit.relay.ir import (
     Constructor,
     Expr,
@@ -98,15 +98,26 @@ def from_expr(
     functions: Mapping[GlobalVar, BaseFunc] | None = None,
     type_defs: Mapping[GlobalTypeVar, TypeData] | None = None,
 ) -> tvm.IRModule:
-    """Return a module whose ``main`` is an expression, its free variables the parameters."""
+    """Return a module of an expression, its free variables the parameters; as in Relay, no types are inferred.
+
+    Its name is the function's ``global_symbol``, by default ``main``, with a number where that is taken.
+    """
     if isinstance(expr, TupleWrapper):
         expr = expr.astuple()
     if not isinstance(expr, Expr | Function):
         return _own_from_expr(expr, functions)
     main = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)
-    mod = tvm.IRModule({**dict(functions or {}), tvm.ir.GlobalVar("main"): main})
+    others = dict(functions or {})
+    name = str(main.attrs.get("global_symbol") or _free_name("main", {v.name_hint for v in others}))
+    mod = tvm.IRModule({**others, GlobalVar(name): main})
     define_type(mod, *dict(type_defs or {}).values())
-    return transform.InferType()(mod)
+    return mod
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name with the first number after it that makes it one that is not taken."""
+    numbered = (f"{name}_{number}" for number in itertools.count())
+    return name if name not in taken else next(n for n in numbered if n not in taken)
 
 
 def _global_type_var(self: tvm.IRModule, name: str) -> GlobalTypeVar:

@@ -82,8 +82,8 @@ def _names() -> dict[str, dict[str, Any]]:
         "tvm": {"convert": tvm.runtime.convert, "register_func": tvm_ffi.register_global_func},
         "tvm.ir": {
             "RelayExpr": RelayExpr,
-            "structural_equal": tvm_ffi.structural_equal,
-            "structural_hash": tvm_ffi.structural_hash,
+            "structural_equal": relay.structural_equal,
+            "structural_hash": relay.structural_hash,
             "TensorType": relay.TensorType,
             **kinds,
         },

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vmkit import relay
-from vmkit.errors import ModelError
+from vmkit.errors import ModelError, ParseError
 from vmkit.relay import Function, If, Let, Tuple, TupleGetItem, const, var
 
 HEADER = '#[version = "0.0.5"]\n'
@@ -52,7 +52,27 @@ def test_str_shows_the_text_without_header_and_metadata() -> None:
     x = var("x", shape=(2,), dtype="float32")
     assert str(relay.nn.relu(x)) == "free_var %x: Tensor[(2), float32];\nnn.relu(%x)"
     assert str(Function([x], x)) == "fn (%x: Tensor[(2), float32]) {\n  %x\n}"
-    assert str(const([1.0, 2.0])) == "meta[relay.Constant][0] /* ty=Tensor[(2), float32] */"
+    assert str(const([1.0, 2.0])) == "meta[relay.Constant][0]"
+
+
+def test_a_constant_shows_its_type_once_types_are_inferred() -> None:
+    whole, scalar = const([1.0, 2.0]), const(1)
+    typed = relay.transform.InferType()(tvm.IRModule({"main": Function([], Tuple([whole, scalar]))}))
+    assert [str(c) for c in typed["main"].body.fields] == [
+        "meta[relay.Constant][0] /* ty=Tensor[(2), float32] */",
+        "1 /* ty=int32 */",
+    ]
+    assert [str(c) for c in (whole, scalar)] == ["meta[relay.Constant][0]", "1"]
+    assert typed["main"].body.fields[0].data.same_as(whole.data)
+
+
+def test_repr_is_the_text_also_within_others() -> None:
+    x = var("x", shape=(), dtype="int32")
+    call = relay.negative(x)
+    text = "free_var %x: int32;\nnegative(%x)"
+    assert repr(call) == text and repr([call]) == f"[{text}]"
+    assert repr(Tuple([call]).fields) == f"({text},)"
+    assert repr(Function([x], call)) == "fn (%x: int32) {\n  negative(%x)\n}"
 
 
 def test_variables_of_one_name_are_told_apart() -> None:
@@ -232,3 +252,14 @@ def test_type_variable_has_another_name_than_those_around_it() -> None:
     text = relay.astext(function)
     assert text == HEADER + "fn [A](%x: A) {\n  fn [A1, Tint32](%y: fn (A1) -> Tint32) -> A {\n    %x\n  }\n}"
     assert tvm_ffi.structural_equal(relay.parse_expr(text), function)
+
+
+def test_a_map_among_the_attributes_of_a_function_is_printed_and_read_back() -> None:
+    function = Function([], const(1), attrs={"sizes": {"a": 1, "b": [1, 2]}, "level": 2})
+    text = str(function)
+    assert text == 'fn (sizes={"a"=1, "b"=[1, 2]}, level=2) {\n  1\n}' or text == (
+        'fn (level=2, sizes={"a"=1, "b"=[1, 2]}) {\n  1\n}'
+    )
+    assert relay.structural_equal(relay.parse_expr(text), function)
+    with pytest.raises(ParseError, match="the map has 'a' twice"):
+        relay.parse_expr('fn (sizes={"a"=1, "a"=2}) { 1 }')

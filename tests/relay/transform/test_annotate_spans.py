@@ -11,7 +11,8 @@ from vmkit import relay
 def test_every_node_gets_its_place_in_the_printed_text() -> None:
     x = relay.var("x", shape=(2,))
     mod = tvm.IRModule({"main": relay.Function([x], relay.exp(relay.add(x, relay.const([1.0, 2.0]))))})
-    placed = relay.transform.AnnotateSpans()(relay.transform.InferType()(mod))
+    mod = relay.transform.InferType()(mod)
+    placed = relay.transform.AnnotateSpans()(mod)
     outer = placed["main"].body
     assert tvm_ffi.structural_equal(placed["main"], mod["main"])
     assert outer.args[0].span.line < outer.span.line

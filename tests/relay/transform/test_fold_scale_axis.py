@@ -44,8 +44,7 @@ S = positive(4, 1, 1)
 def test_a_scale_moves_on_into_a_convolution() -> None:
     before = conv(relu(X * S) + B, W)
     vector = relay.squeeze(S, [1, 2])
-    wide = relay.expand_dims(vector, 1, 2)
-    expected = conv(relu(X) + relay.divide(B, wide), W * wide)
+    expected = conv(relu(X) + relay.divide(B, relay.expand_dims(vector, 1, 2)), W * relay.expand_dims(vector, 1, 2))
     assert_becomes(ForwardFoldScaleAxis(), before, expected, X, W, B)
     assert_values(ForwardFoldScaleAxis(), before, X, W, B)
 
@@ -114,8 +113,9 @@ def test_a_scale_moves_back_into_a_convolution() -> None:
 
 def test_a_scale_moves_back_into_both_sides_of_a_sum() -> None:
     before = (relu(conv(X, W)) + relu(conv(X, OTHER))) * OUT
-    vector = relay.expand_dims(relay.squeeze(OUT, [1, 2]), 1, 3)
-    expected = relu(conv(X, W * vector)) + relu(conv(X, OTHER * vector))
+    vector = relay.squeeze(OUT, [1, 2])
+    first, second = (kernel * relay.expand_dims(vector, 1, 3) for kernel in (W, OTHER))
+    expected = relu(conv(X, first)) + relu(conv(X, second))
     assert_becomes(BackwardFoldScaleAxis(), before, expected, X, W, OTHER)
 
 

@@ -51,7 +51,7 @@ def test_a_polymorphic_function_takes_each_type() -> None:
     y = relay.var("y", shape=(2,))
     mod = tvm.IRModule({identity: relay.Function([x], x, t, [t])})
     mod["main"] = relay.Function([y], relay.Tuple([identity_of(identity, y), identity_of(identity, relay.const(1))]))
-    InferType()(mod)
+    mod = InferType()(mod)
     assert str(mod["main"].checked_type) == "fn (Tensor[(2), float32]) -> (Tensor[(2), float32], int32)"
 
 
@@ -73,7 +73,7 @@ def test_the_dimensions_of_a_call_are_those_of_its_arguments() -> None:
     x, y = relay.var("x", shape=(n, 4)), relay.var("y", shape=(k, 4))
     mod = tvm.IRModule({f: relay.Function([x], relay.reshape(x, (-1,)), relay.TensorType([n * 4]))})
     mod["main"] = relay.Function([y], relay.Call(f, [y]))
-    InferType()(mod)
+    mod = InferType()(mod)
     assert str(mod["main"].checked_type.ret_type) == "Tensor[(k * 4), float32]"
 
 
@@ -145,3 +145,34 @@ def test_an_unknown_attribute_suggests_the_known_one() -> None:
 def test_an_unknown_operator_suggests_the_known_one() -> None:
     with pytest.raises(AttributeError, match="did you mean 'reshape'"):
         _ = relay.reshap
+
+
+def test_the_program_given_does_not_change() -> None:
+    x, y = relay.var("x", shape=(2,)), relay.var("y")
+    shared = relay.add(y, relay.const(1.0))
+    function = relay.Function([x], relay.Let(y, relay.exp(x), shared * shared))
+    mod = tvm.IRModule({"main": function})
+    before = str(function)
+    typed = InferType()(mod)
+    assert str(function) == before and y.type_annotation is None and function.ret_type is None
+    assert mod["main"].same_as(function) and shared.checked_type_ is None
+    assert str(typed["main"].ret_type) == "Tensor[(2), float32]"
+    product = typed["main"].body.body
+    assert product.args[0].same_as(product.args[1])
+
+
+def test_what_is_typed_already_stays_the_same() -> None:
+    x = relay.var("x", shape=(2,))
+    typed = InferType()(tvm.IRModule({"main": relay.Function([x], relay.exp(x))}))
+    assert InferType()(typed)["main"].same_as(typed["main"])
+
+
+def test_passes_leave_an_untyped_program_as_it_is() -> None:
+    x = relay.var("x", shape=(2,))
+    main = relay.Function([x], relay.nn.dropout(x) + relay.const(1.0))
+    before = str(main)
+    relay.transform.SimplifyInference()(tvm.IRModule({"main": main}))
+    relay.transform.function_pass(
+        lambda f, mod, context: relay.Function(f.params, relay.exp(f.body)), opt_level=0, name="exp_of_it"
+    )(tvm.IRModule({"main": main}))
+    assert str(main) == before

@@ -77,10 +77,11 @@ def test_variables_of_lets_change_their_types() -> None:
     data, weight = v("data", 1, 20), v("weight", 20, 20)
 
     def program(dtype: str, change: Any) -> Any:
+        w = change(weight)
         a, b = v("a", 1, 20, dtype=dtype), v("b", 1, 20, dtype=dtype)
         out = "" if dtype == "float32" else dtype
-        second = relay.Let(b, relay.nn.dense(a + a, change(weight), units=20, out_dtype=out), b + b)
-        return relay.Let(a, relay.nn.dense(change(data), change(weight), units=20, out_dtype=out), second)
+        second = relay.Let(b, relay.nn.dense(a + a, w, units=20, out_dtype=out), b + b)
+        return relay.Let(a, relay.nn.dense(change(data), w, units=20, out_dtype=out), second)
 
     assert_becomes(ToMixedPrecision(), program("float32", lambda x: x), program(HALF, half), data, weight)
 

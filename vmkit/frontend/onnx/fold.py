@@ -34,7 +34,7 @@ def fold_constants(
         return results
     if node.op_type in families.NOT_FOLDED or all(r is None or known_value(r) is not None for r in results):
         return results
-    types = [None if r is None else r.checked_type_ for r in results]
+    types = [None if r is None else r.checked_type for r in results]
     if not all(t is None or isinstance(t, TensorType) for t in types):
         return results
     size = sum(v.size for v in values if v is not None)

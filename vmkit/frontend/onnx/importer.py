@@ -276,7 +276,7 @@ class ModelImporter:
         values = [None if i is None else self.known(i) for i in inputs]
         if any(v is None for v, i in zip(values, inputs, strict=True) if i is not None):
             return None
-        return fold_symbolic(node, version, values, [None if i is None else i.checked_type_.dtype for i in inputs])
+        return fold_symbolic(node, version, values, [None if i is None else i.checked_type.dtype for i in inputs])
 
 
 def _within(symbol: tirx.Var, least: int, most: int, value: Expr) -> Expr:

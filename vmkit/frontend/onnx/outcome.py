@@ -175,4 +175,4 @@ def _selected(condition: Condition, a: Expr, b: Expr) -> Expr | None:
         return None
     holds: Any = dims.as_expr(condition.symbolic) != 0
     chosen = np.frompyfunc(lambda p, q: dims.select(holds, int(p) if isinstance(p, np.generic) else p, q), 2, 1)(x, y)
-    return sizes(chosen, a.checked_type_.dtype)
+    return sizes(chosen, a.checked_type.dtype)

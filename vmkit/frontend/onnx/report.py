@@ -196,7 +196,7 @@ def _data_dependent(conversions: Sequence[Conversion]) -> list[DataDependent]:
     for made in conversions:
         given = [e for e in made.inputs if e is not None]
         results = [e.checked_type_ for e in made.results if e is not None]
-        if any(map(_is_unknown, results)) and not any(_is_unknown(e.checked_type_) for e in given):
+        if any(map(_is_unknown, results)) and not any(_is_unknown(e.checked_type) for e in given):
             name = node_name(made.node)
             found.setdefault(
                 name,

@@ -7,7 +7,7 @@ from typing import Any
 from tvm.ir import GlobalVar, Op
 
 from ...errors import TypeCheckError
-from ...relay.ir import Call, Expr, Function, If, Let, Tuple, TupleGetItem, TupleType, Type, children
+from ...relay.ir import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, TupleType, Type, children
 from ...relay.ir.type_solver import TypeSolver
 from ...relay.transform import call_type
 
@@ -38,6 +38,8 @@ def _type(node: Any) -> Type:
     match node:
         case Call() if isinstance(node.op, Op):
             return call_type(node)
+        case Constant():
+            return node.checked_type
         case Tuple():
             return TupleType([f.checked_type_ for f in node.fields])
         case TupleGetItem():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,34 +33,53 @@ from ..ir.types import (
 )
 from ..op.registry import entry
 from .coverage import pattern_text, unmatched_cases
+from .facts import Facts, fill, with_facts
 from .pending import Pending, Projection, Relation, apply_relation, described
 
-__all__ = ["call_type", "infer_expr", "infer_module", "typed"]
+__all__ = ["call_type", "infer_expr", "infer_module", "inferred", "typed"]
 
 
 def infer_module(mod: tvm.IRModule) -> tvm.IRModule:
     """Find the types of all expressions of a module, write them into the nodes and return the module.
 
-    Missing annotations of variables and results are filled in.
+    Missing annotations of variables and results are filled in. It is for programs whose nodes are the caller's own,
+    such as those that a pass has just built; :func:`inferred` leaves a program as it is.
 
     Raises
     ------
     TypeCheckError
         With every type error of the module, each with its function, the expression and the reason.
     """
-    on_deep_stack(_Inference(mod).run)
+    inference = _Inference(mod)
+    on_deep_stack(inference.run)
+    for expr, found in inference.facts():
+        fill(expr, found)
     return mod
+
+
+def inferred(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a module with its types inferred, as :func:`infer_module` finds them; the one given does not change.
+
+    Nodes that have their types already are those of the module given.
+    """
+    inference = _Inference(mod)
+    on_deep_stack(inference.run)
+    return with_facts(mod, dict(inference.facts()))
 
 
 def typed(mod: tvm.IRModule) -> tvm.IRModule:
     """Return a module with its types inferred: the same, where they have been."""
     functions = [f for f in mod.functions.values() if isinstance(f, Function)]
-    return mod if all(f.checked_type_ is not None for f in functions) else infer_module(mod)
+    return mod if all(f.checked_type_ is not None for f in functions) else inferred(mod)
 
 
 def infer_expr(expr: RelayExpr, mod: tvm.IRModule | None = None) -> Type:
     """Return the type of an expression (or function), written into its nodes as `infer_module` does."""
-    return on_deep_stack(_Inference(mod or tvm.IRModule({})).run_expr, expr)
+    inference = _Inference(mod or tvm.IRModule({}))
+    on_deep_stack(inference.run_expr, expr)
+    for node, found in inference.facts():
+        fill(node, found)
+    return inference.types[expr]
 
 
 def call_type(call: Call) -> Type:
@@ -91,7 +110,7 @@ class _Inference:
         self.allow_free_vars = False
         self.visitors: dict[type, Callable[[Any], Type]] = {
             Call: self.visit_call,
-            Constant: lambda e: e.checked_type_,
+            Constant: lambda e: e.checked_type,
             Constructor: self.visit_constructor,
             Function: self.visit_function,
             If: self.visit_if,
@@ -114,12 +133,11 @@ class _Inference:
                 self.attempt(partial(self.agree, declared, function), function)
         self.finish()
 
-    def run_expr(self, expr: RelayExpr) -> Type:
+    def run_expr(self, expr: RelayExpr) -> None:
         self.where = "the expression"
         self.allow_free_vars = True
         self.visit(expr)
         self.finish()
-        return self.types[expr]
 
     def finish(self) -> None:
         self.solve_pending()
@@ -130,17 +148,20 @@ class _Inference:
                 self.errors.append(f"in {place}: {missing} cannot be inferred; annotate the variable")
         if self.errors:
             raise TypeCheckError("\n".join(self.errors))
-        self.write_back()
 
-    def write_back(self) -> None:
+    def facts(self) -> Iterator[tuple[Any, Facts]]:
+        """Yield each expression with the fields that are known of it now."""
         for expr, ty in self.types.items():
-            expr.checked_type_ = self.types[expr] = self.solver.apply(ty)
+            found: Any = self.solver.apply(ty)
+            self.types[expr] = found
+            facts = {"checked_type_": found}
             if isinstance(expr, Var):
-                expr.type_annotation = self.completed(expr.type_annotation, expr.checked_type_)
+                facts["type_annotation"] = self.completed(expr.type_annotation, found)
             elif isinstance(expr, Call) and isinstance(expr.op, Op):
-                expr.type_args = tvm_ffi.Array([self.solver.apply(self.visit(a)) for a in expr.args])
+                facts["type_args"] = tvm_ffi.Array([self.solver.apply(self.visit(a)) for a in expr.args])
             elif isinstance(expr, Function):
-                expr.ret_type = self.completed(expr.ret_type, expr.checked_type_.ret_type)
+                facts["ret_type"] = self.completed(expr.ret_type, found.ret_type)
+            yield expr, facts
 
     def completed(self, annotation: Type | None, inferred: Type) -> Type:
         """Return an annotation with nothing left open."""

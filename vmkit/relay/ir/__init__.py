@@ -32,6 +32,7 @@ from .expr import (
     var,
 )
 from .reference import RefCreate, RefRead, RefWrite
+from .structural import assert_structural_equal, structural_equal, structural_hash
 from .tuple_wrapper import TupleWrapper
 from .types import (
     Any,
@@ -100,6 +101,7 @@ __all__ = [
     "UnrankedType",
     "Var",
     "VirtualDevice",
+    "assert_structural_equal",
     "children",
     "composite_of",
     "const",
@@ -114,6 +116,8 @@ __all__ = [
     "post_order",
     "rewrite",
     "scalar_type",
+    "structural_equal",
+    "structural_hash",
     "type_definitions",
     "type_parts",
     "type_text",

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-@py_class("relay.Constructor", init=False)
+@py_class("relay.Constructor", init=False, repr=False)
 class Constructor(Expr):
     """A constructor of an algebraic data type; called, it gives a value.
 
@@ -180,7 +180,7 @@ class Clause(tvm_ffi.Object):
     __eq__, __hash__ = tvm_ffi.Object.__eq__, tvm_ffi.Object.__hash__
 
 
-@py_class("relay.Match", init=False)
+@py_class("relay.Match", structural_eq="dag", init=False, repr=False)
 class Match(Expr):
     """The right side of the first clause whose pattern matches a value.
 

@@ -27,6 +27,9 @@ def type_definitions(mod: tvm.IRModule) -> dict[str, TypeData]:
 
 def define_type(mod: tvm.IRModule, *definitions: TypeData) -> None:
     """Add data types to a module, in place; one that is defined already is replaced."""
+    if not definitions:
+        # A module with a list of none would differ from one without a list.
+        return
     known = type_definitions(mod)
     known.update((data.header.name_hint, data) for data in definitions)
     # The order means nothing: modules that define the same are equal.

@@ -1,7 +1,8 @@
 """Relay's expressions, as nodes of TVM's IR.
 
 A ``Function`` derives from ``tvm.ir.BaseFunc`` and lives in a ``tvm.IRModule``; global variables and operators are
-TVM's own ``tvm.ir.GlobalVar`` and ``tvm.ir.Op``. Structural equality ignores names, spans and inferred types.
+TVM's own ``tvm.ir.GlobalVar`` and ``tvm.ir.Op``. Structural equality ignores names, spans and inferred types, and tells
+a shared expression from two that are alike (``"dag"``), which also keeps it linear.
 """
 
 from __future__ import annotations
@@ -57,7 +58,14 @@ def _found_type(node: Expr | Function) -> Type:
     return node.checked_type_
 
 
-@py_class("relay.Expr")
+def _text_within(node: Expr | Function, _print: Callable[[Any], str]) -> str:
+    return hooks.print_node(node)
+
+
+_INHERITED = ("__s_equal__", "__s_hash__", "__s_visit__", "__data_to_json__", "__data_from_json__", "__ffi_repr__")
+
+
+@py_class("relay.Expr", repr=False)
 class Expr(tvm.ir.Expr):
     """Base of Relay's expressions.
 
@@ -67,6 +75,10 @@ class Expr(tvm.ir.Expr):
 
     checked_type_: Any = field(default=None, structural_eq="ignore", repr=False, kw_only=True)
 
+    # TVM asks the hook for the text of a node within one of its own, such as an array; kinds of nodes take it over.
+    __ffi_inherit_type_attrs__ = _INHERITED
+    __ffi_repr__ = _text_within
+
     @property
     def checked_type(self) -> Type:
         """The type that ``relay.transform.InferType`` found; ValueError before it ran."""
@@ -74,6 +86,8 @@ class Expr(tvm.ir.Expr):
 
     def __str__(self) -> str:
         return hooks.print_node(self)
+
+    __repr__ = __str__
 
     def astext(self, show_meta_data: bool = True) -> str:
         """Return the text of this expression, header and metadata included; see :func:`vmkit.relay.astext`."""
@@ -100,7 +114,7 @@ class Expr(tvm.ir.Expr):
         return TupleGetItem(self, index)
 
 
-@py_class("relay.Constant", init=False)
+@py_class("relay.Constant", init=False, repr=False)
 class Constant(Expr):
     """A tensor held by the program.
 
@@ -113,11 +127,17 @@ class Constant(Expr):
     data: Any
 
     def __init__(self, data: tvm.runtime.Tensor, span: Span | None = None) -> None:
-        dtype = str(data.dtype)
-        self.__ffi_init__(data=data, span=span, checked_type_=TensorType(data.shape, dtype))
+        self.__ffi_init__(data=data, span=span)
+
+    @property
+    def checked_type(self) -> TensorType:
+        """The type of the tensor, which is known before ``relay.transform.InferType`` ran."""
+        if self.checked_type_ is None:
+            return TensorType(self.data.shape, str(self.data.dtype))
+        return cast("TensorType", self.checked_type_)
 
 
-@py_class("relay.Var", structural_eq="var", init=False)
+@py_class("relay.Var", structural_eq="var", init=False, repr=False)
 class Var(Expr):
     """A local variable: a function parameter or a name bound by Let.
 
@@ -136,14 +156,24 @@ class Var(Expr):
         self.__ffi_init__(name_hint=name_hint, span=span, type_annotation=type_annotation)
 
 
-@py_class("relay.Tuple", init=False)
-class Tuple(Expr):
-    """A tuple of values."""
+@py_class("relay.TupleIdentity", structural_eq="dag")
+class _TupleIdentity(tvm_ffi.Object):
+    """What tells a tuple that is used twice from two that are alike."""
 
     fields: tvm_ffi.Array
 
+
+@py_class("relay.Tuple", init=False, repr=False)
+class Tuple(Expr):
+    """A tuple of values."""
+
+    fields: tvm_ffi.Array = field(structural_eq="ignore")
+    # Empty tuples have no identity: they are a constant, and all the same however often one is used.
+    identity: Any = None
+
     def __init__(self, fields: Sequence[RelayExpr], span: Span | None = None) -> None:
-        self.__ffi_init__(fields=list(fields), span=span)
+        array = tvm_ffi.Array(list(fields))
+        self.__ffi_init__(fields=array, span=span, identity=_TupleIdentity(array) if len(array) else None)
 
     def __getitem__(self, index: int) -> RelayExpr:
         return self.fields[index]
@@ -152,7 +182,7 @@ class Tuple(Expr):
         return len(self.fields)
 
 
-@py_class("relay.TupleGetItem", init=False)
+@py_class("relay.TupleGetItem", structural_eq="dag", init=False, repr=False)
 class TupleGetItem(Expr):
     """One field of a tuple."""
 
@@ -163,7 +193,7 @@ class TupleGetItem(Expr):
         self.__ffi_init__(tuple_value=tuple_value, index=int(index), span=span)
 
 
-@py_class("relay.Call", init=False)
+@py_class("relay.Call", structural_eq="dag", init=False, repr=False)
 class Call(Expr):
     """A call of an operator, a global function, or a function value.
 
@@ -195,7 +225,7 @@ class Call(Expr):
         self.__ffi_init__(op=op, args=list(args), attrs=attrs, type_args=list(type_args or ()), span=span)
 
 
-@py_class("relay.Let", init=False)
+@py_class("relay.Let", structural_eq="dag", init=False, repr=False)
 class Let(Expr):
     """``let variable = value; body``. The value of a function may refer to the variable: recursion."""
 
@@ -207,7 +237,7 @@ class Let(Expr):
         self.__ffi_init__(var=variable, value=value, body=body, span=span)
 
 
-@py_class("relay.If", init=False)
+@py_class("relay.If", structural_eq="dag", init=False, repr=False)
 class If(Expr):
     """``if (cond) { true_branch } else { false_branch }``; the condition is a boolean scalar."""
 
@@ -221,7 +251,7 @@ class If(Expr):
         self.__ffi_init__(cond=cond, true_branch=true_branch, false_branch=false_branch, span=span)
 
 
-@py_class("relay.Function", init=False)
+@py_class("relay.Function", structural_eq="dag", init=False, repr=False)
 class Function(tvm.ir.BaseFunc):
     """A function: global when an IRModule holds it, otherwise a value (a closure).
 
@@ -270,8 +300,12 @@ class Function(tvm.ir.BaseFunc):
         """The type that ``relay.transform.InferType`` found; ValueError before it ran."""
         return cast("FuncType", _found_type(self))
 
+    __ffi_repr__ = _text_within
+
     def __str__(self) -> str:
         return hooks.print_node(self)
+
+    __repr__ = __str__
 
     def astext(self, show_meta_data: bool = True) -> str:
         """Return the text of this function, header and metadata included; see :func:`vmkit.relay.astext`."""

@@ -13,7 +13,7 @@ from .types import RefType
 __all__ = ["RefCreate", "RefRead", "RefType", "RefWrite"]
 
 
-@py_class("relay.RefCreate", init=False)
+@py_class("relay.RefCreate", structural_eq="dag", init=False, repr=False)
 class RefCreate(Expr):
     """A new cell that holds a value."""
 
@@ -23,7 +23,7 @@ class RefCreate(Expr):
         self.__ffi_init__(value=value, span=span)
 
 
-@py_class("relay.RefRead", init=False)
+@py_class("relay.RefRead", structural_eq="dag", init=False, repr=False)
 class RefRead(Expr):
     """The value that a cell holds now."""
 
@@ -33,7 +33,7 @@ class RefRead(Expr):
         self.__ffi_init__(ref=ref, span=span)
 
 
-@py_class("relay.RefWrite", init=False)
+@py_class("relay.RefWrite", structural_eq="dag", init=False, repr=False)
 class RefWrite(Expr):
     """Put a value into a cell; gives the empty tuple."""
 

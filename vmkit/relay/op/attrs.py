@@ -136,6 +136,8 @@ def _node(cls: C, type_key: str, rank: int) -> C:
             raise TypeCheckError(f"{type_key} has no attribute {unknown[0]!r}{hint}")
         self.__ffi_init__(**{f.name: _converted(type_key, f, values.get(f.name, f.default)) for f in declared})
 
+    if any(f.kind in ("Float", "Floats") for f in declared):
+        cls.__s_equal__ = _equal_by_field  # type: ignore[attr-defined]
     cls.__annotations__ = {name: AnyValue for name in by_name}
     cls.__doc__ = _documented(inspect.cleandoc(cls.__doc__ or ""), declared)
     cls.__init__ = __init__  # type: ignore[misc]
@@ -145,6 +147,28 @@ def _node(cls: C, type_key: str, rank: int) -> C:
     made = py_class(type_key, init=False)(cls)
     ATTRS_CLASSES[type_key] = made
     return made
+
+
+# Below this Relay took two floats to be equal; one that was read from a text may differ in its last digit.
+_SAME_FLOAT = 1e-9
+
+
+def _equal_by_field(self: Attrs, other: Attrs, equal: Callable[[AnyValue, AnyValue, int, str], bool]) -> bool:
+    """Compare attributes with floats among them: what structural equality asks TVM's nodes for."""
+
+    def is_same(name: str) -> bool:
+        a, b = getattr(self, name), getattr(other, name)
+        return _is_near(a, b) or bool(equal(a, b, 0, name))
+
+    return all(is_same(f.name) for f in self.declared)
+
+
+def _is_near(a: AnyValue, b: AnyValue) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return abs(a - b) < _SAME_FLOAT
+    if isinstance(a, tvm.ir.Array) and isinstance(b, tvm.ir.Array):
+        return len(a) == len(b) and all(map(_is_near, a, b))
+    return False
 
 
 def _documented(doc: str, declared: Sequence[AttrField]) -> str:

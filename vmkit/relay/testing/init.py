@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from ..analysis.infer_type import infer_module
+from ..analysis.infer_type import inferred
 from ..ir import Function
 
 __all__ = ["Constant", "Initializer", "Xavier", "create_workload"]
@@ -152,7 +152,7 @@ def create_workload(
     ValueError
         When a parameter's shape is not known at compile time, or its name says nothing.
     """
-    mod = infer_module(tvm.IRModule({"main": net}))
+    mod = inferred(tvm.IRModule({"main": net}))
     fill = initializer or Xavier()
     params = {}
     # Initializers draw from numpy's global generator, as Relay's did; the caller's draws stay what they were.

@@ -9,7 +9,7 @@ import tvm
 
 from ...errors import suggest
 from ...stack import on_deep_stack
-from ..analysis.infer_type import infer_module
+from ..analysis.infer_type import infer_module, inferred
 from ..ir import Function, GlobalVar, RelayExpr, TypeData, define_type, type_definitions, with_functions
 from .expressions import ExpressionParser
 from .lexer import describe_token
@@ -153,7 +153,9 @@ def parse(
     >>> str(mod["main"].ret_type)
     'int32'
     """
-    return infer_module(read_module(text, source_name, init_module, init_meta_table))
+    is_own = init_module is None and not init_meta_table
+    mod = read_module(text, source_name, init_module, init_meta_table)
+    return infer_module(mod) if is_own else inferred(mod)
 
 
 def parse_expr(text: str) -> RelayExpr:

@@ -14,7 +14,7 @@ from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, S
 
 from ... import errors
 from ..._tvm import register_error
-from ..analysis.infer_type import call_type, infer_expr, infer_module, typed
+from ..analysis.infer_type import call_type, infer_expr, infer_module, inferred, typed
 from .a_normal_form import ToANormalFormExpr
 from .fold_constant import FoldConstantExpr, fold_constants
 from .function_pass import FunctionPass, function_pass
@@ -43,6 +43,7 @@ __all__ = [
     "gradient",
     "infer_expr",
     "infer_module",
+    "inferred",
     "lambda_lift",
     "module_pass",
     "simplify_inference",

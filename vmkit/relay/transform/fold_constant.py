@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 
 from ...values.element_types import stored_type
-from ..analysis.infer_type import infer_module, typed
+from ..analysis.infer_type import infer_module, inferred, typed
 from ..ir import (
     Call,
     Constant,
@@ -63,7 +63,7 @@ def FoldConstantExpr(expr: RelayExpr, mod: tvm.IRModule, fold_qnn: bool = False)
     place = tvm.ir.GlobalVar("the expression")
     over = with_functions(mod)
     over[place] = expr if is_function else Function(free_vars(expr), expr)
-    folded = fold_constants(infer_module(over), evaluate_now, fold_qnn)[place]
+    folded = fold_constants(inferred(over), evaluate_now, fold_qnn)[place]
     return folded if is_function else folded.body
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 
 from ...errors import OptionError, suggest
+from ..analysis.infer_type import inferred
 from ..ir import Function
 from .registry import PASS_NAMES, PASSES, on_functions
 
@@ -80,7 +81,7 @@ def _made(change: Callable[..., Any], opt_level: int, name: str, required: list[
                 raise TypeError(f"pass {name} must return a relay.Function, not {type(changed).__name__}")
             return changed
 
-        return on_functions(mod, checked)
+        return on_functions(mod, checked, inferred)
 
     return tvm.transform.module_pass(on_module, opt_level=opt_level, name=name)
 

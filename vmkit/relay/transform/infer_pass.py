@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..analysis.infer_type import infer_expr, infer_module
+from ..analysis.infer_type import infer_expr, inferred
 from ..ir import RelayExpr
 from ..ir.types import Type
 from .registry import ModuleTransform, relay_pass
@@ -12,8 +12,8 @@ __all__ = ["InferType", "InferTypeLocal"]
 
 @relay_pass(opt_level=0)
 def InferType() -> ModuleTransform:
-    """Return the pass that finds the type of every expression; see :func:`infer_module`."""
-    return infer_module
+    """Return the pass that finds the type of every expression; see :func:`inferred`."""
+    return inferred
 
 
 def InferTypeLocal(expr: RelayExpr) -> Type:

@@ -54,6 +54,8 @@ def _found(node: RelayExpr) -> Type:
             return TupleType([f.checked_type for f in node.fields])
         case TupleGetItem():
             return node.tuple_value.checked_type.fields[node.index]
+        case Constant():
+            return node.checked_type
         case Let():
             return node.body.checked_type
         case Var() if node.type_annotation is not None:

@@ -11,7 +11,7 @@ import tvm
 from tvm.ir import GlobalVar
 
 from ...errors import OptionError, UnsupportedOperatorError
-from ..analysis.infer_type import infer_module
+from ..analysis.infer_type import infer_module, inferred
 from ..expr_functor import ExprMutator
 from ..ir import (
     Call,
@@ -81,7 +81,7 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
         raise OptionError(f"missing_op_mode is 0, 1 or 2, not {missing_op_mode!r}")
 
     def on_module(mod: tvm.IRModule) -> tvm.IRModule:
-        mod = infer_module(mod)
+        mod = inferred(mod)
         functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
         called = {n for f in functions.values() for n in post_order(f) if isinstance(n, GlobalVar)}
         missing: Counter[str] = Counter()

@@ -102,10 +102,11 @@ def per_function(change: FunctionTransform) -> ModuleTransform:
     return lambda mod: on_functions(typed(mod), change)
 
 
-def on_functions(mod: tvm.IRModule, change: FunctionTransform) -> tvm.IRModule:
+def on_functions(mod: tvm.IRModule, change: FunctionTransform, infer: ModuleTransform = infer_module) -> tvm.IRModule:
     """Return a module with its Relay functions changed, and its types inferred again where any was.
 
-    Functions for another compiler, and those marked to be skipped, stay as they are.
+    Functions for another compiler, and those marked to be skipped, stay as they are. `infer` may write types into the
+    nodes that it gets where `mod` is typed: what has none then is what `change` made.
     """
     result = with_functions(mod)
     is_changed = False
@@ -116,4 +117,4 @@ def on_functions(mod: tvm.IRModule, change: FunctionTransform) -> tvm.IRModule:
         if not changed.same_as(function):
             result[gvar] = changed
             is_changed = True
-    return infer_module(result) if is_changed else mod
+    return infer(result) if is_changed else mod

@@ -1,0 +1,23 @@
+"""Modules of expressions, and structural equality, as scripts for Relay use them."""
+
+import tvm
+from tvm import relay
+
+x = relay.var("x", shape=(2,))
+function = relay.Function([x], relay.exp(x))
+assert tvm.ir.structural_equal(tvm.IRModule.from_expr(function), tvm.IRModule({"main": function}))
+assert tvm.IRModule.from_expr(function)["main"].same_as(function) and function.ret_type is None
+
+named = tvm.IRModule.from_expr(function.with_attr("global_symbol", "entry"))
+assert [v.name_hint for v in named.get_global_vars()] == ["entry"]
+beside = tvm.IRModule.from_expr(relay.log(x), functions={tvm.ir.GlobalVar("main"): function})
+assert sorted(v.name_hint for v in beside.get_global_vars()) == ["main", "main_0"]
+
+try:
+    tvm.ir.assert_structural_equal(relay.exp(x), relay.log(x))
+except ValueError as error:
+    assert "exp(%x)" in str(error) and "log(%x)" in str(error)
+else:
+    raise AssertionError("exp is not log")
+tvm.ir.assert_structural_equal(relay.exp(x), relay.exp(relay.var("y", shape=(2,))), map_free_vars=True)
+assert tvm.ir.structural_hash(function) == tvm.ir.structural_hash(relay.Function([x], relay.exp(x)))
