@@ -9,7 +9,7 @@ import tvm
 import tvm_ffi
 from tvm.ir import BaseFunc, GlobalVar, Type
 
-from ..ir import Function, RelayExpr, children, post_order, with_functions
+from ..ir import Function, RelayExpr, Var, children, post_order, with_functions
 from ..ir.visit import rebuilt, same_nodes
 
 __all__ = ["Facts", "fill", "with_facts"]
@@ -39,6 +39,9 @@ def with_facts(mod: tvm.IRModule, facts: Mapping[Any, Facts]) -> tvm.IRModule:
 def _with_facts(function: Function, facts: Mapping[Any, Facts], done: dict[Any, RelayExpr]) -> RelayExpr:
     for node in post_order(function, stop=done):
         parts, known = children(node), facts.get(node)
+        if isinstance(node, Var) and known is not None and _is_same(node.type_annotation, known["type_annotation"]):
+            # A variable is known by its identity, also to the caller: one that says its type already stays itself.
+            node.checked_type_ = known["checked_type_"]
         new = [done[part] for part in parts]
         if same_nodes(new, parts) and (known is None or _has(node, known)):
             done[node] = node

@@ -60,7 +60,7 @@ def infer_module(mod: tvm.IRModule) -> tvm.IRModule:
 def inferred(mod: tvm.IRModule) -> tvm.IRModule:
     """Return a module with its types inferred, as :func:`infer_module` finds them; the one given does not change.
 
-    Nodes that have their types already are those of the module given.
+    Nodes that have their types already are those of the module given, and so are variables that were declared with one.
     """
     inference = _Inference(mod)
     on_deep_stack(inference.run)
