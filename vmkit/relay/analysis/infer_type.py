@@ -129,7 +129,7 @@ class _Inference:
                 place = f"{step.where}{_location(step.expr)}"
                 self.errors.append(f"in {place}: {missing} cannot be inferred; annotate the variable")
         if self.errors:
-            raise TypeCheckError("\n".join(self.errors))
+            raise TypeCheckError.of(self.errors)
         self.write_back()
 
     def write_back(self) -> None:

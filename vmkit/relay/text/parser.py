@@ -10,6 +10,7 @@ import tvm
 from ...errors import suggest
 from ...stack import on_deep_stack
 from ..analysis.infer_type import infer_module
+from ..diagnostics import reported
 from ..ir import Function, GlobalVar, RelayExpr, TypeData, define_type, type_definitions, with_functions
 from .expressions import ExpressionParser
 from .lexer import describe_token
@@ -153,7 +154,8 @@ def parse(
     >>> str(mod["main"].ret_type)
     'int32'
     """
-    return infer_module(read_module(text, source_name, init_module, init_meta_table))
+    with reported(init_module):
+        return infer_module(read_module(text, source_name, init_module, init_meta_table))
 
 
 def parse_expr(text: str) -> RelayExpr:
@@ -165,7 +167,8 @@ def parse_expr(text: str) -> RelayExpr:
         Where the text does not follow the format.
     """
     source = _source(text, "string")
-    return _run(source, lambda: ModuleParser(source).single_expression())
+    with reported():
+        return _run(source, lambda: ModuleParser(source).single_expression())
 
 
 def fromtext(text: str, source_name: str | None = None) -> tvm.IRModule:
