@@ -32,7 +32,9 @@ from .expr import (
     var,
 )
 from .reference import RefCreate, RefRead, RefWrite
+from .spans import placed, with_span
 from .tuple_wrapper import TupleWrapper
+from .type_relation import TypeRelation
 from .types import (
     Any,
     Dim,
@@ -96,6 +98,7 @@ __all__ = [
     "Type",
     "TypeCall",
     "TypeData",
+    "TypeRelation",
     "TypeVar",
     "UnrankedType",
     "Var",
@@ -111,6 +114,7 @@ __all__ = [
     "free_vars",
     "is_call",
     "pattern_vars",
+    "placed",
     "post_order",
     "rewrite",
     "scalar_type",
@@ -119,4 +123,5 @@ __all__ = [
     "type_text",
     "var",
     "with_functions",
+    "with_span",
 ]
