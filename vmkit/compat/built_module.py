@@ -162,7 +162,8 @@ class BuiltModule:
         """The library of kernels; None for a program that has none."""
         library: Any = self.executable.lib
         if library is not None:
-            library.built = self  # so that graph_executor.create finds the program of a library
+            # So that graph_executor.create finds the program of a library, also through its file.
+            library.built, library.export_library = self, self.export_library
         return library
 
     @property

@@ -64,6 +64,8 @@ module.run(x=np.zeros((2, 3), "float32"))
 np.testing.assert_array_equal(module.get_output(0).numpy(), np.ones((2, 3)))
 
 # What is not gone, under its old name.
+assert tvm.transform.PassInfo(opt_level=1, name="mine").name == "mine"
+assert relay.annotation.on_device(x, "cuda").attrs.virtual_device.device_type_int == tvm.cuda().device_type
 assert infer_shape(relay.nn.dense(x, relay.var("w", shape=(4, 3)))) == (2, 4)
 assert infer_type(relay.exp(x)).checked_type.dtype == "float32"
 assert isinstance(tvm.runtime.save_param_dict({"w": np.ones(2)}), bytearray)

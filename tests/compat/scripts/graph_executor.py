@@ -57,6 +57,8 @@ value = np.array([[1, 2], [3, 4]], "float32")
 with tempfile.TemporaryDirectory() as folder:
     both.export_library(f"{folder}/both.so")
     library = tvm.runtime.load_module(f"{folder}/both.so")
+    both.get_lib().export_library(f"{folder}/library.so")
+    assert tvm.runtime.load_module(f"{folder}/library.so").fingerprint == both.fingerprint
     for each in (both, both.lib, library):
         module = graph_executor.create(both.get_graph_json(), each, tvm.cpu())
         module.load_params(tvm.runtime.save_param_dict(both.get_params()))
