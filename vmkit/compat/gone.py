@@ -104,7 +104,7 @@ GONE_NAMES: dict[str, tuple[str, str]] = {
     "tvm.target": ("vmkit.target.canonical_target says what is compiled for", "make_compilation_config"),
     "tvm.te": ("te.create_prim_func and tvm.s_tir.Schedule schedule a computation", "create_schedule"),
     "vmkit.relay": ("relay.analysis.post_order_visit visits nodes, each with its span", "SpanCheck"),
-    "vmkit.relay.transform": ("vmkit runs models and does not differentiate them", "FirstOrderGradient gradient"),
+    "vmkit.relay.transform": ("relay.transform.gradient differentiates a function", "FirstOrderGradient"),
     "vmkit.relay.frontend": (
         _FRONTEND,
         "from_caffe from_caffe2 from_coreml from_darknet from_keras from_mxnet from_oneflow from_paddle from_pytorch "

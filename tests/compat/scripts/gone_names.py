@@ -13,7 +13,6 @@ from tvm.micro.testing.utils import get_conv2d_relay_module
 from tvm.relay.backend import graph_executor_codegen
 from tvm.relay.frontend.common import infer_shape, infer_type
 from tvm.relay.frontend.tflite import from_tflite
-from tvm.relay.transform import gradient
 
 
 def refuses(call, *parts):
@@ -33,7 +32,6 @@ refuses(WorkspaceMemoryPools, "memory is planned by vmkit")
 refuses(get_conv2d_relay_module, 'target="c"')
 refuses(from_tflite, "export the model to ONNX")
 refuses(relay.frontend.from_pytorch, "export the model to ONNX")
-refuses(gradient, "does not differentiate")
 refuses(tvm.te.create_schedule, "tvm.s_tir.Schedule")
 refuses(tvm.tir.stmt_functor.post_order_visit, "no visitors of TIR")
 try:
