@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = [
     "DEVICE_NAMES",
     "DEVICE_TYPES",
+    "OLD_API",
+    "OLD_BACKEND",
     "OLD_FFI",
     "CObject",
     "ObjectConvertible",
@@ -57,6 +59,12 @@ E = TypeVar("E")
 
 OLD_FFI = "tvm._ffi"
 """Where TVM kept its error class and its table of functions until 0.20, private as it was; scripts import both."""
+
+OLD_BACKEND = "tvm.relay.backend._backend"
+"""Where Relay's backend had the functions of its C++, which tools called."""
+
+OLD_API = "_ffi_api"
+"""What each package of TVM called its table of functions from C++; scripts for tests reach into Relay's."""
 
 # TensorLoad (tvm.ir.expr): the node of a read of a buffer; TVM moved it between modules in each of the last releases.
 # CObject (tvm_ffi.core): the base of all objects of tvm-ffi, those without a registered Python class too.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TypeVar
 
 __all__ = [
     "CompileError",
@@ -21,6 +22,7 @@ __all__ = [
     "ParseError",
     "TargetError",
     "TypeCheckError",
+    "UnavailableError",
     "UnsupportedOperatorError",
     "VMError",
     "VMKitError",
@@ -28,9 +30,31 @@ __all__ = [
     "suggest",
 ]
 
+E = TypeVar("E", bound="VMKitError")
+
 
 class VMKitError(RuntimeError):
-    """Base of every error that vmkit raises on purpose; as TVM's own errors are, a RuntimeError."""
+    """Base of every error that vmkit raises on purpose; as TVM's own errors are, a RuntimeError.
+
+    Attributes
+    ----------
+    problems : tuple of str
+        Where several things are wrong, each by itself; empty where the message is of one.
+    """
+
+    problems: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls: type[E], problems: Iterable[str]) -> E:
+        """Return the error for several problems, whose message is all of theirs.
+
+        >>> VMKitError.of(["this", "that"]).problems
+        ('this', 'that')
+        """
+        listed = tuple(problems)
+        error = cls("\n".join(listed))
+        error.problems = listed
+        return error
 
 
 class InputError(VMKitError, ValueError):
@@ -89,6 +113,10 @@ class ExecutableError(VMKitError, ValueError):
 
 class VMError(VMKitError, RuntimeError):
     """A program failed while it ran."""
+
+
+class UnavailableError(VMKitError, NotImplementedError):
+    """Something that TVM had and that is not here; the message says what to use in its place."""
 
 
 class VersionError(VMKitError, ImportError):

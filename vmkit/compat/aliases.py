@@ -10,7 +10,9 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-from vmkit._tvm import OLD_FFI
+from vmkit._tvm import OLD_BACKEND, OLD_FFI
+
+from .gone import GONE_MODULES, GoneLoader
 
 __all__ = ["MODULES", "install_aliases"]
 
@@ -18,13 +20,21 @@ __all__ = ["MODULES", "install_aliases"]
 MODULES = {
     "tvm.relay": "vmkit.relay",
     "tvm.relay.backend": "vmkit.compat.backend",
+    OLD_BACKEND: "vmkit.compat.backend_api",
+    "tvm.relay.backend.executor": "vmkit.compat.build_choices",
+    "tvm.relay.backend.executor_factory": "vmkit.compat.executor_factory",
+    "tvm.relay.backend.graph_executor_codegen": "vmkit.compat.graph_executor_codegen",
+    "tvm.relay.backend.name_transforms": "vmkit.compat.name_transforms",
+    "tvm.relay.backend.runtime": "vmkit.compat.build_choices",
     "tvm.relay.backend.te_compiler": "vmkit.compat.te_compiler",
+    "tvm.relay.backend.utils": "vmkit.compat.backend_names",
     "tvm.relay.backend.vm": "vmkit.compat.vm",
     "tvm.relay.backend.interpreter": "vmkit.compat.interpreter",
     "tvm.relay.vm": "vmkit.compat.vm",
     "tvm.relay.adt": "vmkit.relay.ir",
     "tvm.relay.base": "vmkit.relay.ir",
     "tvm.relay.expr": "vmkit.compat.expr",
+    "tvm.relay.frontend.common": "vmkit.compat.frontend_common",
     "tvm.relay.function": "vmkit.relay.ir",
     "tvm.relay.ty": "vmkit.relay.ir",
     "tvm.relay.param_dict": "vmkit.values.param_dict",
@@ -38,26 +48,34 @@ MODULES = {
     "tvm.relay.op.transform": "vmkit.relay.op",
     "tvm.relay.testing.temp_op_attr": "vmkit.compat.temp_op_attr",
     "tvm.relay.transform.transform": "vmkit.relay.transform",
+    "tvm.auto_scheduler": "vmkit.compat.auto_scheduler",
+    "tvm.autotvm": "vmkit.compat.autotvm",
+    "tvm.ir.container": "vmkit.compat.ir_container",
+    "tvm.ir.diagnostics": "vmkit.relay.diagnostics",
+    "tvm.meta_schedule": "tvm.s_tir.meta_schedule",
     "tvm.parser": "vmkit.relay.text",
     "tvm.nd": "vmkit.compat.nd",
     "tvm.runtime.ndarray": "vmkit.compat.nd",
     "tvm.runtime.container": "vmkit.compat.container",
+    "tvm.runtime.executor": "vmkit.compat.aot_executor",
+    "tvm.runtime.name_transforms": "vmkit.compat.name_transforms",
     "tvm.runtime.profiler_vm": "vmkit.compat.profiler_vm",
     "tvm.runtime.vm": "vmkit.compat.vm",
     "tvm.contrib.graph_executor": "vmkit.compat.graph_executor",
     "tvm.script.tir": "tvm.tirx.script",
+    "tvm.testing.aot": "vmkit.compat.testing_aot",
     "tvm.tir": "tvm.tirx",
     "tvm.testing.plugin": "vmkit.compat.pytest_plugin",
     OLD_FFI: "vmkit.compat.ffi",
-    f"{OLD_FFI}.base": "vmkit.compat.ffi",
+    **{f"{OLD_FFI}.{name}": "vmkit.compat.ffi" for name in ("base", "registry", "runtime_ctypes")},
 }
 
 
 # What TVM moved from one of its packages to another.
 _MOVED = ("cc", "ndk", "nvcc", "popen_pool", "tar", "utils")
 MODULES |= {f"tvm.contrib.{name}": f"tvm.support.{name}" for name in _MOVED}
-# What is only ever imported by its name, and needs pytest.
-_PLUGIN = "tvm.testing.plugin"
+# What is only ever imported by its name: the first needs pytest, the others cost time.
+_LATER = ("tvm.testing.plugin", "tvm.testing.aot", "tvm.auto_scheduler", "tvm.autotvm", "tvm.meta_schedule")
 
 
 class _AliasLoader(Loader):
@@ -83,6 +101,8 @@ class _AliasFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if fullname in GONE_MODULES:
+            return ModuleSpec(fullname, GoneLoader(), is_package=True)
         real = _todays_name(fullname)
         if real is None or find_spec(real) is None:
             return None
@@ -104,7 +124,7 @@ def install_aliases() -> None:
     if any(isinstance(finder, _AliasFinder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _AliasFinder())
-    for name in (each for each in MODULES if each != _PLUGIN):
+    for name in (each for each in MODULES if each not in _LATER):
         parent, _, last = name.rpartition(".")
         owner = importlib.import_module(parent)
         # A module that today's TVM has under the same name gives way; it stays importable by its present home.

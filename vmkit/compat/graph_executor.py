@@ -2,198 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any
 
-import numpy as np
 import tvm
-from tvm.runtime import Device, Tensor
+from tvm.runtime import Device
 
 from vmkit.compiler.vm_compiler import VMCompiler
-from vmkit.errors import InputError, suggest
-from vmkit.executable.executable import Executable
+from vmkit.errors import InputError, OptionError
 from vmkit.executable.loading import load as load_executable
 from vmkit.executor import TargetLike, VMExecutor
 from vmkit.relay.ir import Function
-from vmkit.runtime.machine import BenchmarkResult, VirtualMachine
+from vmkit.target import canonical_target
 from vmkit.target.plan import OneTarget
-from vmkit.values.param_dict import load_param_dict
-from vmkit.values.signature import Spec, TensorSpec
 
-if TYPE_CHECKING:
-    from .names import Executor, Runtime
+from .build_choices import Executor, Runtime
+from .built_module import AOTExecutorFactoryModule, BuiltModule, GraphExecutorFactoryModule, Source
+from .graph_module import GraphModule, converted
 
-__all__ = ["BuiltModule", "GraphExecutor", "GraphModule", "build", "create", "load_module"]
-
-# What unpacking a built model gives for the graph.
-_GRAPH_INSIDE = "the graph is inside the library"
+__all__ = ["GraphExecutor", "GraphModule", "build", "create", "load_module"]
 
 logger = logging.getLogger(__name__)
 
-V = TypeVar("V")
-Input: TypeAlias = np.ndarray | np.generic | Tensor | float | tuple[Any, ...]
-"""What a model takes: an array, a number, or a tuple of them."""
-
-
-class BuiltModule:
-    """What ``relay.build`` returns: ``lib["default"](device)`` is the model on a device.
-
-    Attributes
-    ----------
-    executable : Executable
-        The program; the parameters are inside.
-    """
-
-    def __init__(self, executable: Executable) -> None:
-        self.executable = executable
-
-    def __getitem__(self, name: str) -> Callable[..., GraphModule]:
-        if name != "default":
-            raise KeyError(f"a built model has one module, 'default', not {name!r}")
-        return lambda *devices: GraphModule(VirtualMachine(self.executable, list(devices) or "cpu"))
-
-    def __iter__(self) -> Iterator[Any]:
-        """Unpack into ``graph, lib, params``, for :func:`create`; the graph and the parameters are inside lib."""
-        return iter((_GRAPH_INSIDE, self, self.get_params()))
-
-    @property
-    def lib(self) -> tvm.runtime.Module | None:
-        """The library of kernels; None for a program that has none."""
-        return self.executable.lib
-
-    def get_source(self, fmt: str = "") -> str:
-        """Return the kernels' source: LLVM's IR, or assembly for ``"asm"``."""
-        return "" if self.lib is None else str(self.lib.inspect_source(fmt))
-
-    def export_library(self, file_name: str | Path, fcompile: Callable[..., Any] | None = None, **_: Any) -> None:
-        """Write the model to a file, which ``tvm.runtime.load_module`` reads; it is a vmkit executable.
-
-        `fcompile` links the kernels where it makes shared libraries, such as ``cc.cross_compiler(...)``.
-        """
-        links = getattr(fcompile, "output_format", None) == "so"
-        self.executable.export(file_name, linker=fcompile if links else None)
-
-    def get_params(self) -> dict[str, Tensor]:
-        """Return the parameters that are kept apart: none, they are inside the executable."""
-        return {}
-
-    def get_lib(self) -> tvm.runtime.Module | None:
-        """Return the library of kernels."""
-        return self.lib
-
-
-class GraphModule:
-    """A model with its inputs and outputs, as the graph executor had it.
-
-    Parameters
-    ----------
-    module : GraphModule or VirtualMachine
-        What ``lib["default"](device)`` gave.
-    """
-
-    def __init__(self, module: GraphModule | VirtualMachine) -> None:
-        self.vm: VirtualMachine = module.vm if isinstance(module, GraphModule) else module
-        self.module = self
-        self._inputs: dict[str, Any] = {}
-        self._outputs: list[Any] = []
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return self.vm.executable.signature.names
-
-    def set_input(self, key: str | int | None = None, value: Input | None = None, **params: Any) -> None:
-        """Set one input by name or position, and others by keyword; keywords that are no inputs are left out."""
-        if key is not None:
-            self._set(self._name(key), value)
-        self._set_known(params)
-
-    def _set_known(self, params: Mapping[str, Any]) -> None:
-        for name, array in params.items():
-            # Scripts set the weights once more; relay.build has put them inside.
-            if name in self._names:
-                self._set(name, array)
-            else:
-                logger.info("set_input: the model has no input %s; weights that were given to build are inside", name)
-
-    def _set(self, name: str, value: Input | None) -> None:
-        self._inputs[name] = converted(value, self.vm.executable.inputs[self._names.index(name)])
-
-    def _name(self, key: str | int) -> str:
-        names = self._names
-        if isinstance(key, int) and 0 <= key < len(names):
-            return names[key]
-        if key not in names:
-            close = suggest(str(key), names)
-            raise InputError(f"the model has no input {key!r}{close}; it has {', '.join(names)} (parameters are bound)")
-        return str(key)
-
-    def run(self, **inputs: Any) -> None:
-        """Run the model on the inputs that are set."""
-        self.set_input(**inputs)
-        result = self.vm.run(**self._inputs) if self._names else self.vm.run()
-        self._outputs = list(result) if isinstance(result, tuple) else [result]
-
-    def get_num_outputs(self) -> int:
-        """Return how many outputs the model has."""
-        return len(self.vm.executable.outputs)
-
-    def get_num_inputs(self) -> int:
-        """Return how many inputs the model has."""
-        return len(self._names)
-
-    def get_input(self, index: str | int, out: Tensor | None = None) -> Input | None:
-        """Return an input that was set."""
-        value = self._inputs[self._name(index)]
-        return value if out is None else tvm.runtime.tensor(np.asarray(value)).copyto(out)
-
-    def get_input_index(self, name: str) -> int:
-        """Return the position of an input, or -1."""
-        return self.vm.get_input_index(name)
-
-    def get_input_info(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the shapes and the data types of the inputs by name."""
-        specs = self.vm.executable.inputs
-        return {s.name: getattr(s, "shape", ()) for s in specs}, {s.name: getattr(s, "dtype", "") for s in specs}
-
-    def get_output(self, index: int, out: Tensor | None = None) -> Tensor:
-        """Return an output of the last run, or copy it into a tensor."""
-        if not self._outputs:
-            raise InputError("there are no outputs yet, call run first")
-        return self._outputs[index] if out is None else self._outputs[index].copyto(out)
-
-    def load_params(self, params_bytes: bytes) -> None:
-        """Set inputs from the bytes of ``relay.save_param_dict``."""
-        self._set_known(load_param_dict(params_bytes))
-
-    def benchmark(self, device: Device, func_name: str = "run", **options: Any) -> BenchmarkResult:
-        """Return the seconds that a run takes; see :meth:`vmkit.VirtualMachine.benchmark`."""
-        return self.vm.benchmark(device, **options, **self._inputs)
-
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: int = 0,
-        limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: int = 0,
-        repeats_to_cooldown: int = 1,
-    ) -> Callable[[], BenchmarkResult]:
-        """Return a function that measures runs on the inputs that are set."""
-        if func_name != "run":
-            raise InputError(f"a model is timed by its function 'run', not {func_name!r}")
-        return lambda: self.benchmark(
-            dev,
-            number=number,
-            repeat=repeat,
-            min_repeat_ms=min_repeat_ms,
-            limit_zero_time_iterations=limit_zero_time_iterations,
-            cooldown_interval_ms=cooldown_interval_ms,
-            repeats_to_cooldown=repeats_to_cooldown,
-        )
+_DEFAULT = Executor("graph")
 
 
 class GraphExecutor(VMExecutor):
@@ -212,49 +46,108 @@ class GraphExecutor(VMExecutor):
         return convert_and_run
 
 
-def converted(value: V, spec: Spec) -> V | np.ndarray:
-    """Return an input as the graph executor took it: numpy's arrays and numbers in the data type of the input."""
-    if isinstance(spec, TensorSpec) and isinstance(value, np.ndarray | np.generic | bool | int | float):
-        array = np.asarray(value)
-        # bfloat16 came as uint16, its bits.
-        if array.dtype.kind in "biuf" and spec.dtype != "bfloat16":
-            return array.astype(spec.dtype, copy=False)
-    return value
-
-
 def build(
     ir_mod: tvm.IRModule | Function,
     target: TargetLike = None,
     target_host: OneTarget | None = None,
-    executor: Executor | None = None,
-    runtime: Runtime | None = None,
+    executor: Executor | str | None = _DEFAULT,
+    runtime: Runtime | str | None = None,
     workspace_memory_pools: Sequence[Any] | None = None,
     constant_memory_pools: Sequence[Any] | None = None,
     params: Mapping[str, Any] | None = None,
-    mod_name: str = "default",
+    mod_name: str | None = "default",
 ) -> BuiltModule:
-    """Return a model compiled for a target, with ``relay.build``'s signature. It runs on the virtual machine."""
+    """Return a model compiled for a target, with ``relay.build``'s signature. It runs on the virtual machine.
+
+    Parameters
+    ----------
+    ir_mod : tvm.IRModule or Function
+        The program.
+    target, target_host : optional
+        What to compile for; see :func:`vmkit.target.canonical_target`. By default what an entered ``Target`` says.
+    executor, runtime : Executor, Runtime or their names, optional
+        How TVM 0.14 would have run it; an interface of theirs that is not there is logged as a warning.
+    params : mapping of str to array, optional
+        Values of parameters of ``main``.
+    mod_name : str, optional
+        The name under which the model is found: ``lib[mod_name](device)``.
+
+    Raises
+    ------
+    InputError
+        For memory pools, which only boards have.
+    OptionError
+        For an executor or a runtime that there is not.
+    """
+    if not isinstance(ir_mod, tvm.IRModule | Function):
+        raise ValueError(f"Type of input parameter mod must be tvm.IRModule, not {type(ir_mod).__name__}")
     if workspace_memory_pools is not None or constant_memory_pools is not None:
-        raise InputError("memory pools are of the ahead-of-time executor, which is gone")
-    if executor is not None or runtime is not None:
-        logger.warning("relay.build: executor and runtime are not chosen any more; the virtual machine runs the model")
+        raise InputError("memory pools are of the ahead-of-time executor on boards, which is gone")
+    chosen = _chosen(executor, Executor, _DEFAULT)
+    _warn_of(chosen, _chosen(runtime, Runtime, Runtime("cpp")))
     mod = tvm.IRModule({"main": ir_mod}) if isinstance(ir_mod, Function) else ir_mod
+    plan = canonical_target(target, target_host)
     compiler = VMCompiler()
     if params:
         compiler.set_params(params)
-    compiler.lower(mod, target, target_host)
+    compiler.lower(mod, plan)
     compiler.codegen()
-    return BuiltModule(compiler.get_exec())
+    kind = AOTExecutorFactoryModule if chosen.name == "aot" else GraphExecutorFactoryModule
+    return kind(compiler.get_exec(), mod_name or "default", Source(mod, params or {}, plan, chosen))
 
 
-def create(graph_json_str: str, libmod: BuiltModule, device: Device | Sequence[Device]) -> GraphModule:
-    """Return a built model on a device, from the ``graph, lib`` that ``relay.build`` gave."""
-    if not isinstance(libmod, BuiltModule) or graph_json_str != _GRAPH_INSIDE:
+def _chosen(given: Any, kind: type[Any], default: Any) -> Any:
+    if given is None:
+        return default
+    if isinstance(given, str):
+        return kind(given)
+    if not isinstance(given, kind):
+        raise OptionError(f"expected a relay.backend.{kind.__name__}, got {type(given).__name__}")
+    return given
+
+
+def _warn_of(executor: Executor, runtime: Runtime) -> None:
+    if executor.name == "aot" and {"interface-api", "unpacked-api"} & set(executor.options):
+        logger.warning("relay.build: the model runs on the virtual machine, and has no interface in C: %r", executor)
+    if runtime.name == "crt":
+        logger.warning("relay.build: the model runs on the virtual machine, and not on the runtime for boards")
+
+
+def create(
+    graph_json_str: str, libmod: BuiltModule | tvm.runtime.Module, device: Device | Sequence[Device]
+) -> GraphModule:
+    """Return a built model on a device, from the graph and the library that ``relay.build`` gave.
+
+    Raises
+    ------
+    ValueError
+        When `device` is none.
+    InputError
+        When the library is none of ``relay.build``'s, or the graph is of another program.
+    """
+    devices = list(device) if isinstance(device, list | tuple) else [device]
+    if not all(isinstance(each, Device) for each in devices):
+        raise ValueError("dev has to be the type of Device or a list of Device")
+    built = libmod if isinstance(libmod, BuiltModule) else getattr(libmod, "built", None)
+    if built is None:
         raise InputError(
-            "a graph in the graph executor's JSON cannot be run any more: build the model with relay.build and pass "
-            "the graph and lib that it gives"
+            "a graph runs with the library that relay.build gave for it, or that was loaded from its file; this "
+            f"{type(libmod).__name__} is none"
         )
-    return libmod["default"](*device if isinstance(device, list | tuple) else [device])
+    _check_fits(graph_json_str, built)
+    return GraphModule(built[built.libmod_name](*devices))
+
+
+def _check_fits(graph_json_str: str, built: BuiltModule) -> None:
+    try:
+        program = json.loads(graph_json_str).get("metadata", {}).get("program") if graph_json_str else built.fingerprint
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"the graph is not one that relay.build gave: {error}") from None
+    if program != built.fingerprint:
+        reason = "of another program than the library" if program else "not one of vmkit's"
+        raise InputError(
+            f"the graph is {reason}: build the model with relay.build and pass the graph and lib that it gives"
+        )
 
 
 _own_load_module = tvm.runtime.load_module

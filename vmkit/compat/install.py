@@ -20,13 +20,15 @@ from .aliases import install_aliases
 from .devices import device
 from .expr import RelayExpr
 from .ir_module import install_module_methods
-from .names import install_names
+from .names import install_names, saved_params
 from .nodes import install_node_attributes
 from .op import install_type_relations
 from .passes import install_pass_context
 from .pytest_stand_in import import_testing
+from .scipy_stand_in import import_topi_testing
 from .targets import install_targets
 from .testing import install_testing
+from .type_solver import register_relations
 
 __all__ = ["install"]
 
@@ -44,6 +46,8 @@ def install() -> None:
     install_targets()
     install_pass_context()
     install_testing(import_testing())
+    import_topi_testing()
+    register_relations()
     module: Any = tvm
     relay_module: Any = relay
     # As in Relay's time every error of TVM is one; those of vmkit are, too.
@@ -54,6 +58,8 @@ def install() -> None:
     module.runtime.NDArray = nd.NDArray
     module.runtime.load_module = graph_executor.load_module
     relay_module.Expr = RelayExpr
+    relay_module.save_param_dict = module.runtime.save_param_dict = saved_params
+    module.runtime.load_param_dict = relay_module.load_param_dict
     module.ir.load_json, module.ir.save_json = load_json, _save_json
     module.ir.make_node = _make_node
     # TVM's own prints both sides as TVMScript, which has no form for Relay's nodes.
@@ -87,10 +93,14 @@ def _set_whole(self: Tensor, index: slice, value: Tensor | np.ndarray) -> None:
 
 
 _make_by_tvm = tvm.ir.make_node
+# Fields that had a default, which TVM's own tests leave out.
+_DEFAULTS: dict[str, dict[str, Any]] = {"attrs.TestAttrs": {"axis": 10}}
 
 
 def _make_node(type_key: str, **fields: Any) -> tvm_ffi.Object:
-    return _make_by_tvm("ir.DictAttrs" if type_key == "DictAttrs" else type_key, **fields)
+    return _make_by_tvm(
+        "ir.DictAttrs" if type_key == "DictAttrs" else type_key, **(_DEFAULTS.get(type_key, {}) | fields)
+    )
 
 
 _save_by_tvm = tvm.ir.save_json

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,31 +11,19 @@ import tvm
 import tvm_ffi
 
 from vmkit import executor, relay
+from vmkit._tvm import OLD_API
 from vmkit.compiler.vm_compiler import VMCompiler
+from vmkit.errors import OptionError
 from vmkit.executor import TargetLike
 from vmkit.relay.ir import Function
 from vmkit.relay.prelude import Prelude
+from vmkit.values.param_dict import save_param_dict
 
-from . import container, graph_executor, op
+from . import container, frontend_common, graph_executor, ir_container, op, op_make, supply, type_solver, with_fields
 from .expr import RelayExpr
+from .gone import GONE_NAMES, gone
 
-__all__ = ["Executor", "Runtime", "install_names"]
-
-
-@dataclass(frozen=True)
-class Executor:
-    """The choice of an executor; there is one now, and ``relay.build`` says so when it is given another."""
-
-    name: str
-    options: Any = None
-
-
-@dataclass(frozen=True)
-class Runtime:
-    """The choice of a runtime; there is one now, and ``relay.build`` says so when it is given another."""
-
-    name: str
-    options: Any = None
+__all__ = ["install_names"]
 
 
 def install_names() -> None:
@@ -47,6 +34,11 @@ def install_names() -> None:
             # A module that finds operators by name has no attribute of this one yet.
             if name not in vars(module):
                 setattr(module, name, value)
+    for module_name, (instead, refused) in GONE_NAMES.items():
+        module = importlib.import_module(module_name)
+        for name in refused.split():
+            if not hasattr(module, name):
+                setattr(module, name, gone(f"{module_name.replace('vmkit.', 'tvm.')}.{name}", instead))
 
 
 def size_var(name: str = "size", dtype: str = "int32", span: tvm.ir.Span | None = None) -> tvm.tirx.Var:
@@ -72,31 +64,73 @@ def rand(dtype: str, *shape: int) -> tvm.runtime.Tensor:
     return tvm.runtime.tensor(np.asarray(np.random.rand(*shape), dtype))
 
 
+def build_config(
+    opt_level: int = 2,
+    required_pass: Iterable[str] | None = None,
+    disabled_pass: Iterable[str] | None = None,
+    trace: object = None,
+) -> tvm.transform.PassContext:
+    """Return a ``tvm.transform.PassContext``, which this was called before."""
+    if trace is not None:
+        raise OptionError("passes are traced by PassContext(instruments=[...]), not by trace")
+    return tvm.transform.PassContext(opt_level, required_pass, disabled_pass)
+
+
+def saved_params(params: Mapping[str, Any]) -> bytearray:
+    """Return arrays by name as bytes, in TVM's format."""
+    return bytearray(save_param_dict(params))
+
+
 def _names() -> dict[str, dict[str, Any]]:
     kinds = {"TypeKind": relay.Kind, "Span": tvm.ir.Span, "SourceName": tvm.ir.SourceName, "pretty_print": pretty_print}
     building = {"build": graph_executor.build, "create_executor": executor.create_executor, "optimize": optimize}
     registering = {n: getattr(op, n) for n in ("register_compute", "register_pattern", "register_stateful")}
+    types = {n: getattr(relay, n) for n in ("GlobalTypeVar", "IncompleteType", "TypeRelation", "TypeVar")}
+    again = {n: getattr(with_fields, n) for n in with_fields.__all__ if n.endswith("WithFields")}
     composed = {n: getattr(relay, n) for n in ("logsumexp", "mean_std", "mean_variance", "segment_sum", "std")}
     images, randoms = ({n: getattr(m, n) for n in dir(m) if not n.startswith("_")} for m in (relay.image, relay.random))
     return {
-        "tvm": {"convert": tvm.runtime.convert, "register_func": tvm_ffi.register_global_func},
+        "tvm": {
+            "convert": tvm.runtime.convert,
+            "register_func": tvm_ffi.register_global_func,
+            "container": ir_container,
+        },
         "tvm.ir": {
             "RelayExpr": RelayExpr,
             "structural_equal": relay.structural_equal,
             "structural_hash": relay.structural_hash,
             "TensorType": relay.TensorType,
+            **types,
             **kinds,
         },
+        "tvm.ir.supply": {"GlobalVarSupply": supply.GlobalVarSupply, "NameSupply": supply.NameSupply},
+        "tvm.target": {"VirtualDevice": relay.VirtualDevice},
         "tvm.runtime": {"ADT": container.ADT, "String": container.String},
         "tvm.te": {"size_var": size_var},
-        "tvm.tirx": {"SizeVar": size_var, "Any": relay.Any},
-        "vmkit.relay": {**kinds, **building},
+        "tvm.tirx": {
+            "SizeVar": size_var,
+            "Any": relay.Any,
+            "stmt_functor": importlib.import_module("tvm.tirx.stmt_functor"),
+        },
+        "tvm.tirx.script": {"block": tvm.tirx.script.sblock},
+        "tvm.tirx.expr": {"PrimExprWithOp": tvm.ir.expr.ExprWithOp},
+        "vmkit.relay": {
+            **kinds,
+            **building,
+            **again,
+            "build_config": build_config,
+            "SequentialSpan": tvm.ir.SequentialSpan,
+        },
+        "vmkit.relay.analysis": {OLD_API: type_solver.CPP_FUNCTIONS},
+        "vmkit.relay.frontend": {"common": frontend_common},
+        "vmkit.compat.expr": again,
+        "vmkit.relay.nn": {"Constant": relay.Constant, "const": relay.const},
         "vmkit.relay.ir": kinds,
         "vmkit.relay.build_module": building,
         "vmkit.relay.testing": {"rand": rand, "Prelude": Prelude},
-        "vmkit.relay.op": {**registering, **composed, "reverse_reshape": relay.reverse_reshape, "tensor": relay.op},
+        "vmkit.relay.op": {**registering, **composed, "reverse_reshape": relay.reverse_reshape, "tensor": relay.op}
+        | {"const": relay.const, "_make": op_make},
         "vmkit.relay.op.image": images,
         "vmkit.relay.op.random": randoms,
         "vmkit.relay.op.nn": {n: getattr(relay.nn, n) for n in relay.nn.__all__} | {"nn": relay.nn},
-        "vmkit.compat.backend": {"Executor": Executor, "Runtime": Runtime},
     }

@@ -32,6 +32,7 @@ from vmkit.relay.op import (
 from vmkit.relay.op.attrs import Attrs
 
 __all__ = [
+    "RELATIONS",
     "OpPattern",
     "get",
     "install_type_relations",
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 # Relay's relations that scripts name, each by an operator that has it.
-_RELATIONS = {"Identity": "exp", "Broadcast": "add", "BroadcastComp": "less"}
+RELATIONS = {"Identity": "exp", "Broadcast": "add", "BroadcastComp": "less"}
 _ours: set[str] = set()
 
 
@@ -109,13 +110,13 @@ def register_compute(op_name: str, compute: Callable[..., Any] | None = None, le
 
 def _add_type_relation(self: Op, rel_name: str, type_rel_func: Callable[..., Any] | None = None) -> None:
     """Give an operator a type relation: one of Relay's by name, or ``f(argument types, attrs) -> type``."""
-    if type_rel_func is None and rel_name not in _RELATIONS:
-        hint = suggest(rel_name, _RELATIONS)
+    if type_rel_func is None and rel_name not in RELATIONS:
+        hint = suggest(rel_name, RELATIONS)
         raise ModelError(f"there is no type relation {rel_name}{hint}; pass a function of your own")
 
     def relation(attrs: Attrs | None, *types: Type) -> Type:
         if type_rel_func is None:
-            return entry(_RELATIONS[rel_name]).relation(None, *types)
+            return entry(RELATIONS[rel_name]).relation(None, *types)
         result = type_rel_func(list(types), attrs)
         if result is None:
             raise TypeCheckError(f"the type relation {rel_name} of {self.name} gave no type")

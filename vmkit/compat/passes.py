@@ -6,19 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tvm.ir.instrument import PassInstrument
-from tvm.ir.transform import PassContext
+from tvm.ir.transform import PassContext, PassInfo
 
 from vmkit.compiler.options import checked_options
 
 __all__ = ["install_pass_context"]
 
 _own_init = PassContext.__init__
+_own_init_info: Any = PassInfo.__init__
 
 
 def install_pass_context() -> None:
     """Let ``tvm.transform.PassContext`` take what :func:`vmkit.PassContext` takes."""
     context: Any = PassContext
     context.__init__ = _init
+    info: Any = PassInfo
+    info.__init__ = _init_info
 
 
 def _init(
@@ -30,3 +33,9 @@ def _init(
     config: Mapping[str, Any] | None = None,
 ) -> None:
     _own_init(self, *checked_options(opt_level, required_pass, disabled_pass, instruments, config))
+
+
+def _init_info(
+    self: PassInfo, opt_level: int, name: str, required: Sequence[str] | None = None, traceable: bool = False
+) -> None:
+    _own_init_info(self, opt_level, name, list(required or ()), traceable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tvm
@@ -21,8 +21,16 @@ def install_targets() -> None:
     target: Any = Target
     target.__init__ = _init
     for name, options in _SHORT.items():
-        setattr(tvm.target, name, _shorthand(options))
-    tvm.target.create = Target
+        for module in (tvm.target, tvm.target.target):
+            setattr(module, name, _shorthand(options))
+    tvm.target.create, tvm.target.hexagon = Target, _hexagon
+    target.canon_target = staticmethod(lambda given: None if given is None else canonical_target(given).primary)
+    target.canon_target_and_host = staticmethod(_target_and_host)
+    target.canon_multi_target = staticmethod(lambda given: list(canonical_target(given).targets))
+    target.canon_multi_target_and_host = staticmethod(
+        lambda given, host=None: list(canonical_target(given, host).targets)
+    )
+    target.canon_target_map_and_host = staticmethod(_targets_and_host)
 
 
 def _init(self: Target, target: OneTarget, host: OneTarget | None = None) -> None:
@@ -35,7 +43,35 @@ def _init(self: Target, target: OneTarget, host: OneTarget | None = None) -> Non
     _own_init(self, target, host)
 
 
-_SHORT = {"cuda": "cuda", "rocm": "rocm", "mali": "opencl -device=mali", "arm_cpu": "llvm -device=arm_cpu"}
+def _hexagon(cpu_ver: str = "v68", **options: Any) -> Target:
+    """Return the target of Qualcomm's processor of a version."""
+    return Target({"kind": "hexagon", "mcpu": f"hexagon{cpu_ver}", "mtriple": "hexagon", **options})
+
+
+def _target_and_host(given: OneTarget, target_host: OneTarget | None = None) -> tuple[Target, Target]:
+    """Return a target with its host in it, and the host."""
+    plan = canonical_target(given, target_host)
+    return plan.primary, plan.host
+
+
+def _targets_and_host(
+    given: Mapping[OneTarget, Any], target_host: OneTarget | None = None
+) -> tuple[dict[Target, Any], Target]:
+    """Return a mapping whose keys are targets, with their host in them, and the host."""
+    plans = {key: canonical_target(key, target_host) for key in given}
+    return {plan.primary: given[key] for key, plan in plans.items()}, next(iter(plans.values())).host
+
+
+_SHORT = {
+    "adreno": "opencl -device=adreno",
+    "arm_cpu": "llvm -device=arm_cpu",
+    "bifrost": "opencl -device=bifrost",
+    "cuda": "cuda",
+    "intel_graphics": "opencl -device=intel_graphics",
+    "mali": "opencl -device=mali",
+    "micro": "c",
+    "rocm": "rocm",
+}
 
 
 def _shorthand(text: str) -> Callable[..., Target]:

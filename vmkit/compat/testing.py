@@ -8,12 +8,13 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tvm
 from tvm.runtime import Device
 
+from vmkit.frontend.onnx import spans
 from vmkit.relay import testing as relay_testing
 
 from .check_grad import check_grad
@@ -97,12 +98,17 @@ def _requires(kind: str) -> Callable[..., Any]:
 
 
 def _skipped_without(found: bool, reason: str) -> Callable[..., Any]:
-    def mark(*args: Any) -> Test | list[pytest.MarkDecorator]:
-        marks = [pytest.mark.skipif(not found, reason=reason)]
-        if args and callable(args[0]):
-            return functools.reduce(lambda test, one: one(test), marks, args[0])
-        return marks
+    def marks(support_required: str = "compile-and-run") -> list[pytest.MarkDecorator]:
+        return [pytest.mark.skipif(not found, reason=reason)]
 
+    def mark(*args: Any, support_required: str = "compile-and-run") -> Test | list[pytest.MarkDecorator]:
+        if args and callable(args[0]):
+            return functools.reduce(lambda test, one: one(test), marks(), args[0])
+        return marks()
+
+    # As Relay's, it is called to make marks, or asked for them.
+    helper: Any = mark
+    helper.marks = marks
     return mark
 
 
@@ -110,6 +116,26 @@ def requires_package(*packages: str) -> pytest.MarkDecorator:
     """Skip a test where a package is not installed."""
     missing = [name for name in packages if find_spec(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is not installed")
+
+
+class enable_span_filling:
+    """A ``with`` block in which converted models say of each node what of the model it came from."""
+
+    fills = True
+
+    def __enter__(self) -> None:
+        self._before = spans.fill(self.fills)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        spans.fill(self._before)
+
+
+class disable_span_filling(enable_span_filling):
+    """A ``with`` block in which nodes of converted models have no place."""
+
+    fills = False
 
 
 def _of_other_targets(*_: str) -> Callable[[Any], Any]:
@@ -121,11 +147,14 @@ def _of_other_targets(*_: str) -> Callable[[Any], Any]:
 _ABSENT = (
     *("adreno_opencl_vulkan", "arm_dot", "cascadelake", "cmsisnn", "corstone300", "cublas", "cudagraph", "cudnn"),
     *("cutlass", "ethosn", "ethosu", "hexagon", "hexagon_toolchain", "matrixcore", "micro", "nvcc_version", "nvptx"),
+    *("arm_fp16", "hip", "hipblas", "libtorch", "mps", "mrvl", "qaic", "aprofile_aem_fvp"),
     *("openclml", "riscv_spike", "rpc", "skylake_avx512", "tensorcore", "tensorrt", "vitis_ai"),
     *("x86_amx", "x86_avx512", "x86_vnni"),
 )
 
 _HELPERS: dict[str, Any] = {
+    "disable_span_filling": disable_span_filling,
+    "enable_span_filling": enable_span_filling,
     "exclude_targets": _of_other_targets,
     "known_failing_targets": _of_other_targets,
     "parameters": parameters,

@@ -17,6 +17,7 @@ from .ir import (
     Type,
     TypeCall,
     TypeData,
+    TypeRelation,
     TypeVar,
     UnrankedType,
 )
@@ -36,6 +37,7 @@ _METHODS: dict[type, str] = {
     TupleType: "visit_tuple_type",
     TypeCall: "visit_type_call",
     TypeData: "visit_type_data",
+    TypeRelation: "visit_type_relation",
     TypeVar: "visit_type_var",
     UnrankedType: "visit_unranked_type",
 }
@@ -81,6 +83,9 @@ class TypeFunctor(Generic[R]):
     def visit_type_data(self, ty: TypeData) -> R | TypeData:
         raise NotImplementedError
 
+    def visit_type_relation(self, ty: TypeRelation) -> R:
+        raise NotImplementedError
+
     def visit_type_var(self, ty: TypeVar) -> R:
         raise NotImplementedError
 
@@ -92,7 +97,7 @@ class TypeVisitor(TypeFunctor[None]):
     """Visits every type below one."""
 
     def visit_func_type(self, ty: FuncType) -> None:
-        for part in (*ty.arg_types, ty.ret_type, *ty.type_params):
+        for part in (*ty.arg_types, ty.ret_type, *ty.type_params, *ty.type_constraints):
             self.visit(part)
 
     def visit_global_type_var(self, ty: GlobalTypeVar) -> None:
@@ -125,6 +130,10 @@ class TypeVisitor(TypeFunctor[None]):
         for part in (ty.header, *ty.type_vars):
             self.visit(part)
 
+    def visit_type_relation(self, ty: TypeRelation) -> None:
+        for part in ty.args:
+            self.visit(part)
+
     def visit_type_var(self, ty: TypeVar) -> None:
         pass
 
@@ -140,7 +149,8 @@ class TypeMutator(TypeFunctor[Type]):
 
     def visit_func_type(self, ty: FuncType) -> Type:
         args = [self.visit(a) for a in ty.arg_types]
-        return FuncType(args, self.visit(ty.ret_type), [cast("TypeVar", self.visit(p)) for p in ty.type_params])
+        params = [cast("TypeVar", self.visit(p)) for p in ty.type_params]
+        return FuncType(args, self.visit(ty.ret_type), params, [self.visit(c) for c in ty.type_constraints])
 
     def visit_global_type_var(self, ty: GlobalTypeVar) -> Type:
         return ty
@@ -169,6 +179,9 @@ class TypeMutator(TypeFunctor[Type]):
     def visit_type_data(self, ty: TypeData) -> TypeData:
         header = cast("GlobalTypeVar", self.visit(ty.header))
         return TypeData(header, [cast("TypeVar", self.visit(v)) for v in ty.type_vars], list(ty.constructors))
+
+    def visit_type_relation(self, ty: TypeRelation) -> Type:
+        return TypeRelation(ty.func, [self.visit(part) for part in ty.args], ty.num_inputs, ty.attrs)
 
     def visit_type_var(self, ty: TypeVar) -> Type:
         return ty

@@ -1,3 +1,4 @@
+import json
 import tempfile
 
 import numpy as np
@@ -42,3 +43,49 @@ module = graph_executor.GraphModule(doubled["default"](dev))
 module.load_params(weights)
 module.run()
 assert module.get_output(0).numpy().tolist() == [2, 2]
+
+# The graph, the library and the parameters apart, also through files.
+
+left, right = relay.var("left", shape=(2, 2)), relay.var("right", shape=(2, 2))
+inner = relay.Tuple([relay.subtract(left, right), relay.exp(right)])
+weights = {"right": np.full((2, 2), 2, "float32")}
+both = relay.build(relay.Function([left, right], relay.Tuple([left, inner])), "llvm", params=weights, mod_name="net")
+graph = json.loads(both.get_graph_json())
+assert [node["op"] for node in graph["nodes"]].count("tvm_op") >= 2 and list(both.get_params()) == ["p0"]
+assert both.libmod_name == "net" and both.get_executor_config() == both.graph_json
+value = np.array([[1, 2], [3, 4]], "float32")
+with tempfile.TemporaryDirectory() as folder:
+    both.export_library(f"{folder}/both.so")
+    library = tvm.runtime.load_module(f"{folder}/both.so")
+    both.get_lib().export_library(f"{folder}/library.so")
+    assert tvm.runtime.load_module(f"{folder}/library.so").fingerprint == both.fingerprint
+    for each in (both, both.lib, library):
+        module = graph_executor.create(both.get_graph_json(), each, tvm.cpu())
+        module.load_params(tvm.runtime.save_param_dict(both.get_params()))
+        module["set_input"]("left", value)
+        module["run"]()
+        assert module.get_num_outputs() == 3
+        np.testing.assert_array_equal(module["get_output"](1).numpy(), value - 2)
+shapes, dtypes = module.get_output_info()
+assert tuple(shapes["output_2"]) == (2, 2) and dtypes["output_2"] == "float32"
+assert module.get_output_index("output_1") == 1 and module.get_output_index("none") == -1
+first = graph_executor.GraphModule(both["net"](tvm.cpu()))
+first.set_input(left=value)
+first.share_params(module, tvm.runtime.save_param_dict({"left": value}))
+first.run()
+np.testing.assert_array_equal(first.get_input("left").numpy(), value)
+
+for wrong, part in (
+    (lambda: first.set_input(p0=np.zeros((2, 2), "float32")), "p0 is a constant inside the model"),
+    (lambda: graph_executor.create(both.get_graph_json(), lib, tvm.cpu()), "of another program"),
+    (lambda: graph_executor.create('{"nodes": []}', both, tvm.cpu()), "not one of vmkit's"),
+    (lambda: first.get_output(3), "3 outputs"),
+    (lambda: first.debug_get_output(0, None), "extract_intermdeiate_expr"),
+    (lambda: library.get_graph_json(), "read from a file"),
+):
+    try:
+        wrong()
+    except (RuntimeError, ValueError) as error:
+        assert part in str(error), error
+    else:
+        raise AssertionError(part)

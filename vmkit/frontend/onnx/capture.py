@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tvm import ir, tirx
+from tvm.ir import Span
 
 from ...relay.ir import Call, Constant, Expr, TensorType, Type, Var, dims, post_order
 from ...relay.ir.type_solver import type_symbols
@@ -18,9 +19,9 @@ from .typing import typed
 __all__ = ["Capture", "parameter", "sizes_carrier", "symbols_of", "with_symbols"]
 
 
-def parameter(name: str, ty: Type) -> Var:
-    """Return a variable that has a type already."""
-    variable = Var(name, ty)
+def parameter(name: str, ty: Type, span: Span | None = None) -> Var:
+    """Return a variable that has a type already, and a place if one is given."""
+    variable = Var(name, ty, span)
     variable.checked_type_ = ty
     return variable
 

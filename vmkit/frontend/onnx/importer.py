@@ -33,6 +33,7 @@ from .outcome import Condition, Failure, Fork, Outcome, then
 from .reference import Attributes
 from .registry import default_domain, find
 from .scope import Frame, Scope
+from .spans import place, span_of
 from .typing import typed
 
 __all__ = ["Conversion", "ModelImporter"]
@@ -97,7 +98,7 @@ class ModelImporter:
         types = self.inputs.types(free, sorted(initializers))
         self.widened = self.inputs.widened
         scope = Scope(frame=Frame(self.versions))
-        params = [parameter(name, ty) for name, ty in types.items()]
+        params = [parameter(name, ty, span_of(name)) for name, ty in types.items()]
         scope.define(list(types), params)
         nodes = sorted_nodes(graph, ())
         self.add_initializers(graph, scope, weights=self.weights)
@@ -144,6 +145,7 @@ class ModelImporter:
             else:
                 variable, scope.values[name] = stored_parameter(name, array)
                 self.param_values[variable] = to_stored(array)
+            scope.values[name] = place(name, [scope.values[name]])[0]
 
     def subgraph(self, graph: onnx.GraphProto, outer: Scope, inputs: Mapping[str, Expr]) -> Outcome:
         """Return the outcome of a graph in an attribute of a node."""
@@ -203,6 +205,7 @@ class ModelImporter:
         except Exception as error:
             raise self.explained(error, node, version, inputs) from error
         if not isinstance(results, Fork):
+            results = place(node_name(node), results, inputs)
             self.conversions.append(Conversion(node, inputs, results))
         return results
 

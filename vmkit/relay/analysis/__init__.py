@@ -1,5 +1,8 @@
 """Questions about Relay programs."""
 
+from typing import TYPE_CHECKING
+
+from ..._later import named_later
 from .effects import effectful, effectful_globals
 from .features import Feature, all_dtypes, check_constant, count_layers, detect_feature, list_op_freqs, post_order_visit
 from .kinds import check_kind
@@ -8,6 +11,9 @@ from .scopes import check_basic_block_normal_form
 from .type_variables import all_type_vars, bound_type_vars, free_type_vars
 from .variables import all_vars, bound_vars, free_vars
 from .well_formed import well_formed
+
+if TYPE_CHECKING:
+    from ...compiler.calibration import get_calibration_data
 
 __all__ = [
     "Feature",
@@ -25,8 +31,11 @@ __all__ = [
     "effectful_globals",
     "free_type_vars",
     "free_vars",
+    "get_calibration_data",
     "list_op_freqs",
     "post_order_visit",
     "unmatched_cases",
     "well_formed",
 ]
+
+__getattr__, __dir__ = named_later(__name__)

@@ -125,14 +125,18 @@ def check_constant(expr: RelayExpr) -> bool:
     return all(isinstance(node, Constant | Tuple) for node in post_order(expr))
 
 
-def count_layers(expr: RelayExpr, valid_ops: Iterable[str]) -> int:
-    """Return how many calls of the named operators lie on the path through an expression that has the most of them."""
+def count_layers(expr: RelayExpr | tvm.IRModule, valid_ops: Iterable[str]) -> int:
+    """Return how many calls of the named operators lie on the path through an expression that has the most of them.
+
+    Of a module it is the path through ``main``.
+    """
+    root: RelayExpr = expr["main"] if isinstance(expr, tvm.IRModule) else expr
     names = set(valid_ops)
     layers: dict[Any, int] = {}
-    for node in post_order(expr):
+    for node in post_order(root):
         own = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in names
         layers[node] = own + max((layers[part] for part in children(node)), default=0)
-    return layers[expr]
+    return layers[root]
 
 
 def list_op_freqs(mod: tvm.IRModule) -> dict[str, int]:

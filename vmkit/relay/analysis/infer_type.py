@@ -147,7 +147,7 @@ class _Inference:
                 place = f"{step.where}{_location(step.expr)}"
                 self.errors.append(f"in {place}: {missing} cannot be inferred; annotate the variable")
         if self.errors:
-            raise TypeCheckError("\n".join(self.errors))
+            raise TypeCheckError.of(self.errors)
 
     def facts(self) -> Iterator[tuple[Any, Facts]]:
         """Yield each expression with the fields that are known of it now."""

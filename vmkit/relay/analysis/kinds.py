@@ -20,6 +20,7 @@ from ..ir import (
     Type,
     TypeCall,
     TypeData,
+    TypeRelation,
     TypeVar,
     UnrankedType,
     find_type,
@@ -57,6 +58,8 @@ def check_kind(t: Type | TypeData, mod: tvm.IRModule | None = None) -> int:
             _require_types(t, t.fields, mod)
         case FuncType():
             _require_types(t, [*t.arg_types, t.ret_type], mod)
+            for constraint in t.type_constraints:
+                _require(Kind.Constraint, "Constraint", t, constraint, mod)
         case RefType():
             _require_types(t, [t.value], mod)
         case SequenceType() | OptionalType():
@@ -66,6 +69,9 @@ def check_kind(t: Type | TypeData, mod: tvm.IRModule | None = None) -> int:
         case TypeData():
             _require_types(t.header, [part for c in t.constructors for part in c.inputs], mod)
             return Kind.TypeData
+        case TypeRelation():
+            _require_types(t, t.args, mod)
+            return Kind.Constraint
         case _:
             raise TypeCheckError(f"{type(t).__name__} is not a Relay type")
     return Kind.Type
@@ -73,10 +79,14 @@ def check_kind(t: Type | TypeData, mod: tvm.IRModule | None = None) -> int:
 
 def _require_types(whole: Type, parts: Iterable[Type], mod: tvm.IRModule | None) -> None:
     for part in parts:
-        kind = check_kind(part, mod)
-        if kind != Kind.Type:
-            name = _NAMES.get(kind, kind)
-            raise TypeCheckError(f"{type_text(whole)}: {type_text(part)} is of kind {name}, where a Type is needed")
+        _require(Kind.Type, "Type", whole, part, mod)
+
+
+def _require(expected: int, what: str, whole: Type, part: Type, mod: tvm.IRModule | None) -> None:
+    kind = check_kind(part, mod)
+    if kind != expected:
+        name = _NAMES.get(kind, kind)
+        raise TypeCheckError(f"{type_text(whole)}: {type_text(part)} is of kind {name}, where a {what} is needed")
 
 
 def _check_type_call(call: TypeCall, mod: tvm.IRModule | None) -> None:

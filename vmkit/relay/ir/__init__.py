@@ -32,8 +32,10 @@ from .expr import (
     var,
 )
 from .reference import RefCreate, RefRead, RefWrite
+from .spans import placed, with_span
 from .structural import assert_structural_equal, structural_equal, structural_hash
 from .tuple_wrapper import TupleWrapper
+from .type_relation import TypeRelation
 from .types import (
     Any,
     Dim,
@@ -97,6 +99,7 @@ __all__ = [
     "Type",
     "TypeCall",
     "TypeData",
+    "TypeRelation",
     "TypeVar",
     "UnrankedType",
     "Var",
@@ -113,6 +116,7 @@ __all__ = [
     "free_vars",
     "is_call",
     "pattern_vars",
+    "placed",
     "post_order",
     "rewrite",
     "scalar_type",
@@ -123,4 +127,5 @@ __all__ = [
     "type_text",
     "var",
     "with_functions",
+    "with_span",
 ]

@@ -143,12 +143,13 @@ class TypeVar(Type):
 class FuncType(Type):
     """The type of a function: parameters, result, and the type parameters it abstracts over.
 
-    Constraints on the type parameters, which Relay's constructor took last, never meant anything: none may be given.
+    Constraints on the type parameters, which Relay's constructor took last, are kept; type inference reads none.
     """
 
     type_params: tvm_ffi.Array = field(structural_eq="def")
     arg_types: tvm_ffi.Array
     ret_type: Type
+    type_constraints: tvm_ffi.Array = field(default_factory=list)
 
     def __init__(
         self,
@@ -157,10 +158,12 @@ class FuncType(Type):
         type_params: Sequence[TypeVar] | None = (),
         type_constraints: Sequence[AnyValue] | None = (),
     ) -> None:
-        if type_constraints:
-            raise TypeError(f"a function type takes no type constraints, got {len(type_constraints)}")
-        type_params = type_params or ()
-        self.__ffi_init__(type_params=list(type_params), arg_types=list(arg_types), ret_type=ret_type)
+        self.__ffi_init__(
+            type_params=list(type_params or ()),
+            arg_types=list(arg_types),
+            ret_type=ret_type,
+            type_constraints=list(type_constraints or ()),
+        )
 
     def __str__(self) -> str:
         return type_text(self)
@@ -315,7 +318,7 @@ def composite_of(ty: Type, parts: Sequence[Type]) -> Type:
         case TupleType():
             return TupleType(list(parts))
         case FuncType():
-            return FuncType(parts[:-1], parts[-1], list(ty.type_params))
+            return FuncType(parts[:-1], parts[-1], list(ty.type_params), list(ty.type_constraints))
         case TypeCall():
             return TypeCall(ty.func, parts)
         case RefType():

@@ -42,6 +42,11 @@ class VirtualDevice(tvm.ir.Node):
         return cls(device_type_of(device), int(device.index))
 
     @property
+    def device_type_int(self) -> int:
+        """DLPack's number for the type of device; Relay's other name of ``device_type``."""
+        return self.device_type
+
+    @property
     def is_constrained(self) -> bool:
         """Whether a type of device is asked for."""
         return self.device_type > 0

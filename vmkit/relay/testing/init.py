@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 
 from ..analysis.infer_type import inferred
-from ..ir import Function
+from ..ir import Function, RelayExpr, free_vars
 
 __all__ = ["Constant", "Initializer", "Xavier", "create_workload"]
 
@@ -134,14 +134,14 @@ class Constant(Initializer):
 
 
 def create_workload(
-    net: Function, initializer: Initializer | None = None, seed: int = 0
+    net: RelayExpr, initializer: Initializer | None = None, seed: int = 0
 ) -> tuple[tvm.IRModule, dict[str, tvm.runtime.Tensor]]:
     """Return a network as a typed module, and values for all its parameters but ``data``.
 
     Parameters
     ----------
-    net : Function
-        The network.
+    net : Function or Expr
+        The network; the free variables of an expression become its parameters.
     initializer : Initializer, optional
         What fills the parameters; by default :class:`Xavier`.
     seed : int
@@ -152,7 +152,8 @@ def create_workload(
     ValueError
         When a parameter's shape is not known at compile time, or its name says nothing.
     """
-    mod = inferred(tvm.IRModule({"main": net}))
+    main = net if isinstance(net, Function) else Function(free_vars(net), net)
+    mod = inferred(tvm.IRModule({"main": main}))
     fill = initializer or Xavier()
     params = {}
     # Initializers draw from numpy's global generator, as Relay's did; the caller's draws stay what they were.

@@ -85,7 +85,7 @@ class Cursor:
     def fail(self, where: Token | int, reason: str) -> NoReturn:
         """Raise the error of a place, after all that was noted before it."""
         offset = where if isinstance(where, int) else where.start
-        raise ParseError("\n".join([*self.problems, self.source.describe(offset, reason)]))
+        raise ParseError.of([*self.problems, self.source.describe(offset, reason)])
 
     def note(self, where: Token | int, reason: str) -> None:
         """Note an error that parsing can go on after."""
@@ -94,7 +94,7 @@ class Cursor:
     def raise_noted(self) -> None:
         """Raise the errors noted, if there are any."""
         if self.problems:
-            raise ParseError("\n".join(self.problems))
+            raise ParseError.of(self.problems)
 
     @contextmanager
     def nested(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ import tvm
 from ...errors import suggest
 from ...stack import on_deep_stack
 from ..analysis.infer_type import infer_module, inferred
+from ..diagnostics import reported
 from ..ir import Function, GlobalVar, RelayExpr, TypeData, define_type, type_definitions, with_functions
 from .expressions import ExpressionParser
 from .lexer import describe_token
@@ -154,8 +155,9 @@ def parse(
     'int32'
     """
     is_own = init_module is None and not init_meta_table
-    mod = read_module(text, source_name, init_module, init_meta_table)
-    return infer_module(mod) if is_own else inferred(mod)
+    with reported(init_module):
+        mod = read_module(text, source_name, init_module, init_meta_table)
+        return infer_module(mod) if is_own else inferred(mod)
 
 
 def parse_expr(text: str) -> RelayExpr:
@@ -167,7 +169,8 @@ def parse_expr(text: str) -> RelayExpr:
         Where the text does not follow the format.
     """
     source = _source(text, "string")
-    return _run(source, lambda: ModuleParser(source).single_expression())
+    with reported():
+        return _run(source, lambda: ModuleParser(source).single_expression())
 
 
 def fromtext(text: str, source_name: str | None = None) -> tvm.IRModule:

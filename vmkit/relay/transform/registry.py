@@ -18,6 +18,7 @@ import tvm
 
 from ...errors import suggest
 from ..analysis.infer_type import infer_module, typed
+from ..diagnostics import reported
 from ..ir import Function, with_functions
 
 __all__ = [
@@ -60,7 +61,12 @@ def relay_pass(
 
         def construct(*args: Any, **kwargs: Any) -> tvm.transform.Pass:
             transform = make(*args, **kwargs)
-            return tvm.transform.module_pass(lambda mod, _: transform(mod), opt_level=opt_level, name=pass_name)
+
+            def run(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
+                with reported(mod):
+                    return transform(mod)
+
+            return tvm.transform.module_pass(run, opt_level=opt_level, name=pass_name)
 
         functools.update_wrapper(construct, make)
         PASSES[make.__name__] = construct

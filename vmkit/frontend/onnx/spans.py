@@ -1,0 +1,44 @@
+"""The nodes of a model in the places of Relay's nodes: which of the model's an expression was made of.
+
+Off by default, because it costs a walk a node. :func:`fill` turns it on and off.
+
+>>> fill(True), fill(False)
+(False, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextvars import ContextVar
+from typing import TypeVar, cast
+
+from tvm.ir import SourceName, Span
+
+from ...relay.ir import Expr, placed
+
+__all__ = ["fill", "place", "span_of"]
+
+E = TypeVar("E", bound=Expr)
+
+_fills: ContextVar[bool] = ContextVar("fills", default=False)
+
+
+def fill(is_on: bool) -> bool:
+    """Say whether models that are converted from now on in this thread give nodes a place; return what held before."""
+    before = _fills.get()
+    _fills.set(is_on)
+    return before
+
+
+def place(name: str, made: Sequence[E | None], of: Collection[Expr | None] = ()) -> list[E | None]:
+    """Return what was made of other expressions, with the name of a model's node as its place if that is asked for."""
+    if not _fills.get():
+        return list(made)
+    at = Span(SourceName(name), 0, 0, 0, 0)
+    given = {each for each in of if each is not None}
+    return cast("list[E | None]", placed(made, at, given))
+
+
+def span_of(name: str) -> Span | None:
+    """Return the place that a name is, if places are asked for."""
+    return Span(SourceName(name), 0, 0, 0, 0) if _fills.get() else None
