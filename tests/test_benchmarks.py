@@ -21,6 +21,7 @@ FILES = sorted(path.name for path in (TOP / "benchmarks").glob("bench_*.py"))
 # What is quick of each file, as pytest's -k selects it. A GPU is not at hand everywhere.
 QUICK = {
     "bench_call_overhead.py": "dynamic",
+    "bench_compile_scaling.py": "125",
     "bench_compile_time.py": "mnist",
     "bench_kernels.py": "transpose or multiply_adds or (test_bandwidth and L2)",
     "bench_memory.py": "mnist",

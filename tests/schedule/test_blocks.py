@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import s_tir, te, tirx, topi
 
 from vmkit.schedule.blocks import (
@@ -118,3 +119,29 @@ def test_results_of_a_tile_are_written_at_its_end() -> None:
     sch.reorder(i, tile, k, lane)
     assert [extent(sch, loop) for loop in loops_of_results(sch, found, [i, tile])] == [1, 4]
     assert sch.get(found.block).writes[0].source.scope() == "local"
+
+
+def test_a_tanh_of_a_tanh_of_a_tanh_is_computed_apart() -> None:
+    sch = kernel(lambda x: topi.tanh(topi.add(topi.tanh(topi.add(topi.tanh(x), x)), x)), (4,))
+    inline_cheap_blocks(sch)
+    assert len(kernel_blocks(sch)) == 2
+    x = np.linspace(-2, 2, 4, dtype="float32")
+    np.testing.assert_allclose(call(sch, x, shape=(4,)), np.tanh(np.tanh(np.tanh(x) + x) + x), rtol=1e-5)
+
+
+def test_what_would_become_a_large_statement_is_not_inlined() -> None:
+    def reshaped(x: te.Tensor) -> te.Tensor:
+        for shape in [(30, 20), (2, 300), (20, 30)] * 8:
+            x = topi.reshape(x, shape)  # each writes the index that it is read at several times over
+        return x
+
+    sch = kernel(reshaped, (20, 30))
+    assert len(kernel_blocks(sch)) == 24
+    inline_cheap_blocks(sch)
+    blocks = kernel_blocks(sch)
+    assert 2 <= len(blocks) < 12
+    nodes: list[tvm.ir.Expr] = []
+    tvm_ffi.structural_walk(sch.mod["main"].body, (tvm.ir.Expr, nodes.append))
+    assert len(nodes) < len(blocks) * 3 * 2000  # what blocks read is told beside what they compute
+    x = np.arange(600, dtype="float32").reshape(20, 30)
+    np.testing.assert_array_equal(call(sch, x, shape=(20, 30)), x)

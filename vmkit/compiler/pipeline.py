@@ -19,6 +19,7 @@ from ..bytecode.outside_constants import put_back, taken_out
 from ..executable.executable import Parts
 from ..relax.alignment import expecting_elements
 from ..relax.dataflow import isolate_definitions
+from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.sharing import merge_views, share_shapes
@@ -68,7 +69,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         isolate_definitions(),
     ]
     if options.runs("FuseOps", 1):
-        passes += [transform.FuseOps(), transform.FuseTIR()]
+        passes += [fuse_operators(), transform.FuseTIR()]
     with target:
         # A Sequential would leave out at level 0 what every program needs: lifted closures, and dead code gone.
         for each in passes:

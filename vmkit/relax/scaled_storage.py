@@ -7,6 +7,7 @@ works in fewer places finds more of them in the cache.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
@@ -100,18 +101,19 @@ def _tensors(body: relax.SeqExpr, planned: Mapping[relax.Var, relax.Call]) -> di
 
 def _owners(tensors: Mapping[relax.Var, _Storage]) -> dict[relax.Var, _Storage]:
     """Return for each tensor the storage it lies in: its own, or that of others which are released by then."""
-    kept: list[_Storage] = []
+    kept = defaultdict[int, list[_Storage]](list)  # by the unit, for a program may have as many as tensors
     owners: dict[relax.Var, _Storage] = {}
     for tensor, storage in tensors.items():
+        alike = kept[tvm_ffi.structural_hash(storage.unit)]
         # The caller shall not hold more than the result.
-        free = [each for each in kept if each.takes(storage)] if storage.end < inf else []
+        free = [each for each in alike if each.takes(storage)] if storage.end < inf else []
         large = [each for each in free if each.scale >= storage.scale]
         wanted = storage.scale
         # The smallest that is large enough, else the one that has to grow least.
         owner = min(large or free, key=lambda each: abs(each.scale - wanted), default=None)
         if owner is None:
             owner = storage
-            kept.append(storage)
+            alike.append(storage)
         owner.scale, owner.end = max(owner.scale, storage.scale), storage.end
         owners[tensor] = owner
     return owners

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from math import isinf
@@ -24,6 +26,7 @@ __all__ = [
     "SingleReduction",
     "extent",
     "inline_cheap_blocks",
+    "inline_unless_large",
     "is_reduction",
     "kernel_blocks",
     "loops_of_results",
@@ -36,6 +39,10 @@ __all__ = [
 
 # TVM writes a function out with its argument several times over: functions of functions would grow out of bounds.
 _CALLS = 6
+# Within each other: TVM writes a tanh out with five copies of its argument, and that in the copies of another's.
+_TANHS = 2
+# Of a block into which others are written. Each reshape writes the index that it is read at several times over.
+_MOST_NODES = 2000
 # Of a block.
 _FIELDS = ("iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers", "match_buffers", "annotations")
 
@@ -74,11 +81,17 @@ def inline_cheap_blocks(schedule: s_tir.Schedule) -> None:
         if is_reduction(schedule, block):
             continue
         readers = list(schedule.get_consumers(block))
-        if len(readers) == 1 and not is_reduction(schedule, readers[0]) and not _repeats(schedule, block, readers[0]):
-            try:
-                schedule.compute_inline(block)
-            except s_tir.ScheduleError:
-                continue
+        if len(readers) != 1 or is_reduction(schedule, readers[0]) or _repeats(schedule, block, readers[0]):
+            continue
+        inline_unless_large(schedule, block, readers[0])
+
+
+def inline_unless_large(schedule: s_tir.Schedule, block: Block, reader: Block) -> None:
+    """Inline a block into its one reader, unless TVM refuses or would not be done with the result in good time."""
+    if _would_be_large(schedule, block, reader):
+        return
+    with suppress(s_tir.ScheduleError):
+        schedule.compute_inline(block)
 
 
 def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
@@ -98,6 +111,8 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
         return False  # LLVM computes what does not change in a loop before it
     if calls and calls + _calls(read.body) > _CALLS:
         return True
+    if calls and _most_tanhs(made.body) + _most_tanhs(read.body, loads) > _TANHS:
+        return True
     if not calls and len(loads) == 1 and _is_one_to_one(loads[0], read):
         return False  # a part of a concatenation, which reads only some elements of it there
     return len(loads) > (2 if calls else 8) or not Analyzer().can_prove(_elements(read) <= _elements(made))
@@ -111,6 +126,40 @@ def _is_one_to_one(load: TensorLoad, block: s_tir.SBlock) -> bool:
         if len(along) == 1 and stride(index, along[0]) == 1:
             waiting = [var for var in waiting if not var.same_as(along[0])]
     return not waiting
+
+
+def _would_be_large(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
+    """Say whether a block inlined into its reader would make a statement of too many nodes."""
+    made, read = schedule.get(block), schedule.get(reader)
+    size, written = _nodes(made.body), made.writes[0].source
+    loads = [load for load in loads_in(read.body) if load.source.same_as(written)]
+    if _nodes(read.body) + size * len(loads) > _MOST_NODES:
+        return True
+    uses_of_axes = _nodes(made.body, tirx.Var)
+    indices = sum(_nodes(index) for load in loads for index in load.indices)
+    return _nodes(read.body) + size * len(loads) + uses_of_axes * indices > _MOST_NODES
+
+
+def _nodes(node: tirx.Stmt | tirx.Expr, kind: type = tvm.ir.Expr) -> int:
+    """Return how many expressions of a kind stand in a node, each as often as it stands there."""
+    found: list[tvm.ir.Expr] = []
+    tvm_ffi.structural_walk(node, (kind, found.append))
+    return len(found)
+
+
+def _most_tanhs(body: tirx.Stmt, around: Sequence[TensorLoad] | None = None) -> int:
+    """Return how many tanhs stand within each other in a statement at most, or at most around some loads."""
+    calls: list[tvm.ir.Call] = []
+    tvm_ffi.structural_walk(body, (tvm.ir.Call, calls.append))
+    tanhs = [call for call in calls if getattr(call.op, "name", "") == "tirx.tanh"]
+    inside = [_expressions_in(tanh) for tanh in tanhs]
+    return max((sum(each in found for found in inside) for each in (tanhs if around is None else around)), default=0)
+
+
+def _expressions_in(expr: tirx.Expr) -> set[tirx.Expr]:
+    found: set[tirx.Expr] = set()
+    tvm_ffi.structural_walk(expr, (tvm.ir.Expr, found.add))
+    return found
 
 
 def _calls(body: tirx.Stmt) -> int:

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
+from tvm.tirx.buffer import is_buffer_var
 
 from tests.relay.programs import assert_same, assert_table, compiled, type_error
 from vmkit import relay
+from vmkit.compiler.stages import fused_kernels
 from vmkit.errors import VMError
 from vmkit.relay import var
 
@@ -40,6 +43,18 @@ def test_meshgrid_agrees_with_numpy(dim: Any) -> None:
         for way in ("ij", "xy")
     }
     assert_table([a, b], table, (np.arange(3, dtype="float32"), np.arange(2, dtype="float32")))
+
+
+def test_many_tensors_are_joined_in_parts(dim: Any) -> None:
+    x, y = var("x", shape=(dim(2), 4)), var("y", shape=(dim(2), 4))
+    a, b = arrays(2)
+    many, given = [x if k % 3 else y for k in range(150)], [a if k % 3 else b for k in range(150)]
+    run = compiled([x, y], relay.concatenate(many, 1), relay.stack(many, -1), relay.concatenate(many[:65], 0))
+    assert_same(run(a, b), (np.concatenate(given, 1), np.stack(given, -1), np.concatenate(given[:65], 0)))
+    inputs = [var(f"x{k}", shape=(dim(2), 4)) for k in range(150)]
+    kernels = fused_kernels(relay.Function(inputs, relay.concatenate(inputs, 0)), tvm.target.Target("llvm"))
+    plain = [each for each in kernels.functions.values() if isinstance(each, tvm.tirx.PrimFunc)]
+    assert max(sum(map(is_buffer_var, each.params)) for each in plain) == 64 + 1
 
 
 def test_split_unpacks_and_is_an_expression() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import relax, te, tirx
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from ..lower.context import LowerContext, Value
 
 __all__ = ["TupleLike", "as_tuple", "require_tensors"]
+
+# That one kernel joins: LLVM takes more than twice as long for twice as many. More are joined in parts, and the parts
+# again, by kernels that are opaque, so that they are not fused into one.
+_MOST_TENSORS = 64
 
 TupleLike: TypeAlias = list[Expr] | tuple[Expr, ...] | Expr | TupleWrapper
 """The tensors of a tuple: several expressions, or one whose value is a tuple."""
@@ -118,20 +123,43 @@ class Concatenate:
         axis = resolve_axis(attrs.axis, len(shapes[0]))
         shape = _agreed(shapes, axis)
         _require_agreed(context, shapes, shape, axis)
-        starts = [_sum(s[axis] for s in shapes[:k]) for k in range(len(shapes))]
-        shape[axis] = _sum(s[axis] for s in shapes)
+        return _joined(context, values, shape, axis)
 
-        def element(i: tuple[tirx.Expr, ...], tensors: list[te.Tensor], starts: list[tirx.Expr]) -> tirx.Expr:
-            def read(k: int) -> tirx.Expr:
-                return tensors[k](*i[:axis], i[axis] - starts[k], *i[axis + 1 :])
 
-            result = read(0)
-            for k in range(1, len(tensors)):
-                result = tirx.if_then_else(i[axis] >= starts[k], read(k), result)
-            return result
+def _joined(context: LowerContext, values: Sequence[relax.Expr], agreed: Sequence[Dim], axis: int) -> relax.Expr:
+    """Return tensors one after the other; `agreed` is their shape outside the axis."""
+    while len(values) > _MOST_TENSORS:
+        values = [_concatenated(context, part, agreed, axis, OpPattern.OPAQUE) for part in _parts(values)]
+    return _concatenated(context, values, agreed, axis)
 
-        # An empty tensor takes no part: its range would begin where the next one's does.
-        return indexed(context, shape, element, list(values), starts)
+
+def _parts(values: Sequence[relax.Expr]) -> list[Sequence[relax.Expr]]:
+    """Return tensors in groups of as many as one kernel joins."""
+    return [values[k : k + _MOST_TENSORS] for k in range(0, len(values), _MOST_TENSORS)]
+
+
+def _concatenated(
+    context: LowerContext,
+    values: Sequence[relax.Expr],
+    agreed: Sequence[Dim],
+    axis: int,
+    pattern: OpPattern | None = None,
+) -> relax.Expr:
+    """Return what :func:`_joined` does, by one kernel."""
+    extents: list[Dim] = [0, *(context.shape(v)[axis] for v in values)]
+    *starts, end = accumulate(extents, dims.add)
+
+    def element(i: tuple[tirx.Expr, ...], tensors: list[te.Tensor], starts: list[tirx.Expr]) -> tirx.Expr:
+        def read(k: int) -> tirx.Expr:
+            return tensors[k](*i[:axis], i[axis] - starts[k], *i[axis + 1 :])
+
+        result = read(0)
+        for k in range(1, len(tensors)):
+            result = tirx.if_then_else(i[axis] >= starts[k], read(k), result)
+        return result
+
+    # An empty tensor takes no part: its range would begin where the next one's does.
+    return indexed(context, [*agreed[:axis], end, *agreed[axis + 1 :]], element, list(values), starts, pattern=pattern)
 
 
 def _sum(values: Iterable[Dim]) -> Dim:
@@ -171,6 +199,10 @@ class Stack:
         shape = _agreed(shapes, None)
         _require_agreed(context, shapes, shape, None)
 
+        def stacked(values: Sequence[relax.Expr], pattern: OpPattern | None = None) -> relax.Expr:
+            whole = [*shape[:axis], len(values), *shape[axis:]]
+            return indexed(context, whole, element, list(values), pattern=pattern)
+
         def element(i: tuple[tirx.Expr, ...], tensors: list[te.Tensor]) -> tirx.Expr:
             rest = [*i[:axis], *i[axis + 1 :]]
             result = tensors[0](*rest)
@@ -178,7 +210,10 @@ class Stack:
                 result = tirx.if_then_else(i[axis] == k, tensors[k](*rest), result)
             return result
 
-        return indexed(context, [*shape[:axis], len(values), *shape[axis:]], element, list(values))
+        if len(values) <= _MOST_TENSORS:
+            return stacked(values)
+        parts = [stacked(part, OpPattern.OPAQUE) for part in _parts(values)]
+        return _joined(context, parts, [*shape[:axis], len(values), *shape[axis:]], axis)
 
 
 @attrs_node("relay.attrs.SplitAttrs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
@@ -100,15 +101,19 @@ def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> 
 
 
 def _constant_lets(function: Function, fold_qnn: bool) -> dict[Var, RelayExpr]:
-    """Return the variables that Lets bind to what depends on constants alone, outer Lets first."""
+    """Return the variables that Lets bind to what depends on constants alone, in the order of evaluation."""
+    variables = defaultdict[Any, list[Any]](list)
+    for node in post_order(function):
+        if isinstance(node, Let):
+            variables[node.value].append(node.var)
     sizes: dict[Any, int] = {}
     found: dict[Any, Any] = {}
-    for let in reversed([node for node in post_order(function) if isinstance(node, Let)]):
-        for node in post_order(let.value, stop=sizes):
-            _note_size(node, sizes, fold_qnn)
-        if let.value in sizes:
-            sizes[let.var] = sizes[let.value]
-            found[let.var] = let.value
+    # A value is met before what reads its variable, so one walk is enough.
+    for node in post_order(function) if variables else ():
+        if _note_size(node, sizes, fold_qnn):
+            for variable in variables.get(node, ()):
+                sizes[variable] = sizes[node]
+                found[variable] = node
     return found
 
 

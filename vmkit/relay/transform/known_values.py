@@ -44,7 +44,7 @@ def decided(function: Function) -> Function:
 
 
 def without_lets(function: Function, values: Mapping[Var, RelayExpr]) -> Function:
-    """Return a function without the Lets of some variables, the values in their places; outer Lets come first."""
+    """Return a function without the Lets of some variables, the values in their places, in the order of evaluation."""
     known: dict[Any, Any] = {}
     for variable, value in values.items():
         known[variable] = rewrite(value, known)

@@ -10,7 +10,16 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ..blocks import Block, Loop, extent, inline_cheap_blocks, is_reduction, kernel_blocks, static_size
+from ..blocks import (
+    Block,
+    Loop,
+    extent,
+    inline_cheap_blocks,
+    inline_unless_large,
+    is_reduction,
+    kernel_blocks,
+    static_size,
+)
 from ..expressions import is_choice, loads_in
 
 __all__ = ["prepare", "reduce_together", "spread_blocks"]
@@ -65,11 +74,9 @@ def prepare(function: tirx.PrimFunc) -> s_tir.Schedule:
     schedule = s_tir.Schedule(function)
     inline_cheap_blocks(schedule)
     for block in kernel_blocks(schedule):
-        if _only_moves(schedule, block) and len(schedule.get_consumers(block)) == 1:
-            try:
-                schedule.compute_inline(block)
-            except s_tir.ScheduleError:
-                continue
+        readers = list(schedule.get_consumers(block))
+        if _only_moves(schedule, block) and len(readers) == 1:
+            inline_unless_large(schedule, block, readers[0])
     return schedule
 
 
