@@ -60,7 +60,6 @@ RELAY_ONLY = frozenset(
         "Defunctionalization",
         "FakeQuantizationToInteger",
         "FirstOrderGradient",
-        "FoldExplicitPadding",
         "InlineCompilerFunctionsBoundTo",
         "InlineComposites",
         "InlinePrimitives",
