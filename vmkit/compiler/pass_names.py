@@ -80,7 +80,6 @@ RELAY_ONLY = frozenset(
         "PlanDevicesCore",
         "PlanDevicesRewrite",
         "RemoveStandaloneReshapes",
-        "SimplifyFCTranspose",
     }
 )
 

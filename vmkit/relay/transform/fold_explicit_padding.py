@@ -33,7 +33,9 @@ def FoldExplicitPadding() -> ModuleTransform:
 
 def _folded(node: RelayExpr) -> RelayExpr:
     fold = next((fold for names, fold in _FOLDS if is_call(node, *names)), None)
-    if fold is None or not is_call(node.args[0], "nn.pad") or node.args[0].attrs.pad_mode != "constant":
+    if fold is None or not isinstance(node, Call) or not is_call(node.args[0], "nn.pad"):
+        return node
+    if node.args[0].attrs.pad_mode != "constant":
         return node
     pad = node.args[0]
     attrs = fold(node, pad)
