@@ -20,7 +20,18 @@ from vmkit.relay.ir import Function
 from vmkit.relay.prelude import Prelude
 from vmkit.values.param_dict import save_param_dict
 
-from . import container, frontend_common, graph_executor, ir_container, op, op_make, supply, type_solver, with_fields
+from . import (
+    container,
+    frontend_common,
+    graph_executor,
+    ir_container,
+    op,
+    op_make,
+    supply,
+    tensor_core,
+    type_solver,
+    with_fields,
+)
 from .expr import RelayExpr
 from .gone import GONE_NAMES, gone
 
@@ -116,6 +127,7 @@ def _names() -> dict[str, dict[str, Any]]:
         "tvm.target": {"VirtualDevice": relay.VirtualDevice},
         "tvm.runtime": {"ADT": container.ADT, "String": container.String},
         "tvm.te": {"size_var": size_var},
+        "tvm.topi.nn": {n: getattr(tensor_core, n) for n in tensor_core.__all__},
         "tvm.tirx": {
             "SizeVar": size_var,
             "Any": relay.Any,
