@@ -17,8 +17,10 @@ def AlterOpLayout() -> ModuleTransform:
     """Return the pass that puts other calls, mostly in other layouts, in the place of operators' calls.
 
     Which ones, functions say that are attached to operators with ``relay.op.register_alter_op_layout``; without any the
-    pass changes nothing, since vmkit chooses layouts itself when it compiles. What follows a call goes on in its layout
-    as far as operators can, and where layouts do not fit, a ``layout_transform`` is put in between.
+    pass changes nothing. The compiler does not run it by itself, as TVM 0.14's did: it chooses layouts of its own.
+
+    What follows a call goes on in its layout as far as operators can, and where layouts do not fit, a
+    ``layout_transform`` is put in between.
     """
     return per_function(lambda function: _Alterer().rewritten(function))
 

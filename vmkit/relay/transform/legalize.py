@@ -15,6 +15,8 @@ __all__ = ["Legalize"]
 def Legalize(legalize_map_attr_name: str = LEGALIZE) -> ModuleTransform:
     """Return the pass that puts legal calls in the place of operators' calls.
 
+    The compiler does not run it by itself, as TVM 0.14's did: a program runs it before it compiles.
+
     Parameters
     ----------
     legalize_map_attr_name : str
