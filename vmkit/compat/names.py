@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,34 @@ from vmkit.relay.ir import Function
 from vmkit.relay.prelude import Prelude
 from vmkit.values.param_dict import save_param_dict
 
-from . import container, frontend_common, graph_executor, ir_container, op, op_make, supply, type_solver, with_fields
+from . import (
+    container,
+    frontend_common,
+    graph_executor,
+    ir_container,
+    op,
+    op_make,
+    supply,
+    tensor_core,
+    type_solver,
+    with_fields,
+)
 from .expr import RelayExpr
 from .gone import GONE_NAMES, gone
 
 __all__ = ["install_names"]
 
 
+class _LayoutModule(ModuleType):
+    """The module ``tvm.tirx.layout``, called as the function ``tvm.tir.layout`` was, whose name it took."""
+
+    def __call__(self, layout_str: str, dtype: str = "int32") -> tvm.s_tir.SLayout:
+        return tvm.s_tir.slayout(layout_str, dtype)
+
+
 def install_names() -> None:
     """Put names where scripts look for them; nothing that is there already is changed."""
+    importlib.import_module("tvm.tirx.layout").__class__ = _LayoutModule
     for module_name, names in _names().items():
         module = importlib.import_module(module_name)
         for name, value in names.items():
@@ -107,9 +127,11 @@ def _names() -> dict[str, dict[str, Any]]:
         "tvm.target": {"VirtualDevice": relay.VirtualDevice},
         "tvm.runtime": {"ADT": container.ADT, "String": container.String},
         "tvm.te": {"size_var": size_var},
+        "tvm.topi.nn": {n: getattr(tensor_core, n) for n in tensor_core.__all__},
         "tvm.tirx": {
             "SizeVar": size_var,
             "Any": relay.Any,
+            "bijective_layout": tvm.s_tir.sbijective_layout,
             "stmt_functor": importlib.import_module("tvm.tirx.stmt_functor"),
         },
         "tvm.tirx.script": {"block": tvm.tirx.script.sblock},

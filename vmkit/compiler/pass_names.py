@@ -53,7 +53,6 @@ _OTHER_NAMES = frozenset(
 # Passes of Relay (TVM 0.14) that vmkit has no counterpart of. Disabling one asks for what is so already.
 RELAY_ONLY = frozenset(
     {
-        "AlterOpLayout",
         "AnnotateMemoryScope",
         "AnnotateTarget",
         "AutoSchedulerLayoutRewrite",
@@ -61,13 +60,11 @@ RELAY_ONLY = frozenset(
         "Defunctionalization",
         "FakeQuantizationToInteger",
         "FirstOrderGradient",
-        "FoldExplicitPadding",
         "InlineCompilerFunctionsBoundTo",
         "InlineComposites",
         "InlinePrimitives",
         "LabelOps",
         "LazyGradientInit",
-        "Legalize",
         "LiftConstants",
         "ManifestAlloc",
         "ManifestLifetimes",
@@ -83,7 +80,6 @@ RELAY_ONLY = frozenset(
         "PlanDevicesCore",
         "PlanDevicesRewrite",
         "RemoveStandaloneReshapes",
-        "SimplifyFCTranspose",
     }
 )
 

@@ -11,6 +11,7 @@ from ..values.param_dict import load_param_dict, save_param_dict
 from . import (
     analysis,
     build_module,
+    data_dep_optimization,
     dataflow_pattern,
     expr_functor,
     image,
@@ -144,6 +145,7 @@ __all__ = [
     "build_module",
     "const",
     "create_executor",
+    "data_dep_optimization",
     "dataflow_pattern",
     "define_type",
     "expr_functor",

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..._later import named_later
+from . import sparse_conv2d, sparse_dense
 from .effects import effectful, effectful_globals
 from .features import Feature, all_dtypes, check_constant, count_layers, detect_feature, list_op_freqs, post_order_visit
 from .kinds import check_kind
@@ -10,6 +11,7 @@ from .match_coverage import unmatched_cases
 from .scopes import check_basic_block_normal_form
 from .type_variables import all_type_vars, bound_type_vars, free_type_vars
 from .variables import all_vars, bound_vars, free_vars
+from .weights import search_fc_transpose
 from .well_formed import well_formed
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ __all__ = [
     "get_calibration_data",
     "list_op_freqs",
     "post_order_visit",
+    "search_fc_transpose",
+    "sparse_conv2d",
+    "sparse_dense",
     "unmatched_cases",
     "well_formed",
 ]

@@ -116,6 +116,22 @@ def test_packed_convolutions_and_dense_agree_with_plain_ones(dim: Any) -> None:
     assert_same(run(x, w, d, rows, n, m), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_packed_weight_shows_its_blocks_where_its_layout_does_not_name_them() -> None:
+    data, weight, deep = numbers(2, 8, 5, 5), numbers(4, 8, 3, 3), numbers(8, 1, 3, 3)
+    x, w, d = relaid(data, "NCHW", "NCHW8c"), relaid(weight, "OIHW", "OIHW8i4o"), relaid(deep, "OIHW", "OIHW1i8o")
+    xs, ws, ds = (var(n, shape=t.shape) for n, t in (("x", x), ("w", w), ("d", d)))
+    run = compiled(
+        [xs, ws, ds],
+        nn.contrib_conv2d_nchwc(xs, ws, padding=1, out_layout="NCHW4c", channels=4, kernel_size=(3, 3)),
+        nn.contrib_depthwise_conv2d_nchwc(xs, ds, groups=8),
+    )
+    expected = (
+        relaid(onnx_result("Conv", data, weight, pads=[1] * 4), "NCHW", "NCHW4c"),
+        relaid(onnx_result("Conv", data, deep, group=8), "NCHW", "NCHW8c"),
+    )
+    assert_same(run(x, w, d), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("source", "target"),
     [("NCHW", "NCHW2c"), ("NCHW2c", "NHWC"), ("NCHW2c", "NCHW4c"), ("NHWC", "HWNC2n2c"), ("NCHW2c2c", "NCHW4c")],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
@@ -10,8 +10,8 @@ from tvm import relax, te, tirx
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Expr
-from ...ir.types import TensorType, Type
-from ..attrs import Attrs, Dim, DType, Str, attrs_node, field
+from ...ir.types import Dim, TensorType, Type
+from ..attrs import Attrs, DType, Str, attrs_node, field
 from ..elementwise import require_tensor
 from ..registry import OpPattern, Parameters, entry, operator
 from .convolution import ConvAttrs, Convolution
@@ -22,6 +22,28 @@ if TYPE_CHECKING:
     from ...lower.context import LowerContext
 
 __all__ = ["contrib_conv2d_nchwc", "contrib_depthwise_conv2d_nchwc"]
+
+
+class _Packed(Convolution):
+    """A convolution over blocks, whose weight has them too where its layout does not say so."""
+
+    @staticmethod
+    def relation(attrs: ConvAttrs, data: Type, weight: Type) -> Type:
+        shape = require_tensor(weight, "weight").shape
+        return Convolution.relation(_with_blocks(attrs, list(shape)), data, weight)
+
+    @staticmethod
+    def lower(context: LowerContext, attrs: ConvAttrs, data: relax.Expr, weight: relax.Expr) -> relax.Expr:
+        return Convolution.lower(context, _with_blocks(attrs, context.shape(weight)), data, weight)
+
+
+def _with_blocks(attrs: ConvAttrs, shape: Sequence[Dim]) -> ConvAttrs:
+    """Return attributes whose layout of a weight of six dimensions, called OIHW, names its blocks: OIHW4i8o."""
+    inner = shape[-2:]
+    if attrs.kernel_layout != "OIHW" or len(shape) != 6 or not all(isinstance(d, int) for d in inner):
+        return attrs
+    values = {f.name: getattr(attrs, f.name) for f in attrs.declared}
+    return type(attrs)(**{**values, "kernel_layout": f"OIHW{inner[0]}i{inner[1]}o"})
 
 
 def _packed(kind: str) -> Callable[..., Expr]:
@@ -35,8 +57,9 @@ def _packed(kind: str) -> Callable[..., Expr]:
         attrs=ConvAttrs.over(2),
         level=10,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        layout="own",
         parameters=Parameters(given={"data_layout": "NCHW8c"}),
-    )(type(name, (Convolution,), {"__doc__": doc}))
+    )(type(name, (_Packed,), {"__doc__": doc}))
     return entry(name).builder
 
 
@@ -74,6 +97,7 @@ def _weight_layout(attrs: DensePackAttrs, rank: int, block: Dim | None) -> Layou
     level=10,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     parameters=Parameters("data weight weight_layout units out_dtype"),
+    layout="dense",
 )
 class DensePack:
     """Product of the data's last dimension with a weight of shape (units, inner) in blocks, such as NC16n.
