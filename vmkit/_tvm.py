@@ -30,7 +30,6 @@ __all__ = [
     "OLD_API",
     "OLD_BACKEND",
     "OLD_FFI",
-    "OLD_FFI_API",
     "PASSENGER_OPTION",
     "CObject",
     "ObjectConvertible",
@@ -61,8 +60,6 @@ E = TypeVar("E")
 
 OLD_FFI = "tvm._ffi"
 """Where TVM kept its error class and its table of functions until 0.20, private as it was; scripts import both."""
-OLD_FFI_API = "_ffi_api"
-"""Where a package of TVM keeps its C functions; scripts took passes of Relay from there that had no other name."""
 
 PASSENGER_OPTION = "tirx.add_lower_pass"
 """An option of ``PassContext`` that holds a list and that no pass of TVM 0.27 reads: there is no public way to register

@@ -16,16 +16,20 @@ from ... import errors
 from ..._tvm import register_error
 from ..analysis.infer_type import call_type, infer_expr, infer_module, inferred, typed
 from .a_normal_form import ToANormalFormExpr
+from .continuation_passing import to_cps, un_cps
+from .defunctionalization import Defunctionalization
 from .fold_constant import FoldConstantExpr, fold_constants
 from .function_pass import FunctionPass, function_pass
 from .gradient import gradient
 from .infer_pass import InferTypeLocal
 from .lambda_lift import lambda_lift
+from .recast import recast
 from .registry import PASS_NAMES, passes_by_name
 from .simplify_inference import simplify_inference
 
 __all__ = [
     "PASS_NAMES",
+    "Defunctionalization",
     "FoldConstantExpr",
     "FunctionPass",
     "InferTypeLocal",
@@ -46,8 +50,11 @@ __all__ = [
     "inferred",
     "lambda_lift",
     "module_pass",
+    "recast",
     "simplify_inference",
+    "to_cps",
     "typed",
+    "un_cps",
 ]
 
 # A Python error that crosses TVM's pass infrastructure comes back as the class registered under its name.
