@@ -37,6 +37,7 @@ def py_str(text: bytes) -> str:
     """Return bytes of TVM's C interface as text."""
     return text.decode("utf-8")
 
+
 # Functions of Relay's compiler that scripts took by name, and what there is instead.
 _GONE = {
     "relay.tec.LowerTE": "vmkit lowers Relay to Relax; VMCompiler().lower(mod, target) gives what it lowers to",

@@ -134,5 +134,4 @@ def _names() -> dict[str, dict[str, Any]]:
         "vmkit.relay.op.random": randoms,
         "vmkit.relay.op.nn": {n: getattr(relay.nn, n) for n in relay.nn.__all__} | {"nn": relay.nn},
         "vmkit.relay.transform": {OLD_API: relay.transform},
-        "vmkit.relay.nn": {"Constant": relay.Constant, "const": relay.const},
     }
