@@ -42,7 +42,10 @@ LATER: dict[str, dict[str, str]] = {
         "prelude": "vmkit.relay.prelude",
         "testing": "vmkit.relay.testing",
     },
-    "vmkit.relay.analysis": {"get_calibration_data": "vmkit.compiler.calibration:get_calibration_data"},
+    "vmkit.relay.analysis": {
+        "extract_fused_functions": "vmkit.relay.transform.fused_functions:extract_fused_functions",
+        "get_calibration_data": "vmkit.compiler.calibration:get_calibration_data",
+    },
     "vmkit.relay.frontend": {"from_onnx": "vmkit.frontend.onnx:from_onnx"},
     "vmkit.relay.transform.evaluation": {"evaluate": "vmkit.compiler.stages:evaluate"},
     "vmkit.tophub": {"tune": "vmkit.tuning:tune"},

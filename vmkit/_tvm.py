@@ -30,6 +30,7 @@ __all__ = [
     "OLD_API",
     "OLD_BACKEND",
     "OLD_FFI",
+    "PASSENGER_OPTION",
     "CObject",
     "ObjectConvertible",
     "TensorLoad",
@@ -59,6 +60,10 @@ E = TypeVar("E")
 
 OLD_FFI = "tvm._ffi"
 """Where TVM kept its error class and its table of functions until 0.20, private as it was; scripts import both."""
+
+PASSENGER_OPTION = "tirx.add_lower_pass"
+"""An option of ``PassContext`` that holds a list and that no pass of TVM 0.27 reads: there is no public way to register
+an option of one's own, so those of Relay's passes travel in it."""
 
 OLD_BACKEND = "tvm.relay.backend._backend"
 """Where Relay's backend had the functions of its C++, which tools called."""

@@ -155,4 +155,5 @@ def _names() -> dict[str, dict[str, Any]]:
         "vmkit.relay.op.image": images,
         "vmkit.relay.op.random": randoms,
         "vmkit.relay.op.nn": {n: getattr(relay.nn, n) for n in relay.nn.__all__} | {"nn": relay.nn},
+        "vmkit.relay.transform": {OLD_API: relay.transform},
     }

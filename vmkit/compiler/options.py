@@ -14,7 +14,9 @@ from typing import Any
 import tvm
 from tvm.ir.instrument import PassInstrument, PassTimingInstrument
 
+from .._tvm import PASSENGER_OPTION
 from ..errors import OptionError, suggest
+from ..relay.transform.pass_options import RELAY_OPTIONS, packed_options, unpacked_options
 from .pass_names import RELAY_ONLY, known_passes, todays_name
 
 __all__ = ["CompilerOptions", "PassContext", "check_context", "checked_options", "current_options"]
@@ -148,8 +150,8 @@ def check_context(context: tvm.transform.PassContext) -> None:
                 problems.append(f"{what}: {name!r} is called {todays_name(name)!r} today")
             else:
                 problems += _complaints(what, name)
-    if "tirx.add_lower_pass" in context.config:
-        problems += _refusal("tirx.add_lower_pass", list(context.config["tirx.add_lower_pass"]))
+    if unpacked_options(context.config).keys() - RELAY_OPTIONS or _has_foreign_passes(context):
+        problems += _refusal(PASSENGER_OPTION, list(context.config[PASSENGER_OPTION]))
     _raise_if(problems)
 
 
@@ -161,8 +163,17 @@ def current_options() -> CompilerOptions:
         opt_level=int(context.opt_level),
         required=frozenset(map(str, context.required_pass)),
         disabled=frozenset(map(str, context.disabled_pass)),
-        config=MappingProxyType({str(name): value for name, value in context.config.items()}),
+        config=MappingProxyType(
+            {str(name): value for name, value in context.config.items() if name != PASSENGER_OPTION}
+            | unpacked_options(context.config)
+        ),
     )
+
+
+def _has_foreign_passes(context: tvm.transform.PassContext) -> bool:
+    """Say whether a context made by other means asks for passes in TVM's option that carries Relay's options."""
+    carried = context.config.get(PASSENGER_OPTION, ())
+    return any(not isinstance(node, tvm.ir.DictAttrs) for nodes in carried for node in nodes)
 
 
 def _pass_names(what: str, names: Iterable[str] | None, problems: list[str]) -> list[str]:
@@ -189,15 +200,23 @@ def _complaints(what: str, name: str) -> list[str]:
 def _translated_config(config: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     known = tvm.transform.PassContext.list_configs()
     options: dict[str, Any] = {}
+    of_relay = {name: value for name, value in config.items() if name in RELAY_OPTIONS}
+    for name, value in of_relay.items():
+        if not isinstance(value, RELAY_OPTIONS[name]):
+            problems.append(f"config: {name!r} cannot be {value!r}: expected {RELAY_OPTIONS[name].__name__}")
+    if of_relay:
+        options[PASSENGER_OPTION] = packed_options(of_relay)
     for old, value in config.items():
         name = _todays_config_name(old, known)
+        if name in of_relay:
+            continue
         if name in _GONE_CONFIG or name not in known:
             problems += _refusal(name, value) if name in _GONE_CONFIG else _unknown_config(old, known)
-        elif name in options:
+        elif name in options and name != PASSENGER_OPTION:
             problems.append(f"config: {name!r} is given twice, once by its old name")
         else:
             problems += _value_complaints(name, value)
-            options[name] = value
+            options.setdefault(name, value)
     return options
 
 

@@ -90,7 +90,7 @@ def optimize_relay(
     mod = bind_params(mod, params)
     # Lowering takes typed modules, calls of global functions and operators that have kernels, so the first ones are
     # no optimisations.
-    passes = [transform.InferType(), transform.LambdaLift(), transform.QnnCanonicalize()]
+    passes = [transform.InferType(), transform.LiftCalledFunctions(), transform.QnnCanonicalize()]
     passes += [each for level, each in passes_for(target, evaluate) if options.runs(each.info.name, level)]
     for each in passes:
         mod = each(mod)

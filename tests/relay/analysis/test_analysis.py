@@ -200,3 +200,9 @@ def test_what_scopes_share_with_and_without_those_of_functions() -> None:
     assert hoisted(body) == {closure: [inside, both], branches: [inside, both]}
     # A function that is compiled by itself shares nothing with the place where it is made.
     assert hoisted(body, enter_functions=False) == {branches: [both]}
+
+
+def test_a_function_type_has_the_type_variables_that_it_binds() -> None:
+    a, b = relay.TypeVar("a"), relay.TypeVar("b")
+    ty = relay.FuncType([b], b, [a])
+    assert (analysis.all_type_vars(ty), analysis.bound_type_vars(ty), analysis.free_type_vars(ty)) == ([a, b], [a], [b])

@@ -197,3 +197,9 @@ def test_free_variable_belongs_to_the_whole_text() -> None:
     pair = relay.parse_expr("free_var %x: int32; (%x, fn () { %x })")
     assert isinstance(pair, Tuple) and isinstance(pair.fields[0], Var)
     assert pair.fields[1].body.same_as(pair.fields[0])
+
+
+@pytest.mark.parametrize("name", ["int", "uint", "float"])
+def test_a_number_type_without_a_size_has_32_bits(name: str) -> None:
+    function = relay.parse(f"{HEADER}def @main(%x: {name}, %y: Tensor[(2), {name}]) {{ (%x, %y) }}")["main"]
+    assert [p.type_annotation.dtype for p in function.params] == [f"{name}32"] * 2

@@ -71,7 +71,7 @@ def test_names_of_the_module_are_not_taken_again() -> None:
     local = relay.Function([x], x + relay.const(1), relay.scalar_type("int32"))
     y, z = relay.var("y", "int32"), relay.var("z", "int32")
     mod = tvm.IRModule({"main_f": relay.Function([z], z), "main": relay.Function([y], relay.Let(f, local, f(y)))})
-    lifted = relay.transform.LambdaLift()(mod)
+    lifted = relay.transform.LiftCalledFunctions()(mod)
     assert sorted(v.name_hint for v in lifted.functions) == ["main", "main_f", "main_f_1"]
     assert vmkit.VirtualMachine(vmkit.compile(mod, target="llvm")).run(2).numpy() == 3
 

@@ -174,3 +174,16 @@ def test_a_chain_of_ten_thousand_operators() -> None:
     while isinstance(node, relay.Let):
         count, node = count + 1, node.body
     assert count == 10_000
+
+
+def test_a_kernel_is_bound_right_before_its_call_and_stays_as_it_is() -> None:
+    x, p = scalar("x"), scalar("p")
+    first, second = (relay.Function([p], relay.exp(relay.tanh(p)), attrs={"Primitive": 1}) for _ in range(2))
+    let = after(ToANormalForm(), second(first(x)), x).body
+    kinds = []
+    while isinstance(let, relay.Let):
+        kinds.append(type(let.value))
+        if isinstance(let.value, relay.Function):
+            assert Feature.fLet not in detect_feature(let.value)
+        let = let.body
+    assert kinds == [relay.Function, relay.Call, relay.Function, relay.Call]

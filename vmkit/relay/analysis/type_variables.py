@@ -20,7 +20,7 @@ class _Collector(TypeVisitor):
 
     def visit_func_type(self, ty: FuncType) -> None:
         for param in ty.type_params:
-            self.bound[param] = None
+            self.used[param] = self.bound[param] = None
         super().visit_func_type(ty)
 
     def visit_type_data(self, ty: TypeData) -> None:

@@ -38,6 +38,8 @@ __all__ = ["COMMON_DTYPES", "TypeParser", "as_dtype"]
 # Written as a reference is; no type of a program has a name that is followed by a parenthesis.
 _CONTAINERS = {"opt": OptionalType, "seq": SequenceType}
 _DTYPE = re.compile(r"(?:bool|(?:u?int|b?float)\d+\w*)\Z")
+# Names without a size, as TVM reads them.
+_OF_USUAL_SIZE = ("float", "int", "uint")
 COMMON_DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64", "bfloat16",
@@ -51,6 +53,8 @@ def as_dtype(name: str) -> str | None:
     """Return the data type of a name in its usual spelling (``uint1`` is ``bool``); None when there is none."""
     if name == "string":
         return name
+    if name in _OF_USUAL_SIZE:
+        return f"{name}32"
     if not _DTYPE.match(name):
         return None
     try:

@@ -16,6 +16,8 @@ from ... import errors
 from ..._tvm import register_error
 from ..analysis.infer_type import call_type, infer_expr, infer_module, inferred, typed
 from .a_normal_form import ToANormalFormExpr
+from .continuation_passing import to_cps, un_cps
+from .defunctionalization import Defunctionalization
 from .fold_constant import FoldConstantExpr, fold_constants
 from .function_pass import FunctionPass, function_pass
 from .gradient import gradient
@@ -23,11 +25,13 @@ from .infer_pass import InferTypeLocal
 from .inferred_layout import InferCorrectLayoutOutput
 from .lambda_lift import lambda_lift
 from .layout_config import LayoutConfig
+from .recast import recast
 from .registry import PASS_NAMES, passes_by_name
 from .simplify_inference import simplify_inference
 
 __all__ = [
     "PASS_NAMES",
+    "Defunctionalization",
     "FoldConstantExpr",
     "FunctionPass",
     "InferCorrectLayoutOutput",
@@ -50,8 +54,11 @@ __all__ = [
     "inferred",
     "lambda_lift",
     "module_pass",
+    "recast",
     "simplify_inference",
+    "to_cps",
     "typed",
+    "un_cps",
 ]
 
 # A Python error that crosses TVM's pass infrastructure comes back as the class registered under its name.

@@ -19,12 +19,12 @@ from ..ir import Call, Function, Let, RelayExpr, Var, children, free_vars, post_
 from .fresh_copy import fresh_copy
 from .registry import ModuleTransform, relay_pass
 
-__all__ = ["LambdaLift", "lambda_lift"]
+__all__ = ["LiftCalledFunctions", "lambda_lift"]
 
 
 @relay_pass(opt_level=0)
-def LambdaLift() -> ModuleTransform:
-    """Return the pass that makes local functions global; see :func:`lambda_lift`."""
+def LiftCalledFunctions() -> ModuleTransform:
+    """Return the pass that makes local functions global where they are only called; see :func:`lambda_lift`."""
     return lambda mod: lambda_lift(typed(mod))
 
 

@@ -117,8 +117,7 @@ class _Normalizer:
         """Return an expression, its operands bound, its branches normalised."""
         match expr:
             case Call():
-                args = [self.atom(part) for part in (expr.op, *expr.args)]
-                return Call(args[0], args[1:], expr.attrs, list(expr.type_args), expr.span)
+                return self.call(expr)
             case Tuple():
                 return Tuple([self.atom(f) for f in expr.fields], expr.span)
             case TupleGetItem():
@@ -139,10 +138,16 @@ class _Normalizer:
                 self.bind_before(expr)
                 clauses = [Clause(c.lhs, self.scope(c.rhs)) for c in expr.clauses]
                 return Match(data, clauses, expr.complete, expr.span)
-            case Function():
+            case Function() if not expr.attrs.get("Primitive"):
                 self.bind_before(expr)
                 return _with_body(expr, self.scope(expr.body))
         return expr
+
+    def call(self, call: Call) -> RelayExpr:
+        # A function that stands where it is called is bound right before the call: making it has no effect.
+        op = None if isinstance(call.op, Function) else self.atom(call.op)
+        args = [self.atom(arg) for arg in call.args]
+        return Call(op or self.atom(call.op), args, call.attrs, list(call.type_args), call.span)
 
     def bind_before(self, owner: Owner) -> None:
         for shared in self.before.get(owner, ()):
