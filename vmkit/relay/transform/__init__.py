@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 
 from tvm.ir.instrument import PassInstrument
-from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential, module_pass
+from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential
 
 from ... import errors
 from ..._tvm import register_error
@@ -21,6 +21,7 @@ from .function_pass import FunctionPass, function_pass
 from .gradient import gradient
 from .infer_pass import InferTypeLocal
 from .lambda_lift import lambda_lift
+from .module_pass import module_pass
 from .registry import PASS_NAMES, passes_by_name
 from .simplify_inference import simplify_inference
 
