@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import tvm
 
+import vmkit
+from tests.relay.transform.passes import operators
+from vmkit import relay
 from vmkit.compiler.relay_passes import PASSES, passes_for, passes_text
 from vmkit.compiler.stages import evaluate
 from vmkit.relay.transform import registry
@@ -11,7 +16,8 @@ from vmkit.target import canonical_target
 
 
 def names(target: str) -> list[str]:
-    return [each.info.name for _, each in passes_for(canonical_target(target).primary, evaluate)]
+    rows = passes_for(canonical_target(target).primary, evaluate)
+    return [each.info.name for level, each in rows if level is not None]
 
 
 def test_every_row_names_a_pass() -> None:
@@ -39,3 +45,20 @@ def test_the_table_says_where_each_pass_runs() -> None:
     assert [line.split(maxsplit=2) for line in lines if line.startswith("PackAMXTiles")] == [
         ["PackAMXTiles", "2", "cpu with matrix unit"]
     ]
+
+
+def test_passes_of_relay_that_run_where_they_are_required() -> None:
+    x = relay.var("x", shape=(2, 3))
+    mod = tvm.IRModule({"main": relay.Function([x], relay.exp(x) + relay.exp(x))})
+    with vmkit.PassContext(opt_level=3, required_pass=["FastMath"]):
+        fast, _ = vmkit.VMCompiler().optimize(mod, "llvm")
+        machine = vmkit.VirtualMachine(vmkit.compile(mod, "llvm"), vmkit.device("cpu"))
+    with vmkit.PassContext(opt_level=4):
+        plain, _ = vmkit.VMCompiler().optimize(mod, "llvm")
+    with vmkit.PassContext(opt_level=0, required_pass=["EliminateCommonSubexpr"]):
+        once, _ = vmkit.VMCompiler().optimize(mod, "llvm")
+    assert [operators(m["main"]) for m in (fast, plain, once)] == [
+        ["fast_exp", "fast_exp", "add"], ["exp", "exp", "add"], ["exp", "add"],
+    ]  # fmt: skip
+    value = np.linspace(-3, 3, 6, dtype="float32").reshape(2, 3)
+    np.testing.assert_allclose(machine.run(value).numpy(), 2 * np.exp(value), rtol=1e-3)

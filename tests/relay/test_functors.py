@@ -194,3 +194,15 @@ def test_a_mutator_that_changes_nothing_gives_the_same_node() -> None:
         relay.Function([x], relay.exp(x)),
     ):
         assert relay.ExprMutator().visit(expr).same_as(expr)
+
+
+def test_parameters_of_another_data_type_are_converted_without_loss() -> None:
+    n, w = relay.var("n", shape=(2,), dtype="int64"), relay.var("w", shape=(2,))
+    function = relay.Function([n, w], relay.cast(n, "float32") + w)
+    bound = relay.build_module.bind_params_by_name(function, {"n": np.array([1, 2], "int32"), "w": np.array([0.5, 2])})
+    values = [bound.body.args[0].args[0], bound.body.args[1]]
+    assert [c.checked_type.dtype for c in values] == ["int64", "float32"]
+    assert [c.data.numpy().tolist() for c in values] == [[1, 2], [0.5, 2.0]]
+    for lossy in ({"w": np.array([0.1, 2])}, {"n": np.array([1.5, 2.0])}):
+        with pytest.raises(InputError, match=r"expected Tensor\[\(2\)"):
+            relay.build_module.bind_params_by_name(function, lossy)

@@ -13,6 +13,7 @@ import vmkit
 from vmkit import relay
 from vmkit.errors import InputError, ModelError, TypeCheckError, VMKitError
 from vmkit.relay.prelude import Prelude, StaticTensorArrayOps, TensorArrayOps, get_tensor_array_shape
+from vmkit.relay.prelude.by_name import define_by_name
 from vmkit.values.conversion import ADT
 
 ANY = relay.Any()
@@ -337,3 +338,14 @@ def test_what_there_is_not_is_told() -> None:
         p.get_tensor_ctor("tensor7", "float32")
     with pytest.raises(InputError, match=r"a dimension of a tensor array's shape is an int or relay.Any\(\), not n"):
         p.get_type_static("tensor_t", "float32", (tvm.tirx.Var("n", "int64"),))
+
+
+def test_what_the_prelude_had_from_the_start_is_made_by_its_name() -> None:
+    mod = tvm.IRModule()
+    assert not define_by_name(mod, "tensor_float32_t") and not relay.type_definitions(mod)
+    Prelude(mod)
+    for name in ("tensor_float31_t", "tensor_float32_x", "flip", "unknown_int32"):
+        assert not define_by_name(mod, name)
+    assert define_by_name(mod, "tensor_float32_t") and define_by_name(mod, "tensor_array_read_int64")
+    assert list(relay.type_definitions(mod))[3:] == ["tensor_float32_t", "tensor_int64_t"]
+    assert "tensor_array_read_int64" in {gvar.name_hint for gvar in mod.functions}

@@ -50,13 +50,9 @@ class Source:
     def graph(self, mod_name: str, program: str) -> Graph:
         """Return the program as a graph, with its parameters as constants and operators fused as Relay did."""
         mod = bind_params(relay_module(self.ir_mod), self.params)
-        for each in (transform.InferType(), transform.SimplifyInference(), *_fusing()):
+        for each in (transform.InferType(), transform.SimplifyInference(), transform.FuseOps()):
             mod = each(mod)
         return graph_of(mod, mod_name, {"program": program})
-
-
-def _fusing() -> list[tvm.transform.Pass]:
-    return []
 
 
 class BuiltModule:

@@ -22,6 +22,7 @@ from vmkit.relay.ir import (
     free_vars,
     type_definitions,
 )
+from vmkit.relay.prelude.by_name import define_by_name
 from vmkit.relay.text import astext
 
 from .nodes import node_astext
@@ -34,7 +35,7 @@ Key: TypeAlias = str | GlobalVar | GlobalTypeVar
 _own_init = tvm.IRModule.__init__
 _own_get, _own_set = tvm.IRModule.__getitem__, tvm.IRModule.__setitem__
 _own_contains, _own_str = tvm.IRModule.__contains__, tvm.IRModule.__str__
-_own_from_expr = tvm.IRModule.from_expr
+_own_from_expr, _own_global_var = tvm.IRModule.from_expr, tvm.IRModule.get_global_var
 
 
 def install_module_methods() -> None:
@@ -44,6 +45,7 @@ def install_module_methods() -> None:
     module.__getitem__, module.__setitem__, module.__contains__ = _get, _set, _contains
     module.__str__, module.astext = _text, node_astext
     module.from_expr = staticmethod(from_expr)
+    module.get_global_var = _global_var
     module.get_global_type_var, module.get_global_type_vars = _global_type_var, _global_type_vars
     module.get_type, module.get_constructor = _type_and_constructors, _constructor
     module.type_definitions = property(lambda self: {data.header: data for data in type_definitions(self).values()})
@@ -69,7 +71,21 @@ def _init(
 
 
 def _get(self: tvm.IRModule, key: Key) -> BaseFunc | TypeData:
-    return find_type(self, key) if isinstance(key, GlobalTypeVar) else _own_get(self, key)
+    if isinstance(key, GlobalTypeVar):
+        return find_type(self, key)
+    if isinstance(key, str) and not _has(self, key):
+        define_by_name(self, key)
+    return _own_get(self, key)
+
+
+def _has(self: tvm.IRModule, name: str) -> bool:
+    return name in {variable.name_hint for variable in self.get_global_vars()}
+
+
+def _global_var(self: tvm.IRModule, name: str) -> GlobalVar:
+    if not _has(self, name):
+        define_by_name(self, name)
+    return _own_global_var(self, name)
 
 
 def _set(self: tvm.IRModule, key: Key, value: BaseFunc | Expr | TypeData) -> None:
@@ -120,8 +136,14 @@ def _free_name(name: str, taken: Collection[str]) -> str:
     return name if name not in taken else next(n for n in numbered if n not in taken)
 
 
+def _type(self: tvm.IRModule, name: str) -> TypeData:
+    if name not in type_definitions(self):
+        define_by_name(self, name)
+    return find_type(self, name)
+
+
 def _global_type_var(self: tvm.IRModule, name: str) -> GlobalTypeVar:
-    return find_type(self, name).header
+    return _type(self, name).header
 
 
 def _global_type_vars(self: tvm.IRModule) -> list[GlobalTypeVar]:
@@ -129,7 +151,7 @@ def _global_type_vars(self: tvm.IRModule) -> list[GlobalTypeVar]:
 
 
 def _type_and_constructors(self: tvm.IRModule, name: str) -> tuple[GlobalTypeVar | Constructor, ...]:
-    data = find_type(self, name)
+    data = _type(self, name)
     return (data.header, *data.constructors)
 
 

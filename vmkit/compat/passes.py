@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import tvm
 from tvm.ir.instrument import PassInstrument
 from tvm.ir.transform import PassContext, PassInfo
 
 from vmkit.compiler.options import checked_options
+from vmkit.relay.transform import module_pass
 
 __all__ = ["install_pass_context"]
 
@@ -17,11 +19,14 @@ _own_init_info: Any = PassInfo.__init__
 
 
 def install_pass_context() -> None:
-    """Let ``tvm.transform.PassContext`` take what :func:`vmkit.PassContext` takes."""
+    """Let ``tvm.transform.PassContext`` take what :func:`vmkit.PassContext` takes, and know the passes of scripts."""
     context: Any = PassContext
     context.__init__ = _init
     info: Any = PassInfo
     info.__init__ = _init_info
+    for module in (tvm.transform, tvm.ir.transform):
+        transforms: Any = module
+        transforms.module_pass = module_pass
 
 
 def _init(

@@ -81,9 +81,10 @@ class CompilerOptions:
     disabled: frozenset[str] = frozenset()
     config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
-    def runs(self, name: str, level: int) -> bool:
-        """Whether pass `name`, which belongs to optimisation level `level`, is to run."""
-        return name not in self.disabled and (name in self.required or self.opt_level >= level)
+    def runs(self, name: str, level: int | None) -> bool:
+        """Whether pass `name`, which belongs to optimisation level `level` or has to be required, is to run."""
+        is_reached = level is not None and self.opt_level >= level
+        return name not in self.disabled and (name in self.required or is_reached)
 
 
 def PassContext(

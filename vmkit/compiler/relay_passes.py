@@ -107,7 +107,7 @@ class PassRow:
     Parameters
     ----------
     level
-        The optimisation level from which the pass runs.
+        The optimisation level from which the pass runs; None where only ``required_pass`` makes it run.
     name
         What the pass is registered by.
     on
@@ -116,7 +116,7 @@ class PassRow:
         Returns what the pass is told of the target and of what evaluates constants.
     """
 
-    level: int
+    level: int | None
     name: str
     on: Callable[[Target], bool] = _any_target
     told: Callable[[Target, Evaluate], Options] = _nothing
@@ -124,11 +124,20 @@ class PassRow:
 
 # On a CPU, channels come last in memory, so that vectors run along them whatever the sizes of images; weights are
 # packed for that. On a GPU, threads that follow each other compute channels that do; weights are constants, and so
-# turned round while compiling. Each step leaves constants to compute.
+# turned round while compiling. Each step leaves constants to compute. Passes that Relay's own build had, and that gain
+# nothing here, stand where they stood there.
 PASSES: Sequence[PassRow] = (
     PassRow(2, "FactorScales", _cpu_with_integer_unit, _integers),
     PassRow(0, "SimplifyInference"),
+    PassRow(None, "EliminateCommonSubexpr"),
+    PassRow(None, "CombineParallelConv2D"),
+    PassRow(None, "CombineParallelDense"),
+    PassRow(None, "CombineParallelBatchMatmul"),
     PassRow(2, "FoldConstant", told=_qnn_evaluator),
+    PassRow(None, "SimplifyExpr"),
+    PassRow(None, "CanonicalizeCast"),
+    PassRow(None, "FlattenAtrousConv"),
+    PassRow(None, "FastMath"),
     PassRow(2, "FloatProducts", _not_cpu),
     PassRow(2, "LookUpFirst", _cpu),
     PassRow(2, "FuseRecurrence", _cpu, _lanes),
@@ -153,8 +162,8 @@ PASSES: Sequence[PassRow] = (
 )
 
 
-def passes_for(target: Target, evaluate: Evaluate) -> list[tuple[int, tvm.transform.Pass]]:
-    """Return the passes for a target in their order, each after the level from which it runs.
+def passes_for(target: Target, evaluate: Evaluate) -> list[tuple[int | None, tvm.transform.Pass]]:
+    """Return the passes for a target in their order, each after the level from which it runs; see :class:`PassRow`.
 
     Parameters
     ----------
@@ -165,14 +174,17 @@ def passes_for(target: Target, evaluate: Evaluate) -> list[tuple[int, tvm.transf
 
 
 def passes_text(rows: Iterable[PassRow] = PASSES) -> str:
-    """Return a table of passes for people to read: the name, the level, the targets.
+    """Return a table of passes for people to read: the name, the level ("-" where it has to be required), the targets.
 
     >>> print(passes_text(PASSES[:2]))
     pass               level  on
     FactorScales           2  cpu with integer unit
     SimplifyInference      0  any target
     """
-    lines = [(row.name, str(row.level), row.on.__name__.strip("_").replace("_", " ")) for row in rows]
+    lines = [
+        (row.name, "-" if row.level is None else str(row.level), row.on.__name__.strip("_").replace("_", " "))
+        for row in rows
+    ]
     lines.insert(0, ("pass", "level", "on"))
     width = max(len(name) for name, _, _ in lines)
     return "\n".join(f"{name:<{width}}  {level:>5}  {on}" for name, level, on in lines)

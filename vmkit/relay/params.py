@@ -6,9 +6,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tvm
 
 from ..errors import InputError
+from ..values.element_types import numpy_dtype
 from ..values.tensors import as_tensors
 from .ir import Constant, Function, TensorType, Type, Var, const, dims, rewrite, with_functions
 
@@ -60,14 +62,28 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
     func : Function
         The function; it is not changed.
     params : mapping
-        Arrays by parameter name; names that the function does not have are logged and ignored.
+        Arrays by parameter name; names that the function does not have are logged and ignored. An array of another
+        data type than the declared one, which Relay let pass, is converted where every element stays what it is.
 
     Raises
     ------
     InputError
         When two parameters share a name, or arrays do not have the declared types.
     """
-    return bind_params(tvm.IRModule({"main": func}), params)["main"]
+    declared = {p.name_hint: p.type_annotation for p in func.params}
+    values = {name: _without_loss(value, declared.get(name)) for name, value in as_tensors(params).items()}
+    return bind_params(tvm.IRModule({"main": func}), values)["main"]
+
+
+def _without_loss(value: tvm.runtime.Tensor, declared: Type | None) -> tvm.runtime.Tensor:
+    """Return a tensor of the declared data type, or as it is where that cannot hold its elements."""
+    if not isinstance(declared, TensorType) or declared.dtype == str(value.dtype) or declared.dtype == "string":
+        return value
+    array = value.numpy()
+    with np.errstate(all="ignore"):
+        converted = array.astype(numpy_dtype(declared.dtype))
+        is_same = np.array_equal(converted.astype(array.dtype), array)
+    return as_tensors({"": converted})[""] if is_same else value
 
 
 def _check(name: str, values: Mapping[Var, Constant]) -> None:

@@ -21,3 +21,23 @@ again = tvm.ir.load_json(tvm.ir.save_json(mod))
 tvm.ir.assert_structural_equal(again, mod)
 assert again.get_global_type_var("List").name_hint == "List"
 assert [data.header.name_hint for data in again.type_definitions.values()] == ["List", "Option", "Tree"]
+
+of_tensors = tvm.IRModule()
+Prelude(of_tensors)
+tensor, tensor_nil, *_ = of_tensors.get_type("tensor_float32_t")
+assert of_tensors.get_constructor(tensor_nil.tag).name_hint == "tensor_nil_float32"
+assert of_tensors.get_global_type_var("tensor_int8_t").name_hint == "tensor_int8_t"
+assert len(of_tensors["tensor_concatenate_int64"].params) == 2
+assert of_tensors.get_global_var("tensor_array_read_uint8").name_hint == "tensor_array_read_uint8"
+
+
+@tvm.transform.module_pass(opt_level=3, name="OfScript")
+def of_script(mod, context):
+    seen.append(len(mod.functions))
+    return mod
+
+
+seen = []
+with tvm.transform.PassContext(opt_level=1, required_pass=["OfScript"]):
+    tvm.transform.Sequential([of_script])(tvm.IRModule())
+assert seen == [0]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 
 from vmkit import relay
 from vmkit.errors import TypeCheckError
@@ -156,6 +157,39 @@ def test_dominators() -> None:
     assert not pattern.match(relu(X) + exp(X))
     y = conv()
     assert not pattern.match(relay.Tuple([relu(y) + exp(y), y]))
+
+
+def test_every_operand_of_a_child_leads_back_to_the_one_parent() -> None:
+    parent = is_op("nn.conv2d")(wildcard(), wildcard())
+    pattern = dominates(parent, ELEMENTWISE, wildcard() + wildcard())
+    y, other = conv(), relay.nn.conv2d(IMAGE, v("k2", 5, 3, 3, 3))
+    assert pattern.match(relay.nn.relu(y) + y)
+    for left, right in ((relay.nn.relu(y), relay.nn.relu(other)), (y, v("bias", 5, 1, 1)), (v("bias", 5, 1, 1), y)):
+        assert not pattern.match(left + right)
+    # All uses of the parent lead to the child, but so does another input.
+    assert not pattern.match(relay.nn.relu(y) + relay.exp(y + v("z", 5, 1, 1)))
+    deeper = relay.nn.conv2d(relay.tanh(conv()), v("k3", 5, 5, 1, 1))
+    assert not pattern.match(relay.nn.relu(deeper) + relay.nn.relu(deeper.args[0].args[0]))
+
+
+def test_what_is_on_a_path_may_fork_and_join() -> None:
+    parent = is_op("nn.conv2d")(wildcard(), wildcard())
+    path = ELEMENTWISE | is_op("multiply")(wildcard(), wildcard())
+    pattern = dominates(parent, path, wildcard() + wildcard())
+    y = relay.nn.relu(conv())
+    for _ in range(40):  # 2 ** 40 ways
+        y = y * relay.exp(y)
+    assert pattern.match(y + relay.exp(y))
+
+
+def test_attributes_of_calls_of_functions() -> None:
+    function = relay.Function([X], X)
+    call = relay.Call(function, [Y], tvm.ir.make_node("ir.DictAttrs", name="first", level=2))
+    pattern = wildcard()(wildcard())
+    assert pattern.has_attr({"name": "first"}).match(call) and pattern.has_attr({"level": 2}).match(call)
+    assert not pattern.has_attr({"name": "second"}).match(call)
+    assert not pattern.has_attr({"flavour": 1}).match(call)
+    assert not pattern.has_attr({"name": "first"}).match(relay.Call(function, [Y]))
 
 
 def test_unknown_operators_are_refused() -> None:

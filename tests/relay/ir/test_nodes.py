@@ -136,3 +136,12 @@ def test_free_variables_are_those_that_nothing_binds() -> None:
 def test_data_types_are_given_by_name_or_as_numpy_or_tvm_have_them(dtype: object) -> None:
     assert relay.var("x", shape=(2,), dtype=dtype).type_annotation.dtype == "float16"
     assert relay.const(1, dtype).data.dtype == "float16"
+
+
+def test_uint1_is_bool_as_in_relay() -> None:
+    condition, x = relay.var("c", shape=(), dtype="uint1"), relay.var("x", shape=(2,))
+    assert str(condition.type_annotation) == str(relay.scalar_type("bool"))
+    assert relay.cast(x, "uint1").attrs.dtype == "bool" and relay.cast(x, "float").attrs.dtype == "float32"
+    assert relay.const(1, "uint1").checked_type.dtype == "bool"
+    mod = relay.transform.InferType()(tvm.IRModule({"main": relay.Function([condition, x], relay.If(condition, x, x))}))
+    assert str(mod["main"].checked_type.ret_type) == "Tensor[(2), float32]"

@@ -39,6 +39,10 @@ def test_filled_tensors_and_ranges(dim: Any) -> None:
             relay.one_hot(i, const(1.0), const(0.0), 3, -1, "float32"),
             lambda x, i, *v: (i[..., None] == np.arange(3)).astype("float32"),
         ),
+        "one_hot of values of another data type": (
+            relay.one_hot(i, const(2), const(-1), 3, -1, "float32"),
+            lambda x, i, *v: np.where(i[..., None] == np.arange(3), 2, -1).astype("float32"),
+        ),
         "one_hot, depth read": (
             relay.one_hot(i, const(1), const(7), stop, 1, "int32"),
             lambda x, i, *v: np.where(i[:, None] == np.arange(v[3])[:, None], 1, 7).astype("int32"),

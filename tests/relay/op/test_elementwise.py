@@ -57,3 +57,29 @@ def test_integers_are_divided_by_anything_without_harm(dim: Any, dtype: str) -> 
         "mod": (relay.mod(x, y), quotient(lambda p, q: p - truncated(p, q) * q)),
     }
     assert_table([x, y], table, (a, b))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [
+        ("float16", -128000.0, 128000.0),
+        ("float16", -1.0, 128000.0),
+        ("float16", float("-inf"), 2.0),
+        ("int8", -300.0, 5.0),
+        ("int8", -300.0, 300.0),
+        ("uint8", -1.0, 20.0),
+    ],
+)
+def test_bounds_that_a_data_type_cannot_hold_limit_nothing(dim: Any, dtype: str, low: float, high: float) -> None:
+    x = var("x", shape=(dim(5),), dtype=dtype)
+    limits = [np.inf, -np.inf] if dtype == "float16" else [np.iinfo(dtype).min, np.iinfo(dtype).max]
+    values = np.array([0, 1, 50, *limits], dtype)
+    with np.errstate(over="ignore"):
+        expected = np.clip(values.astype("float64"), low, high).astype(dtype)
+    assert_same(compiled([x], relay.clip(x, low, high))(values), expected)
+
+
+def test_bounds_beyond_all_values_leave_the_nearest_one() -> None:
+    x = var("x", shape=(2,), dtype="int8")
+    run = compiled([x], relay.clip(x, 300.0, 400.0), relay.clip(x, -400.0, -300.0))
+    assert_same(run(np.array([-5, 5], "int8")), (np.full(2, 127, "int8"), np.full(2, -128, "int8")))

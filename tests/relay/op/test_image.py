@@ -194,6 +194,10 @@ def test_affine_grid_and_dilation_follow_their_definition(dim: Any) -> None:
     table = {
         "affine_grid": (image.affine_grid(m, (3, 4)), lambda m, x, w: grid(m)),
         "dilation2d": (image.dilation2d(x, w, padding=(0, 1, 0, 0)), lambda m, x, w: dilated(x, w)),
+        "dilation2d, four numbers": (
+            image.dilation2d(x, w, [1, 2, 7, 7], padding=(0, 1, 0, 0), dilations=[1, 1, 7, 7]),
+            lambda m, x, w: dilated(x, w)[..., ::2],
+        ),
     }
     assert_table([m, x, w], table, (numbers(2, 2, 3), numbers(2, 3, 4, 5), numbers(3, 2, 2)))
 

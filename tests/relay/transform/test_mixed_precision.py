@@ -154,3 +154,12 @@ def test_users_register_conversions() -> None:
         assert_becomes(ToMixedPrecision(), relay.exp(x), relay.cast(relay.exp(half(x)), "float32"), x)
     finally:
         relay.op.register_mixed_precision_conversion("exp", own)
+
+
+def test_bounds_beyond_the_lower_precision_keep_clip_in_the_higher() -> None:
+    x = v("x", 3)
+    wide, narrow = relay.clip(x, -128000.0, 128000.0), relay.clip(x, -6.0, 6.0)
+    assert_becomes(ToMixedPrecision(), wide, wide, x)
+    assert_becomes(ToMixedPrecision(), narrow, relay.clip(half(x), -6.0, 6.0), x)
+    short = relay.clip(relay.cast(x, "bfloat16"), -128000.0, 128000.0)
+    assert_becomes(ToMixedPrecision("bfloat16"), wide, short, x)

@@ -7,8 +7,10 @@ import inspect
 import pytest
 import tvm
 
+import vmkit
 from vmkit import relay
 from vmkit.compiler import pass_names as passes
+from vmkit.errors import OptionError
 from vmkit.relay import transform
 
 # name -> parameters with defaults, optimisation level, name of the pass where it is another
@@ -86,3 +88,31 @@ def test_a_pass_leaves_functions_of_other_dialects_alone() -> None:
 
 def test_the_type_of_one_expression() -> None:
     assert str(transform.InferTypeLocal(relay.var("x", shape=(2,)) + relay.const(1.0))) == "Tensor[(2), float32]"
+
+
+def test_a_pass_of_a_user_is_known_by_its_name() -> None:
+    @transform.module_pass(opt_level=4, name="GoesOn")
+    def goes_on(mod: tvm.IRModule, _: object) -> tvm.IRModule:
+        seen.append(len(mod.functions))
+        return mod
+
+    @transform.module_pass(opt_level=4)
+    class Counts:
+        def __init__(self, step: int) -> None:
+            self.step = step
+
+        def transform_module(self, mod: tvm.IRModule, _: object) -> tvm.IRModule:
+            seen.append(self.step)
+            return mod
+
+    seen: list[int] = []
+    passes_of_user = tvm.transform.Sequential([goes_on, Counts(7)])
+    passes_of_user(tvm.IRModule())
+    assert seen == []
+    with vmkit.PassContext(required_pass=["GoesOn", "Counts"]):
+        passes_of_user(tvm.IRModule())
+    assert seen == [0, 7]
+    with pytest.raises(OptionError, match="there is no pass 'GoesOnn'; did you mean 'GoesOn'"):
+        vmkit.PassContext(required_pass=["GoesOnn"])
+    with pytest.raises(ValueError, match="module_pass needs opt_level"):
+        transform.module_pass(name="Nameless")

@@ -26,10 +26,18 @@ def node_name(node: onnx.NodeProto) -> str:
     return node.name or next((o for o in node.output if o), "") or node.op_type
 
 
+# The domain of onnxruntime's own operators, of which there is one version; its tools leave out the import.
+_MICROSOFT = "com.microsoft"
+
+
 def opset_versions(model: onnx.ModelProto, opset: int | None) -> dict[str, int]:
-    """Return the opset version of every domain; `opset` replaces that of ONNX's own."""
+    """Return the opset version of every domain; `opset` replaces that of ONNX's own.
+
+    ONNX's domain and onnxruntime's are of version 1 where the model imports none.
+    """
     versions = {default_domain(o.domain): int(o.version) for o in model.opset_import}
     versions.setdefault("", 1)
+    versions.setdefault(_MICROSOFT, 1)
     newest = onnx.defs.onnx_opset_version()
     if opset is not None:
         versions[""] = opset

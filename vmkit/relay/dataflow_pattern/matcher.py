@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Op
+from tvm.ir import DictAttrs, Op
 
 from ...stack import on_deep_stack
 from ..ir import (
@@ -23,9 +23,9 @@ from ..ir import (
     Type,
     Var,
     children,
-    post_order,
 )
 from ..transform.known_type import type_of
+from .dominance import DataflowGraph
 from .patterns import (
     AltPattern,
     AttrPattern,
@@ -70,35 +70,34 @@ class Matcher:
     """
 
     def __init__(self, root: RelayExpr) -> None:
-        self.users: dict[Any, list[Any]] = {}
-        for node in post_order(root):
-            for part in children(node):
-                self.users.setdefault(part, []).append(node)
+        self.graph = DataflowGraph(root)
         self.found: dict[DFPattern, list[Any]] = {}
         # The patterns of `found` in the order in which they matched, to go back when a way fails.
         self.trail: list[DFPattern] = []
-        # What lies between the parent and child of a dominator pattern.
-        self.between: set[Any] = set()
+        # Whether what a pattern has described holds it to that: on a path one describes many expressions.
+        self.is_bound = True
 
     def match(self, pattern: DFPattern, expr: RelayExpr) -> dict[DFPattern, list[RelayExpr]] | None:
         """Return the expressions that each part of a pattern describes, or None where it does not describe `expr`."""
-        self.found, self.trail, self.between = {}, [], set()
+        self.found, self.trail, self.is_bound = {}, [], True
         return self.found if on_deep_stack(self.visit, pattern, expr) else None
 
     def visit(self, pattern: DFPattern, expr: RelayExpr) -> bool:
-        if pattern in self.found:
+        if self.is_bound and pattern in self.found:
             return self.found[pattern][0].same_as(expr)
         mark = len(self.trail)
         if not self.fits(pattern, expr):
             self.forget(mark)
             return False
-        self.found[pattern] = [expr]
+        self.found.setdefault(pattern, []).append(expr)
         self.trail.append(pattern)
         return True
 
     def forget(self, mark: int) -> None:
-        for pattern in self.trail[mark:]:
-            self.found.pop(pattern, None)
+        for pattern in reversed(self.trail[mark:]):
+            self.found[pattern].pop()
+            if not self.found[pattern]:
+                del self.found[pattern]
         del self.trail[mark:]
 
     def fits(self, pattern: DFPattern, expr: RelayExpr) -> bool:
@@ -167,40 +166,27 @@ class Matcher:
         return any(self.all([regrouped], [call]) for regrouped in _regrouped(pattern, call))
 
     def is_dominated(self, pattern: DominatorPattern, child: RelayExpr) -> bool:
-        """Say whether some expression before a child matches the parent, and all its uses lead through the path."""
-        before = [n for n in post_order(child) if n is not child and isinstance(n, Call | Tuple | TupleGetItem)]
-        for parent in reversed(before):
-            mark = len(self.trail)
-            if self.visit(pattern.parent, parent):
-                between = self.ways(parent, child)
-                if between is not None and all(self.describes(pattern.path, n) for n in between):
-                    self.between |= between
-                    return True
-            self.forget(mark)
-        return False
+        """Say whether all operands of a child lead back to one parent along the path, and all its uses to the child."""
+        try:
+            leads_back = self.leads_back(pattern, child, set())
+        finally:
+            self.is_bound = True
+        return leads_back and any(self.visit(pattern.parent, each) for each in self.graph.dominated(child))
 
-    def describes(self, pattern: DFPattern, expr: RelayExpr) -> bool:
-        """Say whether a pattern describes one of several expressions on a path."""
-        mark = len(self.trail)
-        outcome = self.fits(pattern, expr)
-        self.forget(mark)
-        return outcome
-
-    def ways(self, parent: RelayExpr, child: RelayExpr) -> set[RelayExpr] | None:
-        """Return what lies between two expressions, or None where something of it is used elsewhere."""
-        between: set[Any] = set()
-        waiting = [parent]
-        below = set(post_order(child))
-        while waiting:
-            for user in self.users.get(waiting.pop(), ()):
-                if user.same_as(child):
-                    continue
-                if user not in below:
-                    return None
-                if user not in between:
-                    between.add(user)
-                    waiting.append(user)
-        return between
+    def leads_back(self, pattern: DominatorPattern, expr: RelayExpr, done: set[RelayExpr]) -> bool:
+        """Say whether each operand of an expression is the parent, or on the path and leads back to it itself."""
+        op = expr.op if isinstance(expr, Call) else None
+        operands = [each for each in children(expr) if not each.same_as(op)]
+        for operand in operands:
+            if operand in done:
+                continue
+            self.is_bound = True
+            if not self.visit(pattern.parent, operand):
+                self.is_bound = False
+                if not self.visit(pattern.path, operand) or not self.leads_back(pattern, operand, done):
+                    return False
+            done.add(operand)
+        return bool(operands)
 
 
 def _regrouped(pattern: CallPattern, call: Call) -> list[CallPattern]:
@@ -247,9 +233,11 @@ def _attribute(expr: RelayExpr, name: str) -> Any:
         return expr.attrs.get(name)
     if not isinstance(expr, Call):
         return None
+    if isinstance(expr.attrs, DictAttrs):
+        return expr.attrs.get(name)
     if expr.attrs is not None and any(f.name == name for f in expr.attrs.declared):
         return getattr(expr.attrs, name)
-    return operator_attribute(expr.op, name) if isinstance(expr.op, Op) else None
+    return None
 
 
 def _agrees(wanted: Any, got: Any) -> bool:

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tvm
+import tvm_ffi
 
+from ...errors import ModelError
 from ...stack import on_deep_stack
 from ..analysis.infer_type import infer_expr
-from ..ir import Call, Function, Op, RelayExpr, Tuple, TupleGetItem, Var, post_order
+from ..ir import Call, Function, RelayExpr
 from ..ir import rewrite as rewritten
-from ..transform.known_type import type_of
-from .matcher import Matcher
-from .patterns import (
-    CallPattern,
-    Check,
-    ConstantPattern,
-    DFPattern,
-    DominatorPattern,
-    FunctionPattern,
-    IfPattern,
-    LetPattern,
-    TupleGetItemPattern,
-    TuplePattern,
-    partition_hook,
-)
+from .grouping import PARTITIONED, groups_by_root
+from .patterns import Check, DFPattern, FunctionPattern, partition_hook
 
 __all__ = ["DFPatternCallback", "partition", "rewrite"]
 
-_MOST_ROUNDS = 100
-_PARTITIONED = "PartitionedFromPattern"
-_INNER = (CallPattern, DominatorPattern, FunctionPattern, IfPattern, LetPattern, TupleGetItemPattern, TuplePattern)
+_MOST_APPLIED = 100
+
+logger = logging.getLogger(__name__)
 
 
 class DFPatternCallback:
@@ -43,7 +32,7 @@ class DFPatternCallback:
     require_type : bool
         Whether the rule reads types of expressions; they are inferred before each round then.
     rewrite_once : bool
-        Whether one round is enough; otherwise rounds go on until nothing changes.
+        Whether the rule is done once it has changed something; otherwise it is applied until nothing changes.
 
     Examples
     --------
@@ -86,42 +75,6 @@ class DFPatternCallback:
         raise NotImplementedError("a DFPatternCallback overrides callback(pre, post, node_map)")
 
 
-@dataclass(eq=False)
-class _Match:
-    root: Any
-    found: dict[DFPattern, list[Any]]
-    inner: set[Any]
-
-
-def _matches(pattern: DFPattern, expr: RelayExpr, check: Check = lambda _: True) -> dict[RelayExpr, _Match]:
-    return on_deep_stack(_all_matches, pattern, expr, check)
-
-
-def _all_matches(pattern: DFPattern, expr: RelayExpr, check: Check) -> dict[RelayExpr, _Match]:
-    """Return matches in an expression by their roots: from the outermost in, without overlap.
-
-    What lies inside a match may not be used outside it.
-    """
-    matcher = Matcher(expr)
-    taken: set[Any] = set()
-    found: dict[Any, _Match] = {}
-    for node in reversed(list(post_order(expr))):
-        if isinstance(node, Function) and node.attrs.get(_PARTITIONED):
-            taken.update(post_order(node))
-        if node in taken or isinstance(node, Op):
-            continue
-        parts = matcher.match(pattern, node)
-        if parts is None:
-            continue
-        inner = {e for p, exprs in parts.items() if isinstance(p, _INNER) for e in exprs} | matcher.between | {node}
-        is_closed = all(u in inner for n in inner if n is not node for u in matcher.users.get(n, ()))
-        if not is_closed or inner & taken or not check(node):
-            continue
-        taken |= inner
-        found[node] = _Match(node, parts, inner)
-    return found
-
-
 def rewrite(
     callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: RelayExpr, mod: tvm.IRModule | None = None
 ) -> RelayExpr:
@@ -130,31 +83,53 @@ def rewrite(
     Parameters
     ----------
     callbacks : DFPatternCallback or sequence of them
-        The rules, each applied until it changes nothing any more.
+        The rules. Each is applied in turn, and all of them again until nothing changes, so that what a rule makes is
+        seen by those before it, too.
     expr : Expr or Function
         The expression.
     mod : tvm.IRModule, optional
         The module whose functions and data types the expression uses, for type inference.
+
+    Raises
+    ------
+    ModelError
+        When the expression still changes after 100 applications of rules, which undo or feed each other then.
     """
-    for callback in callbacks if isinstance(callbacks, Sequence) else [callbacks]:
-        for _ in range(1 if callback.rewrite_once else _MOST_ROUNDS):
-            changed = _round(callback, expr, mod)
-            if changed.same_as(expr):
-                break
+    waiting = list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
+    names = ", ".join(type(rule).__name__ for rule in waiting)
+    applied = 0
+    while waiting:
+        before = expr
+        for rule in list(waiting):
+            changed = _applied(rule, expr, mod)
+            if rule.rewrite_once and not _is_same(expr, changed):
+                waiting.remove(rule)
             expr = changed
+            applied += 1
+        if _is_same(before, expr):
+            return expr
+        if applied >= _MOST_APPLIED:
+            raise ModelError(
+                f"the expression still changes after {applied} applications of {names}: a callback replaces what it "
+                "made itself, or two undo each other; narrow a pattern, or make it with rewrite_once=True"
+            )
     return expr
 
 
-def _round(callback: DFPatternCallback, expr: RelayExpr, mod: tvm.IRModule | None) -> RelayExpr:
+def _is_same(before: RelayExpr, after: RelayExpr) -> bool:
+    return before.same_as(after) or on_deep_stack(tvm_ffi.structural_equal, before, after)
+
+
+def _applied(callback: DFPatternCallback, expr: RelayExpr, mod: tvm.IRModule | None) -> RelayExpr:
     if callback.require_type:
         infer_expr(expr, mod)
-    found = _matches(callback.pattern, expr)
+    found = groups_by_root(callback.pattern, expr)
     done: dict[Any, Any] = {}
 
     def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
-        matched = found.get(original)
-        if matched is not None:
-            node_map = {p: [done.get(e, e) for e in exprs] for p, exprs in matched.found.items()}
+        group = found.get(original)
+        if group is not None:
+            node_map = {p: [done.get(e, e) for e in exprs] for p, exprs in group.found.items()}
             node_map = {p: [node if e.same_as(original) else e for e in exprs] for p, exprs in node_map.items()}
             node = callback.callback(original, node, node_map)
         done[original] = node
@@ -171,68 +146,37 @@ def partition(
 ) -> RelayExpr:
     """Return an expression in which what a pattern describes has become calls of new functions.
 
+    Neither the expression nor the pattern needs types: the parameters of the functions have none, until type inference
+    finds them.
+
     Parameters
     ----------
     pattern : DFPattern
-        The pattern. What its wildcards and variables describe becomes the functions' arguments.
+        The pattern. What its wildcards and variables describe becomes the functions' arguments, in the order in which
+        the pattern has them; constants that it asks for stay inside.
     expr : Expr or Function
         The expression.
     attrs : mapping, optional
         Attributes of the new functions, beside ``PartitionedFromPattern``, which lists what they are made of.
     check : callable
-        Says of a matched expression whether it shall become a function.
+        Says of a matched expression whether it shall become a function. What it refuses stays as it is, and no other
+        match takes parts of it.
     """
-    found = _matches(pattern, expr, check)
-    numbers = {root: i for i, root in enumerate(found)}
-
-    def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
-        matched = found.get(original)
-        if matched is None:
-            return node
-        function, inputs = _function(matched, numbers[original], attrs or {})
-        return Call(function, [done.get(i, i) for i in inputs])
-
+    if isinstance(pattern, FunctionPattern):
+        logger.warning("partition: a function that is not called has no value; a pattern of one changes nothing")
+        return expr
+    found = groups_by_root(pattern, expr)
     done: dict[Any, Any] = {}
 
-    def noted(node: RelayExpr, original: RelayExpr) -> RelayExpr:
-        done[original] = replace(node, original)
-        return done[original]
+    def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
+        group = found.get(original)
+        if group is not None and check(original):
+            function = Function(group.params, group.body, attrs={PARTITIONED: group.name, **(attrs or {})})
+            node = Call(function, [done.get(arg, arg) for arg in group.args])
+        done[original] = node
+        return node
 
-    return rewritten(expr, {}, noted)
+    return rewritten(expr, {}, replace)
 
 
 partition_hook.fill(partition)
-
-
-def _function(matched: _Match, number: int, attrs: Mapping[str, Any]) -> tuple[Function, list[RelayExpr]]:
-    """Return the function of what a match found, and the expressions that are its arguments."""
-    constants = {e for p, exprs in matched.found.items() if isinstance(p, ConstantPattern) for e in exprs}
-    params: dict[Any, Var] = {}
-    # The walk meets what comes from outside in the order of evaluation, and stops there.
-    list(post_order(matched.root, stop=_Outside(matched, constants, params, number)))
-    body = rewritten(matched.root, params)
-    made = {**attrs, _PARTITIONED: "".join(_name(n) for n in post_order(body))}
-    return Function(list(params.values()), body, attrs=made), list(params)
-
-
-class _Outside:
-    """What a match takes from outside; each gets a parameter when a walk first meets it."""
-
-    def __init__(self, matched: _Match, constants: set[RelayExpr], params: dict[RelayExpr, Var], number: int) -> None:
-        self.matched, self.constants, self.params, self.number = matched, constants, params, number
-
-    def __contains__(self, expr: RelayExpr) -> bool:
-        if expr in self.matched.inner or expr in self.constants or isinstance(expr, Op):
-            return False
-        if expr not in self.params:
-            ty = expr.type_annotation if isinstance(expr, Var) else type_of(expr)
-            self.params[expr] = Var(f"FunctionVar_{self.number}_{len(self.params)}", ty)
-        return True
-
-
-def _name(node: RelayExpr) -> str:
-    if isinstance(node, Call):
-        return f"{node.op.name}_" if isinstance(node.op, Op) else ""
-    if isinstance(node, Tuple):
-        return "Tuple_"
-    return f"TupleGetItem{node.index}_" if isinstance(node, TupleGetItem) else ""

@@ -93,15 +93,15 @@ class TensorType(Type):
         return type_text(self)
 
 
-# TVM's data types without a number of bits.
-_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+# TVM's data types without a number of bits, and the one that it called by two names.
+_USUAL_NAMES = {"int": "int32", "uint": "uint32", "float": "float32", "uint1": "bool"}
 
 
 def dtype_name(dtype: AnyValue) -> str:
     """Return the name of a data type that is given by name, or as numpy or TVM have it."""
     # ``str`` of numpy's classes of scalars, such as ``np.float32``, is no name.
     name = np.dtype(dtype).name if isinstance(dtype, type) else str(dtype)
-    return _BITS.get(name, name)
+    return _USUAL_NAMES.get(name, name)
 
 
 def _dim(value: AnyValue) -> AnyValue:

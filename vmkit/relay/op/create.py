@@ -291,7 +291,7 @@ class OneHotAttrs(Attrs):
     "one_hot", "indices", "on_value", "off_value", attrs=OneHotAttrs, level=10, pattern=OpPattern.OUT_ELEMWISE_FUSABLE
 )
 class OneHot:
-    """on_value where the position along a new axis equals the index, else off_value."""
+    """on_value where the position along a new axis equals the index, else off_value, both as dtype."""
 
     @staticmethod
     def make(indices: Expr, on_value: Expr, off_value: Expr, depth: int | Expr, axis: int, dtype: str) -> Expr:
@@ -306,8 +306,7 @@ class OneHot:
         where = require_integers(indices)
         dtype = attrs.dtype or require_scalar(on_value, "on_value").dtype
         for ty, name in ((on_value, "on_value"), (off_value, "off_value")):
-            if require_scalar(ty, name).dtype != dtype:
-                raise TypeCheckError(f"{name} is {ty.dtype}; the result is {dtype}")
+            require_scalar(ty, name)
         return TensorType(_with_axis(attrs.axis, list(where.shape), depth), dtype)
 
     @staticmethod
@@ -331,11 +330,12 @@ def _with_axis(axis: int, shape: list[Dim], depth: Dim) -> list[Dim]:
 def _one_hot(
     context: LowerContext, attrs: OneHotAttrs, depth: Dim, indices: relax.Expr, *values: relax.Expr
 ) -> relax.Expr:
-    shape = context.shape(indices)
+    shape, dtype = context.shape(indices), attrs.dtype or str(values[0].ty.dtype)
     at = len(shape) if attrs.axis == -1 else attrs.axis
 
     def element(i: tuple[tirx.Expr, ...], indices: te.Tensor, on: te.Tensor, off: te.Tensor) -> tirx.Expr:
-        return tirx.Select(as_index(indices(*i[:at], *i[at + 1 :])) == i[at], _only(on), _only(off))
+        chosen = [_only(value).astype(dtype) for value in (on, off)]
+        return tirx.Select(as_index(indices(*i[:at], *i[at + 1 :])) == i[at], *chosen)
 
     return indexed(context, _with_axis(attrs.axis, shape, depth), element, indices, *values)
 

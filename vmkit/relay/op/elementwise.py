@@ -208,10 +208,24 @@ class ClipAttrs(Attrs):
 
 @operator("clip", "a", attrs=ClipAttrs, level=3, pattern=OpPattern.ELEMWISE, mixed="follow")
 class Clip:
-    """The input limited to the range from a_min to a_max."""
+    """The input limited to the range from a_min to a_max, as far as its data type reaches."""
 
     relation = staticmethod(_same)
 
     @staticmethod
     def compute(attrs: ClipAttrs, a: te.Tensor) -> te.Tensor:
-        return topi.clip(a, attrs.a_min, attrs.a_max)
+        dtype = str(a.dtype)
+        least, most = (limit(dtype).value for limit in (tirx.min_value, tirx.max_value))
+        if least <= attrs.a_min <= most and least <= attrs.a_max <= most:
+            return topi.clip(a, attrs.a_min, attrs.a_max)
+
+        def element(*index: tirx.Expr) -> tirx.Expr:
+            # A bound that the data type cannot hold limits nothing, or, on the other side, everything.
+            value = a(*index)
+            if attrs.a_max < most:
+                value = tirx.min(value, tirx.const(max(attrs.a_max, least), dtype))
+            if attrs.a_min > least:
+                value = tirx.max(value, tirx.const(min(attrs.a_min, most), dtype))
+            return value
+
+        return te.compute(a.shape, element, name="clip")

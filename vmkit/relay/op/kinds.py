@@ -11,7 +11,7 @@ import tvm
 
 from ..ir.expr import Constant
 from ..ir.types import Any as AnyDim
-from ..ir.types import Dim
+from ..ir.types import Dim, dtype_name
 from ..ir.virtual_device import VirtualDevice
 
 __all__ = [
@@ -72,9 +72,7 @@ def _str(value: AnyValue) -> str:
 
 
 def _dtype(value: AnyValue) -> str:
-    if value is None:
-        return ""
-    return str(value if isinstance(value, str) else getattr(value, "name", value))
+    return "" if value is None else dtype_name(value)
 
 
 def _dim(value: AnyValue) -> Dim:

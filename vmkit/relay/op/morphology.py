@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
@@ -26,9 +27,9 @@ __all__: list[str] = []
 class DilationAttrs(Attrs):
     """Attributes of image.dilation{rank}d."""
 
-    strides: Ints = each_axis(1, "Steps of the window.")
+    strides: Ints = each_axis(1, "Steps of the window; of four numbers, the first two.")
     padding: Ints = each_side(0, "Elements added on each side: before all axes, then behind.")
-    dilations: Ints = each_axis(1, "Steps between the elements of the window.")
+    dilations: Ints = each_axis(1, "Steps between the elements of the window; of four numbers, the first two.")
     data_layout: Str = in_order("NC", "Order of the data's axes.")
     kernel_layout: Str = in_order("I", "Order of the weight's axes.")
     out_dtype: DType = field("", doc="Data type of the result; that of the data where it is empty.")
@@ -36,10 +37,15 @@ class DilationAttrs(Attrs):
 
 def _dilation_numbers(attrs: DilationAttrs) -> tuple[list[int], list[int], list[int]]:
     return (
-        positive(attrs.strides, 2, "strides"),
-        positive(attrs.dilations, 2, "dilations"),
+        _two_of(attrs.strides, "strides"),
+        _two_of(attrs.dilations, "dilations"),
         padding_of(attrs.padding, 2),
     )
+
+
+def _two_of(values: Sequence[int], name: str) -> list[int]:
+    """Return a number for each axis; Relay read the first two of four, which its scripts give."""
+    return positive(values[:2] if len(values) == 4 else values, 2, name)
 
 
 @operator(

@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 
 from tvm.ir.instrument import PassInstrument
-from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential, module_pass
+from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential
 
 from ... import errors
 from ..._tvm import register_error
@@ -25,6 +25,7 @@ from .infer_pass import InferTypeLocal
 from .inferred_layout import InferCorrectLayoutOutput
 from .lambda_lift import lambda_lift
 from .layout_config import LayoutConfig
+from .module_pass import module_pass
 from .recast import recast
 from .registry import PASS_NAMES, passes_by_name
 from .simplify_inference import simplify_inference

@@ -32,6 +32,7 @@ from ..ir import (
     TupleType,
     Type,
     Var,
+    is_call,
     post_order,
     with_functions,
 )
@@ -176,8 +177,15 @@ class _Mixing(ExprMutator):
         if registered is None:
             self.missing[call.op.name] += 1
             return MIXED_PRECISION_FOLLOW, self.dtype, self.dtype
+        if is_call(call, "clip") and not self.holds(call.attrs.a_min, call.attrs.a_max):
+            return MIXED_PRECISION_NEVER, self.dtype, self.dtype
         category, accumulated, result = registered(call, self.dtype)
         return int(category), str(accumulated), str(result)
+
+    def holds(self, *numbers: float) -> bool:
+        """Say whether numbers are in the range of the lower precision, of which some types have a small one."""
+        least, most = (limit(self.dtype).value for limit in (tvm.tirx.min_value, tvm.tirx.max_value))
+        return all(least <= number <= most for number in numbers)
 
     def may_follow(self, arg: RelayExpr) -> bool:
         return hasattr(arg, "data") or isinstance(arg, Var) or self.is_lowered(type_of(arg))

@@ -39,3 +39,12 @@ def test_what_onnxruntime_has_for_other_devices_only() -> None:
     ]  # fmt: skip
     results = Compiled(microsoft(nodes, inputs, "a c d e f g", {"w": w}))(x=x, m=m)
     assert_agrees(results, [e.astype("float32") for e in expected], list("acdefg"))
+
+
+def test_the_domain_need_not_be_imported() -> None:
+    proto = microsoft([ms("FastGelu", "x", "y")], X, "y")
+    del proto.opset_import[-1]
+    assert [o.domain for o in proto.opset_import] == [""]
+    x = ROWS[0]["x"]
+    expected = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    assert_agrees(Compiled(proto)(x=x), [expected.astype("float32")], ["y"])

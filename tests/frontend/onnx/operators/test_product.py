@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.frontend.onnx.programs import (
@@ -13,6 +14,7 @@ from tests.frontend.onnx.programs import (
     node,
     outputs_of,
 )
+from vmkit.errors import VMError
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,17 @@ PRODUCTS["a matrix by a vector"] = ((["n", 4], (4,)), [((3, 4), (4,))])
 PRODUCTS["vectors"] = (((4,), (4,)), [((4,), (4,))])
 
 
+PRODUCTS["stacks of stacks whose sizes have different names"] = (
+    (["n", 2, 3, 4], ["m", 2, 4, 5]),
+    [((2, 2, 3, 4), (2, 2, 4, 5)), ((1, 2, 3, 4), (3, 2, 4, 5)), ((3, 2, 3, 4), (1, 2, 4, 5))],
+)
+
+PRODUCTS["stacks of stacks of which nothing is said"] = (
+    (["n", "p", "s", "i", "k"], ["q", "r", "k", "j"]),
+    [((2, 3, 1, 2, 4), (3, 2, 4, 5)), ((1, 1, 2, 3, 4), (3, 1, 4, 2))],
+)
+
+
 @pytest.mark.parametrize("is_nt", [True, False])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_product(name: str, is_nt: bool) -> None:
@@ -67,3 +80,19 @@ def test_sums_of_products_in_all_their_forms() -> None:
     nodes += [node("Einsum", "s a s", "w", equation="ij,bki,jl->bkl")]
     proto = model(nodes, inputs, outputs_of(nodes), opset=12)
     check(proto, {"s": array(4, 4), "a": array(5, 2, 4), "c": array(5, 4, 3)})
+
+
+def test_stacks_of_sizes_that_the_data_decide() -> None:
+    nodes = [
+        node("NonZero", "c", "i"), node("Squeeze", "i axis", "j"), node("Gather", "x j", "g"),
+        node("MatMul", "g y", "z"),
+    ]  # fmt: skip
+    inputs = {"c": ((4,), "bool"), "x": ((4, 2, 2, 3), "float32"), "y": (["m", 2, 3, 2], "float32")}
+    proto = model(nodes, inputs, "z", {"axis": np.array([0])})
+    feeds = [
+        {"c": np.array(c, bool), "x": array(4, 2, 2, 3), "y": array(m, 2, 3, 2, seed=1)}
+        for c, m in (([1, 0, 1, 0], 2), ([1, 0, 0, 0], 3), ([1, 1, 1, 1], 1))
+    ]
+    machine = check(proto, *feeds)
+    with pytest.raises(VMError, match="where: dimension 0 is 2 in one input and 3 in another"):
+        machine(**{**feeds[0], "y": array(3, 2, 3, 2)})

@@ -59,6 +59,18 @@ def test_initial_states_and_lengths_of_sequences(kind: str, length: int) -> None
     check(proto, feed)
 
 
+@pytest.mark.parametrize("length", [3, 30])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize("kind", GATES)
+def test_a_sequence_of_length_0_ends_in_zeros_as_in_onnxruntime(kind: str, direction: str, length: int) -> None:
+    states = "h0 c0" if kind == "LSTM" else "h0"
+    inputs = {"x": ([length, "n", INPUT], "float32"), "lengths": (["n"], "int32")}
+    inputs |= {name: ([1, "n", HIDDEN], "float32") for name in states.split()}
+    proto = model(layer(kind, f"x w r b lengths {states}", direction=direction), inputs, OUTPUTS[kind], weights(kind))
+    feed = {"x": array(length, 3, INPUT), **{name: array(1, 3, HIDDEN, seed=5) for name in states.split()}}
+    check(proto, *[{**feed, "lengths": np.array(lengths, "int32")} for lengths in ([0, 2, length], [0, 0, 0])])
+
+
 def test_lstm_with_peepholes_and_clip() -> None:
     nodes = layer("LSTM", "x w r b _ _ _ p", clip=0.5)
     check(model(nodes, X, OUTPUTS["LSTM"], weights("LSTM") | {"p": array(1, 3 * HIDDEN)}), {"x": array(5, 2, INPUT)})

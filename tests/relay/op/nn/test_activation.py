@@ -87,3 +87,14 @@ def test_type_errors_say_what_does_not_fit() -> None:
     )
     assert type_error([i], nn.softmax(i)) == "the input must be a float tensor, not Tensor[(4), int32]"
     assert type_error([x], nn.softmax(x, axis=2)) == "axis is 2, but the input has 2 dimensions; allowed are -2 to 1"
+
+
+@pytest.mark.parametrize("size", [3, Any_()])
+def test_an_unknown_alpha_may_be_one_element(size: Any) -> None:
+    x, alpha = var("x", shape=(Any_(), size)), var("alpha", shape=(Any_(),))
+    run = compiled([x, alpha], nn.prelu(x, alpha))
+    data = numbers(2, 3)
+    for vector in (numbers(3), numbers(1)):
+        assert_same(run(data, vector), np.where(data > 0, data, data * vector))
+    with pytest.raises(VMError, match=r"nn.prelu: alpha has 2 elements, but axis 1 of the data 3"):
+        run(data, numbers(2))

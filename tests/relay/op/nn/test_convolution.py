@@ -200,3 +200,11 @@ def test_transposed_type_errors_say_what_does_not_fit() -> None:
     assert type_error([x, v], nn.conv2d_transpose(x, v, padding=5)) == (
         "padding [5, 5, 5, 5] cuts off more than the whole result of an axis of 6"
     )
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_transposed_builders_take_groups_before_channels(rank: int) -> None:
+    x, w = var("x", shape=(1, 4, *[3] * rank)), var("w", shape=(4, 3, *[2] * rank))
+    build = (nn.conv1d_transpose, nn.conv2d_transpose, nn.conv3d_transpose)[rank - 1]
+    attrs = build(x, w, [2] * rank, [0] * rank, [1] * rank, 2, 6, [2] * rank).attrs
+    assert (attrs.groups, attrs.channels, list(attrs.kernel_size)) == (2, 6, [2] * rank)

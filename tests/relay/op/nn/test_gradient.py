@@ -148,3 +148,20 @@ def test_gradients_of_the_wrong_size_are_an_error_when_run() -> None:
     run = compiled([g, x], nn.conv2d_backward_weight(g, x, kernel_size=(3, 3)))
     with pytest.raises(VMError, match="axis H of grad has 5 elements; the convolution of data gives 6"):
         run(numbers(1, 3, 5, 6), numbers(1, 3, 8, 8))
+
+
+def test_pool_gradients_as_relay_wrote_them_have_no_dilation() -> None:
+    data, grad = numbers(1, 1, 4, 4), numbers(1, 1, 2, 2)
+    for name, kind in (("max", "max"), ("avg", "mean")):
+        mod = relay.parse(
+            f"""#[version = "0.0.5"]
+            def @main(%g: Tensor[(1, 1, 2, 2), float32], %x: Tensor[(1, 1, 4, 4), float32]) {{
+              nn.{name}_pool2d_grad(%g, %x, pool_size=[2, 2], strides=[2, 2], dilation=[], padding=[0, 0, 0, 0])
+            }}"""
+        )
+        written = compiled(mod["main"].params, mod["main"].body)(grad, data)
+        assert_same(written, pool_gradient(kind, grad, data, (2, 2), (2, 2), (0, 0, 0, 0)))
+    # With nothing said the window is one element, so the gradient passes through.
+    same, x = var("s", shape=(1, 1, 4, 4)), var("x", shape=(1, 1, 4, 4))
+    run = compiled([same, x], nn.max_pool2d_grad(same, x), nn.avg_pool2d_grad(same, x))
+    assert_same(run(data, data), (data, data))

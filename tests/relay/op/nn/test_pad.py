@@ -79,8 +79,17 @@ def test_type_errors_say_what_does_not_fit() -> None:
         "pad_mode must be one of constant, edge, reflect, not 'wrap'"
     )
     assert type_error([x, v], nn.pad(x, [[0, 0], [0, 0]], v)) == (
-        "pad_value must be a scalar, not Tensor[(3), float32]"
+        "pad_value must be a scalar, or a vector of one element, not Tensor[(3), float32]"
     )
     assert type_error([x, v], nn.pad(x, v)) == (
         "pad_width must be an integer tensor of shape (2, 2), not Tensor[(3), float32]"
     )
+
+
+def test_the_value_may_be_a_vector_of_one_element() -> None:
+    x, widths, v = var("x", shape=(2,)), var("widths", shape=(1, 2), dtype="int64"), var("v", shape=(1,))
+    constant = relay.const(np.array([3.0], "float32"))
+    run = compiled([x, widths, v], *[nn.pad(x, w, each) for w in ([[1, 2]], widths) for each in (constant, v)])
+    three, four = (np.array([n, 1, 1, n, n], "float32") for n in (3, 4))
+    arrays = np.ones(2, "float32"), np.array([[1, 2]]), np.array([4], "float32")
+    assert_same(run(*arrays), (three, four, three, four))

@@ -9,6 +9,7 @@ from ....relay.ir import Constant, Expr, dims
 from ..context import Context
 from ..known import constant, value_of
 from ..registry import converter
+from ..typing import typed
 from .elementwise import binary
 from .layout import to_shape
 
@@ -79,17 +80,46 @@ def _batched(ctx: Context, a: Expr, b: Expr) -> Expr:
     stack = []
     for x, y in zip(left[:-2], right[:-2], strict=True):
         joined = dims.broadcast(x, y)
-        if joined is None or (dims.is_any(joined) and rank > 3):
-            ctx.fail(f"the leading dimensions {x} and {y} of the factors cannot be broadcast at import")
+        if joined is None:
+            ctx.fail(f"the leading dimensions {x} and {y} of the factors cannot be broadcast")
         stack.append(joined)
+    if rank > 3 and any(dims.is_any(d) for d in stack):
+        return _batched_at_run_time(ctx, to_shape(a, left), to_shape(b, right))
     a, b = (_stack(ctx, v, own, stack) for v, own in ((a, left), (b, right)))
-    if ctx.importer.settings["use_nt_batch_matmul"]:
-        product = relay.nn.batch_matmul(a, relay.transpose(b, [0, 2, 1]), transpose_b=True)
-    else:
-        product = relay.nn.batch_matmul(a, b, transpose_b=False)
+    product = _batch_matmul(ctx, a, b)
     if rank == 3:
         return product
     return to_shape(product, [*stack, left[-2], right[-1]])
+
+
+def _batch_matmul(ctx: Context, a: Expr, b: Expr) -> Expr:
+    if ctx.importer.settings["use_nt_batch_matmul"]:
+        return relay.nn.batch_matmul(a, relay.transpose(b, [0, 2, 1]), transpose_b=True)
+    return relay.nn.batch_matmul(a, b, transpose_b=False)
+
+
+def _batched_at_run_time(ctx: Context, a: Expr, b: Expr) -> Expr:
+    """Return the product of stacks of one rank, where only a run tells the dimensions that they are broadcast to."""
+    rank = ctx.rank(a)
+    whole = [_as_large(ctx, v, other) for v, other in ((a, b), (b, a))]
+    factors = []
+    for factor in whole:
+        for joined in reversed(range(1, rank - 2)):
+            factor = typed(relay.reshape(factor, [-3, *[0] * (joined + 1)]))
+        factors.append(factor)
+    product = _batch_matmul(ctx, *factors)
+    return relay.reshape_like(product, whole[0], lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=rank - 2)
+
+
+def _as_large(ctx: Context, x: Expr, other: Expr) -> Expr:
+    """Return a stack of matrices broadcast to what it and another one broadcast to."""
+    stack = [*ctx.shape(other)[:-2], 1, 1]
+    if any(dims.is_any(d) for d in stack):
+        sizes = relay.strided_slice(relay.shape_of(other, dtype="int64"), [0], [ctx.rank(other) - 2], [1])
+        always = relay.ones(relay.concatenate([sizes, ctx.constant([1, 1], "int64")], 0), "bool")
+    else:
+        always = relay.ones(stack, "bool")
+    return typed(relay.where(always, x, x))
 
 
 def _stack(ctx: Context, x: Expr, own: list[Any], stack: list[Any]) -> Expr:

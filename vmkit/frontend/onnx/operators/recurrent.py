@@ -115,7 +115,7 @@ def _recurrent(
         rows = relay.nn.dense(to_shape(x, [dims.mul(steps, batch), ctx.shape(x)[2]]), weight)
         rows = rows if bias is None else relay.add(rows, bias)
         rows = typed(to_shape(rows, [steps, batch, ctx.shape(weight)[0]]))
-        states = [zeros if s is None else typed(_part(s, index)) for s in initial]
+        states = [zeros if s is None else _of_begun(ctx, typed(_part(s, index)), lengths) for s in initial]
         is_reverse = options.direction == "reverse" or index == 1
         stack, state = run(layer, rows, states, lengths, is_reverse)
         stacks.append(relay.expand_dims(stack, 1))
@@ -126,6 +126,15 @@ def _recurrent(
         whole = relay.transpose(whole, [2, 0, 1, 3])
         last = [relay.transpose(s, [1, 0, 2]) for s in last]
     return [whole, *last]
+
+
+def _of_begun(ctx: Context, state: Expr, lengths: Expr | None) -> Expr:
+    """Return an initial state with zeros for sequences of length 0: onnxruntime gives these as their last state."""
+    known = None if lengths is None else ctx.static(lengths)
+    if lengths is None or (known is not None and (known > 0).all()):
+        return state
+    has_begun = relay.expand_dims(relay.greater(lengths, ctx.constant(0, ctx.dtype(lengths))), 1)
+    return typed(relay.where(has_begun, state, ctx.constant(0, ctx.dtype(state))))
 
 
 def _zeros(ctx: Context, batch: Dim, hidden: int, dtype: str) -> Expr:

@@ -10,7 +10,7 @@ from tvm import relax, te, tirx, topi
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Call, Expr, TupleGetItem
-from ...ir.types import IncompleteType, TensorType, TupleType, Type
+from ...ir.types import Dim, IncompleteType, TensorType, TupleType, Type
 from ..attrs import Attrs, Float, Int, attrs_node, field
 from ..axis import resolve_axis
 from ..broadcast import broadcast_index
@@ -55,6 +55,29 @@ def lower_along_axis(context: LowerContext, axis: int, data: relax.Expr, **vecto
         message = f"{context.operator}: {name} has {{actual}} elements, but axis {at} of the data {{expected}}"
         context.require_equal(context.shape(vector)[0], shape[at], message)
     return at
+
+
+def _along_or_one(
+    context: LowerContext, axis: int, data: relax.Expr, name: str, vector: relax.Expr
+) -> tuple[int, Dim, Dim]:
+    """Check at run time that a vector lies along an axis of the data, or is one element where a dimension is unknown.
+
+    Relay's kernels broadcast such a vector.
+
+    Returns
+    -------
+    at, size, whole : int, Dim, Dim
+        The axis counted from the front, the length of the vector, and that which it is broadcast to.
+    """
+    shape, (size,) = context.shape(data), context.shape(vector)
+    at = resolve_axis(axis, len(shape))
+    if isinstance(size, int) and size != 1:
+        lower_along_axis(context, axis, data, **{name: vector})
+        return at, size, size
+    size_or_one = shape[at] if isinstance(size, int) else dims.select(size == 1, shape[at], size)
+    message = f"{context.operator}: {name} has {{actual}} elements, but axis {at} of the data {{expected}}"
+    context.require_equal(size_or_one, shape[at], message)
+    return at, size, shape[at]
 
 
 def _same(attrs: LeakyReluAttrs | None, data: Type) -> Type:
@@ -118,12 +141,15 @@ class PRelu:
 
     @staticmethod
     def lower(context: LowerContext, attrs: PReluAttrs, data: relax.Expr, alpha: relax.Expr) -> relax.Expr:
-        at = lower_along_axis(context, attrs.axis, data, alpha=alpha)
+        at, size, whole = _along_or_one(context, attrs.axis, data, "alpha", alpha)
 
-        def compute(x: te.Tensor, slope: te.Tensor) -> te.Tensor:
-            return te.compute(x.shape, lambda *i: tirx.Select(x(*i) > 0, x(*i), x(*i) * slope(i[at])), name="prelu")
+        def compute(x: te.Tensor, slope: te.Tensor, size: list[Any], whole: list[Any]) -> te.Tensor:
+            def element(*i: tirx.Expr) -> tirx.Expr:
+                return tirx.Select(x(*i) > 0, x(*i), x(*i) * slope(*broadcast_index(size, whole, [i[at]])))
 
-        return context.te(compute, data, alpha)
+            return te.compute(x.shape, element, name="prelu")
+
+        return context.te(compute, data, alpha, [size], [whole])
 
 
 @attrs_node("relay.attrs.BiasAddAttrs")
@@ -161,17 +187,7 @@ class BiasAdd:
 
     @staticmethod
     def lower(context: LowerContext, attrs: BiasAddAttrs, data: relax.Expr, bias: relax.Expr) -> relax.Expr:
-        shape, (size,) = context.shape(data), context.shape(bias)
-        at = resolve_axis(attrs.axis, len(shape))
-        whole = size
-        if not isinstance(size, int) or size == 1:
-            whole = shape[at]
-            # Where a dimension is unknown the bias may be one element, for bias_add was an addition that broadcasts.
-            size_or_one = shape[at] if isinstance(size, int) else dims.select(size == 1, shape[at], size)
-            message = f"nn.bias_add: bias has {{actual}} elements, but axis {at} of the data {{expected}}"
-            context.require_equal(size_or_one, shape[at], message)
-        else:
-            lower_along_axis(context, attrs.axis, data, bias=bias)
+        at, size, whole = _along_or_one(context, attrs.axis, data, "bias", bias)
 
         def compute(x: te.Tensor, b: te.Tensor, size: list[Any], whole: list[Any]) -> te.Tensor:
             def element(*i: tirx.Expr) -> tirx.Expr:

@@ -53,8 +53,8 @@ def _require_mode(attrs: PadAttrs) -> None:
 
 def _require_scalar(ty: Type) -> None:
     value = require_tensor(ty, "pad_value")
-    if len(value.shape):
-        raise TypeCheckError(f"pad_value must be a scalar, not {value}")
+    if list(value.shape) not in ([], [1]):
+        raise TypeCheckError(f"pad_value must be a scalar, or a vector of one element, not {value}")
 
 
 def _widths(pad_width: Sequence[Sequence[Dim]], rank: int) -> list[tuple[Dim, Dim]]:
@@ -159,7 +159,7 @@ def _pad_value(value: relax.Expr) -> tuple[list[relax.Expr], Reader]:
     if isinstance(value, tvm.ir.GenericConst):
         literal = np.asarray(value.value.numpy()).item()
         return [], lambda tensors: lambda: tirx.const(literal, str(value.ty.dtype))
-    return [value], lambda tensors: lambda: tensors[0]()
+    return [value], lambda tensors: lambda: tensors[0](*[0] * len(tensors[0].shape))
 
 
 def _lowered(

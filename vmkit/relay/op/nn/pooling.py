@@ -83,7 +83,9 @@ class Pool:
         """Read the attributes; TypeCheckError where a window does not fit."""
         axes, rank = axes_of(attrs.layout), attrs.rank or len(attrs.pool_size)
         spatial = SPATIAL[rank]
-        kernel, dilation = positive(attrs.pool_size, rank, "pool_size"), positive(attrs.dilation, rank, "dilation")
+        kernel = positive(attrs.pool_size, rank, "pool_size")
+        # TVM 0.14 wrote gradients of pools without one.
+        dilation = positive(attrs.dilation or [1], rank, "dilation")
         strides, padding = positive(attrs.strides, rank, "strides"), padding_of(attrs.padding, rank)
         windows = [extent(k, d) for k, d in zip(kernel, dilation, strict=True)]
         sizes = ordered(shape, axes, spatial)

@@ -177,7 +177,7 @@ def _spread(geometry: Transposed, data: te.Tensor, weight: te.Tensor, out_dtype:
 
 
 _ORDER = (
-    "data weight strides padding dilation channels kernel_size groups data_layout kernel_layout out_layout "
+    "data weight strides padding dilation groups channels kernel_size data_layout kernel_layout out_layout "
     "output_padding out_dtype"
 )
 
