@@ -46,6 +46,7 @@ MODULES = {
     "tvm.relay.op.reduce": "vmkit.relay.op",
     "tvm.relay.op.tensor": "vmkit.relay.op",
     "tvm.relay.op.transform": "vmkit.relay.op",
+    "tvm.relay.testing.py_converter": "vmkit.as_python",
     "tvm.relay.testing.temp_op_attr": "vmkit.compat.temp_op_attr",
     "tvm.relay.transform.transform": "vmkit.relay.transform",
     "tvm.auto_scheduler": "vmkit.compat.auto_scheduler",
