@@ -5,8 +5,9 @@ import numpy as np
 import tvm
 from tvm import TVMError, nd, relay
 from tvm.relay.backend import vm as vm_compiler
-from tvm.runtime import container
+from tvm.runtime import container, profiler_vm
 from tvm.runtime import vm as vm_rt
+from tvm.runtime.profiling import Report
 
 x = relay.var("x", shape=(relay.Any(), 2), dtype="float32")
 mod = tvm.IRModule()
@@ -90,3 +91,14 @@ with tempfile.TemporaryDirectory() as folder:
 for each in (module, other):
     result = vm_rt.VirtualMachine(each, tvm.cpu()).invoke("main", np.ones((40, 40)))
     np.testing.assert_array_equal(result.numpy(), large + 1)
+
+# Where the time of a call goes.
+profiler = profiler_vm.VirtualMachineProfiler(other, tvm.cpu())
+report = profiler.profile(np.ones((40, 40)), func_name="main")
+assert isinstance(report, Report) and "add" in [call["Name"] for call in report.calls]
+try:
+    profiler.profile(large, collectors=[object()])
+except TVMError as error:
+    assert "collectors of hardware counters are gone" in str(error)
+else:
+    raise AssertionError("collectors were ignored")
