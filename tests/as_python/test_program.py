@@ -162,6 +162,13 @@ def test_the_program_is_text_that_runs_by_itself() -> None:
     assert numbers(names["_py_out"]) == 1.0
 
 
+def test_the_callers_expression_stays_untyped() -> None:
+    v, f = relay.Var("v"), relay.Var("f")
+    identity = relay.Function([v], v)
+    for argument, expected in ((relay.Tuple([]), ()), (relay.const(2), 2)):
+        assert numbers(run_as_python(let(f, identity, relay.Call(f, [argument])))) == expected
+
+
 def test_what_is_no_program_is_refused() -> None:
     with pytest.raises(InputError, match="the expression has free variables: %x"):
         run_as_python(relay.var("x"))

@@ -11,6 +11,7 @@ from tvm.target import Target
 from ..errors import InputError
 from ..relay import transform
 from ..relay.ir import Function, GlobalVar, RelayExpr, TupleWrapper, free_vars, with_functions
+from ..relay.transform.fresh_copy import fresh_copy
 from ..stack import on_deep_stack
 from .converter import Converter
 
@@ -78,7 +79,8 @@ def _converted(expr: RelayExpr, mod: tvm.IRModule, target: str | Target) -> ast.
     name = _FUNCTION
     while any(known.name_hint == name for known in whole.get_global_vars()):
         name += "_"
-    whole[name] = Function([], expr)
+    # Types are written into the copy, and not into what other expressions of the caller's may share.
+    whole[name] = Function([], expr if isinstance(expr, GlobalVar) else fresh_copy(expr))
     typed = transform.InferType()(transform.RemoveUnusedFunctions([name])(whole))
     named = transform.ToANormalForm()(typed)
     return Converter(named, target).program(named[name].body, OUTPUT)
