@@ -15,7 +15,7 @@ from vmkit.errors import InputError, UnavailableError, suggest
 from vmkit.runtime.machine import BenchmarkResult, VirtualMachine
 from vmkit.values.kinds import TupleSpec
 from vmkit.values.param_dict import load_param_dict
-from vmkit.values.signature import Signature, Spec
+from vmkit.values.signature import Signature, Spec, TensorSpec
 
 __all__ = ["GraphModule", "Input", "converted"]
 
