@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runtime",),
     ("frontend",),
     ("compiler",),
-    ("executor", "tuning"),
+    ("as_python", "executor", "tuning"),
     ("backend", "compat"),
     ("cli",),
     ("__main__",),

@@ -19,6 +19,7 @@ from tvm.runtime import Device, Tensor
 
 from .compiler.vm_compiler import compile
 from .errors import InputError, OptionError
+from .executable.any_extents import of_any_extents
 from .executable.executable import Executable
 from .relay.ir import Constant, Expr, Function, GlobalVar, Let, RelayExpr, Tuple, Var, const, free_vars, with_functions
 from .relay.params import bind_params
@@ -62,7 +63,8 @@ class Executor(abc.ABC):
         -------
         callable or value
             The callable takes the function's arguments by position or name, as
-            :meth:`vmkit.VirtualMachine.run` does.
+            :meth:`vmkit.VirtualMachine.run` does, and also those of another data type or rank that can be converted
+            without a loss, as Relay's executors did: see :meth:`vmkit.values.signature.Signature.fit`.
         """
         if binds:
             if expr is None:
@@ -123,8 +125,13 @@ class VMExecutor(Executor):
     def _make_executor(self, expr: Function | None = None) -> Callable[..., Any]:
         mod = self.mod if expr is None else _with_main(self.mod, expr)
         self.executable = compile(mod, self.target)
-        self.vm = VirtualMachine(self.executable, self.device)
-        return self.vm.run
+        self.vm = VirtualMachine(of_any_extents(self.executable), self.device)
+        run, signature = self.vm.run, self.executable.signature
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return run(*signature.fit(signature.bind(args, kwargs)))
+
+        return call
 
 
 class DebugExecutor(VMExecutor):

@@ -25,7 +25,7 @@ EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "error"), [("exp", 3e-7), ("tanh", 5e-7), ("erf", 5e-7), ("sigmoid", 4e-7)])
+@pytest.mark.parametrize(("name", "error"), [("exp", 1.2e-7), ("tanh", 5e-7), ("erf", 5e-7), ("sigmoid", 4e-7)])
 def test_the_relative_error_is_as_documented(name: str, error: float) -> None:
     x = np.concatenate([np.linspace(-80, 80, 40_001), np.linspace(-4, 4, 80_001), [1e-20, -1e-30]]).astype("float32")
     exact = EXACT[name](x.astype("float64"))

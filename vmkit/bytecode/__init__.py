@@ -1,7 +1,7 @@
 """The VM's bytecode: read, print, rewrite and write the code half of an executable."""
 
 from .blob import decode, encode
-from .checks import CheckedTensor, checked_parameters
+from .checks import CheckedTensor, checked_parameters, without_extent_checks
 from .listing import constants_text, disassemble, kernel_names, primitives_text, stats
 from .loops import tail_calls_to_loops
 from .module import blob_of, module_of
@@ -33,4 +33,5 @@ __all__ = [
     "primitives_text",
     "stats",
     "tail_calls_to_loops",
+    "without_extent_checks",
 ]

@@ -7,6 +7,7 @@ __all__ = [
     "ALLOC_STORAGE",
     "ALLOC_TENSOR",
     "CHECK_TENSOR_INFO",
+    "CHECK_TUPLE_INFO",
     "COPY",
     "MAKE_CLOSURE",
     "MAKE_TUPLE",
@@ -24,6 +25,7 @@ ALLOC_SHAPE_HEAP = "vm.builtin.alloc_shape_heap"
 ALLOC_STORAGE = "vm.builtin.alloc_storage"
 ALLOC_TENSOR = "vm.builtin.alloc_tensor"
 CHECK_TENSOR_INFO = "vm.builtin.check_tensor_info"
+CHECK_TUPLE_INFO = "vm.builtin.check_tuple_info"
 COPY = "vm.builtin.copy"
 MAKE_CLOSURE = "vm.builtin.make_closure"
 MAKE_TUPLE = "vm.builtin.make_tuple"

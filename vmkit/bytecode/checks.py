@@ -6,12 +6,24 @@ signature says, nothing need be compared a second time before a call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .builtins import ALLOC_SHAPE_HEAP, CHECK_TENSOR_INFO, MATCH_SHAPE
-from .program import Arg, ArgKind, Call, DTypeConstant, Program, VMFunction
+from .builtins import (
+    ALLOC_SHAPE_HEAP,
+    CHECK_TENSOR_INFO,
+    CHECK_TUPLE_INFO,
+    COPY,
+    MAKE_TUPLE,
+    MATCH_SHAPE,
+    NULL_VALUE,
+    TUPLE_GETITEM,
+)
+from .program import VOID_REGISTER, Arg, ArgKind, Call, DTypeConstant, FunctionKind, Goto, Program, VMFunction
 
-__all__ = ["CheckedTensor", "checked_parameters"]
+__all__ = ["CheckedTensor", "checked_parameters", "without_extent_checks"]
+
+# What hands values on and reads no element.
+_HANDING_ON = {CHECK_TENSOR_INFO, CHECK_TUPLE_INFO, COPY, MAKE_TUPLE, MATCH_SHAPE, NULL_VALUE, TUPLE_GETITEM}
 
 # How match_shape says what it does with a dim.
 _EQUALS_NUMBER, _STORES, _EQUALS_STORED = 0, 1, 3
@@ -66,3 +78,21 @@ def _with_shape(tensor: CheckedTensor, codes: tuple[Arg, ...]) -> CheckedTensor:
     fixed = tuple((axis, value) for axis, (code, value) in enumerate(pairs) if code == _EQUALS_NUMBER)
     stored = tuple((axis, value) for axis, (code, value) in enumerate(pairs) if code in (_STORES, _EQUALS_STORED))
     return CheckedTensor(tensor.dtype, tensor.rank, fixed, stored)
+
+
+def without_extent_checks(program: Program) -> Program | None:
+    """Return a program that only hands values on, without its checks of their extents; None for any other program.
+
+    Where no element is read, a tensor may have other extents than are declared. A program that calls a kernel, or works
+    with sizes, stays as it is: to it a wrong extent is memory that is not there.
+    """
+    names = [function.name for function in program.functions]
+    packed = {at for at, function in enumerate(program.functions) if function.kind == FunctionKind.PACKED}
+    for instruction in program.instructions:
+        if isinstance(instruction, Call) and instruction.function in packed:
+            sizes = names[instruction.function] == MATCH_SHAPE and instruction.args[1].value != VOID_REGISTER
+            if sizes or names[instruction.function] not in _HANDING_ON:
+                return None
+    checks = {at for at in packed if names[at] == MATCH_SHAPE}
+    skipped = (Goto(1) if isinstance(i, Call) and i.function in checks else i for i in program.instructions)
+    return replace(program, instructions=tuple(skipped))

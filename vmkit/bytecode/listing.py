@@ -32,6 +32,8 @@ __all__ = ["constants_text", "disassemble", "kernel_names", "primitives_text", "
 
 _Groups = Mapping[str, Sequence[str]]
 _NONE: _Groups = MappingProxyType({})
+# What Relay's listing called the instruction of a builtin that has another name now.
+_INSTRUCTIONS = {"reshape": "reshape_tensor"}
 
 
 def kernel_names(program: Program, groups: _Groups = _NONE) -> list[str]:
@@ -99,7 +101,9 @@ def _instruction(program: Program, instruction: Instruction, number: int) -> str
         case Call(destination, callee, args):
             function = program.functions[callee]
             name = function.name.removeprefix(PREFIX)
-            if name == function.name:
+            if name != function.name:
+                name = _INSTRUCTIONS.get(name, name)
+            else:
                 name = ("invoke_packed " if function.kind == FunctionKind.PACKED else "invoke ") + name
             into = "" if destination == VOID_REGISTER else f"%{destination} = "
             return f"{into}{name}({', '.join(_arg(program, arg) for arg in args)})"

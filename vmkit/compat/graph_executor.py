@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from vmkit.target.plan import OneTarget
 
 from .build_choices import Executor, Runtime
 from .built_module import AOTExecutorFactoryModule, BuiltModule, GraphExecutorFactoryModule, Source
-from .graph_module import GraphModule, converted
+from .graph_module import GraphModule
+from .vm_executable import ExecutableModule
 
 __all__ = ["GraphExecutor", "GraphModule", "build", "create", "load_module"]
 
@@ -31,19 +32,7 @@ _DEFAULT = Executor("graph")
 
 
 class GraphExecutor(VMExecutor):
-    """The executor of kind ``"graph"``: the virtual machine, with inputs converted as the graph executor did."""
-
-    def _make_executor(self, expr: Function | None = None) -> Callable[..., Any]:
-        run = super()._make_executor(expr)
-        assert self.executable is not None
-        specs = self.executable.inputs
-        names = [spec.name for spec in specs]
-
-        def convert_and_run(*args: Any, **kwargs: Any) -> Any:
-            by_name = {k: converted(v, specs[names.index(k)]) if k in names else v for k, v in kwargs.items()}
-            return run(*map(converted, args, specs), *args[len(specs) :], **by_name)
-
-        return convert_and_run
+    """The executor of kind ``"graph"``: the virtual machine, whose executor converts inputs as that one did."""
 
 
 def build(
@@ -157,4 +146,7 @@ def load_module(path: str | Path, fmt: str = "") -> BuiltModule | tvm.runtime.Mo
     """Return what ``export_library`` wrote: a built model, or any other module of TVM's."""
     with open(path, "rb") as file:
         is_executable = file.read(4) == b"PK\x03\x04"
-    return BuiltModule(load_executable(path)) if is_executable else _own_load_module(str(path))
+    if is_executable:
+        return BuiltModule(load_executable(path))
+    module = _own_load_module(str(path))
+    return ExecutableModule.over(module) if module.kind == "relax.VMExecutable" else module

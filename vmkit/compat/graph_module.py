@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
@@ -15,13 +15,12 @@ from vmkit.errors import InputError, UnavailableError, suggest
 from vmkit.runtime.machine import BenchmarkResult, VirtualMachine
 from vmkit.values.kinds import TupleSpec
 from vmkit.values.param_dict import load_param_dict
-from vmkit.values.signature import Spec, TensorSpec
+from vmkit.values.signature import Signature, Spec, TensorSpec
 
 __all__ = ["GraphModule", "Input", "converted"]
 
 logger = logging.getLogger(__name__)
 
-V = TypeVar("V")
 Input: TypeAlias = np.ndarray | np.generic | Tensor | float | tuple[Any, ...]
 """What a model takes: an array, a number, or a tuple of them."""
 
@@ -234,14 +233,9 @@ class GraphModule:
         )
 
 
-def converted(value: V, spec: Spec) -> V | np.ndarray:
-    """Return an input as the graph executor took it: numpy's arrays and numbers in the data type of the input."""
-    if isinstance(spec, TensorSpec) and isinstance(value, np.ndarray | np.generic | bool | int | float):
-        array = np.asarray(value)
-        # bfloat16 came as uint16, its bits.
-        if array.dtype.kind in "biuf" and spec.dtype != "bfloat16":
-            return array.astype(spec.dtype, copy=False)
-    return value
+def converted(value: Input | None, spec: Spec) -> Any:
+    """Return an input in the data type and rank that are declared; one that would change by that is refused."""
+    return Signature("main", (spec,)).fit([value])[0]
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -101,10 +101,12 @@ class Executable:
     def from_module(mod: tvm.runtime.Module | tvm.runtime.Executable) -> Executable:
         """Return the executable of a runtime module that TVM compiled, with what its bytecode tells of it."""
         inner = mod.mod if isinstance(mod, tvm.runtime.Executable) else mod
+        if isinstance(inner, tvm.runtime.Module) and inner.kind == "rpc":
+            raise _ArgumentTypeError("the module is on another machine: vmkit.runtime.RemoteMachine runs it there")
         if not isinstance(inner, tvm.runtime.Module) or not inner.implements_function("vm_load_executable"):
             kind = type(mod).__name__
             raise _ArgumentTypeError(f"expected an Executable or a runtime module of the Relax VM, not a {kind}")
-        return _with_note(inner)
+        return _noted(inner)
 
     def __repr__(self) -> str:
         target = command_line(self.target) if self.target is not None else "unknown"
@@ -120,18 +122,23 @@ class Executable:
     @cached_property
     def program(self) -> bytecode.Program:
         """The bytecode as data."""
-        return self._parts.program if self._parts else bytecode.decode(bytecode.blob_of(self.mod))
+        return self._parts.program if self._parts else bytecode.decode(bytecode.blob_of(self._module_here))
 
     @property
     def mod(self) -> tvm.runtime.Module:
         """The runtime module that the Relax VM loads; it has its own copy of the constants."""
+        return self._module_here
+
+    @property
+    def _module_here(self) -> tvm.runtime.Module:
         if self._mod is None:
-            self._mod = module_of(self.program, self._libraries_here)
+            self._mod = module_of(self.program, self.libraries)
         return self._mod
 
     @property
-    def _libraries_here(self) -> list[tvm.runtime.Module]:
-        return list(self._parts.libraries if self._parts else self.mod.imports)
+    def libraries(self) -> tuple[tvm.runtime.Module, ...]:
+        """The libraries of kernels."""
+        return tuple(self._parts.libraries if self._parts else self._module_here.imports)
 
     @property
     def holds_weights(self) -> bool:
@@ -146,7 +153,7 @@ class Executable:
     @property
     def lib(self) -> tvm.runtime.Module | None:
         """The library of kernels, or None if the program has none."""
-        libraries = self._libraries_here
+        libraries = self.libraries
         return libraries[0] if libraries else None
 
     @property
@@ -246,7 +253,7 @@ class Executable:
 
     def _replace_program(self, program: Program) -> None:
         program.validate()
-        self._parts = Parts(program, tuple(self._libraries_here))
+        self._parts = Parts(program, self.libraries)
         self.__dict__.pop("program", None)
         self._mod = self._runnable = None
 
@@ -283,17 +290,21 @@ class Executable:
             reasons = "; ".join(problems)
             raise ExecutableError(f"the executable cannot run here: {reasons}; compile the model for this machine")
         if program is not None:
-            libraries = self._libraries_here if self._runnable is None else self._runnable.imports
-            return tvm.runtime.Executable(module_of(program, list(libraries))).jit()
+            libraries = self.libraries if self._runnable is None else tuple(self._runnable.imports)
+            return tvm.runtime.Executable(module_of(program, libraries)).jit()
         if self._runnable is None:
-            self._runnable = tvm.runtime.Executable(self.mod).jit()
+            self._runnable = tvm.runtime.Executable(self._module_here).jit()
         return self._runnable
 
     def save(self) -> tuple[bytearray, tvm.runtime.Module | None]:
         """Return the bytecode, with signatures and target inside, and the library; :meth:`load_exec` joins them."""
+        return bytearray(bytecode.encode(self._with_note)), self.lib
+
+    @property
+    def _with_note(self) -> Program:
+        """The bytecode with what is known of the executable among its constants."""
         kept = tuple(constant for constant in self.program.constants if not is_note(constant))
-        constants = (*kept, self._description.as_note())
-        return bytearray(bytecode.encode(replace(self.program, constants=constants))), self.lib
+        return replace(self.program, constants=(*kept, self._description.as_note()))
 
     @staticmethod
     def load_exec(bytecode: bytes | bytearray | str, lib: tvm.runtime.Module | None) -> Executable:
@@ -315,7 +326,7 @@ class Executable:
             raise _ArgumentTypeError(
                 f"lib is expected to be the type of tvm.runtime.Module, but received {type(lib).__name__}"
             )
-        return _with_note(module_of(bytes(bytecode), [] if lib is None else [lib]))
+        return _noted(module_of(bytes(bytecode), [] if lib is None else [lib]))
 
     def export(self, path: str | Path, linker: Linker | None = None) -> None:
         """Write all of the executable to one file, which :func:`load` reads.
@@ -341,7 +352,7 @@ class Executable:
             raise ExecutableError(f"cannot write {path}: there is no folder {path.parent}")
         if path.is_dir():
             raise ExecutableError(f"cannot write {path}: it is a folder")
-        libraries = self._libraries or export_libraries(self._libraries_here, self.target, linker)
+        libraries = self._libraries or export_libraries(list(self.libraries), self.target, linker)
         program, weights = moved_to_block(self.program)
         manifest = {
             "vmkit_version": __version__,
@@ -366,7 +377,7 @@ def described(
     return Executable(mod, description.signatures, description.target, description.info, libraries=libraries)
 
 
-def _with_note(mod: tvm.runtime.Module) -> Executable:
+def _noted(mod: tvm.runtime.Module) -> Executable:
     """Return the executable of a module, described as the note that :meth:`Executable.save` left says."""
     plain = Executable(mod)
     note = next(filter(is_note, plain.program.constants), None)

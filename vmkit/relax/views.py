@@ -26,7 +26,7 @@ def _marked_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr
     data, shape = call.args
     if isinstance(shape, relax.Var):
         shape = builder.lookup_binding(shape)
-    return builder.call_te(_reshape, data, shape, primfunc_name_hint="reshape", primfunc_attrs={_MARK: 1})
+    return builder.call_te(_reshape, data, shape, primfunc_name_hint="reshape_tensor", primfunc_attrs={_MARK: 1})
 
 
 def _reshape(data: te.Tensor, shape: Sequence[tirx.Expr]) -> te.Tensor:

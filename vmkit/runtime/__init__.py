@@ -1,5 +1,6 @@
-"""Running an executable on a device."""
+"""Running an executable on a device, here or on another machine."""
 
 from .machine import VirtualMachine
+from .remote import RemoteMachine
 
-__all__ = ["VirtualMachine"]
+__all__ = ["RemoteMachine", "VirtualMachine"]

@@ -18,7 +18,7 @@ from .kinds.spec import Check
 from .kinds.tensor import dtype_name
 
 if TYPE_CHECKING:
-    from .kinds.value import Staged
+    from .kinds.value import Given, Staged
 
 __all__ = [
     "AnySpec",
@@ -136,6 +136,25 @@ class Signature:
         if problems:
             raise InputError("\n  ".join([f"the arguments do not fit {self._header}", *problems]))
         return [values[name] for name in self.names]
+
+    def fit(self, values: Sequence[Given]) -> list[Given]:
+        """Return bound values, those of another data type or rank converted where that loses nothing.
+
+        Relay's interfaces take an int32 array for a bool, a vector of one element for a scalar, float64 for float32;
+        :meth:`check` and the functions of a program do not.
+
+        Raises
+        ------
+        InputError
+            With one line per value that would be another one.
+        """
+        refused: dict[str, str] = {}
+        fitted = [spec.fit(value, spec.name, refused) for value, spec in zip(values, self.inputs, strict=True)]
+        if refused:
+            count = "1 input" if len(refused) == 1 else f"{len(refused)} inputs"
+            lines = [f"{path}: {problem}" for path, problem in refused.items()]
+            raise InputError("\n  ".join([f"{count} cannot be converted without a loss for {self._header}", *lines]))
+        return fitted
 
     def accepts(self, values: Sequence[Any]) -> bool:
         """Tell whether `values`, all of which have ``dtype`` and ``shape``, match a flat signature.

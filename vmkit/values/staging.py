@@ -13,6 +13,7 @@ from tvm.runtime import Tensor
 
 from .._tvm import CObject, from_dlpack
 from .element_types import numpy_dtype
+from .fitting import fits
 from .kinds import ADT, TensorSpec, Value
 from .kinds.spec import describe
 from .stored import StoredTensor
@@ -86,25 +87,12 @@ def _cast(value: Given, dtype: str, path: str, refused: dict[str, str], expected
     except (ValueError, TypeError, OverflowError) as error:
         refused[path] = f"{describe(value)} that is no array ({error}), expected {expected}"
         return value
-    if given.dtype.kind not in "biufc" or not _fits(given, dtype):
+    if given.dtype.kind not in "biufc" or not fits(given, dtype):
         said = repr(value)
         said = said if len(said) <= 60 else f"{said[:57]}..."
         refused[path] = f"{said} does not fit {dtype}, expected {expected}"
         return value
     return given.astype(numpy_dtype(dtype))
-
-
-def _fits(given: np.ndarray, dtype: str) -> bool:
-    target = numpy_dtype(dtype)
-    if given.dtype.kind == "c" and target.kind != "c":
-        return False
-    with np.errstate(all="ignore"):
-        cast = given.astype(target)
-        if given.dtype.kind == "f" and target.kind not in "biu":
-            return bool(np.array_equal(np.isfinite(given), np.isfinite(cast.astype("float64"))))
-        back = cast.astype(given.dtype)
-        # An int that wraps twice can come back as itself: its sign tells.
-        return bool(np.array_equal(back, given)) and bool(np.array_equal(cast < 0, given < 0))
 
 
 def _import(value: Given, path: str, refused: dict[str, str]) -> Staged:

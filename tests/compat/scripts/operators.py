@@ -23,18 +23,20 @@ assert "axis=1" in joined.astext() and joined.op.name in joined.astext()
 assert run_infer_type(joined).checked_type == relay.TensorType((n, t + t, 100))
 assert relay.op.get("concatenate") == joined.op
 
-# The graph executor converted what it was given; the virtual machine does not.
+# The executors convert what they are given, and refuse what would lose something.
 data = relay.var("data", shape=(2, 3))
 fill = relay.var("fill", "int32")
 numbers = np.arange(6).reshape(2, 3)
 tvm.testing.assert_allclose(ran(relay.nn.relu(data), numbers - 3).numpy(), np.maximum(numbers - 3, 0))
 tvm.testing.assert_allclose(ran(fill + relay.const(1), 2.0).numpy(), 3)
-try:
-    ran(relay.nn.relu(data), numbers, kind="vm")
-except TVMError as error:
-    assert "int64" in str(error)
-else:
-    raise AssertionError("the virtual machine took integers for numbers")
+tvm.testing.assert_allclose(ran(relay.nn.relu(data), numbers - 3, kind="vm").numpy(), np.maximum(numbers - 3, 0))
+for kind in ("graph", "vm", "debug"):
+    try:
+        ran(fill + relay.const(1), np.array(2.5), kind=kind)
+    except TVMError as error:
+        assert "fill: dtype float64, and not all of its values are int32" in str(error)
+    else:
+        raise AssertionError("an executor dropped a fraction")
 
 # Builders that are no operators of their own.
 tvm.testing.assert_allclose(ran(relay.reverse_reshape(data, (0, -1)), numbers).numpy(), numbers)

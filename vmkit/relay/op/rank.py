@@ -17,7 +17,7 @@ from .axis import Axes, checked_rank, resolve_axes
 from .elementwise import require_tensor
 from .kernel import as_index, chosen, const, indexed
 from .registry import OpPattern, Parameters, entry, operator
-from .shape import ReshapeAttrs, reshape_value, reshaped
+from .shape import ReshapeAttrs, reshape_value, reshaped, seen_through
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -298,7 +298,8 @@ class ReverseReshape:
 
     @staticmethod
     def lower(context: LowerContext, attrs: ReshapeAttrs, data: relax.Expr) -> relax.Expr:
-        return reshape_value(context, data, ReverseReshape.shape(attrs, context.shape(data)))
+        shape = ReverseReshape.shape(attrs, context.shape(data))
+        return reshape_value(context, seen_through(context, data), shape)
 
 
 @attrs_node("relay.attrs.NdarraySizeAttrs")

@@ -24,7 +24,7 @@ from .registry import OpPattern, entry, operator
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["ShapeOf", "reshape_value", "reshaped", "shape_text"]
+__all__ = ["ShapeOf", "reshape_value", "reshaped", "seen_through", "shape_text"]
 
 
 def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim], allowzero: bool = False) -> list[Dim]:
@@ -153,7 +153,17 @@ class Reshape:
             # One unknown dimension is what the others leave; Relay meant the same.
             values = [-1 if dims.is_any(v) else v for v in values]
         asked = context.dims(values)
-        return reshape_value(context, data, reshaped(have, asked, attrs.allowzero))
+        return reshape_value(context, seen_through(context, data), reshaped(have, asked, attrs.allowzero))
+
+
+def seen_through(context: LowerContext, data: relax.Expr) -> relax.Expr:
+    """Return what a reshaped tensor was made from: a reshape of it is a reshape of that."""
+    while isinstance(data, relax.Var):
+        value = context.builder.lookup_binding(data)
+        if not (isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.reshape"):
+            break
+        data = value.args[0]
+    return data
 
 
 def _target(attrs: ReshapeAttrs, shape: Sequence[Dim]) -> list[Dim]:

@@ -3,6 +3,9 @@
 ``relay.testing.resnet.get_workload(num_layers=18)`` gives a typed module and values for its parameters.
 """
 
+from typing import TYPE_CHECKING
+
+from ..._later import named_later
 from . import (
     dcgan,
     densenet,
@@ -42,9 +45,16 @@ __all__ = [
     "nat",
     "resnet",
     "resnet_3d",
+    "run_as_python",
     "run_infer_type",
     "run_opt_pass",
     "squeezenet",
     "synthetic",
+    "to_python",
     "vgg",
 ]
+
+if TYPE_CHECKING:
+    from ...as_python import run_as_python, to_python
+
+__getattr__, __dir__ = named_later(__name__)

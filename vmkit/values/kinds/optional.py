@@ -45,6 +45,9 @@ class OptionalSpec(Spec, kind="optional"):
     def stage(self, value: Given, path: str, refused: dict[str, str]) -> Staged:
         return Elements(() if value is None else (self.element.stage(value, path, refused),))
 
+    def fit(self, value: Given, path: str, refused: dict[str, str]) -> Given:
+        return value if value is None else self.element.fit(value, path, refused)
+
     @property
     def is_restored(self) -> bool:
         return True

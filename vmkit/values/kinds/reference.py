@@ -51,8 +51,14 @@ class RefValue(Value):
 
     @property
     def value(self) -> Any:
-        """What the cell holds now."""
+        """What the cell holds now; it is written here as long as no program has the cell."""
         return self._value if self._cell is None else conversion.from_runtime(self._cell[0], self._release)
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        if self._cell is not None:
+            raise ValueError("a reference that a program was given is written by programs alone")
+        self._value = value
 
     def to_runtime(self, device: Device, *, share: bool = True) -> RuntimeValue:
         """Return the cell; it is the same one each time, so that a program's writes are seen."""

@@ -49,6 +49,11 @@ class SequenceSpec(Spec, kind="sequence"):
             return value
         return Elements([self.element.stage(item, f"{path}[{index}]", refused) for index, item in enumerate(value)])
 
+    def fit(self, value: Given, path: str, refused: dict[str, str]) -> Given:
+        if not isinstance(value, (tuple, list, tvm_ffi.Array, tvm_ffi.List)):
+            return value
+        return [self.element.fit(item, f"{path}[{index}]", refused) for index, item in enumerate(value)]
+
     @property
     def is_restored(self) -> bool:
         return True

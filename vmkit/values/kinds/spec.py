@@ -76,6 +76,14 @@ class Spec:
         """
         raise NotImplementedError
 
+    def fit(self, value: Given, path: str, refused: dict[str, str]) -> Given:
+        """Return `value`, converted where it differs from what is declared by what can be changed without a loss.
+
+        That is the data type and, for one element, the rank (see :func:`vmkit.values.fitting.fitted_tensor`). What
+        would lose something is described in `refused` under its path. All else is left to :meth:`stage` and the check.
+        """
+        return value
+
     @property
     def is_restored(self) -> bool:
         """Whether the runtime's form of a value is not what a caller is given, so that a result needs its spec."""

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     import numpy as np
     from tvm import runtime
 
-    from .. import conversion, element_types, staging, stored
+    from .. import conversion, element_types, fitting, staging, stored
     from .value import Given, Result, RuntimeValue, Staged
 else:
     runtime = deferred("tvm.runtime")
     conversion = deferred("vmkit.values.conversion")
     element_types = deferred("vmkit.values.element_types")
+    fitting = deferred("vmkit.values.fitting")
     staging = deferred("vmkit.values.staging")
     stored = deferred("vmkit.values.stored")
 
@@ -77,6 +78,9 @@ class TensorSpec(Spec, kind="tensor"):
 
     def stage(self, value: Given, path: str, refused: dict[str, str]) -> Staged:
         return staging.staged_tensor(value, self, path, refused)
+
+    def fit(self, value: Given, path: str, refused: dict[str, str]) -> Given:
+        return fitting.fitted_tensor(value, self, path, refused)
 
     @property
     def is_restored(self) -> bool:

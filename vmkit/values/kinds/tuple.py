@@ -52,6 +52,12 @@ class TupleSpec(Spec, kind="tuple"):
         pairs = enumerate(zip(value, self.fields, strict=True))
         return tuple([field.stage(item, f"{path}[{index}]", refused) for index, (item, field) in pairs])
 
+    def fit(self, value: Given, path: str, refused: dict[str, str]) -> Given:
+        if not isinstance(value, (tuple, list, tvm_ffi.Array)) or len(value) != len(self.fields):
+            return value
+        pairs = enumerate(zip(value, self.fields, strict=True))
+        return tuple([field.fit(item, f"{path}[{index}]", refused) for index, (item, field) in pairs])
+
     @property
     def is_restored(self) -> bool:
         return any(field.is_restored for field in self.fields)
