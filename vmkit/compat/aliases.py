@@ -47,6 +47,7 @@ MODULES = {
     "tvm.relay.op.tensor": "vmkit.relay.op",
     "tvm.relay.op.transform": "vmkit.relay.op",
     "tvm.relay.testing.temp_op_attr": "vmkit.compat.temp_op_attr",
+    "tvm.relay.transform.infer_layout_utils": "vmkit.relay.transform.inferred_layout",
     "tvm.relay.transform.transform": "vmkit.relay.transform",
     "tvm.auto_scheduler": "vmkit.compat.auto_scheduler",
     "tvm.autotvm": "vmkit.compat.autotvm",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,16 @@ from .gone import GONE_NAMES, gone
 __all__ = ["install_names"]
 
 
+class _LayoutModule(ModuleType):
+    """The module ``tvm.tirx.layout``, called as the function ``tvm.tir.layout`` was, whose name it took."""
+
+    def __call__(self, layout_str: str, dtype: str = "int32") -> tvm.s_tir.SLayout:
+        return tvm.s_tir.slayout(layout_str, dtype)
+
+
 def install_names() -> None:
     """Put names where scripts look for them; nothing that is there already is changed."""
+    importlib.import_module("tvm.tirx.layout").__class__ = _LayoutModule
     for module_name, names in _names().items():
         module = importlib.import_module(module_name)
         for name, value in names.items():
@@ -110,6 +119,7 @@ def _names() -> dict[str, dict[str, Any]]:
         "tvm.tirx": {
             "SizeVar": size_var,
             "Any": relay.Any,
+            "bijective_layout": tvm.s_tir.sbijective_layout,
             "stmt_functor": importlib.import_module("tvm.tirx.stmt_functor"),
         },
         "tvm.tirx.script": {"block": tvm.tirx.script.sblock},

@@ -53,7 +53,6 @@ _OTHER_NAMES = frozenset(
 # Passes of Relay (TVM 0.14) that vmkit has no counterpart of. Disabling one asks for what is so already.
 RELAY_ONLY = frozenset(
     {
-        "AlterOpLayout",
         "AnnotateMemoryScope",
         "AnnotateTarget",
         "AutoSchedulerLayoutRewrite",
@@ -67,7 +66,6 @@ RELAY_ONLY = frozenset(
         "InlinePrimitives",
         "LabelOps",
         "LazyGradientInit",
-        "Legalize",
         "LiftConstants",
         "ManifestAlloc",
         "ManifestLifetimes",

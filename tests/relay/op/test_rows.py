@@ -234,7 +234,7 @@ def test_names_of_what_is_known_are_checked() -> None:
 
 def test_entries_say_what_passes_know() -> None:
     known = {name: (made.mixed, made.layout, made.by_place, made.moves) for name, made in REGISTRY.items()}
-    assert known["nn.conv3d"] == ("always", None, False, False)
+    assert known["nn.conv3d"] == ("always", "own", False, False)
     assert known["nn.softmax"] == ("never", "axis", False, False)
     assert known["nn.avg_pool1d"] == ("follow", "layout", False, False)
     assert known["transpose"] == ("follow", "transpose", False, True)

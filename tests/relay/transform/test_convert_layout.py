@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from tests.relay.programs import assert_same, compiled
+from tests.relay.transform.attaching import attached_to
 from tests.relay.transform.passes import after, assert_becomes, operators
 from vmkit import relay
 from vmkit.errors import OptionError
-from vmkit.relay.transform import ConvertLayout
+from vmkit.relay.transform import ConvertLayout, LayoutConfig
 
 TO_NCHW = {"nn.conv2d": ["NCHW", "default"]}
 TO_NHWC = {"nn.conv2d": ["NHWC", "default"]}
@@ -160,3 +161,74 @@ def test_unknown_operators_and_layouts_are_refused() -> None:
         ConvertLayout({"nn.conv2": ["NCHW"]})
     with pytest.raises(OptionError, match="a list that begins with the data layout"):
         ConvertLayout({"nn.conv2d": "NCHW"})
+
+
+def test_blocks_make_packed_convolutions_where_they_divide_the_channels() -> None:
+    x, w, w2 = v("x", 1, 3, 8, 8), v("w", 8, 3, 3, 3), v("w2", 8, 8, 3, 3)
+    before = relay.nn.relu(nchw(relay.nn.relu(nchw(x, w, 8)), w2, 8))
+    y = lt(relay.nn.relu(nchw(x, w, 8)), "NCHW", "NCHW4c")
+    packed = relay.nn.contrib_conv2d_nchwc(
+        y,
+        lt(w2, "OIHW", "OIHW4i4o"),
+        channels=8,
+        kernel_size=(3, 3),
+        padding=(1, 1),
+        data_layout="NCHW4c",
+        kernel_layout="OIHW4i4o",
+    )
+    expected = lt(relay.nn.relu(packed), "NCHW4c", "NCHW")
+    assert_becomes(ConvertLayout({"nn.conv2d": ["NCHW4c", "OIHW4i4o"]}), before, expected, x, w, w2)
+
+
+def test_a_configuration_leaves_convolutions_as_they_are() -> None:
+    before = relay.nn.relu(nhwc(nhwc(X, W), W2))
+    with LayoutConfig(skip_layers=[1]) as config:
+        got = relay.nn.relu(nhwc(back(nchw(lt(X), kernel(W))), W2))
+        assert_becomes(ConvertLayout(TO_NCHW), before, got, X, W, W2)
+    assert config.skip_counter == 2
+    assert LayoutConfig.current is None
+
+
+def test_an_attached_function_converts_instead() -> None:
+    def by_hand(attrs: Any, inputs: Any, tinfos: Any, desired: Any) -> Any:
+        assert list(desired) == ["NCHW", "default"]
+        return nchw(*inputs)
+
+    with attached_to("nn.conv2d", "FTVMConvertOpLayout", by_hand):
+        assert_becomes(
+            ConvertLayout(TO_NCHW), relay.nn.relu(nhwc(X, W)), back(relay.nn.relu(nchw(lt(X), kernel(W)))), X, W
+        )
+
+
+def test_an_operator_without_layouts_of_its_own_stays(caplog: pytest.LogCaptureFixture) -> None:
+    before = relay.nn.relu(nhwc(X, W))
+    assert_becomes(ConvertLayout({"nn.relu": ["NCHW"]}), before, before, X, W)
+    assert "desired_layouts of nn.relu: the operator has no layout of its own" in caplog.text
+
+
+def test_topk_and_regions_of_interest_follow() -> None:
+    y, z = nhwc(X, W), nchw(lt(X), kernel(W))
+    assert_becomes(ConvertLayout(TO_NCHW), relay.topk(y, 2, axis=3)[0], back(relay.topk(z, 2, axis=1)[0]), X, W)
+    rois = v("rois", 2, 5)
+    before = relay.vision.roi_align(y, rois, (2, 2), 1.0, 2, layout="NHWC")
+    wanted = {**TO_NCHW, "vision.roi_align": ["NCHW", "default"]}
+    expected = back(relay.vision.roi_align(z, rois, (2, 2), 1.0, 2, layout="NCHW"))
+    assert_becomes(ConvertLayout(wanted), before, expected, X, W, rois)
+
+
+def test_the_gradient_by_the_weight_takes_both_tensors_in_a_layout() -> None:
+    grad, data = v("grad", 1, 6, 8, 8), v("x", 1, 4, 8, 8)
+    attrs = {"channels": 6, "kernel_size": (3, 3), "padding": (1, 1)}
+    before = relay.nn.conv2d_backward_weight(
+        grad, data, grad_layout="NCHW", data_layout="NCHW", kernel_layout="OIHW", **attrs
+    )
+    made = relay.nn.conv2d_backward_weight(
+        lt(grad, "NCHW", "NHWC"),
+        lt(data, "NCHW", "NHWC"),
+        grad_layout="NHWC",
+        data_layout="NHWC",
+        kernel_layout="HWIO",
+        **attrs,
+    )
+    wanted = {"nn.conv2d_backward_weight": ["NHWC", "default"]}
+    assert_becomes(ConvertLayout(wanted), before, lt(made, "HWIO", "OIHW"), grad, data)

@@ -34,7 +34,9 @@ class GridSampleAttrs(Attrs):
     align_corners: Bool = True
 
 
-@operator("image.grid_sample", "data", "grid", attrs=GridSampleAttrs, level=5, pattern=OpPattern.INJECTIVE)
+@operator(
+    "image.grid_sample", "data", "grid", attrs=GridSampleAttrs, level=5, pattern=OpPattern.INJECTIVE, layout="own"
+)
 class GridSample:
     """Images (or volumes) read at the points of a grid of coordinates from -1 to 1.
 

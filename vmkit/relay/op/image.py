@@ -197,6 +197,7 @@ class CropAndResizeAttrs(Attrs):
     attrs=CropAndResizeAttrs,
     level=5,
     pattern=OpPattern.INJECTIVE,
+    layout="own",
 )
 class CropAndResize:
     """Boxes cut out of images and resized to crop_size.

@@ -189,7 +189,7 @@ class SplitAttrs(Attrs):
     axis: Int = field(0, doc="The axis that is cut.")
 
 
-@operator("split", "data", attrs=SplitAttrs, level=3, pattern=OpPattern.INJECTIVE, mixed="follow", layout="fields")
+@operator("split", "data", attrs=SplitAttrs, level=3, pattern=OpPattern.INJECTIVE, mixed="follow", layout="split")
 class Split:
     """The input cut along axis: into a number of equal sections, or at a list of ascending positions."""
 

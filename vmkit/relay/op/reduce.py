@@ -194,6 +194,7 @@ _reduction("any", "Whether any element over axes is true.", _any, _any, _bool_re
         "data axis keepdims exclude unbiased with_mean", renamed={"with_mean": "mean"}, given={"with_mean": None}
     ),
     mixed="never",
+    layout="reduce",
 )
 class Variance:
     """Mean squared distance from a mean over axes; unbiased divides by one less than the count."""

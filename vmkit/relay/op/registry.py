@@ -67,21 +67,23 @@ C = TypeVar("C", bound=type)
 Mixed = Literal["always", "follow", "never"]
 
 # How an operator goes on with a tensor that is held in another layout; the rules are those of
-# ``vmkit.relay.transform.layout_rules``. The attributes name its axis, or several; the layout itself; what it pads or
-# slices; the others are ways of their own.
+# ``vmkit.relay.transform.layout_rules``. The attributes name its axis, or several; the layout itself, which it changes
+# ("layout") or which is its own; what it pads or slices; the others are ways of their own.
 WithLayout = Literal[
     "axis",
     "axes",
-    "bias",
     "concatenate",
+    "dense",
     "fields",
     "layout",
     "layout_transform",
+    "own",
     "pad",
     "quantized",
     "reduce",
     "slice",
     "slice_like",
+    "split",
     "squeeze",
     "statistics",
     "transpose",

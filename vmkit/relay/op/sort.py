@@ -120,7 +120,7 @@ class TopKAttrs(Attrs):
     dtype: DType = field("", script="int32", doc="Data type of the positions; int32 where it is empty.")
 
 
-@operator("topk", "data", attrs=TopKAttrs, level=6, pattern=OpPattern.OPAQUE)
+@operator("topk", "data", attrs=TopKAttrs, level=6, pattern=OpPattern.OPAQUE, layout="fields")
 class TopK:
     """The k largest (or smallest) elements along axis in order, their positions, or both; all for a k below 1.
 

@@ -20,7 +20,9 @@ from .fold_constant import FoldConstantExpr, fold_constants
 from .function_pass import FunctionPass, function_pass
 from .gradient import gradient
 from .infer_pass import InferTypeLocal
+from .inferred_layout import InferCorrectLayoutOutput
 from .lambda_lift import lambda_lift
+from .layout_config import LayoutConfig
 from .registry import PASS_NAMES, passes_by_name
 from .simplify_inference import simplify_inference
 
@@ -28,7 +30,9 @@ __all__ = [
     "PASS_NAMES",
     "FoldConstantExpr",
     "FunctionPass",
+    "InferCorrectLayoutOutput",
     "InferTypeLocal",
+    "LayoutConfig",
     "ModulePass",
     "Pass",
     "PassContext",

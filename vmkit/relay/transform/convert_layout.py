@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
-from ...errors import OptionError, suggest
-from ..ir import Call, Function, Op, RelayExpr, Tuple, TupleGetItem, TupleType, rewrite
-from ..op.registry import REGISTRY, entry
-from .converted_layout import Converted, Layouts, LayoutValue, Several, fields_of, is_plain_layout
-from .known_type import type_of, with_type_of
-from .layout_rules import follow, with_attrs
+from ...errors import ModelError, OptionError, suggest
+from ..ir import Call, RelayExpr, TensorType, Type
+from ..op.attached import CONVERT_OP_LAYOUT, attached
+from ..op.nn.layout import Layout
+from ..op.registry import REGISTRY
+from .inferred_layout import holds_whole_blocks
+from .known_type import type_of
+from .layout_config import LayoutConfig
+from .layout_rewriter import LayoutRewriter, placeholders
+from .layout_rules import with_attrs
 from .registry import ModuleTransform, per_function, relay_pass
 
 __all__ = ["ConvertLayout"]
+
+_log = logging.getLogger(__name__)
 
 # The kernel layout that Relay's operators take with a data layout, where a user writes "default".
 _KERNELS = {
@@ -22,6 +29,7 @@ _KERNELS = {
 _KERNELS_BY_OPERATOR = {
     "nn.conv1d_transpose": {"NCW": "IOW", "NWC": "WIO"},
     "nn.conv2d_transpose": {"NCHW": "IOHW", "NHWC": "HWIO"},
+    "qnn.conv2d_transpose": {"NCHW": "IOHW", "NHWC": "HWIO"},
     "nn.conv3d_transpose": {"NCDHW": "IODHW", "NDHWC": "DHWOI"},
 }
 
@@ -30,11 +38,16 @@ _KERNELS_BY_OPERATOR = {
 def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> ModuleTransform:
     """Return the pass that changes the layouts of operators, and of what follows them as far as that goes.
 
+    A function that a script attached with ``relay.op.register_convert_op_layout`` makes the change for its operator;
+    :class:`LayoutConfig` says which convolutions stay.
+
     Parameters
     ----------
     desired_layouts : mapping
         For the name of an operator, the layouts wanted: of the data and of the kernel, ``"default"`` for the kernel
-        layout that goes with the data's; of the data alone for pooling and resizing.
+        layout that goes with the data's; of the data alone for pooling and resizing. In blocks, such as ``NCHW4c`` with
+        ``OIHW4i4o``, a convolution becomes ``nn.contrib_conv2d_NCHWc`` where they divide its channels. An operator that
+        names no layout is left as it is.
 
     Examples
     --------
@@ -47,111 +60,119 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> ModuleTransfo
             raise OptionError(f"desired_layouts: there is no operator {name!r}{suggest(name, REGISTRY)}")
         if isinstance(wanted, str) or not wanted or wanted[0] == "default":
             raise OptionError(f"desired_layouts of {name}: a list that begins with the data layout, not {wanted!r}")
+        if attached(REGISTRY[name].op, CONVERT_OP_LAYOUT) is None and not _data_field(name):
+            _log.warning("desired_layouts of %s: the operator has no layout of its own, and stays as it is", name)
     desired = {name: [str(w) for w in wanted] for name, wanted in desired_layouts.items()}
     return per_function(lambda function: _Converter(desired).rewritten(function))
 
 
-class _Converter:
+def _fields(name: str) -> set[str]:
+    attrs = REGISTRY[name].attrs
+    return set() if attrs is None else {f.name for f in attrs.declared}
+
+
+def _data_field(name: str) -> str:
+    """Return the attribute in which an operator has the layout of its data, or an empty text."""
+    return next((each for each in ("data_layout", "layout") if each in _fields(name)), "")
+
+
+class _Converter(LayoutRewriter):
     def __init__(self, desired: Mapping[str, list[str]]) -> None:
+        super().__init__()
         self.desired = desired
-        self.layouts = Layouts()
-        # What the program knows as an expression, by its value in another layout.
-        self.values: dict[RelayExpr, LayoutValue] = {}
 
-    def rewritten(self, function: Function) -> Function:
-        return rewrite(function, {}, self.replaced)
-
-    def replaced(self, node: RelayExpr, original: RelayExpr) -> RelayExpr:
-        """Return a node as the program knows it, and note its value; unused restorations come to nothing."""
-        value = self.value(node, original)
-        if value is None:
-            has_type = getattr(original, "checked_type_", None) is not None
-            return with_type_of(node, original) if has_type else node
-        result = self.layouts.restored(value)
-        type_of(result)
-        self.values[result] = value
-        return result
-
-    def value(self, node: RelayExpr, original: RelayExpr) -> LayoutValue | None:
-        if isinstance(node, Tuple):
-            fields = [self.values.get(f, f) for f in node.fields]
-            return Several(fields) if any(isinstance(f, Converted) for f in fields) else None
-        if isinstance(node, TupleGetItem):
-            whole = self.values.get(node.tuple_value)
-            return whole.fields[node.index] if isinstance(whole, Several) else None
-        if not (isinstance(node, Call) and isinstance(node.op, Op)):
+    def altered(self, call: Call, args: list[RelayExpr], known: Call) -> Call | None:
+        wanted = self.desired.get(call.op.name)
+        if wanted is None:
             return None
-        values = [self.seen(a) for a in node.args]
-        if node.op.name in self.desired:
-            return self.asked(node, values)
-        first = next((h for v in values for h in _converted_in(v)), None)
-        if first is None or not (is_plain_layout(first.old) and is_plain_layout(first.new)):
+        hook = attached(call.op, CONVERT_OP_LAYOUT)
+        if hook is not None:
+            made = hook(call.attrs, args, placeholders(known), wanted)
+            if made is not None and not isinstance(made, Call):
+                raise ModelError(f"FTVMConvertOpLayout of {call.op.name} must return a call or None")
+            return made
+        if call.op.name == "nn.conv2d" and LayoutConfig.current is not None and LayoutConfig.current.check_skip():
             return None
-        if getattr(node, "checked_type_", None) is None:
-            node.checked_type_ = original.checked_type_
-        return follow(self.layouts, node, values, first)
-
-    def seen(self, arg: RelayExpr) -> LayoutValue:
-        if arg in self.values:
-            return self.values[arg]
-        ty = getattr(arg, "checked_type_", None)
-        return fields_of(arg, len(ty.fields)) if isinstance(ty, TupleType) else arg
-
-    def asked(self, call: Call, values: Sequence[LayoutValue]) -> LayoutValue | None:
-        """Return the value of a call that a user wants in a layout."""
-        names = {f.name for f in call.attrs.declared}
-        data_name = "data_layout" if "data_layout" in names else "layout"
-        old, new = getattr(call.attrs, data_name), self.desired[call.op.name][0]
-        has_kernel = "kernel_layout" in names
-        if has_kernel and not (self.names_kernel(call) or is_plain_layout(call.attrs.kernel_layout)):
-            return None  # a kernel in blocks was laid out for the data's layout as it is
-        kernel = self.kernel_layout(call, new) if has_kernel else ""
-        if (has_kernel and old == new and kernel == call.attrs.kernel_layout) or not _is_convertible(call, old, new):
+        if not _data_field(call.op.name):
             return None
-        inputs = list(entry(call.op).inputs)
-        args = [self.layouts.restored(v) for v in values]
-        changes = {data_name: new}
-        for data in {0, inputs.index("offset") if "offset" in inputs else 0}:
-            args[data] = self.layouts.as_layout(values[data], old, new)
-        if has_kernel:
-            weight = inputs.index("weight")
-            args[weight] = self.layouts.as_layout(values[weight], call.attrs.kernel_layout, kernel)
-            changes["kernel_layout"] = kernel
-        if getattr(call.attrs, "out_layout", "") or ("out_layout" in names and not has_kernel):
-            changes["out_layout"] = new
-        made = Call(call.op, args, with_attrs(call, **changes), span=call.span)
-        type_of(made)
-        return made if old == new else Converted(made, old, new)
+        return _converted(call, args, known, wanted)
 
-    def names_kernel(self, call: Call) -> bool:
-        """Say whether the user named a kernel layout for the operator of a call."""
-        return self.desired[call.op.name][1:] not in ([], ["default"])
 
-    def kernel_layout(self, call: Call, data_layout: str) -> str:
-        name, own = call.op.name, call.attrs.kernel_layout
-        wanted = self.desired[name][1] if len(self.desired[name]) > 1 else "default"
-        if wanted == "default":
-            table = _KERNELS_BY_OPERATOR.get(name, _KERNELS)
-            if data_layout not in table:
-                raise OptionError(f"{name}: no kernel layout goes with {data_layout} by default; name one")
-            wanted = table[data_layout]
-            if name.endswith("conv2d") and data_layout == "NHWC" and _is_depthwise(call):
-                wanted = "HWOI"
-        if sorted(own) != sorted(wanted):
-            raise OptionError(f"{name}: a kernel in {own} cannot be had in {wanted}")
+def _converted(call: Call, args: list[RelayExpr], known: Call, wanted: Sequence[str]) -> Call | None:
+    """Return a call with the layouts wanted, or None where it has them, or cannot."""
+    name, fields = call.op.name, _fields(call.op.name)
+    data_field = _data_field(name)
+    old, new = Layout.of(getattr(call.attrs, data_field)), Layout.of(wanted[0])
+    out = getattr(call.attrs, "out_layout", "")
+    if "kernel_layout" not in fields:
+        if not _is_convertible(old, new, type_of(known.args[0])) or out not in ("", old.text):
+            return None
+        changes = {data_field: new.text} | ({"out_layout": new.text} if "out_layout" in fields else {})
+        return Call(call.op, args, with_attrs(call, **changes), span=call.span)
+    if name == "nn.conv2d_backward_weight":
+        return _converted_gradient(call, args, new, wanted)
+    if out not in ("", old.text):
+        return None
+    # A kernel in blocks was laid out for the data's layout as it is.
+    own = Layout.of(call.attrs.kernel_layout)
+    if _is_blocked(own) and list(wanted[1:]) in ([], ["default"]):
+        return None
+    kernel = Layout.of(_kernel_layout(known, new.text, wanted[1] if len(wanted) > 1 else "default"))
+    if sorted(own.letters) != sorted(kernel.letters):
+        raise OptionError(f"{name}: a kernel in {own.text} cannot be had in {kernel.text}")
+    if (old, own) == (new, kernel) or not _is_convertible(old, new, type_of(known.args[0])):
+        return None
+    weight = known.args[list(REGISTRY[name].inputs).index("weight")]
+    if not _is_convertible(own, kernel, type_of(weight)) or not _fits_result(new, known):
+        return None
+    changes = {"data_layout": new.text, "kernel_layout": kernel.text}
+    if out:
+        changes["out_layout"] = new.text
+    attrs = with_attrs(call, **changes)
+    if name == "nn.conv2d" and _is_blocked(new):
+        values = {f.name: getattr(attrs, f.name) for f in attrs.declared}
+        return REGISTRY["nn.contrib_conv2d_NCHWc"].call(*args, **values)
+    return Call(call.op, args, attrs, span=call.span)
+
+
+def _converted_gradient(call: Call, args: list[RelayExpr], data: Layout, wanted: Sequence[str]) -> Call | None:
+    """Return the gradient of a convolution by its weight with both of its tensors in a layout."""
+    attrs = call.attrs
+    named = wanted[1] if len(wanted) > 1 else "default"
+    kernel = _KERNELS[data.text] if named == "default" else named
+    changes = {"data_layout": data.text, "kernel_layout": data.text, "out_layout": kernel}
+    if all(getattr(attrs, field) == text for field, text in changes.items()):
+        return None
+    return Call(call.op, args, with_attrs(call, **changes), span=call.span)
+
+
+def _kernel_layout(call: Call, data_layout: str, wanted: str) -> str:
+    name = call.op.name
+    if wanted != "default":
         return wanted
+    table = _KERNELS_BY_OPERATOR.get(name, _KERNELS)
+    if data_layout not in table:
+        raise OptionError(f"{name}: no kernel layout goes with {data_layout} by default; name one")
+    is_depthwise = name.endswith("conv2d") and data_layout == "NHWC" and _is_depthwise(call)
+    return "HWOI" if is_depthwise else table[data_layout]
 
 
-def _is_convertible(call: Call, old: str, new: str) -> bool:
-    if getattr(call.attrs, "out_layout", "") not in ("", old):
+def _is_blocked(layout: Layout) -> bool:
+    return len(layout.axes) != len(layout.letters)
+
+
+def _is_convertible(old: Layout, new: Layout, ty: Type) -> bool:
+    """Say whether a tensor in one layout falls into the blocks of another one of the same axes."""
+    if sorted(old.letters) != sorted(new.letters) or not isinstance(ty, TensorType):
         return False
-    return is_plain_layout(old) and is_plain_layout(new) and sorted(old) == sorted(new)
+    return holds_whole_blocks(old, new, list(ty.shape))
 
 
-def _converted_in(value: LayoutValue) -> list[Converted]:
-    if isinstance(value, Converted):
-        return [value]
-    return [f for f in value.fields if isinstance(f, Converted)] if isinstance(value, Several) else []
+def _fits_result(new: Layout, call: Call) -> bool:
+    """Say whether the result of a convolution falls into the blocks of a data layout."""
+    ty = type_of(call)
+    old = Layout.of(call.attrs.out_layout or call.attrs.data_layout)
+    return _is_convertible(old, new, ty)
 
 
 def _is_depthwise(call: Call) -> bool:

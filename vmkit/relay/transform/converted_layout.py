@@ -4,36 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
-from ..ir import Call, RelayExpr, Tuple, TupleGetItem
+from ...errors import TypeCheckError
+from ..ir import RelayExpr, TensorType, Tuple, TupleGetItem
+from ..op.nn.layout import Layout
 from ..op.registry import build
 from .known_type import type_of
 
-__all__ = ["Converted", "LayoutValue", "Layouts", "Several", "fields_of", "is_plain_layout"]
+__all__ = ["Converted", "LayoutValue", "Layouts", "Several", "fields_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class Converted:
-    """A tensor that the program knows in layout `old`, computed in layout `new`."""
+    """A tensor that the program knows in layout `old`, computed in layout `new`; these may be the same."""
 
     expr: RelayExpr
-    old: str
-    new: str
+    old: Layout
+    new: Layout
 
-    def agrees(self, other: LayoutValue) -> TypeGuard[Converted]:
-        """Say whether another value is converted in the same way."""
-        return isinstance(other, Converted) and (other.old, other.new) == (self.old, self.new)
-
-    def moved(self, axis: int) -> int:
-        """Return where an axis of the tensor, as the program knows it, is now."""
-        return self.new.index(self.old[axis])
-
-    def without(self, expr: RelayExpr, axes: Sequence[int]) -> LayoutValue:
-        """Return the value of an expression that lost axes, given as the program knows them."""
-        lost = {self.old[a] for a in axes}
-        old, new = ("".join(c for c in layout if c not in lost) for layout in (self.old, self.new))
-        return expr if old == new else Converted(expr, old, new)
+    @property
+    def is_moved(self) -> bool:
+        """Whether it is in another layout than the program was written for."""
+        return self.old.text != self.new.text
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +34,7 @@ class Several:
     """The fields of a tuple, each an expression or :class:`Converted`."""
 
     fields: Sequence[RelayExpr | Converted]
-    # The tuple itself, where no field is converted.
+    # The tuple itself, as it stands in the program now.
     whole: RelayExpr | None = None
 
 
@@ -49,25 +42,27 @@ LayoutValue: TypeAlias = RelayExpr | Converted | Several
 """A value as the program knows it, or in another layout."""
 
 
-def is_plain_layout(layout: str) -> bool:
-    """Say whether a layout names whole axes: ``NCHW``, not ``NCHW4c``."""
-    return bool(layout) and layout.isalpha() and layout.isupper() and len(set(layout)) == len(layout)
-
-
 class Layouts:
     """Changes of layout, each made once."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[RelayExpr, str, str], Call] = {}
+        self._made: dict[tuple[RelayExpr, str, str], RelayExpr] = {}
 
-    def transformed(self, expr: RelayExpr, source: str, target: str) -> RelayExpr:
-        """Return a tensor in another layout."""
-        if source == target:
+    def transformed(self, expr: RelayExpr, source: Layout, target: Layout) -> RelayExpr:
+        """Return a tensor in another layout, which may have more axes, in front.
+
+        Raises
+        ------
+        TypeCheckError
+            When one layout cannot become the other.
+        """
+        if source.text == target.text:
             return expr
-        key = (expr, source, target)
+        key = (expr, source.text, target.text)
         if key not in self._made:
-            self._made[key] = build("layout_transform", expr, source, target)
-            type_of(self._made[key])
+            made = _transformed(expr, source, target)
+            type_of(made)
+            self._made[key] = made
         return self._made[key]
 
     def restored(self, value: LayoutValue) -> RelayExpr:
@@ -75,27 +70,25 @@ class Layouts:
         if isinstance(value, Converted):
             return self.transformed(value.expr, value.new, value.old)
         if isinstance(value, Several):
-            return value.whole if value.whole is not None else Tuple([self.restored(f) for f in value.fields])
+            if value.whole is not None and not any(isinstance(f, Converted) and f.is_moved for f in value.fields):
+                return value.whole
+            return Tuple([self.restored(f) for f in value.fields])
         return value
 
-    def as_layout(self, value: LayoutValue, old: str, new: str) -> RelayExpr:
-        """Return the tensor of a value that the program knows in layout `old`, in layout `new`."""
-        if isinstance(value, Converted) and value.old == old:
-            return self.transformed(value.expr, value.new, new)
-        return self.transformed(self.restored(value), old, new)
 
-    def broadcast(self, value: LayoutValue, old: str, new: str) -> RelayExpr:
-        """Return an operand that is broadcast to a tensor which the program knows in layout `old`, to go with `new`."""
-        if isinstance(value, Converted) and value.old == old:
-            return self.as_layout(value, old, new)
-        expr = self.restored(value)
-        rank = len(type_of(expr).shape)
-        if rank == 0:
+def _transformed(expr: RelayExpr, source: Layout, target: Layout) -> RelayExpr:
+    more = len(target.letters) - len(source.letters)
+    if more > 0:
+        ty = type_of(expr)
+        if isinstance(ty, TensorType) and all(d == 1 for d in ty.shape):
+            return expr  # one element is broadcast to any layout
+        source = Layout.of("".join(x for x in target.letters if x not in source.letters) + source.text)
+        expr = build("expand_dims", expr, axis=0, num_newaxis=more)
+        if source.text == target.text:
             return expr
-        if rank < len(old):
-            expr = build("expand_dims", expr, axis=0, num_newaxis=len(old) - rank)
-            type_of(expr)
-        return self.transformed(expr, old, new)
+    if sorted(source.letters) != sorted(target.letters):
+        raise TypeCheckError(f"a tensor in layout {source.text!r} cannot be had in {target.text!r}: their axes differ")
+    return build("layout_transform", expr, source.text, target.text)
 
 
 def fields_of(expr: RelayExpr, count: int) -> Several:

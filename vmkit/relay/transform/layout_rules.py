@@ -1,7 +1,7 @@
 """How operators go on with a tensor in another layout: one rule for each way that entries name.
 
-A rule takes the converter's :class:`Layouts`, the call, the values of its arguments and the first one in another
-layout. It returns the value of the call, or None where the operator needs its arguments as the program knows them.
+A rule takes the :class:`~vmkit.relay.transform.inferred_layout.LayoutQuestion` and returns the layouts and attributes
+that the operator goes on with, or None where it needs its arguments as the program knows them.
 """
 
 from __future__ import annotations
@@ -9,202 +9,246 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ir import Call, RelayExpr, Tuple, TupleGetItem
+from ..ir import Call
 from ..op.attrs import Attrs
-from ..op.registry import WithLayout, build, entry
-from .converted_layout import Converted, Layouts, LayoutValue, Several
-from .known_type import type_of
+from ..op.nn.layout import Layout
+from ..op.registry import WithLayout, entry
+from .broadcast_layout import infer_broadcast
+from .inferred_layout import (
+    InferCorrectLayoutOutput,
+    LayoutQuestion,
+    changed,
+    holds_whole_blocks,
+    index_of,
+    is_blocked,
+    made_of,
+    some_layout,
+    where_now,
+)
+from .layout_slices import infer_pad, infer_slice, infer_split
 from .pointwise import is_broadcast, is_pointwise
 
-__all__ = ["follow", "with_attrs"]
+__all__ = ["Rule", "rule_of", "with_attrs"]
 
-Rule = Callable[[Layouts, Call, Sequence[LayoutValue], Converted], LayoutValue | None]
+Rule = Callable[[LayoutQuestion], InferCorrectLayoutOutput | None]
 
 
-def follow(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    """Return the value of a call on values of which `first` is converted, or None where they must be restored."""
+def rule_of(call: Call) -> Rule | None:
+    """Return how the operator of a call goes on with layouts; None for one that needs what the program knows."""
     if is_pointwise(call):
-        return _again(call, [first.expr], first)
+        return _as_it_comes
     if is_broadcast(call):
-        return _broadcast(layouts, call, values, first)
+        return infer_broadcast
     way = entry(call.op).layout
-    return None if way is None else _RULES[way](layouts, call, values, first)
+    return None if way is None else _RULES[way]
 
 
 def with_attrs(call: Call, **changes: Any) -> Attrs:
     """Return the attributes of a call with some of them changed."""
-    return type(call.attrs)(**{**{f.name: getattr(call.attrs, f.name) for f in call.attrs.declared}, **changes})
+    return changed(call.attrs, **changes)
 
 
-def _again(call: Call, args: Sequence[RelayExpr], like: Converted, **changes: Any) -> Converted:
-    attrs = with_attrs(call, **changes) if changes else call.attrs
-    made = Call(call.op, list(args), attrs, span=call.span)
-    type_of(made)
-    return Converted(made, like.old, like.new)
+def _data(question: LayoutQuestion) -> tuple[Layout, Layout] | None:
+    """Return the layout of the first argument as the program has it and now; None where nothing says it."""
+    old = question.old[0]
+    return None if old is None else (old, old if question.new is None else question.new[0])
 
 
-def _broadcast(
-    layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted, count: int | None = None
-) -> LayoutValue | None:
-    count = len(values) if count is None else count
-    if len(type_of(call).shape) != len(first.old):
-        return None
-    args = [layouts.broadcast(v, first.old, first.new) for v in values[:count]]
-    return _again(call, [*args, *(layouts.restored(v) for v in values[count:])], first)
+def _as_it_comes(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    found = _data(question)
+    return None if found is None else InferCorrectLayoutOutput([found[1]], [found[1]], question.attrs)
 
 
-def _bias_add(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    if values[0] is not first:
-        return None
-    rank = len(first.old)
-    after = rank - 1 - call.attrs.axis % rank
-    bias = layouts.restored(values[1])
-    bias = build("expand_dims", bias, axis=1, num_newaxis=after) if after else bias
-    type_of(bias)
-    made = build("add", first.expr, layouts.broadcast(bias, first.old, first.new))
-    type_of(made)
-    return Converted(made, first.old, first.new)
-
-
-def _axis(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> Converted | None:
+def _axis(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
     """Go on along the axis as it lies now; the other arguments are about that axis alone."""
-    if values[0] is not first or call.attrs.axis is None:
+    found, attrs = _data(question), question.attrs
+    if found is None or attrs.axis is None:
         return None
-    others = [layouts.restored(v) for v in values[1:]]
-    return _again(call, [first.expr, *others], first, axis=first.moved(call.attrs.axis))
+    now = where_now(*found, attrs.axis)
+    if now is None:
+        return None
+    attrs = attrs if question.new is None else changed(attrs, axis=now)
+    return InferCorrectLayoutOutput([found[1], *question.others(1)], [found[1]] * question.results, attrs)
 
 
-def _axis_of_several(
-    layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted
-) -> LayoutValue | None:
-    """Go on with an operator of one tensor whose result is a tuple of tensors in its layout."""
-    result = _axis(layouts, call, values, first)
+def _statistics(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    """Go on with a normalisation that gives its result and vectors along its axis."""
+    result = _axis(question)
     if result is None:
         return None
-    fields = [TupleGetItem(result.expr, i) for i in range(len(type_of(result.expr).fields))]
-    return Several([Converted(field, first.old, first.new) for field in fields])
+    vectors = [some_layout(1)] * (question.results - 1)
+    return InferCorrectLayoutOutput(result.input_layouts, [result.output_layouts[0], *vectors], result.new_attrs)
 
 
-def _batch_norm(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    result = _axis(layouts, call, values, first)
-    if result is None:
+def _axes(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    found, attrs = _data(question), question.attrs
+    if found is None or attrs.axis is None:
         return None
-    fields = [TupleGetItem(result.expr, i) for i in range(3)]
-    return Several([Converted(fields[0], first.old, first.new), *fields[1:]])
+    old, new = found
+    if question.new is not None:
+        letters = {old.axes[a % len(old.axes)][0] for a in attrs.axis}
+        attrs = changed(attrs, axis=_in(old, new, letters, [a % len(old.axes) for a in attrs.axis]))
+    return InferCorrectLayoutOutput([new], [new], attrs)
 
 
-def _axes(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    if call.attrs.axis is None:
+def _in(old: Layout, new: Layout, letters: set[str], order: list[int]) -> list[int]:
+    """Return the dimensions of `new` that belong to axes of `old`: in the order given, then their blocks."""
+    first = [at for a in order if (at := index_of(new, old.axes[a][0])) is not None]
+    blocks = [i for i, (axis, _) in enumerate(new.axes) if axis.islower() and axis.upper() in letters]
+    return [*first, *(b for b in blocks if b not in first)]
+
+
+def _concatenate(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    count, attrs = question.in_first, question.attrs
+    known = [layout for layout in question.old[:count] if layout is not None]
+    if not known:
         return None
-    return _again(call, [first.expr], first, axis=[first.moved(a) for a in call.attrs.axis])
-
-
-def _concatenate(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    if not isinstance(values[0], Several):
-        return None
-    fields = Tuple([layouts.as_layout(v, first.old, first.new) for v in values[0].fields])
-    others = [layouts.restored(v) for v in values[1:]]
-    return _again(call, [fields, *others], first, axis=first.moved(call.attrs.axis))
-
-
-def _pad(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    widths = [list(w) for w in call.attrs.pad_width]
-    moved = [widths[first.old.index(name)] for name in first.new]
-    return _again(call, [first.expr, *(layouts.restored(v) for v in values[1:])], first, pad_width=moved)
-
-
-def _reduce(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    attrs = call.attrs
-    if values[0] is not first or attrs.axis is None or len(values) != 1:
-        return None
-    rank = len(first.old)
-    axes = [a % rank for a in (attrs.axis if hasattr(attrs.axis, "__iter__") else [attrs.axis])]
-    result = _again(call, [first.expr], first, axis=[first.moved(a) for a in axes])
-    if attrs.keepdims:
-        return result
-    lost = [a for a in range(rank) if (a in axes) != bool(attrs.exclude)]
-    return result.without(result.expr, lost)
-
-
-def _transpose(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    rank = len(first.old)
-    axes = call.attrs.axes
-    known = [a % rank for a in axes] if axes is not None and len(axes) else list(reversed(range(rank)))
-    return build("transpose", first.expr, axes=[first.moved(a) for a in known])
-
-
-def _squeeze(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    if call.attrs.axis is None:
-        return None
-    made = _again(call, [first.expr], first, axis=[first.moved(a) for a in call.attrs.axis])
-    return made.without(made.expr, list(call.attrs.axis))
-
-
-def _strided_slice(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    attrs = call.attrs
-    axes = list(range(len(attrs.begin))) if attrs.axes is None or not len(attrs.axes) else list(attrs.axes)
-    if len(axes) == len(first.old) and axes == list(range(len(axes))):
-        lists = {name: _spread(getattr(attrs, name), len(axes)) for name in ("begin", "end", "strides")}
-        order = [first.old.index(name) for name in first.new]
-        return _again(call, [first.expr], first, **{n: [v[i] for i in order] for n, v in lists.items()})
-    return _again(call, [first.expr], first, axes=[first.moved(a) for a in axes])
-
-
-def _spread(values: Sequence[int], count: int) -> list[int]:
-    return list(values) * count if len(values) == 1 and count > 1 else list(values)
-
-
-def _slice_like(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    if values[0] is not first or not first.agrees(values[1]):
-        return None
-    axes = [] if call.attrs.axes is None else [first.moved(a) for a in call.attrs.axes]
-    return _again(call, [first.expr, values[1].expr], first, axes=axes or None)
-
-
-def _layout(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-    """Go on with an operator that has the layout of its one tensor as attribute."""
-    if call.attrs.layout != first.old or getattr(call.attrs, "out_layout", "") not in ("", first.old):
-        return None
-    changes = {"layout": first.new}
-    if getattr(call.attrs, "out_layout", ""):
-        changes["out_layout"] = first.new
-    return _again(call, [first.expr], first, **changes)
-
-
-def _layout_transform(
-    layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted
-) -> LayoutValue | None:
-    if call.attrs.src_layout != first.old:
-        return None
-    return layouts.transformed(first.expr, first.new, call.attrs.dst_layout)
-
-
-def _quantized(count: int) -> Rule:
-    """Go on with a broadcasting operator whose further arguments are scalars, or vectors along its axis."""
-
-    def rule(layouts: Layouts, call: Call, values: Sequence[LayoutValue], first: Converted) -> LayoutValue | None:
-        if any(type_of(layouts.restored(v)).shape for v in values[count:]):
+    old, new = known[0], known[0]
+    if question.new is not None:
+        new = next((n for n, o in zip(question.new[:count], question.old[:count], strict=True) if n != o), old)
+        if not all(holds_whole_blocks(old, new, question.shape(i)) for i in range(count)):
             return None
-        return _broadcast(layouts, call, values, first, count)
+        letter, _ = old.axes[attrs.axis % len(old.axes)]
+        # Blocks follow each other where elements did.
+        is_cut = letter.isupper() and not is_blocked(old, letter)
+        now = index_of(new, letter) if is_cut else where_now(old, new, attrs.axis)
+        if now is None:
+            return None
+        attrs = changed(attrs, axis=now)
+    return InferCorrectLayoutOutput([*[new] * count, *question.others(count)], [new], attrs)
 
-    return rule
+
+def _reduce(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    found, attrs = _data(question), question.attrs
+    if found is None:
+        return None
+    old, new = found
+    rank = len(old.axes)
+    named = range(rank) if attrs.axis is None else _listed(attrs.axis)
+    lost = {old.axes[a % rank][0] for a in named}
+    if attrs.exclude:
+        lost = {axis for axis, _ in old.axes} - lost
+    if any(is_blocked(old, letter) for letter in lost) and new != old:
+        return None
+    lost |= {axis for axis, _ in new.axes if axis.islower() and axis.upper() in lost and not is_blocked(old, axis)}
+    if question.new is not None and lost:
+        kept_or_lost = [i for i, (axis, _) in enumerate(new.axes) if (axis in lost) != bool(attrs.exclude)]
+        attrs = changed(attrs, axis=kept_or_lost)
+    one = tuple((axis, 1 if axis in lost else size) for axis, size in new.axes)
+    result = made_of(one if attrs.keepdims else tuple(each for each in one if each[0] not in lost))
+    # The mean of a variance is reduced already.
+    means = [made_of(one)] if len(question.types) == 2 else []
+    return InferCorrectLayoutOutput([new, *means], [result], attrs)
+
+
+def _listed(axis: int | Sequence[int]) -> list[int]:
+    return [axis] if isinstance(axis, int) else list(axis)
+
+
+def _transpose(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    found, attrs = _data(question), question.attrs
+    if found is None:
+        return None
+    old, new = found
+    rank = len(old.axes)
+    order = (
+        [a % rank for a in attrs.axes] if attrs.axes is not None and len(attrs.axes) else list(reversed(range(rank)))
+    )
+    now = [where_now(old, new, a) for a in order]
+    if None in now or len(new.axes) != rank:
+        return None
+    if question.new is not None:
+        attrs = changed(attrs, axes=now)
+    return InferCorrectLayoutOutput([new], [made_of(tuple(old.axes[a] for a in order))], attrs)
+
+
+def _squeeze(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    found, attrs, shape = _data(question), question.attrs, question.shape(0)
+    if found is None or (attrs.axis is None and not all(isinstance(d, int) for d in shape)):
+        return None
+    old, new = found
+    lost = [i for i, d in enumerate(shape) if d == 1] if attrs.axis is None else _listed(attrs.axis)
+    now = [where_now(old, new, a) for a in lost]
+    if None in now:
+        return None
+    if question.new is not None:
+        attrs = changed(attrs, axis=now)
+    return InferCorrectLayoutOutput([new], [made_of(tuple(x for i, x in enumerate(new.axes) if i not in now))], attrs)
+
+
+def _slice_like(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    found, attrs = _data(question), question.attrs
+    if found is None or question.old[1] not in (None, found[0]):
+        return None
+    old, new = found
+    if question.new is not None and attrs.axes is not None:
+        letters = {old.axes[a % len(old.axes)][0] for a in attrs.axes}
+        now = _in(old, new, letters, [a % len(old.axes) for a in attrs.axes])
+        attrs = changed(attrs, axes=now or None)
+    return InferCorrectLayoutOutput([new, new], [new], attrs)
+
+
+def _layout(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    """Go on with an operator that has the layout of its one tensor as attribute."""
+    attrs = question.attrs
+    own, given = Layout.of(attrs.layout), getattr(attrs, "out_layout", "")
+    if given not in ("", attrs.layout):
+        return None
+    if question.new is not None and not question.is_altered and own == question.old[0]:
+        own = question.new[0]
+        attrs = changed(attrs, layout=own.text, **({"out_layout": own.text} if given else {}))
+    return InferCorrectLayoutOutput([own, *question.others(1)], [own] * question.results, attrs)
+
+
+def _own(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    """Take the layouts that the attributes name: the operators that the others follow."""
+    attrs = question.attrs
+    data = Layout.of(attrs.data_layout if hasattr(attrs, "data_layout") else attrs.layout)
+    layouts = [data, *question.others(1)]
+    for i, name in enumerate(question.inputs[: len(layouts)]):
+        # What a gradient of a convolution by its weight takes second has its layout where others have the weight's.
+        if name in ("weight", "kernel") or (name == "data" and i):
+            layouts[i] = Layout.of(attrs.kernel_layout)
+        elif name == "offset":
+            layouts[i] = data
+    out = getattr(attrs, "out_layout", "")
+    return InferCorrectLayoutOutput(layouts, [Layout.of(out) if out else data] * question.results, attrs)
+
+
+def _dense(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    """Take the rows and the weight as they are, NC for the usual matrices."""
+    rank = len(question.shape(0))
+    data = Layout.of("NC" if rank == 2 else some_layout(rank).text)
+    weight = Layout.of(getattr(question.attrs, "weight_layout", "NC"))
+    return InferCorrectLayoutOutput([data, weight, *question.others(2)], [data], question.attrs)
+
+
+def _layout_transform(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
+    attrs = question.attrs
+    source, target = Layout.of(attrs.src_layout), Layout.of(attrs.dst_layout)
+    if question.new is not None and question.old[0] == source:
+        source = question.new[0]
+        attrs = changed(attrs, src_layout=source.text)
+    return InferCorrectLayoutOutput([source], [target], attrs)
 
 
 # By what the entries of operators say of them.
 _RULES: dict[WithLayout, Rule] = {
     "axis": _axis,
     "axes": _axes,
-    "bias": _bias_add,
     "concatenate": _concatenate,
-    "fields": _axis_of_several,
+    "dense": _dense,
+    "fields": _axis,
     "layout": _layout,
     "layout_transform": _layout_transform,
-    "pad": _pad,
-    "quantized": _quantized(2),
+    "own": _own,
+    "pad": infer_pad,
+    "quantized": infer_broadcast,
     "reduce": _reduce,
-    "slice": _strided_slice,
+    "slice": infer_slice,
     "slice_like": _slice_like,
+    "split": infer_split,
     "squeeze": _squeeze,
-    "statistics": _batch_norm,
+    "statistics": _statistics,
     "transpose": _transpose,
 }

@@ -141,7 +141,6 @@ class BiasAddAttrs(Attrs):
     level=1,
     pattern=OpPattern.ELEMWISE,
     mixed="follow",
-    layout="bias",
 )
 class BiasAdd:
     """The data with a vector added along an axis."""

@@ -203,7 +203,14 @@ class Convolution:
 
 
 @operator(
-    "nn.conv{rank}d", "data", "weight", attrs=ConvAttrs, level=2, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, mixed="always"
+    "nn.conv{rank}d",
+    "data",
+    "weight",
+    attrs=ConvAttrs,
+    level=2,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="always",
+    layout="own",
 )
 class Conv(Convolution):
     """Convolution over {axes}.

@@ -67,6 +67,7 @@ def _offset_shape(attrs: DeformableConvAttrs, shape: list[Dim], kernel: list[Dim
     attrs=DeformableConvAttrs.over(2),
     level=5,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    layout="own",
 )
 class DeformableConv2D:
     """Convolution whose window reads at points moved by offset, interpolated between the elements.

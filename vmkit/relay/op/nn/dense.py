@@ -147,7 +147,14 @@ class Matmul:
 
 
 @operator(
-    "nn.dense", "data", "weight", attrs=DenseAttrs, level=1, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, mixed="always"
+    "nn.dense",
+    "data",
+    "weight",
+    attrs=DenseAttrs,
+    level=1,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    mixed="always",
+    layout="dense",
 )
 class Dense:
     """Product of the data's last dimension with a weight matrix of shape (units, inner)."""

@@ -35,6 +35,7 @@ def _packed(kind: str) -> Callable[..., Expr]:
         attrs=ConvAttrs.over(2),
         level=10,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        layout="own",
         parameters=Parameters(given={"data_layout": "NCHW8c"}),
     )(type(name, (Convolution,), {"__doc__": doc}))
     return entry(name).builder
@@ -74,6 +75,7 @@ def _weight_layout(attrs: DensePackAttrs, rank: int, block: Dim | None) -> Layou
     level=10,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     parameters=Parameters("data weight weight_layout units out_dtype"),
+    layout="dense",
 )
 class DensePack:
     """Product of the data's last dimension with a weight of shape (units, inner) in blocks, such as NC16n.

@@ -191,6 +191,7 @@ _ORDER = (
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     parameters=Parameters(_ORDER),
     mixed="always",
+    layout="own",
 )
 class ConvTranspose:
     """Transposed convolution over {axes}.

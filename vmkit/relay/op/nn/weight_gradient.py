@@ -75,6 +75,7 @@ class _Gradient:
     attrs=ConvAttrs.over(2),
     level=2,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    layout="own",
     parameters=Parameters(
         "grad data strides padding dilation groups channels kernel_size grad_layout data_layout kernel_layout "
         "out_dtype",

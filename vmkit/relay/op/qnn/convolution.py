@@ -78,6 +78,7 @@ def _over_weight(
     attrs=ConvAttrs.over(2),
     level=11,
     pattern=PATTERN,
+    layout="own",
     parameters=Parameters(
         "data kernel input_zero_point kernel_zero_point input_scale kernel_scale kernel_size channels strides padding "
         "dilation groups data_layout kernel_layout out_layout out_dtype",
@@ -98,6 +99,7 @@ class Conv2D:
     attrs=ConvTransposeAttrs.over(2),
     level=11,
     pattern=PATTERN,
+    layout="own",
     parameters=Parameters(
         "data weight input_zero_point kernel_zero_point input_scale kernel_scale strides padding dilation groups "
         "channels kernel_size data_layout kernel_layout out_layout output_padding out_dtype",

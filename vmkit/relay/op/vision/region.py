@@ -103,7 +103,15 @@ class AlignedROIAlignAttrs(Attrs):
     aligned: Bool = False
 
 
-@operator("vision.roi_align", "data", "rois", attrs=ROIAlignAttrs, level=5, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "vision.roi_align",
+    "data",
+    "rois",
+    attrs=ROIAlignAttrs,
+    level=5,
+    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+    layout="own",
+)
 class ROIAlign:
     """Regions of maps, each cut into pooled_size bins of which the mean or the maximum of interpolated points is taken.
 
@@ -123,7 +131,7 @@ class ROIAlign:
         return _aligned(context, attrs, data, rois, _Points())
 
 
-@operator("vision.contrib_roi_align", "data", "rois", attrs=AlignedROIAlignAttrs, level=10)
+@operator("vision.contrib_roi_align", "data", "rois", attrs=AlignedROIAlignAttrs, level=10, layout="own")
 class AlignedROIAlign:
     """vision.roi_align as ONNX has it: the maximum is that of the pixels times their weights, not of the points.
 
@@ -261,7 +269,9 @@ class _SampledAxis:
         return is_within, [(low, 1 - part), (tirx.min(low + 1, size - 1), part)]
 
 
-@operator("vision.roi_pool", "data", "rois", attrs=ROIPoolAttrs, level=5, pattern=OpPattern.OUT_ELEMWISE_FUSABLE)
+@operator(
+    "vision.roi_pool", "data", "rois", attrs=ROIPoolAttrs, level=5, pattern=OpPattern.OUT_ELEMWISE_FUSABLE, layout="own"
+)
 class ROIPool:
     """Regions of maps, each cut into pooled_size bins of which the maximum is taken; 0 where a bin has no pixel.
 
