@@ -27,6 +27,7 @@ from . import (
 from .bind import bind
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .ir import (
+    AffineType,
     Any,
     Call,
     Clause,
@@ -53,8 +54,10 @@ from .ir import (
     RefType,
     RefWrite,
     SequenceType,
+    TensorAffineType,
     TensorType,
     Tuple,
+    TupleAffineType,
     TupleGetItem,
     TupleType,
     TupleWrapper,
@@ -87,6 +90,7 @@ from .text import astext, fromtext, parse, parse_expr
 from .type_functor import TypeFunctor, TypeMutator, TypeVisitor
 
 __all__ = [
+    "AffineType",
     "Any",
     "Call",
     "Clause",
@@ -120,8 +124,10 @@ __all__ = [
     "RefWrite",
     "ScopeBuilder",
     "SequenceType",
+    "TensorAffineType",
     "TensorType",
     "Tuple",
+    "TupleAffineType",
     "TupleGetItem",
     "TupleType",
     "TupleWrapper",

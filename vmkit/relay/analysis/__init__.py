@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..._later import named_later
 from .effects import effectful, effectful_globals
+from .fake_quantized import list_fake_quantized_op_freqs
 from .features import Feature, all_dtypes, check_constant, count_layers, detect_feature, list_op_freqs, post_order_visit
 from .kinds import check_kind
 from .match_coverage import unmatched_cases
@@ -32,6 +33,7 @@ __all__ = [
     "free_type_vars",
     "free_vars",
     "get_calibration_data",
+    "list_fake_quantized_op_freqs",
     "list_op_freqs",
     "post_order_visit",
     "unmatched_cases",
