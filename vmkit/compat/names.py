@@ -142,7 +142,6 @@ def _names() -> dict[str, dict[str, Any]]:
         "vmkit.relay.testing": {"rand": rand, "Prelude": Prelude},
         "vmkit.relay.op": {**registering, **composed, "reverse_reshape": relay.reverse_reshape, "tensor": relay.op}
         | {"const": relay.const, "_make": op_make},
-        "vmkit.relay.op": {**registering, **composed, "reverse_reshape": relay.reverse_reshape, "tensor": relay.op},
         "vmkit.relay.qnn.op": {"qnn": relay.qnn.op},
         "vmkit.relay.op.image": images,
         "vmkit.relay.op.random": randoms,

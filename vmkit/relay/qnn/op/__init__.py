@@ -1,9 +1,20 @@
 """Builders of the ``qnn`` operators: ``relay.qnn.op.quantize(data, scale, zero_point)`` and so on."""
 
-from ..op.qnn.config import RequantizeConfig, current_requantize_config, requantize_config
-from ..op.registry import namespace
+from ...op.attached import register_qnn_canonicalize, register_qnn_legalize
+from ...op.qnn.config import RequantizeConfig, current_requantize_config, requantize_config
+from ...op.registry import namespace
+from . import canonicalizations, hexagon, legalizations
 
-__all__ = ["RequantizeConfig", "current_requantize_config", "requantize_config"]
+__all__ = [
+    "RequantizeConfig",
+    "canonicalizations",
+    "current_requantize_config",
+    "hexagon",
+    "legalizations",
+    "register_qnn_canonicalize",
+    "register_qnn_legalize",
+    "requantize_config",
+]
 
 __getattr__, _operator_names = namespace("qnn.")
 
