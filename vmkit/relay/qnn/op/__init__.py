@@ -3,11 +3,12 @@
 from ...op.attached import register_qnn_canonicalize, register_qnn_legalize
 from ...op.qnn.config import RequantizeConfig, current_requantize_config, requantize_config
 from ...op.registry import namespace
-from . import canonicalizations, hexagon, legalizations
+from . import canonicalizations, channel_stripping, hexagon, legalizations
 
 __all__ = [
     "RequantizeConfig",
     "canonicalizations",
+    "channel_stripping",
     "current_requantize_config",
     "hexagon",
     "legalizations",
