@@ -60,6 +60,8 @@ MODULES = {
     "tvm.ir.affine_type": "vmkit.relay.ir.affine_types",
     "tvm.relay.qnn.op.op": "vmkit.compat.op",
     "tvm.relay.qnn.op.qnn": "vmkit.relay.qnn.op",
+    "tvm.topi.arm_cpu": "vmkit.relay.qnn.op",
+    "tvm.topi.arm_cpu.qnn_legalize": "vmkit.relay.qnn.op.channel_stripping",
     "tvm.runtime.container": "vmkit.compat.container",
     "tvm.runtime.executor": "vmkit.compat.aot_executor",
     "tvm.runtime.name_transforms": "vmkit.compat.name_transforms",

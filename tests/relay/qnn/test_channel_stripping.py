@@ -23,7 +23,8 @@ def layer(x: Any, kernel: np.ndarray, groups: int = 1, pad: int = 0, zero: int =
     scales = RANDOM.uniform(0.01, 0.02, channels).astype("float32")
     made = relay.qnn.conv2d(
         x, const(kernel.astype("int8")), const(-128), const(zero), const(0.5), const(scales),
-        kernel_size=kernel.shape[:2], channels=channels, groups=groups, padding=(pad, pad), data_layout="NHWC", kernel_layout="HWOI" if groups > 1 else "HWIO",
+        kernel_size=kernel.shape[:2], channels=channels, groups=groups, padding=(pad, pad), data_layout="NHWC",
+        kernel_layout="HWOI" if groups > 1 else "HWIO",
     )  # fmt: skip
     made = nn.bias_add(made, const(RANDOM.integers(-900, 900, channels).astype("int32")), axis=3)
     out = const(np.float32(0.5)), const(-128)
