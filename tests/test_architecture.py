@@ -39,7 +39,7 @@ RELAY_LAYERS: tuple[tuple[str, ...], ...] = (
     ("analysis", "build_module", "expr_functor", "image", "json", "nn", "random", "vision"),
     ("scope_builder", "text"),
     ("library", "loops", "transform"),
-    ("data_dep_optimization", "dataflow_pattern", "lower", "prelude", "qnn"),
+    ("data_dep_optimization", "dataflow_pattern", "lower", "prelude", "qnn", "quantize"),
     ("frontend", "testing"),
 )
 HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}

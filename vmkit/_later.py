@@ -47,6 +47,7 @@ LATER: dict[str, dict[str, str]] = {
         "get_calibration_data": "vmkit.compiler.calibration:get_calibration_data",
     },
     "vmkit.relay.frontend": {"from_onnx": "vmkit.frontend.onnx:from_onnx"},
+    "vmkit.relay.quantize.calibration": {"create_executor": "vmkit.executor:create_executor"},
     "vmkit.relay.testing": {"run_as_python": "vmkit.as_python:run_as_python", "to_python": "vmkit.as_python:to_python"},
     "vmkit.relay.transform.evaluation": {"evaluate": "vmkit.compiler.stages:evaluate"},
     "vmkit.tophub": {"tune": "vmkit.tuning:tune"},

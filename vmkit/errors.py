@@ -20,6 +20,7 @@ __all__ = [
     "ModelError",
     "OptionError",
     "ParseError",
+    "QuantizationError",
     "TargetError",
     "TypeCheckError",
     "UnavailableError",
@@ -63,6 +64,10 @@ class InputError(VMKitError, ValueError):
 
 class ModelError(VMKitError, ValueError):
     """A model file or module is malformed."""
+
+
+class QuantizationError(ModelError, AssertionError):
+    """A program that automatic quantisation cannot take, or whose result is not as integral as was asked for."""
 
 
 class UnsupportedOperatorError(ModelError, NotImplementedError):

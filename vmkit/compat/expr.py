@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import tvm
 from tvm.ir import BaseFunc
 
 from vmkit.relay import ir
@@ -26,7 +28,6 @@ from vmkit.relay.ir import (
     TupleGetItem,
     TupleWrapper,
     Var,
-    const,
     var,
 )
 
@@ -70,3 +71,16 @@ class RelayExpr(metaclass=_KindsOfExpression):
 
 Expr = RelayExpr
 ExprWithOp = ir.Expr
+
+# What Relay makes of arrays of numpy's own data types, where a script gives none.
+_NARROWER = {"float64": "float32", "int64": "int32"}
+
+
+def const(value: Any, dtype: str | ir.TensorType | type | None = None, span: tvm.ir.Span | None = None) -> ir.Constant:
+    """Return a constant; without a data type, arrays of float64 become float32, and of int64 int32.
+
+    See :func:`vmkit.relay.const`, which keeps the data type of an array.
+    """
+    if dtype is None and isinstance(value, np.ndarray | np.generic):
+        dtype = _NARROWER.get(str(value.dtype))
+    return ir.const(value, dtype, span)

@@ -18,7 +18,7 @@ from vmkit.relay.json import load_json, save_json
 from . import graph_executor, nd
 from .aliases import install_aliases
 from .devices import device
-from .expr import RelayExpr
+from .expr import RelayExpr, const
 from .ir_module import install_module_methods
 from .names import install_names, saved_params
 from .nodes import install_node_attributes
@@ -60,6 +60,7 @@ def install() -> None:
     relay_module.Expr = RelayExpr
     relay_module.save_param_dict = module.runtime.save_param_dict = saved_params
     module.runtime.load_param_dict = relay_module.load_param_dict
+    relay_module.const = const
     module.ir.load_json, module.ir.save_json = load_json, _save_json
     module.ir.make_node = _make_node
     # TVM's own prints both sides as TVMScript, which has no form for Relay's nodes.

@@ -103,6 +103,7 @@ def saved_params(params: Mapping[str, Any]) -> bytearray:
 
 def _names() -> dict[str, dict[str, Any]]:
     kinds = {"TypeKind": relay.Kind, "Span": tvm.ir.Span, "SourceName": tvm.ir.SourceName, "pretty_print": pretty_print}
+    affine = {n: getattr(relay, n) for n in ("AffineType", "TensorAffineType", "TupleAffineType")}
     building = {"build": graph_executor.build, "create_executor": executor.create_executor, "optimize": optimize}
     registering = {n: getattr(op, n) for n in ("register_compute", "register_pattern", "register_stateful")}
     types = {n: getattr(relay, n) for n in ("GlobalTypeVar", "IncompleteType", "TypeRelation", "TypeVar")}
@@ -121,6 +122,7 @@ def _names() -> dict[str, dict[str, Any]]:
             "structural_hash": relay.structural_hash,
             "TensorType": relay.TensorType,
             **types,
+            **affine,
             **kinds,
         },
         "tvm.ir.supply": {"GlobalVarSupply": supply.GlobalVarSupply, "NameSupply": supply.NameSupply},
@@ -152,6 +154,7 @@ def _names() -> dict[str, dict[str, Any]]:
         "vmkit.relay.testing": {"rand": rand, "Prelude": Prelude},
         "vmkit.relay.op": {**registering, **composed, "reverse_reshape": relay.reverse_reshape, "tensor": relay.op}
         | {"const": relay.const, "_make": op_make},
+        "vmkit.relay.qnn.op": {"qnn": relay.qnn.op},
         "vmkit.relay.op.image": images,
         "vmkit.relay.op.random": randoms,
         "vmkit.relay.op.nn": {n: getattr(relay.nn, n) for n in relay.nn.__all__} | {"nn": relay.nn},

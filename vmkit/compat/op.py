@@ -26,8 +26,12 @@ from vmkit.relay.op import (
     get,
     register_alter_op_layout,
     register_convert_op_layout,
+    register_fake_quantization_to_integer,
     register_infer_correct_layout,
     register_legalize,
+    register_optional_fake_quantization_to_integer,
+    register_qnn_canonicalize,
+    register_qnn_legalize,
 )
 from vmkit.relay.op.attrs import Attrs
 
@@ -40,9 +44,13 @@ __all__ = [
     "register_alter_op_layout",
     "register_compute",
     "register_convert_op_layout",
+    "register_fake_quantization_to_integer",
     "register_infer_correct_layout",
     "register_legalize",
+    "register_optional_fake_quantization_to_integer",
     "register_pattern",
+    "register_qnn_canonicalize",
+    "register_qnn_legalize",
     "register_stateful",
 ]
 

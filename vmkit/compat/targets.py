@@ -9,6 +9,7 @@ import tvm
 from tvm.target import Target
 
 from vmkit.target import canonical_target
+from vmkit.target.generic_function import generic_func
 from vmkit.target.plan import OneTarget
 
 __all__ = ["install_targets"]
@@ -25,6 +26,7 @@ def install_targets() -> None:
         for module in (tvm.target, tvm.target.target):
             setattr(module, name, _shorthand(options))
     tvm.target.create, tvm.target.hexagon = Target, _hexagon
+    tvm.target.generic_func = generic_func
     target.canon_target = staticmethod(lambda given: None if given is None else canonical_target(given).primary)
     target.canon_target_and_host = staticmethod(_target_and_host)
     target.canon_multi_target = staticmethod(lambda given: list(canonical_target(given).targets))

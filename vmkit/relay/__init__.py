@@ -19,6 +19,7 @@ from . import (
     nn,
     op,
     qnn,
+    quantize,
     random,
     scope_builder,
     transform,
@@ -28,6 +29,7 @@ from . import (
 from .bind import bind
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .ir import (
+    AffineType,
     Any,
     Call,
     Clause,
@@ -54,8 +56,10 @@ from .ir import (
     RefType,
     RefWrite,
     SequenceType,
+    TensorAffineType,
     TensorType,
     Tuple,
+    TupleAffineType,
     TupleGetItem,
     TupleType,
     TupleWrapper,
@@ -88,6 +92,7 @@ from .text import astext, fromtext, parse, parse_expr
 from .type_functor import TypeFunctor, TypeMutator, TypeVisitor
 
 __all__ = [
+    "AffineType",
     "Any",
     "Call",
     "Clause",
@@ -121,8 +126,10 @@ __all__ = [
     "RefWrite",
     "ScopeBuilder",
     "SequenceType",
+    "TensorAffineType",
     "TensorType",
     "Tuple",
+    "TupleAffineType",
     "TupleGetItem",
     "TupleType",
     "TupleWrapper",
@@ -168,6 +175,7 @@ __all__ = [
     "parse_expr",
     "prelude",
     "qnn",
+    "quantize",
     "random",
     "reverse_reshape",
     "save_json",

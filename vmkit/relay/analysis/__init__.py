@@ -7,6 +7,7 @@ from . import sparse_conv2d, sparse_dense
 from .annotated_regions import AnnotatedRegion, AnnotatedRegionSet
 from .call_graph import CallGraph
 from .effects import effectful, effectful_globals
+from .fake_quantized import list_fake_quantized_op_freqs
 from .features import Feature, all_dtypes, check_constant, count_layers, detect_feature, list_op_freqs, post_order_visit
 from .intermediate import extract_intermdeiate_expr
 from .kinds import check_kind
@@ -45,6 +46,7 @@ __all__ = [
     "free_vars",
     "get_calibration_data",
     "get_total_mac_number",
+    "list_fake_quantized_op_freqs",
     "list_op_freqs",
     "post_order_visit",
     "search_fc_transpose",

@@ -13,6 +13,7 @@ from .adt import (
     TypeData,
     pattern_vars,
 )
+from .affine_types import AffineType, TensorAffineType, TupleAffineType
 from .definitions import define_type, find_constructor, find_type, type_definitions, with_functions
 from .expr import (
     Call,
@@ -62,6 +63,7 @@ from .virtual_device import VirtualDevice
 from .visit import children, free_vars, post_order, rewrite
 
 __all__ = [
+    "AffineType",
     "Any",
     "Call",
     "Clause",
@@ -91,8 +93,10 @@ __all__ = [
     "RefWrite",
     "RelayExpr",
     "SequenceType",
+    "TensorAffineType",
     "TensorType",
     "Tuple",
+    "TupleAffineType",
     "TupleGetItem",
     "TupleType",
     "TupleWrapper",

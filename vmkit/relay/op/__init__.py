@@ -12,9 +12,13 @@ from tvm.ir import Op as _Op
 from .attached import (
     register_alter_op_layout,
     register_convert_op_layout,
+    register_fake_quantization_to_integer,
     register_gradient,
     register_infer_correct_layout,
     register_legalize,
+    register_optional_fake_quantization_to_integer,
+    register_qnn_canonicalize,
+    register_qnn_legalize,
 )
 from .mixed_precision import register_mixed_precision_conversion
 from .rank import reverse_reshape
@@ -35,10 +39,14 @@ __all__ = [
     "operator",
     "register_alter_op_layout",
     "register_convert_op_layout",
+    "register_fake_quantization_to_integer",
     "register_gradient",
     "register_infer_correct_layout",
     "register_legalize",
     "register_mixed_precision_conversion",
+    "register_optional_fake_quantization_to_integer",
+    "register_qnn_canonicalize",
+    "register_qnn_legalize",
     "reverse_reshape",
     "segment_sum",
     "std",

@@ -27,17 +27,25 @@ from .registry import entry
 __all__ = [
     "ALTER_OP_LAYOUT",
     "CONVERT_OP_LAYOUT",
+    "FAKE_QUANTIZATION_TO_INTEGER",
     "INFER_CORRECT_LAYOUT",
     "LEGALIZE",
+    "OPTIONAL_FAKE_QUANTIZATION_TO_INTEGER",
     "PRIMAL_GRADIENT",
+    "QNN_CANONICALIZE",
+    "QNN_LEGALIZE",
     "Attached",
     "attach",
     "attached",
     "register_alter_op_layout",
     "register_convert_op_layout",
+    "register_fake_quantization_to_integer",
     "register_gradient",
     "register_infer_correct_layout",
     "register_legalize",
+    "register_optional_fake_quantization_to_integer",
+    "register_qnn_canonicalize",
+    "register_qnn_legalize",
 ]
 
 LEGALIZE = "FTVMLegalize"
@@ -45,6 +53,10 @@ ALTER_OP_LAYOUT = "FTVMAlterOpLayout"
 CONVERT_OP_LAYOUT = "FTVMConvertOpLayout"
 INFER_CORRECT_LAYOUT = "FInferCorrectLayout"
 PRIMAL_GRADIENT = "FPrimalGradient"
+QNN_LEGALIZE = "FTVMQnnLegalize"
+QNN_CANONICALIZE = "FTVMQnnCanonicalize"
+FAKE_QUANTIZATION_TO_INTEGER = "FTVMFakeQuantizationToInteger"
+OPTIONAL_FAKE_QUANTIZATION_TO_INTEGER = "FTVMOptionalFakeQuantizationToInteger"
 
 Attached: TypeAlias = Callable[..., Any]
 
@@ -154,3 +166,57 @@ def register_gradient(op_name: str, fgradient: Attached | None = None, level: in
         The priority.
     """
     return attach(op_name, PRIMAL_GRADIENT, fgradient, level)
+
+
+def register_qnn_legalize(op_name: str, legal_op: Attached | None = None, level: int = 10) -> Attached:
+    """Attach what ``relay.qnn.transform.Legalize`` puts in the place of calls of a quantised operator.
+
+    Parameters
+    ----------
+    op_name, legal_op, level
+        As for :func:`register_legalize`.
+    """
+    return attach(op_name, QNN_LEGALIZE, legal_op, level)
+
+
+def register_qnn_canonicalize(op_name: str, legal_op: Attached | None = None, level: int = 10) -> Attached:
+    """Attach what a quantised operator stands for, instead of what its entry says.
+
+    ``relay.qnn.transform.CanonicalizeOps`` asks for it, and so does the compiler.
+
+    Parameters
+    ----------
+    op_name, legal_op, level
+        As for :func:`register_legalize`. Where `legal_op` returns None, the entry says what the operator stands for.
+    """
+    return attach(op_name, QNN_CANONICALIZE, legal_op, level)
+
+
+def register_fake_quantization_to_integer(op_name: str, func: Attached | None = None, level: int = 10) -> Attached:
+    """Attach how ``FakeQuantizationToInteger`` computes an operator with integers.
+
+    Parameters
+    ----------
+    op_name : str
+        The operator.
+    func : callable, optional
+        ``f(expr, type_map) -> [expr, affine type]``: `expr` is a call whose arguments are integers already, and
+        `type_map` has their affine types. It has one for `expr` itself, too: that of the result which the program
+        quantises to in the end.
+    level : int
+        The priority.
+    """
+    return attach(op_name, FAKE_QUANTIZATION_TO_INTEGER, func, level)
+
+
+def register_optional_fake_quantization_to_integer(
+    op_name: str, func: Attached | None = None, level: int = 10
+) -> Attached:
+    """Attach how ``FakeQuantizationToInteger`` computes an operator where its `optional_qnn_ops` names it.
+
+    Parameters
+    ----------
+    op_name, func, level
+        As for :func:`register_fake_quantization_to_integer`.
+    """
+    return attach(op_name, OPTIONAL_FAKE_QUANTIZATION_TO_INTEGER, func, level)

@@ -9,6 +9,7 @@ import tvm
 from ...errors import TypeCheckError, VMKitError
 from ..analysis.infer_type import infer_module, typed
 from ..ir import Call, Function, Op, RelayExpr, post_order, rewrite, with_functions
+from ..op.attached import QNN_CANONICALIZE, attached
 from ..op.registry import entry
 from .registry import ModuleTransform, relay_pass
 
@@ -58,8 +59,12 @@ def _canonical(node: RelayExpr, original: RelayExpr) -> RelayExpr:
     if not _stands_for_others(node):
         return node
     made = entry(node.op)
+    hook = attached(node.op, QNN_CANONICALIZE)
     types = [a.checked_type for a in original.args] + [original.checked_type]
     assert made.canonicalize is not None
+    own = None if hook is None else hook(node.attrs, list(node.args), types)
+    if own is not None:
+        return own
     try:
         return made.canonicalize(node.attrs, list(node.args), types)
     except TypeCheckError as error:

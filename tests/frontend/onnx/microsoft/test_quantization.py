@@ -41,6 +41,16 @@ def test_an_operator_between_quantised_tensors_agrees_with_onnxruntime(name: str
     agrees_exactly(proto, *({"x": integers(n, 3, 4, 5)} for n in (1, 3)), off_by=1)
 
 
+@pytest.mark.parametrize("scale", [1 / 256, 1 / 255, 1 / 250.3, 0.0033, 0.4])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_a_softmax_is_in_steps_of_one_over_a_whole_number(scale: float, dtype: str) -> None:
+    zero = u8 if dtype == "uint8" else i8
+    constants = {"sx": f32(0.05), "zx": zero(20), "sy": f32(scale), "zy": zero(3)}
+    nodes = [node("QLinearSoftmax", "x sx zx sy zy", "y", axis=-1, opset=13, domain="com.microsoft")]
+    proto = with_types(model(nodes, {"x": (["n", 9], dtype)}, "y", constants), {"y": dtype}, "com.microsoft")
+    agrees_exactly(proto, {"x": integers(40, 9, dtype=dtype)}, {"x": integers(1, 9, dtype=dtype)})
+
+
 @pytest.mark.parametrize("transposed", [0, 1])
 def test_a_quantised_product_with_a_bias_is_quantised_or_real(transposed: int) -> None:
     nodes = [

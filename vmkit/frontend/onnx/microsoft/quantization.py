@@ -147,8 +147,11 @@ def qlinear_softmax(
     axis: int = -1,
     opset: int,
 ) -> Expr:
+    """The result is in steps of one over a whole number: onnxruntime rounds 1 / y_scale down."""
     compute = softmax if opset >= 13 else softmax_of_matrix
-    return _between(ctx, lambda v: compute(ctx, v, axis=axis), x, x_scale, x_zero, y_scale, y_zero)
+    reals = compute(ctx, dequantized(ctx, x, x_scale, x_zero), axis=axis)
+    steps = relay.floor(relay.divide(ctx.constant(1.0, "float32"), y_scale))
+    return quantized(ctx, relay.multiply(reals, steps), None, y_zero, ctx.dtype(y_zero))
 
 
 @converter("QGemm", domain=_MICROSOFT)
