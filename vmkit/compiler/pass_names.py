@@ -57,8 +57,6 @@ RELAY_ONLY = frozenset(
         "AnnotateTarget",
         "AutoSchedulerLayoutRewrite",
         "CapturePostDfsIndexInSpans",
-        "Defunctionalization",
-        "FakeQuantizationToInteger",
         "FirstOrderGradient",
         "InlineComposites",
         "InlinePrimitives",
