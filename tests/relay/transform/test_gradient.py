@@ -160,6 +160,14 @@ def test_a_gradient_of_a_script_is_taken() -> None:
     np.testing.assert_allclose(found.numpy(), np.tan([0.1, 0.2, 0.3]), rtol=1e-12)
 
 
+def test_the_function_itself_does_not_change() -> None:
+    x = relay.var("x", shape=(3,))
+    call = relay.exp(x)
+    made = gradient(relay.Function([x], call))
+    assert call.checked_type_ is None
+    assert made.params[0] is not x and list(made.checked_type.arg_types) == [relay.TensorType((3,))]
+
+
 def test_what_has_no_gradient_is_said() -> None:
     x = relay.var("x", shape=(3,))
     f = relay.Var("f", relay.FuncType([relay.TensorType((3,))], relay.TensorType((3,))))

@@ -11,7 +11,7 @@ branches are copied, for a value that a branch and something outside of it use w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import tvm
@@ -19,7 +19,7 @@ from tvm.ir import GlobalVar, Op
 
 from ...errors import ModelError, OptionError
 from ...stack import on_deep_stack
-from ..analysis.infer_type import infer_expr
+from ..analysis.infer_type import infer_expr, inferred
 from ..analysis.scopes import Scope, scopes
 from ..ir import (
     Call,
@@ -27,7 +27,6 @@ from ..ir import (
     Expr,
     Function,
     If,
-    Let,
     RelayExpr,
     TensorType,
     Tuple,
@@ -35,13 +34,14 @@ from ..ir import (
     TupleType,
     Type,
     Var,
-    free_vars,
     post_order,
-    rewrite,
+    with_functions,
 )
 from ..op.attached import PRIMAL_GRADIENT, attached
 from ..op.registry import build
 from . import gradients  # noqa: F401 - attaches those of the operators
+from .gradients.flat import Flat
+from .gradients.sums import GradientSum, field_of_any, typed_field, zeros_of
 
 __all__ = ["gradient"]
 
@@ -96,10 +96,10 @@ def gradient(expr: Function | GlobalVar, mod: tvm.IRModule | None = None, mode: 
 
 
 def _gradient(function: Function, module: tvm.IRModule, mode: str) -> Function:
-    typed = Function(function.params, function.body, function.ret_type)
-    infer_expr(typed, module)
-    params = [Var(p.name_hint, p.checked_type) for p in function.params]
-    body = _Flat(module, mode).expression(function.body, dict(zip(function.params, params, strict=True)))
+    own = GlobalVar("gradient_of")
+    typed = inferred(with_functions(module, {**dict(module.functions.items()), own: function}))[own]
+    params = [Var(p.name_hint, p.checked_type) for p in typed.params]
+    body = Flat(module, mode).expression(typed.body, dict(zip(typed.params, params, strict=True)))
     forward = Function(params, body)
     infer_expr(forward, module)
     for name, ty in (("the result", body.checked_type), *((p.name_hint, p.type_annotation) for p in params)):
@@ -107,7 +107,7 @@ def _gradient(function: Function, module: tvm.IRModule, mode: str) -> Function:
             raise ModelError(f"a gradient is one of tensors, and of tuples of them; {name} is {ty}")
     backward = _Backward(body)
     found = backward.of(body, _ones(body), params)
-    grads = [_cast_to(found[p].total(p), p) if p in found else _zeros(p, p.checked_type) for p in params]
+    grads = [_cast_to(found[p].total(p), p) if p in found else zeros_of(p, p.checked_type) for p in params]
     types = [body.checked_type, TupleType([p.checked_type for p in params])]
     made = Function(params, Tuple([body, Tuple(grads)]), TupleType(types))
     infer_expr(made, module)
@@ -128,128 +128,16 @@ def _is_floating(ty: Type) -> bool:
 
 def _ones(expr: RelayExpr) -> Expr:
     if isinstance(expr.checked_type, TupleType):
-        return Tuple([_ones(_field(expr, i)) for i in range(len(expr.checked_type.fields))])
+        return Tuple([_ones(typed_field(expr, i)) for i in range(len(expr.checked_type.fields))])
     return build("ones_like", expr)
-
-
-def _zeros(expr: RelayExpr, ty: Type) -> Expr:
-    if isinstance(ty, TupleType):
-        return Tuple([_zeros(_field(expr, i), field) for i, field in enumerate(ty.fields)])
-    return build("zeros_like", expr)
-
-
-def _field(expr: RelayExpr, index: int) -> RelayExpr:
-    if isinstance(expr, Tuple):
-        return expr.fields[index]
-    made = TupleGetItem(expr, index)
-    made.checked_type_ = expr.checked_type.fields[index]
-    return made
-
-
-class _Flat:
-    """Write expressions without lets and calls of functions."""
-
-    def __init__(self, module: tvm.IRModule, mode: str) -> None:
-        self.module, self.mode = module, mode
-        self.calling: list[Any] = []
-
-    def expression(self, expr: RelayExpr, values: Mapping[Any, RelayExpr]) -> RelayExpr:
-        """Return an expression with values in the place of its variables; what was shared is shared."""
-        done: dict[Any, RelayExpr] = dict(values)
-
-        def visit(node: RelayExpr) -> RelayExpr:
-            while isinstance(node, Let) and node not in done:
-                done[node.var] = visit(node.value) if node.var not in free_vars(node.value) else self._refuse_loop(node)
-                node = node.body
-            if node not in done:
-                done[node] = self._rebuilt(node, visit)
-            return done[node]
-
-        return visit(expr)
-
-    def _refuse_loop(self, let: Let) -> RelayExpr:
-        raise ModelError(f"the gradient of recursion cannot be taken: {let.var.name_hint} calls itself")
-
-    def _rebuilt(self, node: RelayExpr, visit: Callable[[RelayExpr], RelayExpr]) -> RelayExpr:
-        match node:
-            case Call():
-                return self._call(node, visit)
-            case Tuple():
-                return Tuple([visit(field) for field in node.fields])
-            case TupleGetItem():
-                whole = visit(node.tuple_value)
-                return whole.fields[node.index] if isinstance(whole, Tuple) else TupleGetItem(whole, node.index)
-            case If():
-                if self.mode == "first_order":
-                    raise ModelError("mode 'first_order' takes no If; take mode 'higher_order'")
-                return If(visit(node.cond), visit(node.true_branch), visit(node.false_branch))
-            case Function():
-                return rewrite(node, {variable: visit(variable) for variable in free_vars(node)})
-            case Constant() | Op() | GlobalVar() | Var():
-                return node
-        raise ModelError(f"the gradient of a {type(node).__name__} cannot be taken; it is taken of tensors alone")
-
-    def _call(self, call: Call, visit: Callable[[RelayExpr], RelayExpr]) -> RelayExpr:
-        callee, args = visit(call.op), [visit(arg) for arg in call.args]
-        if isinstance(callee, Op):
-            return Call(callee, args, call.attrs)
-        function = self.module[callee] if isinstance(callee, GlobalVar) else callee
-        if not isinstance(function, Function):
-            raise ModelError(
-                f"the gradient of a call of {callee} cannot be taken: which function that is, is not known"
-            )
-        if callee in self.calling:
-            raise ModelError(f"the gradient of recursion cannot be taken: {callee} calls itself")
-        self.calling.append(callee)
-        try:
-            return self.expression(function.body, dict(zip(function.params, args, strict=True)))
-        finally:
-            self.calling.pop()
-
-
-class _Sum:
-    """What an expression was handed: the parts of its gradient, and of those of its fields if it is a tuple."""
-
-    def __init__(self) -> None:
-        self.parts: list[Expr] = []
-        self.fields: dict[int, _Sum] = {}
-
-    def at(self, index: int) -> _Sum:
-        """Return the sum for a field."""
-        return self.fields.setdefault(index, _Sum())
-
-    def add(self, value: Expr, ty: Type) -> None:
-        """Take one more part."""
-        if isinstance(ty, TupleType):
-            for index, field in enumerate(ty.fields):
-                self.at(index).add(_untyped_field(value, index), field)
-        else:
-            self.parts.append(value)
-
-    def total(self, expr: RelayExpr) -> Expr:
-        """Return the gradient of an expression."""
-        ty = expr.checked_type
-        if isinstance(ty, TupleType):
-            fields = [_field(expr, index) for index in range(len(ty.fields))]
-            return Tuple([self.at(index).total(field) for index, field in enumerate(fields)])
-        if not self.parts:
-            return _zeros(expr, ty)
-        result = self.parts[0]
-        for part in self.parts[1:]:
-            result = result + part
-        return result
-
-
-def _untyped_field(value: Expr, index: int) -> Expr:
-    return value.fields[index] if isinstance(value, Tuple) else TupleGetItem(value, index)
 
 
 def _cast_to(grad: Expr, param: Var) -> Expr:
     """Return the gradient of a parameter; one of integers is 0, whatever was counted."""
-    return grad if _is_floating(param.checked_type) else _zeros(param, param.checked_type)
+    return grad if _is_floating(param.checked_type) else zeros_of(param, param.checked_type)
 
 
-Gradients: TypeAlias = dict[Any, _Sum]
+Gradients: TypeAlias = dict[Any, GradientSum]
 
 
 class _Backward:
@@ -271,7 +159,7 @@ class _Backward:
     def of(self, root: RelayExpr, grad: Expr, ends: Iterable[RelayExpr]) -> Gradients:
         """Return what `ends` are handed when an expression has a gradient; what they are made of gets nothing."""
         stop = set(ends)
-        sums: Gradients = {root: _Sum()}
+        sums: Gradients = {root: GradientSum()}
         sums[root].add(grad, root.checked_type)
         for node in self._users_first(root, stop):
             if node in sums and node not in stop:
@@ -314,13 +202,13 @@ class _Backward:
         return list(found)
 
     def _hand_on(self, node: RelayExpr, sums: Gradients) -> None:
-        def of(part: RelayExpr) -> _Sum:
-            return sums.setdefault(part, _Sum())
+        def of(part: RelayExpr) -> GradientSum:
+            return sums.setdefault(part, GradientSum())
 
         match node:
             case Tuple():
                 for index, field in enumerate(node.fields):
-                    of(field).add(_untyped_field(sums[node].total(node), index), field.checked_type)
+                    of(field).add(field_of_any(sums[node].total(node), index), field.checked_type)
             case TupleGetItem():
                 whole = of(node.tuple_value)
                 whole.at(node.index).add(sums[node].total(node), node.checked_type)
@@ -338,7 +226,7 @@ class _Backward:
         for branch in (node.true_branch, node.false_branch):
             own = self._copied(branch, shared)
             found = self.of(own, grad, shared) if own in self.active else {}
-            branches.append(Tuple([found[p].total(p) if p in found else _zeros(p, p.checked_type) for p in shared]))
+            branches.append(Tuple([found[p].total(p) if p in found else zeros_of(p, p.checked_type) for p in shared]))
         both = If(node.cond, branches[0], branches[1])
         return [TupleGetItem(both, index) for index in range(len(shared))]
 
