@@ -67,8 +67,8 @@ def test_a_scale_moves_on_into_a_dense_layer() -> None:
 
 
 def test_scales_along_the_two_parts_of_blocked_channels() -> None:
-    scale = scale_of(positive(1, 2, 1, 1, 2), v("x", 2, 2, 6, 6, 2))
-    assert scale is not None and scale.axes == channel_axes("NCHW2c") == (1, 4)
+    scale = scale_of(positive(1, 2, 1, 1, 2), v("x", 2, 2, 6, 6, 2), channel_axes("NCHW2c"))
+    assert scale is not None and scale.axes == (1, 4)
     assert list(scale.vector.attrs.axis) == [0, 2, 3]
     kernel = scale.along(kernel_axes("OIHW2i4o", "I"), [2, 2, 3, 3, 2, 4])
     assert list(kernel.attrs.newshape) == [1, 2, 1, 1, 2, 1]
@@ -177,3 +177,126 @@ def test_the_groups_of_a_transposed_convolution_are_along_its_inputs() -> None:
     assert_values(ForwardFoldScaleAxis(), deconv(x * S, two, **grouped), x, two)
     several = deconv(x, two, **grouped) * positive(6, 1, 1)
     assert "multiply" in operators(after(BackwardFoldScaleAxis(), several, x, two))
+
+
+def assert_folds(run: Any, before: Any, expected: Any, *params: relay.Var) -> None:
+    """Assert that a pass makes one expression another, and that both compute the same."""
+    assert_becomes(run, before, expected, *params)
+    assert_values(run, before, *params)
+
+
+def test_a_scale_moves_back_into_a_dense_layer_through_its_bias() -> None:
+    x, w, b, s = v("x", 3, 4), v("w", 5, 4), v("b", 5), positive(5)
+    before = relu(relay.nn.bias_add(relay.nn.dense(x, w), b)) * s
+    expected = relu(relay.nn.bias_add(relay.nn.dense(x, w * relay.expand_dims(s, 1, 1)), b * s))
+    assert_folds(BackwardFoldScaleAxis(), before, expected, x, w, b)
+    summed = (b + relay.nn.dense(x, w)) * s
+    assert_folds(BackwardFoldScaleAxis(), summed, b * s + relay.nn.dense(x, w * relay.expand_dims(s, 1, 1)), x, w, b)
+
+
+@pytest.mark.parametrize(
+    ("layout", "axis", "shape"), [("NCHW", 1, (6, 1, 1)), ("NCHW", -3, (6, 1, 1)), ("NHWC", 3, (6,))]
+)
+def test_a_bias_along_the_channels_is_scaled(layout: str, axis: int, shape: tuple[int, ...]) -> None:
+    x, b, s = v("x", *((2, 4, 5, 5) if layout == "NCHW" else (2, 5, 5, 4))), v("b", 6), positive(*shape)
+    w = v("w", *((6, 4, 3, 3) if layout == "NCHW" else (3, 3, 4, 6)))
+    attrs = {"data_layout": layout, "kernel_layout": "OIHW" if layout == "NCHW" else "HWIO"}
+    vector = relay.squeeze(s, [1, 2]) if layout == "NCHW" else s
+    kernel = w * (relay.expand_dims(vector, 1, 3) if layout == "NCHW" else vector)
+    before = relay.nn.bias_add(conv(x, w, **attrs), b, axis) * s
+    expected = relay.nn.bias_add(conv(x, kernel, **attrs), b * vector, axis)
+    assert_folds(BackwardFoldScaleAxis(), before, expected, x, w, b)
+
+
+def test_a_bias_along_another_axis_keeps_the_scale_after_it() -> None:
+    x, w, b = v("x", 1, 4, 6, 6), v("w", 6, 4, 3, 3), v("b", 6)
+    before = relay.nn.bias_add(conv(x, w), b, axis=2) * positive(6, 1, 1)
+    assert_becomes(BackwardFoldScaleAxis(), before, before, x, w, b)
+
+
+BLOCKED = {"data_layout": "NCHW2c", "kernel_layout": "OIHW2i3o", "out_layout": "NCHW3c"}
+
+
+@pytest.mark.parametrize("outer", [1, 2])
+def test_a_scale_moves_on_into_a_blocked_convolution(outer: int) -> None:
+    x, w, b = v("x", 1, outer, 5, 5, 2), v("w", 2, outer, 3, 3, 2, 3), v("b", 1, outer, 1, 1, 2)
+    s = positive(1, outer, 1, 1, 2)
+    before = conv(relu(x * s) - b, w, **BLOCKED)
+    vector = relay.squeeze(s, [0, 2, 3])
+    bias = relay.divide(b, relay.reshape(vector, (1, outer, 1, 1, 2)))
+    expected = conv(relu(x) - bias, w * relay.reshape(vector, (1, outer, 1, 1, 2, 1)), **BLOCKED)
+    assert_folds(ForwardFoldScaleAxis(), before, expected, x, w, b)
+
+
+@pytest.mark.parametrize("outer", [1, 2])
+def test_a_scale_moves_back_into_a_blocked_convolution(outer: int) -> None:
+    x, w, b = v("x", 1, 2, 5, 5, 2), v("w", outer, 2, 3, 3, 2, 3), v("b", 1, outer, 1, 1, 3)
+    s = positive(1, outer, 1, 1, 3)
+    before = relu(conv(x, w, **BLOCKED) + b) * s
+    vector = relay.squeeze(s, [0, 2, 3])
+    kernel = w * relay.reshape(vector, (outer, 1, 1, 1, 1, 3))
+    expected = relu(conv(x, kernel, **BLOCKED) + b * relay.reshape(vector, (1, outer, 1, 1, 3)))
+    assert_folds(BackwardFoldScaleAxis(), before, expected, x, w, b)
+
+
+def test_a_scale_of_a_single_channel_is_along_the_channels() -> None:
+    x, w, one = v("x", 2, 1, 6, 6), v("w", 1, 1, 3, 3), positive(1, 1, 1)
+    vector = relay.squeeze(one, [1, 2])
+    back = conv(x, w * relay.expand_dims(vector, 1, 3))
+    assert_folds(BackwardFoldScaleAxis(), conv(x, w) * one, back, x, w)
+    assert_folds(ForwardFoldScaleAxis(), conv(x * one, w), conv(x, w * relay.expand_dims(vector, 1, 2)), x, w)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "kernel"),
+    [
+        (relay.nn.conv1d, (2, 4, 7), (6, 4, 3)),
+        (relay.nn.conv2d, (2, 4, 7, 7), (6, 4, 3, 3)),
+        (relay.nn.conv3d, (1, 4, 5, 5, 5), (6, 4, 3, 3, 3)),
+    ],
+)
+def test_convolutions_over_any_number_of_axes_take_scales(make: Any, shape: Any, kernel: Any) -> None:
+    x, w, n = v("x", *shape), v("w", *kernel), len(shape) - 2
+    into, out = (positive(c, *[1] * n) for c in (4, 6))
+    inner, outer = (relay.squeeze(s, [*range(1, n + 1)]) for s in (into, out))
+    expected = make(relu(x), w * relay.expand_dims(inner, 1, n))
+    assert_folds(ForwardFoldScaleAxis(), make(relu(x * into), w), expected, x, w)
+    expected = relu(make(x, w * relay.expand_dims(outer, 1, n + 1)))
+    assert_folds(BackwardFoldScaleAxis(), relu(make(x, w)) * out, expected, x, w)
+
+
+def test_a_depthwise_convolution_takes_scales_along_its_kernels() -> None:
+    x, w, s = v("x", 1, 4, 6, 6), v("w", 4, 1, 3, 3), S
+    wide = relay.expand_dims(relay.squeeze(s, [1, 2]), 1, 3)
+    assert_folds(ForwardFoldScaleAxis(), conv(x * s, w, groups=4), conv(x, w * wide, groups=4), x, w)
+    assert_folds(BackwardFoldScaleAxis(), conv(x, w, groups=4) * s, conv(x, w * wide, groups=4), x, w)
+
+
+@pytest.mark.parametrize(("groups", "kernels"), [(2, 6), (4, 8)])
+def test_groups_of_several_channels_or_kernels_take_no_scale_of_data(groups: int, kernels: int) -> None:
+    x, w = v("x", 1, 4, 6, 6), v("w", kernels, 4 // groups, 3, 3)
+    before = conv(x * S, w, groups=groups)
+    assert_becomes(ForwardFoldScaleAxis(), before, before, x, w)
+
+
+def test_a_scale_that_is_a_parameter_moves_where_no_sign_matters() -> None:
+    x, w, s = v("x", 1, 4, 6, 6), v("w", 2, 4, 3, 3), v("s", 4, 1, 1)
+    expected = conv(x, w * relay.expand_dims(relay.squeeze(s, [1, 2]), 1, 2))
+    assert_folds(ForwardFoldScaleAxis(), conv(s * x, w), expected, x, w, s)
+    through_relu = conv(relu(x * s), w)
+    assert_becomes(ForwardFoldScaleAxis(), through_relu, through_relu, x, w, s)
+
+
+def test_paths_whose_channels_lie_otherwise_take_no_scale() -> None:
+    x, w = v("x", 4, 4, 6, 6), v("w", 4, 4, 3, 3)
+    before = (relu(conv(x, w)) + relu(conv(x, w, out_layout="CNHW"))) * positive(4, 1, 1)
+    assert_becomes(BackwardFoldScaleAxis(), before, before, x, w)
+
+
+def test_paths_that_fork_and_join_are_searched_once() -> None:
+    x, w = v("x", 1, 4, 6, 6), v("w", 2, 4, 3, 3)
+    y = x * S
+    for _ in range(40):
+        y = relu(y) + relay.nn.leaky_relu(y, 0.5)
+    assert_becomes(ForwardFoldScaleAxis(), y, y, x)
+    assert_becomes(ForwardFoldScaleAxis(), conv(y, w), conv(y, w), x, w)

@@ -74,18 +74,40 @@ def _varying(shape: list[Any], rank: int) -> tuple[int, ...] | None:
     return tuple(rank - len(shape) + i for i, d in enumerate(shape) if d != 1)
 
 
-def scale_of(factors: Expr, data: Expr) -> ChannelScale | None:
-    """Return an operand of a product as the scale of the other one, which it must not broadcast."""
+def scale_of(factors: Expr, data: Expr, axes: tuple[int, ...]) -> ChannelScale | None:
+    """Return an operand of a product as the scale of the other one along some axes of that.
+
+    Parameters
+    ----------
+    factors : Expr
+        The operand. It has the sizes of `data` along the axes and 1 along the others, or one element altogether.
+    data : Expr
+        The other operand, which must have known sizes along the axes.
+    axes : tuple of int
+        The axes along which what takes the scale has its channels.
+
+    Returns
+    -------
+    ChannelScale or None
+        None where `factors` is no such scale.
+    """
     shape, own = static(data), static(factors)
-    axes = _varying(own, len(shape))
-    if axes is None or any(own[a - len(shape)] != shape[a] for a in axes if isinstance(shape[a], int)):
+    rank = len(shape)
+    if not all(isinstance(shape[a], int) for a in axes) or _varying(own, rank) is None:
         return None
-    if any(not isinstance(shape[a], int) for a in axes):
+    before = rank - len(own)
+    at = [a - before for a in axes]
+    if all(a >= 0 and own[a] == shape[axis] for a, axis in zip(at, axes, strict=True)):
+        kept = axes
+    elif all(d == 1 for d in own):
+        kept, at = (), []
+    else:
         return None
-    kept = [a - (len(shape) - len(own)) for a in axes]
-    dropped = [i for i in range(len(own)) if i not in kept]
+    dropped = [i for i in range(len(own)) if i not in at]
+    if any(own[i] != 1 for i in dropped):
+        return None
     vector = build("squeeze", factors, axis=dropped) if dropped else factors
-    return ChannelScale(vector, axes, prod(shape[a] for a in axes), factors)
+    return ChannelScale(vector, kept, prod(shape[a] for a in kept), factors)
 
 
 def lies_along(operand: Expr, axes: tuple[int, ...], rank: int) -> bool:

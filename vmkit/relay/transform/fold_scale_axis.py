@@ -1,4 +1,9 @@
-"""Products with a scale for each channel move into the weights of convolutions and dense layers."""
+"""Products with a scale for each channel move into the weights of convolutions and dense layers.
+
+A scale moves back from the product to what computes its data, or on to all that uses the product, through what commutes
+with it: ``nn.relu`` and ``nn.leaky_relu`` where it is known to be positive, and sums, whose other side is multiplied or
+divided. What takes it says along which axes it has its channels; a product with a scale along any others stays.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +36,29 @@ _KEEP_SIGNS = ("nn.relu", "nn.leaky_relu")
 _SUMS = ("add", "subtract")
 
 Substitutes = dict[Any, Any]
+Axes = tuple[int, ...]
 
 
 @relay_pass(opt_level=3)
 def BackwardFoldScaleAxis() -> ModuleTransform:
-    """Return the pass that moves scales of results back into the weights that the results are computed from."""
+    """Return the pass that moves scales of results back into the weights that the results are computed from.
+
+    A convolution or dense layer takes a scale of its output channels where the product is all that uses its result,
+    perhaps after ``nn.relu``, ``nn.leaky_relu`` (for a constant scale above zero), ``nn.bias_add``, ``add`` and
+    ``subtract``. Of a sum of two results each takes the scale, or none does.
+    """
     return per_function(lambda function: _folded(function, _Backward))
 
 
 @relay_pass(opt_level=3)
 def ForwardFoldScaleAxis() -> ModuleTransform:
-    """Return the pass that moves scales of data on into the weights that the data is used with."""
+    """Return the pass that moves scales of data on into the weights that the data is used with.
+
+    All that uses the product must take the scale: convolutions and dense layers along their input channels, and
+    ``nn.relu``, ``nn.leaky_relu`` (for a constant scale above zero), ``add`` and ``subtract`` of a vector along the
+    channels (for a constant scale without zeros), whose users do. Of grouped convolutions those take it that have one
+    channel, and one kernel, in each group.
+    """
     return per_function(lambda function: _folded(function, _Forward))
 
 
@@ -91,37 +108,60 @@ def _replaced(function: Function, substitutes: Substitutes) -> Function:
 def _operands_of(product: Call) -> list[tuple[Expr, Expr]]:
     """Return the operands of a product, data first, in both ways; the data has the shape of the product."""
     x, y = product.args
-    shape = [str(d) for d in static(product)]
-    return [(data, factors) for data, factors in ((x, y), (y, x)) if [str(d) for d in static(data)] == shape]
+    return [(data, factors) for data, factors in ((x, y), (y, x)) if _is_as_large(data, product)]
 
 
-def _scaled_weight(weight: Expr, scale: ChannelScale, axes: tuple[int, ...]) -> Expr | None:
+def _is_as_large(part: RelayExpr, whole: RelayExpr) -> bool:
+    return [str(d) for d in static(part)] == [str(d) for d in static(whole)]
+
+
+def _scaled_weight(weight: Expr, scale: ChannelScale, axes: Axes) -> Expr | None:
     shape = static(weight)
     if not all(isinstance(d, int) for d in shape) or not scale.fits(axes, shape):
         return None
     return build("multiply", weight, scale.along(axes, shape))
 
 
-class _Users:
-    def __init__(self, function: Function) -> None:
-        self.of: dict[Any, list[Any]] = {}
-        for node in post_order(function):
-            for part in children(node):
-                self.of.setdefault(part, []).append(node)
+def _last_axis(expr: RelayExpr) -> Axes:
+    return (len(static(expr)) - 1,)
+
+
+def _users(function: Function) -> dict[Any, list[Any]]:
+    users: dict[Any, list[Any]] = {}
+    for node in post_order(function):
+        for part in children(node):
+            users.setdefault(part, []).append(node)
+    return users
 
 
 class _Backward:
     """Moves the scale of a product back through what gives the data, where nothing else uses it."""
 
     def __init__(self, function: Function) -> None:
-        self.users = _Users(function).of
+        self.users = _users(function)
 
     def folded(self, product: Call) -> Substitutes | None:
         for data, factors in _operands_of(product):
-            scale = scale_of(factors, data)
+            axes = self.channels(data)
+            scale = None if axes is None else scale_of(factors, data, axes)
             made = None if scale is None else self.absorbed(data, scale)
             if made is not None:
                 return {product: made}
+        return None
+
+    def channels(self, expr: RelayExpr) -> Axes | None:
+        """Return the axes of what could take a scale of an expression, or None where nothing could."""
+        if len(self.users.get(expr, ())) != 1:
+            return None
+        if is_call(expr, *_CONVOLUTIONS):
+            return channel_axes(expr.attrs.out_layout or expr.attrs.data_layout)
+        if is_call(expr, "nn.dense"):
+            return _last_axis(expr)
+        if is_call(expr, *_KEEP_SIGNS, "nn.bias_add"):
+            return self.channels(expr.args[0])
+        if is_call(expr, *_SUMS):
+            found = (self.channels(part) for part in expr.args if _is_as_large(part, expr))
+            return next((axes for axes in found if axes is not None), None)
         return None
 
     def absorbed(self, expr: RelayExpr, scale: ChannelScale) -> Expr | None:
@@ -130,9 +170,13 @@ class _Backward:
             return None
         if is_call(expr, *_CONVOLUTIONS):
             return self.convolution(expr, scale)
+        if is_call(expr, "nn.dense"):
+            return self.dense(expr, scale)
         if is_call(expr, *_KEEP_SIGNS):
             inner = self.absorbed(expr.args[0], scale) if is_positive(scale.factors) else None
             return None if inner is None else Call(expr.op, [inner], expr.attrs, span=expr.span)
+        if is_call(expr, "nn.bias_add"):
+            return self.biased(expr, scale)
         return self.sum(expr, scale) if is_call(expr, *_SUMS) else None
 
     def convolution(self, conv: Call, scale: ChannelScale) -> Expr | None:
@@ -144,32 +188,69 @@ class _Backward:
         weight = _scaled_weight(conv.args[1], scale, kernel_axes(attrs.kernel_layout, "I" if is_single else "O"))
         return None if weight is None else Call(conv.op, [conv.args[0], weight], attrs, span=conv.span)
 
+    def dense(self, layer: Call, scale: ChannelScale) -> Expr | None:
+        weight = _scaled_weight(layer.args[1], scale, (0,)) if scale.axes in ((), _last_axis(layer)) else None
+        return None if weight is None else Call(layer.op, [layer.args[0], weight], layer.attrs, span=layer.span)
+
+    def biased(self, expr: Call, scale: ChannelScale) -> Expr | None:
+        data, bias = expr.args
+        axis = expr.attrs.axis % len(static(expr))
+        inner = self.absorbed(data, scale) if scale.axes in ((), (axis,)) else None
+        if inner is None:
+            return None
+        return Call(expr.op, [inner, build("multiply", bias, scale.vector)], expr.attrs, span=expr.span)
+
     def sum(self, expr: Call, scale: ChannelScale) -> Expr | None:
         shape = static(expr)
+        absorbed = [self.absorbed(part, scale) if _is_as_large(part, expr) else None for part in expr.args]
+        if all(part is None for part in absorbed):
+            return None
         parts: list[Any] = []
-        for part in expr.args:
-            if [str(d) for d in static(part)] == [str(d) for d in shape]:
-                parts.append(self.absorbed(part, scale))
+        for part, made in zip(expr.args, absorbed, strict=True):
+            if made is not None:
+                parts.append(made)
             elif scale.axes and lies_along(part, scale.axes, len(shape)):
                 parts.append(build("multiply", part, scale.along(scale.axes, shape)))
+            elif not scale.axes and not _is_as_large(part, expr):
+                parts.append(build("multiply", part, scale.vector))
             else:
-                parts.append(None if scale.axes else build("multiply", part, scale.vector))
-        return None if any(p is None for p in parts) else Call(expr.op, parts, span=expr.span)
+                return None
+        return Call(expr.op, parts, span=expr.span)
 
 
 class _Forward:
     """Moves the scale of a product on through all uses of it, up to the weights that these meet."""
 
     def __init__(self, function: Function) -> None:
-        self.users = _Users(function).of
+        self.users = _users(function)
+        # What is known of expressions that several paths lead to.
+        self.known_channels: dict[Any, Axes | None] = {}
 
     def folded(self, product: Call) -> Substitutes | None:
+        axes = self.channels(product)
+        if axes is None:
+            return None
         for data, factors in _operands_of(product):
-            scale = scale_of(factors, data)
+            scale = scale_of(factors, data, axes)
             made: Substitutes = {product: data}
             if scale is not None and scale.axes and self.passed_on(product, scale, made):
                 return made
         return None
+
+    def channels(self, expr: RelayExpr) -> Axes | None:
+        """Return the axes of the first that could take a scale of an expression, or None where nothing could."""
+        if expr not in self.known_channels:
+            found = (self.channels_in(user, expr) for user in self.users.get(expr, ()))
+            self.known_channels[expr] = next((axes for axes in found if axes is not None), None)
+        return self.known_channels[expr]
+
+    def channels_in(self, user: RelayExpr, expr: RelayExpr) -> Axes | None:
+        if is_call(user, *_CONVOLUTIONS) and user.args[0].same_as(expr):
+            return channel_axes(user.attrs.data_layout)
+        if is_call(user, "nn.dense") and user.args[0].same_as(expr):
+            return _last_axis(expr)
+        is_passed_on = is_call(user, *_KEEP_SIGNS, *_SUMS) and _is_as_large(expr, user)
+        return self.channels(user) if is_passed_on else None
 
     def passed_on(self, expr: RelayExpr, scale: ChannelScale, made: Substitutes) -> bool:
         """Say whether all users of an expression can do without its scale, and note what they become."""
@@ -186,8 +267,7 @@ class _Forward:
         if is_call(user, *_CONVOLUTIONS) and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
             weight = self.convolution_weight(user, scale)
         elif is_call(user, "nn.dense") and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
-            is_last = scale.axes == (len(static(expr)) - 1,)
-            weight = _scaled_weight(user.args[1], scale, (1,)) if is_last else None
+            weight = _scaled_weight(user.args[1], scale, (1,)) if scale.axes == _last_axis(expr) else None
         if weight is None:
             return False
         made[user] = Call(user.op, [user.args[0], weight], user.attrs, span=user.span)
@@ -207,7 +287,9 @@ class _Forward:
         position = 0 if user.args[0].same_as(expr) else 1
         other = user.args[1 - position]
         shape = static(user)
-        if other.same_as(expr) or not lies_along(other, scale.axes, len(shape)) or not is_nonzero(scale.factors):
+        if other.same_as(expr) or not _is_as_large(expr, user) or not is_nonzero(scale.factors):
+            return False
+        if not lies_along(other, scale.axes, len(shape)):
             return False
         args = list(user.args)
         args[1 - position] = build("divide", other, scale.along(scale.axes, shape))
