@@ -165,7 +165,7 @@ def _is_convertible(old: Layout, new: Layout, ty: Type) -> bool:
     """Say whether a tensor in one layout falls into the blocks of another one of the same axes."""
     if sorted(old.letters) != sorted(new.letters) or not isinstance(ty, TensorType):
         return False
-    return holds_whole_blocks(old, new, list(ty.shape))
+    return holds_whole_blocks(old, new, ty.shape)
 
 
 def _fits_result(new: Layout, call: Call) -> bool:

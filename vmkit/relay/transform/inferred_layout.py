@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tvm.s_tir import SLayout
@@ -156,6 +157,7 @@ def is_blocked(layout: Layout, letter: str) -> bool:
     return any(axis == letter.lower() for axis, _ in layout.axes)
 
 
+@cache
 def some_layout(rank: int) -> Layout:
     """Return a layout for a tensor of which nothing says one: a vector is along the channels."""
     return made_of(tuple((letter, 1) for letter in "CDEFGHIJKLMNOPQRSTUVWXYZAB"[:rank]))
@@ -173,6 +175,8 @@ def where_now(old: Layout, new: Layout, axis: int) -> int | None:
 
 def holds_whole_blocks(old: Layout, new: Layout, shape: Sequence[object]) -> bool:
     """Say whether a tensor of a shape in `old` falls into the blocks of `new` without any to be filled up."""
+    if len(new.axes) == len(new.letters):
+        return True
     whole = old.whole(shape)  # type: ignore[arg-type]
     sizes = [(whole.get(letter), new.block(letter)) for letter in new.letters]
     return all(block == 1 or (isinstance(size, int) and size % block == 0) for size, block in sizes)

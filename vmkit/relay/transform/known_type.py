@@ -38,6 +38,9 @@ class _Typed:
 
 def type_of(expr: RelayExpr) -> Type:
     """Return the type of an expression, which is found from the types of its parts where it is not known yet."""
+    known = getattr(expr, "checked_type_", None)
+    if known is not None:
+        return known
     for node in post_order(expr, stop=_Typed()):
         if not isinstance(node, Op | GlobalVar | Constructor):
             node.checked_type_ = _found(node)

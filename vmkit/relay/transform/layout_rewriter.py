@@ -19,6 +19,7 @@ from ...errors import ModelError, TypeCheckError
 from ..ir import Any as UnknownDim
 from ..ir import Call, Dim, Function, Op, RelayExpr, TensorType, Tuple, TupleGetItem, TupleType, Type, dims, rewrite
 from ..op.attached import INFER_CORRECT_LAYOUT, attached
+from ..op.attrs import Attrs
 from ..op.nn.layout import Layout
 from ..op.registry import entry
 from .canonicalize_ops import canonical
@@ -93,7 +94,8 @@ class LayoutRewriter(ABC):
             call = _typed(short, call)
             values = [values[0], call.args[1]]
         flat = [f for v in values for f in (v.fields if isinstance(v, Several) else [v])]
-        first = self.asked(call, [f.old if isinstance(f, Converted) else None for f in flat], values)
+        types = [type_of(a) for a in call.args]
+        first = self.asked(call, [f.old if isinstance(f, Converted) else None for f in flat], values, types)
         if first is None:
             return self.without_layouts(call)
         # A tensor whose layout is called otherwise here than where it was made is taken as the program has it.
@@ -103,19 +105,22 @@ class LayoutRewriter(ABC):
         ]
         raw = [f.expr if isinstance(f, Converted) else f for f in given]
         is_moved = any(isinstance(f, Converted) and f.is_moved for f in given)
-        other = self.altered(call, _regrouped(raw, values), call)
+        args = _regrouped(raw, values)
+        other = self.altered(call, args, call)
         if other is None and not is_moved:
             return _value(call, call, first, first)
-        made = Call(call.op, _regrouped(raw, values), first.new_attrs, span=call.span) if other is None else other
+        made = _with_attrs(call, first.new_attrs) if other is None else other
         if not isinstance(made.op, Op):
             return None
-        if len(_fields(made.args)) != len(raw):
+        if other is not None:
+            args = list(other.args)
+        if len(_fields(args)) != len(raw):
             raise ModelError(f"{call.op.name}: what takes its place must have {len(raw)} arguments, as it has")
         now = [f.new if isinstance(f, Converted) else old for f, old in zip(given, first.input_layouts, strict=True)]
-        second = self.asked(made, first.input_layouts, values, now, other is not None, call)
+        second = self.asked(made, first.input_layouts, values, types, now, other is not None, type_of(call))
         if second is None or len(second.output_layouts) != len(first.output_layouts):
             return None
-        return self.inserted(call, made, now, first, second)
+        return self.inserted(call, made, args, now, first, second)
 
     def without_layouts(self, call: Call) -> LayoutValue | None:
         """Return the value of a call of which no layouts are known; it may be altered all the same."""
@@ -128,26 +133,29 @@ class LayoutRewriter(ABC):
         call: Call,
         old: Sequence[Layout | None],
         values: Sequence[LayoutValue],
+        types: Sequence[Type],
         new: Sequence[Layout] | None = None,
         is_altered: bool = False,
-        known: Call | None = None,
+        result_type: Type | None = None,
     ) -> KnownLayouts | None:
-        """Return which layouts a call takes and gives, or None where it cannot say."""
-        known = call if known is None else known
+        """Return which layouts a call takes and gives, or None where it cannot say.
+
+        The types are those of the arguments, and of the result, as the program knows them.
+        """
         hook, rule = attached(call.op, INFER_CORRECT_LAYOUT), rule_of(call)
         if hook is not None:
-            result = hook(call.attrs, _for_script(new), _for_script(old), [type_of(a) for a in known.args])
+            result = hook(call.attrs, _for_script(new), _for_script(old), list(types))
             if not isinstance(result, InferCorrectLayoutOutput):
                 raise ModelError(f"{call.op.name}: FInferCorrectLayout must return an InferCorrectLayoutOutput")
         elif rule is None:
             return None
         else:
             first = values[0] if values else None
-            ty = type_of(known)
+            ty = type_of(call) if result_type is None else result_type
             result = rule(
                 LayoutQuestion(
                     call.attrs,
-                    [t for a in known.args for t in _flat(type_of(a))],
+                    [t for each in types for t in _flat(each)],
                     old,
                     new,
                     entry(call.op).inputs,
@@ -162,11 +170,12 @@ class LayoutRewriter(ABC):
         self,
         call: Call,
         made: Call,
+        given: Sequence[RelayExpr],
         now: Sequence[Layout],
         first: KnownLayouts,
         second: KnownLayouts,
     ) -> LayoutValue | None:
-        """Return the value of a call whose arguments get the layouts that it takes."""
+        """Return the value of a call, `made` of the arguments given, which get the layouts that it takes."""
         wanted = iter(zip(now, second.input_layouts, strict=True))
 
         def fitting(arg: RelayExpr) -> RelayExpr:
@@ -175,7 +184,7 @@ class LayoutRewriter(ABC):
             have, takes = next(wanted)
             return self.layouts.transformed(arg, have, takes)
 
-        args = [fitting(a) for a in made.args]
+        args = [fitting(a) for a in given]
         result: RelayExpr = Call(made.op, args, second.new_attrs, span=call.span)
         if made.op.name == "layout_transform" and second.input_layouts == second.output_layouts:
             result = args[0]
@@ -196,9 +205,17 @@ def _value(call: Call, result: RelayExpr, first: KnownLayouts, second: KnownLayo
         return Converted(result, *outs[0])
     fields = []
     for i, (old, new) in enumerate(outs):
-        fields.append(Converted(TupleGetItem(result, i), old, new))
-        type_of(fields[-1].expr)
+        field = TupleGetItem(result, i)
+        field.checked_type_ = type_of(result).fields[i]
+        fields.append(Converted(field, old, new))
     return Several(fields, result)
+
+
+def _with_attrs(call: Call, attrs: Attrs | None) -> Call:
+    """Return a call with attributes, which mostly are its own."""
+    own = call.attrs
+    is_own = own is None if attrs is None else own is not None and own.same_as(attrs)
+    return call if is_own else Call(call.op, list(call.args), attrs, span=call.span)
 
 
 def _typed(expr: Call, original: Call) -> Call:

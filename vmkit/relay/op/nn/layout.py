@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tvm import tirx
@@ -70,7 +70,7 @@ class Layout:
             )
         return cls(text, tuple(axes))
 
-    @property
+    @cached_property
     def letters(self) -> str:
         """The capital letters in order."""
         return "".join(a for a, _ in self.axes if a.isupper())
