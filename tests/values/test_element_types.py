@@ -84,8 +84,13 @@ def test_numbers_become_elements_of_a_small_type_if_they_fit() -> None:
         machine.run([[8, 0]])
 
 
-@pytest.mark.parametrize("dtype", ["int4", "float8_e5m2", "string"])
-@pytest.mark.parametrize("name", ["add", "sum", "exp", "nn.dense"])
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        *((dtype, name) for dtype in ("int4", "float8_e5m2", "string") for name in ("add", "sum", "exp")),
+        *((dtype, "nn.dense") for dtype in ("float8_e5m2", "string")),
+    ],
+)
 def test_arithmetic_on_stored_elements_is_refused(dtype: str, name: str) -> None:
     x = relay.var("x", shape=(2, 2), dtype=dtype)
     call = build(name, x, x) if name in ("add", "nn.dense") else build(name, x)

@@ -17,6 +17,7 @@ from tvm.ir import GlobalVar, Op, Span, Type
 from tvm_ffi.dataclasses import field, py_class
 
 from ..._tvm import call_global_vars_by
+from ...values.element_types import small_integer_bits
 from ...values.tensors import as_tensor
 from . import hooks
 from .types import Dim, FuncType, TensorType, dtype_name
@@ -377,13 +378,21 @@ def const(
     Raises
     ------
     TypeError
-        When the value is no tensor, an integer does not fit `dtype`, or that is a type of strings.
+        When the value is no tensor, an integer does not fit `dtype`, or that is a type of strings or of integers of
+        less than a byte.
     """
     if isinstance(value, Constant):
         return value
     if dtype is not None:
         dtype = dtype_name(dtype.dtype if isinstance(dtype, TensorType) else dtype)
-    return Constant(as_tensor(value, dtype), span)
+    tensor = as_tensor(value, dtype)
+    if small_integer_bits(str(tensor.dtype)) is not None:
+        # TVM packs two such elements into a byte, numpy does not, and neither says so.
+        raise TypeError(
+            f"there are no constants of {tensor.dtype}; cast one of 8 bits: relay.cast(relay.const(x), "
+            f'"{tensor.dtype}")'
+        )
+    return Constant(tensor, span)
 
 
 def _called(gvar: GlobalVar, args: tuple[Any, ...]) -> Call | None:

@@ -1,8 +1,9 @@
 """Tensors of element types that are stored as others, and which operators take them.
 
 An operator whose result only holds elements of its inputs, wherever they go, works on the stored elements as they are;
-integers of less than a byte are stored as the integers they are, so what compares them works, too. Everything else is
-refused by the type checker: convert with a cast first. See :mod:`vmkit.values.element_types`.
+integers of less than a byte are stored as the integers they are, so what compares them works, too, and products of
+matrices and convolutions widen them. Everything else is refused by the type checker: convert with a cast first. See
+:mod:`vmkit.values.element_types`.
 """
 
 from __future__ import annotations
@@ -59,6 +60,11 @@ _ORDERING = _COMPARING | {
     "minimum", "sort", "topk", "dyn.topk",
 }  # fmt: skip
 
+# Operators that multiply and sum up integers of less than a byte as wider ones.
+_PRODUCTS = frozenset(
+    {"nn.batch_matmul", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.dense", "nn.matmul"}
+)  # fmt: skip
+
 
 def check_element_types(name: str, attrs: Attrs | None, types: Sequence[Type], result: Type) -> None:
     """Raise TypeCheckError if an operator takes or gives a tensor whose element type it cannot compute in."""
@@ -69,7 +75,7 @@ def check_element_types(name: str, attrs: Attrs | None, types: Sequence[Type], r
             continue
         if name in _COMPARING and ty.dtype == "string":
             continue
-        if name in _ORDERING and small_integer_bits(ty.dtype) is not None:
+        if (name in _ORDERING or name in _PRODUCTS) and small_integer_bits(ty.dtype) is not None:
             continue
         hint = "" if ty.dtype == "string" else "; cast it to a type of 8 bits or more first"
         raise TypeCheckError(f"there is no arithmetic on {ty.dtype}, which tensors are only stored in{hint}")

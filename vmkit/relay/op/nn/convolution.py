@@ -125,9 +125,8 @@ def _lower(context: LowerContext, attrs: ConvAttrs, data: relax.Expr, weight: re
             )
     require_fits(context, shapes.sizes, geometry.padding, geometry.windows(shapes.kernel))
     geometry.out.require_divides(context, geometry.result(shapes.batch, channels.outputs, shapes.sizes), name)
-    return context.te(
-        lambda x, w: _convolve(geometry, x, w, attrs.out_dtype or str(x.dtype), attrs.channels), data, weight
-    )
+    out_dtype = attrs.out_dtype or context.types[0].dtype
+    return context.te(lambda x, w: _convolve(geometry, x, w, out_dtype, attrs.channels), data, weight)
 
 
 def _convolve(geometry: Geometry, data: te.Tensor, weight: te.Tensor, out_dtype: str, wanted: Dim | None) -> te.Tensor:

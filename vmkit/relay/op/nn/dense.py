@@ -101,7 +101,8 @@ def _multiply(
     context.require_equal(inner, other, f"{name}: the inner dimensions differ: {{actual}} and {{expected}}")
     if isinstance(attrs.units, int):
         context.require_equal(columns, attrs.units, f"{name}: units is {{expected}}, but the weight has {{actual}}")
-    return context.te(lambda x, w: _matmul(x, w, attrs.out_dtype or str(x.dtype), transpose_a, transpose_b), a, b)
+    out_dtype = attrs.out_dtype or context.types[0].dtype
+    return context.te(lambda x, w: _matmul(x, w, out_dtype, transpose_a, transpose_b), a, b)
 
 
 def _matmul(a: te.Tensor, b: te.Tensor, out_dtype: str, transpose_a: bool, transpose_b: bool) -> te.Tensor:
@@ -216,14 +217,15 @@ class BatchMatmul:
         name = context.operator
         context.require_equal(inner, other, f"{name}: the inner dimensions differ: {{actual}} and {{expected}}")
         batch = broadcast_dim(context, 0, [left[0], right[0]])
-        return context.te(lambda x, y, whole: _batch_matmul(attrs, x, y, whole[0]), a, b, [dims.as_expr(batch)])
+        out_dtype = attrs.out_dtype or context.types[0].dtype
+        sizes = [dims.as_expr(batch)]
+        return context.te(lambda x, y, whole: _batch_matmul(attrs, x, y, whole[0], out_dtype), a, b, sizes)
 
 
-def _batch_matmul(attrs: BatchMatmulAttrs, a: te.Tensor, b: te.Tensor, batch: tirx.Expr) -> te.Tensor:
+def _batch_matmul(attrs: BatchMatmulAttrs, a: te.Tensor, b: te.Tensor, batch: tirx.Expr, out_dtype: str) -> te.Tensor:
     (row,), left = _rows(list(a.shape[1:]), attrs.transpose_a)
     column, right = _columns(list(b.shape[1:]), attrs.transpose_b)
     k = te.reduce_axis((0, right if isinstance(dims.simplify(right), int) else left), name="k")
-    out_dtype = attrs.out_dtype or str(a.dtype)
     sums = accumulator(out_dtype)
 
     def element(n: tirx.Expr, i: tirx.Expr, j: tirx.Expr) -> tirx.Expr:
