@@ -13,7 +13,7 @@ import tvm_ffi
 import vmkit
 from tests.relay.programs import assert_same, compiled, type_error
 from vmkit import relay
-from vmkit.errors import CompileError, TypeCheckError, VMError
+from vmkit.errors import CompileError, TargetError, TypeCheckError, VMError
 from vmkit.relay import annotation, var
 
 Any_ = relay.Any
@@ -92,6 +92,23 @@ def test_a_device_that_the_program_is_not_compiled_for_is_refused() -> None:
             vmkit.compile(relay.Function([x], body), target="llvm")
     with pytest.raises(TypeCheckError, match="'virtual_device' must be a device, its name or a VirtualDevice, not 7"):
         annotation.on_device(x, 7)
+
+
+def test_a_name_of_no_device_is_refused_at_the_call() -> None:
+    x = var("x", shape=(2, 4))
+    for make in (lambda: annotation.on_device(x, "cudo"), lambda: relay.device_copy(x, "cpu", "cudo")):
+        with pytest.raises(TargetError, match="there is no type of device 'cudo'; did you mean 'cuda'"):
+            make()
+
+
+def test_where_nothing_is_constrained_any_device_will_do() -> None:
+    x = var("x", shape=(2, 4))
+    free = annotation.on_device(x, "cuda", constrain_result=False, constrain_body=False)
+    assert (free.attrs.virtual_device.device_type_int, free.attrs.virtual_device.virtual_device_id) == (-1, -1)
+    assert not free.attrs.constrain_body and not free.attrs.constrain_result
+    assert_same(compiled([x], free)(DATA), DATA)
+    held = annotation.on_device(x, "cuda", constrain_result=True, constrain_body=False).attrs.virtual_device
+    assert (held.device_type_int, held.memory_scope, held.target) == (2, "", None)
 
 
 def test_a_constant_on_a_device_is_not_moved_by_folding() -> None:

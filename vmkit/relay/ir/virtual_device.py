@@ -47,6 +47,11 @@ class VirtualDevice(tvm.ir.Node):
         return self.device_type
 
     @property
+    def target(self) -> None:
+        """None: a program is compiled for one target, which is not a device's to say."""
+        return
+
+    @property
     def is_constrained(self) -> bool:
         """Whether a type of device is asked for."""
         return self.device_type > 0

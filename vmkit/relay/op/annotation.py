@@ -8,8 +8,9 @@ for training, code generators and hardware, and mean nothing more when a program
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import tvm
 from tvm import te
 
 from ...errors import CompileError, TypeCheckError
@@ -92,16 +93,10 @@ def _value(context: LowerContext, attrs: Attrs | None, data: Value) -> Value:
     return data
 
 
-def _mark(
-    name: str,
-    attrs: type[Attrs] | None,
-    doc: str,
-    lower: Callable[..., Value] = _value,
-    **more: Any,
-) -> None:
-    """Register an annotation; `more` is what its entry says of it."""
-    body = {"__doc__": doc, "relation": staticmethod(_same), "lower": staticmethod(lower)}
-    operator(name, "data", attrs=attrs, level=10, **more)(type(name, (), body))
+def _mark(name: str, attrs: type[Attrs] | None, doc: str) -> None:
+    """Register an annotation that means nothing when a program runs."""
+    body = {"__doc__": doc, "relation": staticmethod(_same), "lower": staticmethod(_value)}
+    operator(name, "data", attrs=attrs, level=10)(type(name, (), body))
 
 
 _mark("annotation.checkpoint", None, "The value; training computes it anew in the backward pass.")
@@ -148,27 +143,64 @@ def _device_copy(context: LowerContext, attrs: DeviceCopyAttrs, data: Value) -> 
     return data
 
 
-_mark(
+# What a device is given as; anything else is refused with the attribute's name.
+Given: TypeAlias = tvm.runtime.Device | VirtualDevice | str
+
+
+def _device(given: Given) -> Given:
+    """Return a device that is given by its name; TargetError, a ValueError as in Relay, where there is none."""
+    return VirtualDevice.of(given) if isinstance(given, str) else given
+
+
+@operator(
     "on_device",
-    OnDeviceAttrs,
-    "The value, evaluated on a device: that for which the program is compiled.",
-    _on_device,
+    "data",
+    attrs=OnDeviceAttrs,
+    level=10,
     pure=False,
     parameters=Parameters(
         "body device constrain_result constrain_body", renamed={"body": "data", "device": "virtual_device"}
     ),
 )
-_mark(
+class OnDevice:
+    """The value, evaluated on a device: that for which the program is compiled.
+
+    Where neither the result nor the body is to be there, any device will do.
+    """
+
+    @staticmethod
+    def make(body: Expr, device: Given, constrain_result: bool, constrain_body: bool) -> Expr:
+        constraints = {"constrain_result": constrain_result, "constrain_body": constrain_body}
+        made = entry("on_device").call(body, virtual_device=_device(device), **constraints)
+        if constrain_result or constrain_body:
+            return made
+        return entry("on_device").call(body, virtual_device=VirtualDevice(-1, -1), **constraints)
+
+    relation = staticmethod(_same)
+    lower = staticmethod(_on_device)
+
+
+@operator(
     "device_copy",
-    DeviceCopyAttrs,
-    "The value, moved from one device to another: both must be that for which the program is compiled.",
-    _device_copy,
+    "data",
+    attrs=DeviceCopyAttrs,
+    level=10,
     pure=False,
     parameters=Parameters(
         "data src_device dst_device",
         renamed={"src_device": "src_virtual_device", "dst_device": "dst_virtual_device"},
     ),
 )
+class DeviceCopy:
+    """The value, moved from one device to another: both must be that for which the program is compiled."""
+
+    @staticmethod
+    def make(data: Expr, src_device: Given, dst_device: Given) -> Expr:
+        source, target = _device(src_device), _device(dst_device)
+        return entry("device_copy").call(data, src_virtual_device=source, dst_virtual_device=target)
+
+    relation = staticmethod(_same)
+    lower = staticmethod(_device_copy)
 
 
 @operator(
