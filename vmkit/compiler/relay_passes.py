@@ -79,6 +79,10 @@ def _qnn_evaluator(_target: Target, evaluate: Evaluate) -> Options:
     return {"fold_qnn": True, "evaluate": evaluate}
 
 
+def _known_weights(_target: Target, _evaluate: Evaluate) -> Options:
+    return {"run_time_weights": False}
+
+
 def _layouts(target: Target, _evaluate: Evaluate) -> Options:
     return {"desired_layouts": _CHANNELS_LAST_ON_CPU if _cpu(target) else _CHANNELS_LAST}
 
@@ -144,7 +148,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(2, "FuseAttention", _cpu, _lanes),
     PassRow(2, "FoldLookups", _cpu),
     PassRow(2, "FlattenRows", _cpu_or_gpu),
-    PassRow(2, "BackwardFoldScaleAxis"),
+    PassRow(2, "BackwardFoldScaleAxis", told=_known_weights),
     PassRow(2, "ForwardFoldScaleAxis"),
     PassRow(2, "FoldConstant", told=_evaluator),
     PassRow(2, "ConvertLayout", _cpu_or_gpu, _layouts),

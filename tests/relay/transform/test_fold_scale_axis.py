@@ -194,6 +194,17 @@ def test_a_scale_moves_back_into_a_dense_layer_through_its_bias() -> None:
     assert_folds(BackwardFoldScaleAxis(), summed, b * s + relay.nn.dense(x, w * relay.expand_dims(s, 1, 1)), x, w, b)
 
 
+def test_weights_of_dense_layers_may_be_kept_from_being_computed_at_run_time() -> None:
+    run = BackwardFoldScaleAxis(run_time_weights=False)
+    x, w, s, known = v("x", 3, 4), v("w", 5, 4), positive(5), positive(5, 4)
+    for weight, scale in ((w, s), (known, v("s", 5))):
+        before = relay.nn.dense(x, weight) * scale
+        assert_becomes(run, before, before)
+    shared = relay.nn.dense(x, known) * s + relay.nn.dense(x + x, known)
+    assert_becomes(run, shared, shared, x)
+    assert_folds(run, relay.nn.dense(x, known) * s, relay.nn.dense(x, known * relay.expand_dims(s, 1, 1)), x)
+
+
 @pytest.mark.parametrize(
     ("layout", "axis", "shape"), [("NCHW", 1, (6, 1, 1)), ("NCHW", -3, (6, 1, 1)), ("NHWC", 3, (6,))]
 )

@@ -17,11 +17,15 @@ from .pointwise import is_move
 __all__ = [
     "ChannelScale",
     "channel_axes",
+    "is_as_large",
+    "is_constant",
     "is_nonzero",
     "is_positive",
     "kernel_axes",
+    "last_axis",
     "lies_along",
     "scale_of",
+    "scaled_weight",
     "static",
 ]
 
@@ -110,6 +114,24 @@ def scale_of(factors: Expr, data: Expr, axes: tuple[int, ...]) -> ChannelScale |
     return ChannelScale(vector, kept, prod(shape[a] for a in kept), factors)
 
 
+def scaled_weight(weight: Expr, scale: ChannelScale, axes: tuple[int, ...]) -> Expr | None:
+    """Return a weight times a scale along axes of it, or None where these hold another number of elements."""
+    shape = static(weight)
+    if not all(isinstance(d, int) for d in shape) or not scale.fits(axes, shape):
+        return None
+    return build("multiply", weight, scale.along(axes, shape))
+
+
+def is_as_large(part: RelayExpr, whole: RelayExpr) -> bool:
+    """Say whether two tensors have the same shape."""
+    return [str(d) for d in static(part)] == [str(d) for d in static(whole)]
+
+
+def last_axis(expr: RelayExpr) -> tuple[int, ...]:
+    """Return the last axis of a tensor, along which dense layers have their channels."""
+    return (len(static(expr)) - 1,)
+
+
 def lies_along(operand: Expr, axes: tuple[int, ...], rank: int) -> bool:
     """Say whether an operand varies along no other axes of a tensor than these."""
     varying = _varying(static(operand), rank)
@@ -129,6 +151,11 @@ def kernel_axes(layout: str, letter: str) -> tuple[int, ...]:
 def _named(layout: str, letter: str) -> tuple[int, ...]:
     axes = re.findall(r"\d*[A-Za-z]", layout)
     return tuple(i for i, axis in enumerate(axes) if axis[-1].upper() == letter)
+
+
+def is_constant(expr: RelayExpr) -> bool:
+    """Say whether an expression is a constant, perhaps with its elements in another order or shape."""
+    return _constant(expr) is not None
 
 
 def is_positive(expr: RelayExpr) -> bool:

@@ -17,11 +17,15 @@ from ..op.registry import build
 from .channel_scale import (
     ChannelScale,
     channel_axes,
+    is_as_large,
+    is_constant,
     is_nonzero,
     is_positive,
     kernel_axes,
+    last_axis,
     lies_along,
     scale_of,
+    scaled_weight,
     static,
 )
 from .fold_constant import FoldConstant
@@ -40,14 +44,21 @@ Axes = tuple[int, ...]
 
 
 @relay_pass(opt_level=3)
-def BackwardFoldScaleAxis() -> ModuleTransform:
+def BackwardFoldScaleAxis(run_time_weights: bool = True) -> ModuleTransform:
     """Return the pass that moves scales of results back into the weights that the results are computed from.
 
     A convolution or dense layer takes a scale of its output channels where the product is all that uses its result,
     perhaps after ``nn.relu``, ``nn.leaky_relu`` (for a constant scale above zero), ``nn.bias_add``, ``add`` and
     ``subtract``. Of a sum of two results each takes the scale, or none does.
+
+    Parameters
+    ----------
+    run_time_weights : bool
+        Whether dense layers take scales into weights that are computed when the program runs, which costs more than it
+        saves where there are fewer rows of data than of the weight. Otherwise the scale and the weight must be
+        constants, and the layer all that uses the weight.
     """
-    return per_function(lambda function: _folded(function, _Backward))
+    return per_function(lambda function: _folded(function, lambda f: _Backward(f, run_time_weights)))
 
 
 @relay_pass(opt_level=3)
@@ -63,9 +74,15 @@ def ForwardFoldScaleAxis() -> ModuleTransform:
 
 
 @relay_pass(opt_level=3)
-def FoldScaleAxis() -> ModuleTransform:
-    """Return the pass that moves scales back, then on, and computes the weights that are constants."""
-    steps = [BackwardFoldScaleAxis(), ForwardFoldScaleAxis(), FoldConstant()]
+def FoldScaleAxis(run_time_weights: bool = True) -> ModuleTransform:
+    """Return the pass that moves scales back, then on, and computes the weights that are constants.
+
+    Parameters
+    ----------
+    run_time_weights : bool
+        What :func:`BackwardFoldScaleAxis` is told.
+    """
+    steps = [BackwardFoldScaleAxis(run_time_weights), ForwardFoldScaleAxis(), FoldConstant()]
 
     def on_module(mod: tvm.IRModule) -> tvm.IRModule:
         for step in steps:
@@ -108,22 +125,7 @@ def _replaced(function: Function, substitutes: Substitutes) -> Function:
 def _operands_of(product: Call) -> list[tuple[Expr, Expr]]:
     """Return the operands of a product, data first, in both ways; the data has the shape of the product."""
     x, y = product.args
-    return [(data, factors) for data, factors in ((x, y), (y, x)) if _is_as_large(data, product)]
-
-
-def _is_as_large(part: RelayExpr, whole: RelayExpr) -> bool:
-    return [str(d) for d in static(part)] == [str(d) for d in static(whole)]
-
-
-def _scaled_weight(weight: Expr, scale: ChannelScale, axes: Axes) -> Expr | None:
-    shape = static(weight)
-    if not all(isinstance(d, int) for d in shape) or not scale.fits(axes, shape):
-        return None
-    return build("multiply", weight, scale.along(axes, shape))
-
-
-def _last_axis(expr: RelayExpr) -> Axes:
-    return (len(static(expr)) - 1,)
+    return [(data, factors) for data, factors in ((x, y), (y, x)) if is_as_large(data, product)]
 
 
 def _users(function: Function) -> dict[Any, list[Any]]:
@@ -137,8 +139,9 @@ def _users(function: Function) -> dict[Any, list[Any]]:
 class _Backward:
     """Moves the scale of a product back through what gives the data, where nothing else uses it."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, run_time_weights: bool) -> None:
         self.users = _users(function)
+        self.run_time_weights = run_time_weights
 
     def folded(self, product: Call) -> Substitutes | None:
         for data, factors in _operands_of(product):
@@ -156,11 +159,11 @@ class _Backward:
         if is_call(expr, *_CONVOLUTIONS):
             return channel_axes(expr.attrs.out_layout or expr.attrs.data_layout)
         if is_call(expr, "nn.dense"):
-            return _last_axis(expr)
+            return last_axis(expr)
         if is_call(expr, *_KEEP_SIGNS, "nn.bias_add"):
             return self.channels(expr.args[0])
         if is_call(expr, *_SUMS):
-            found = (self.channels(part) for part in expr.args if _is_as_large(part, expr))
+            found = (self.channels(part) for part in expr.args if is_as_large(part, expr))
             return next((axes for axes in found if axes is not None), None)
         return None
 
@@ -185,11 +188,14 @@ class _Backward:
             return None
         # A transposed one that makes one channel in each group has the groups along the other axis.
         is_single = is_call(conv, *_TRANSPOSED) and 1 < attrs.groups == scale.count
-        weight = _scaled_weight(conv.args[1], scale, kernel_axes(attrs.kernel_layout, "I" if is_single else "O"))
+        weight = scaled_weight(conv.args[1], scale, kernel_axes(attrs.kernel_layout, "I" if is_single else "O"))
         return None if weight is None else Call(conv.op, [conv.args[0], weight], attrs, span=conv.span)
 
     def dense(self, layer: Call, scale: ChannelScale) -> Expr | None:
-        weight = _scaled_weight(layer.args[1], scale, (0,)) if scale.axes in ((), _last_axis(layer)) else None
+        is_known = is_constant(layer.args[1]) and is_constant(scale.factors)
+        if not self.run_time_weights and not (is_known and len(self.users[layer.args[1]]) == 1):
+            return None
+        weight = scaled_weight(layer.args[1], scale, (0,)) if scale.axes in ((), last_axis(layer)) else None
         return None if weight is None else Call(layer.op, [layer.args[0], weight], layer.attrs, span=layer.span)
 
     def biased(self, expr: Call, scale: ChannelScale) -> Expr | None:
@@ -202,7 +208,7 @@ class _Backward:
 
     def sum(self, expr: Call, scale: ChannelScale) -> Expr | None:
         shape = static(expr)
-        absorbed = [self.absorbed(part, scale) if _is_as_large(part, expr) else None for part in expr.args]
+        absorbed = [self.absorbed(part, scale) if is_as_large(part, expr) else None for part in expr.args]
         if all(part is None for part in absorbed):
             return None
         parts: list[Any] = []
@@ -211,7 +217,7 @@ class _Backward:
                 parts.append(made)
             elif scale.axes and lies_along(part, scale.axes, len(shape)):
                 parts.append(build("multiply", part, scale.along(scale.axes, shape)))
-            elif not scale.axes and not _is_as_large(part, expr):
+            elif not scale.axes and not is_as_large(part, expr):
                 parts.append(build("multiply", part, scale.vector))
             else:
                 return None
@@ -248,8 +254,8 @@ class _Forward:
         if is_call(user, *_CONVOLUTIONS) and user.args[0].same_as(expr):
             return channel_axes(user.attrs.data_layout)
         if is_call(user, "nn.dense") and user.args[0].same_as(expr):
-            return _last_axis(expr)
-        is_passed_on = is_call(user, *_KEEP_SIGNS, *_SUMS) and _is_as_large(expr, user)
+            return last_axis(expr)
+        is_passed_on = is_call(user, *_KEEP_SIGNS, *_SUMS) and is_as_large(expr, user)
         return self.channels(user) if is_passed_on else None
 
     def passed_on(self, expr: RelayExpr, scale: ChannelScale, made: Substitutes) -> bool:
@@ -267,7 +273,7 @@ class _Forward:
         if is_call(user, *_CONVOLUTIONS) and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
             weight = self.convolution_weight(user, scale)
         elif is_call(user, "nn.dense") and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
-            weight = _scaled_weight(user.args[1], scale, (1,)) if scale.axes == _last_axis(expr) else None
+            weight = scaled_weight(user.args[1], scale, (1,)) if scale.axes == last_axis(expr) else None
         if weight is None:
             return False
         made[user] = Call(user.op, [user.args[0], weight], user.attrs, span=user.span)
@@ -279,15 +285,15 @@ class _Forward:
             return None
         inputs, outputs = (kernel_axes(attrs.kernel_layout, letter) for letter in "IO")
         if attrs.groups == 1 or is_call(conv, *_TRANSPOSED):
-            return _scaled_weight(conv.args[1], scale, inputs)
+            return scaled_weight(conv.args[1], scale, inputs)
         # Of a depthwise convolution with one kernel for each channel, the outputs are the inputs.
-        return _scaled_weight(conv.args[1], scale, outputs) if attrs.groups == scale.count else None
+        return scaled_weight(conv.args[1], scale, outputs) if attrs.groups == scale.count else None
 
     def sum(self, user: Call, expr: RelayExpr, scale: ChannelScale, made: Substitutes) -> bool:
         position = 0 if user.args[0].same_as(expr) else 1
         other = user.args[1 - position]
         shape = static(user)
-        if other.same_as(expr) or not _is_as_large(expr, user) or not is_nonzero(scale.factors):
+        if other.same_as(expr) or not is_as_large(expr, user) or not is_nonzero(scale.factors):
             return False
         if not lies_along(other, scale.axes, len(shape)):
             return False
