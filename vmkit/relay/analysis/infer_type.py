@@ -11,6 +11,7 @@ import tvm
 import tvm_ffi
 from tvm.ir import GlobalVar, Op
 
+from ..._tvm import array_items
 from ...errors import TypeCheckError, suggest
 from ...stack import on_deep_stack
 from ..ir.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, TypeData
@@ -158,7 +159,7 @@ class _Inference:
             if isinstance(expr, Var):
                 facts["type_annotation"] = self.completed(expr.type_annotation, found)
             elif isinstance(expr, Call) and isinstance(expr.op, Op):
-                facts["type_args"] = tvm_ffi.Array([self.solver.apply(self.visit(a)) for a in expr.args])
+                facts["type_args"] = tvm_ffi.Array([self.solver.apply(self.visit(a)) for a in array_items(expr.args)])
             elif isinstance(expr, Function):
                 facts["ret_type"] = self.completed(expr.ret_type, found.ret_type)
             yield expr, facts
@@ -362,7 +363,7 @@ class _Inference:
     # -- calls
 
     def visit_call(self, call: Call) -> Type:
-        inputs = [self.visit(a) for a in call.args]
+        inputs = [self.visit(a) for a in array_items(call.args)]
         if isinstance(call.op, Op):
             return self.await_inputs(Relation(call, inputs, self.solver.hole(), self.where))
         callee = self.solver.resolve(self.visit(call.op))
