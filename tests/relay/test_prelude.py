@@ -360,3 +360,18 @@ def test_passes_run_over_expressions_that_use_the_prelude() -> None:
         relay.Function([], cons(relay.const(1), nil())), relay.transform.InferType(), import_prelude=True
     )
     assert str(typed.checked_type) == "fn () -> List[int32]"
+
+
+def test_functions_of_a_library_have_their_types() -> None:
+    prelude = relay.prelude.Prelude()
+    import_from_std(prelude.mod, "nat.rly")
+    assert all(function.checked_type_ is not None for function in prelude.mod.functions.values())
+    assert str(prelude.mod["nat_double"].checked_type) == "fn (nat[]) -> nat[]"
+
+
+def test_library_comes_to_a_module_that_is_ill_typed_as_yet() -> None:
+    mod = tvm.IRModule({"wrong": relay.Function([], relay.TupleGetItem(relay.const(1), 0))})
+    wrong = mod["wrong"]
+    import_from_std(mod, "prelude.rly")
+    assert mod["wrong"].same_as(wrong)
+    assert mod["id"].checked_type_ is not None
