@@ -17,7 +17,7 @@ from ..text.parser import read_module
 __all__ = ["import_from_std"]
 
 # A definition of a library begins at the start of a line.
-_DEFINITION = re.compile(r"^(?:def @(\w+)|type (\w+)).*?^\}$", re.MULTILINE | re.DOTALL)
+_DEFINITION = re.compile(r"^(?:def @(\w+)|(?:extern )?type (\w+)).*?^\}$", re.MULTILINE | re.DOTALL)
 
 
 def import_from_std(mod: tvm.IRModule, file_name: str) -> None:
@@ -30,7 +30,7 @@ def import_from_std(mod: tvm.IRModule, file_name: str) -> None:
     mod : tvm.IRModule
         The module.
     file_name : str
-        The library: ``"prelude.rly"``, or ``"nat.rly"``, which needs the prelude.
+        The library: ``"prelude.rly"``, ``"nat.rly"`` (which needs the prelude), ``"gradient.rly"`` or ``"core.rly"``.
 
     Raises
     ------
