@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm.ir import GlobalVar, Op, Span
 
@@ -15,7 +15,10 @@ from .printed_layout import indented
 from .printed_names import PrintedNames
 from .printed_scopes import ScopePlan
 
-__all__ = ["BindingPrinter"]
+__all__ = ["Annotate", "BindingPrinter"]
+
+Annotate: TypeAlias = Callable[[RelayExpr], str]
+"""Gives what a text says about an expression, in place of its type."""
 
 _ALWAYS_INLINE = frozenset([GlobalVar, Constant, Constructor, Op, Var])
 _DATAFLOW = frozenset([Call, Tuple, TupleGetItem])
@@ -28,8 +31,9 @@ class BindingPrinter:
     `visitors` print one kind of node each; a class that derives from this one gives them.
     """
 
-    def __init__(self, show_spans: bool) -> None:
+    def __init__(self, show_spans: bool, annotate: Annotate | None = None) -> None:
         self.show_spans = show_spans
+        self.annotate = annotate
         self.meta = MetaSection()
         self.names = PrintedNames()
         self.plan = ScopePlan(Tuple([]))
@@ -120,13 +124,15 @@ class BindingPrinter:
         return found
 
     def info(self, node: RelayExpr) -> str:
-        """Return the comment that tells the type of a node, and its place in the source."""
+        """Return the comment that tells the type of a node, and its place in the source; or what the caller says."""
+        if self.annotate is not None:
+            return self.annotate(node)
         if type(node) not in _WITH_TYPE:
             return ""
         parts = []
         if node.checked_type_ is not None:
             parts.append(f" ty={self.type(node.checked_type_)}")
-        if self.show_spans and isinstance(node.span, Span):
+        if self.show_spans and isinstance(node.span, Span) and node.span.source_name is not None:
             parts.append(f" span={node.span.source_name.name}:{node.span.line}:{node.span.column}")
         return f" /*{''.join(parts)} */" if parts else ""
 

@@ -40,13 +40,19 @@ from .metadata import MetaSection
 from .numbers import scalar_text
 from .parser import VERSION
 from .printed_attributes import AttributePrinter
-from .printed_bindings import BindingPrinter
+from .printed_bindings import Annotate, BindingPrinter
 from .printed_layout import indented, laid_out
 
 __all__ = ["astext", "node_text"]
 
 
-def astext(node: RelayExpr | tvm.IRModule, show_meta_data: bool = True, *, show_spans: bool = True) -> str:
+def astext(
+    node: RelayExpr | tvm.IRModule,
+    show_meta_data: bool = True,
+    annotate: Annotate | None = None,
+    *,
+    show_spans: bool = True,
+) -> str:
     """Return the text of a module or an expression, header included.
 
     Parameters
@@ -55,10 +61,13 @@ def astext(node: RelayExpr | tvm.IRModule, show_meta_data: bool = True, *, show_
         What to print.
     show_meta_data : bool
         Whether to end the text with the metadata, such as tensors; without it the text may not be readable back.
+    annotate : callable, optional
+        Gives what is written behind an expression in the place of the comment on its type, such as ``/* ... */``;
+        an empty string for nothing.
     show_spans : bool
         Whether the comments that tell types also tell where a node came from.
     """
-    text, meta = on_deep_stack(_Printer(show_spans, show_meta_data).final, node)
+    text, meta = on_deep_stack(_Printer(show_spans, show_meta_data, annotate).final, node)
     return f'#[version = "{VERSION}"]\n{text}{meta.text(show_meta_data)}'
 
 
@@ -72,8 +81,8 @@ print_node.fill(node_text)
 
 
 class _Printer(BindingPrinter):
-    def __init__(self, show_spans: bool, show_meta_data: bool) -> None:
-        super().__init__(show_spans)
+    def __init__(self, show_spans: bool, show_meta_data: bool, annotate: Annotate | None = None) -> None:
+        super().__init__(show_spans, annotate)
         self.attributes = AttributePrinter(self.meta, self.names.symbol, show_meta_data)
         self.visitors = {
             Call: self.call,
