@@ -104,6 +104,8 @@ class _Inference:
         self.solver = TypeSolver()
         self.types: dict[Any, Type] = {}
         self.global_types: dict[GlobalVar, Type] = {}
+        # What the type parameters of a polymorphic function stand for in each call of it.
+        self.type_args: dict[Call, list[Type]] = {}
         self.pending: list[Pending] = []
         self.errors: list[str] = []
         self.poisoned: set[Type] = set()
@@ -160,6 +162,8 @@ class _Inference:
                 facts["type_annotation"] = self.completed(expr.type_annotation, found)
             elif isinstance(expr, Call) and isinstance(expr.op, Op):
                 facts["type_args"] = tvm_ffi.Array([self.solver.apply(self.visit(a)) for a in array_items(expr.args)])
+            elif expr in self.type_args:
+                facts["type_args"] = tvm_ffi.Array([self.solver.apply(t) for t in self.type_args[expr]])
             elif isinstance(expr, Function):
                 facts["ret_type"] = self.completed(expr.ret_type, found.ret_type)
             yield expr, facts
@@ -378,7 +382,10 @@ class _Inference:
     def call_function(self, callee: FuncType, call: Call, inputs: Sequence[Type]) -> Type:
         if len(callee.arg_types) != len(inputs):
             raise TypeCheckError(f"{_callee_name(call)} takes {len(callee.arg_types)} arguments, got {len(inputs)}")
-        callee = self.solver.instantiate(callee, list(call.type_args))
+        if len(callee.type_params):
+            chosen = list(call.type_args) or [self.solver.hole() for _ in callee.type_params]
+            self.type_args[call] = chosen
+            callee = self.solver.instantiate(callee, chosen)
         symbols: dict[Any, Any] = {}
         for position, (formal, actual) in enumerate(zip(callee.arg_types, inputs, strict=True)):
             try:
@@ -434,6 +441,6 @@ def _callee_name(call: Call) -> str:
 
 def _location(expr: RelayExpr) -> str:
     span = getattr(expr, "span", None)
-    if not isinstance(span, tvm.ir.Span):
+    if not isinstance(span, tvm.ir.Span) or span.source_name is None:
         return ""
     return f" at {span.source_name.name}:{span.line}:{span.column}"
