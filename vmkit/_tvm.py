@@ -35,6 +35,7 @@ __all__ = [
     "ObjectConvertible",
     "TensorLoad",
     "array_item",
+    "array_items",
     "begin_block",
     "call_global_vars_by",
     "configure_pool",
@@ -195,6 +196,14 @@ configure_pool: Callable[[int, int], None] = tvm.get_global_func("runtime.config
 
 array_item: Callable[[Any, int], Any] = tvm_ffi.get_global_func("ffi.ArrayGetItem")
 """Element of an array; ``tvm_ffi.Array`` has it too, after a conversion of its own that costs more than the read."""
+
+_array_size: Callable[[Any], int] = tvm_ffi.get_global_func("ffi.ArraySize")
+
+
+def array_items(array: Any) -> list[Any]:
+    """Return the elements of an array; ``list(array)`` asks for its size and checks the place before each of them."""
+    return [array_item(array, i) for i in range(_array_size(array))]
+
 
 host_features: Callable[[], Mapping[str, bool]] = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")
 """What LLVM detects on this machine; ``tvm.target.codegen`` has what a named cpu should have."""

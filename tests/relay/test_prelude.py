@@ -360,3 +360,36 @@ def test_passes_run_over_expressions_that_use_the_prelude() -> None:
         relay.Function([], cons(relay.const(1), nil())), relay.transform.InferType(), import_prelude=True
     )
     assert str(typed.checked_type) == "fn () -> List[int32]"
+
+
+def test_functions_of_a_library_have_their_types() -> None:
+    prelude = relay.prelude.Prelude()
+    import_from_std(prelude.mod, "nat.rly")
+    assert all(function.checked_type_ is not None for function in prelude.mod.functions.values())
+    assert str(prelude.mod["nat_double"].checked_type) == "fn (nat[]) -> nat[]"
+
+
+def test_library_comes_to_a_module_that_is_ill_typed_as_yet() -> None:
+    mod = tvm.IRModule({"wrong": relay.Function([], relay.TupleGetItem(relay.const(1), 0))})
+    wrong = mod["wrong"]
+    import_from_std(mod, "prelude.rly")
+    assert mod["wrong"].same_as(wrong)
+    assert mod["id"].checked_type_ is not None
+
+
+def test_gradient_cells_multiply_and_add_without_their_ones_and_zeros() -> None:
+    mod = tvm.IRModule()
+    import_from_std(mod, "gradient.rly")
+    x, a, b = relay.var("x", "float32"), relay.var("a", "float32"), relay.var("b", "float32")
+    raw, one, zero = (relay.find_constructor(mod, "GradCell", name) for name in ("Raw", "One", "Zero"))
+    constant = {1: one(relay.Function([], relay.const(1.0))), 0: zero(relay.Function([], relay.const(0.0)))}
+    operation = {"AddGradCell": relay.Function([a, b], a + b), "MultiplyGradCell": relay.Function([a, b], a * b)}
+    results = [
+        mod.get_global_var("FromGradCell")(mod.get_global_var(name)(operation[name], left, right))
+        for name in ("AddGradCell", "MultiplyGradCell")
+        for left, right in ((raw(x), raw(x)), (raw(x), constant[0]), (constant[1], raw(x)), (constant[0], constant[1]))
+    ]
+    mod["main"] = relay.Function([x], relay.Tuple(results))
+    found = relay.create_executor("vm", mod=mod, device=tvm.cpu(), target="llvm").evaluate()(np.float32(3))
+    # Nothing is added to ones by AddGradCell alone: a cell of ones is a number like others there.
+    assert [float(value.numpy()) for value in found] == [6, 3, 4, 1, 9, 0, 3, 0]

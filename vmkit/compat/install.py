@@ -95,7 +95,7 @@ def _set_whole(self: Tensor, index: slice, value: Tensor | np.ndarray) -> None:
 
 _make_by_tvm = tvm.ir.make_node
 # Fields that had a default, which TVM's own tests leave out.
-_DEFAULTS: dict[str, dict[str, Any]] = {"attrs.TestAttrs": {"axis": 10}}
+_DEFAULTS: dict[str, dict[str, Any]] = {"attrs.TestAttrs": {"axis": 10, "padding": [0, 0]}}
 
 
 def _make_node(type_key: str, **fields: Any) -> tvm_ffi.Object:

@@ -48,7 +48,7 @@ def install_module_methods() -> None:
     module.get_global_var = _global_var
     module.get_global_type_var, module.get_global_type_vars = _global_type_var, _global_type_vars
     module.get_type, module.get_constructor = _type_and_constructors, _constructor
-    module.type_definitions = property(lambda self: {data.header: data for data in type_definitions(self).values()})
+    module.type_definitions = property(_type_definitions)
     module.import_from_std = _import_from_std
 
 
@@ -134,6 +134,17 @@ def _free_name(name: str, taken: Collection[str]) -> str:
     """Return a name with the first number after it that makes it one that is not taken."""
     numbered = (f"{name}_{number}" for number in itertools.count())
     return name if name not in taken else next(n for n in numbered if n not in taken)
+
+
+class _Definitions(dict[GlobalTypeVar, TypeData]):
+    """A map whose items are a list, as those of TVM's own map were."""
+
+    def items(self) -> list[tuple[GlobalTypeVar, TypeData]]:  # type: ignore[override]
+        return list(super().items())
+
+
+def _type_definitions(self: tvm.IRModule) -> _Definitions:
+    return _Definitions((data.header, data) for data in type_definitions(self).values())
 
 
 def _type(self: tvm.IRModule, name: str) -> TypeData:

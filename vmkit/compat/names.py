@@ -34,6 +34,7 @@ from . import (
 )
 from .expr import RelayExpr
 from .gone import GONE_NAMES, gone
+from .virtual_device import VirtualDevice
 
 __all__ = ["install_names"]
 
@@ -126,7 +127,7 @@ def _names() -> dict[str, dict[str, Any]]:
             **kinds,
         },
         "tvm.ir.supply": {"GlobalVarSupply": supply.GlobalVarSupply, "NameSupply": supply.NameSupply},
-        "tvm.target": {"VirtualDevice": relay.VirtualDevice},
+        "tvm.target": {"VirtualDevice": VirtualDevice},
         "tvm.runtime": {"ADT": container.ADT, "String": container.String},
         "tvm.te": {"size_var": size_var},
         "tvm.topi.nn": {n: getattr(tensor_core, n) for n in tensor_core.__all__},

@@ -7,7 +7,6 @@ from typing import Any
 
 import tvm
 
-from vmkit.errors import ModelError
 from vmkit.relay import ir
 from vmkit.relay.op.attrs import Attrs
 from vmkit.relay.text import astext
@@ -41,7 +40,7 @@ def install_node_attributes() -> None:
     variable: Any = ir.Var
     # The identity of a variable is now the node itself.
     variable.vid = property(lambda self: self)
-    for kind in (ir.Expr, ir.Function, ir.TupleType, *_RELAY_TYPES):
+    for kind in (ir.Expr, ir.Function, ir.GlobalVar, ir.Op, ir.TupleType, *_RELAY_TYPES):
         printed: Any = kind
         printed.astext = node_astext
     attrs: Any = Attrs
@@ -64,11 +63,9 @@ def node_astext(
     annotate: Callable[..., str] | None = None,
 ) -> str:
     """Return the text of a module, an expression or a type, with the header."""
-    if annotate is not None:
-        raise ModelError("astext prints no annotations of the caller's")
     if isinstance(node, tvm.ir.Type):
         return f'#[version = "{VERSION}"]\n{node}'
-    return astext(node, show_meta_data)
+    return astext(node, show_meta_data, annotate)
 
 
 def _attribute(self: Attrs, name: str) -> Any:

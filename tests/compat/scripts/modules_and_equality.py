@@ -21,3 +21,14 @@ else:
     raise AssertionError("exp is not log")
 tvm.ir.assert_structural_equal(relay.exp(x), relay.exp(relay.var("y", shape=(2,))), map_free_vars=True)
 assert tvm.ir.structural_hash(function) == tvm.ir.structural_hash(relay.Function([x], relay.exp(x)))
+
+library = tvm.IRModule()
+library.import_from_std("gradient.rly")
+library.import_from_std("core.rly")
+header, definition = library.type_definitions.items()[-1]
+assert (header.name_hint, len(definition.constructors)) == ("Storage", 0)
+assert relay.GlobalVar("f").astext().endswith("\n@f")
+assert tvm.ir.Op.get("nn.relu").astext().endswith("\nnn.relu")
+call = relay.var("x", "float32") + relay.const(1.0)
+text = call.astext(annotate=lambda e: " /* here */" if isinstance(e, relay.Call) else "")
+assert text.endswith("free_var %x: float32;\nadd(%x, 1f) /* here */"), text

@@ -197,3 +197,17 @@ def test_a_file_that_holds_no_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text(relay.save_json([1]))
     with pytest.raises(ModelError, match=r"expected a tvm.IRModule or a relay.Function, got list"):
         vmkit.compile(tmp_path / "m.json")
+
+
+def test_span_without_a_source_is_read_back() -> None:
+    span = tvm.ir.Span(None, 1, 2, 3, 4)
+    back = relay.load_json(relay.save_json(span))
+    assert back.source_name is None and (back.line, back.end_column) == (1, 4)
+    call = relay.Call(tvm.ir.Op.get("add"), [relay.const(1), relay.const(2)], span=span)
+    assert relay.astext(call).endswith("\nadd(1, 2)")
+
+
+def test_module_without_functions_is_read() -> None:
+    nodes = [{"type_key": ""}, {"type_key": "IRModule", "attrs": {"functions": "0", "type_definitions": "0"}}]
+    mod = relay.load_json(json.dumps({"root": 1, "nodes": nodes, "attrs": {"tvm_version": "0.7.0"}, "b64ndarrays": []}))
+    assert isinstance(mod, tvm.IRModule) and len(mod.functions) == 0

@@ -176,3 +176,10 @@ def test_passes_leave_an_untyped_program_as_it_is() -> None:
         lambda f, mod, context: relay.Function(f.params, relay.exp(f.body)), opt_level=0, name="exp_of_it"
     )(tvm.IRModule({"main": main}))
     assert relay.structural_equal(main, before) and main.ret_type is None and main.body.checked_type_ is None
+
+
+def test_call_of_a_polymorphic_function_says_what_its_type_parameters_stand_for() -> None:
+    text = '#[version = "0.0.5"] def @id[A](%x: A) -> A { %x } def @main(%f: float32) -> float32 { @id(%f) }'
+    mod = relay.transform.InferType()(relay.parse(text))
+    assert [str(ty) for ty in mod["main"].body.type_args] == ["float32"]
+    assert mod["id"].body.same_as(mod["id"].params[0])

@@ -11,6 +11,7 @@ import tvm
 import tvm_ffi
 from tvm.ir import GlobalVar, Op
 
+from ..._tvm import array_items
 from ...errors import TypeCheckError, suggest
 from ...stack import on_deep_stack
 from ..ir.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, TypeData
@@ -103,6 +104,8 @@ class _Inference:
         self.solver = TypeSolver()
         self.types: dict[Any, Type] = {}
         self.global_types: dict[GlobalVar, Type] = {}
+        # What the type parameters of a polymorphic function stand for in each call of it.
+        self.type_args: dict[Call, list[Type]] = {}
         self.pending: list[Pending] = []
         self.errors: list[str] = []
         self.poisoned: set[Type] = set()
@@ -158,7 +161,9 @@ class _Inference:
             if isinstance(expr, Var):
                 facts["type_annotation"] = self.completed(expr.type_annotation, found)
             elif isinstance(expr, Call) and isinstance(expr.op, Op):
-                facts["type_args"] = tvm_ffi.Array([self.solver.apply(self.visit(a)) for a in expr.args])
+                facts["type_args"] = tvm_ffi.Array([self.solver.apply(self.visit(a)) for a in array_items(expr.args)])
+            elif expr in self.type_args:
+                facts["type_args"] = tvm_ffi.Array([self.solver.apply(t) for t in self.type_args[expr]])
             elif isinstance(expr, Function):
                 facts["ret_type"] = self.completed(expr.ret_type, found.ret_type)
             yield expr, facts
@@ -362,7 +367,7 @@ class _Inference:
     # -- calls
 
     def visit_call(self, call: Call) -> Type:
-        inputs = [self.visit(a) for a in call.args]
+        inputs = [self.visit(a) for a in array_items(call.args)]
         if isinstance(call.op, Op):
             return self.await_inputs(Relation(call, inputs, self.solver.hole(), self.where))
         callee = self.solver.resolve(self.visit(call.op))
@@ -377,7 +382,10 @@ class _Inference:
     def call_function(self, callee: FuncType, call: Call, inputs: Sequence[Type]) -> Type:
         if len(callee.arg_types) != len(inputs):
             raise TypeCheckError(f"{_callee_name(call)} takes {len(callee.arg_types)} arguments, got {len(inputs)}")
-        callee = self.solver.instantiate(callee, list(call.type_args))
+        if len(callee.type_params):
+            chosen = list(call.type_args) or [self.solver.hole() for _ in callee.type_params]
+            self.type_args[call] = chosen
+            callee = self.solver.instantiate(callee, chosen)
         symbols: dict[Any, Any] = {}
         for position, (formal, actual) in enumerate(zip(callee.arg_types, inputs, strict=True)):
             try:
@@ -433,6 +441,6 @@ def _callee_name(call: Call) -> str:
 
 def _location(expr: RelayExpr) -> str:
     span = getattr(expr, "span", None)
-    if not isinstance(span, tvm.ir.Span):
+    if not isinstance(span, tvm.ir.Span) or span.source_name is None:
         return ""
     return f" at {span.source_name.name}:{span.line}:{span.column}"

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm.ir import TupleType, Type
 from tvm_ffi.dataclasses import field, py_class
 
+from ..._tvm import array_items
 from ...errors import DimensionError
 from .dim import Any, Dim
 from .dim_text import dim_text, own_name
@@ -296,20 +297,20 @@ def scalar_type(dtype: str) -> TensorType:
     return TensorType((), dtype)
 
 
+_PARTS: dict[type, Callable[[AnyValue], list[Type]]] = {
+    TupleType: lambda ty: array_items(ty.fields),
+    FuncType: lambda ty: [*ty.arg_types, ty.ret_type],
+    TypeCall: lambda ty: array_items(ty.args),
+    RefType: lambda ty: [ty.value],
+    SequenceType: lambda ty: [ty.element],
+    OptionalType: lambda ty: [ty.element],
+}
+
+
 def type_parts(ty: Type) -> list[Type]:
     """Return the types that a type is made of; none for a tensor type or a variable."""
-    match ty:
-        case TupleType():
-            return list(ty.fields)
-        case FuncType():
-            return [*ty.arg_types, ty.ret_type]
-        case TypeCall():
-            return list(ty.args)
-        case RefType():
-            return [ty.value]
-        case SequenceType() | OptionalType():
-            return [ty.element]
-    return []
+    parts = _PARTS.get(type(ty))
+    return parts(ty) if parts is not None else []
 
 
 def composite_of(ty: Type, parts: Sequence[Type]) -> Type:
@@ -336,7 +337,7 @@ def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> st
         case TensorType() if len(ty.shape) == 0:
             return ty.dtype
         case TensorType():
-            return f"Tensor[({', '.join([dim_text(d, symbol_name) for d in ty.shape])}), {ty.dtype}]"
+            return f"Tensor[({', '.join([dim_text(d, symbol_name) for d in ty.shape[:]])}), {ty.dtype}]"
         case TupleType():
             fields = [type_text(f, symbol_name) for f in ty.fields]
             return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, overload
 
+from ..._tvm import array_items
 from .adt import Clause, Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, pattern_vars
 from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, RelayExpr, Tuple, TupleGetItem, Var
 from .reference import RefCreate, RefRead, RefWrite
@@ -16,10 +17,10 @@ Replace: TypeAlias = Callable[[RelayExpr, RelayExpr], RelayExpr]
 """Takes a node whose parts have been replaced, and the node as it was; returns what shall stand in its place."""
 
 _CHILDREN: dict[type, Callable[[Any], list[Any]]] = {
-    Call: lambda e: [e.op, *e.args],
+    Call: lambda e: [e.op, *array_items(e.args)],
     Constant: lambda e: [],
     Constructor: lambda e: [],
-    Function: lambda e: [*e.params, e.body],
+    Function: lambda e: [*array_items(e.params), e.body],
     GlobalVar: lambda e: [],
     If: lambda e: [e.cond, e.true_branch, e.false_branch],
     Let: lambda e: [e.var, e.value, e.body],
@@ -28,7 +29,7 @@ _CHILDREN: dict[type, Callable[[Any], list[Any]]] = {
     RefCreate: lambda e: [e.value],
     RefRead: lambda e: [e.ref],
     RefWrite: lambda e: [e.ref, e.value],
-    Tuple: lambda e: list(e.fields),
+    Tuple: lambda e: array_items(e.fields),
     TupleGetItem: lambda e: [e.tuple_value],
     Var: lambda e: [],
 }

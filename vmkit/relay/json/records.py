@@ -54,7 +54,7 @@ RECORDS: dict[str, Record[Any]] = {
     "IRModule": _ModuleRecord(
         tvm.IRModule,
         {
-            "functions": MapOf("global variables to functions", GlobalVar, Function),
+            "functions": MapOf("global variables to functions", GlobalVar, Function, optional=True),
             "type_definitions": MapOf("names to data types", GlobalTypeVar, TypeData, optional=True),
             "attrs": ATTRIBUTES,
         },
@@ -73,7 +73,7 @@ RECORDS: dict[str, Record[Any]] = {
     "Span": Record(
         Span,
         {
-            "source_name": Ref("the name of a source", (SourceName,)),
+            "source_name": Ref("the name of a source", (SourceName,), optional=True),
             "line": INT,
             "end_line": INT,
             "column": INT,

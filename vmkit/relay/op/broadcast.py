@@ -149,7 +149,7 @@ def _broadcast_relation(attrs: None, lhs: Type, rhs: Type) -> Type:
     a, b = require_tensor(lhs, "lhs"), require_tensor(rhs, "rhs")
     if a.dtype != b.dtype:
         raise TypeCheckError(f"the inputs' data types differ: {a.dtype} and {b.dtype}; cast one of them")
-    return TensorType(broadcast_shapes(list(a.shape), list(b.shape)), a.dtype)
+    return TensorType(broadcast_shapes(a.shape[:], b.shape[:]), a.dtype)
 
 
 def _comparison_relation(attrs: None, lhs: Type, rhs: Type) -> Type:

@@ -188,7 +188,7 @@ class ExpressionParser(FunctionParser):
                     attrs = value
                     self.take()
                     break
-            arguments.append(self.expression())
+            arguments.append(self._argument())
             if not self.accept(","):
                 break
         self.expect(")", "',' or ')'")
@@ -202,6 +202,14 @@ class ExpressionParser(FunctionParser):
         elif isinstance(callee, Op):
             self._check_meta_attrs(start, callee, attrs)
         return Call(callee, arguments, attrs, span=self.span_from(start.start))
+
+    def _argument(self) -> RelayExpr:
+        """Parse an argument of a call; a name alone, as most are, takes the short way."""
+        token = self.next
+        if token.kind in ("graph", "local") and self.ahead(1).kind in (",", ")"):
+            self.take()
+            return self.graph_variable(token) if token.kind == "graph" else self.local(token)
+        return self.expression()
 
     def _check_meta_attrs(self, start: Token, callee: Op, attrs: Attrs) -> None:
         expected = REGISTRY[callee.name].attrs

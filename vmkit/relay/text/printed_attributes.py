@@ -15,6 +15,7 @@ from ..ir.dim_text import dim_text
 from ..op.attrs import AttrField, Attrs
 from .metadata import MetaSection
 from .numbers import float_text
+from .printed_layout import MARKS
 
 __all__ = ["AttributePrinter"]
 
@@ -48,6 +49,9 @@ _IN_METADATA = frozenset(
         "vision.roi_pool",
     ]
 )  # fmt: skip
+
+
+_UNWRITABLE = MARKS | {'"', "\n"}
 
 
 class AttributePrinter:
@@ -99,7 +103,7 @@ class AttributePrinter:
                 return f"{float_text(value)}f"
             case str():
                 # A string of the text has no escapes.
-                return self._meta.reference(value) if '"' in value or "\n" in value else f'"{value}"'
+                return f'"{value}"' if _UNWRITABLE.isdisjoint(value) else self._meta.reference(value)
             case RelayNode() | Function() | VirtualDevice():
                 return self._meta.reference(value)
             case AnyDim() | tirx.Var() | Expr():

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from tvm.ir import GlobalVar, Op, Span
 
 from ...errors import ModelError
-from ..ir import Call, Constant, Constructor, Function, Let, RelayExpr, Tuple, TupleGetItem, Type, Var
+from ..ir import Call, Constant, Constructor, Function, Let, RelayExpr, Tuple, TupleGetItem, Type, Var, children
 from ..ir.types import type_text
 from .metadata import MetaSection
+from .printed_layout import indented
 from .printed_names import PrintedNames
 from .printed_scopes import ScopePlan
 
-__all__ = ["BindingPrinter", "indented"]
+__all__ = ["Annotate", "BindingPrinter"]
 
-_ALWAYS_INLINE = (GlobalVar, Constant, Constructor, Op, Var)
-_WITH_TYPE = (Constant, Call, Var, Function, Tuple, TupleGetItem)
+Annotate: TypeAlias = Callable[[RelayExpr], str]
+"""Gives what a text says about an expression, in place of its type."""
+
+_ALWAYS_INLINE = frozenset([GlobalVar, Constant, Constructor, Op, Var])
+_DATAFLOW = frozenset([Call, Tuple, TupleGetItem])
+_WITH_TYPE = frozenset([Constant, Call, Var, Function, Tuple, TupleGetItem])
 
 
 class BindingPrinter:
@@ -27,8 +31,9 @@ class BindingPrinter:
     `visitors` print one kind of node each; a class that derives from this one gives them.
     """
 
-    def __init__(self, show_spans: bool) -> None:
+    def __init__(self, show_spans: bool, annotate: Annotate | None = None) -> None:
         self.show_spans = show_spans
+        self.annotate = annotate
         self.meta = MetaSection()
         self.names = PrintedNames()
         self.plan = ScopePlan(Tuple([]))
@@ -54,14 +59,14 @@ class BindingPrinter:
         text = self.print(node, at_end=True)
         return "\n".join([*self.scopes.pop(), text])
 
-    @contextmanager
-    def at_home(self, node: RelayExpr) -> Iterator[None]:
-        """Step out to the scope that a node is bound in."""
+    def text_at_home(self, node: RelayExpr) -> str:
+        """Return the text of a node, with what it needs bound in the scope that the node itself is bound in."""
         depth = self.plan.depths[node]
         inner = self.scopes[depth:]
         del self.scopes[depth:]
-        yield
+        text = self.visitor(node)(node)
         self.scopes += inner
+        return text
 
     def body(self, node: RelayExpr) -> str:
         return indented("{", self.scope(node), "}")
@@ -73,15 +78,16 @@ class BindingPrinter:
         """
         if node in self.hoisted:
             return self.texts[node]
-        if isinstance(node, Var):
+        kind = type(node)
+        if kind is Var:
             text = self.visit(node)
             if node in self.declared:
                 # No binder came before the first use: the variable is free.
                 self.scopes[-1].append(f"free_var {self.declared.pop(node)};")
             return text
-        is_inline = isinstance(node, _ALWAYS_INLINE) or (at_end and self.plan.uses[node] <= 1)
+        is_inline = kind in _ALWAYS_INLINE or (at_end and self.plan.uses[node] <= 1)
         text = self.visit(node)
-        if not is_inline and isinstance(node, Let):
+        if kind is Let and not is_inline:
             text = indented("(", text, ")")
         text += self.info(node)
         if is_inline:
@@ -108,8 +114,7 @@ class BindingPrinter:
                 stack.append((current, True))
                 stack += [(child, False) for child in below if child not in texts]
             else:
-                with self.at_home(current):
-                    texts[current] = self.visitor(current)(current)
+                texts[current] = self.text_at_home(current)
         return texts[node]
 
     def visitor(self, node: RelayExpr) -> Callable[[Any], str]:
@@ -119,13 +124,15 @@ class BindingPrinter:
         return found
 
     def info(self, node: RelayExpr) -> str:
-        """Return the comment that tells the type of a node, and its place in the source."""
-        if not isinstance(node, _WITH_TYPE):
+        """Return the comment that tells the type of a node, and its place in the source; or what the caller says."""
+        if self.annotate is not None:
+            return self.annotate(node)
+        if type(node) not in _WITH_TYPE:
             return ""
         parts = []
         if node.checked_type_ is not None:
             parts.append(f" ty={self.type(node.checked_type_)}")
-        if self.show_spans and isinstance(node.span, Span):
+        if self.show_spans and isinstance(node.span, Span) and node.span.source_name is not None:
             parts.append(f" span={node.span.source_name.name}:{node.span.line}:{node.span.column}")
         return f" /*{''.join(parts)} */" if parts else ""
 
@@ -149,16 +156,4 @@ class BindingPrinter:
 
 def _dataflow(node: RelayExpr) -> list[RelayExpr]:
     """Return what is visited before a node, last first: the callee comes before the arguments."""
-    if isinstance(node, Call):
-        return [*reversed(node.args), node.op]
-    if isinstance(node, Tuple):
-        return list(reversed(node.fields))
-    if isinstance(node, TupleGetItem):
-        return [node.tuple_value]
-    return []
-
-
-def indented(open_: str, text: str, close: str) -> str:
-    """Return a text between brackets that stand on lines of their own, or end them."""
-    inner = text.replace("\n", "\n  ")
-    return f"{open_}\n  {inner}\n{close}"
+    return children(node)[::-1] if type(node) in _DATAFLOW else []

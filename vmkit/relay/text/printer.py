@@ -10,6 +10,7 @@ from __future__ import annotations
 import tvm
 from tvm.ir import GlobalVar, Op
 
+from ..._tvm import array_items
 from ...errors import ModelError
 from ...stack import on_deep_stack
 from ..ir import (
@@ -39,12 +40,19 @@ from .metadata import MetaSection
 from .numbers import scalar_text
 from .parser import VERSION
 from .printed_attributes import AttributePrinter
-from .printed_bindings import BindingPrinter, indented
+from .printed_bindings import Annotate, BindingPrinter
+from .printed_layout import indented, laid_out
 
 __all__ = ["astext", "node_text"]
 
 
-def astext(node: RelayExpr | tvm.IRModule, show_meta_data: bool = True, *, show_spans: bool = True) -> str:
+def astext(
+    node: RelayExpr | tvm.IRModule,
+    show_meta_data: bool = True,
+    annotate: Annotate | None = None,
+    *,
+    show_spans: bool = True,
+) -> str:
     """Return the text of a module or an expression, header included.
 
     Parameters
@@ -53,10 +61,13 @@ def astext(node: RelayExpr | tvm.IRModule, show_meta_data: bool = True, *, show_
         What to print.
     show_meta_data : bool
         Whether to end the text with the metadata, such as tensors; without it the text may not be readable back.
+    annotate : callable, optional
+        Gives what is written behind an expression in the place of the comment on its type, such as ``/* ... */``;
+        an empty string for nothing.
     show_spans : bool
         Whether the comments that tell types also tell where a node came from.
     """
-    text, meta = on_deep_stack(_Printer(show_spans, show_meta_data).final, node)
+    text, meta = on_deep_stack(_Printer(show_spans, show_meta_data, annotate).final, node)
     return f'#[version = "{VERSION}"]\n{text}{meta.text(show_meta_data)}'
 
 
@@ -70,8 +81,8 @@ print_node.fill(node_text)
 
 
 class _Printer(BindingPrinter):
-    def __init__(self, show_spans: bool, show_meta_data: bool) -> None:
-        super().__init__(show_spans)
+    def __init__(self, show_spans: bool, show_meta_data: bool, annotate: Annotate | None = None) -> None:
+        super().__init__(show_spans, annotate)
         self.attributes = AttributePrinter(self.meta, self.names.symbol, show_meta_data)
         self.visitors = {
             Call: self.call,
@@ -93,9 +104,9 @@ class _Printer(BindingPrinter):
 
     def final(self, node: RelayExpr | tvm.IRModule) -> tuple[str, MetaSection]:
         if isinstance(node, tvm.IRModule):
-            return self.module(node), self.meta
+            return laid_out(self.module(node)), self.meta
         self.start(node)
-        return self.scope(node), self.meta
+        return laid_out(self.scope(node)), self.meta
 
     def module(self, mod: tvm.IRModule) -> str:
         types = type_definitions(mod)
@@ -127,15 +138,16 @@ class _Printer(BindingPrinter):
         return scalar_text(constant.data) or self.meta.reference(constant)
 
     def tuple(self, value: Tuple) -> str:
-        fields = [self.print(f) for f in value.fields]
+        fields = [self.print(f) for f in array_items(value.fields)]
         return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
 
     def call(self, call: Call) -> str:
-        if isinstance(call.op, Constructor) and len(call.op.inputs) == 0:
-            return call.op.name_hint
-        inputs = [self.print(a) for a in call.args]
-        inputs += self.attributes.call(call.attrs, call.op)
-        return f"{self.print(call.op)}({', '.join(inputs)})"
+        callee = call.op
+        if type(callee) is Constructor and len(callee.inputs) == 0:
+            return callee.name_hint
+        inputs = [self.print(a) for a in array_items(call.args)]
+        inputs += self.attributes.call(call.attrs, callee)
+        return f"{self.print(callee)}({', '.join(inputs)})"
 
     def branch(self, branch: If) -> str:
         condition = self.print(branch.cond)
