@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..ir import dims
 from ..op.nn.layout import Layout
 from .inferred_layout import SCALAR, InferCorrectLayoutOutput, LayoutQuestion, changed, index_of, is_blocked, where_now
 
@@ -18,9 +19,9 @@ def infer_pad(question: LayoutQuestion) -> InferCorrectLayoutOutput | None:
         return None
     new = old if question.new is None else question.new[0]
     if new != old:
-        widths = {axis: [int(w) for w in width] for (axis, _), width in zip(old.axes, attrs.pad_width, strict=True)}
+        widths = {axis: list(width) for (axis, _), width in zip(old.axes, attrs.pad_width, strict=True)}
         torn = [a for a, _ in old.axes if where_now(old, new, letters(old).index(a)) is None]
-        if any(widths[a] != [0, 0] for a in torn):
+        if not all(dims.equal(width, 0) for a in torn for width in widths[a]):
             return None
         attrs = changed(attrs, pad_width=[widths.get(axis, [0, 0]) for axis, _ in new.axes])
     return InferCorrectLayoutOutput([new, *[SCALAR] * (len(question.types) - 1)], [new], attrs)
@@ -118,6 +119,8 @@ def _in_blocks(bounds: Sequence[int], old: Layout, new: Layout, letter: str) -> 
     """Return begin, end and stride of a slice counted in blocks; None where it takes parts of blocks."""
     begin, end, stride = bounds
     block = new.block(letter)
+    if not all(isinstance(bound, int) for bound in bounds):
+        return None
     if not letter.isupper() or is_blocked(old, letter) or stride != 1 or begin % block or end % block:
         return None
     return [begin // block, end // block, 1]
