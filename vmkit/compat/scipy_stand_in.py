@@ -22,8 +22,9 @@ def _valid(data: np.ndarray, kernel: np.ndarray, mode: str = "valid") -> np.ndar
 
 
 def import_topi_testing() -> None:
-    """Import ``tvm.topi.testing`` where scipy, which it imports, is not installed."""
+    """Import ``tvm.topi.testing``, which scripts reach by ``tvm.topi``, also where scipy is not installed."""
     if find_spec("scipy") is not None or "tvm.topi.testing" in sys.modules:
+        importlib.import_module("tvm.topi.testing")
         return
     scipy, signal = ModuleType("scipy"), ModuleType("scipy.signal")
     vars(signal).update(convolve=_valid, convolve2d=_valid)
