@@ -46,12 +46,16 @@ class Source:
 
     def __init__(self, ir_mod: tvm.IRModule, params: Mapping[str, Any], plan: TargetPlan, executor: Executor) -> None:
         self.ir_mod, self.params, self.plan, self.executor = ir_mod, params, plan, executor
+        # The graph is made when it is asked for, which may be outside the context of the build.
+        context = tvm.transform.PassContext.current()
+        self._passes = (context.opt_level, list(context.required_pass), list(context.disabled_pass))
 
     def graph(self, mod_name: str, program: str) -> Graph:
         """Return the program as a graph, with its parameters as constants and operators fused as Relay did."""
         mod = bind_params(relay_module(self.ir_mod), self.params)
-        for each in (transform.InferType(), transform.SimplifyInference(), transform.FuseOps()):
-            mod = each(mod)
+        passes = [transform.InferType(), transform.SimplifyInference(), transform.FastMath(), transform.FuseOps()]
+        with tvm.transform.PassContext(*self._passes):
+            mod = tvm.transform.Sequential(passes)(mod)
         return graph_of(mod, mod_name, {"program": program})
 
 

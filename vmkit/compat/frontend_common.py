@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm.ir import SourceName, Span
-from tvm.runtime import Tensor
 
-from vmkit.compiler.stages import evaluate
-from vmkit.errors import InputError, VMKitError, suggest
-from vmkit.relay import op, transform
-from vmkit.relay.ir import (
-    Function,
-    RelayExpr,
-    TensorType,
-    Tuple,
-    TupleWrapper,
-    Type,
-    Var,
-    free_vars,
-    placed,
-    var,
-    with_functions,
+from vmkit.errors import InputError
+from vmkit.relay import op
+from vmkit.relay.ir import RelayExpr, Tuple, TupleWrapper, Var, placed, var
+
+from .frontend_attributes import AttrCvt, Renamer, RequiredAttr, StrAttrsDict, get_relay_op
+from .frontend_layers import autopad, gru_cell, lstm_cell, rnn_cell
+from .frontend_values import (
+    fold_constant,
+    infer_channels,
+    infer_shape,
+    infer_type,
+    infer_value,
+    infer_value_simulated,
+    shape_of,
+    try_infer_value,
 )
-from vmkit.relay.params import bind_params_by_name
 
 __all__ = [
+    "AttrCvt",
     "ExprTable",
+    "Renamer",
+    "RequiredAttr",
+    "StrAttrsDict",
+    "autopad",
     "fold_constant",
     "get_name",
     "get_relay_op",
+    "gru_cell",
     "infer_channels",
     "infer_shape",
     "infer_type",
     "infer_value",
     "infer_value_simulated",
+    "lstm_cell",
     "new_var",
+    "rnn_cell",
     "set_span",
+    "shape_of",
     "to_int_list",
     "try_infer_value",
     "unbind",
@@ -48,105 +54,9 @@ __all__ = [
 new_var = var
 
 
-def infer_type(node: RelayExpr | TupleWrapper, mod: tvm.IRModule | None = None) -> RelayExpr:
-    """Return an expression with its type, which ``checked_type`` is; `mod` has the functions that it calls."""
-    if isinstance(node, TupleWrapper):
-        node = node.astuple()
-    over = with_functions(mod if mod is not None else tvm.IRModule({}))
-    is_function = isinstance(node, Function)
-    over["main"] = node if is_function else Function(free_vars(node), node)
-    main = transform.InferType()(over)["main"]
-    return main if is_function else main.body
-
-
-def infer_shape(inputs: RelayExpr | TupleWrapper, mod: tvm.IRModule | None = None) -> tuple[Any, ...] | Type:
-    """Return the shape of a tensor, ints and what is known at run time only; of another value, the type."""
-    found = infer_type(inputs, mod).checked_type
-    return tuple(found.shape) if isinstance(found, TensorType) else found
-
-
-def infer_channels(inputs: RelayExpr, transpose: bool = False) -> int:
-    """Return the first size of a weight, its output channels; the second one for a transposed convolution's."""
-    return int(infer_type(inputs).checked_type.shape[1 if transpose else 0])
-
-
-def infer_value(input_val: RelayExpr, params: Mapping[str, Any], mod: tvm.IRModule | None = None) -> Tensor:
-    """Return the value of an expression, computed on this machine.
-
-    Parameters
-    ----------
-    input_val : Expr
-        The expression.
-    params : mapping of str to array
-        The values of its free variables by name.
-    mod : tvm.IRModule, optional
-        The functions that it calls.
-
-    Raises
-    ------
-    InputError
-        When a free variable has no value.
-    """
-    missing = [v.name_hint for v in free_vars(input_val) if v.name_hint not in params]
-    if missing:
-        raise InputError(f"the expression cannot be evaluated without values of {', '.join(missing)}")
-    function = Function(free_vars(input_val), Tuple([input_val]))
-    over = with_functions(mod if mod is not None else tvm.IRModule({}))
-    over["main"] = bind_params_by_name(function, {v.name_hint: params[v.name_hint] for v in function.params})
-    return evaluate(over)[0]
-
-
-def infer_value_simulated(input_val: RelayExpr, params: Mapping[str, Any]) -> Tensor:
-    """Return the value of an expression as :func:`infer_value` does, with 1 in the place of inputs without values."""
-    values = dict(params)
-    for free in free_vars(input_val):
-        if free.name_hint not in values:
-            declared = free.type_annotation
-            values[free.name_hint] = np.ones([int(d) for d in declared.shape], declared.dtype)
-    return infer_value(input_val, values)
-
-
-def try_infer_value(
-    val: RelayExpr,
-    on_success: Callable[[Any], Any] | None = None,
-    on_failure: Callable[[], Any] | None = None,
-    parameters: Mapping[str, Any] | None = None,
-) -> tuple[Any, bool]:
-    """Return the value of an expression and True; where it has none at compile time, the expression and False.
-
-    Parameters
-    ----------
-    val : Expr
-        The expression.
-    on_success, on_failure : callable, optional
-        What to make of the value, and what to return in its place; they are called with the value and with nothing.
-    parameters : mapping of str to array, optional
-        Values of free variables.
-    """
-    try:
-        value = infer_value(val, parameters or {}).numpy()
-    except VMKitError:
-        return (on_failure() if on_failure is not None else val), False
-    return (on_success(value) if on_success is not None else value), True
-
-
-def fold_constant(node: RelayExpr, mod: tvm.IRModule | None = None) -> RelayExpr:
-    """Return an expression with what is constant in it computed."""
-    return transform.FoldConstantExpr(node, mod if mod is not None else tvm.IRModule({}))
-
-
 def get_name(node: RelayExpr) -> str:
     """Return the name of a variable; an empty one for other expressions."""
     return str(getattr(node, "name_hint", ""))
-
-
-def get_relay_op(op_name: str) -> Callable[..., Any]:
-    """Return the builder of an operator, by its name with dots, or by its last part as in ``nn`` and ``image``."""
-    for full in (op_name, f"nn.{op_name}", f"image.{op_name}"):
-        if full in op.REGISTRY:
-            builder: Callable[..., Any] = op.REGISTRY[full].builder
-            return builder
-    raise RuntimeError(f"Unable to map op_name {op_name} to relay{suggest(op_name, op.REGISTRY)}")
 
 
 def to_int_list(np_array: Sequence[Any] | np.ndarray) -> list[int]:

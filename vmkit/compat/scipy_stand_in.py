@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
+import tvm.topi
 
 __all__ = ["import_topi_testing"]
 
@@ -21,9 +22,17 @@ def _valid(data: np.ndarray, kernel: np.ndarray, mode: str = "valid") -> np.ndar
     return np.tensordot(windows, np.flip(kernel), axes=(axes, tuple(range(kernel.ndim))))
 
 
+def _later(name: str) -> ModuleType:
+    if name == "testing":
+        return importlib.import_module("tvm.topi.testing")
+    raise AttributeError(f"module 'tvm.topi' has no attribute {name!r}")
+
+
 def import_topi_testing() -> None:
-    """Import ``tvm.topi.testing`` where scipy, which it imports, is not installed."""
+    """Give ``tvm.topi.testing``, which scripts reach by ``tvm.topi``, also where scipy is not installed."""
     if find_spec("scipy") is not None or "tvm.topi.testing" in sys.modules:
+        # scipy takes long to import, so that is left to the first use.
+        vars(tvm.topi).setdefault("__getattr__", _later)
         return
     scipy, signal = ModuleType("scipy"), ModuleType("scipy.signal")
     vars(signal).update(convolve=_valid, convolve2d=_valid)

@@ -54,6 +54,9 @@ graph = json.loads(both.get_graph_json())
 assert [node["op"] for node in graph["nodes"]].count("tvm_op") >= 2 and list(both.get_params()) == ["p0"]
 assert both.libmod_name == "net" and both.get_executor_config() == both.graph_json
 value = np.array([[1, 2], [3, 4]], "float32")
+with tvm.transform.PassContext(opt_level=3, required_pass=["FastMath"]):
+    fast = relay.build(relay.Function([left], relay.exp(left)), "llvm")
+assert "tvmgen_default_fused_fast_exp" in fast.get_graph_json() and "fast_exp" not in both.get_graph_json()
 with tempfile.TemporaryDirectory() as folder:
     both.export_library(f"{folder}/both.so")
     library = tvm.runtime.load_module(f"{folder}/both.so")

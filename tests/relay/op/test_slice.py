@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 
-from tests.relay.programs import assert_table, compiled, type_error
+from tests.relay.programs import assert_same, assert_table, compiled, type_error
 from vmkit import relay
 from vmkit.errors import VMError
 from vmkit.relay import var
@@ -48,6 +49,41 @@ def test_slices_agree_with_numpy(dim: Any) -> None:
     assert_table(
         [x, like, begin, end, back], table, *[(data(n), np.zeros((3, 7), "float32"), *positions) for n in sizes]
     )
+
+
+def test_positions_of_unknown_length_slice_the_first_dimensions(dim: Any) -> None:
+    x = var("x", shape=(dim(5), 4))
+    begin, end, back = (var(n, shape=(relay.Any(),), dtype="int32") for n in ("begin", "end", "back"))
+    run = compiled(
+        [x, begin, end, back],
+        relay.strided_slice(x, begin, end, back),
+        relay.strided_slice(x, begin, end),
+        relay.strided_slice(x, begin, end, slice_mode="size"),
+    )
+    for b, e, s, by_strides, by_ones, by_sizes in (
+        ([1], [4], [2], data(5)[1:4:2], data(5)[1:4], data(5)[1:5]),
+        ([3, -1], [0, 1], [-1, -2], data(5)[3:0:-1, -1:1:-2], data(5)[3:0, -1:1], data(5)[3:3, -1:]),
+        ([1, 1], [3, 2], [2], data(5)[1:3:2, 1:2], data(5)[1:3, 1:2], data(5)[1:4, 1:3]),
+        ([2], [4], [1, 3], data(5)[2:4], data(5)[2:4], data(5)[2:6]),
+        ([], [], [], data(5), data(5), data(5)),
+    ):
+        vectors = [np.asarray(v, "int32") for v in (b, e, s)]
+        assert_same(run(data(5), *vectors), (by_strides, by_ones, by_sizes))
+    ones = np.ones(1, "int32")
+    with pytest.raises(VMError, match="strided_slice: begin has 2 elements, end 1"):
+        run(data(5), np.zeros(2, "int32"), ones, ones)
+    with pytest.raises(VMError, match="strided_slice: begin has 3 elements for 2 dimensions"):
+        run(data(5), *[np.ones(3, "int32")] * 3)
+
+
+def test_positions_of_which_one_length_is_known_leave_the_other_dimensions() -> None:
+    x = var("x", shape=(5, 4))
+    begin, end = var("begin", shape=(relay.Any(),), dtype="int32"), var("end", shape=(1,), dtype="int32")
+    function = relay.Function([x, begin, end], relay.strided_slice(x, begin, end))
+    typed = relay.transform.InferType()(tvm.IRModule({"main": function}))["main"].ret_type
+    assert typed.shape[1] == 4 and isinstance(typed.shape[0], relay.Any)
+    run = compiled([x, begin, end], relay.strided_slice(x, begin, end))
+    assert_same(run(data(5), np.array([1], "int32"), np.array([3], "int32")), data(5)[1:3])
 
 
 def test_strided_set_writes_the_slice(dim: Any) -> None:

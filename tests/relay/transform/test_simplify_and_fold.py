@@ -40,6 +40,17 @@ def test_batch_norm_becomes_one_product_and_one_sum(attrs: dict) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_an_operator_with_several_results_becomes_a_tuple_of_constants() -> None:
+    values = np.arange(6, dtype="float32")
+    whole = relay.split(relay.const(values), 3).astuple()
+    folded = folded_body(result=whole)
+    assert isinstance(folded, relay.Tuple) and all(isinstance(field, relay.Constant) for field in folded.fields)
+    np.testing.assert_array_equal([field.data.numpy() for field in folded.fields], values.reshape(3, 2))
+    nested = folded_body(result=relay.Tuple([whole, relay.TupleGetItem(whole, 1)]))
+    np.testing.assert_array_equal(nested.fields[0].fields[2].data.numpy(), values[4:])
+    np.testing.assert_array_equal(nested.fields[1].data.numpy(), values[2:4])
+
+
 def test_dropout_is_nothing() -> None:
     x = relay.var("x", shape=(2,))
     mod = tvm.IRModule({"main": relay.Function([x], relay.exp(relay.nn.dropout(x)))})

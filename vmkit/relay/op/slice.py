@@ -208,12 +208,16 @@ class DynStridedSlice:
         source = require_tensor(data)
         vectors = [require_tensor(t, n) for t, n in ((begin, "begin"), (end, "end"), (strides, "strides"))]
         for vector, name in zip(vectors, ("begin", "end", "strides"), strict=True):
-            if len(vector.shape) != 1 or not isinstance(vector.shape[0], int) or not vector.dtype.startswith("int"):
-                raise TypeCheckError(f"{name} must be a vector of integers of known length, not {vector}")
-        count = vectors[0].shape[0]
-        if vectors[1].shape[0] != count or vectors[2].shape[0] > count or count > len(source.shape):
-            lengths = ", ".join(str(v.shape[0]) for v in vectors)
-            raise TypeCheckError(f"begin, end and strides have {lengths} elements for {len(source.shape)} dimensions")
+            if len(vector.shape) != 1 or not vector.dtype.startswith("int"):
+                raise TypeCheckError(f"{name} must be a vector of integers, not {vector}")
+        rank = len(source.shape)
+        lengths = [n if isinstance(n, int) else None for n in (v.shape[0] for v in vectors)]
+        known = {n for n in lengths[:2] if n is not None}
+        # Vectors of unknown length may slice every dimension.
+        count = min(known, default=rank)
+        if len(known) > 1 or count > rank or (known and (lengths[2] or 0) > count):
+            shown = ", ".join("?" if n is None else str(n) for n in lengths)
+            raise TypeCheckError(f"begin, end and strides have {shown} elements for {rank} dimensions")
         return TensorType([AnyDim()] * count + list(source.shape)[count:], source.dtype)
 
     @staticmethod
@@ -226,10 +230,12 @@ class DynStridedSlice:
         strides: relax.Expr,
     ) -> relax.Expr:
         shape = context.shape(data)
+        sized = attrs.slice_mode == "size"
+        if not all(isinstance(context.shape(v)[0], int) for v in (begin, end, strides)):
+            begin, end, strides = _whole_vectors(context, len(shape), sized, begin, end, strides)
         (count,), (given,) = context.shape(begin), context.shape(strides)
         if count == 0:
             return data
-        sized = attrs.slice_mode == "size"
 
         def resolve(k: int, sizes: list[tirx.Expr], *vectors: te.Tensor) -> tuple[tirx.Expr, tirx.Expr]:
             """Return the first position and the size along one dimension."""
@@ -261,6 +267,28 @@ class DynStridedSlice:
         context.require_equal(valid, 1, "strided_slice: a stride is 0")
         starts = indexed(context, [count], start, known, begin, end, strides)
         return indexed(context, [*sizes, *shape[count:]], element, data, starts, strides)
+
+
+def _whole_vectors(
+    context: LowerContext, rank: int, sized: bool, begin: relax.Expr, end: relax.Expr, strides: relax.Expr
+) -> list[relax.Expr]:
+    """Return begin, end and strides with a position for every dimension: behind their lengths, all of a dimension."""
+    (count,), (last,), (given,) = context.shape(begin), context.shape(end), context.shape(strides)
+    context.require_equal(last, count, "strided_slice: begin has {expected} elements, end {actual}")
+    if not dims.at_least(rank, count):
+        message = f"strided_slice: begin has {{actual}} elements for {rank} dimensions"
+        context.require_equal(count, dims.minimum(count, rank), message)
+
+    def filled(default: int) -> Callable[..., tirx.Expr]:
+        def element(i: tuple[tirx.Expr, ...], ends: list[tirx.Expr], vector: te.Tensor) -> tirx.Expr:
+            given = [dims.as_expr(n) > i[0] for n in ends]
+            return tirx.if_then_else(tirx.all(*given), as_index(vector(i[0])), const(default))
+
+        return element
+
+    # A stride without a position means nothing, and steps behind the given ones are forward.
+    defaults = ((begin, 0, [count]), (end, -1 if sized else _WHOLE, [count]), (strides, 1, [count, given]))
+    return [indexed(context, [rank], filled(default), ends, vector) for vector, default, ends in defaults]
 
 
 def clamped_position(position: tirx.Expr, step: tirx.Expr, dim: tirx.Expr) -> tirx.Expr:

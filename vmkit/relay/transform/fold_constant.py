@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import tvm
+from tvm.runtime import Tensor
 
 from ...values.element_types import stored_type
 from ..analysis.infer_type import infer_module, inferred, typed
@@ -87,8 +88,10 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
     wanted = _foldable(functions, fold_qnn)
     if not wanted:
         return mod
-    values = evaluate(infer_module(tvm.IRModule({"main": Function([], Tuple(wanted))})))
-    folded = {e: stored_constant(value, e.checked_type.dtype) for e, value in zip(wanted, values, strict=True)}
+    tensors = {e: _tensors(e) for e in wanted}
+    results = Tuple([tensor for parts in tensors.values() for tensor in parts])
+    values = iter(evaluate(infer_module(tvm.IRModule({"main": Function([], results)}))))
+    folded = {e: _folded(e.checked_type, [next(values) for _ in parts]) for e, parts in tensors.items()}
     return _on_functions(_on_functions(mod, lambda function: rewrite(function, folded)), decided)
 
 
@@ -118,7 +121,7 @@ def _constant_lets(function: Function, fold_qnn: bool) -> dict[Var, RelayExpr]:
 
 
 def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[RelayExpr]:
-    """Return the largest tensor expressions that depend on constants alone, each once."""
+    """Return the largest expressions of tensors, or tuples of them, that depend on constants alone, each once."""
     sizes: dict[Any, int] = {}
     wanted: dict[Any, None] = {}
     for function in functions:
@@ -182,7 +185,24 @@ def _has_symbols(attrs: Attrs | None) -> bool:
 def _is_computed(node: RelayExpr) -> bool:
     if isinstance(node, Constant) or is_stored_constant(node):
         return False
-    return isinstance(node.checked_type, TensorType)
+    ty = node.checked_type
+    # An operator with several results, such as batch_norm, is folded whole where the tuple itself is used.
+    if isinstance(ty, TupleType) and isinstance(node, Call):
+        return len(ty.fields) > 0 and all(isinstance(f, TensorType) for f in ty.fields)
+    return isinstance(ty, TensorType)
+
+
+def _tensors(node: RelayExpr) -> list[RelayExpr]:
+    """Return what is evaluated for a node: itself, or each field of a tuple."""
+    ty = node.checked_type
+    return [TupleGetItem(node, i) for i in range(len(ty.fields))] if isinstance(ty, TupleType) else [node]
+
+
+def _folded(ty: Type, values: Sequence[Tensor]) -> RelayExpr:
+    """Return the constant, or the tuple of constants, of a type."""
+    if isinstance(ty, TupleType):
+        return Tuple([_folded(field, [value]) for field, value in zip(ty.fields, values, strict=True)])
+    return stored_constant(values[0], ty.dtype)
 
 
 def _bytes_of(ty: Type) -> int | None:

@@ -73,7 +73,7 @@ def test_dilate_puts_elements_between(dim: Any) -> None:
     ("result", "shape", "reason"),
     [
         (lambda x: nn.space_to_depth(x, 2), (1, 3, 4, 5), "2 does not divide the width"),
-        (lambda x: nn.depth_to_space(x, 2), (1, 3, 4, 4), "4 does not divide the channels"),
+        (lambda x: nn.depth_to_space(x, 2), (1, 6, 4, 4), "4 does not divide the channels"),
         (lambda x: nn.space_to_batch_nd(x, [2], [[0, 1]]), (1, 4, 2, 2), "2 does not divide the padded size"),
         (lambda x: nn.batch_to_space_nd(x, [2], [[0, 0]]), (3, 4, 2, 2), "2 does not divide the batch"),
     ],
@@ -83,6 +83,12 @@ def test_blocks_must_fill_what_they_divide(result: Any, shape: tuple[int, ...], 
     assert type_error([known], result(known)).startswith(reason)
     with pytest.raises(VMError, match=reason):
         compiled([unknown], result(unknown))(np.zeros(shape, "float32"))
+
+
+def test_fewer_channels_than_a_block_make_an_empty_image(dim: Any) -> None:
+    x = var("x", shape=(1, dim(3), 2, 2))
+    table = {"empty": (nn.depth_to_space(x, 2), lambda x: np.empty((1, 0, 4, 4), "float32"))}
+    assert_table([x], table, (numbers(1, 3, 2, 2),))
 
 
 def test_cross_entropy_agrees_with_its_definition(dim: Any) -> None:

@@ -120,14 +120,19 @@ class DepthToSpace:
             raise TypeCheckError(f"mode must be DCR or CDR, not {attrs.mode!r}")
         n, c, h, w = ordered(source.shape, axes, "NCHW")
         block = attrs.block_size
-        require_divides(block * block, c, "channels")
+        # Fewer channels than a block takes make no pixel: an empty tensor, as in Relay.
+        if not (isinstance(c, int) and c < block * block):
+            require_divides(block * block, c, "channels")
         made = [n, dims.floordiv(c, block * block), dims.mul(h, block), dims.mul(w, block)]
         return TensorType(ordered(made, "NCHW", axes), source.dtype)
 
     @staticmethod
     def lower(context: LowerContext, attrs: SubPixelAttrs, data: relax.Expr) -> relax.Expr:
         _, channels, _, _ = ordered(context.shape(data), attrs.layout, "NCHW")
-        require_divides_at_run_time(context, attrs.block_size**2, channels, "channels")
+        block = attrs.block_size**2
+        if not isinstance(channels, int):
+            whole = dims.select(channels < block, block, channels)
+            require_divides_at_run_time(context, block, whole, "channels")
         return context.te(lambda x: _depth_to_space(attrs, x), data)
 
 
