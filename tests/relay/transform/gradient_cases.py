@@ -92,6 +92,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "reshape": [Case(lambda x: op.reshape(x * x, (2, -1)), V)],
     "reshape_like": [Case(lambda x, y: op.reshape_like(x, y) * y, V, (2, 6))],
+    "dyn.reshape": [Case(lambda x, y: op.reshape(x * x, op.shape_of(y)) * y, V, (2, 6))],
     "contrib_reverse_reshape": [Case(lambda x: relay.reverse_reshape(x * x, (2, -1)), V)],
     "expand_dims": [Case(lambda x: op.expand_dims(x * x, 1, 2), V)],
     "squeeze": [Case(lambda x: op.squeeze(x * x, axis=[1]), (3, 1, 4))],

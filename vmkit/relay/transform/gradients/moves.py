@@ -20,6 +20,11 @@ def _(made: Call, grad: Expr) -> list[Expr]:
     return [call("reshape_like", grad, made.args[0])]
 
 
+@gradient_of("dyn.reshape")
+def _(made: Call, grad: Expr) -> list[Expr]:
+    return [call("reshape_like", grad, made.args[0]), zeros(made.args[1])]
+
+
 @gradient_of("reshape_like")
 def _(made: Call, grad: Expr) -> list[Expr]:
     return [call("reshape_like", grad, made.args[0]), zeros(made.args[1])]
