@@ -145,3 +145,21 @@ def test_what_would_become_a_large_statement_is_not_inlined() -> None:
     assert len(nodes) < len(blocks) * 3 * 2000  # what blocks read is told beside what they compute
     x = np.arange(600, dtype="float32").reshape(20, 30)
     np.testing.assert_array_equal(call(sch, x, shape=(20, 30)), x)
+
+
+def test_quotients_of_integers_within_each_other_are_computed_apart() -> None:
+    x = te.placeholder((8,), "int64", name="x")
+    value = x
+    for k in range(5):
+        value = topi.floor_divide(value, topi.add(x, tirx.const(k + 1, "int64")))
+    sch = s_tir.Schedule(te.create_prim_func([x, value]))
+    inline_cheap_blocks(sch)
+    assert len(kernel_blocks(sch)) == 3  # two quotients in each of the first, and one that is left
+
+
+@pytest.mark.parametrize("operation", [topi.floor_divide, topi.floor_mod], ids=["quotient", "remainder"])
+def test_one_quotient_of_integers_is_inlined(operation: Callable[..., te.Tensor]) -> None:
+    x = te.placeholder((8,), "int64", name="x")
+    sch = s_tir.Schedule(te.create_prim_func([x, topi.add(operation(x, topi.add(x, x)), x)]))
+    inline_cheap_blocks(sch)
+    assert len(kernel_blocks(sch)) == 1

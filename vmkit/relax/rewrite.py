@@ -16,6 +16,7 @@ from tvm import ir, relax, tirx
 from .._tvm import retyped
 
 __all__ = [
+    "Reads",
     "allocation",
     "bindings_of",
     "function_pass",
@@ -116,6 +117,30 @@ def variables_in(*exprs: relax.Expr) -> list[ir.Var]:
     for expr in exprs:
         tvm_ffi.structural_walk(expr, (ir.Var, found.append))
     return found
+
+
+class Reads:
+    """The variables that values take from outside of them, each value looked at once, also where branches are nested.
+
+    A walk over each of the branches within each other would take time by the square of their depth.
+    """
+
+    def __init__(self) -> None:
+        self._of_branches: dict[relax.SeqExpr, set[ir.Var]] = {}
+
+    def of(self, value: relax.Expr) -> set[ir.Var]:
+        """Return the variables that a value reads."""
+        if not isinstance(value, relax.If):
+            return set(variables_in(value))
+        read = set(variables_in(value.cond))
+        return read.union(*(self._of_branch(branch) for branch in (value.true_branch, value.false_branch)))
+
+    def _of_branch(self, branch: relax.SeqExpr) -> set[ir.Var]:
+        if branch not in self._of_branches:
+            bindings = list(bindings_of(branch))
+            read = set(variables_in(branch.body)).union(*(self.of(binding.value) for binding in bindings))
+            self._of_branches[branch] = read - {binding.var for binding in bindings}
+        return self._of_branches[branch]
 
 
 def allocation(tensor: relax.Var, size: tirx.Expr, storage: str = "storage") -> list[relax.VarBinding]:

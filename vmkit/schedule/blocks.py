@@ -41,6 +41,8 @@ __all__ = [
 _CALLS = 6
 # Within each other: TVM writes a tanh out with five copies of its argument, and that in the copies of another's.
 _TANHS = 2
+# Within each other: TVM writes the floor of a quotient of integers out with copies of the dividend, too.
+_DIVISIONS = 2
 # Of a block into which others are written. Each reshape writes the index that it is read at several times over.
 _MOST_NODES = 2000
 # Of a block.
@@ -107,6 +109,8 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
     # One element may be read twice, as in x * sigmoid(x), where the compiler sees that it is the same; a sum or a
     # product also more often, as the biased value is in GELU by tanh.
     calls = _calls(made.body)
+    if _most_divisions(made.body) + _most_divisions(read.body, loads) > _DIVISIONS:
+        return True
     if not calls and not made.iter_vars:
         return False  # LLVM computes what does not change in a loop before it
     if calls and calls + _calls(read.body) > _CALLS:
@@ -151,14 +155,24 @@ def _most_tanhs(body: tirx.Stmt, around: Sequence[TensorLoad] | None = None) -> 
     """Return how many tanhs stand within each other in a statement at most, or at most around some loads."""
     calls: list[tvm.ir.Call] = []
     tvm_ffi.structural_walk(body, (tvm.ir.Call, calls.append))
-    tanhs = [call for call in calls if getattr(call.op, "name", "") == "tirx.tanh"]
-    inside = [_expressions_in(tanh) for tanh in tanhs]
-    return max((sum(each in found for found in inside) for each in (tanhs if around is None else around)), default=0)
+    return _most_nested([call for call in calls if getattr(call.op, "name", "") == "tirx.tanh"], around)
 
 
-def _expressions_in(expr: tirx.Expr) -> set[tirx.Expr]:
+def _most_divisions(body: tirx.Stmt, around: Sequence[TensorLoad] | None = None) -> int:
+    """Return how many quotients of elements of tensors stand within each other, or at most around some loads."""
+    quotients = [each for each in _expressions_in(body) if isinstance(each, tirx.FloorDiv | tirx.FloorMod)]
+    return _most_nested([each for each in quotients if loads_in(each)], around)
+
+
+def _most_nested(kind: Sequence[tirx.Expr], around: Sequence[TensorLoad] | None) -> int:
+    """Return how many of some expressions stand within each other at most, or at most around some loads."""
+    inside = [_expressions_in(each) for each in kind]
+    return max((sum(each in found for found in inside) for each in (kind if around is None else around)), default=0)
+
+
+def _expressions_in(node: tirx.Expr | tirx.Stmt) -> set[tirx.Expr]:
     found: set[tirx.Expr] = set()
-    tvm_ffi.structural_walk(expr, (tvm.ir.Expr, found.add))
+    tvm_ffi.structural_walk(node, (tvm.ir.Expr, found.add))
     return found
 
 

@@ -54,7 +54,8 @@ def test_many_tensors_are_joined_in_parts(dim: Any) -> None:
     inputs = [var(f"x{k}", shape=(dim(2), 4)) for k in range(150)]
     kernels = fused_kernels(relay.Function(inputs, relay.concatenate(inputs, 0)), tvm.target.Target("llvm"))
     plain = [each for each in kernels.functions.values() if isinstance(each, tvm.tirx.PrimFunc)]
-    assert max(sum(map(is_buffer_var, each.params)) for each in plain) == 64 + 1
+    most = 64 if isinstance(inputs[0].type_annotation.shape[0], int) else 16
+    assert max(sum(map(is_buffer_var, each.params)) for each in plain) == most + 1
 
 
 def test_split_unpacks_and_is_an_expression() -> None:

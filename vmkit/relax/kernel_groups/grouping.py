@@ -18,7 +18,7 @@ from tvm.sym import Analyzer
 
 from ..._tvm import retyped
 from ..aliases import TENSOR, home_of, is_call, is_silent
-from ..rewrite import bindings_of, on_functions, variables_in, with_branches, with_functions
+from ..rewrite import Reads, bindings_of, on_functions, variables_in, with_branches, with_functions
 from .functions import KernelCall, KernelGroup, group_function, kernel_call
 from .loop_functions import KernelLoop, flag_part, loop_function, move_part
 from .loops import FoundLoop, find_loop
@@ -50,6 +50,7 @@ class _Grouping:
         self.names = {v.name_hint for v in mod.get_global_vars()}
         self.groups: list[KernelGroup] = []
         self.direct: set[ir.GlobalVar] = set()
+        self.reads = Reads()
         self.analyzer = Analyzer()
 
     def module(self) -> tvm.IRModule:
@@ -102,7 +103,7 @@ class _Grouping:
             return sequence
         bindings = list(bindings_of(sequence))
         memory = {**outer, **{b.var: b.value for b in bindings if is_silent(b)}}
-        last = _last_uses(bindings, sequence.body)
+        last = _last_uses(bindings, sequence.body, self.reads)
         calls = {b.var: call for b in bindings if (call := self.call_of(b)) is not None}
         items: list[relax.Binding | tuple[relax.VarBinding, KernelGroup]] = []
         for start, end in _segments(bindings, calls):
@@ -117,7 +118,7 @@ class _Grouping:
                 if not isinstance(binding.value, relax.If):
                     tvm_ffi.structural_walk(binding.value, (ir.GlobalVar, self.direct.add))
                 items.append(with_branches(binding, lambda arm: self.sequence(arm, memory)))
-        made = _without_unused(with_workspaces(items, self.kernels, self.analyzer), sequence.body)
+        made = _without_unused(with_workspaces(items, self.kernels, self.analyzer), sequence.body, self.reads)
         return relax.SeqExpr([relax.BindingBlock(made)], sequence.body)
 
     def call_of(self, binding: relax.Binding) -> KernelCall | None:
@@ -189,18 +190,18 @@ def _segments(bindings: Sequence[relax.Binding], calls: Mapping[ir.Var, KernelCa
         yield start, len(bindings)
 
 
-def _last_uses(bindings: Sequence[relax.Binding], body: relax.Expr) -> dict[ir.Var, int]:
+def _last_uses(bindings: Sequence[relax.Binding], body: relax.Expr, reads: Reads) -> dict[ir.Var, int]:
     """Return by variable the position of the last binding that reads it; what the sequence returns comes after all."""
     values = enumerate([*(binding.value for binding in bindings), body])
-    return {var: position for position, value in values for var in variables_in(value)}
+    return {var: position for position, value in values for var in reads.of(value)}
 
 
-def _without_unused(bindings: Sequence[relax.Binding], body: relax.Expr) -> list[relax.Binding]:
+def _without_unused(bindings: Sequence[relax.Binding], body: relax.Expr, reads: Reads) -> list[relax.Binding]:
     """Return bindings without memory that nobody reads or writes."""
     used = set(variables_in(body))
     kept: list[relax.Binding] = []
     for binding in reversed(bindings):
         if binding.var in used or not is_silent(binding):
-            used.update(variables_in(binding.value))
+            used.update(reads.of(binding.value))
             kept.append(binding)
     return kept[::-1]

@@ -56,6 +56,7 @@ class LowerContext:
         self.types: list[Type] = []
         self.texts: dict[str, None] = {} if texts is None else texts
         self._fresh = 0
+        self._origins: dict[tirx.Var, Dim] = {}
 
     @property
     def operator(self) -> str:
@@ -175,6 +176,34 @@ class LowerContext:
             shape = [d if self.is_expressible(d) else dims.Any() for d in ty.shape]
             return self.pin(value, shape, stored_type(ty.dtype))
         return value
+
+    def short(self, value: Value) -> Value:
+        """Return a value in which every dimension that is a long expression has a symbol of its own.
+
+        The dimensions of a chain of operators would grow with each of them, and TVM's passes take exponential time
+        for nested choices. A broadcast is known by the symbol to be one of the same dimensions again.
+        """
+        return tuple(self.short(v) for v in value) if isinstance(value, tuple) else self.short_tensor(value)
+
+    def short_tensor(self, value: relax.Expr) -> relax.Expr:
+        """Return what :meth:`short` does for one expression."""
+        shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
+        if not isinstance(shape, relax.ShapeExpr) or not any(dims.is_long(d) for d in shape.values):
+            return value
+        # TVM puts what a symbol is known to be in its place again, so a call hides the shape from it.
+        unknown = relax.TensorType(ndim=value.ty.ndim, dtype=value.ty.dtype)
+        hidden = self.emit(relax.op.call_pure_packed("vm.builtin.copy", value, ty_args=[unknown]))
+        named = [self._named(d) if dims.is_long(d) else d for d in shape.values]
+        return self.builder.match_cast(hidden, relax.TensorType(named, value.ty.dtype))
+
+    def _named(self, dim: Dim) -> tirx.Var:
+        symbol = self.symbol("s")
+        self._origins[symbol] = dim
+        return symbol
+
+    def origin(self, dim: Dim) -> Dim:
+        """Return the expression for which :meth:`short` put a symbol; every other dimension as it is."""
+        return self._origins.get(dim, dim) if isinstance(dim, tirx.Var) else dim
 
     def is_expressible(self, dim: Dim) -> bool:
         """Say whether every symbol of a Relay dimension has a value in this function."""

@@ -245,7 +245,7 @@ class FunctionLowering:
     def visit_call(self, call: Call) -> Value:
         callee = call.op
         if isinstance(callee, Op):
-            value = self.call_operator(entry(callee), call, [self.visit(a) for a in call.args])
+            value = self.context.short(self.call_operator(entry(callee), call, [self.visit(a) for a in call.args]))
             is_untyped = isinstance(value, relax.Expr) and isinstance(value.ty, relax.AnyType)
             return self.context.pin_as(value, call.checked_type) if is_untyped else value
         if isinstance(callee, Constructor):

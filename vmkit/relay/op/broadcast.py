@@ -95,7 +95,8 @@ def broadcast_dim(context: LowerContext, position: int, column: Sequence[Dim]) -
         # What an earlier broadcast made of the same dimensions is the result again, and was checked there: without
         # this, the result of a chain of operators would double with each of them.
         for dim in distinct:
-            if len(_alternatives(dim)) == len(alternatives):
+            covered = [dim, *_alternatives(context.origin(dim))]
+            if all(any(dims.equal(a, c) for c in covered) for a in alternatives):
                 return dim
     whole = [a for a in alternatives if not any(dims.absorbs(b, a) for b in alternatives)]
     result = fixed[0] if fixed else _first_not_one(whole)

@@ -27,6 +27,8 @@ __all__ = ["TupleLike", "as_tuple", "require_tensors"]
 # That one kernel joins: LLVM takes more than twice as long for twice as many. More are joined in parts, and the parts
 # again, by kernels that are opaque, so that they are not fused into one.
 _MOST_TENSORS = 64
+# Where the places of the tensors are sums of unknown sizes, which TVM's passes compare with each other.
+_MOST_UNKNOWN = 16
 
 TupleLike: TypeAlias = list[Expr] | tuple[Expr, ...] | Expr | TupleWrapper
 """The tensors of a tuple: several expressions, or one whose value is a tuple."""
@@ -128,14 +130,17 @@ class Concatenate:
 
 def _joined(context: LowerContext, values: Sequence[relax.Expr], agreed: Sequence[Dim], axis: int) -> relax.Expr:
     """Return tensors one after the other; `agreed` is their shape outside the axis."""
-    while len(values) > _MOST_TENSORS:
-        values = [_concatenated(context, part, agreed, axis, OpPattern.OPAQUE) for part in _parts(values)]
+    known = all(isinstance(context.shape(v)[axis], int) for v in values)
+    most = _MOST_TENSORS if known else _MOST_UNKNOWN
+    while len(values) > most:
+        joined = [_concatenated(context, part, agreed, axis, OpPattern.OPAQUE) for part in _parts(values, most)]
+        values = [context.short_tensor(v) for v in joined]
     return _concatenated(context, values, agreed, axis)
 
 
-def _parts(values: Sequence[relax.Expr]) -> list[Sequence[relax.Expr]]:
+def _parts(values: Sequence[relax.Expr], most: int) -> list[Sequence[relax.Expr]]:
     """Return tensors in groups of as many as one kernel joins."""
-    return [values[k : k + _MOST_TENSORS] for k in range(0, len(values), _MOST_TENSORS)]
+    return [values[k : k + most] for k in range(0, len(values), most)]
 
 
 def _concatenated(
@@ -212,7 +217,7 @@ class Stack:
 
         if len(values) <= _MOST_TENSORS:
             return stacked(values)
-        parts = [stacked(part, OpPattern.OPAQUE) for part in _parts(values)]
+        parts = [stacked(part, OpPattern.OPAQUE) for part in _parts(values, _MOST_TENSORS)]
         return _joined(context, parts, [*shape[:axis], len(values), *shape[axis:]], axis)
 
 

@@ -22,7 +22,7 @@ from .arithmetic import (
 )
 from .comparison import absorbs, at_least, broadcast, equal, larger, more_than, same_size, smaller
 from .division import exact_division, quotient, truncdiv, truncmod, uncommon
-from .expressions import as_expr, int64, is_any, is_static, simplify, substitute, symbols
+from .expressions import as_expr, int64, is_any, is_long, is_static, simplify, substitute, symbols
 
 __all__ = [
     "LARGEST_POWER",
@@ -41,6 +41,7 @@ __all__ = [
     "floormod",
     "int64",
     "is_any",
+    "is_long",
     "is_static",
     "larger",
     "maximum",

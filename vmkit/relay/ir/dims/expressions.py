@@ -11,7 +11,12 @@ from tvm.sym import Analyzer
 
 from ..dim import Any, Dim
 
-__all__ = ["as_expr", "int64", "is_any", "is_static", "simplify", "substitute", "symbols"]
+__all__ = ["as_expr", "int64", "is_any", "is_long", "is_static", "simplify", "substitute", "symbols"]
+
+_MOST_PARTS = 64
+_MOST_CHOICES = 8
+_MOST_SYMBOLS = 8
+_CHOICES: dict[type, int] = {tirx.Max: 1, tirx.Min: 1, tirx.Select: 3}  # A select has its condition beside two values.
 
 
 def is_any(dim: Dim) -> bool:
@@ -22,6 +27,16 @@ def is_any(dim: Dim) -> bool:
 def is_static(dim: Dim) -> bool:
     """Say whether a dimension is a known integer."""
     return isinstance(dim, int)
+
+
+def is_long(dim: Dim) -> bool:
+    """Say whether a dimension is an expression of so many parts, or choices, that more should not be built of it."""
+    if isinstance(dim, int | Any | tirx.IntImm | tvm.ir.Var):
+        return False
+    parts: list[tvm.ir.Expr] = []
+    tvm_ffi.structural_walk(dim, (tvm.ir.Expr, parts.append))
+    choices = sum(_CHOICES.get(type(part), 0) for part in parts)
+    return len(parts) > _MOST_PARTS or choices > _MOST_CHOICES or len(symbols([dim])) > _MOST_SYMBOLS
 
 
 def simplify(value: Dim) -> Dim:
