@@ -19,7 +19,7 @@ from ..errors import OptionError, suggest
 from ..relay.transform.pass_options import RELAY_OPTIONS, packed_options, unpacked_options
 from .pass_names import RELAY_ONLY, known_passes, todays_name
 
-__all__ = ["CompilerOptions", "PassContext", "check_context", "checked_options", "current_options"]
+__all__ = ["CompilerOptions", "PassContext", "check_context", "checked_options", "current_options", "list_configs"]
 
 _OPT_LEVELS = range(5)
 
@@ -60,6 +60,10 @@ _GONE_FAMILIES = {
 
 # TVM's own constructor: vmkit.compat puts another in its place, which comes back here.
 _own_init = tvm.transform.PassContext.__init__
+_own_list_configs = tvm.transform.PassContext.list_configs
+
+# What TVM calls the types of options.
+_NODE_OF: dict[type, str] = {bool: "IntImm", int: "IntImm", str: "runtime.String", list: "Array"}
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,23 @@ def checked_options(
     return opt_level, required, disabled, list(instruments or ()), options
 
 
+def list_configs() -> dict[str, dict[str, str]]:
+    """Return the options that a ``PassContext`` knows, by name: today's, and those of Relay's time.
+
+    Each has its ``type``. An option of Relay's time that has no counterpart takes the values alone that ask for what is
+    done anyway.
+    """
+    known = {str(name): {str(k): str(v) for k, v in row.items()} for name, row in _own_list_configs().items()}
+    for name, kind in RELAY_OPTIONS.items():
+        known[name] = {"type": _NODE_OF[kind]}
+    for name, gone in _GONE_CONFIG.items():
+        known.setdefault(name, {"type": _NODE_OF[type(gone.accepted[0])]})
+    for old, name in _RENAMED_CONFIG.items():
+        if name in known:
+            known.setdefault(old, known[name])
+    return known
+
+
 def check_context(context: tvm.transform.PassContext) -> None:
     """Raise ``OptionError`` if `context`, made by any means, names passes that do not exist."""
     problems: list[str] = []
@@ -151,7 +172,7 @@ def check_context(context: tvm.transform.PassContext) -> None:
                 problems.append(f"{what}: {name!r} is called {todays_name(name)!r} today")
             else:
                 problems += _complaints(what, name)
-    if unpacked_options(context.config).keys() - RELAY_OPTIONS or _has_foreign_passes(context):
+    if unpacked_options(context.config).keys() - RELAY_OPTIONS or _has_foreign_passes(context.config):
         problems += _refusal(PASSENGER_OPTION, list(context.config[PASSENGER_OPTION]))
     _raise_if(problems)
 
@@ -171,9 +192,9 @@ def current_options() -> CompilerOptions:
     )
 
 
-def _has_foreign_passes(context: tvm.transform.PassContext) -> bool:
-    """Say whether a context made by other means asks for passes in TVM's option that carries Relay's options."""
-    carried = context.config.get(PASSENGER_OPTION, ())
+def _has_foreign_passes(config: Mapping[str, Any]) -> bool:
+    """Say whether a configuration asks for passes in TVM's option that carries Relay's options."""
+    carried = config.get(PASSENGER_OPTION, ())
     return any(not isinstance(node, tvm.ir.DictAttrs) for nodes in carried for node in nodes)
 
 
@@ -199,7 +220,10 @@ def _complaints(what: str, name: str) -> list[str]:
 
 
 def _translated_config(config: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    known = tvm.transform.PassContext.list_configs()
+    known = _own_list_configs()
+    if not _has_foreign_passes(config):
+        # The configuration of another context, in which Relay's options travel.
+        config = {n: v for n, v in config.items() if n != PASSENGER_OPTION} | unpacked_options(config)
     options: dict[str, Any] = {}
     of_relay = {name: value for name, value in config.items() if name in RELAY_OPTIONS}
     for name, value in of_relay.items():
@@ -244,7 +268,7 @@ def _value_complaints(name: str, value: Any) -> list[str]:
     try:
         _own_init(tvm.transform.PassContext.__new__(tvm.transform.PassContext), config={name: value})
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
-        expected = str(tvm.transform.PassContext.list_configs()[name]["type"])
+        expected = str(_own_list_configs()[name]["type"])
         detail = str(error).splitlines()[0] if isinstance(value, Mapping) else f"expected {expected}"
         return [f"config: {name!r} cannot be {value!r}: {detail}"]
     return []

@@ -36,6 +36,10 @@ def bind_params(mod: tvm.IRModule, params: Mapping[str, Any], name: str = "main"
     InputError
         When two parameters share a name, or arrays do not have the declared types; all of them are listed.
     """
+    return _bound(mod, params, name)
+
+
+def _bound(mod: tvm.IRModule, params: Mapping[str, Any], name: str, *, any_dtype: bool = False) -> tvm.IRModule:
     if not params:
         return mod
     function = mod[name]
@@ -48,7 +52,7 @@ def bind_params(mod: tvm.IRModule, params: Mapping[str, Any], name: str = "main"
     if unknown:
         logger.warning("params that @%s has no parameter for are not used: %s", name, ", ".join(sorted(unknown)))
     values = {by_name[n]: const(v) for n, v in as_tensors(params).items() if n in by_name}
-    _check(name, values)
+    _check(name, values, any_dtype=any_dtype)
     bound = with_functions(mod)
     bound[name] = _without(function, values)
     return bound
@@ -63,16 +67,17 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
         The function; it is not changed.
     params : mapping
         Arrays by parameter name; names that the function does not have are logged and ignored. An array of another
-        data type than the declared one, which Relay let pass, is converted where every element stays what it is.
+        data type than the declared one, which Relay let pass, is converted where every element stays what it is, and
+        otherwise keeps its own: type inference then says whether the function takes that.
 
     Raises
     ------
     InputError
-        When two parameters share a name, or arrays do not have the declared types.
+        When two parameters share a name, or arrays do not have the declared shapes.
     """
     declared = {p.name_hint: p.type_annotation for p in func.params}
     values = {name: _without_loss(value, declared.get(name)) for name, value in as_tensors(params).items()}
-    return bind_params(tvm.IRModule({"main": func}), values)["main"]
+    return _bound(tvm.IRModule({"main": func}), values, "main", any_dtype=True)["main"]
 
 
 def _without_loss(value: tvm.runtime.Tensor, declared: Type | None) -> tvm.runtime.Tensor:
@@ -86,21 +91,21 @@ def _without_loss(value: tvm.runtime.Tensor, declared: Type | None) -> tvm.runti
     return as_tensors({"": converted})[""] if is_same else value
 
 
-def _check(name: str, values: Mapping[Var, Constant]) -> None:
+def _check(name: str, values: Mapping[Var, Constant], *, any_dtype: bool) -> None:
     problems = []
     for variable, value in values.items():
         expected, got = variable.type_annotation, value.checked_type
-        if isinstance(expected, TensorType) and not _fits(expected, got):
+        if isinstance(expected, TensorType) and not _fits(expected, got, any_dtype=any_dtype):
             problems.append(f"  {variable.name_hint}: {got}, expected {expected}")
     if problems:
         count = "1 of the params does" if len(problems) == 1 else f"{len(problems)} of the params do"
         raise InputError("\n".join([f"{count} not match @{name}", *problems]))
 
 
-def _fits(expected: TensorType, got: Type) -> bool:
+def _fits(expected: TensorType, got: Type, *, any_dtype: bool) -> bool:
     return (
         isinstance(got, TensorType)
-        and expected.dtype == got.dtype
+        and (any_dtype or expected.dtype == got.dtype)
         and len(expected.shape) == len(got.shape)
         and all(dims.equal(a, b) is not False for a, b in zip(expected.shape, got.shape, strict=True))
     )

@@ -31,7 +31,7 @@ def as_tensor(value: ArrayLike | Tensor, dtype: str | None = None) -> Tensor:
         The value. An array keeps its own data type unless `dtype` is given; Python integers become int32, floats
         float32 and booleans bool. A tensor of the wanted type is shared, not copied.
     dtype : str, optional
-        The data type wanted.
+        The data type wanted; as ``"bool"``, every number but 0 is true.
 
     Raises
     ------
@@ -51,7 +51,8 @@ def as_tensor(value: ArrayLike | Tensor, dtype: str | None = None) -> Tensor:
     if dtype == "string":
         raise TypeError(f"data type {dtype!r} not understood")
     converted = array.astype(numpy_dtype(dtype), copy=False)
-    if isinstance(value, int) and int(converted) != int(value):
+    # Any number is a truth value.
+    if isinstance(value, int) and dtype != "bool" and int(converted) != int(value):
         raise TypeError(f"the value {value} does not fit {dtype}; pass a wider dtype")
     return copied(converted)
 

@@ -71,6 +71,10 @@ def test_constants_have_relays_types(value: object, dtype: str | None, expected:
     np.testing.assert_array_equal(constant.data.numpy(), np.asarray(value))
 
 
+def test_any_number_is_a_truth_value() -> None:
+    assert [bool(relay.const(n, "bool").data.numpy()) for n in (2, 0, 256)] == [True, False, True]
+
+
 def test_a_number_that_does_not_fit_is_refused() -> None:
     with pytest.raises(TypeError, match="the value 300 does not fit uint8"):
         relay.const(300, "uint8")

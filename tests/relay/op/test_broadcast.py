@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tvm
 
 from tests.relay.programs import assert_same, compiled
 from vmkit import relay
-from vmkit.errors import VMError
+from vmkit.errors import TypeCheckError, VMError
 from vmkit.relay import Any, var
 
 
@@ -27,3 +28,12 @@ def test_a_chain_of_broadcasts_of_unknown_dimensions_stays_small() -> None:
     for mistaken in ((two, three, two), (two, two, three), (three, two, two)):
         with pytest.raises(VMError, match=r"dimension 0 is .* in one input and .* in another"):
             run(*mistaken)
+
+
+def test_floats_are_shifted_by_types_alone() -> None:
+    x = var("x", shape=(3,))
+    function = relay.Function([x], relay.left_shift(x, x))
+    mod = relay.transform.InferType()(tvm.IRModule({"main": function}))
+    assert str(mod["main"].ret_type) == "Tensor[(3), float32]"
+    with pytest.raises(TypeCheckError, match="left_shift: the inputs must be int or uint tensors, not of float32"):
+        compiled(function)

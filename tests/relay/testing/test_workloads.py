@@ -111,7 +111,7 @@ def test_lstm_computes_what_numpy_does(batch: Any) -> None:
         sigmoid = [1 / (1 + np.exp(-g)) for g in (take, forget, give)]
         c = sigmoid[1] * c + sigmoid[0] * np.tanh(change)
         h = sigmoid[2] * np.tanh(c)
-    np.testing.assert_allclose(run(mod, values, data=steps[0], data_1=steps[1]), h, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(mod, values, data=steps[0], data1=steps[1]), h, rtol=1e-5, atol=1e-6)
 
 
 def conv(x: np.ndarray, weight: np.ndarray, stride: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import tvm
 
 from tests.relay.programs import compiled
 from tests.relay.transform.passes import after, assert_becomes, module
-from vmkit import relay
+from vmkit import PassContext, relay
 from vmkit.errors import OptionError, UnsupportedOperatorError
 from vmkit.relay.op.mixed_precision import conversion_of
 from vmkit.relay.transform import InferType, ToMixedPrecision
@@ -163,3 +163,11 @@ def test_bounds_beyond_the_lower_precision_keep_clip_in_the_higher() -> None:
     assert_becomes(ToMixedPrecision(), narrow, relay.clip(half(x), -6.0, 6.0), x)
     short = relay.clip(relay.cast(x, "bfloat16"), -128000.0, 128000.0)
     assert_becomes(ToMixedPrecision("bfloat16"), wide, short, x)
+
+
+def test_the_result_of_an_entry_keeps_its_type_if_asked() -> None:
+    expected = relay.cast(conv(half(X), half(W), HALF), "float32")
+    with PassContext(config={"relay.ToMixedPrecision.keep_orig_output_dtype": True}):
+        assert_becomes(ToMixedPrecision(HALF), conv(X, W, "float32"), expected, X, W)
+        mod = module(relay.Tuple([conv(X, W, "float32"), X]), X, W)
+        assert ToMixedPrecision(HALF)(mod)["main"].ret_type == InferType()(mod)["main"].ret_type

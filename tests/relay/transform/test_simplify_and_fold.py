@@ -51,6 +51,22 @@ def test_an_operator_with_several_results_becomes_a_tuple_of_constants() -> None
     np.testing.assert_array_equal(nested.fields[1].data.numpy(), values[2:4])
 
 
+def test_batch_norm_is_written_as_relay_wrote_it() -> None:
+    x, *vectors = (relay.var(n, shape=s) for n, s in (("x", (2, 3)), *((n, (3,)) for n in "gbmv")))
+    gamma, beta, mean, variance = vectors
+    norm = relay.TupleGetItem(relay.nn.batch_norm(x, *vectors)[0].tuple_value, 0)
+    scale = relay.const(1.0) / relay.sqrt(variance + relay.const(1e-5)) * gamma
+    expected = x * scale + (relay.negative(mean) * scale + beta)
+    found = SimplifyInference()(tvm.IRModule({"main": relay.Function([x, *vectors], norm)}))["main"]
+    assert relay.structural_equal(found.body, expected, map_free_vars=True)
+
+
+def test_dropout_is_left_to_simplify_inference() -> None:
+    mod = tvm.IRModule({"main": relay.Function([], relay.nn.dropout(relay.const(np.ones(3, "float32"))))})
+    assert operators(FoldConstant()(mod)) == ["nn.dropout"]
+    assert operators(FoldConstant()(SimplifyInference()(mod))) == []
+
+
 def test_dropout_is_nothing() -> None:
     x = relay.var("x", shape=(2,))
     mod = tvm.IRModule({"main": relay.Function([x], relay.exp(relay.nn.dropout(x)))})

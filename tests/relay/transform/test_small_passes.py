@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 
 from tests.relay.programs import assert_same, compiled
 from tests.relay.transform.passes import after, assert_becomes, module, operators
@@ -156,6 +157,14 @@ def test_a_static_shape_makes_the_next_one_static() -> None:
 def test_shapes_of_unknown_sizes_stay_dynamic() -> None:
     x, y = v("x", relay.Any()), v("y", relay.Any(), 2)
     assert operators(after(DynamicToStatic(), relay.reshape(x, relay.shape_of(y)), x, y)) == ["shape_of", "dyn.reshape"]
+
+
+def test_the_branches_of_an_if_on_a_constant_need_not_agree() -> None:
+    x = v("x", 2, 2)
+    for number, shape in ((1, (1, 4)), (0, (4, 1))):
+        branches = relay.If(C(number), relay.reshape(x, (1, 4)), relay.reshape(x, (4, 1)))
+        got = DynamicToStatic()(tvm.IRModule({"main": relay.Function([x], branches)}))["main"]
+        assert relay.structural_equal(got.body, relay.reshape(x, shape), map_free_vars=True)
 
 
 @pytest.mark.parametrize("limit", [0, 3, 4, 100])

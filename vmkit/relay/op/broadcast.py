@@ -186,6 +186,19 @@ def _binary(
     operator(name, "lhs", "rhs", level=level, pattern=OpPattern.BROADCAST, mixed=mixed)(type(name, (), body))
 
 
+def _shift(
+    name: str, shift: Callable[[tirx.Expr, tirx.Expr], tirx.Expr]
+) -> Callable[[tirx.Expr, tirx.Expr], tirx.Expr]:
+    """Return a shift, which Relay's types allow of all numbers, though a kernel can only shift integers."""
+
+    def combine(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
+        if not str(a.ty.dtype).startswith(("int", "uint")):
+            raise TypeCheckError(f"{name}: the inputs must be int or uint tensors, not of {a.ty.dtype}; cast them")
+        return shift(a, b)
+
+    return combine
+
+
 def _is_floating(value: tirx.Expr) -> bool:
     return str(value.ty.dtype).startswith(("float", "bfloat"))
 
@@ -277,8 +290,8 @@ _binary("trunc_mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("power", tirx.power, "Power.", mixed="never")
 _binary("maximum", _ordered(lambda a, b: tirx.max(a, b)), "Larger of the two.", level=4, mixed="follow")
 _binary("minimum", _ordered(lambda a, b: tirx.min(a, b)), "Smaller of the two.", level=4, mixed="follow")
-_binary("left_shift", lambda a, b: a << b, "Bits shifted left.", level=4, relation=_only("int", "uint"))
-_binary("right_shift", lambda a, b: a >> b, "Bits shifted right.", level=4, relation=_only("int", "uint"))
+_binary("left_shift", _shift("left_shift", lambda a, b: a << b), "Bits shifted left.", level=4)
+_binary("right_shift", _shift("right_shift", lambda a, b: a >> b), "Bits shifted right.", level=4)
 _binary("bitwise_and", lambda a, b: a & b, "Bitwise and.", level=4, relation=_only("int", "uint", "bool"))
 _binary("bitwise_or", lambda a, b: a | b, "Bitwise or.", level=4, relation=_only("int", "uint", "bool"))
 _binary("bitwise_xor", lambda a, b: a ^ b, "Bitwise exclusive or.", level=4, relation=_only("int", "uint", "bool"))

@@ -14,7 +14,7 @@ from ..ir import Function, RelayExpr, free_vars
 __all__ = ["Constant", "Initializer", "Xavier", "create_workload"]
 
 # What a network is given at each run, as opposed to its parameters.
-_INPUT = re.compile(r"data(_\d+)?")
+_INPUT = re.compile(r"data(_?\d+)?")
 
 
 class Initializer:

@@ -93,8 +93,8 @@ def lstm_cell(num_hidden: int, batch_size: Dim = 1, dtype: str = "float32", name
 def get_net(iterations: int, num_hidden: int, batch_size: Dim = 1, dtype: str = "float32") -> Function:
     """Return the network: the output of the last step, from states of 0.
 
-    The input of the first step is the parameter ``data``, those of the others ``data_1``, ``data_2`` and so on. Relay
-    gave all of them the name ``data``, by which they cannot be told apart.
+    The input of the first step is the parameter ``data``, those of the others ``data1``, ``data2`` and so on, as
+    Relay's text called them. Relay gave all of them the name ``data``, by which they cannot be told apart.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def get_net(iterations: int, num_hidden: int, batch_size: Dim = 1, dtype: str = 
         raise ValueError(f"iterations is {iterations}; a network has one step at least")
     state, weight, bias = _types(batch_size, num_hidden, dtype)
     states_type = TupleType([state, state])
-    inputs = [Var("data" if i == 0 else f"data_{i}", state) for i in range(iterations)]
+    inputs = [Var("data" if i == 0 else f"data{i}", state) for i in range(iterations)]
 
     scope = _Bindings()
     is_known = isinstance(batch_size, int)

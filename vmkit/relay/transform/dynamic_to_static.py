@@ -25,6 +25,7 @@ from ..ir import (
 )
 from ..op.registry import build, entry
 from .evaluation import Evaluate, evaluate_now
+from .known_values import taken_branch
 from .registry import ModuleTransform, relay_pass
 
 __all__ = ["DynamicToStatic", "dynamic_to_static"]
@@ -33,7 +34,19 @@ __all__ = ["DynamicToStatic", "dynamic_to_static"]
 @relay_pass(opt_level=2)
 def DynamicToStatic(*, evaluate: Evaluate = evaluate_now) -> ModuleTransform:
     """Return the pass that makes operators static whose shapes are known; see :func:`dynamic_to_static`."""
-    return lambda mod: dynamic_to_static(typed(mod), evaluate)
+    return lambda mod: dynamic_to_static(typed(_with_branches_taken(mod)), evaluate)
+
+
+def _with_branches_taken(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a module, which may have no types yet, with one branch for each If on a constant.
+
+    It comes before type inference, for which the branches of an If have one type: those of such an If need not.
+    """
+    result = with_functions(mod)
+    for gvar, function in mod.functions.items():
+        if isinstance(function, Function):
+            result[gvar] = rewrite(function, {}, lambda node, _: taken_branch(node))
+    return result
 
 
 def dynamic_to_static(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule:

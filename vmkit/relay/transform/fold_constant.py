@@ -27,6 +27,7 @@ from ..ir import (
     Var,
     children,
     free_vars,
+    is_call,
     post_order,
     rewrite,
     with_functions,
@@ -155,6 +156,9 @@ def _operands(node: RelayExpr) -> list[RelayExpr] | None:
         return list(node.fields)
     if isinstance(node, TupleGetItem):
         return [node.tuple_value]
+    # Dropout is left to SimplifyInference, which knows whether the program trains.
+    if is_call(node, "nn.dropout"):
+        return None
     if isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).is_pure and not _has_symbols(node.attrs):
         return list(node.args)
     return None

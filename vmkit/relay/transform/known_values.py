@@ -10,7 +10,7 @@ import numpy as np
 from ..analysis.effects import effectful
 from ..ir import Constant, Function, If, Let, RelayExpr, TensorType, Var, const, is_call, post_order, rewrite
 
-__all__ = ["decided", "without_lets"]
+__all__ = ["decided", "taken_branch", "without_lets"]
 
 _SIZES = {
     "shape_of": lambda shape: np.array(shape, "int64"),
@@ -32,15 +32,20 @@ def decided(function: Function) -> Function:
         lasting |= effectful(local)
 
     def decide(node: RelayExpr, original: RelayExpr) -> RelayExpr:
-        if isinstance(node, If) and isinstance(node.cond, Constant):
-            return node.true_branch if bool(node.cond.data.numpy()) else node.false_branch
         if _is_size(original) and original.args[0] not in lasting:
             value = _SIZES[original.op.name](original.args[0].checked_type.concrete_shape)
             ty = original.checked_type
             return const(value.reshape(ty.concrete_shape), ty.dtype)
-        return node
+        return taken_branch(node)
 
     return rewrite(function, {}, decide)
+
+
+def taken_branch(node: RelayExpr) -> RelayExpr:
+    """Return the branch that an If on a constant takes, and any other node as it is."""
+    if not isinstance(node, If) or not isinstance(node.cond, Constant):
+        return node
+    return node.true_branch if bool(node.cond.data.numpy()) else node.false_branch
 
 
 def without_lets(function: Function, values: Mapping[Var, RelayExpr]) -> Function:

@@ -46,6 +46,7 @@ from ..op.mixed_precision import (
 )
 from ..op.registry import build
 from .known_type import type_of, with_type_of
+from .pass_options import relay_option
 from .registry import ModuleTransform, relay_pass
 
 __all__ = [
@@ -66,7 +67,8 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
     Operators that always gain (convolutions, products of matrices) get casts before them. Those that can follow do so
     where all their operands are in lower precision, or are variables or constants. The others get casts back. The
     parameters of functions keep their types, and so do the results of functions that others call; the result of an
-    entry function is what its last operator gives.
+    entry function is what its last operator gives, unless the ``PassContext`` has the option
+    ``relay.ToMixedPrecision.keep_orig_output_dtype``.
 
     Parameters
     ----------
@@ -85,10 +87,12 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
         mod = inferred(mod)
         functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
         called = {n for f in functions.values() for n in post_order(f) if isinstance(n, GlobalVar)}
+        keeps_result = relay_option("relay.ToMixedPrecision.keep_orig_output_dtype", default=False)
         missing: Counter[str] = Counter()
         result = with_functions(mod)
         for gvar, function in functions.items():
-            result[gvar] = _Mixing(mixed_precision_type, missing).converted(function, is_entry=gvar not in called)
+            is_free = gvar not in called and not keeps_result
+            result[gvar] = _Mixing(mixed_precision_type, missing).converted(function, is_free)
         _report(missing, missing_op_mode)
         return infer_module(result)
 
@@ -116,8 +120,9 @@ class _Mixing(ExprMutator):
         self.casts: dict[tuple[Any, str], Any] = {}
         self.entry: Function | None = None
 
-    def converted(self, function: Function, is_entry: bool) -> Function:
-        self.entry = function if is_entry else None
+    def converted(self, function: Function, is_free: bool) -> Function:
+        """Return a function in lower precision, its result as well where that `is_free` to change."""
+        self.entry = function if is_free else None
         return cast("Function", self.visit(function))
 
     # -- casts

@@ -17,7 +17,10 @@ __all__ = ["RELAY_OPTIONS", "packed_options", "relay_option", "unpacked_options"
 
 Option = TypeVar("Option")
 
-RELAY_OPTIONS: Mapping[str, type] = {"relay.FuseOps.link_params": bool}
+RELAY_OPTIONS: Mapping[str, type] = {
+    "relay.FuseOps.link_params": bool,
+    "relay.ToMixedPrecision.keep_orig_output_dtype": bool,
+}
 """The options, each with the type of its values."""
 
 

@@ -47,9 +47,11 @@ def _batch_norm(call: Call, original: Call) -> Tuple:
     ty = original.args[0].checked_type
     rank = len(ty.shape)
     attrs = call.attrs
-    deviation = build("sqrt", variance + const(attrs.epsilon, ty.dtype))
-    scale = gamma / deviation if attrs.scale else const(1.0, ty.dtype) / deviation
-    shift = beta - mean * scale if attrs.center else build("negative", mean * scale)
+    # These very expressions, in this order, are what scripts compare with.
+    scale = const(1.0, ty.dtype) / build("sqrt", variance + const(attrs.epsilon, ty.dtype))
+    scale = scale * gamma if attrs.scale else scale
+    shift = build("negative", mean) * scale
+    shift = shift + beta if attrs.center else shift
     after = rank - 1 - attrs.axis % rank
     scale, shift = (build("expand_dims", v, axis=1, num_newaxis=after) if after else v for v in (scale, shift))
     return Tuple([data * scale + shift, mean, variance])
