@@ -61,6 +61,8 @@ MODULES = {
     "tvm.ir.affine_type": "vmkit.relay.ir.affine_types",
     "tvm.relay.qnn.op.op": "vmkit.compat.op",
     "tvm.relay.qnn.op.qnn": "vmkit.relay.qnn.op",
+    "tvm.topi.sparse": "vmkit.compat.topi_sparse",
+    "tvm.topi.sparse.utils": "vmkit.compat.topi_sparse",
     "tvm.topi.arm_cpu": "vmkit.relay.qnn.op",
     "tvm.topi.arm_cpu.qnn_legalize": "vmkit.relay.qnn.op.channel_stripping",
     "tvm.runtime.container": "vmkit.compat.container",

@@ -27,7 +27,7 @@ from vmkit.relay.text import astext
 
 from .nodes import node_astext
 
-__all__ = ["install_module_methods"]
+__all__ = ["install_module_methods", "is_relay_module"]
 
 Key: TypeAlias = str | GlobalVar | GlobalTypeVar
 """What names a function or a data type of a module."""
@@ -52,7 +52,8 @@ def install_module_methods() -> None:
     module.import_from_std = _import_from_std
 
 
-def _is_relay(mod: tvm.IRModule) -> bool:
+def is_relay_module(mod: tvm.IRModule) -> bool:
+    """Say whether a module has functions or data types of Relay's, and so is written in Relay's text."""
     return any(isinstance(f, Function) for f in mod.functions.values()) or bool(type_definitions(mod))
 
 
@@ -106,7 +107,7 @@ def _contains(self: tvm.IRModule, key: Key) -> bool:
 
 
 def _text(self: tvm.IRModule) -> str:
-    return astext(self) if _is_relay(self) else _own_str(self)
+    return astext(self) if is_relay_module(self) else _own_str(self)
 
 
 def from_expr(

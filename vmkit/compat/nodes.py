@@ -7,10 +7,12 @@ from typing import Any
 
 import tvm
 
+from vmkit.errors import UnavailableError
 from vmkit.relay import ir
 from vmkit.relay.op.attrs import Attrs
 from vmkit.relay.text import astext
 from vmkit.relay.text.parser import VERSION
+from vmkit.target.device_type import device_name
 
 __all__ = ["install_node_attributes", "node_astext"]
 
@@ -34,12 +36,15 @@ _RELAY_TYPES = (ir.TensorType, ir.FuncType, ir.TypeVar, ir.TypeCall, ir.RefType,
 
 def install_node_attributes() -> None:
     """Let nodes print themselves by ``astext``, dimensions have a ``value`` and variables a ``vid``, attributes
-    be read by name, and tuple types print."""
+    be read by name, tuple types print, and scripts say that a node is on the CPU."""
     tensor_type: Any = ir.TensorType
     tensor_type.shape = property(_shape)
     variable: Any = ir.Var
     # The identity of a variable is now the node itself.
     variable.vid = property(lambda self: self)
+    for expression in (ir.Expr, ir.Function):
+        placed: Any = expression
+        placed.virtual_device_ = property(_no_place, _set_place)
     for kind in (ir.Expr, ir.Function, ir.GlobalVar, ir.Op, ir.TupleType, *_RELAY_TYPES):
         printed: Any = kind
         printed.astext = node_astext
@@ -51,6 +56,21 @@ def install_node_attributes() -> None:
     attrs.__getitem__ = _attribute
     tuple_type: Any = ir.TupleType
     tuple_type.__str__ = _tuple_text
+
+
+def _no_place(self: ir.RelayExpr) -> ir.VirtualDevice:
+    """Return that a node has no place of its own."""
+    return ir.VirtualDevice(-1, -1)
+
+
+def _set_place(self: ir.RelayExpr, place: tvm.runtime.Device | ir.VirtualDevice | None) -> None:
+    """Take the CPU as the place of a node, which it is anyway."""
+    found = ir.VirtualDevice.of(place) if isinstance(place, tvm.runtime.Device) else place
+    if found is not None and found.is_constrained and device_name(found.device_type) != "cpu":
+        raise UnavailableError(
+            f"nodes have no place, so this one cannot be on {found}; relay.annotation.on_device says where an "
+            "expression is computed"
+        )
 
 
 def _shape(self: ir.TensorType) -> tuple[ir.Dim, ...]:

@@ -21,7 +21,7 @@ def install_targets() -> None:
     """Let ``tvm.target.Target`` take what ``vmkit`` takes as a target."""
     target: Any = Target
     target.__init__ = _init
-    target.max_function_args = property(lambda self: int(self.attrs.get("max_function_args", -1)))
+    target.max_function_args = property(lambda self: int(self.attrs.get("max_function_args", 0)))
     for name, options in _SHORT.items():
         for module in (tvm.target, tvm.target.target):
             setattr(module, name, _shorthand(options))
