@@ -36,4 +36,4 @@ def test_floats_are_shifted_by_types_alone() -> None:
     mod = relay.transform.InferType()(tvm.IRModule({"main": function}))
     assert str(mod["main"].ret_type) == "Tensor[(3), float32]"
     with pytest.raises(TypeCheckError, match="left_shift: the inputs must be int or uint tensors, not of float32"):
-        compiled(function)
+        compiled([x], function.body)
