@@ -172,6 +172,9 @@ def _fits_result(new: Layout, call: Call) -> bool:
     """Say whether the result of a convolution falls into the blocks of a data layout."""
     ty = type_of(call)
     old = Layout.of(call.attrs.out_layout or call.attrs.data_layout)
+    # Whether blocks divide channels of unknown number is checked by the convolution; a way back would fill them up.
+    if _is_blocked(old) and not all(isinstance(size, int) for size in ty.shape):
+        return False
     return _is_convertible(old, new, ty)
 
 
