@@ -44,7 +44,7 @@ Axes = tuple[int, ...]
 
 
 @relay_pass(opt_level=3)
-def BackwardFoldScaleAxis(run_time_weights: bool = True) -> ModuleTransform:
+def BackwardFoldScaleAxis(*, run_time_weights: bool = True) -> ModuleTransform:
     """Return the pass that moves scales of results back into the weights that the results are computed from.
 
     A convolution or dense layer takes a scale of its output channels where the product is all that uses its result,
@@ -74,7 +74,7 @@ def ForwardFoldScaleAxis() -> ModuleTransform:
 
 
 @relay_pass(opt_level=3)
-def FoldScaleAxis(run_time_weights: bool = True) -> ModuleTransform:
+def FoldScaleAxis(*, run_time_weights: bool = True) -> ModuleTransform:
     """Return the pass that moves scales back, then on, and computes the weights that are constants.
 
     Parameters
@@ -82,7 +82,7 @@ def FoldScaleAxis(run_time_weights: bool = True) -> ModuleTransform:
     run_time_weights : bool
         What :func:`BackwardFoldScaleAxis` is told.
     """
-    steps = [BackwardFoldScaleAxis(run_time_weights), ForwardFoldScaleAxis(), FoldConstant()]
+    steps = [BackwardFoldScaleAxis(run_time_weights=run_time_weights), ForwardFoldScaleAxis(), FoldConstant()]
 
     def on_module(mod: tvm.IRModule) -> tvm.IRModule:
         for step in steps:
