@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import tvm
@@ -207,6 +208,11 @@ def array_items(array: Any) -> list[Any]:
 
 host_features: Callable[[], Mapping[str, bool]] = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")
 """What LLVM detects on this machine; ``tvm.target.codegen`` has what a named cpu should have."""
+
+
+def load_library(path: Path) -> tvm.runtime.Module:
+    """Return the module of a file, which is unmapped once nothing refers to it; TVM's own loader keeps it for ever."""
+    return cast(tvm.runtime.Module, tvm_ffi.load_module(str(path), keep_module_alive=False))
 
 
 def load_bytecode(code: bytes) -> tvm.runtime.Module:

@@ -2,6 +2,10 @@
 
 ``manifest.json`` holds the format version, the versions of vmkit and TVM, the target, the signatures and the SHA-256
 of every other member; its own digest is the ZIP's comment. Nothing in a file is used before its digest was compared.
+A digest tells of accidents. Who wrote a file is told by a signature of the manifest, which may stand after the digest;
+see :mod:`.signing`.
+
+Members have the names of :data:`MEMBER` and no others, since libraries are loaded from files of those names.
 
 A file is read once, into one buffer, and its members are parts of that: weights are used where they lie. It is not
 mapped, because a mapped file that somebody writes over ends the process.
@@ -9,26 +13,34 @@ mapped, because a mapped file that somebody writes over ends the process.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
 import os
-import secrets
+import re
+import stat
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ExecutableError
+from ..values.deferred import deferred
+from .replacing import replacing
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = ["ALIGNMENT", "FORMAT_VERSION", "read_archive", "write_archive"]
+    from . import signing
+else:
+    # It needs a package that may not be there.
+    signing = deferred("vmkit.executable.signing")
+
+__all__ = ["ALIGNMENT", "CODE", "FORMAT_VERSION", "WEIGHTS", "read_archive", "write_archive"]
 
 FORMAT_VERSION = 2
 """1 had weights among the code, which is still read."""
@@ -36,8 +48,13 @@ FORMAT_VERSION = 2
 ALIGNMENT = 64
 """What the places of members in a file, and of the file in memory, are multiples of."""
 
+CODE = "code.bin"
+WEIGHTS = "weights.bin"
+
 _FORMAT = "vmkit-executable"
 _MANIFEST = "manifest.json"
+MEMBER = re.compile(rf"{re.escape(CODE)}|{re.escape(WEIGHTS)}|lib\d{{1,4}}\.(so|ll)")
+"""The bytecode, the large constants, and libraries of kernels as shared objects or LLVM IR."""
 _SEAL = b"sha256:"
 # Altered bytes make zipfile fail in all of these ways.
 _ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OSError, struct.error)
@@ -47,14 +64,13 @@ _LENGTHS = struct.Struct("<26xHH")  # in a member's header: of its name and of t
 _PADDING = 0xD935  # the extra field that aligns members, as in Android's packages
 
 
-def write_archive(path: Path, manifest: Mapping[str, Any], members: Mapping[str, bytes | memoryview]) -> None:
-    """Write a file that :func:`read_archive` reads; a failed write leaves nothing behind.
-
-    Raises
-    ------
-    ExecutableError
-        If the place cannot be written to or is full. A file that was there before is then still there.
-    """
+def write_archive(
+    path: Path,
+    manifest: Mapping[str, Any],
+    members: Mapping[str, bytes | memoryview],
+    sign: Ed25519PrivateKey | bytes | None = None,
+) -> None:
+    """Write a file that :func:`read_archive` reads, as :func:`vmkit.executable.replacing.replacing` writes one."""
     sealed = {
         "format": _FORMAT,
         "format_version": FORMAT_VERSION,
@@ -62,25 +78,15 @@ def write_archive(path: Path, manifest: Mapping[str, Any], members: Mapping[str,
         "members": {name: {"sha256": _digest(data), "size": len(data)} for name, data in members.items()},
     }
     text = json.dumps(sealed, indent=1).encode()
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
-    try:
-        with open(beside, "xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.comment = _SEAL + _digest(text).encode()
-                for name, data in {_MANIFEST: text, **members}.items():
-                    # A fixed date makes equal executables equal files.
-                    info = zipfile.ZipInfo(name)
-                    if name != _MANIFEST:
-                        info.extra = _padding(file.tell() + _NAME_AT + len(name.encode()))
-                    archive.writestr(info, data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        raise ExecutableError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+    seal = _SEAL + _digest(text).encode() + (b"" if sign is None else signing.signed(text, sign))
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.comment = seal
+        for name, data in {_MANIFEST: text, **members}.items():
+            # A fixed date makes equal executables equal files.
+            info = zipfile.ZipInfo(name)
+            if name != _MANIFEST:
+                info.extra = _padding(file.tell() + _NAME_AT + len(name.encode()))
+            archive.writestr(info, data)
 
 
 def _padding(place: int) -> bytes:
@@ -89,46 +95,49 @@ def _padding(place: int) -> bytes:
     return struct.pack("<HH", _PADDING, size) + bytes(size)
 
 
-def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, memoryview]]:
+def read_archive(
+    path: Path, trusted: Sequence[Ed25519PublicKey | bytes] | None = None
+) -> tuple[dict[str, Any], dict[str, memoryview]]:
     """Return the manifest and the members of a file.
 
     Raises
     ------
     ExecutableError
-        If there is no such file, or it is not an executable, not a whole one, altered, or of a newer format.
+        If there is no such file, or it is not an executable, not a whole one, altered, or of a newer format; or if
+        keys are given, and none of them signed it.
     """
     data = _read(path)
-    if not data:
-        raise ExecutableError(f"{path}: the file is empty")
-    name = _MANIFEST.encode()
-    start = bytes(data[: _NAME_AT + len(name)])
-    if not (_MARK.startswith(start) if len(start) < len(_MARK) else start.startswith(_MARK)):
-        raise ExecutableError(f"{path}: not a vmkit executable; write one with Executable.export")
-    if len(start) == _NAME_AT + len(name) and not start.endswith(name):
-        raise ExecutableError(f"{path}: a ZIP file, but not a vmkit executable: {_MANIFEST} is not its first member")
     try:
         with zipfile.ZipFile(_Window(data)) as archive:
             seal = archive.comment
-            contents = {info.filename: _member(path, data, info) for info in archive.infolist()}
+            infos = archive.infolist()
+            contents = {info.filename: _member(path, data, info) for info in infos}
+            if len(contents) < len(infos):
+                raise ExecutableError(f"{path}: the file was altered: two members have one name")
     except ExecutableError:
         raise
     except _ZIP_ERRORS as error:
         raise ExecutableError(f"{path}: the file is truncated or altered: {error}") from error
-    manifest = _manifest(path, bytes(contents.pop(_MANIFEST, b"")), seal)
+    manifest = _manifest(path, bytes(contents.pop(_MANIFEST, b"")), seal, trusted)
     _compare(path, manifest["members"], contents)
     return manifest, contents
 
 
 def _read(path: Path) -> memoryview:
-    """Return the bytes of a file, in memory that begins at a multiple of ALIGNMENT."""
+    """Return the bytes of a file that begins as an executable, in memory that begins at a multiple of ALIGNMENT."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            memory = np.empty(size + ALIGNMENT, "uint8")
+        # What is no regular file may have no end; opening it must not wait for a writer, either.
+        with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ExecutableError(f"{path}: not a vmkit executable: it is no regular file")
+            _require_begin(path, file.read(_NAME_AT + len(_MANIFEST)))
+            file.seek(0)
+            memory = np.empty(status.st_size + ALIGNMENT, "uint8")
             start = -memory.ctypes.data % ALIGNMENT
-            data = memory[start : start + size].data
+            data = memory[start : start + status.st_size].data
             done = 0
-            while done < size:
+            while done < status.st_size:
                 count = file.readinto(data[done:])
                 if not count:
                     break
@@ -137,7 +146,23 @@ def _read(path: Path) -> memoryview:
         raise ExecutableError(f"{path}: there is no such file") from error
     except OSError as error:
         raise ExecutableError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise ExecutableError(f"{path}: cannot be read: there is not enough memory for the file") from error
     return data[:done]
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _require_begin(path: Path, start: bytes) -> None:
+    """Raise ExecutableError for a file that is something else, by its first bytes."""
+    if not start:
+        raise ExecutableError(f"{path}: the file is empty")
+    if not (_MARK.startswith(start) if len(start) < len(_MARK) else start.startswith(_MARK)):
+        raise ExecutableError(f"{path}: not a vmkit executable; write one with Executable.export")
+    if len(start) == _NAME_AT + len(_MANIFEST) and not start.endswith(_MANIFEST.encode()):
+        raise ExecutableError(f"{path}: a ZIP file, but not a vmkit executable: {_MANIFEST} is not its first member")
 
 
 class _Window(io.RawIOBase):
@@ -177,21 +202,34 @@ def _member(path: Path, data: memoryview, info: zipfile.ZipInfo) -> memoryview:
     return data[start : start + info.file_size]
 
 
-def _manifest(path: Path, text: bytes, seal: bytes) -> dict[str, Any]:
-    if seal != _SEAL + _digest(text).encode():
+def _manifest(
+    path: Path, text: bytes, seal: bytes, trusted: Sequence[Ed25519PublicKey | bytes] | None
+) -> dict[str, Any]:
+    digest = _SEAL + _digest(text).encode()
+    if not seal.startswith(digest):
         raise ExecutableError(
             f"{path}: the file is truncated or altered: {_MANIFEST} does not have the digest recorded for it"
         )
-    manifest = json.loads(text)
-    if manifest.get("format") != _FORMAT:
-        raise ExecutableError(f"{path}: not a vmkit executable: format {manifest.get('format')!r}")
-    version = manifest["format_version"]
+    if trusted is not None:
+        signing.require_signature(path, text, seal.removeprefix(digest), trusted)
+    try:
+        manifest = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ExecutableError(f"{path}: {_MANIFEST} is no JSON: {error}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        said = manifest.get("format") if isinstance(manifest, dict) else manifest
+        raise ExecutableError(f"{path}: not a vmkit executable: format {said!r:.80}")
+    version, members = manifest.get("format_version"), manifest.get("members")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ExecutableError(f"{path}: the format version is {version!r:.80}, expected a number from 1 on")
     if version > FORMAT_VERSION:
         raise ExecutableError(
             f"{path}: format version {version}, written by vmkit {manifest.get('vmkit_version')}; this vmkit reads up "
             f"to {FORMAT_VERSION}: upgrade vmkit, or compile the model again"
         )
-    return dict(manifest)
+    if not isinstance(members, dict) or not all(isinstance(each, dict) for each in members.values()):
+        raise ExecutableError(f"{path}: {_MANIFEST} has no table of members")
+    return manifest
 
 
 def _compare(path: Path, expected: Mapping[str, Mapping[str, Any]], contents: Mapping[str, memoryview]) -> None:
@@ -199,8 +237,12 @@ def _compare(path: Path, expected: Mapping[str, Mapping[str, Any]], contents: Ma
         problem = "is missing" if name in expected else "was added"
         raise ExecutableError(f"{path}: the file was altered: {name} {problem}")
     for name, data in contents.items():
-        if _digest(data) != expected[name]["sha256"]:
+        if not MEMBER.fullmatch(name):
+            raise ExecutableError(f"{path}: a member is called {name!r:.80}; vmkit writes none of this name")
+        if _digest(data) != expected[name].get("sha256"):
             raise ExecutableError(f"{path}: the file was altered: {name} does not have the digest recorded for it")
+    if CODE not in contents:
+        raise ExecutableError(f"{path}: the manifest is incomplete: there is no {CODE}")
 
 
 def _digest(data: bytes | memoryview) -> str:

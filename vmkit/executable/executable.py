@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm.runtime import Tensor
@@ -20,16 +20,17 @@ from ..errors import ExecutableError
 from ..target import command_line, host_supports
 from ..values.param_dict import load_param_dict, save_param_dict
 from ..values.signature import AnySpec, Signature, Spec
-from .archive import write_archive
+from .archive import CODE, WEIGHTS, write_archive
 from .build_info import BuildInfo
 from .description import Description, is_note
 from .library_files import export_libraries
 from .linker import Linker
 
-__all__ = ["CODE", "WEIGHTS", "Executable", "Parts", "described"]
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-CODE = "code.bin"
-WEIGHTS = "weights.bin"
+__all__ = ["Executable", "Parts", "described"]
+
 _DEVICE_KINDS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
 
 
@@ -328,8 +329,12 @@ class Executable:
             )
         return _noted(module_of(bytes(bytecode), [] if lib is None else [lib]))
 
-    def export(self, path: str | Path, linker: Linker | None = None) -> None:
+    def export(
+        self, path: str | Path, linker: Linker | None = None, *, sign: Ed25519PrivateKey | bytes | None = None
+    ) -> None:
         """Write all of the executable to one file, which :func:`load` reads.
+
+        Whoever loads the file runs its code. A signature lets them see whose it is before they do.
 
         Parameters
         ----------
@@ -340,6 +345,9 @@ class Executable:
             ``export_library`` takes as `fcompile`. By default the C compiler of this machine or, for another one, a
             cross compiler that is found by its name, such as ``aarch64-linux-gnu-gcc``. Where there is none the
             kernels are stored as LLVM IR, which is compiled when the file is loaded; a warning says so.
+        sign : Ed25519PrivateKey or bytes, optional
+            The key to sign the file with, of the package ``cryptography``: the object, its 32 bytes, or the text of a
+            PEM file as bytes. ``load(path, trusted_keys=[...])`` takes the public one.
 
         Raises
         ------
@@ -360,7 +368,7 @@ class Executable:
             **self._description.to_json(),
         }
         members = {CODE: bytecode.encode(program), **({WEIGHTS: weights} if weights else {}), **libraries}
-        write_archive(path, manifest, members)
+        write_archive(path, manifest, members, sign)
 
     @property
     def _description(self) -> Description:

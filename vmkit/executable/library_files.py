@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import tempfile
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,13 @@ import tvm
 from ..errors import ExecutableError
 from ..target.llvm import default_triple
 from .linker import Linker, advice, linker_for
+from .scratch import scratch_folder
 
 __all__ = ["export_libraries"]
 
 logger = logging.getLogger(__name__)
+
+_ROOM = 1 << 30  # bytes with which any library can be written
 
 
 def export_libraries(
@@ -48,9 +51,9 @@ def export_libraries(
         if libraries:
             logger.warning("kernels are stored as LLVM IR, which takes longer to load: %s", advice(triple))
     members: dict[str, bytes] = {}
-    with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
+    with scratch_folder() as folder:
         for index, library in enumerate(libraries):
-            path = _written(library, Path(folder) / f"lib{index}", link, triple)
+            path = _written(library, folder / f"lib{index}", link, triple)
             members[path.name] = path.read_bytes()
     return members
 
@@ -61,6 +64,7 @@ def _written(library: tvm.runtime.Module, stem: Path, link: Callable[..., Any] |
             "the kernels were loaded from a shared library and cannot be written again; export the executable where "
             "it was compiled"
         )
+    _require_room(library, stem.parent)
     if link is not None:
         path = stem.with_suffix(".so")
         try:
@@ -76,3 +80,17 @@ def _written(library: tvm.runtime.Module, stem: Path, link: Callable[..., Any] |
             f"one; {advice(triple)}"
         )
     return path
+
+
+def _require_room(library: tvm.runtime.Module, folder: Path) -> None:
+    """Raise ExecutableError where LLVM would end the process, which it does when an object file cannot be written."""
+    free = shutil.disk_usage(folder).free
+    if free >= _ROOM or library.kind != "llvm":
+        return
+    # As text the code is longer than the object and what is linked from it together.
+    needed = len(library.inspect_source("ll"))
+    if free < needed:
+        raise ExecutableError(
+            f"the kernels cannot be written to {folder.parent}: it has room for {free} bytes, and up to {needed} are "
+            "needed; set TMPDIR to a folder with more"
+        )

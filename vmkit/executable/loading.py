@@ -1,37 +1,53 @@
-"""Executables out of their files: what is wrong with a file is found out before any of its code runs."""
+"""Executables out of their files. Loading one maps its code, and so runs it: what is wrong is found out before that."""
 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm
 
 from .. import bytecode
+from .._tvm import load_library
 from ..bytecode.stored_weights import with_block
 from ..errors import ExecutableError, VMKitError
 from ..target import host_supports
-from .archive import read_archive
+from .archive import CODE, WEIGHTS, read_archive
 from .description import MALFORMED, Description
-from .executable import CODE, WEIGHTS, Executable, Parts, described
+from .executable import Executable, Parts, described
+from .scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 __all__ = ["load"]
 
 
-def load(path: str | Path) -> Executable:
+def load(path: str | Path, *, trusted_keys: Sequence[Ed25519PublicKey | bytes] | None = None) -> Executable:
     """Return the executable in a file that :meth:`Executable.export` wrote.
+
+    Loading runs code: the kernels in the file are mapped into this process, and what a library does when it is mapped
+    is done then. Load only what comes from people that you trust; with `trusted_keys` that is checked first.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    trusted_keys : list of Ed25519PublicKey or bytes, optional
+        Public keys, as objects of the package ``cryptography``, as their 32 bytes, or as the text of a PEM file in
+        bytes. A file that none of them signed is refused before anything in it is read.
 
     Raises
     ------
     ExecutableError
         If the file is missing, truncated, altered or of a newer format, or if its code is not for this machine or
-        this version of TVM. All of that is found out before any of the code runs.
+        this version of TVM, or if it is not signed as asked. All of that is found out before any of the code runs,
+        but for what only the code itself shows.
     """
     path = Path(path)
-    manifest, members = read_archive(path)
+    manifest, members = read_archive(path, trusted_keys)
     try:
         return _load(path, manifest, members)
     except VMKitError:
@@ -73,8 +89,8 @@ def _refuse_foreign_code(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def _load_library(name: str, data: memoryview) -> tvm.runtime.Module:
-    # Loading takes a file. The folder is private, and on Linux the library stays mapped once the file is gone.
-    with tempfile.TemporaryDirectory(prefix="vmkit-") as folder:
-        path = Path(folder) / name
+    # Loading takes a file. On Linux the library stays mapped once the file is gone.
+    with scratch_folder() as folder:
+        path = folder / name
         path.write_bytes(data)
-        return tvm.runtime.load_module(str(path))
+        return load_library(path)
