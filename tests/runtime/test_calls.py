@@ -14,6 +14,7 @@ from tvm import relax
 import vmkit
 from tests.relax import programs as vm_programs
 from vmkit import relay
+from vmkit.errors import InputError
 from vmkit.executable.build_info import BuildInfo
 from vmkit.executable.executable import Executable
 from vmkit.runtime import calls, instance
@@ -114,3 +115,50 @@ def test_a_machine_that_nobody_refers_to_is_gone_without_a_collection(recursive:
         assert inside() is None
     finally:
         gc.enable()
+
+
+class _Foreign:
+    """An array of another library, as DLPack hands it over."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+
+COMPLEX = np.ones(3, "complex64")
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (COMPLEX, "x: dtype complex64, expected float32"),
+        (COMPLEX.astype("complex128"), "x: dtype complex128, expected float32"),
+        (np.ones(3, "datetime64[s]"), r"x: dtype datetime64\[s\], expected float32"),
+        (np.ones(3, ">f4"), "x: dtype >f4, expected float32"),
+        (_Foreign(COMPLEX), "x: a tensor of a data type that TVM does not know"),
+        (1j, "x: 1j does not fit float32"),
+    ],
+)
+def test_data_types_that_no_program_has_are_refused(value: Any, problem: str) -> None:
+    x = relay.var("x", shape=(3,))
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], relay.exp(x)), target="llvm"))
+    with pytest.raises(InputError, match=problem):
+        machine.run(value)
+    with pytest.raises(InputError, match=problem):
+        machine.set_input("main", value)
+
+
+@pytest.mark.parametrize("value", [COMPLEX, _Foreign(COMPLEX), np.ones(3, "timedelta64[s]")])
+def test_a_closure_is_not_given_data_types_that_no_program_has(value: Any) -> None:
+    x, y = relay.var("x", shape=(3,)), relay.var("y", shape=(3,))
+    program = relay.Function([y], relay.Function([x], relay.add(x, y)))
+    machine = vmkit.VirtualMachine(vmkit.compile(program, target="llvm"))
+    closure = machine.run(np.ones(3, "float32"))
+    with pytest.raises(InputError, match=r"arg0: .* data type"):
+        machine.invoke_closure(closure, value)
+    assert machine.invoke_closure(closure, np.ones(3, "float32")).numpy().tolist() == [2, 2, 2]

@@ -20,6 +20,7 @@ from ..bytecode import checked_parameters
 from ..executable.executable import Executable
 from ..relax.alignment import ELEMENTS, element_bytes
 from ..values.conversion import from_runtime
+from ..values.element_types import numpy_dtype
 from ..values.host_memory import ALIGNMENT, Scratch, readable
 from ..values.signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
 from .inputs import Inputs
@@ -148,6 +149,8 @@ class DirectCall(StagedCall):
         super().__init__(entry, instance)
         assert entry.alignments is not None
         self._alignments = entry.alignments
+        # Its inputs are tensors, or it would not have alignments.
+        self._dtypes = tuple(numpy_dtype(spec.dtype) for spec in self._signature.inputs if isinstance(spec, TensorSpec))
         # Memory for copies of arrays that are not aligned, by input.
         self._scratch = tuple(Scratch() for _ in entry.alignments)
 
@@ -156,7 +159,7 @@ class DirectCall(StagedCall):
             if not args and not kwargs:
                 return self.run(self.entry.inputs.values_set())
             args = self._signature.bind(args, kwargs)
-        values = readable(args, self._alignments, self._scratch)
+        values = readable(args, self._alignments, self._dtypes, self._scratch)
         if values is not None:
             return self.run(values, args)
         return self.run(self.entry.inputs.converted(args))

@@ -52,17 +52,25 @@ def to_tensor(value: np.ndarray | Tensor, device: Device) -> Tensor:
     return tensor if tensor.device == device else tensor.copyto(device)
 
 
-def readable(values: Sequence[Any], alignments: Sequence[int], scratches: Sequence[Scratch]) -> list[Tensor] | None:
+def readable(
+    values: Sequence[Any], alignments: Sequence[int], dtypes: Sequence[np.dtype], scratches: Sequence[Scratch]
+) -> list[Tensor] | None:
     """Return arrays and tensors as tensors on the CPU that kernels can read, or None if one is anything else.
 
     This is the short way of a call: a tensor that kernels can read goes in as it is, an array without a copy if they
-    can read that, and otherwise by its scratch. It looks at no value twice and at no data type or shape. `alignments`
-    are what kernels expect of each address, in bytes.
+    can read that, and otherwise by its scratch. It looks at no value twice and at no shape. `alignments` are what
+    kernels expect of each address, in bytes.
+
+    Arrays are of just the data types `dtypes`: a program that finds another one says so, but TVM ends the process where
+    it has no name for it, as for complex numbers.
     """
     tensors = []
-    for value, alignment, scratch in zip(values, alignments, scratches):  # noqa: B905 - strict costs time
+    for value, alignment, dtype, scratch in zip(values, alignments, dtypes, scratches):  # noqa: B905 - strict costs time
         kind = type(value)
         if kind is np.ndarray:
+            # Nearly always it is the very same object, which is quick to tell.
+            if value.dtype is not dtype:
+                return None
             try:
                 tensor = from_dlpack(value)
             except (BufferError, RuntimeError):

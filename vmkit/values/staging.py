@@ -31,7 +31,9 @@ def staged_tensor(value: Given, spec: TensorSpec, path: str, refused: dict[str, 
     """Return a value for a tensor, numbers in the dtype that `spec` declares; what is none is put into `refused`."""
     if spec.dtype == "string":
         return _staged_strings(value, spec, path, refused)
-    if isinstance(value, (np.ndarray, Tensor, StoredTensor)):
+    if isinstance(value, Tensor):
+        return _of_known_type(value, path, refused)
+    if isinstance(value, (np.ndarray, StoredTensor)):
         return value
     if isinstance(value, (*_SCALARS, list, tuple)) and not isinstance(value, (str, bytes)):
         return _cast(value, spec.dtype, path, refused, spec)
@@ -60,7 +62,12 @@ def staged_any(value: Given, path: str, refused: dict[str, str]) -> Staged:
         return ADT.from_runtime(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "OSUT":
         return _staged_strings(value, TensorSpec("", "string", ()), path, refused)
-    if isinstance(value, (np.ndarray, Tensor, Value, str, tvm_ffi.Object)) or value is None:
+    if isinstance(value, Tensor):
+        return _of_known_type(value, path, refused)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "cmM":
+        refused[path] = f"an array of {value.dtype}, which is no data type of programs"
+        return value
+    if isinstance(value, (np.ndarray, Value, str, tvm_ffi.Object)) or value is None:
         return value
     if isinstance(value, tuple | list):
         return tuple(staged_any(item, f"{path}[{index}]", refused) for index, item in enumerate(value))
@@ -95,9 +102,18 @@ def _cast(value: Given, dtype: str, path: str, refused: dict[str, str], expected
     return given.astype(numpy_dtype(dtype))
 
 
+def _of_known_type(tensor: Tensor, path: str, refused: dict[str, str]) -> Staged:
+    """Return a tensor as it is. TVM has no name for some types of DLPack and ends the process where it needs one."""
+    try:
+        tensor.dtype  # noqa: B018 - it is looked up when it is asked for
+    except ValueError:
+        refused[path] = "a tensor of a data type that TVM does not know, such as complex numbers"
+    return tensor
+
+
 def _import(value: Given, path: str, refused: dict[str, str]) -> Staged:
     try:
-        return from_dlpack(value)
+        return _of_known_type(from_dlpack(value), path, refused)
     except Exception as error:  # each library raises its own kind
         refused[path] = f"{describe(value)} that DLPack does not hand over: {error}"
         return value
