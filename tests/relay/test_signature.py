@@ -23,6 +23,7 @@ PAIR = relay.TensorType((2, relay.Any()), "float32")
         (relay.TupleType([PAIR, relay.TupleType([])]), "(float32[2, ?], ())"),
         (types.SequenceType(types.UnrankedType("int8")), "list[int8[...]]"),
         (types.OptionalType(types.SequenceType(PAIR)), "list[float32[2, ?]] | None"),
+        (types.MapType(relay.TensorType((relay.Any(),), "string"), PAIR), "list[dict[string, float32]]"),
         (relay.FuncType([PAIR], PAIR), "fn (Tensor[(2, ?), float32]) -> Tensor[(2, ?), float32]"),
         (relay.RefType(relay.TensorType((), "int32")), "ref(int32)"),
     ],

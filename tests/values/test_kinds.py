@@ -17,6 +17,7 @@ from vmkit.values.kinds import (
     KINDS,
     AnySpec,
     DataSpec,
+    MapSpec,
     OptionalSpec,
     SequenceSpec,
     Spec,
@@ -37,6 +38,8 @@ SPECS = [
     (TupleSpec("x", (PAIR,)), "(float32[2],)"),
     (SequenceSpec("x", UnrankedSpec("", "bool")), "list[bool[...]]"),
     (OptionalSpec("x", SequenceSpec("", PAIR)), "list[float32[2]] | None"),
+    (MapSpec("x", "string", "float32"), "dict[string, float32]"),
+    (SequenceSpec("x", MapSpec("", "int64", "string", True)), "list[list[dict[int64, string]]]"),
     (OPTION, "Option[int32]"),
     (AnySpec("x", "fn (int32) -> int32"), "fn (int32) -> int32"),
 ]
@@ -90,6 +93,13 @@ def test_an_unknown_kind_lists_the_known() -> None:
         (SequenceSpec("x", PAIR), [ONES[:1]], "  x[0]: dim 0 is 1, expected 2 (shape (1,), expected float32[2])"),
         (OptionalSpec("x", PAIR), {}, "  x: a dict, expected float32[2]"),
         (OptionalSpec("x", PAIR), ONES[:1], "  x: dim 0 is 1, expected 2 (shape (1,), expected float32[2])"),
+        (MapSpec("x", "int64", "int8"), ONES, "  x: an array, expected dict[int64, int8]"),
+        (MapSpec("x", "int64", "int8"), {"a": 1}, "  x: its keys: 'a' is no int64; expected dict[int64, int8]"),
+        (MapSpec("x", "int64", "int8"), {1: 300}, "  x: its values: [300] does not fit int8, expected int8[?]"),
+        (MapSpec("x", "string", "int8"), {3: 1}, "  x: its keys: 3 is no string"),
+        (MapSpec("x", "int64", "int8", True), {1: 3}, "  x: a dict, expected list[dict[int64, int8]]"),
+        (MapSpec("x", "int64", "int8", True), [{1: 3}, {}], "  x: its keys: they differ between the dicts"),
+        (MapSpec("x", "int64", "int8", True), [], "  x: its keys: a list of no dicts does not tell them"),
         (OPTION, ONES, "  x: an array, expected vmkit.ADT(tag, fields) for Option[int32]"),
         (OPTION, ADT(2), "  x: tag 2 is of no constructor of Option[int32]; its tags are 0 for Some, 1 for None"),
         (OPTION, ADT(1, [3]), "  x: None has 0 fields, got 1"),
@@ -116,6 +126,19 @@ def test_lists_and_missing_values_come_back_as_such() -> None:
     nested = OptionalSpec("x", SequenceSpec("", OptionalSpec("", PAIR)))
     first, second = there_and_back(nested, [None, ONES])
     assert first is None and second.tolist() == [1, 1]
+
+
+def test_dicts_come_back_in_the_order_of_their_keys() -> None:
+    back = there_and_back(MapSpec("x", "int64", "float32"), {np.int64(7): 1, -2: 0.5})
+    assert list(back.items()) == [(-2, 0.5), (7, 1.0)]
+    assert {type(v) for v in (*back, *back.values())} == {int, float}
+    assert there_and_back(MapSpec("x", "int64", "float32"), {}) == {}
+    rows = [{2: 1, 1: 3}, {1: 4, 2: 5}]
+    assert there_and_back(MapSpec("x", "int8", "int8", is_list=True), rows) == rows
+    with open_call(Texts()):
+        assert there_and_back(MapSpec("x", "string", "string"), {"b": "x", "a": ""}) == {"a": "", "b": "x"}
+    several = [{1: 2.0}, {3: 4.0, 5: 6.0}]
+    assert there_and_back(SequenceSpec("x", MapSpec("", "int64", "float64")), several) == several
 
 
 def test_a_tuple_is_taken_apart_by_its_fields() -> None:

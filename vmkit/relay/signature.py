@@ -13,6 +13,7 @@ from tvm import relax
 from ..values.kinds import (
     AnySpec,
     DataSpec,
+    MapSpec,
     OptionalSpec,
     SequenceSpec,
     Spec,
@@ -26,6 +27,7 @@ from .ir.definitions import type_definitions
 from .ir.types import (
     Dim,
     FuncType,
+    MapType,
     OptionalType,
     RefType,
     SequenceType,
@@ -132,6 +134,11 @@ def _sequence(ty: SequenceType, name: str, definitions: Mapping[str, TypeData]) 
 @_spec.register(OptionalType)
 def _optional(ty: OptionalType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
     return OptionalSpec(name, _spec(ty.element, "", definitions))
+
+
+@_spec.register(MapType)
+def _map(ty: MapType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
+    return MapSpec(name, ty.keys.dtype, ty.values.dtype, is_list=len(ty.values.shape) == 2)
 
 
 @_spec.register(UnrankedType)

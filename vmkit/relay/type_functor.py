@@ -9,6 +9,7 @@ from .ir import (
     FuncType,
     GlobalTypeVar,
     IncompleteType,
+    MapType,
     OptionalType,
     RefType,
     SequenceType,
@@ -30,6 +31,7 @@ _METHODS: dict[type, str] = {
     FuncType: "visit_func_type",
     GlobalTypeVar: "visit_global_type_var",
     IncompleteType: "visit_incomplete_type",
+    MapType: "visit_map_type",
     OptionalType: "visit_optional_type",
     RefType: "visit_ref_type",
     SequenceType: "visit_sequence_type",
@@ -60,6 +62,9 @@ class TypeFunctor(Generic[R]):
         raise NotImplementedError
 
     def visit_incomplete_type(self, ty: IncompleteType) -> R:
+        raise NotImplementedError
+
+    def visit_map_type(self, ty: MapType) -> R:
         raise NotImplementedError
 
     def visit_optional_type(self, ty: OptionalType) -> R:
@@ -105,6 +110,10 @@ class TypeVisitor(TypeFunctor[None]):
 
     def visit_incomplete_type(self, ty: IncompleteType) -> None:
         pass
+
+    def visit_map_type(self, ty: MapType) -> None:
+        for part in (ty.keys, ty.values):
+            self.visit(part)
 
     def visit_optional_type(self, ty: OptionalType) -> None:
         self.visit(ty.element)
@@ -157,6 +166,9 @@ class TypeMutator(TypeFunctor[Type]):
 
     def visit_incomplete_type(self, ty: IncompleteType) -> Type:
         return ty
+
+    def visit_map_type(self, ty: MapType) -> Type:
+        return MapType(self.visit(ty.keys), self.visit(ty.values))
 
     def visit_optional_type(self, ty: OptionalType) -> Type:
         return OptionalType(self.visit(ty.element))

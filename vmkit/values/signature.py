@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import InputError, OptionError, suggest
 from .dims import Dim, TensorPlan
-from .kinds import AnySpec, DataSpec, OptionalSpec, SequenceSpec, Spec, TensorSpec, TupleSpec, UnrankedSpec
+from .kinds import AnySpec, DataSpec, MapSpec, OptionalSpec, SequenceSpec, Spec, TensorSpec, TupleSpec, UnrankedSpec
 from .kinds.spec import Check
 from .kinds.tensor import dtype_name
 
@@ -24,6 +24,7 @@ __all__ = [
     "AnySpec",
     "DataSpec",
     "Dim",
+    "MapSpec",
     "OptionalSpec",
     "SequenceSpec",
     "Signature",

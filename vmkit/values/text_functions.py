@@ -131,11 +131,13 @@ def order(options: None, data: np.ndarray) -> np.ndarray:
 
 
 @_function
-def from_number(options: None, data: np.ndarray) -> np.ndarray:
-    """Return numbers as texts: floats with 8 digits at most, as onnxruntime writes them."""
+def from_number(options: str | None, data: np.ndarray) -> np.ndarray:
+    """Return numbers as texts: floats in a format, or with 8 digits at most, as onnxruntime writes them."""
     if data.dtype.kind == "b":
         return _each(lambda value: "1" if value else "0", data)
-    return _each(str if data.dtype.kind in "iu" else _float_text, data)
+    if data.dtype.kind in "iu":
+        return _each(str, data)
+    return _each((lambda value: options % value) if options else _float_text, data)
 
 
 def _float_text(value: SupportsFloat) -> str:

@@ -20,6 +20,7 @@ TYPES = [
     "seq(int64)",
     "opt(seq(Tensor[(n, 2), bool]))",
     "(seq(Tensor[?, float16]), opt(Tensor[_, int8]))",
+    "seq(map(Tensor[(?), string], Tensor[(?), float32]))",
 ]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ModelError
-from ...relay.ir import Expr, SequenceType, TensorType, Type, UnrankedType, is_call
+from ...relay.ir import Expr, MapType, SequenceType, TensorType, Type, UnrankedType, is_call
 from ...relay.op import build
 from .typing import typed
 
@@ -34,6 +34,8 @@ def is_none(value: Any) -> bool:
 def tensor_dtype(ty: Type) -> str:
     """Return the data type of a tensor, or of the tensors in a sequence or an optional value."""
     while not isinstance(ty, TensorType | UnrankedType):
+        if isinstance(ty, MapType):
+            raise ModelError("it is of maps, which ONNX has no operators for but those of ai.onnx.ml")
         ty = ty.element
     return ty.dtype
 

@@ -10,7 +10,7 @@ from tvm import ir, tirx
 
 from ...errors import InputError, ModelError, suggest
 from ...relay.ir import Any as AnyDim
-from ...relay.ir import Dim, OptionalType, SequenceType, TensorType, Type, UnrankedType
+from ...relay.ir import Dim, MapType, OptionalType, SequenceType, TensorType, Type, UnrankedType
 from .dtype import dtype_name
 
 __all__ = ["InputTypes"]
@@ -109,7 +109,18 @@ class InputTypes:
             below = onnx.ValueInfoProto(name=info.name, type=getattr(info.type, kind).elem_type)
             is_tensor = below.type.WhichOneof("value") in ("tensor_type", None)
             return _CONTAINERS[kind](self._element(below) if is_tensor else self._type(below))
-        return self._tensor(info)
+        return self._map(info) if kind == "map_type" else self._tensor(info)
+
+    def _map(self, info: onnx.ValueInfoProto) -> Type:
+        """Return the type of a map: of numbers or texts by integers or texts, how many is known only at run time."""
+        given = info.type.map_type
+        if given.value_type.WhichOneof("value") != "tensor_type":
+            raise ModelError(f"input {info.name!r} is a map of {given.value_type.WhichOneof('value')}, not of numbers")
+        codes = {"keys": given.key_type, "values": given.value_type.tensor_type.elem_type}
+        keys, values = (dtype_name(code, f"the {what} of input {info.name!r}") for what, code in codes.items())
+        if keys != "string" and not keys.startswith(("int", "uint")):
+            raise ModelError(f"input {info.name!r} is a map by {keys}; keys are integers or strings")
+        return MapType(TensorType([AnyDim()], keys), TensorType([AnyDim()], values))
 
     def _element(self, info: onnx.ValueInfoProto) -> Type:
         """Return the type of the tensors in a sequence: dimensions without a fixed size may differ in each."""
@@ -145,8 +156,8 @@ class InputTypes:
     def _dtype(self, info: onnx.ValueInfoProto) -> str:
         if info.type.WhichOneof("value") not in ("tensor_type", None):
             raise ModelError(
-                f"input {info.name!r} is a {info.type.WhichOneof('value')}; only tensors, sequences of them and "
-                "optional values can be inputs"
+                f"input {info.name!r} is a {info.type.WhichOneof('value')}; only tensors, maps, sequences of them "
+                "and optional values can be inputs"
             )
         code = info.type.tensor_type.elem_type
         own = dtype_name(code, f"input {info.name!r}") if code else None

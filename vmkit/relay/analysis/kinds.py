@@ -12,6 +12,7 @@ from ..ir import (
     GlobalTypeVar,
     IncompleteType,
     Kind,
+    MapType,
     OptionalType,
     RefType,
     SequenceType,
@@ -64,6 +65,8 @@ def check_kind(t: Type | TypeData, mod: tvm.IRModule | None = None) -> int:
             _require_types(t, [t.value], mod)
         case SequenceType() | OptionalType():
             _require_types(t, [t.element], mod)
+        case MapType():
+            _require_types(t, [t.keys, t.values], mod)
         case TypeCall():
             _check_type_call(t, mod)
         case TypeData():

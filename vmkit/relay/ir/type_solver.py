@@ -15,6 +15,7 @@ from .types import (
     FuncType,
     GlobalTypeVar,
     IncompleteType,
+    MapType,
     OptionalType,
     RefType,
     SequenceType,
@@ -136,6 +137,8 @@ class TypeSolver:
             return SequenceType(self._unify_elements(a.element, b.element, join))
         if isinstance(a, OptionalType) and isinstance(b, OptionalType):
             return OptionalType(self._unify_elements(a.element, b.element, join))
+        if isinstance(a, MapType) and isinstance(b, MapType):
+            return MapType(self.unify(a.keys, b.keys, join=join), self.unify(a.values, b.values, join=join))
         if type(a) is type(b) and not isinstance(a, TypeVar | GlobalTypeVar) and not type_parts(a) and a == b:
             return a
         raise TypeCheckError(f"{type_text(self.apply(a))} does not agree with {type_text(self.apply(b))}")

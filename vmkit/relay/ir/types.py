@@ -29,6 +29,7 @@ __all__ = [
     "GlobalTypeVar",
     "IncompleteType",
     "Kind",
+    "MapType",
     "OptionalType",
     "RefType",
     "SequenceType",
@@ -292,6 +293,34 @@ class OptionalType(Type):
         return type_text(self)
 
 
+@py_class("relay.MapType", init=False)
+class MapType(Type):
+    """A map from numbers or texts to numbers or texts: the tensors of its keys and of its values, in one order.
+
+    Parameters
+    ----------
+    keys : Type
+        A vector: no key is there twice.
+    values : Type
+        A vector of the same length; or a matrix, of a list of maps that have the same keys: a row is one of them.
+
+    Examples
+    --------
+    >>> from vmkit import relay
+    >>> print(relay.MapType(relay.TensorType((2,), "string"), relay.TensorType((relay.Any(), 2), "float32")))
+    map(Tensor[(2), string], Tensor[(?, 2), float32])
+    """
+
+    keys: Type
+    values: Type
+
+    def __init__(self, keys: Type, values: Type) -> None:
+        self.__ffi_init__(keys=keys, values=values)
+
+    def __str__(self) -> str:
+        return type_text(self)
+
+
 def scalar_type(dtype: str) -> TensorType:
     """Return the type of a 0-dimensional tensor."""
     return TensorType((), dtype)
@@ -304,6 +333,7 @@ _PARTS: dict[type, Callable[[AnyValue], list[Type]]] = {
     RefType: lambda ty: [ty.value],
     SequenceType: lambda ty: [ty.element],
     OptionalType: lambda ty: [ty.element],
+    MapType: lambda ty: [ty.keys, ty.values],
 }
 
 
@@ -328,6 +358,8 @@ def composite_of(ty: Type, parts: Sequence[Type]) -> Type:
             return SequenceType(parts[0])
         case OptionalType():
             return OptionalType(parts[0])
+        case MapType():
+            return MapType(parts[0], parts[1])
     return ty
 
 
@@ -353,6 +385,8 @@ def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> st
             return f"seq({type_text(ty.element, symbol_name)})"
         case OptionalType():
             return f"opt({type_text(ty.element, symbol_name)})"
+        case MapType():
+            return f"map({type_text(ty.keys, symbol_name)}, {type_text(ty.values, symbol_name)})"
         case UnrankedType():
             return f"Tensor[{'_' if ty.is_empty else '?'}, {ty.dtype}]"
         case TypeVar():

@@ -194,6 +194,8 @@ def int64(text: str | int) -> int:
 
 
 def _dtype(text: str) -> str:
+    if text == "string":
+        return text
     try:
         name = str(tvm_ffi.dtype(text)) if _DTYPE_NAME.match(text) else ""
     except (TypeError, ValueError):

@@ -11,6 +11,7 @@ from ..ir import (
     FuncType,
     GlobalTypeVar,
     IncompleteType,
+    MapType,
     OptionalType,
     RefType,
     SequenceType,
@@ -69,6 +70,7 @@ TYPE_RECORDS: dict[str, Record[Any]] = {
     "relay.RefType": Record(RefType, {"value": TYPE}, also_written=_NO_SPAN),
     "relay.SequenceType": Record(SequenceType, {"element": TYPE}),
     "relay.OptionalType": Record(OptionalType, {"element": TYPE}),
+    "relay.MapType": Record(MapType, {"keys": TYPE, "values": TYPE}),
     "relay.UnrankedType": Record(UnrankedType, {"dtype": DTYPE, "is_empty": BOOL}),
     "IncompleteType": Record(IncompleteType, {"kind": INT}, also_written=_NO_SPAN),
     "relay.TypeData": Record(

@@ -16,7 +16,7 @@ from ..ir.adt import TypeData
 from ..ir.definitions import type_definitions
 from ..ir.expr import Call, Function, RelayExpr, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
-from ..ir.types import FuncType, GlobalTypeVar, TensorType, TupleType, Type
+from ..ir.types import FuncType, GlobalTypeVar, TensorType, Type, type_parts
 from ..ir.visit import free_vars, post_order
 from ..op.registry import entry
 from .checks import RuntimeChecks
@@ -138,6 +138,8 @@ def _has_strings(function: Function) -> bool:
 
 
 def _holds_strings(ty: Type | None) -> bool:
-    if isinstance(ty, TupleType):
-        return any(_holds_strings(field) for field in ty.fields)
-    return isinstance(ty, TensorType) and ty.dtype == "string"
+    if isinstance(ty, TensorType):
+        return ty.dtype == "string"
+    if isinstance(ty, FuncType):  # its calls have types of their own
+        return False
+    return ty is not None and any(_holds_strings(part) for part in type_parts(ty))

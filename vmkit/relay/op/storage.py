@@ -51,7 +51,7 @@ _MOVING = frozenset(
     }
 )  # fmt: skip
 # Families of operators on values that hold tensors, which they do not look into.
-_HOLDING = ("buffer.", "optional.", "sequence.")
+_HOLDING = ("buffer.", "map.", "optional.", "sequence.")
 # Operators that take strings as well: equal texts have equal digests.
 _COMPARING = frozenset({"equal", "not_equal"})
 # Operators that take integers of less than a byte as well, for their results are some of their inputs, or no numbers.

@@ -224,19 +224,26 @@ class StringOrder:
         return _called(context, "order", None, [data], [(context.shape(data), "int64")])[0]
 
 
-@operator("contrib_string_from_number", "data", level=10)
+@attrs_node("relay.attrs.StringFromNumberAttrs")
+class StringFromNumberAttrs(Attrs):
+    """Attributes of contrib_string_from_number."""
+
+    format: Str = field("", doc="How C's printf writes floats, such as %f; as ONNX's Cast does where it is empty.")
+
+
+@operator("contrib_string_from_number", "data", attrs=StringFromNumberAttrs, level=10)
 class StringFromNumber:
-    """Numbers as texts, as ONNX's Cast writes them."""
+    """Numbers as texts."""
 
     @staticmethod
-    def relation(attrs: None, data: Type) -> Type:
+    def relation(attrs: StringFromNumberAttrs, data: Type) -> Type:
         tensor = require_tensor(data)
         _require_number(tensor.dtype)
         return TensorType(list(tensor.shape), "string")
 
     @staticmethod
-    def lower(context: LowerContext, attrs: None, data: relax.Expr) -> relax.Expr:
-        return _called(context, "from_number", None, [data], [(context.shape(data), "int64")])[0]
+    def lower(context: LowerContext, attrs: StringFromNumberAttrs, data: relax.Expr) -> relax.Expr:
+        return _called(context, "from_number", attrs.format, [data], [(context.shape(data), "int64")])[0]
 
 
 @attrs_node("relay.attrs.StringToNumberAttrs")

@@ -14,6 +14,7 @@ from ..ir import (
     Any,
     FuncType,
     IncompleteType,
+    MapType,
     OptionalType,
     RefType,
     SequenceType,
@@ -36,7 +37,11 @@ from .source import Source
 __all__ = ["COMMON_DTYPES", "TypeParser", "as_dtype"]
 
 # Written as a reference is; no type of a program has a name that is followed by a parenthesis.
-_CONTAINERS = {"opt": OptionalType, "seq": SequenceType}
+_CONTAINERS: dict[str, tuple[type[Type], int]] = {
+    "map": (MapType, 2),
+    "opt": (OptionalType, 1),
+    "seq": (SequenceType, 1),
+}
 _DTYPE = re.compile(r"(?:bool|(?:u?int|b?float)\d+\w*)\Z")
 # Names without a size, as TVM reads them.
 _OF_USUAL_SIZE = ("float", "int", "uint")
@@ -65,7 +70,9 @@ def as_dtype(name: str) -> str | None:
 
 
 class TypeParser(Cursor):
-    """Parses ``Tensor[(n, 4), float32]``, ``int32``, ``(T, U)``, ``fn (T) -> U``, ``ref(T)``, ``seq(T)``, ``_``."""
+    """Parses ``Tensor[(n, 4), float32]``, ``int32``, ``(T, U)``, ``fn (T) -> U``, ``ref(T)``, ``seq(T)``,
+    ``map(K, V)``, ``_``.
+    """
 
     def __init__(self, source: Source, init_meta: MetaNodes | None = None) -> None:
         super().__init__(source)
@@ -133,7 +140,12 @@ class TypeParser(Cursor):
             return scalar_type(dtype)
         container = _CONTAINERS.get(token.value)
         if container is not None and self.next.kind == "(":
-            return container(self._in_parentheses())
+            kind, count = container
+            start = self.next
+            parts = self.sequence("(", ")", self.type)
+            if len(parts) != count:
+                self.fail(start, f"{token.value} takes {count} types, found {len(parts)}")
+            return kind(*parts)
         return self.data_type(token)
 
     def data_type(self, token: Token) -> Type:

@@ -2,6 +2,7 @@
 
 from .any import AnySpec
 from .data import ADT, DataSpec
+from .map import MapSpec
 from .optional import OptionalSpec
 from .reference import RefValue
 from .sequence import SequenceSpec
@@ -15,6 +16,7 @@ __all__ = [
     "KINDS",
     "AnySpec",
     "DataSpec",
+    "MapSpec",
     "OptionalSpec",
     "RefValue",
     "SequenceSpec",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -53,12 +53,22 @@ if TYPE_CHECKING:
         | SupportsDLPack
         | bytes
         | Sequence["Given"]
+        | Mapping[Any, Any]
         | None
     )
     Staged: TypeAlias = Given  # what was refused goes on as it was given, and no further than to the error
     Result: TypeAlias = (
-        Tensor | Value | tuple["Result", ...] | list["Result"] | tvm_ffi.Object | CObject | str | int | None
+        Tensor
+        | Value
+        | tuple["Result", ...]
+        | list["Result"]
+        | dict[Any, Any]
+        | tvm_ffi.Object
+        | CObject
+        | str
+        | int
+        | None
     )
     NumpyValue: TypeAlias = (
-        np.ndarray | Value | tuple["NumpyValue", ...] | list["NumpyValue"] | CObject | str | int | None
+        np.ndarray | Value | tuple["NumpyValue", ...] | list["NumpyValue"] | dict[Any, Any] | CObject | str | int | None
     )

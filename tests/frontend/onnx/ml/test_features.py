@@ -7,7 +7,7 @@ import pytest
 
 import vmkit
 from tests.frontend.onnx.ml.models import I64, F, S, agrees, listed, numbers, single, texts
-from vmkit.errors import ModelError, UnsupportedOperatorError, VMError
+from vmkit.errors import ModelError, VMError
 
 
 def test_features_are_picked_scaled_filled_in_and_put_together() -> None:
@@ -39,12 +39,6 @@ def test_an_index_outside_of_the_columns_is_an_error() -> None:
     for index in (4, -1):
         with pytest.raises(VMError, match="outside of the input's columns"):
             machine.run(numbers(2, 4), np.array([index]))
-
-
-def test_maps_are_refused_with_what_to_do() -> None:
-    model = single("ZipMap", {"x": (["n", 2], "float32")}, [F], classlabels_int64s=[0, 1])
-    with pytest.raises(UnsupportedOperatorError, match="drop the node"):
-        vmkit.compile(model, target="llvm")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from .... import relay
-from ....errors import UnsupportedOperatorError
 from ....relay.ir import Expr, dims
 from ....relay.op import build
 from ..context import Context
@@ -125,17 +124,3 @@ def normalizer(ctx: Context, x: Expr, *, norm: str = "MAX") -> Expr:
             ctx.fail(f"norm is {norm!r}; it is MAX, L1 or L2")
     is_zero = relay.equal(size, ctx.constant(0.0, "float32"))
     return relay.divide(x, relay.where(is_zero, ctx.constant(1.0, "float32"), size))
-
-
-@converter("CastMap", "DictVectorizer", domain=DOMAIN)
-def of_map(ctx: Context, x: Expr, **attributes: object) -> Expr:
-    raise UnsupportedOperatorError(f"{ctx.node.op_type} takes a map, which is not supported; give it as a tensor")
-
-
-@converter("ZipMap", domain=DOMAIN)
-def zip_map(
-    ctx: Context, x: Expr, *, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()
-) -> Expr:
-    raise UnsupportedOperatorError(
-        "ZipMap gives maps, which are not supported; drop the node and take its input (skl2onnx: zipmap=False)"
-    )

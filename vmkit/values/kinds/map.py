@@ -1,0 +1,120 @@
+"""Maps, as Python's dicts: from numbers or texts to numbers or texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..deferred import deferred
+from .spec import Check, Mismatch, Spec, describe
+from .tensor import TensorSpec
+from .value import Release
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tvm_ffi
+
+    from .. import conversion
+    from .value import Given, Result, RuntimeValue, Staged
+else:
+    np = deferred("numpy")
+    tvm_ffi = deferred("tvm_ffi")
+    conversion = deferred("vmkit.values.conversion")
+
+__all__ = ["MapSpec"]
+
+
+@dataclass(frozen=True)
+class MapSpec(Spec, kind="map"):
+    """A dict, or a list of dicts that have the same keys. To a program it is a tensor of keys and one of values.
+
+    The keys of a dict come out of a program and go into it in ascending order.
+
+    Parameters
+    ----------
+    name
+        The parameter's name.
+    key, value
+        The data types of keys and values.
+    is_list
+        Whether it is a list of dicts.
+
+    >>> print(MapSpec("x", "string", "float32"), MapSpec("x", "int64", "float32", is_list=True))
+    dict[string, float32] list[dict[int64, float32]]
+    """
+
+    key: str
+    value: str
+    is_list: bool = False
+
+    def __str__(self) -> str:
+        one = f"dict[{self.key}, {self.value}]"
+        return f"list[{one}]" if self.is_list else one
+
+    def _mismatches(self, value: Staged, path: str, check: Check) -> Iterator[Mismatch]:
+        if not isinstance(value, Entries):
+            yield path, f"{describe(value)}, expected {self}"
+
+    def stage(self, value: Given, path: str, refused: dict[str, str]) -> Staged:
+        maps: Any = value if self.is_list else [value]
+        if not isinstance(maps, list | tuple) or not all(isinstance(item, Mapping) for item in maps):
+            return value
+        wrong: dict[str, str] = {}
+        keys = self._sorted_keys(maps, wrong)
+        given: Any = [[item[key] for key in keys] for item in maps] if not wrong else []
+        staged = [
+            TensorSpec("", self.key, ("?",)).stage(keys, "keys", wrong),
+            TensorSpec("", self.value, ("?",)).stage(given if self.is_list or wrong else given[0], "values", wrong),
+        ]
+        if not wrong:
+            return Entries(staged)
+        where, problem = next(iter(wrong.items()))
+        refused[path] = f"its {where}: {problem}; expected {self}"
+        return value
+
+    def _sorted_keys(self, maps: Sequence[Any], wrong: dict[str, str]) -> list[Any]:
+        """Return the keys of maps in their order; what is wrong with them goes to `wrong`."""
+        kinds: tuple[type, ...] = (str, np.str_) if self.key == "string" else (int, np.integer)
+        if not maps:
+            wrong["keys"] = "a list of no dicts does not tell them"
+        elif any(item.keys() != maps[0].keys() for item in maps):
+            wrong["keys"] = "they differ between the dicts of the list"
+        else:
+            strange = next((key for key in maps[0] if not isinstance(key, kinds)), None)
+            if strange is None:
+                return sorted(maps[0])
+            wrong["keys"] = f"{strange!r} is no {self.key}"
+        return []
+
+    @property
+    def is_restored(self) -> bool:
+        return True
+
+    def from_runtime(self, value: RuntimeValue, release: Release | None = None) -> Result:
+        assert isinstance(value, tvm_ffi.Array)
+        keys, values = _listed(value[0], self.key), _listed(value[1], self.value)
+        if self.is_list:
+            return [dict(zip(keys, row, strict=True)) for row in values]
+        return dict(zip(keys, values, strict=True))
+
+    def _fields_to_json(self) -> dict[str, Any]:
+        return {"key": self.key, "value": self.value, "is_list": self.is_list}
+
+    @classmethod
+    def _of_json(cls, data: Mapping[str, Any]) -> MapSpec:
+        return cls(data["name"], data["key"], data["value"], bool(data["is_list"]))
+
+
+class Entries(tuple[Any, ...]):
+    """A staged map, or list of maps: its keys and its values."""
+
+    __slots__ = ()
+
+
+def _listed(tensor: RuntimeValue, dtype: str) -> list[Any]:
+    """Return the elements of a tensor of a program as Python's numbers or texts, in lists as deep as its shape."""
+    array = conversion.to_numpy(TensorSpec("", dtype, ()).from_runtime(tensor))
+    assert isinstance(array, np.ndarray)
+    made: list[Any] = array.tolist()
+    return made
