@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.frontend.onnx.programs import array, model, node
+from tests.frontend.onnx.programs import Compiled, array, model, node
 from tests.frontend.onnx.quantized import agrees_exactly, f32, i8, integers, u8, with_types
 
 # Each: nodes, constants, and the data type of the outputs.
@@ -74,3 +74,61 @@ def test_a_real_matrix_is_quantised_for_its_product_with_a_quantised_one() -> No
     constants = {"b": integers(20, 6), "sb": f32(0.02), "zb": u8(130), "bias": array(6)}
     proto = with_types(model(nodes, {"x": (["n", 20], "float32")}, "y", constants), {"y": "float32"}, "com.microsoft")
     agrees_exactly(proto, {"x": array(3, 20)}, {"x": array(1, 20)})
+
+
+def test_one_of_two_quantised_tensors_is_chosen() -> None:
+    nodes = [node("QLinearWhere", "k x sx zx c sy zy sz zz", "y", domain="com.microsoft")]
+    constants = {
+        "sx": f32(0.05), "zx": u8(120), "sy": f32(0.04), "zy": u8(130), "sz": f32(0.08), "zz": u8(60),
+        "c": integers(4, 1),
+    }  # fmt: skip
+    proto = model(nodes, {"k": (["n", 1, 5], "bool"), "x": (["n", 4, 5], "uint8")}, "y", constants)
+    proto = with_types(proto, {"y": "uint8"}, "com.microsoft")
+    feeds = [{"k": integers(n, 1, 5) > 128, "x": integers(n, 4, 5)} for n in (1, 3)]
+    agrees_exactly(proto, *feeds)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_the_mean_of_a_quantised_tensor_is_quantised(keepdims: int) -> None:
+    # onnxruntime declares the operator and has no kernel for it.
+    nodes = [
+        node("QLinearReduceMean", "x sx zx sy zy", "y", axes=[-1, 1], keepdims=keepdims, domain="com.microsoft")
+    ]  # fmt: skip
+    constants = {"sx": f32(0.05), "zx": u8(120), "sy": f32(0.03), "zy": u8(7)}
+    proto = model(nodes, {"x": (["n", 4, 3, 5], "uint8")}, "y", constants)
+    proto = with_types(proto, {"y": "uint8"}, "com.microsoft")
+    x = integers(2, 4, 3, 5)
+    mean = (0.05 * (x.astype("float64") - 120)).mean(axis=(1, 3), keepdims=bool(keepdims))
+    expected = np.clip(np.round(mean / 0.03) + 7, 0, 255)
+    (actual,) = Compiled(proto)(x=x)
+    assert actual.dtype == np.uint8 and actual.shape == expected.shape
+    assert np.abs(actual - expected).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes"),
+    [
+        ("x w bias sx sw", {}),
+        ("x w bias sx sw _ zx zw", {"unidirectional": 1}),
+        ("x v bias sx sv mask zx zv", {"mask_filter_value": -1000.0}),
+        ("x w bias sx sw _ zx zw past", {}),
+    ],
+    ids=["defaults", "causal", "by column, masked", "with a past"],
+)
+def test_attention_of_a_quantised_tensor(inputs: str, attributes: dict[str, object]) -> None:
+    nodes = [node("QAttention", inputs, "y present", num_heads=2, domain="com.microsoft", **attributes)]
+    constants = {
+        "w": integers(6, 24), "v": integers(6, 24, dtype="int8"), "bias": array(24), "sx": f32(0.02), "zx": u8(110),
+        "sw": f32(0.01), "zw": u8(140), "sv": np.linspace(0.005, 0.02, 24, dtype="float32"), "zv": np.zeros(24, "int8"),
+        "mask": np.int32([3, 1]),
+    }  # fmt: skip
+    used = {name: value for name, value in constants.items() if name in inputs.split()}
+    given: dict[str, object] = {"x": ([2, "rows", 6], "uint8")}
+    feed = {"x": integers(2, 4, 6)}
+    if "past" in inputs:
+        given["past"], feed["past"] = ([2, 2, 2, "before", 4], "float32"), array(2, 2, 2, 3, 4)
+    else:
+        nodes[0].output.remove("present")
+    names = " ".join(nodes[0].output)
+    proto = with_types(model(nodes, given, names, used), dict.fromkeys(names.split(), "float32"), "com.microsoft")
+    agrees_exactly(proto, feed)

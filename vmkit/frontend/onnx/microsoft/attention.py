@@ -18,9 +18,9 @@ from ..operators.product import matmul
 from ..registry import converter
 from ..run_time_axes import positions_along
 
-__all__: list[str] = []
+__all__ = ["HIDDEN", "columns_of", "with_past"]
 
-_HIDDEN = -10000.0  # what onnxruntime adds to hidden scores unless it is told
+HIDDEN = -10000.0  # what onnxruntime adds to hidden scores unless it is told
 
 
 @converter("Attention", domain="com.microsoft")
@@ -36,7 +36,7 @@ def attention(
     *,
     num_heads: int,
     do_rotary: int = 0,
-    mask_filter_value: float = _HIDDEN,
+    mask_filter_value: float = HIDDEN,
     past_present_share_buffer: int = 0,
     qkv_hidden_sizes: Sequence[int] | None = None,
     rotary_embedding_dim: int = 0,
@@ -49,20 +49,34 @@ def attention(
     packed = matmul(ctx, x, weights)
     if bias is not None:
         packed = relay.add(packed, bias)
-    parts = _parts(ctx, packed, qkv_hidden_sizes)
+    parts = columns_of(ctx, packed, qkv_hidden_sizes)
     query, key, value = (split_heads(ctx, part, num_heads) for part in parts)
-    past_key = past_value = None
+    return with_past(
+        ctx, Heads(query, key, value), past, scale, mask, mask_filter_value, added, is_causal=bool(unidirectional)
+    )
+
+
+def with_past(
+    ctx: Context,
+    heads: Heads,
+    past: Expr | None,
+    scale: float | None,
+    mask: Expr | None,
+    hidden: float,
+    added: Expr | None = None,
+    *,
+    is_causal: bool,
+) -> list[Expr | None]:
+    """Return the result of attention, and keys and values with those of the past before them."""
+    key, value, past_key = heads.key, heads.value, None
     if past is not None:
         past_key, past_value = (relay.take(past, ctx.constant(i, "int64"), axis=0) for i in (0, 1))
         key, value = relay.concatenate([past_key, key], 2), relay.concatenate([past_value, value], 2)
-    result, _ = _attended(
-        ctx, Heads(query, key, value), scale, mask, mask_filter_value, added, past_key, bool(unidirectional)
-    )
-    present = relay.stack([key, value], 0) if ctx.wants(1) else None
-    return [result, present]
+    result, _ = _attended(ctx, Heads(heads.query, key, value), scale, mask, hidden, added, past_key, is_causal)
+    return [result, relay.stack([key, value], 0) if ctx.wants(1) else None]
 
 
-def _parts(ctx: Context, packed: Expr, given: Sequence[int] | None) -> list[Expr]:
+def columns_of(ctx: Context, packed: Expr, given: Sequence[int] | None = None) -> list[Expr]:
     """Return the columns of query, key and value."""
     hidden = ctx.shape(packed)[2]
     if given is None:
@@ -89,7 +103,7 @@ def multi_head_attention(
     indirection: Expr | None = None,
     *,
     num_heads: int,
-    mask_filter_value: float = _HIDDEN,
+    mask_filter_value: float = HIDDEN,
     scale: float | None = None,
     unidirectional: int = 0,
 ) -> list[Expr | None]:
@@ -124,7 +138,7 @@ def decoder_attention(
     bias: Expr | None = None,
     *,
     num_heads: int,
-    mask_filter_value: float = _HIDDEN,
+    mask_filter_value: float = HIDDEN,
     output_qk: int = 0,
     past_present_share_buffer: int = 0,
     scale: float | None = None,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .... import relay
 from ....relay.ir import Expr
+from ..attention import Heads, split_heads
 from ..context import Context
 from ..operators.activation import softmax, softmax_of_matrix
 from ..operators.conversion import casted
@@ -15,6 +16,7 @@ from ..operators.quantization import dynamic_quantize_linear, factor_products
 from ..quantization import along_axis, dequantized, exact_product, multiplied, quantized
 from ..registry import converter
 from ..window import Window
+from .attention import HIDDEN, columns_of, with_past
 
 _MICROSOFT = "com.microsoft"
 
@@ -121,6 +123,72 @@ def qlinear_average_pool(
 
     compute = _channels_last(ctx, pooled) if channels_last else pooled
     return _between(ctx, compute, x, x_scale, x_zero, y_scale, y_zero)
+
+
+@converter("QLinearReduceMean", domain=_MICROSOFT)
+def qlinear_reduce_mean(
+    ctx: Context,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    y_scale: Expr,
+    y_zero: Expr | None = None,
+    *,
+    axes: Sequence[int],
+    keepdims: int,
+) -> Expr:
+    chosen = [ctx.axis(axis, ctx.rank(x)) for axis in axes]
+    return _between(
+        ctx, lambda v: relay.mean(v, axis=chosen, keepdims=bool(keepdims)), x, x_scale, x_zero, y_scale, y_zero
+    )
+
+
+@converter("QLinearWhere", domain=_MICROSOFT)
+def qlinear_where(
+    ctx: Context,
+    condition: Expr,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr,
+    y: Expr,
+    y_scale: Expr,
+    y_zero: Expr,
+    z_scale: Expr,
+    z_zero: Expr,
+) -> Expr:
+    chosen = relay.where(condition, dequantized(ctx, x, x_scale, x_zero), dequantized(ctx, y, y_scale, y_zero))
+    return quantized(ctx, chosen, z_scale, z_zero, ctx.dtype(z_zero))
+
+
+@converter("QAttention", domain=_MICROSOFT)
+def qattention(
+    ctx: Context,
+    x: Expr,
+    weights: Expr,
+    bias: Expr,
+    x_scale: Expr,
+    w_scale: Expr,
+    mask: Expr | None = None,
+    x_zero: Expr | None = None,
+    w_zero: Expr | None = None,
+    past: Expr | None = None,
+    *,
+    num_heads: int,
+    do_rotary: int = 0,
+    mask_filter_value: float = HIDDEN,
+    past_present_share_buffer: int = 0,
+    scale: float | None = None,
+    unidirectional: int = 0,
+) -> list[Expr | None]:
+    """Query, key and value are made by a product of integers; the rest is computed in floats."""
+    if do_rotary or past_present_share_buffer:
+        ctx.fail("do_rotary and past_present_share_buffer are not supported")
+    total = factor_products(ctx, x, weights, x_zero, w_zero)
+    packed = relay.add(multiplied(ctx, total, (x_scale, None), (w_scale, None)), bias)
+    query, key, value = (split_heads(ctx, part, num_heads) for part in columns_of(ctx, packed))
+    return with_past(
+        ctx, Heads(query, key, value), past, scale, mask, mask_filter_value, is_causal=bool(unidirectional)
+    )
 
 
 @converter("QLinearConcat", domain=_MICROSOFT)

@@ -36,6 +36,8 @@ class Layer:
         What a step computes: "rnn", "gru" or "lstm".
     weights : dict
         What a step needs beside the input and the state, by name; a loop hands them on.
+    product : callable or None
+        (layer, hidden state) to the product with the weights of the recurrence, where that is not one of floats.
     """
 
     ctx: Context
@@ -46,6 +48,11 @@ class Layer:
     weights: dict[str, Expr] = field(default_factory=dict)
     linear_before_reset: bool = False
     input_forget: bool = False
+    product: Callable[[Layer, Expr], Expr] | None = None
+
+    def recurrent(self, h: Expr) -> Expr:
+        """Return the hidden state times the weights of the recurrence."""
+        return relay.nn.dense(h, self.weights["recurrence"]) if self.product is None else self.product(self, h)
 
     def limited(self, x: Expr) -> Expr:
         """Return the input of an activation, limited to the range that `clip` gives."""
@@ -64,7 +71,7 @@ class Layer:
     def marked(self, loop: Function, is_reverse: bool, has_lengths: bool) -> Function:
         """Return a loop over the steps with what a compiler that has a kernel for it has to know."""
         functions = [each.function for each in self.activations]
-        if None in functions:
+        if None in functions or self.product is not None:
             return loop
         mark = RecurrentLoop(
             cell=self.cell,
@@ -84,7 +91,7 @@ class Layer:
 
 def _rnn_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
     (f,) = layer.activations
-    total = relay.add(x, relay.nn.dense(state[0], layer.weights["recurrence"]))
+    total = relay.add(x, layer.recurrent(state[0]))
     return [f(layer.limited(total))]
 
 
@@ -111,7 +118,7 @@ def _gru_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
 def _lstm_cell(layer: Layer, x: Expr, state: list[Expr]) -> list[Expr]:
     f, g, h_activation = layer.activations
     h, c = state
-    total = relay.add(x, relay.nn.dense(h, layer.weights["recurrence"]))
+    total = relay.add(x, layer.recurrent(h))
     into, out, forget, cell = layer.gates(total, 4)
     peep = layer.weights.get
     if peep("peephole_in") is not None:

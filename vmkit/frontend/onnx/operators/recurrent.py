@@ -15,6 +15,8 @@ from .gate_activations import gate_activations
 from .layout import to_shape
 from .recurrence import Layer, run
 
+__all__ = ["Projection", "Recurrent", "add_peepholes", "joined_bias", "part", "recurrent"]
+
 
 def _rows(x: Expr, first: int, last: int) -> Expr:
     """Return rows of a tensor; those of a constant are a constant."""
@@ -23,7 +25,7 @@ def _rows(x: Expr, first: int, last: int) -> Expr:
     return typed(relay.strided_slice(x, [first], [last], [1]))
 
 
-def _part(x: Expr, index: int) -> Expr:
+def part(x: Expr, index: int) -> Expr:
     """Return what belongs to one direction."""
     row = _rows(x, index, index + 1)
     return constant(value_of(row)[0]) if isinstance(row, Constant) else typed(relay.squeeze(row, [0]))
@@ -35,12 +37,24 @@ def _sum(a: Expr, b: Expr) -> Expr:
     return relay.add(a, b)
 
 
-def _joined_bias(b: Expr | None, index: int, size: int) -> Expr | None:
+def joined_bias(b: Expr | None, index: int, size: int) -> Expr | None:
     """Return the biases of the input and of the recurrence, which are only ever added, as one."""
     if b is None:
         return None
-    bias = _part(b, index)
+    bias = part(b, index)
     return _sum(_rows(bias, 0, size), _rows(bias, size, 2 * size))
+
+
+Projection = Callable[[Expr], Expr]
+"""From the rows of all steps (steps * batch, features) to what they add to each gate (steps * batch, gates)."""
+
+
+def _projection(weight: Expr, bias: Expr | None) -> Projection:
+    def project(rows: Expr) -> Expr:
+        product = relay.nn.dense(rows, weight)
+        return product if bias is None else relay.add(product, bias)
+
+    return project
 
 
 # Of one direction, where the attributes name none.
@@ -65,11 +79,14 @@ class Recurrent(AttributeGroup):
         """How many directions the sequences are gone through in."""
         return 2 if self.direction == "bidirectional" else 1
 
-    def check(self, ctx: Context, recurrence: Expr) -> int:
-        """Return the hidden size; ModelError for attributes that do not agree with the weights or the outputs."""
+    def check(self, ctx: Context, recurrence: Expr, axis: int = -1) -> int:
+        """Return the hidden size, which an axis of the weights has.
+
+        ModelError for attributes that do not agree with the weights or the outputs.
+        """
         if self.direction not in ("forward", "reverse", "bidirectional"):
             ctx.fail(f"direction is {self.direction!r}; it is forward, reverse or bidirectional")
-        hidden = ctx.shape(recurrence)[-1]
+        hidden = ctx.shape(recurrence)[axis]
         if not isinstance(hidden, int):
             ctx.fail("the hidden size is not known at import")
         if self.hidden_size not in (None, hidden):
@@ -85,18 +102,20 @@ class Recurrent(AttributeGroup):
         return hidden
 
 
-def _recurrent(
+def recurrent(
     ctx: Context,
     cell: str,
     x: Expr,
     options: Recurrent,
-    direction_layer: Callable[[Layer, int], tuple[Expr, Expr | None]],
+    direction_layer: Callable[[Layer, int], Projection],
     lengths: Expr | None,
     initial: Sequence[Expr | None],
-    recurrence: Expr,
+    hidden: int,
 ) -> list[Expr]:
-    """Return the outputs of a recurrent operator: the hidden states of all steps, and the last states."""
-    hidden = options.check(ctx, recurrence)
+    """Return the outputs of a recurrent operator: the hidden states of all steps, and the last states.
+
+    `direction_layer` gives the layer of a direction its weights, and returns what is done to the input beforehand.
+    """
     if ctx.rank(x) != 3:
         ctx.fail(f"the input is {ctx.type(x)}; a sequence has 3 dimensions: steps, batch, features")
     if options.layout:
@@ -111,11 +130,10 @@ def _recurrent(
     zeros = typed(_zeros(ctx, batch, hidden, ctx.dtype(x)))
     for index in range(count):
         layer = Layer(ctx, cell, hidden, functions[index * each : (index + 1) * each], options.clip)
-        weight, bias = direction_layer(layer, index)
-        rows = relay.nn.dense(to_shape(x, [dims.mul(steps, batch), ctx.shape(x)[2]]), weight)
-        rows = rows if bias is None else relay.add(rows, bias)
-        rows = typed(to_shape(rows, [steps, batch, ctx.shape(weight)[0]]))
-        states = [zeros if s is None else _of_begun(ctx, typed(_part(s, index)), lengths) for s in initial]
+        project = direction_layer(layer, index)
+        rows = typed(project(typed(to_shape(x, [dims.mul(steps, batch), ctx.shape(x)[2]]))))
+        rows = typed(to_shape(rows, [steps, batch, ctx.shape(rows)[1]]))
+        states = [zeros if s is None else _of_begun(ctx, typed(part(s, index)), lengths) for s in initial]
         is_reverse = options.direction == "reverse" or index == 1
         stack, state = run(layer, rows, states, lengths, is_reverse)
         stacks.append(relay.expand_dims(stack, 1))
@@ -155,11 +173,12 @@ def rnn(
     *,
     options: Recurrent,
 ) -> list[Expr]:
-    def one_direction(layer: Layer, index: int) -> tuple[Expr, Expr | None]:
-        layer.weights["recurrence"] = _part(r, index)
-        return _part(w, index), _joined_bias(b, index, layer.hidden)
+    def one_direction(layer: Layer, index: int) -> Projection:
+        layer.weights["recurrence"] = part(r, index)
+        return _projection(part(w, index), joined_bias(b, index, layer.hidden))
 
-    return _recurrent(ctx, "rnn", x, options, one_direction, lengths, [initial_h], r)
+    hidden = options.check(ctx, r)
+    return recurrent(ctx, "rnn", x, options, one_direction, lengths, [initial_h], hidden)
 
 
 @converter("GRU")
@@ -175,18 +194,28 @@ def gru(
     options: Recurrent,
     linear_before_reset: int = 0,
 ) -> list[Expr]:
-    def one_direction(layer: Layer, index: int) -> tuple[Expr, Expr | None]:
+    def one_direction(layer: Layer, index: int) -> Projection:
         layer.linear_before_reset = bool(linear_before_reset)
-        hidden, recurrence = layer.hidden, _part(r, index)
+        hidden, recurrence = layer.hidden, part(r, index)
         layer.weights["recurrence_gates"] = _rows(recurrence, 0, 2 * hidden)
         layer.weights["recurrence_hidden"] = _rows(recurrence, 2 * hidden, 3 * hidden)
-        bias = ctx.constant([0.0] * (6 * hidden), ctx.dtype(x)) if b is None else _part(b, index)
+        bias = ctx.constant([0.0] * (6 * hidden), ctx.dtype(x)) if b is None else part(b, index)
         # The recurrent bias of the hidden gate stays apart: it may come before the reset.
         gates = _sum(_rows(bias, 0, 2 * hidden), _rows(bias, 3 * hidden, 5 * hidden))
         layer.weights["bias_hidden"] = _rows(bias, 5 * hidden, 6 * hidden)
-        return _part(w, index), relay.concatenate([gates, _rows(bias, 2 * hidden, 3 * hidden)], 0)
+        return _projection(part(w, index), relay.concatenate([gates, _rows(bias, 2 * hidden, 3 * hidden)], 0))
 
-    return _recurrent(ctx, "gru", x, options, one_direction, lengths, [initial_h], r)
+    hidden = options.check(ctx, r)
+    return recurrent(ctx, "gru", x, options, one_direction, lengths, [initial_h], hidden)
+
+
+def add_peepholes(layer: Layer, p: Expr | None, index: int) -> None:
+    """Give the layer of a direction what its gates take of the cell."""
+    if p is None:
+        return
+    peephole = part(p, index)
+    for position, name in enumerate(("peephole_in", "peephole_out", "peephole_forget")):
+        layer.weights[name] = _rows(peephole, position * layer.hidden, (position + 1) * layer.hidden)
 
 
 @converter("LSTM")
@@ -204,13 +233,11 @@ def lstm(
     options: Recurrent,
     input_forget: int = 0,
 ) -> list[Expr]:
-    def one_direction(layer: Layer, index: int) -> tuple[Expr, Expr | None]:
+    def one_direction(layer: Layer, index: int) -> Projection:
         layer.input_forget = bool(input_forget)
-        layer.weights["recurrence"] = _part(r, index)
-        if p is not None:
-            peephole = _part(p, index)
-            for position, name in enumerate(("peephole_in", "peephole_out", "peephole_forget")):
-                layer.weights[name] = _rows(peephole, position * layer.hidden, (position + 1) * layer.hidden)
-        return _part(w, index), _joined_bias(b, index, 4 * layer.hidden)
+        layer.weights["recurrence"] = part(r, index)
+        add_peepholes(layer, p, index)
+        return _projection(part(w, index), joined_bias(b, index, 4 * layer.hidden))
 
-    return _recurrent(ctx, "lstm", x, options, one_direction, lengths, [initial_h, initial_c], r)
+    hidden = options.check(ctx, r)
+    return recurrent(ctx, "lstm", x, options, one_direction, lengths, [initial_h, initial_c], hidden)
