@@ -20,6 +20,7 @@ from tvm.runtime import Tensor
 from ..errors import VMError
 from .host_memory import to_tensor
 from .texts import call_texts
+from .tokens import murmur_hash, tokenizer
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -113,6 +114,27 @@ def normalize(options: dict[str, Any], data: np.ndarray) -> np.ndarray:
     made = np.empty(max(len(kept), 1), dtype=object)
     made[:] = [change(text) for text in kept] or [""]
     return made.reshape((1, -1) if data.ndim == 2 else (-1,))
+
+
+@_function
+def tokenize(options: dict[str, Any], data: np.ndarray) -> np.ndarray:
+    """Return the tokens of every text along a new last axis, filled up behind them."""
+    parts = tokenizer(options["expression"], options["separators"], options["least"], options["marked"])
+    rows = [parts(text) for text in data.ravel().tolist()]
+    width = max(map(len, rows), default=0)
+    if options["marked"] and width == 2:  # no text has a token
+        width = 0
+    made = np.full((len(rows), width), options["padding"], dtype=object)
+    for row, found in enumerate(rows if width else ()):
+        made[row, : len(found)] = found
+    return made.reshape(*data.shape, width)
+
+
+@_function
+def hashes(options: dict[str, Any], data: np.ndarray) -> np.ndarray:
+    """Return the MurmurHash3 of each text in UTF-8, an integer of 32 bits."""
+    seed = options["seed"]
+    return _each(lambda text: murmur_hash(text.encode(), seed), data, "uint32").view(options["dtype"])
 
 
 @_function

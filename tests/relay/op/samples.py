@@ -171,6 +171,8 @@ SAMPLES |= {
     "contrib_string_concatenate": lambda g: _same(build("contrib_string_concatenate", _texts(g), _texts(g)), "00"),
     "contrib_string_split": lambda g: build("contrib_string_split", _texts(g))[1],
     "contrib_string_normalize": lambda g: _same(build("contrib_string_normalize", _texts(g)), "0"),
+    "contrib_string_hash": lambda g: build("contrib_string_hash", _texts(g), "int32", 3),
+    "contrib_string_tokenize": lambda g: _same(build("contrib_string_tokenize", _texts(g), "[0-9]"), "0"),
     "contrib_full_match": lambda g: build("contrib_full_match", _texts(g), r"[02]"),
     "contrib_string_order": lambda g: build("contrib_string_order", _texts(g)),
     "contrib_string_from_number": lambda g: _same(_texts(g), "0"),

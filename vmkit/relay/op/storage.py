@@ -47,7 +47,8 @@ _MOVING = frozenset(
         "contrib_quantized",
         # Constants of strings, and what functions in Python do to texts.
         "contrib_strings", "contrib_string_concatenate", "contrib_string_split", "contrib_string_normalize",
-        "contrib_full_match", "contrib_string_order", "contrib_string_from_number", "contrib_string_to_number",
+        "contrib_full_match", "contrib_string_hash", "contrib_string_tokenize",
+        "contrib_string_order", "contrib_string_from_number", "contrib_string_to_number",
     }
 )  # fmt: skip
 # Families of operators on values that hold tensors, which they do not look into.

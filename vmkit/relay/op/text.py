@@ -191,6 +191,58 @@ class StringNormalize:
         return _called(context, "normalize", options, [data], [(result, "int64")])[0]
 
 
+@attrs_node("relay.attrs.StringTokenizeAttrs")
+class StringTokenizeAttrs(Attrs):
+    """Attributes of contrib_string_tokenize; each character is a token where there is no expression nor separator."""
+
+    expression: Str = field("", doc="What a token is, as Python's re takes it.")
+    separators: Str = field("[]", doc="What stands between tokens, a JSON list of expressions.")
+    least: Int = field(1, doc="How many characters a token has at least.")
+    marked: Bool = field(False, doc="Whether there is a token for the beginning of each text and one for its end.")
+    padding: Str = field("", doc="What rows are filled up with.")
+
+
+@operator("contrib_string_tokenize", "data", attrs=StringTokenizeAttrs, level=10)
+class StringTokenize:
+    """The tokens of every text along a new last axis; see :func:`vmkit.values.tokens.tokenizer`."""
+
+    @staticmethod
+    def relation(attrs: StringTokenizeAttrs, data: Type) -> Type:
+        return TensorType([*require_strings(data).shape, AnyDim()], "string")
+
+    @staticmethod
+    def lower(context: LowerContext, attrs: StringTokenizeAttrs, data: relax.Expr) -> relax.Expr:
+        options = {
+            "expression": attrs.expression, "separators": json.loads(attrs.separators), "least": int(attrs.least),
+            "marked": bool(attrs.marked), "padding": attrs.padding,
+        }  # fmt: skip
+        return _called(context, "tokenize", options, [data], [([*context.shape(data), AnyDim()], "int64")])[0]
+
+
+@attrs_node("relay.attrs.StringHashAttrs")
+class StringHashAttrs(Attrs):
+    """Attributes of contrib_string_hash: int32 or uint32, and the seed, an integer of 32 bits."""
+
+    dtype: DType = "uint32"
+    seed: Int = 0
+
+
+@operator("contrib_string_hash", "data", attrs=StringHashAttrs, level=10)
+class StringHash:
+    """The MurmurHash3 of each text in UTF-8, of 32 bits."""
+
+    @staticmethod
+    def relation(attrs: StringHashAttrs, data: Type) -> Type:
+        if attrs.dtype not in ("int32", "uint32"):
+            raise TypeCheckError(f"a hash is int32 or uint32, not {attrs.dtype}")
+        return TensorType(list(require_strings(data).shape), attrs.dtype)
+
+    @staticmethod
+    def lower(context: LowerContext, attrs: StringHashAttrs, data: relax.Expr) -> relax.Expr:
+        options = {"dtype": str(attrs.dtype), "seed": int(attrs.seed)}
+        return _called(context, "hashes", options, [data], [(context.shape(data), attrs.dtype)])[0]
+
+
 @attrs_node("relay.attrs.FullMatchAttrs")
 class FullMatchAttrs(Attrs):
     """Attributes of contrib_full_match: a regular expression as Python's ``re`` takes it."""

@@ -1,0 +1,105 @@
+"""Texts taken apart into tokens, and hashed: what functions on texts share that is no matter of arrays.
+
+Sources: onnxruntime/contrib_ops/cpu/tokenizer.cc; MurmurHash3 by Austin Appleby, which is in the public domain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["murmur_hash", "tokenizer"]
+
+_START, _END = "\x02", "\x03"
+# One character of a class, once or more often: the first match is the longest.
+_SIMPLE = re.compile(r"(\(\?[a-z]+\)|\(\?[a-z]+:)?(\[(\\.|[^\]\\])+\]|\\[dDsSwW])\+?\)?")
+
+
+def tokenizer(expression: str, separators: Sequence[str], least: int, marked: bool) -> Callable[[str], list[str]]:
+    """Return what takes a text apart.
+
+    Parameters
+    ----------
+    expression
+        What a token is, as Python's ``re`` takes it; of the matches at the first place that has one the longest.
+        Each character is a token where both this and `separators` are empty.
+    separators
+        What stands between tokens: those of the first one are taken apart by the next.
+    least
+        How many characters a token has at least.
+    marked
+        Whether a token for the beginning and one for the end are put around those of a text.
+    """
+    token = re.compile(expression)
+    between = [re.compile(pattern) for pattern in separators]
+
+    def parts(text: str) -> list[str]:
+        if expression:
+            return list(_found(token, text, least)) if len(text) >= least else []
+        if not between:
+            return list(text)
+        row = [text]
+        for pattern in between:
+            row = [part for each in row for part in _between(pattern, each) if len(part) >= least]
+        return row
+
+    return (lambda text: [_START, *parts(text), _END]) if marked else parts
+
+
+def _longest(pattern: re.Pattern[str], text: str, start: int) -> tuple[int, int] | None:
+    """Return the first place where a pattern matches, and the end of the longest match there."""
+    match = pattern.search(text, start)
+    if match is None:
+        return None
+    begin, end = match.span()
+    if _SIMPLE.fullmatch(pattern.pattern):
+        return begin, end
+    ends = (e for e in range(len(text), end, -1) if pattern.fullmatch(text, begin, e))
+    return begin, next(ends, end)
+
+
+def _found(pattern: re.Pattern[str], text: str, least: int) -> Iterator[str]:
+    start = 0
+    while start <= len(text) and (place := _longest(pattern, text, start)) is not None:
+        begin, end = place
+        is_token = end > begin and end - begin >= least
+        if is_token:
+            yield text[begin:end]
+        start = end if is_token else begin + 1
+
+
+def _between(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    start = 0
+    while start <= len(text) and (place := _longest(pattern, text, start)) is not None:
+        begin, end = place
+        yield text[start:begin]
+        start = end if end > begin else begin + 1
+    yield text[start:]
+
+
+def murmur_hash(data: bytes, seed: int) -> int:
+    """Return the hash of 32 bits of some bytes, without a sign: MurmurHash3_x86_32.
+
+    >>> murmur_hash(b"hello", 0)
+    613153351
+    """
+    hashed, whole = seed & _MASK, len(data) // 4 * 4
+    for at in range(0, whole, 4):
+        hashed = _rotated(hashed ^ _mixed(int.from_bytes(data[at : at + 4], "little")), 13) * 5 + 0xE6546B64 & _MASK
+    if len(data) > whole:
+        hashed ^= _mixed(int.from_bytes(data[whole:], "little"))
+    hashed ^= len(data)
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & _MASK
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & _MASK
+    return hashed ^ hashed >> 16
+
+
+_MASK = 0xFFFFFFFF
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> 32 - bits) & _MASK
+
+
+def _mixed(block: int) -> int:
+    return _rotated(block * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
