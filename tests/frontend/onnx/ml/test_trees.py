@@ -182,3 +182,19 @@ def test_weights_of_a_target_that_there_is_not_are_refused() -> None:
     made.leaves["ids"][0] = 4
     with pytest.raises(ModelError, match="adds to target 4; there are 2"):
         vmkit.compile(made.regressor(2), target="llvm")
+
+
+def test_trees_of_little_depth_are_summed_up_in_their_order() -> None:
+    # Of two stumps and one leaf only the order says whether the small number counts.
+    attributes = {
+        "nodes_treeids": [0, 0, 0, 1, 1, 1, 2], "nodes_nodeids": [0, 1, 2, 0, 1, 2, 0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF"],
+        "nodes_featureids": [0] * 7, "nodes_values": [0.0] * 7, "nodes_truenodeids": [1, 0, 0, 1, 0, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0, 2, 0, 0, 0], "target_treeids": [0, 0, 1, 1, 2],
+        "target_nodeids": [1, 2, 1, 2, 0], "target_ids": [0] * 5, "target_weights": [1e8, 2e8, -1e8, -2e8, 1.0],
+    }  # fmt: skip
+    proto = single("TreeEnsembleRegressor", {"x": (["n", 1], "float32")}, [F], version=1, n_targets=1, **attributes)
+    x = np.float32([[-1], [1]])
+    agrees(proto, {"x": x})
+    result = vmkit.VirtualMachine(vmkit.compile(proto, target="llvm")).run(x).numpy()
+    assert result.tolist() == [[1.0], [1.0]]
