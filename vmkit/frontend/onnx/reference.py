@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -36,7 +37,8 @@ def _python_value(attribute: onnx.AttributeProto) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if attribute.type == onnx.AttributeProto.STRINGS:
-        return [v.decode("utf-8", "replace") for v in value]
+        # An ensemble of trees names the kind of each of its nodes, of which there may be millions.
+        return [sys.intern(v.decode("utf-8", "replace")) for v in value]
     if attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
         return list(value)
     return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ _UNEVEN = 0.6
 _WORTH_SORTING = 1.25
 
 
-@dataclass
+@dataclass(slots=True)
 class Node:
     """A node of a tree.
 
@@ -55,7 +55,7 @@ class Node:
     missing_is_true: bool = False
     true: int = -1
     false: int = -1
-    weights: list[tuple[int, float]] = field(default_factory=list)
+    weights: Sequence[tuple[int, float]] = ()
 
 
 class Forest:
@@ -234,9 +234,11 @@ class Forest:
 def _depth(behind: Sequence[tuple[int, float]]) -> tuple[int, float]:
     """Return the longest and the mean way down from a node, both ways at each being as likely."""
     if not behind:
-        return 0, 0.0
+        return _AT_LEAF
     return 1 + max(longest for longest, _ in behind), 1 + sum(mean for _, mean in behind) / len(behind)
 
 
+# One for all leaves, of which there may be millions.
+_AT_LEAF = (0, 0.0)
 _NEUTRAL = {"SUM": 0.0, "MIN": math.inf, "MAX": -math.inf}
 _ONE: dict[str, Any] = {"SUM": sum, "MIN": min, "MAX": max}

@@ -65,7 +65,8 @@ class NodeLists(AttributeGroup):
         for tree, number, target, weight in zip(*added, strict=True):
             if (tree, number) not in places:
                 ctx.fail(f"tree {tree} has no node {number}, which weights are given for")
-            made[places[tree, number]].weights.append((int(target), float(weight)))
+            node = made[places[tree, number]]
+            node.weights = (*node.weights, (int(target), float(weight)))
         # A tree begins with the first of its nodes that is behind no other one.
         behind_one = {b for n in made if n.mode != "LEAF" for b in (n.true, n.false)}
         first = [place for place in range(len(trees)) if place not in behind_one]
