@@ -30,6 +30,7 @@ from .inputs import InputTypes
 from .known import constant, is_symbolic, known_value, sizes
 from .load import Loaded
 from .outcome import Condition, Failure, Fork, Outcome, then
+from .partly_known import PartlyKnown
 from .reference import Attributes
 from .registry import default_domain, find
 from .scope import Frame, Scope
@@ -88,6 +89,7 @@ class ModelImporter:
         self.function_count = 0
         # Run-time sequences that nothing but the operator which is given them holds.
         self.own_sequences: set[Expr] = set()
+        self.partly_known = PartlyKnown()
 
     def run(self) -> tuple[tvm.IRModule, dict[str, Any]]:
         """Return the module and the parameters."""
@@ -199,9 +201,16 @@ class ModelImporter:
                 folded = self.symbolic_value(node, version, inputs)
                 if folded is not None:
                     return [folded]
+            part = None
+            if domain == "":
+                folded, part = self.partly_known.fold(node, version, inputs)
+                if folded is not None:
+                    return [folded]
             results = self.converted(node, domain, version, inputs, scope)
             if domain == "" and not isinstance(results, Fork):
                 results = fold_constants(node, version, inputs, results)
+                if part is not None and results[0] is not None:
+                    self.partly_known.put(results[0], part)
         except Exception as error:
             raise self.explained(error, node, version, inputs) from error
         if not isinstance(results, Fork):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ... import relay
+from ...relay.ir import Any as AnyDim
 from ...relay.ir import Dim, Expr, dims
 from ...relay.op import build
 from .context import Context
@@ -18,8 +19,8 @@ from .known import sizes
 from .typing import typed
 
 __all__ = [
-    "along_last", "as_vector", "counted", "marked", "over_last", "pinned", "positions_along", "shape_vector",
-    "size_along",
+    "along_last", "as_vector", "counted", "marked", "of_partly_known", "over_last", "pinned", "positions_along",
+    "shape_vector", "size_along",
 ]  # fmt: skip
 
 
@@ -61,6 +62,17 @@ def pinned(ctx: Context, x: Expr, shape: Sequence[Dim]) -> Expr:
     if all(dims.equal(a, b) for a, b in zip(wanted, ctx.shape(x), strict=True)):
         return x
     return build("contrib.pin_shape", x, shape=list(shape))
+
+
+def of_partly_known(ctx: Context, x: Expr, shape: Expr) -> Expr:
+    """Return a tensor whose shape is the value of a vector, with the dimensions that are known of that."""
+    known = ctx.partly_known(shape)
+    # What -1 and 0 stand for depends on the operator, so these are left to it.
+    return x if known is None else pinned(ctx, typed(x), [d if _is_size(d) else AnyDim() for d in known])
+
+
+def _is_size(dim: Dim) -> bool:
+    return dim > 0 if isinstance(dim, int) else not dims.is_any(dim)
 
 
 def counted(ctx: Context, axes: Expr, rank: int) -> Expr:

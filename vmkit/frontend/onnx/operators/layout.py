@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .... import relay
+from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, dims
 from ..context import Context
 from ..known import sizes
 from ..outcome import Condition, attempt, join
 from ..registry import converter
-from ..run_time_axes import counted, marked, shape_vector
+from ..run_time_axes import counted, marked, of_partly_known, pinned, shape_vector
 from ..typing import typed
 
 __all__ = ["as_matrix", "to_shape"]
@@ -59,7 +60,7 @@ def reshape(ctx: Context, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
     target = ctx.dims(shape)
     if target is not None:
         return _reshaped(ctx, x, target, bool(allowzero))
-    return relay.reshape(x, shape, allowzero=bool(allowzero))
+    return of_partly_known(ctx, relay.reshape(x, shape, allowzero=bool(allowzero)), shape)
 
 
 def _reshaped(ctx: Context, x: Expr, target: list[Dim], allowzero: bool) -> Expr:
@@ -217,7 +218,8 @@ def _unsqueezed(ctx: Context, x: Expr, axes: Sequence[int]) -> Expr:
 def expand(ctx: Context, x: Expr, shape: Expr) -> Expr:
     target = ctx.dims(shape)
     if target is None:
-        return relay.broadcast_to(x, _broadcast_target(ctx, x, shape))
+        expanded = typed(relay.broadcast_to(x, _broadcast_target(ctx, x, shape)))
+        return pinned(ctx, expanded, _expanded_dims(ctx, x, shape, ctx.rank(expanded)))
     have = ctx.shape(x)
     rank = max(len(have), len(target))
     whole = []
@@ -227,6 +229,21 @@ def expand(ctx: Context, x: Expr, shape: Expr) -> Expr:
     if len(have) == rank and all(dims.equal(a, b) for a, b in zip(have, whole, strict=True)):
         return x
     return relay.broadcast_to(x, whole)
+
+
+def _expanded_dims(ctx: Context, x: Expr, shape: Expr, rank: int) -> list[Dim]:
+    """Return what is known of the dimensions of an expanded tensor, whose target is known in part or not at all."""
+    have, target = ctx.shape(x), ctx.partly_known(shape) or [AnyDim()] * int(ctx.shape(shape)[0])
+    pairs = zip([1] * (rank - len(have)) + have, [1] * (rank - len(target)) + target, strict=True)
+    return [_expanded_dim(own, wanted) for own, wanted in pairs]
+
+
+def _expanded_dim(own: Dim, wanted: Dim) -> Dim:
+    if isinstance(wanted, int):
+        return own if wanted == 1 else wanted
+    if isinstance(own, int):
+        return wanted if own == 1 else own
+    return AnyDim()
 
 
 def _broadcast_target(ctx: Context, x: Expr, shape: Expr) -> Expr:

@@ -14,7 +14,7 @@ from ..context import Context
 from ..dtype import dtype_name, numpy_tensor
 from ..known import constant, sizes
 from ..registry import converter
-from ..run_time_axes import positions_along
+from ..run_time_axes import of_partly_known, positions_along
 from ..sparse import dense_array
 from ..typing import typed
 from .conversion import casted
@@ -59,9 +59,10 @@ def shape(ctx: Context, x: Expr, *, start: int = 0, end: int | None = None) -> E
         return sizes(picked)
     vector = relay.shape_of(x, dtype="int64")
     first, last, _ = part.indices(len(whole))
-    if (first, last) == (0, len(whole)):
-        return vector
-    return relay.strided_slice(vector, [first], [last], [1])
+    if (first, last) != (0, len(whole)):
+        vector = relay.strided_slice(vector, [first], [last], [1])
+    ctx.importer.partly_known.put_shape(vector, whole[part])
+    return vector
 
 
 @converter("Size")
@@ -77,7 +78,7 @@ def constant_of_shape(ctx: Context, shape: Expr, *, value: onnx.TensorProto | No
         ctx.fail(f"the value must be one number, not {fill.size}")
     target, dtype = ctx.dims(shape), str(fill.dtype)
     if target is None:
-        return relay.full(constant(fill.reshape(())), shape, dtype)
+        return of_partly_known(ctx, relay.full(constant(fill.reshape(())), shape, dtype), shape)
     if all(isinstance(d, int) for d in target) and dims.product(target) <= _CONSTANT_ELEMENTS:
         return constant(np.full(target, fill.ravel()[0], fill.dtype))
     return relay.full(constant(fill.reshape(())), target, dtype)
