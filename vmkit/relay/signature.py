@@ -136,7 +136,7 @@ def _optional(ty: OptionalType, name: str, definitions: Mapping[str, TypeData]) 
 
 @_spec.register(UnrankedType)
 def _unranked(ty: UnrankedType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
-    return UnrankedSpec(name, ty.dtype)
+    return UnrankedSpec(name, ty.dtype, tuple(tuple(_dim(d) for d in way.shape) for way in ty.alternatives))
 
 
 @_spec.register(TypeCall)

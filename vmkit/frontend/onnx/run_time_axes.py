@@ -108,15 +108,15 @@ def over_last(
     x, axes : Expr
         The tensor, and a vector of integers; an empty one means all axes, or none with `noop_with_empty_axes`.
     keepdims : bool
-        Whether the reduced dimensions stay as 1.
+        Whether the reduced dimensions stay as 1; otherwise the length of `axes` has to be known.
     function : callable
         Reduces the rows of a matrix, to a vector.
     """
     rank, (count,) = ctx.rank(x), ctx.shape(axes)
-    if not keepdims and not isinstance(count, int):
-        ctx.fail("keepdims is 0 and the number of axes is not known at import, so the rank of the result is not")
     chosen = marked(ctx, counted(ctx, axes, rank), rank)
-    if not isinstance(count, int) and not noop_with_empty_axes:
+    if count == 0 and not noop_with_empty_axes:
+        chosen = ctx.constant([True] * rank, "bool")
+    elif not isinstance(count, int) and not noop_with_empty_axes:
         is_empty = relay.equal(relay.ndarray_size(axes, "int64"), ctx.constant(0, "int64"))
         chosen = relay.logical_or(chosen, is_empty)
     shape, one = shape_vector(ctx, x), ctx.constant(1, "int64")
@@ -125,7 +125,8 @@ def over_last(
     rows = function(relay.reshape(build("dyn.transpose", x, order), matrix, allowzero=True))
     if keepdims:
         return relay.reshape(rows, kept, allowzero=True)
-    first = relay.strided_slice(order, [0], [rank - int(count)], [1])
+    reduced = rank if count == 0 and not noop_with_empty_axes else int(count)
+    first = relay.strided_slice(order, [0], [rank - reduced], [1])
     return relay.reshape(rows, relay.take(shape, first, axis=0), allowzero=True)
 
 

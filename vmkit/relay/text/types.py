@@ -157,11 +157,15 @@ class TypeParser(Cursor):
             self.take()
             self.expect(",")
             return UnrankedType(self._tensor_dtype(), start.kind == "_")
-        shape = self.sequence("(", ")", self.dim)
+        shapes = [self.sequence("(", ")", self.dim)]
+        while self.next.kind == "ident" and self.next.value == "or":
+            self.take()
+            shapes.append(self.sequence("(", ")", self.dim))
         self.expect(",")
         dtype = self._tensor_dtype()
         try:
-            return TensorType(shape, dtype)
+            ways = [TensorType(shape, dtype) for shape in shapes]
+            return ways[0] if len(ways) == 1 else UnrankedType(dtype, alternatives=ways)
         except (TypeError, ValueError) as error:
             self.fail(start, str(error))
 
