@@ -22,6 +22,7 @@ TYPES = [
     "(seq(Tensor[?, float16]), opt(Tensor[_, int8]))",
     "Tensor[(4) or (?, 4) or (1, 2, n), float32]",
     "seq(Tensor[() or (2), int64])",
+    "Tensor[or (2, n), int64]",
 ]
 
 

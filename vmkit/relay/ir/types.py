@@ -373,6 +373,7 @@ def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> st
             return f"opt({type_text(ty.element, symbol_name)})"
         case UnrankedType():
             ways = " or ".join(_shape_text(t, symbol_name) for t in ty.alternatives)
+            ways = f"or {ways}" if len(ty.alternatives) == 1 else ways  # not to be taken for a tensor of that shape
             return f"Tensor[{ways or ('_' if ty.is_empty else '?')}, {ty.dtype}]"
         case TypeVar():
             return symbol_name(ty)

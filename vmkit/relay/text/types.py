@@ -157,7 +157,8 @@ class TypeParser(Cursor):
             self.take()
             self.expect(",")
             return UnrankedType(self._tensor_dtype(), start.kind == "_")
-        shapes = [self.sequence("(", ")", self.dim)]
+        is_or = start.kind == "ident" and start.value == "or"
+        shapes = [] if is_or else [self.sequence("(", ")", self.dim)]
         while self.next.kind == "ident" and self.next.value == "or":
             self.take()
             shapes.append(self.sequence("(", ")", self.dim))
@@ -165,7 +166,7 @@ class TypeParser(Cursor):
         dtype = self._tensor_dtype()
         try:
             ways = [TensorType(shape, dtype) for shape in shapes]
-            return ways[0] if len(ways) == 1 else UnrankedType(dtype, alternatives=ways)
+            return UnrankedType(dtype, alternatives=ways) if is_or or len(ways) > 1 else ways[0]
         except (TypeError, ValueError) as error:
             self.fail(start, str(error))
 
