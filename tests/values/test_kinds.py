@@ -35,6 +35,7 @@ SPECS = [
     (TensorSpec("x", "float32", ("n", 3)), "float32[n, 3]"),
     (TensorSpec("x", "int4", ()), "int4"),
     (UnrankedSpec("x", "float32"), "float32[...]"),
+    (UnrankedSpec("x", "float32", ((), ("n", 2))), "float32 or float32[n, 2]"),
     (TupleSpec("x", (PAIR,)), "(float32[2],)"),
     (SequenceSpec("x", UnrankedSpec("", "bool")), "list[bool[...]]"),
     (OptionalSpec("x", SequenceSpec("", PAIR)), "list[float32[2]] | None"),

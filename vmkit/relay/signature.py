@@ -143,7 +143,7 @@ def _map(ty: MapType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
 
 @_spec.register(UnrankedType)
 def _unranked(ty: UnrankedType, name: str, definitions: Mapping[str, TypeData]) -> Spec:
-    return UnrankedSpec(name, ty.dtype)
+    return UnrankedSpec(name, ty.dtype, tuple(tuple(_dim(d) for d in way.shape) for way in ty.alternatives))
 
 
 @_spec.register(TypeCall)

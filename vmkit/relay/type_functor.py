@@ -147,7 +147,8 @@ class TypeVisitor(TypeFunctor[None]):
         pass
 
     def visit_unranked_type(self, ty: UnrankedType) -> None:
-        pass
+        for part in ty.alternatives:
+            self.visit(part)
 
 
 class TypeMutator(TypeFunctor[Type]):
@@ -199,4 +200,4 @@ class TypeMutator(TypeFunctor[Type]):
         return ty
 
     def visit_unranked_type(self, ty: UnrankedType) -> Type:
-        return ty
+        return UnrankedType(ty.dtype, ty.is_empty, [cast("TensorType", self.visit(t)) for t in ty.alternatives])

@@ -154,14 +154,6 @@ def test_carried_values_that_swap_places() -> None:
     check(proto, *({**count(n), "p": array(2), "q": array(2, seed=1)} for n in (0, 1, 2, 7)))
 
 
-def test_a_rank_that_changes_is_refused_by_the_name_of_the_value() -> None:
-    body = graph([node("Unsqueeze", "s axis", "t")], {**ITERATION, "s": ([2], "float32")}, "go t")
-    nodes = [node("Loop", "n _ p", "y", body=body)]
-    proto = model(nodes, {**COUNT, "p": ([2], "float32")}, "y", {"axis": np.array([0])})
-    with pytest.raises(ModelError, match=r"the value 's' that Loop carries .* the rank changes"):
-        Compiled(proto)
-
-
 def test_a_rank_that_changes_in_a_few_iterations_of_known_number() -> None:
     body = graph([node("Unsqueeze", "s axis", "t")], {**ITERATION, "s": ([2], "float32")}, "go t i")
     nodes = [node("Loop", "n _ p", "y at", body=body)]

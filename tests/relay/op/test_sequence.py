@@ -21,6 +21,9 @@ TYPES = [
     "opt(seq(Tensor[(n, 2), bool]))",
     "(seq(Tensor[?, float16]), opt(Tensor[_, int8]))",
     "seq(map(Tensor[(?), string], Tensor[(?), float32]))",
+    "Tensor[(4) or (?, 4) or (1, 2, n), float32]",
+    "seq(Tensor[() or (2), int64])",
+    "Tensor[or (2, n), int64]",
 ]
 
 
@@ -40,9 +43,13 @@ def test_a_type_is_printed_and_read_back(ty: str) -> None:
     ("a", "b", "joined"),
     [
         ("seq(Tensor[(2, 3), float32])", "seq(Tensor[(4, 3), float32])", "seq(Tensor[(?, 3), float32])"),
-        ("seq(Tensor[(2), float32])", "seq(Tensor[(2, 3), float32])", "seq(Tensor[?, float32])"),
+        ("seq(Tensor[(2), float32])", "seq(Tensor[(2, 3), float32])", "seq(Tensor[(2) or (2, 3), float32])"),
         ("seq(Tensor[_, float32])", "seq(Tensor[(2), float32])", "seq(Tensor[(2), float32])"),
         ("seq(Tensor[_, float32])", "seq(Tensor[?, float32])", "seq(Tensor[?, float32])"),
+        ("seq(Tensor[(2) or (2, 3), int8])", "seq(Tensor[?, int8])", "seq(Tensor[?, int8])"),
+        ("seq(Tensor[(2) or (2, 3), int8])", "seq(Tensor[(4, 3), int8])", "seq(Tensor[(2) or (?, 3), int8])"),
+        ("Tensor[(2) or (2, 3), int8]", "Tensor[() or (4), int8]", "Tensor[() or (?) or (2, 3), int8]"),
+        ("Tensor[(2) or (2, 3), int8]", "Tensor[() or (4), int32]", None),
         ("opt(Tensor[_, float32])", "opt(float32)", "opt(float32)"),
         ("seq(float32)", "seq(int32)", None),
         ("seq(float32)", "opt(float32)", None),

@@ -56,6 +56,14 @@ class Capture(Scope):
             self.values[name] = self.take(super().lookup(name), name)
         return super().lookup(name)
 
+    def find(self, name: str) -> Expr | None:
+        if name not in self.values:
+            outside = super().find(name)
+            if outside is None:
+                return None
+            self.values[name] = self.take(outside, name)
+        return self.values[name]
+
     def take(self, value: Expr, name: str = "given") -> Expr:
         """Return what a value from around the loop is inside."""
         if isinstance(value, Constant) or is_symbolic(value):

@@ -94,6 +94,10 @@ class Context:
             return None
         return [v if not isinstance(v, int | np.integer) else int(v) for v in value.ravel().tolist()]
 
+    def partly_known(self, expr: Expr) -> list[Dim] | None:
+        """Return the elements of an integer input in order, ``Any`` for what is not known; None if nothing is."""
+        return self.importer.partly_known.elements(expr)
+
     def scalar(self, expr: Expr | None) -> float | int | bool | None:
         """Return the value of a known input of one element, else None."""
         value = self.static(expr)

@@ -16,7 +16,7 @@ from .dtype import dtype_name
 from .known import constant, known_value, sizes
 from .reference import Attributes, evaluate
 
-__all__ = ["fold_constants", "fold_symbolic"]
+__all__ = ["fold_constants", "fold_symbolic", "only_moves"]
 
 # Constants are computed at import as long as that makes the program no larger than this, or than it was.
 _ELEMENTS = 1 << 16
@@ -83,6 +83,11 @@ def fold_symbolic(
     if node.op_type == "Size":
         return sizes(np.int64(first.size))
     return None
+
+
+def only_moves(node: onnx.NodeProto) -> bool:
+    """Say whether a node that is folded puts elements of its inputs elsewhere and computes nothing with them."""
+    return node.op_type in _MOVES
 
 
 def _range(values: Sequence[Any], dtypes: Sequence[str | None]) -> Expr | None:

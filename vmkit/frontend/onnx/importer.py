@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -29,16 +28,18 @@ from .initializers import initializer_arrays, stored_parameter
 from .inputs import InputTypes
 from .known import constant, is_symbolic, known_value, sizes
 from .load import Loaded
-from .outcome import Condition, Failure, Fork, Outcome, then
+from .outcome import Condition, Failure, Fork, Outcome
+from .partly_known import PartlyKnown
+from .ranks import settled
 from .reference import Attributes
 from .registry import default_domain, find
 from .scope import Frame, Scope
 from .spans import place, span_of
 from .typing import typed
+from .walk import walk
 
 __all__ = ["Conversion", "ModelImporter"]
 
-_MAX_CONTINUATIONS = 64
 # More than any memory holds: a size in the file is wrong.
 _MOST_ELEMENTS = 1 << 40
 
@@ -84,10 +85,10 @@ class ModelImporter:
         self.widened: dict[Any, int] = {}
         self.inputs = InputTypes(shape, dtype)
         self.conversions: list[Conversion] = []
-        self.continuations = 0
         self.function_count = 0
         # Run-time sequences that nothing but the operator which is given them holds.
         self.own_sequences: set[Expr] = set()
+        self.partly_known = PartlyKnown()
 
     def run(self) -> tuple[tvm.IRModule, dict[str, Any]]:
         """Return the module and the parameters."""
@@ -104,14 +105,7 @@ class ModelImporter:
         self.add_initializers(graph, scope, weights=self.weights)
         outcome = self.walk(nodes, scope, [o.name for o in graph.output])
         names = [o.name for o in graph.output]
-        return self.module(params, self.final(outcome, names), names)
-
-    def final(self, outcome: Outcome, names: Sequence[str]) -> list[Expr]:
-        if isinstance(outcome, Failure):
-            raise outcome.error
-        if isinstance(outcome, Fork):
-            raise ModelError(f"an output ({', '.join(names)}) has a rank that depends on {outcome.condition.text}")
-        return [o for o in outcome if o is not None]
+        return self.module(params, [o for o in settled(outcome) if o is not None], names)
 
     def module(self, params: list[Var], results: list[Expr], names: list[str]) -> tuple[tvm.IRModule, dict[str, Any]]:
         body = typed(results[0] if len(results) == 1 else Tuple(results))
@@ -154,34 +148,9 @@ class ModelImporter:
         self.add_initializers(graph, scope, frozen=True)
         return self.walk(nodes, scope, [o.name for o in graph.output])
 
-    def walk(self, nodes: Sequence[onnx.NodeProto], scope: Scope, outputs: Sequence[str], start: int = 0) -> Outcome:
-        """Import nodes from position `start` on and return the values of the outputs."""
-        for index in range(start, len(nodes)):
-            node = nodes[index]
-            results = self.node(node, scope)
-            if isinstance(results, Fork):
-                return then(results, partial(self.go_on, nodes, scope, outputs, index))
-            scope.define(node.output, results)
-        return [scope.lookup(name) if name else None for name in outputs]
-
-    def go_on(
-        self,
-        nodes: Sequence[onnx.NodeProto],
-        scope: Scope,
-        outputs: Sequence[str],
-        index: int,
-        values: list[Expr | None],
-    ) -> Outcome:
-        """Import what follows a node for one of the values that it may have."""
-        self.continuations += 1
-        if self.continuations > _MAX_CONTINUATIONS:
-            raise UnsupportedOperatorError(
-                f"the model decides at run time between ranks more than {_MAX_CONTINUATIONS} times; "
-                "fix the dimensions that it depends on by shape="
-            )
-        way = scope.copy()
-        way.define(nodes[index].output, values)
-        return self.walk(nodes, way, outputs, index + 1)
+    def walk(self, nodes: Sequence[onnx.NodeProto], scope: Scope, outputs: Sequence[str]) -> Outcome:
+        """Import nodes and return the values of the outputs."""
+        return walk(nodes, scope, outputs, self.node)
 
     # -- nodes
 
@@ -199,9 +168,16 @@ class ModelImporter:
                 folded = self.symbolic_value(node, version, inputs)
                 if folded is not None:
                     return [folded]
+            part = None
+            if domain == "":
+                folded, part = self.partly_known.fold(node, version, inputs)
+                if folded is not None:
+                    return [folded]
             results = self.converted(node, domain, version, inputs, scope)
             if domain == "" and not isinstance(results, Fork):
                 results = fold_constants(node, version, inputs, results)
+                if part is not None and results[0] is not None:
+                    self.partly_known.put(results[0], part)
         except Exception as error:
             raise self.explained(error, node, version, inputs) from error
         if not isinstance(results, Fork):

@@ -31,16 +31,18 @@ from ...relay.ir import (
     TupleGetItem,
     TupleType,
     Type,
+    UnrankedType,
     Var,
     composite_of,
     dims,
     type_parts,
 )
-from ...relay.ir.type_solver import TypeSolver, type_symbols
+from ...relay.ir.type_solver import TypeSolver, as_unranked, type_symbols
 from ...relay.op import build
 from .capture import Capture, parameter, sizes_carrier, symbols_of, with_symbols
 from .context import Context
 from .known import constant
+from .ranks import MOST_DIMENSIONS, within
 from .scope import Scope
 from .stacking import Stack
 from .typing import typed
@@ -155,7 +157,8 @@ class _Iteration:
             self.position = parameter("position", _INT64)
             named = zip(self.loop.state_names, self.types, strict=True)
             self.formals = [parameter(n, with_symbols(t, n)) for n, t in named]
-            self.step = self.wrapped(self.loop.body(self.capture, self.position, list(self.formals)))
+            step = self.loop.body(self.capture, self.position, list(self.formals))
+            self.step = Step(self.as_carried(step.states), step.rows, step.go)
             self.local = self.own_symbols()
             wider = [self.widened(i, typed(s).checked_type_) for i, s in enumerate(self.step.states)]
             if all(tvm_ffi.structural_equal(a, b) for a, b in zip(self.types, wider, strict=True)):
@@ -163,15 +166,18 @@ class _Iteration:
             self.types = wider
         raise ModelError(f"the types of the values that {self.loop.name} carries grow with every iteration")
 
-    def wrapped(self, step: Step) -> Step:
-        """Return a step whose values are optional where the carried ones were at the start."""
-        states = [
-            typed(build("optional.some", s))
-            if isinstance(t, OptionalType) and not isinstance(typed(s).checked_type_, OptionalType)
-            else s
-            for s, t in zip(step.states, self.types, strict=True)
-        ]
-        return Step(states, step.rows, step.go)
+    def as_carried(self, states: Sequence[Expr]) -> list[Expr]:
+        """Return values that are optional, or of no known rank, where the carried ones are."""
+        return [self.one_carried(i, s) for i, s in enumerate(states)]
+
+    def one_carried(self, index: int, state: Expr) -> Expr:
+        have, carried = typed(state).checked_type_, self.types[index]
+        if isinstance(carried, OptionalType) and not isinstance(have, OptionalType):
+            return typed(build("optional.some", state))
+        if isinstance(carried, UnrankedType):
+            what = f"the value {self.loop.state_names[index]!r} that {self.loop.name} carries"
+            return within(state, f"{what} gets more than {MOST_DIMENSIONS} dimensions, which are not supported")
+        return state
 
     # -- types
 
@@ -192,17 +198,28 @@ class _Iteration:
     def widened(self, index: int, new: Type) -> Type:
         """Return the type that holds what a value is before and after an iteration."""
         old, label = self.types[index], f"the value {self.loop.state_names[index]!r} that {self.loop.name} carries"
-        if isinstance(old, TensorType) and isinstance(new, TensorType):
-            if old.dtype != new.dtype:
-                raise ModelError(f"{label} is {old} before an iteration and {new} after it: the data type changes")
-            if len(old.shape) != len(new.shape):
-                raise ModelError(f"{label} is {old} before an iteration and {new} after it: the rank changes")
-            pairs = zip(old.shape, new.shape, strict=True)
-            return TensorType([a if _stays(a, b) else AnyDim() for a, b in pairs], old.dtype)
+        have, gives = getattr(old, "dtype", None), getattr(new, "dtype", None)
+        if None not in (have, gives) and have != gives:
+            raise ModelError(f"{label} is {old} before an iteration and {new} after it: the data type changes")
+        if isinstance(old, TensorType) and isinstance(new, TensorType) and len(old.shape) == len(new.shape):
+            return _wider(old, new)
+        if isinstance(old, TensorType | UnrankedType) and isinstance(new, TensorType | UnrankedType):
+            return self.of_several_ranks(as_unranked(old), as_unranked(new))
         try:
             return TypeSolver().unify(old, self.outward(new), join=True)
         except TypeCheckError:
             raise ModelError(f"{label} is {old} before an iteration and {new} after it") from None
+
+    def of_several_ranks(self, old: UnrankedType, new: UnrankedType) -> Type:
+        """Return the type of a value that an iteration may give another rank."""
+        if not old.alternatives or not new.alternatives:
+            return UnrankedType(old.dtype)
+        found = {len(t.shape): t for t in old.alternatives}
+        for way in new.alternatives:
+            rank, outer = len(way.shape), self.outward(way)
+            assert isinstance(outer, TensorType)
+            found[rank] = _wider(found[rank], outer) if rank in found else outer
+        return UnrankedType(old.dtype, alternatives=list(found.values()))
 
     # -- the function
 
@@ -244,7 +261,7 @@ class _Iteration:
 
         start_go = [] if go is None else [loop.go if loop.go is not None else true]
         call = Call(gvar, [
-            zero, *start_go, *([loop.count] if loop.count is not None else []), *loop.states,
+            zero, *start_go, *([loop.count] if loop.count is not None else []), *self.as_carried(loop.states),
             *(s.start() for s in stacks), *self.capture.actuals, *([sizes_carrier(symbols)] if symbols else []),
         ])  # fmt: skip
         for argument in call.args:
@@ -264,6 +281,12 @@ class _Iteration:
         is_reversed = self.loop.reverses(index)
         name = f"{self.loop.row_names[index]}_of_{self.loop.name}"
         return Stack(name, row, ty, self.loop.axis(index, row), self.loop.count if known else None, length, is_reversed)
+
+
+def _wider(old: TensorType, new: TensorType) -> TensorType:
+    """Return the type of what has one of two types of one rank."""
+    pairs = zip(old.shape, new.shape, strict=True)
+    return TensorType([a if _stays(a, b) else AnyDim() for a, b in pairs], old.dtype)
 
 
 def _stays(old: Dim, new: Dim) -> bool:

@@ -1,8 +1,8 @@
-"""What importing a graph gives: its outputs, or a decision between outputs that cannot be one value.
+"""What importing a graph gives: its outputs, or a decision between outputs that are of different ranks.
 
-The branches of an ONNX If may give tensors of different ranks, which no Relay type covers. What follows the If is then
-imported once for each branch, until the results agree again; a branch after which the rest of the model makes no
-sense becomes a check at run time.
+The branches of an ONNX If may give tensors of different ranks, on which operators mean different things. What works on
+them is then imported once for each branch, until the results agree again; a branch after which the rest of the model
+makes no sense becomes a check at run time.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import ModelError, TypeCheckError
-from ...relay.ir import Dim, Expr, If, Let, TensorType, Tuple, TupleGetItem, Type, Var, dims
+from ...relay.ir import Dim, Expr, If, Let, TensorType, Tuple, TupleGetItem, Type, UnrankedType, Var, dims
 from ...relay.ir.type_solver import TypeSolver
 from ...relay.op import build
 from .known import constant, is_symbolic, known_value, sizes
 from .typing import typed
 
-__all__ = ["Condition", "Failure", "Fork", "Outcome", "join", "then"]
+__all__ = ["Condition", "Failure", "Fork", "Outcome", "attempt", "equally_known", "join", "same_rank", "then"]
 
 
 @dataclass(frozen=True)
@@ -85,20 +85,30 @@ def attempt(step: Callable[[], Outcome]) -> Outcome:
         if isinstance(error, NotImplementedError):
             raise
         return Failure(error)
+    except TypeCheckError as error:
+        return Failure(ModelError(str(error)))
 
 
-def then(outcome: Outcome, step: Callable[[list[Expr | None]], Outcome]) -> Outcome:
-    """Go on from every list of values of an outcome, and join what comes of it."""
+def then(
+    outcome: Outcome, step: Callable[[list[Expr | None]], Outcome], fit: Callable[[Expr, Expr], bool] | None = None
+) -> Outcome:
+    """Go on from every list of values of an outcome, and join what comes of it.
+
+    `fit` says which values of two ways may become one; those of one data type and rank may if it is not given.
+    """
     match outcome:
         case Fork(condition, true, false):
-            return join(condition, attempt(lambda: then(true, step)), attempt(lambda: then(false, step)))
+            return join(condition, attempt(lambda: then(true, step, fit)), attempt(lambda: then(false, step, fit)), fit)
         case Failure(error):
             raise error
     return step(outcome)
 
 
-def join(condition: Condition, true: Outcome, false: Outcome) -> Outcome:
-    """Return one outcome for two, chosen by a condition."""
+def join(
+    condition: Condition, true: Outcome, false: Outcome, fit: Callable[[Expr, Expr], bool] | None = None
+) -> Outcome:
+    """Return one outcome for two, chosen by a condition; `fit` is as for :func:`then`."""
+    fits = fit or same_rank
     match true, false:
         case Failure(first), Failure(second):
             raise ModelError(f"neither branch of {condition.text} can be imported:\n  {first}\n  {second}")
@@ -106,7 +116,7 @@ def join(condition: Condition, true: Outcome, false: Outcome) -> Outcome:
             return _guarded(condition.negated(), false, f"{condition.text}: {error}")
         case _, Failure(error):
             return _guarded(condition, true, f"not {condition.text}: {error}")
-        case list(), list() if all(_fit(a, b) for a, b in zip(true, false, strict=True)):
+        case list(), list() if all(a is None or b is None or fits(a, b) for a, b in zip(true, false, strict=True)):
             return _joined(condition, true, false)
     return Fork(condition, true, false)
 
@@ -116,26 +126,57 @@ def _guarded(condition: Condition, outcome: Outcome, otherwise: str) -> Outcome:
 
     def guard(values: list[Expr | None]) -> Outcome:
         # One check is enough; a value that is known should stay so.
-        given = [(known_value(v) is not None, i, v) for i, v in enumerate(values) if v is not None]
+        given = [(known_value(v) is None, i, v) for i, v in enumerate(values) if v is not None]
         guarded = list(values)
         if given:
-            _, index, value = min(given, key=lambda each: each[:2])
+            # The last ones are what the step that failed on the other way gave.
+            _, index, value = max(given, key=lambda each: each[:2])
             guarded[index] = condition.guard(value, reason)
         return guarded
 
     return then(outcome, guard)
 
 
-def _fit(a: Expr | None, b: Expr | None) -> bool:
-    """Say whether two values are of one data type and rank."""
-    if a is None or b is None:
-        return True
+def same_rank(a: Expr, b: Expr) -> bool:
+    """Say whether two values are of one rank; ModelError when their data types differ."""
     x, y = typed(a).checked_type_, typed(b).checked_type_
-    if not isinstance(x, TensorType) or not isinstance(y, TensorType):
+    if not isinstance(x, TensorType | UnrankedType) or not isinstance(y, TensorType | UnrankedType):
         return _are_alike(x, y)
     if x.dtype != y.dtype:
         raise ModelError(f"the branches of an If give {x} and {y}; their data types must be the same")
-    return len(x.shape) == len(y.shape)
+    return _rank(x) == _rank(y)
+
+
+def equally_known(a: Expr, b: Expr) -> bool:
+    """Say whether two values are of one rank, and nothing that the rank of another may depend on differs between them.
+
+    This is what numbers are, and how many integers a vector has: a shape.
+    """
+    if not same_rank(a, b):
+        return False
+    known = known_value(a), known_value(b)
+    if known != (None, None):
+        return _are_equal(*known)
+    x, y = a.checked_type_, b.checked_type_
+    is_shape = isinstance(x, TensorType) and x.dtype in ("int32", "int64") and len(x.shape) == 1
+    return not is_shape or dims.equal(x.shape[0], y.shape[0]) is True
+
+
+def _are_equal(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    if a is None or b is None or a.shape != b.shape:
+        return False
+    if object in (a.dtype, b.dtype):
+        pairs = zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)
+        return all(
+            isinstance(p, str) == isinstance(q, str) and (p == q if isinstance(p, str) else bool(dims.equal(p, q)))
+            for p, q in pairs
+        )
+    return np.array_equal(a, b)
+
+
+def _rank(ty: Type) -> int:
+    """Return the rank of a tensor, -1 for one that is known at run time only."""
+    return len(ty.shape) if isinstance(ty, TensorType) else -1
 
 
 def _are_alike(a: Type, b: Type) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ... import relay
+from ...relay.ir import Any as AnyDim
 from ...relay.ir import Dim, Expr, dims
 from ...relay.op import build
 from .context import Context
@@ -18,8 +19,8 @@ from .known import sizes
 from .typing import typed
 
 __all__ = [
-    "along_last", "as_vector", "counted", "marked", "over_last", "pinned", "positions_along", "shape_vector",
-    "size_along",
+    "along_last", "as_vector", "counted", "marked", "of_partly_known", "over_last", "pinned", "positions_along",
+    "shape_vector", "size_along",
 ]  # fmt: skip
 
 
@@ -63,6 +64,17 @@ def pinned(ctx: Context, x: Expr, shape: Sequence[Dim]) -> Expr:
     return build("contrib.pin_shape", x, shape=list(shape))
 
 
+def of_partly_known(ctx: Context, x: Expr, shape: Expr) -> Expr:
+    """Return a tensor whose shape is the value of a vector, with the dimensions that are known of that."""
+    known = ctx.partly_known(shape)
+    # What -1 and 0 stand for depends on the operator, so these are left to it.
+    return x if known is None else pinned(ctx, typed(x), [d if _is_size(d) else AnyDim() for d in known])
+
+
+def _is_size(dim: Dim) -> bool:
+    return dim > 0 if isinstance(dim, int) else not dims.is_any(dim)
+
+
 def counted(ctx: Context, axes: Expr, rank: int) -> Expr:
     """Return a vector of axes counted from the front; the run fails when there is no such axis."""
     vector = as_vector(ctx, axes)
@@ -96,15 +108,15 @@ def over_last(
     x, axes : Expr
         The tensor, and a vector of integers; an empty one means all axes, or none with `noop_with_empty_axes`.
     keepdims : bool
-        Whether the reduced dimensions stay as 1.
+        Whether the reduced dimensions stay as 1; otherwise the length of `axes` has to be known.
     function : callable
         Reduces the rows of a matrix, to a vector.
     """
     rank, (count,) = ctx.rank(x), ctx.shape(axes)
-    if not keepdims and not isinstance(count, int):
-        ctx.fail("keepdims is 0 and the number of axes is not known at import, so the rank of the result is not")
     chosen = marked(ctx, counted(ctx, axes, rank), rank)
-    if not isinstance(count, int) and not noop_with_empty_axes:
+    if count == 0 and not noop_with_empty_axes:
+        chosen = ctx.constant([True] * rank, "bool")
+    elif not isinstance(count, int) and not noop_with_empty_axes:
         is_empty = relay.equal(relay.ndarray_size(axes, "int64"), ctx.constant(0, "int64"))
         chosen = relay.logical_or(chosen, is_empty)
     shape, one = shape_vector(ctx, x), ctx.constant(1, "int64")
@@ -113,7 +125,8 @@ def over_last(
     rows = function(relay.reshape(build("dyn.transpose", x, order), matrix, allowzero=True))
     if keepdims:
         return relay.reshape(rows, kept, allowzero=True)
-    first = relay.strided_slice(order, [0], [rank - int(count)], [1])
+    reduced = rank if count == 0 and not noop_with_empty_axes else int(count)
+    first = relay.strided_slice(order, [0], [rank - reduced], [1])
     return relay.reshape(rows, relay.take(shape, first, axis=0), allowzero=True)
 
 

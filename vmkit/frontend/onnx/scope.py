@@ -40,10 +40,6 @@ class Scope:
         self.frame: Frame = frame or (outer.frame if outer is not None else Frame())
         self.values = dict(values or {})
 
-    def copy(self) -> Scope:
-        """Return a scope that may go another way from here."""
-        return Scope(self.outer, self.values, self.frame)
-
     def names(self) -> set[str]:
         """Return all names that can be seen."""
         return set(self.values) | (self.outer.names() if self.outer is not None else set())
@@ -51,6 +47,12 @@ class Scope:
     def define(self, names: Sequence[str], values: Sequence[Expr | None]) -> None:
         """Bind the outputs of a node."""
         self.values.update((n, v) for n, v in zip(names, values, strict=False) if n)
+
+    def find(self, name: str) -> Expr | None:
+        """Return the value of a name, None if it has none."""
+        if name in self.values or self.outer is None:
+            return self.values.get(name)
+        return self.outer.find(name)
 
     def lookup(self, name: str) -> Expr:
         """Return the value of a name."""

@@ -30,7 +30,7 @@ from .types import (
     type_text,
 )
 
-__all__ = ["TypeSolver", "bind_symbols", "replace", "substitute_symbols", "type_symbols"]
+__all__ = ["TypeSolver", "as_unranked", "bind_symbols", "replace", "substitute_symbols", "type_symbols"]
 
 
 def _address(ty: Type) -> int:
@@ -139,6 +139,8 @@ class TypeSolver:
             return OptionalType(self._unify_elements(a.element, b.element, join))
         if isinstance(a, MapType) and isinstance(b, MapType):
             return MapType(self.unify(a.keys, b.keys, join=join), self.unify(a.values, b.values, join=join))
+        if isinstance(a, UnrankedType) and isinstance(b, UnrankedType) and a.dtype == b.dtype:
+            return self._unify_unranked(a, b)
         if type(a) is type(b) and not isinstance(a, TypeVar | GlobalTypeVar) and not type_parts(a) and a == b:
             return a
         raise TypeCheckError(f"{type_text(self.apply(a))} does not agree with {type_text(self.apply(b))}")
@@ -146,15 +148,28 @@ class TypeSolver:
     def _unify_elements(self, a: Type, b: Type, join: bool) -> Type:
         """Make the elements of two sequences agree; with `join`, in ranks that differ too."""
         x, y = self.resolve(a), self.resolve(b)
-        for one, other in ((x, y), (y, x)):
-            if isinstance(one, UnrankedType) and isinstance(other, UnrankedType | TensorType):
-                if one.dtype != other.dtype:
-                    break
-                return other if one.is_empty else one
-        ranks = [len(t.shape) for t in (x, y) if isinstance(t, TensorType)]
-        if join and len(set(ranks)) == 2 and x.dtype == y.dtype:
-            return UnrankedType(x.dtype)
-        return self.unify(a, b, join=join)
+        if not isinstance(x, UnrankedType | TensorType) or not isinstance(y, UnrankedType | TensorType):
+            return self.unify(a, b, join=join)
+        if x.dtype != y.dtype:
+            raise TypeCheckError(f"{x} does not agree with {y}")
+        if isinstance(x, TensorType) and isinstance(y, TensorType):
+            if not join or len(x.shape) == len(y.shape):
+                return self.unify(a, b, join=join)
+            return UnrankedType(x.dtype, alternatives=[x, y])
+        return self._unify_unranked(as_unranked(x), as_unranked(y))
+
+    def _unify_unranked(self, a: UnrankedType, b: UnrankedType) -> Type:
+        """Return the type of tensors that are of one of two types; each says which shapes there are, if it knows."""
+        if a.is_empty or b.is_empty:
+            other = b if a.is_empty else a
+            return other.alternatives[0] if len(other.alternatives) == 1 else other
+        if not a.alternatives or not b.alternatives:
+            return UnrankedType(a.dtype)
+        ways: dict[int, TensorType] = {}
+        for way in (*a.alternatives, *b.alternatives):
+            rank = len(way.shape)
+            ways[rank] = self._unify_tensors(ways[rank], way, join=True) if rank in ways else way
+        return UnrankedType(a.dtype, alternatives=list(ways.values()))
 
     def instantiate(self, ty: FuncType, type_args: Sequence[Type] = ()) -> FuncType:
         """Return a function type with its type parameters replaced by `type_args`, or by new holes."""
@@ -190,7 +205,7 @@ class TypeSolver:
             return ty.same_as(hole)
         return any(self._occurs(hole, p) for p in type_parts(ty))
 
-    def _unify_tensors(self, a: TensorType, b: TensorType, join: bool) -> Type:
+    def _unify_tensors(self, a: TensorType, b: TensorType, join: bool) -> TensorType:
         if a.dtype != b.dtype or len(a.shape) != len(b.shape):
             raise TypeCheckError(f"{a} does not agree with {b}")
         shape = [_unify_dims(x, y) for x, y in zip(a.shape, b.shape, strict=True)]
@@ -200,6 +215,11 @@ class TypeSolver:
                 f"{a} does not agree with {b}: dimension {position} is {a.shape[position]} and {b.shape[position]}"
             )
         return TensorType([Any() if d is None else d for d in shape], a.dtype)
+
+
+def as_unranked(ty: TensorType | UnrankedType) -> UnrankedType:
+    """Return the type of tensors of a type, as of those whose rank is not known."""
+    return ty if isinstance(ty, UnrankedType) else UnrankedType(ty.dtype, alternatives=[ty])
 
 
 def _unify_dims(a: Dim, b: Dim) -> Dim | None:

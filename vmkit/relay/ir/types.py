@@ -234,21 +234,32 @@ class RefType(Type):
 
 @py_class("relay.UnrankedType", init=False)
 class UnrankedType(Type):
-    """Tensors of a data type and of any rank: what a sequence holds of which no more is known.
+    """Tensors of a data type whose rank is known only when the program runs.
 
     Parameters
     ----------
     dtype : str
         The element type of the tensors.
     is_empty : bool
-        Whether there is no such tensor, because the sequence is empty: it then agrees with sequences of every rank.
+        Whether there is no such tensor, because a sequence is empty: it then agrees with sequences of every rank.
+    alternatives : sequence of TensorType
+        What the tensor may be, one type for each rank that it may have, in their order; none where it may have any.
+
+    Examples
+    --------
+    >>> from vmkit import relay
+    >>> ways = [relay.TensorType((4,), "float32"), relay.TensorType((relay.Any(), 4), "float32")]
+    >>> print(relay.UnrankedType("float32", alternatives=ways))
+    Tensor[(4) or (?, 4), float32]
     """
 
     dtype: str
     is_empty: bool
+    alternatives: tvm_ffi.Array
 
-    def __init__(self, dtype: AnyValue, is_empty: bool = False) -> None:
-        self.__ffi_init__(dtype=dtype_name(dtype), is_empty=is_empty)
+    def __init__(self, dtype: AnyValue, is_empty: bool = False, alternatives: Sequence[TensorType] = ()) -> None:
+        ranked = sorted(alternatives, key=lambda t: len(t.shape))
+        self.__ffi_init__(dtype=dtype_name(dtype), is_empty=is_empty, alternatives=ranked)
 
     def __str__(self) -> str:
         return type_text(self)
@@ -334,6 +345,7 @@ _PARTS: dict[type, Callable[[AnyValue], list[Type]]] = {
     SequenceType: lambda ty: [ty.element],
     OptionalType: lambda ty: [ty.element],
     MapType: lambda ty: [ty.keys, ty.values],
+    UnrankedType: lambda ty: array_items(ty.alternatives),
 }
 
 
@@ -360,7 +372,13 @@ def composite_of(ty: Type, parts: Sequence[Type]) -> Type:
             return OptionalType(parts[0])
         case MapType():
             return MapType(parts[0], parts[1])
+        case UnrankedType():
+            return UnrankedType(ty.dtype, ty.is_empty, [p for p in parts if isinstance(p, TensorType)])
     return ty
+
+
+def _shape_text(ty: TensorType, symbol_name: Callable[[AnyValue], str]) -> str:
+    return f"({', '.join([dim_text(d, symbol_name) for d in ty.shape[:]])})"
 
 
 def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> str:
@@ -369,7 +387,7 @@ def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> st
         case TensorType() if len(ty.shape) == 0:
             return ty.dtype
         case TensorType():
-            return f"Tensor[({', '.join([dim_text(d, symbol_name) for d in ty.shape[:]])}), {ty.dtype}]"
+            return f"Tensor[{_shape_text(ty, symbol_name)}, {ty.dtype}]"
         case TupleType():
             fields = [type_text(f, symbol_name) for f in ty.fields]
             return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
@@ -388,7 +406,9 @@ def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> st
         case MapType():
             return f"map({type_text(ty.keys, symbol_name)}, {type_text(ty.values, symbol_name)})"
         case UnrankedType():
-            return f"Tensor[{'_' if ty.is_empty else '?'}, {ty.dtype}]"
+            ways = " or ".join(_shape_text(t, symbol_name) for t in ty.alternatives)
+            ways = f"or {ways}" if len(ty.alternatives) == 1 else ways  # not to be taken for a tensor of that shape
+            return f"Tensor[{ways or ('_' if ty.is_empty else '?')}, {ty.dtype}]"
         case TypeVar():
             return symbol_name(ty)
     return str(ty)

@@ -71,7 +71,7 @@ TYPE_RECORDS: dict[str, Record[Any]] = {
     "relay.SequenceType": Record(SequenceType, {"element": TYPE}),
     "relay.OptionalType": Record(OptionalType, {"element": TYPE}),
     "relay.MapType": Record(MapType, {"keys": TYPE, "values": TYPE}),
-    "relay.UnrankedType": Record(UnrankedType, {"dtype": DTYPE, "is_empty": BOOL}),
+    "relay.UnrankedType": Record(UnrankedType, {"dtype": DTYPE, "is_empty": BOOL, "alternatives": many(TYPE)}),
     "IncompleteType": Record(IncompleteType, {"kind": INT}, also_written=_NO_SPAN),
     "relay.TypeData": Record(
         TypeData,

@@ -190,11 +190,17 @@ class LowerContext:
         shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
         if not isinstance(shape, relax.ShapeExpr) or not any(dims.is_long(d) for d in shape.values):
             return value
+        named = [self._named(d) if dims.is_long(d) else d for d in shape.values]
+        return self.builder.match_cast(self._of_any_shape(value), relax.TensorType(named, value.ty.dtype))
+
+    def _of_any_shape(self, value: relax.Expr) -> relax.Expr:
         # TVM puts what a symbol is known to be in its place again, so a call hides the shape from it.
         unknown = relax.TensorType(ndim=value.ty.ndim, dtype=value.ty.dtype)
-        hidden = self.emit(relax.op.call_pure_packed("vm.builtin.copy", value, ty_args=[unknown]))
-        named = [self._named(d) if dims.is_long(d) else d for d in shape.values]
-        return self.builder.match_cast(hidden, relax.TensorType(named, value.ty.dtype))
+        return self.emit(relax.op.call_pure_packed("vm.builtin.copy", value, ty_args=[unknown]))
+
+    def hidden(self, value: relax.Expr) -> relax.Expr:
+        """Return a tensor of whose shape nothing is known any more but the rank."""
+        return self.pin(self._of_any_shape(value))
 
     def _named(self, dim: Dim) -> tirx.Var:
         symbol = self.symbol("s")

@@ -78,9 +78,8 @@ class OptionalGet:
     @staticmethod
     def relation(attrs: None, value: Type) -> Type:
         element = _require_optional(value).element
-        if isinstance(element, UnrankedType):
-            reason = "it holds nothing" if element.is_empty else "the number of its dimensions is not known"
-            raise TypeCheckError(f"{value} cannot be read: {reason}")
+        if isinstance(element, UnrankedType) and element.is_empty:
+            raise TypeCheckError(f"{value} cannot be read: it holds nothing")
         return element
 
     @staticmethod

@@ -17,7 +17,7 @@ from .axis import Axes, checked_rank, resolve_axes
 from .elementwise import require_tensor
 from .kernel import as_index, chosen, const, indexed
 from .registry import OpPattern, Parameters, entry, operator
-from .shape import ReshapeAttrs, reshape_value, reshaped, seen_through
+from .shape import ReshapeAttrs, require_one_element, reshape_value, reshaped, seen_through
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -185,6 +185,8 @@ class DynSqueeze:
         source, where = require_tensor(data), require_tensor(axis, "axis")
         if len(where.shape) != 1 or not isinstance(where.shape[0], int) or where.shape[0] > len(source.shape):
             raise TypeCheckError(f"axis must be a vector of known length, at most {len(source.shape)}, not {where}")
+        if where.shape[0] == len(source.shape):
+            require_one_element(source)
         return TensorType([AnyDim()] * (len(source.shape) - where.shape[0]), source.dtype)
 
     @staticmethod

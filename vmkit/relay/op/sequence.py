@@ -152,9 +152,8 @@ class SequenceAt:
     def relation(attrs: None, sequence: Type, index: Type) -> Type:
         _require_index(index)
         element = require_sequence(sequence).element
-        if isinstance(element, UnrankedType):
-            reason = "the sequence is empty" if element.is_empty else "the number of their dimensions is not known"
-            raise TypeCheckError(f"no element can be read of {sequence}: {reason}")
+        if isinstance(element, UnrankedType) and element.is_empty:
+            raise TypeCheckError(f"no element can be read of {sequence}: the sequence is empty")
         return element
 
     @staticmethod

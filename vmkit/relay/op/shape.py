@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
+from tvm.sym import Analyzer
 
 from ...errors import TypeCheckError
 from ..ir import dims
@@ -24,7 +25,7 @@ from .registry import OpPattern, entry, operator
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["ShapeOf", "reshape_value", "reshaped", "seen_through", "shape_text"]
+__all__ = ["ShapeOf", "require_one_element", "reshape_value", "reshaped", "seen_through", "shape_text"]
 
 
 def reshaped(shape: Sequence[Dim], newshape: Sequence[Dim], allowzero: bool = False) -> list[Dim]:
@@ -108,9 +109,18 @@ def reshape_value(context: LowerContext, data: relax.Expr, shape: Sequence[Dim])
     name = context.current.name if context.current is not None else "reshape"
     context.require_equal(want, have, f"{name}: the new shape holds {{actual}} elements, the input {{expected}}")
     target = relax.ShapeExpr([dims.as_expr(d) for d in shape])
+    if isinstance(want, int) and not isinstance(have, int) and Analyzer().can_prove(have != want):
+        data = context.hidden(data)  # the check above fails always; Relax would refuse the program
     if isinstance(want, int) and want == 0:
         return context.emit(relax.op.zeros(target, data.ty.dtype))  # Relax refuses a view of nothing
     return context.emit(relax.op.reshape(data, target))
+
+
+def require_one_element(source: TensorType) -> None:
+    """Raise TypeCheckError for a tensor that becomes a scalar and certainly does not have one element."""
+    fixed = [d for d in source.shape if isinstance(d, int) and d != 1]
+    if fixed:
+        raise TypeCheckError(f"{source} cannot be a scalar: a dimension of it is {fixed[0]}")
 
 
 @attrs_node("relay.attrs.ReshapeAttrs")
@@ -184,7 +194,10 @@ class DynReshape:
         wanted = require_tensor(newshape, "newshape")
         if len(wanted.shape) != 1 or not isinstance(wanted.shape[0], int):
             raise TypeCheckError(f"newshape must be a vector of known length, not {wanted}: it gives the rank")
-        return TensorType([AnyDim()] * checked_rank(wanted.shape[0]), require_tensor(data).dtype)
+        source = require_tensor(data)
+        if wanted.shape[0] == 0:
+            require_one_element(source)
+        return TensorType([AnyDim()] * checked_rank(wanted.shape[0]), source.dtype)
 
     @staticmethod
     def lower(context: LowerContext, attrs: ReshapeAttrs, data: relax.Expr, newshape: relax.Expr) -> relax.Expr:

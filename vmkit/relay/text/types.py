@@ -169,11 +169,16 @@ class TypeParser(Cursor):
             self.take()
             self.expect(",")
             return UnrankedType(self._tensor_dtype(), start.kind == "_")
-        shape = self.sequence("(", ")", self.dim)
+        is_or = start.kind == "ident" and start.value == "or"
+        shapes = [] if is_or else [self.sequence("(", ")", self.dim)]
+        while self.next.kind == "ident" and self.next.value == "or":
+            self.take()
+            shapes.append(self.sequence("(", ")", self.dim))
         self.expect(",")
         dtype = self._tensor_dtype()
         try:
-            return TensorType(shape, dtype)
+            ways = [TensorType(shape, dtype) for shape in shapes]
+            return UnrankedType(dtype, alternatives=ways) if is_or or len(ways) > 1 else ways[0]
         except (TypeError, ValueError) as error:
             self.fail(start, str(error))
 

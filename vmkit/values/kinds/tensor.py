@@ -99,18 +99,27 @@ class TensorSpec(Spec, kind="tensor"):
         return cls(data["name"], data["dtype"], tuple(data["shape"]))
 
 
+_SHOWN = 3  # shapes that a text of a tensor of one of several has
+
+
 @dataclass(frozen=True)
 class UnrankedSpec(Spec, kind="unranked"):
-    """Tensors of a dtype and of any rank, the elements of a sequence.
+    """Tensors of a dtype whose rank is known only when the program runs: of one of some shapes, or of any.
 
     >>> print(UnrankedSpec("", "float32"))
     float32[...]
+    >>> print(UnrankedSpec("", "float32", ((4,), ("n", 4))))
+    float32[4] or float32[n, 4]
     """
 
     dtype: str
+    shapes: tuple[tuple[Dim, ...], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.dtype}[...]"
+        ways = [str(TensorSpec("", self.dtype, shape)) for shape in self.shapes]
+        if len(ways) > _SHOWN:
+            return f"{self.dtype}[...] of rank {len(self.shapes[0])} to {len(self.shapes[-1])}"
+        return " or ".join(ways) or f"{self.dtype}[...]"
 
     def _mismatches(self, value: Staged, path: str, check: Check) -> Iterator[Mismatch]:
         if value is None or not hasattr(value, "dtype") or dtype_name(value.dtype) != self.dtype:
@@ -119,15 +128,19 @@ class UnrankedSpec(Spec, kind="unranked"):
     def stage(self, value: Given, path: str, refused: dict[str, str]) -> Staged:
         return staging.staged_tensor(value, TensorSpec("", self.dtype, ()), path, refused)
 
+    @property
+    def is_restored(self) -> bool:
+        return element_types.is_stored_type(self.dtype)
+
     def from_runtime(self, value: RuntimeValue, release: Release | None = None) -> Result:
-        return conversion.from_runtime(value, release)
+        return TensorSpec("", self.dtype, ()).from_runtime(value, release)
 
     def _fields_to_json(self) -> dict[str, Any]:
-        return {"dtype": self.dtype}
+        return {"dtype": self.dtype, "shapes": [list(shape) for shape in self.shapes]}
 
     @classmethod
     def _of_json(cls, data: Mapping[str, Any]) -> UnrankedSpec:
-        return cls(data["name"], data["dtype"])
+        return cls(data["name"], data["dtype"], tuple(tuple(shape) for shape in data.get("shapes", ())))
 
 
 @lru_cache(maxsize=256)

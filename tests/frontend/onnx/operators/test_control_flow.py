@@ -91,13 +91,6 @@ def test_a_way_that_sizes_decide() -> None:
         compiled(x=array(2, 4))
 
 
-def test_an_output_whose_rank_depends_on_data_is_refused() -> None:
-    attributes = branches([node("Unsqueeze", "x axis", "a")], [node("Identity", "x", "a")])
-    proto = model([node("If", "c", "y", **attributes)], X, "y", {"axis": np.array([0])})
-    with pytest.raises(ModelError, match=r"an output \(y\) has a rank that depends on 'c'"):
-        Compiled(proto)
-
-
 def test_branches_of_differing_data_types_are_refused() -> None:
     attributes = branches([node("Cast", "x", "a", to=7)], [node("Identity", "x", "a")])
     with pytest.raises(ModelError, match=r"the branches of an If give .*their data types must be the same"):

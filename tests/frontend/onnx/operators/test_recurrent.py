@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check, model, node, operators, session
-from vmkit.errors import ModelError
+from vmkit.errors import ModelError, VMError
 from vmkit.relay.frontend import from_onnx
 
 INPUT, HIDDEN = 3, 4
@@ -149,3 +149,24 @@ def test_an_old_layer_may_leave_out_its_sequence_unless_output_sequence_says_oth
         from_onnx(old_layer("LSTM", "y h c", 2))
     with pytest.raises(ModelError, match="it has no attribute 'output_sequence' in opset 17"):
         from_onnx(model(layer("LSTM", output_sequence=1), X, "y h c", weights("LSTM")))
+
+
+@pytest.mark.parametrize("steps", [1, 20])
+@pytest.mark.parametrize("kind", GATES)
+def test_a_state_is_for_the_batch_of_the_input(kind: str, steps: int) -> None:
+    """Neither batch is known at import; the state is not broadcast, as onnxruntime does not either."""
+    states = "h0 c0" if kind == "LSTM" else "h0"
+    inputs = {"x": ([steps, None, INPUT], "float32")} | {s: ([1, None, HIDDEN], "float32") for s in states.split()}
+    compiled = check(
+        model(layer(kind, f"x w r b _ {states}"), inputs, OUTPUTS[kind], weights(kind)),
+        {"x": array(steps, 3, INPUT), **{s: array(1, 3, HIDDEN, seed=5) for s in states.split()}},
+    )
+    with pytest.raises(VMError, match=r"expected 3|differs from that of the input"):
+        compiled(x=array(steps, 3, INPUT), **{s: array(1, 1, HIDDEN) for s in states.split()})
+
+
+def test_a_state_of_another_batch_or_size_is_refused() -> None:
+    for shape in ([1, 2, HIDDEN], [1, 3, HIDDEN + 1], [2, 3, HIDDEN]):
+        inputs = {"x": ([5, 3, INPUT], "float32"), "h0": (shape, "float32")}
+        with pytest.raises(ModelError, match=r"the initial state is .*; the input is for one of Tensor\[\(1, 3, 4\)"):
+            from_onnx(model(layer("GRU", "x w r b _ h0"), inputs, "y h", weights("GRU")))

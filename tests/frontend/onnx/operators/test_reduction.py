@@ -16,7 +16,6 @@ from tests.frontend.onnx.programs import (
     outputs_of,
     results_of,
 )
-from vmkit.errors import ModelError
 
 
 def test_running_sums() -> None:
@@ -77,14 +76,6 @@ def test_reductions_over_any_number_of_axes() -> None:
         over = axes or (0, 1, 2)
         expected = [x.sum(over, keepdims=True), (x * x).sum(axes, keepdims=True) if axes else x * x]
         assert_agrees(compiled(x=x, axes=vector(*axes)), expected, ["a", "b"])
-
-
-def test_the_rank_of_a_result_must_be_known() -> None:
-    inputs = X | {"axes": (["k"], "int64")}
-    for operator in ("ReduceSum", "Squeeze", "Unsqueeze"):
-        attributes = {"keepdims": 0} if operator == "ReduceSum" else {}
-        with pytest.raises(ModelError, match="number of axes is not known at import, so the rank of the result is not"):
-            Compiled(model([node(operator, "x axes", "y", **attributes)], inputs, "y"))
 
 
 def test_running_sums_along_an_axis_that_is_read() -> None:

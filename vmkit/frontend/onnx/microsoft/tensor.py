@@ -13,11 +13,12 @@ from ..operators.indexing import gather_nd
 from ..operators.padding import pad
 from ..operators.shape import trilu, value_range
 from ..operators.vision import grid_sample as sampled
+from ..outcome import Outcome
 from ..registry import converter
 
 
 @converter("GatherND", domain="com.microsoft")
-def gather_by_tuples(ctx: Context, x: Expr, indices: Expr) -> Expr:
+def gather_by_tuples(ctx: Context, x: Expr, indices: Expr) -> Expr | Outcome:
     return gather_nd(ctx, x, indices)
 
 

@@ -14,7 +14,8 @@ from ..check import reads
 from ..context import Context
 from ..iteration import Loop, Step, iterate, unroll
 from ..known import constant, sizes
-from ..outcome import Condition, Failure, Fork, Outcome, attempt, join
+from ..outcome import Condition, Failure, Outcome, attempt, join
+from ..ranks import is_unranked, settled
 from ..registry import converter
 from ..scope import Scope
 from ..typing import typed
@@ -113,11 +114,17 @@ def _only_appended(body: onnx.GraphProto, carried: int) -> set[int]:
 def run(ctx: Context, made: Loop) -> list[Expr]:
     """Return the results of a loop; a few iterations that no one function can be for are written out."""
     times = ctx.scalar(made.count) if made.count is not None and made.go is None else None
+    can_unroll = times is not None and 1 <= times <= _UNROLLED
+    before = set(ctx.importer.functions)
     try:
         states, rows = iterate(ctx, made)
+        if can_unroll and any(is_unranked(s) for s in states):
+            raise ModelError("written out, each of the iterations has ranks that are known")
     except ModelError:
-        if times is None or not 1 <= times <= _UNROLLED:
+        if times is None or not can_unroll:
             raise
+        for function in set(ctx.importer.functions) - before:
+            del ctx.importer.functions[function]
         states, rows = unroll(made, ctx.scope, int(times))
     return [*states, *rows]
 
@@ -135,14 +142,11 @@ def _as_declared(value: Expr, info: onnx.ValueInfoProto) -> Expr:
 
 
 def one_outcome(outcome: Outcome, operator: str) -> list[Expr]:
-    """Return the values of a body; ModelError when their ranks depend on a decision at run time."""
+    """Return the values of a body; those whose ranks depend on a decision at run time are unranked."""
     if isinstance(outcome, Failure):
         raise outcome.error
-    if isinstance(outcome, Fork):
-        raise ModelError(
-            f"a value that the body of {operator} gives has a rank that depends on {outcome.condition.text}"
-        )
-    missing = [i for i, value in enumerate(outcome) if value is None]
+    values = settled(outcome)
+    missing = [i for i, value in enumerate(values) if value is None]
     if missing:
         raise ModelError(f"the body of {operator} gives no value for its outputs {missing}")
-    return [value for value in outcome if value is not None]
+    return [value for value in values if value is not None]

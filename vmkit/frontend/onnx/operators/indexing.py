@@ -11,9 +11,13 @@ from ....relay.ir import Dim, Expr, TupleGetItem, dims
 from ....relay.op import build
 from ..context import Context
 from ..known import sizes
+from ..outcome import Outcome
+from ..ranks import by_length
 from ..registry import converter
 from ..run_time_axes import as_vector, pinned, shape_vector
 from ..typing import typed
+
+_DEPTH = "the length of an index"
 
 
 def _from_front(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
@@ -58,16 +62,17 @@ def gather_elements(ctx: Context, x: Expr, indices: Expr, *, axis: int = 0) -> E
 
 
 @converter("GatherND", since=11)
-def gather_nd(ctx: Context, x: Expr, indices: Expr, *, batch_dims: int = 0) -> Expr:
-    return relay.gather_nd(x, _columns(ctx, x, indices, batch_dims), batch_dims)
+def gather_nd(ctx: Context, x: Expr, indices: Expr, *, batch_dims: int = 0) -> Expr | Outcome:
+    depths = range(1, ctx.rank(x) - batch_dims + 1)
+    return by_length(
+        ctx, indices, depths, _DEPTH, lambda i: relay.gather_nd(x, _columns(ctx, x, i, batch_dims), batch_dims)
+    )
 
 
 def _columns(ctx: Context, x: Expr, indices: Expr, batch_dims: int = 0) -> Expr:
     """Return index tuples as Relay has them: along the first axis instead of the last, counted from the front."""
     rank = ctx.rank(indices)
-    length = ctx.shape(indices)[-1]
-    if not isinstance(length, int):
-        ctx.fail("the length of an index is not known at import")
+    length = int(ctx.shape(indices)[-1])
     shape = ctx.shape(x)[batch_dims : batch_dims + length]
     extents = (
         relay.strided_slice(relay.shape_of(x, dtype="int64"), [batch_dims], [batch_dims + length], [1])
@@ -100,8 +105,15 @@ def scatter(ctx: Context, x: Expr, indices: Expr, updates: Expr, *, axis: int = 
 
 
 @converter("ScatterND", since=11)
-def scatter_nd(ctx: Context, x: Expr, indices: Expr, updates: Expr, *, reduction: str = "none") -> Expr:
-    return relay.scatter_nd(x, _columns(ctx, x, indices), updates, _REDUCTIONS[reduction])
+def scatter_nd(ctx: Context, x: Expr, indices: Expr, updates: Expr, *, reduction: str = "none") -> Expr | Outcome:
+    # The updates have the dimensions of the indices but the last, and those of the tensor that no index names.
+    known = ctx.rank(x) + ctx.rank(indices) - 1 - ctx.rank(updates)
+    depths = [known] if 1 <= known <= ctx.rank(x) else []
+
+    def scattered(given: Expr) -> Expr:
+        return relay.scatter_nd(x, _columns(ctx, x, given), updates, _REDUCTIONS[reduction])
+
+    return by_length(ctx, indices, depths, _DEPTH, scattered)
 
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .... import relay
+from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, dims
 from ..context import Context
 from ..known import sizes
 from ..outcome import Condition, attempt, join
+from ..ranks import MOST_DIMENSIONS, by_length
 from ..registry import converter
-from ..run_time_axes import counted, marked, shape_vector
+from ..run_time_axes import as_vector, counted, marked, of_partly_known, pinned, shape_vector
 from ..typing import typed
 
 __all__ = ["as_matrix", "to_shape"]
@@ -55,11 +57,15 @@ def reshape_by_attribute(ctx: Context, x: Expr, *, shape: Sequence[int] = (), co
 
 
 @converter("Reshape", since=5)
-def reshape(ctx: Context, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
+def reshape(ctx: Context, x: Expr, shape: Expr, *, allowzero: int = 0) -> Any:
     target = ctx.dims(shape)
     if target is not None:
         return _reshaped(ctx, x, target, bool(allowzero))
-    return relay.reshape(x, shape, allowzero=bool(allowzero))
+
+    def reshaped(target: Expr) -> Expr:
+        return of_partly_known(ctx, relay.reshape(x, target, allowzero=bool(allowzero)), target)
+
+    return by_length(ctx, shape, range(MOST_DIMENSIONS + 1), "the number of dimensions of the new shape", reshaped)
 
 
 def _reshaped(ctx: Context, x: Expr, target: list[Dim], allowzero: bool) -> Expr:
@@ -142,10 +148,10 @@ def squeeze(ctx: Context, x: Expr, axes: Expr | None = None) -> Any:
     known = None if axes is None else ctx.static(axes)
     if axes is None or known is not None:
         return _squeezed(ctx, x, None if known is None else [int(a) for a in known.ravel()])
-    rank, (count,) = ctx.rank(x), ctx.shape(axes)
-    if not isinstance(count, int):
-        ctx.fail("the number of axes is not known at import, so the rank of the result is not")
-    return relay.squeeze(x, counted(ctx, axes, rank))
+    rank = ctx.rank(x)
+    return by_length(
+        ctx, axes, range(rank + 1), "the number of axes", lambda given: relay.squeeze(x, counted(ctx, given, rank))
+    )
 
 
 def _squeezed(ctx: Context, x: Expr, axes: Sequence[int] | None) -> Any:
@@ -162,8 +168,7 @@ def _squeezed_where(ctx: Context, x: Expr, axes: list[int], unclear: list[int]) 
     if not unclear:
         return [typed(relay.squeeze(x, sorted(axes)) if axes else x)]
     if len(unclear) > _MAX_UNCLEAR:
-        names = ", ".join(str(ctx.shape(x)[i]) for i in unclear)
-        ctx.fail(f"no axes are given, and which of the sizes {names} are 1 is not known at import, so the rank is not")
+        return _squeezed_by_count(ctx, x, len(unclear))
     first, *rest = unclear
     size = ctx.shape(x)[first]
     if dims.is_any(size):
@@ -179,20 +184,34 @@ def _squeezed_where(ctx: Context, x: Expr, axes: list[int], unclear: list[int]) 
     )
 
 
+def _squeezed_by_count(ctx: Context, x: Expr, unclear: int) -> Any:
+    """Return a tensor without dimensions of 1, one outcome for each number of those that are left."""
+    shape = shape_vector(ctx, x)
+    stay = relay.argwhere(relay.not_equal(shape, ctx.constant(1, "int64")))
+    target = typed(relay.take(shape, relay.cast(relay.reshape(stay, [-1]), "int64"), axis=0))
+    least = sum(1 for d in ctx.shape(x) if isinstance(d, int) and d != 1)
+    counts = range(least, least + unclear + 1)
+    name = f"the number of dimensions of {ctx.node.input[0]!r} that are not 1"
+    return by_length(ctx, target, counts, name, lambda kept: relay.reshape(x, kept, allowzero=True))
+
+
 @converter("Unsqueeze")
 def unsqueeze_by_attribute(ctx: Context, x: Expr, *, axes: Sequence[int]) -> Expr:
     return _unsqueezed(ctx, x, axes)
 
 
 @converter("Unsqueeze", since=13)
-def unsqueeze(ctx: Context, x: Expr, axes: Expr) -> Expr:
+def unsqueeze(ctx: Context, x: Expr, axes: Expr) -> Any:
     known = ctx.static(axes)
     if known is not None:
         return _unsqueezed(ctx, x, [int(a) for a in known.ravel()])
-    (count,) = ctx.shape(axes) or [1]
-    if not isinstance(count, int):
-        ctx.fail("the number of axes is not known at import, so the rank of the result is not")
-    rank = ctx.rank(x) + count
+    counts = range(MOST_DIMENSIONS - ctx.rank(x) + 1)
+    vector = typed(as_vector(ctx, axes))
+    return by_length(ctx, vector, counts, "the number of axes", lambda given: _unsqueezed_at_run_time(ctx, x, given))
+
+
+def _unsqueezed_at_run_time(ctx: Context, x: Expr, axes: Expr) -> Expr:
+    rank = ctx.rank(x) + int(ctx.shape(axes)[0])
     if ctx.rank(x) == 0:
         return to_shape(x, [1] * rank)
     one = ctx.constant(1, "int64")
@@ -214,10 +233,12 @@ def _unsqueezed(ctx: Context, x: Expr, axes: Sequence[int]) -> Expr:
 
 
 @converter("Expand", since=8)
-def expand(ctx: Context, x: Expr, shape: Expr) -> Expr:
+def expand(ctx: Context, x: Expr, shape: Expr) -> Any:
     target = ctx.dims(shape)
     if target is None:
-        return relay.broadcast_to(x, _broadcast_target(ctx, x, shape))
+        longest = range(max(MOST_DIMENSIONS, ctx.rank(x)) + 1)
+        name = "the number of dimensions of the target shape"
+        return by_length(ctx, shape, longest, name, lambda given: _expanded(ctx, x, given))
     have = ctx.shape(x)
     rank = max(len(have), len(target))
     whole = []
@@ -229,12 +250,29 @@ def expand(ctx: Context, x: Expr, shape: Expr) -> Expr:
     return relay.broadcast_to(x, whole)
 
 
+def _expanded(ctx: Context, x: Expr, shape: Expr) -> Expr:
+    expanded = typed(relay.broadcast_to(x, _broadcast_target(ctx, x, shape)))
+    return pinned(ctx, expanded, _expanded_dims(ctx, x, shape, ctx.rank(expanded)))
+
+
+def _expanded_dims(ctx: Context, x: Expr, shape: Expr, rank: int) -> list[Dim]:
+    """Return what is known of the dimensions of an expanded tensor, whose target is known in part or not at all."""
+    have, target = ctx.shape(x), ctx.partly_known(shape) or [AnyDim()] * int(ctx.shape(shape)[0])
+    pairs = zip([1] * (rank - len(have)) + have, [1] * (rank - len(target)) + target, strict=True)
+    return [_expanded_dim(own, wanted) for own, wanted in pairs]
+
+
+def _expanded_dim(own: Dim, wanted: Dim) -> Dim:
+    if isinstance(wanted, int):
+        return own if wanted == 1 else wanted
+    if isinstance(own, int):
+        return wanted if own == 1 else own
+    return AnyDim()
+
+
 def _broadcast_target(ctx: Context, x: Expr, shape: Expr) -> Expr:
     """Return the shape, read at run time, that a tensor and a target broadcast to."""
-    length = ctx.shape(shape)[0]
-    if not isinstance(length, int):
-        ctx.fail("the length of the target shape is not known at import, so the rank of the result is not")
-    missing = length - ctx.rank(x)
+    missing = int(ctx.shape(shape)[0]) - ctx.rank(x)
     own = relay.shape_of(x, dtype=ctx.dtype(shape))
     if missing > 0:
         own = relay.concatenate([ctx.constant([1] * missing, ctx.dtype(shape)), own], 0)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .... import relay
-from ....relay.ir import Constant, Dim, Expr, dims
+from ....relay.ir import Constant, Dim, Expr, TensorType, dims, type_text
+from ....relay.op import build
 from ..context import Context
 from ..known import constant, value_of
 from ..registry import AttributeGroup, converter
+from ..run_time_axes import pinned, shape_vector
 from ..typing import typed
 from .gate_activations import gate_activations
 from .layout import to_shape
@@ -121,8 +123,8 @@ def recurrent(
     if options.layout:
         x = typed(relay.transpose(x, [1, 0, 2]))
         initial = [None if s is None else typed(relay.transpose(s, [1, 0, 2])) for s in initial]
-    steps, batch, _ = ctx.shape(x)
-    count = options.directions
+    (steps, batch, _), count = ctx.shape(x), options.directions
+    begins = [None if s is None else _of_batch(ctx, s, x, [count, batch, hidden]) for s in initial]
     names = options.activations or [*_ACTIVATIONS[cell]] * count
     functions = gate_activations(ctx, names, options.activation_alpha, options.activation_beta)
     each = len(functions) // count
@@ -133,7 +135,7 @@ def recurrent(
         project = direction_layer(layer, index)
         rows = typed(project(typed(to_shape(x, [dims.mul(steps, batch), ctx.shape(x)[2]]))))
         rows = typed(to_shape(rows, [steps, batch, ctx.shape(rows)[1]]))
-        states = [zeros if s is None else _of_begun(ctx, typed(part(s, index)), lengths) for s in initial]
+        states = [zeros if s is None else _of_begun(ctx, typed(part(s, index)), lengths) for s in begins]
         is_reverse = options.direction == "reverse" or index == 1
         stack, state = run(layer, rows, states, lengths, is_reverse)
         stacks.append(relay.expand_dims(stack, 1))
@@ -144,6 +146,25 @@ def recurrent(
         whole = relay.transpose(whole, [2, 0, 1, 3])
         last = [relay.transpose(s, [1, 0, 2]) for s in last]
     return [whole, *last]
+
+
+def _of_batch(ctx: Context, state: Expr, x: Expr, shape: list[Dim]) -> Expr:
+    """Return an initial state, of which it is checked when the program runs that it is for the batch of the input."""
+    name, (directions, batch, hidden) = ctx.node.op_type, shape
+    if ctx.rank(state) != 3 or any(dims.equal(a, b) is False for a, b in zip(ctx.shape(state), shape, strict=True)):
+        wanted = TensorType(shape, ctx.dtype(state))
+        ctx.fail(f"the initial state is {ctx.type(state)}; the input is for one of {type_text(wanted)}")
+    own = ctx.shape(state)[1]
+    if dims.equal(own, batch):
+        return state
+    if dims.is_any(own) or dims.is_any(batch):
+        axis = ctx.constant(1, "int64")
+        sizes = [relay.take(shape_vector(ctx, v), axis, axis=0) for v in (state, x)]
+        message = f"{name}: the batch of the initial state differs from that of the input"
+        state = typed(build("dyn.require", state, relay.equal(*sizes), message=message))
+    if dims.is_any(batch):
+        return state
+    return typed(pinned(ctx, state, [directions, batch, hidden]))
 
 
 def _of_begun(ctx: Context, state: Expr, lengths: Expr | None) -> Expr:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from .... import relay
 from ....relay.ir import Expr
 from ..context import Context
+from ..outcome import Outcome
+from ..ranks import by_length
 from ..registry import converter
 from ..run_time_axes import along_last, over_last
 from .elementwise import binary
@@ -22,12 +24,16 @@ def _reduction(op_type: str, function: Reduction, axes_are_input_since: int = 18
     @converter(op_type, since=axes_are_input_since)
     def by_input(
         ctx: Context, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-    ) -> Expr:
+    ) -> Expr | Outcome:
         chosen = _known_axes(ctx, x, axes)
         if chosen is None:
             assert axes is not None
             rows: Callable[[Expr], Expr] = lambda matrix: function(ctx, matrix, [1], False)  # noqa: E731
-            return over_last(ctx, x, axes, bool(keepdims), bool(noop_with_empty_axes), rows)
+
+            def over(given: Expr) -> Expr:
+                return over_last(ctx, x, given, bool(keepdims), bool(noop_with_empty_axes), rows)
+
+            return over(axes) if keepdims else by_length(ctx, axes, range(ctx.rank(x) + 1), "the number of axes", over)
         if not chosen and noop_with_empty_axes:
             return function(ctx, x, [], True)
         return _over(ctx, x, chosen, bool(keepdims), function)

@@ -13,7 +13,8 @@ from ....relay.op import build
 from ..context import Context
 from ..elements import known_elements, sequence_of
 from ..iteration import Loop, Step, iterate
-from ..outcome import Condition
+from ..outcome import Condition, Outcome
+from ..ranks import by_size, is_unranked, ways_of
 from ..registry import converter
 from ..scope import Scope
 from ..typing import typed
@@ -129,7 +130,7 @@ def _without_any(ctx: Context, part: Expr, axis: int) -> Expr:
 
 
 @converter("ConcatFromSequence", since=11)
-def concat_from_sequence(ctx: Context, sequence: Expr, *, axis: int, new_axis: int = 0) -> Expr:
+def concat_from_sequence(ctx: Context, sequence: Expr, *, axis: int, new_axis: int = 0) -> Expr | Outcome:
     element = require_sequence(ctx, sequence, "input_sequence").element
     elements = known_elements(sequence)
     if elements == []:
@@ -138,11 +139,24 @@ def concat_from_sequence(ctx: Context, sequence: Expr, *, axis: int, new_axis: i
         at = ctx.axis(axis, ctx.rank(elements[0]) + bool(new_axis))
         parts = [typed(relay.expand_dims(e, at)) for e in elements] if new_axis else elements
         return relay.concatenate(parts, at) if len(parts) > 1 else parts[0]
-    if isinstance(element, UnrankedType):
-        ctx.fail(f"the elements of {typed(sequence).checked_type_} are of no known rank")
-    assert isinstance(element, TensorType)
-    at = ctx.axis(axis, len(element.shape) + bool(new_axis))
-    return _concatenated(ctx, sequence, element, at, bool(new_axis))
+
+    def joined(each: TensorType) -> Expr:
+        at = ctx.axis(axis, len(each.shape) + bool(new_axis))
+        return _concatenated(ctx, sequence, each, at, bool(new_axis))
+
+    if isinstance(element, TensorType):
+        return joined(element)
+    assert isinstance(element, UnrankedType)
+    # All elements are of the rank of the first; what is no element, or of another rank, fails when the model runs.
+    types = {len(way.shape): way for way in ways_of(element)}
+    rank = build("unranked.rank", build("sequence.at", sequence, ctx.constant(0, "int64")))
+    return by_size(typed(rank), sorted(types), "the rank of the elements", lambda number: joined(types[number]))
+
+
+def _element(sequence: Expr, position: Expr, ty: TensorType) -> Expr:
+    """Return an element of a sequence as of a type, which it has to have."""
+    element = typed(build("sequence.at", sequence, position))
+    return typed(build("unranked.as", element, shape=list(ty.shape))) if is_unranked(element) else element
 
 
 def _concatenated(ctx: Context, sequence: Expr, element: TensorType, axis: int, new_axis: bool) -> Expr:
@@ -151,8 +165,8 @@ def _concatenated(ctx: Context, sequence: Expr, element: TensorType, axis: int, 
     zero, one = ctx.constant(0, "int64"), ctx.constant(1, "int64")
     some = Condition.of(typed(relay.greater(count, zero)), "the sequence has elements")
     given = some.guard(sequence, "ConcatFromSequence: the sequence is empty")
-    first = typed(build("sequence.at", given, zero))
-    total = count if new_axis else _total(ctx, given, count, axis)
+    first = _element(given, zero, element)
+    total = count if new_axis else _total(ctx, given, count, element, axis)
     shape = relay.shape_of(first, dtype="int64")
     rank = len(element.shape)
     parts = [relay.reshape(total, [1])]
@@ -162,13 +176,14 @@ def _concatenated(ctx: Context, sequence: Expr, element: TensorType, axis: int, 
         parts.append(relay.strided_slice(shape, [axis + (not new_axis)], [rank], [1]))
     vector = relay.concatenate(parts, 0) if len(parts) > 1 else parts[0]
     inner: list[Dim] = [d if isinstance(d, int) else AnyDim() for d in element.shape]
+    each = TensorType(inner, element.dtype)
     known = [*inner[:axis], AnyDim(), *inner[axis + (not new_axis) :]]
     buffer = typed(build("buffer.create", vector, shape=known, dtype=element.dtype))
     message = "ConcatFromSequence: the shapes of the elements do not agree"
 
     def step(scope: Scope, position: Expr, carried: list[Expr]) -> Step:
         start, whole = carried
-        part = typed(build("sequence.at", scope.take(given, "sequence"), position))
+        part = _element(scope.take(given, "sequence"), position, each)
         extent = one if new_axis else _extent(ctx, part, axis)
         wrote = build("buffer.write", whole, part, start, axis=axis, new_axis=new_axis, message=message)
         return Step([typed(relay.add(start, extent)), typed(wrote)])
@@ -177,9 +192,11 @@ def _concatenated(ctx: Context, sequence: Expr, element: TensorType, axis: int, 
     return iterate(ctx, loop)[0][1]
 
 
-def _total(ctx: Context, sequence: Expr, count: Expr, axis: int) -> Expr:
+def _total(ctx: Context, sequence: Expr, count: Expr, element: TensorType, axis: int) -> Expr:
+    each = TensorType([d if isinstance(d, int) else AnyDim() for d in element.shape], element.dtype)
+
     def step(scope: Scope, position: Expr, carried: list[Expr]) -> Step:
-        part = typed(build("sequence.at", scope.take(sequence, "sequence"), position))
+        part = _element(scope.take(sequence, "sequence"), position, each)
         return Step([typed(relay.add(carried[0], _extent(ctx, part, axis)))])
 
     zero = ctx.constant(0, "int64")

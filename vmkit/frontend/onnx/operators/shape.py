@@ -13,8 +13,10 @@ from ....values.texts import as_texts
 from ..context import Context
 from ..dtype import dtype_name, numpy_tensor
 from ..known import constant, sizes
+from ..outcome import Outcome
+from ..ranks import MOST_DIMENSIONS, by_length
 from ..registry import converter
-from ..run_time_axes import positions_along
+from ..run_time_axes import of_partly_known, positions_along
 from ..sparse import dense_array
 from ..typing import typed
 from .conversion import casted
@@ -59,9 +61,10 @@ def shape(ctx: Context, x: Expr, *, start: int = 0, end: int | None = None) -> E
         return sizes(picked)
     vector = relay.shape_of(x, dtype="int64")
     first, last, _ = part.indices(len(whole))
-    if (first, last) == (0, len(whole)):
-        return vector
-    return relay.strided_slice(vector, [first], [last], [1])
+    if (first, last) != (0, len(whole)):
+        vector = relay.strided_slice(vector, [first], [last], [1])
+    ctx.importer.partly_known.put_shape(vector, whole[part])
+    return vector
 
 
 @converter("Size")
@@ -71,13 +74,17 @@ def size(ctx: Context, x: Expr) -> Expr:
 
 
 @converter("ConstantOfShape", since=9)
-def constant_of_shape(ctx: Context, shape: Expr, *, value: onnx.TensorProto | None = None) -> Expr:
+def constant_of_shape(ctx: Context, shape: Expr, *, value: onnx.TensorProto | None = None) -> Expr | Outcome:
     fill = numpy_tensor(value, "the attribute 'value'") if value is not None else np.zeros(1, "float32")
     if fill.size != 1:
         ctx.fail(f"the value must be one number, not {fill.size}")
     target, dtype = ctx.dims(shape), str(fill.dtype)
     if target is None:
-        return relay.full(constant(fill.reshape(())), shape, dtype)
+
+        def filled(given: Expr) -> Expr:
+            return of_partly_known(ctx, relay.full(constant(fill.reshape(())), given, dtype), given)
+
+        return by_length(ctx, shape, range(MOST_DIMENSIONS + 1), "the number of dimensions of the shape", filled)
     if all(isinstance(d, int) for d in target) and dims.product(target) <= _CONSTANT_ELEMENTS:
         return constant(np.full(target, fill.ravel()[0], fill.dtype))
     return relay.full(constant(fill.reshape(())), target, dtype)
