@@ -18,9 +18,9 @@ from ..operators.product import matmul
 from ..registry import converter
 from ..run_time_axes import positions_along
 
-__all__: list[str] = []
+__all__ = ["HIDDEN", "self_attention"]
 
-_HIDDEN = -10000.0  # what onnxruntime adds to hidden scores unless it is told
+HIDDEN = -10000.0  # what onnxruntime adds to hidden scores unless it is told
 
 
 @converter("Attention", domain="com.microsoft")
@@ -36,7 +36,7 @@ def attention(
     *,
     num_heads: int,
     do_rotary: int = 0,
-    mask_filter_value: float = _HIDDEN,
+    mask_filter_value: float = HIDDEN,
     past_present_share_buffer: int = 0,
     qkv_hidden_sizes: Sequence[int] | None = None,
     rotary_embedding_dim: int = 0,
@@ -47,8 +47,27 @@ def attention(
     if do_rotary or past_present_share_buffer or past_length is not None:
         ctx.fail("do_rotary and past_present_share_buffer are not supported")
     packed = matmul(ctx, x, weights)
-    if bias is not None:
-        packed = relay.add(packed, bias)
+    return self_attention(
+        ctx, packed if bias is None else relay.add(packed, bias), mask, past, added, num_heads=num_heads,
+        mask_filter_value=mask_filter_value, qkv_hidden_sizes=qkv_hidden_sizes, scale=scale,
+        unidirectional=unidirectional,
+    )  # fmt: skip
+
+
+def self_attention(
+    ctx: Context,
+    packed: Expr,
+    mask: Expr | None,
+    past: Expr | None,
+    added: Expr | None,
+    *,
+    num_heads: int,
+    mask_filter_value: float,
+    qkv_hidden_sizes: Sequence[int] | None,
+    scale: float | None,
+    unidirectional: int,
+) -> list[Expr | None]:
+    """Return the attention of query, key and value, which are columns of one tensor, and the cache with them."""
     parts = _parts(ctx, packed, qkv_hidden_sizes)
     query, key, value = (split_heads(ctx, part, num_heads) for part in parts)
     past_key = past_value = None
@@ -89,7 +108,7 @@ def multi_head_attention(
     indirection: Expr | None = None,
     *,
     num_heads: int,
-    mask_filter_value: float = _HIDDEN,
+    mask_filter_value: float = HIDDEN,
     scale: float | None = None,
     unidirectional: int = 0,
 ) -> list[Expr | None]:
@@ -124,7 +143,7 @@ def decoder_attention(
     bias: Expr | None = None,
     *,
     num_heads: int,
-    mask_filter_value: float = _HIDDEN,
+    mask_filter_value: float = HIDDEN,
     output_qk: int = 0,
     past_present_share_buffer: int = 0,
     scale: float | None = None,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .... import relay
 from ....relay.ir import Expr
 from ..context import Context
 from ..operators.activation import softmax, softmax_of_matrix
 from ..operators.conversion import casted
-from ..operators.pooling import average_pool
 from ..operators.product import gemm
 from ..operators.quantization import dynamic_quantize_linear, factor_products
 from ..quantization import along_axis, dequantized, exact_product, multiplied, quantized
 from ..registry import converter
-from ..window import Window
+
+__all__ = ["between"]
 
 _MICROSOFT = "com.microsoft"
 
@@ -41,7 +41,7 @@ _binary("QLinearAdd", "add")
 _binary("QLinearMul", "multiply")
 
 
-def _between(
+def between(
     ctx: Context,
     compute: Callable[[Expr], Expr],
     x: Expr,
@@ -58,7 +58,7 @@ def _between(
 def qlinear_sigmoid(
     ctx: Context, x: Expr, x_scale: Expr, x_zero: Expr | None, y_scale: Expr, y_zero: Expr | None = None
 ) -> Expr:
-    return _between(ctx, lambda v: relay.sigmoid(v), x, x_scale, x_zero, y_scale, y_zero)
+    return between(ctx, lambda v: relay.sigmoid(v), x, x_scale, x_zero, y_scale, y_zero)
 
 
 @converter("QLinearLeakyRelu", domain=_MICROSOFT)
@@ -72,22 +72,11 @@ def qlinear_leaky_relu(
     *,
     alpha: float = 0.01,
 ) -> Expr:
-    return _between(ctx, lambda v: relay.nn.leaky_relu(v, alpha), x, x_scale, x_zero, y_scale, y_zero)
+    return between(ctx, lambda v: relay.nn.leaky_relu(v, alpha), x, x_scale, x_zero, y_scale, y_zero)
 
 
-def _channels_last(ctx: Context, compute: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
-    """Return a function of a tensor of batch, channels, spatial as one of a tensor whose channels come last."""
-
-    def moved(x: Expr) -> Expr:
-        rank = ctx.rank(x)
-        result = compute(relay.transpose(x, [0, rank - 1, *range(1, rank - 1)]))
-        return relay.transpose(result, [0, *range(2, rank), 1])
-
-    return moved
-
-
-@converter("QLinearGlobalAveragePool", domain=_MICROSOFT)
-def qlinear_global_average_pool(
+@converter("QLinearReduceMean", domain=_MICROSOFT)
+def qlinear_reduce_mean(
     ctx: Context,
     x: Expr,
     x_scale: Expr,
@@ -95,32 +84,33 @@ def qlinear_global_average_pool(
     y_scale: Expr,
     y_zero: Expr | None = None,
     *,
-    channels_last: int = 0,
+    axes: Sequence[int] | None = None,
+    keepdims: int = 1,
 ) -> Expr:
-    rank = ctx.rank(x)
-    axes = list(range(1, rank - 1)) if channels_last else list(range(2, rank))
-    return _between(ctx, lambda v: relay.mean(v, axis=axes, keepdims=True), x, x_scale, x_zero, y_scale, y_zero)
+    over = [ctx.axis(a, ctx.rank(x)) for a in axes] if axes else None
+    return between(ctx, lambda v: relay.mean(v, over, keepdims=bool(keepdims)), x, x_scale, x_zero, y_scale, y_zero)
 
 
-@converter("QLinearAveragePool", domain=_MICROSOFT, without=("dilations",))
-def qlinear_average_pool(
+@converter("QLinearWhere", domain=_MICROSOFT)
+def qlinear_where(
     ctx: Context,
+    condition: Expr,
     x: Expr,
     x_scale: Expr,
-    x_zero: Expr | None,
+    x_zero: Expr,
+    y: Expr,
     y_scale: Expr,
-    y_zero: Expr | None = None,
-    *,
-    window: Window,
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    channels_last: int = 0,
+    y_zero: Expr,
+    z_scale: Expr,
+    z_zero: Expr,
 ) -> Expr:
-    def pooled(value: Expr) -> Expr:
-        return average_pool(ctx, value, window=window, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
-
-    compute = _channels_last(ctx, pooled) if channels_last else pooled
-    return _between(ctx, compute, x, x_scale, x_zero, y_scale, y_zero)
+    """Each of both is quantised anew on its own, so that a broadcast one is not computed for every element."""
+    dtype = ctx.dtype(x)
+    kept, other = (
+        quantized(ctx, dequantized(ctx, value, scale, zero), z_scale, z_zero, dtype)
+        for value, scale, zero in ((x, x_scale, x_zero), (y, y_scale, y_zero))
+    )
+    return relay.where(condition, kept, other)
 
 
 @converter("QLinearConcat", domain=_MICROSOFT)
