@@ -16,7 +16,8 @@ def test_weights_of_a_few_bits_are_unpacked(bits: int, has_zeros: bool) -> None:
     blocks = -(-k // block)
     attributes = {"K": k, "N": n, "bits": bits, "block_size": block, "domain": "com.microsoft"}
     constants = {
-        "b": integers(n, blocks, block * bits // 8), "s": np.abs(array(n, blocks)),
+        # Sums stay near 1, where the tolerance is more than their rounding.
+        "b": integers(n, blocks, block * bits // 8), "s": np.abs(array(n, blocks)) / 256,
         "z": integers(n, -(-blocks * bits // 8)),
     }  # fmt: skip
     names = "s z" if has_zeros else "s"
