@@ -75,7 +75,7 @@ def gated_relative_position_bias(
     *,
     num_heads: int,
 ) -> Expr:
-    """The bias of WavLM: that of positions, times gates that each query computes (Chi et al., "XLM-E", equation 4)."""
+    """The bias of WavLM: that of positions, times gates that each query computes (Chi et al., "XLM-E")."""
     if token_offset is not None:
         ctx.fail("token_offset, of sequences without padding, is not supported")
     width = ctx.shape(bias)[0]
