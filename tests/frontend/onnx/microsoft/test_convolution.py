@@ -38,12 +38,18 @@ def test_a_transposed_convolution_with_pads_from_an_input() -> None:
 
 
 def test_channels_last() -> None:
-    last = [ms("NhwcFusedConv", "x w c", "y", activation="Relu", pads=[1, 1, 1, 1])]
     first = [
         node("Transpose", "x", "t", perm=[0, 3, 1, 2]), node("Conv", "t w c", "u", pads=[1, 1, 1, 1]),
         node("Relu", "u", "v"), node("Transpose", "v", "y", perm=[0, 2, 3, 1]),
+        node("Transpose", "u", "z", perm=[0, 2, 3, 1]),
     ]  # fmt: skip
     inputs, constants = {"x": (["n", "h", 6, 3], "float32")}, {"w": array(4, 3, 3, 3), "c": array(4)}
     x = array(2, 5, 6, 3)
-    expected = Compiled(model(first, inputs, "y", constants))(x=x)
-    assert_agrees(Compiled(microsoft(last, inputs, "y", constants))(x=x), expected, ["y"])
+    expected = Compiled(model(first, inputs, "y z", constants))(x=x)
+    last = [
+        ms("NhwcFusedConv", "x w c", "y", activation="Relu", pads=[1, 1, 1, 1]),
+        # Only this one has the channels of its weight last.
+        ms("NhwcConv", "x l c", "z", pads=[1, 1, 1, 1]),
+    ]
+    moved = constants | {"l": constants["w"].transpose(0, 2, 3, 1).copy()}
+    assert_agrees(Compiled(microsoft(last, inputs, "y z", moved))(x=x), expected, ["y", "z"])

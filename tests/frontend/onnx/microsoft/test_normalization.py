@@ -38,7 +38,9 @@ def test_embeddings() -> None:
     feeds = []
     for b, s in ((1, 3), (2, 5)):
         words = (np.arange(b * s).reshape(b, s) * 7 % 20).astype("int32")
-        mask = (np.arange(s) < (s - np.arange(b))[:, None]).astype("int32")
-        feeds.append({"i": words, "t": words % 2, "m": mask})
+        for mask in (np.arange(s) < (s - np.arange(b))[:, None], np.arange(s) != np.arange(b)[:, None]):
+            feeds.append({"i": words, "t": words % 2, "m": mask.astype("int32")})
+        # Only a 1 is a word.
+        feeds.append({"i": words, "t": words % 2, "m": (words % 3 - 1).astype("int32")})
     integers = {"k": TensorProto.INT32, "l": TensorProto.INT32}
     check(microsoft(nodes, inputs, "y k e z l", tables, integers), *feeds)

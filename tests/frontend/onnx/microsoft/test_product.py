@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.frontend.onnx.microsoft.models import microsoft, ms
-from tests.frontend.onnx.programs import array, check
+from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check
 
 
 def test_products() -> None:
@@ -21,3 +23,22 @@ def test_products() -> None:
         for n, s in ((1, 3), (3, 2))
     ]
     check(microsoft(nodes, inputs, "d e f g h i j", {"w": array(4, 3), "u": array(3, 4), "v": array(3)}), *feeds)
+
+
+def test_products_with_an_activation() -> None:
+    nodes = [
+        ms("FusedMatMulActivation", "a b", "d", activation="Softmax", transB=1, alpha=0.5),
+        ms("FusedMatMulActivation", "a b", "e", activation="Softmax", activation_axis=1, transB=1),
+        ms("FusedMatMulActivation", "a w", "f", activation="HardSigmoid", activation_alpha=0.1, activation_beta=0.4),
+        ms("FusedMatMulActivation", "a w", "g", activation="Relu"),
+    ]
+    inputs = {n: (["n", "s", 4], "float32") for n in "ab"}
+    a, b, w = array(2, 3, 4), array(2, 3, 4, seed=1), array(4, 5)
+    product = a @ b.transpose(0, 2, 1)
+    halves, whole = np.exp(product / 2), np.exp(product)
+    expected = [
+        halves / halves.sum(-1, keepdims=True), whole / whole.sum(1, keepdims=True), np.clip(0.1 * (a @ w) + 0.4, 0, 1),
+        np.maximum(a @ w, 0),
+    ]  # fmt: skip
+    results = Compiled(microsoft(nodes, inputs, "d e f g", {"w": w}))(a=a, b=b)
+    assert_agrees(results, [e.astype("float32") for e in expected], list("defg"))

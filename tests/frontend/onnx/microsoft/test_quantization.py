@@ -23,6 +23,9 @@ MICROSOFT: dict[str, tuple[list[onnx.NodeProto], str]] = {
     ),
     "QLinearConcat": ([node("QLinearConcat", "sz zz x sx zx x sy zy", "y", axis=-1)], "uint8"),
     "QLinearSoftmax": ([node("QLinearSoftmax", "x sx zx tiny z0", "y", axis=-1, opset=13)], "uint8"),
+    "QLinearWhere": ([node("QLinearWhere", "k x sx zx c sy zy sz zz", "y")], "uint8"),
+    "QLinearWhere of a number": ([node("QLinearWhere", "k z0 sx zx x sy zy sz zz", "y")], "uint8"),
+    "NhwcMaxPool": ([node("NhwcMaxPool", "x", "y", kernel_shape=[2, 3], strides=[1, 2], pads=[0, 1, 0, 1])], "uint8"),
     "QuantizeLinear": ([node("DequantizeLinear", "x sx zx", "f"), node("QuantizeLinear", "f sz zz", "y")], "uint8"),
 }  # fmt: skip
 
@@ -35,10 +38,43 @@ def test_an_operator_between_quantised_tensors_agrees_with_onnxruntime(name: str
     constants = {
         "sx": f32(0.05), "zx": u8(120), "sy": f32(0.04), "zy": u8(130), "sz": f32(0.08), "zz": u8(60),
         "tiny": f32(1 / 256), "z0": u8(0), "c": integers(3, 4, 5),
+        "k": np.arange(5) % 2 == 0,
     }  # fmt: skip
     proto = with_types(model(nodes, {"x": (["n", 3, 4, 5], "uint8")}, "y", constants), {"y": dtype}, "com.microsoft")
     # onnxruntime approximates: by tables, and by sums in integers.
     agrees_exactly(proto, *({"x": integers(n, 3, 4, 5)} for n in (1, 3)), off_by=1)
+
+
+def test_a_mean_of_quantised_numbers() -> None:
+    nodes = [
+        node("QLinearReduceMean", "x sx zx sy zy", "y", axes=[1, -1], keepdims=1, domain="com.microsoft"),
+        node("QLinearReduceMean", "x sx _ sy", "z", axes=[2], keepdims=0, domain="com.microsoft"),
+    ]
+    constants = {"sx": f32(0.05), "zx": u8(120), "sy": f32(0.02), "zy": u8(90)}
+    proto = model(nodes, {"x": (["n", 3, 4, 5], "uint8")}, "y z", constants)
+    x = integers(2, 3, 4, 5)
+    means = 0.05 * (x - 120.0).mean((1, 3), keepdims=True) / 0.02 + 90, 0.05 * x.mean(2) / 0.02
+    for actual, expected in zip(Compiled(proto)(x=x), means, strict=True):
+        assert actual.dtype == np.uint8
+        np.testing.assert_allclose(actual, np.clip(expected, 0, 255), atol=0.501)
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+@pytest.mark.parametrize("group", [1, 2])
+def test_a_quantised_convolution_of_either_layout(channels_last: int, group: int) -> None:
+    conv = node(
+        "QLinearConv", "x sx zx w sw zw sy zy b", "y", pads=[1, 0, 1, 0], strides=[2, 1], group=group,
+        channels_last=channels_last, domain="com.microsoft",
+    )  # fmt: skip
+    constants = {
+        "sx": f32(0.05), "zx": u8(120), "w": integers(6, 4 // group, 3, 2, dtype="int8"), "zw": i8(*[0] * 6),
+        "sw": np.linspace(0.01, 0.03, 6, dtype="float32"), "sy": f32(0.4), "zy": u8(130),
+        "b": np.arange(6, dtype="int32"),
+    }  # fmt: skip
+    shape = ["n", "h", 5, 4] if channels_last else ["n", 4, "h", 5]
+    proto = with_types(model([conv], {"x": (shape, "uint8")}, "y", constants), {"y": "uint8"}, "com.microsoft")
+    sizes = [(n, h, 5, 4) if channels_last else (n, 4, h, 5) for n, h in ((1, 6), (2, 7))]
+    agrees_exactly(proto, *({"x": integers(*s)} for s in sizes), off_by=1)
 
 
 @pytest.mark.parametrize("scale", [1 / 256, 1 / 255, 1 / 250.3, 0.0033, 0.4])

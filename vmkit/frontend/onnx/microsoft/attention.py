@@ -18,7 +18,7 @@ from ..operators.product import matmul
 from ..registry import converter
 from ..run_time_axes import positions_along
 
-__all__ = ["HIDDEN", "columns_of", "with_past"]
+__all__ = ["HIDDEN", "self_attention"]
 
 HIDDEN = -10000.0  # what onnxruntime adds to hidden scores unless it is told
 
@@ -47,36 +47,41 @@ def attention(
     if do_rotary or past_present_share_buffer or past_length is not None:
         ctx.fail("do_rotary and past_present_share_buffer are not supported")
     packed = matmul(ctx, x, weights)
-    if bias is not None:
-        packed = relay.add(packed, bias)
-    parts = columns_of(ctx, packed, qkv_hidden_sizes)
-    query, key, value = (split_heads(ctx, part, num_heads) for part in parts)
-    return with_past(
-        ctx, Heads(query, key, value), past, scale, mask, mask_filter_value, added, is_causal=bool(unidirectional)
-    )
+    return self_attention(
+        ctx, packed if bias is None else relay.add(packed, bias), mask, past, added, num_heads=num_heads,
+        mask_filter_value=mask_filter_value, qkv_hidden_sizes=qkv_hidden_sizes, scale=scale,
+        unidirectional=unidirectional,
+    )  # fmt: skip
 
 
-def with_past(
+def self_attention(
     ctx: Context,
-    heads: Heads,
-    past: Expr | None,
-    scale: float | None,
+    packed: Expr,
     mask: Expr | None,
-    hidden: float,
-    added: Expr | None = None,
+    past: Expr | None,
+    added: Expr | None,
     *,
-    is_causal: bool,
+    num_heads: int,
+    mask_filter_value: float,
+    qkv_hidden_sizes: Sequence[int] | None,
+    scale: float | None,
+    unidirectional: int,
 ) -> list[Expr | None]:
-    """Return the result of attention, and keys and values with those of the past before them."""
-    key, value, past_key = heads.key, heads.value, None
+    """Return the attention of query, key and value, which are columns of one tensor, and the cache with them."""
+    parts = _parts(ctx, packed, qkv_hidden_sizes)
+    query, key, value = (split_heads(ctx, part, num_heads) for part in parts)
+    past_key = past_value = None
     if past is not None:
         past_key, past_value = (relay.take(past, ctx.constant(i, "int64"), axis=0) for i in (0, 1))
         key, value = relay.concatenate([past_key, key], 2), relay.concatenate([past_value, value], 2)
-    result, _ = _attended(ctx, Heads(heads.query, key, value), scale, mask, hidden, added, past_key, is_causal)
-    return [result, relay.stack([key, value], 0) if ctx.wants(1) else None]
+    result, _ = _attended(
+        ctx, Heads(query, key, value), scale, mask, mask_filter_value, added, past_key, bool(unidirectional)
+    )
+    present = relay.stack([key, value], 0) if ctx.wants(1) else None
+    return [result, present]
 
 
-def columns_of(ctx: Context, packed: Expr, given: Sequence[int] | None = None) -> list[Expr]:
+def _parts(ctx: Context, packed: Expr, given: Sequence[int] | None) -> list[Expr]:
     """Return the columns of query, key and value."""
     hidden = ctx.shape(packed)[2]
     if given is None:

@@ -12,6 +12,7 @@ from ..operators.convolution import conv, transposed_convolution
 from ..registry import converter
 from ..window import ConvolutionWindow
 from .activation import activated
+from .channels_last import channels_first, channels_last, over_channels_last
 
 
 @converter("FusedConv", domain="com.microsoft")
@@ -34,8 +35,17 @@ def fused_conv(
     return activated(ctx, result, activation, dict(zip(names, activation_params, strict=False)))
 
 
-@converter("NhwcConv", "NhwcFusedConv", domain="com.microsoft")
+@converter("NhwcConv", domain="com.microsoft")
 def channels_last_conv(
+    ctx: Context, x: Expr, weight: Expr, bias: Expr | None = None, *, window: ConvolutionWindow
+) -> Expr:
+    """All have their channels last: the weight is (out, spatial, in), as onnxruntime's scripts write it."""
+    kernel = channels_first(ctx, weight)
+    return over_channels_last(ctx, lambda value: conv(ctx, value, kernel, bias, window=window))(x)
+
+
+@converter("NhwcFusedConv", domain="com.microsoft")
+def channels_last_fused_conv(
     ctx: Context,
     x: Expr,
     weight: Expr,
@@ -47,14 +57,12 @@ def channels_last_conv(
     window: ConvolutionWindow,
 ) -> Expr:
     """The data, the result and what is added have their channels last; the weight is as ONNX has it."""
-    rank = ctx.rank(x)
-    first, last = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
-    moved = None if added is None else relay.transpose(added, first)
+    moved = None if added is None else channels_first(ctx, added)
     result = fused_conv(
-        ctx, relay.transpose(x, first), weight, bias, moved,
+        ctx, channels_first(ctx, x), weight, bias, moved,
         activation=activation, activation_params=activation_params, window=window,
     )  # fmt: skip
-    return relay.transpose(result, last)
+    return channels_last(ctx, result)
 
 
 @converter("ConvTransposeWithDynamicPads", domain="com.microsoft", without=("pads",))

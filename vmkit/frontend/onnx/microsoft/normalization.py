@@ -12,6 +12,9 @@ from ..operators.conversion import casted
 from ..operators.normalization import by_group, layer_normalization, root_mean_square
 from ..registry import converter
 from ..run_time_axes import positions_along
+from .channels_last import over_channels_last
+
+__all__ = ["embedded"]
 
 
 def _sum(*parts: Expr | None) -> Expr:
@@ -82,21 +85,28 @@ def embed_layer_normalization(
     epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> list[Expr | None]:
-    """The normalised sum of a word's, its position's and its segment's row, and how many words come before a mask."""
+    """The normalised sum of a word's, its position's and its segment's row, and how many words the mask leaves."""
     if positions is None:
         positions = relay.expand_dims(positions_along(ctx, words, 1), 0)
     parts: list[Expr | None] = [relay.take(word_table, words, axis=0), relay.take(position_table, positions, axis=0)]
     if segments is not None and segment_table is not None:
         parts.append(relay.take(segment_table, segments, axis=0))
-    total = _sum(*parts)
+    return embedded(ctx, words, _sum(*parts), gamma, beta, mask, epsilon)
+
+
+def embedded(
+    ctx: Context, words: Expr, total: Expr, gamma: Expr, beta: Expr, mask: Expr | None, epsilon: float
+) -> list[Expr | None]:
+    """Return the normalised sum of embeddings, the number of words in each sequence, and the sum itself."""
     result = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)[0]
     counts = None
     if ctx.wants(1):
         if mask is None:
             counts = relay.full(ctx.constant(0, "int32"), [ctx.shape(words)[0]], "int32")
         else:
-            is_word = casted(ctx, relay.not_equal(mask, ctx.constant(0, ctx.dtype(mask))), "int32")
-            counts = relay.sum(relay.cumprod(is_word, axis=1, dtype="int32"), [1])
+            # Only a 1 is a word, wherever it stands: so onnxruntime counts.
+            is_word = casted(ctx, relay.equal(mask, ctx.constant(1, ctx.dtype(mask))), "int32")
+            counts = relay.sum(is_word, [1])
     return [result, counts, total]
 
 
@@ -114,12 +124,12 @@ def group_norm(
 ) -> Expr:
     if activation not in (0, 1):
         ctx.fail(f"activation is {activation}; it is 0 (none) or 1 (SiLU)")
-    rank = ctx.rank(x)
-    data = relay.transpose(x, [0, rank - 1, *range(1, rank - 1)]) if channels_last else x
-    result = by_group(ctx, data, groups, epsilon, gamma, beta, per_group=False)
-    if activation:
-        result = relay.multiply(result, relay.sigmoid(result))
-    return relay.transpose(result, [0, *range(2, rank), 1]) if channels_last else result
+
+    def normalised(value: Expr) -> Expr:
+        result = by_group(ctx, value, groups, epsilon, gamma, beta, per_group=False)
+        return relay.multiply(result, relay.sigmoid(result)) if activation else result
+
+    return over_channels_last(ctx, normalised)(x) if channels_last else normalised(x)
 
 
 @converter("SkipGroupNorm", domain="com.microsoft")

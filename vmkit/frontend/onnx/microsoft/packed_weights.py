@@ -14,6 +14,19 @@ from ..operators.conversion import casted
 from ..operators.product import matmul
 from ..registry import converter
 
+__all__ = ["unpacked_bits"]
+
+# The values of four bits, as bitsandbytes orders them (Dettmers et al., "QLoRA", appendix E, for the normal floats).
+_FP4 = (0.0, 0.005208333333, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
+_CODES = (
+    (*_FP4, *(-v for v in _FP4)),
+    (
+        -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+        -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+        0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+    ),
+)  # fmt: skip
+
 
 @converter("MatMulNBits", domain="com.microsoft")
 def matmul_n_bits(
@@ -47,6 +60,14 @@ def matmul_n_bits(
     return result if bias is None else relay.add(result, bias)
 
 
+def unpacked_bits(ctx: Context, packed: Expr, bits: int) -> Expr:
+    """Return the numbers of so many bits in bytes, the lowest bits first, along an axis behind the others."""
+    mask = ctx.constant((1 << bits) - 1, "uint8")
+    shifts = [ctx.constant(s, "uint8") for s in range(0, 8, bits)]
+    parts = [relay.bitwise_and(relay.right_shift(packed, s), mask) for s in shifts]
+    return relay.stack(parts, axis=ctx.rank(packed))
+
+
 def _weight_array(operands: list[Any], bits: int, n: int, k: int, blocks: int, block_size: int) -> np.ndarray:
     """Return the weight (K, N) as float32 from arrays."""
     codes, scales, zeros, index = operands
@@ -72,11 +93,7 @@ def _weight(ctx: Context, operands: list[Any], bits: int, n: int, k: int, blocks
     codes, scales, zeros, index = operands
 
     def unpacked(packed: Expr, count: int) -> Expr:
-        flat = relay.reshape(packed, [n, -1])
-        mask = ctx.constant((1 << bits) - 1, "uint8")
-        shifts = [ctx.constant(s, "uint8") for s in range(0, 8, bits)]
-        parts = [relay.bitwise_and(relay.right_shift(flat, s), mask) for s in shifts]
-        whole = relay.reshape(relay.stack(parts, axis=2), [n, -1])
+        whole = relay.reshape(unpacked_bits(ctx, relay.reshape(packed, [n, -1]), bits), [n, -1])
         return relay.cast(relay.strided_slice(whole, [0, 0], [n, count]), "float32")
 
     if zeros is None:
@@ -89,3 +106,30 @@ def _weight(ctx: Context, operands: list[Any], bits: int, n: int, k: int, blocks
     block = constant(np.arange(k) // block_size) if index is None else relay.strided_slice(index, [0], [k])
     zero, scale = (relay.take(v, block, axis=1) for v in (zero, scale))
     return relay.transpose(relay.multiply(relay.subtract(unpacked(codes, k), zero), scale), [1, 0])
+
+
+@converter("MatMulBnb4", domain="com.microsoft")
+def matmul_bnb4(
+    ctx: Context,
+    a: Expr,
+    b: Expr,
+    largest: Expr,
+    *,
+    K: int,
+    N: int,
+    block_size: int,
+    quant_type: int,
+    training_mode: int = 0,
+    transB: int = 1,
+) -> Expr:
+    """The weight (N, K) is one row of codes, the high bits first; each block is times its largest magnitude."""
+    if quant_type not in (0, 1) or training_mode:
+        ctx.fail(
+            f"quant_type is {quant_type}, training_mode {training_mode}; FP4 is 0, NF4 1, and there is no training"
+        )
+    codes, scales = ctx.required(b, "B").ravel(), ctx.required(largest, "absmax").ravel().astype("float32")
+    each = np.stack([codes >> 4, codes & 15], 1).ravel()[: N * K]
+    values = np.array(_CODES[quant_type], "float32")[each] * scales[np.arange(N * K) // block_size]
+    weight = values.reshape(N, K)
+    known = constant(np.ascontiguousarray(weight.T if transB else weight))
+    return casted(ctx, matmul(ctx, casted(ctx, a, "float32"), known), ctx.dtype(a))

@@ -7,6 +7,7 @@ from typing import Any
 from .... import relay
 from ....relay.ir import Expr
 from ..context import Context
+from ..operators.activation import softmax
 from ..operators.elementwise import binary
 from ..operators.product import gemm, matmul
 from ..registry import converter
@@ -43,6 +44,36 @@ def _arranged(ctx: Context, x: Expr, is_transposed: int, is_batch_moved: int) ->
     return x if order == list(range(rank)) else relay.transpose(x, order)
 
 
+@converter("FusedMatMulActivation", domain="com.microsoft")
+def fused_matmul_activation(
+    ctx: Context,
+    a: Expr,
+    b: Expr,
+    *,
+    activation: str,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+    activation_alpha: float | None = None,
+    activation_axis: int | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+) -> Expr:
+    product = fused_matmul(
+        ctx, a, b, alpha=alpha, transA=transA, transB=transB, transBatchA=transBatchA, transBatchB=transBatchB
+    )
+    if activation == "Softmax":
+        return softmax(ctx, product, axis=-1 if activation_axis is None else activation_axis)
+    return activated(ctx, product, activation, _given(activation_alpha, activation_beta, activation_gamma))
+
+
+def _given(alpha: float | None, beta: float | None, gamma: float | None) -> dict[str, Any]:
+    """Return the parameters of an activation that a node has."""
+    return {k: v for k, v in {"alpha": alpha, "beta": beta, "gamma": gamma}.items() if v is not None}
+
+
 @converter("FusedGemm", domain="com.microsoft")
 def fused_gemm(
     ctx: Context,
@@ -60,9 +91,7 @@ def fused_gemm(
     activation_gamma: float | None = None,
 ) -> Expr:
     product = gemm(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
-    given = {"alpha": activation_alpha, "beta": activation_beta, "gamma": activation_gamma}
-    parameters: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    return activated(ctx, product, activation, parameters)
+    return activated(ctx, product, activation, _given(activation_alpha, activation_beta, activation_gamma))
 
 
 @converter("GemmFastGelu", domain="com.microsoft")

@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 
 from .... import relay
 from ....relay.ir import Expr
-from ..attention import Heads, split_heads
 from ..context import Context
 from ..operators.activation import softmax, softmax_of_matrix
 from ..operators.conversion import casted
-from ..operators.pooling import average_pool
 from ..operators.product import gemm
 from ..operators.quantization import dynamic_quantize_linear, factor_products
 from ..quantization import along_axis, dequantized, exact_product, multiplied, quantized
 from ..registry import converter
-from ..window import Window
-from .attention import HIDDEN, columns_of, with_past
+
+__all__ = ["between"]
 
 _MICROSOFT = "com.microsoft"
 
@@ -43,7 +41,7 @@ _binary("QLinearAdd", "add")
 _binary("QLinearMul", "multiply")
 
 
-def _between(
+def between(
     ctx: Context,
     compute: Callable[[Expr], Expr],
     x: Expr,
@@ -60,7 +58,7 @@ def _between(
 def qlinear_sigmoid(
     ctx: Context, x: Expr, x_scale: Expr, x_zero: Expr | None, y_scale: Expr, y_zero: Expr | None = None
 ) -> Expr:
-    return _between(ctx, lambda v: relay.sigmoid(v), x, x_scale, x_zero, y_scale, y_zero)
+    return between(ctx, lambda v: relay.sigmoid(v), x, x_scale, x_zero, y_scale, y_zero)
 
 
 @converter("QLinearLeakyRelu", domain=_MICROSOFT)
@@ -74,55 +72,7 @@ def qlinear_leaky_relu(
     *,
     alpha: float = 0.01,
 ) -> Expr:
-    return _between(ctx, lambda v: relay.nn.leaky_relu(v, alpha), x, x_scale, x_zero, y_scale, y_zero)
-
-
-def _channels_last(ctx: Context, compute: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
-    """Return a function of a tensor of batch, channels, spatial as one of a tensor whose channels come last."""
-
-    def moved(x: Expr) -> Expr:
-        rank = ctx.rank(x)
-        result = compute(relay.transpose(x, [0, rank - 1, *range(1, rank - 1)]))
-        return relay.transpose(result, [0, *range(2, rank), 1])
-
-    return moved
-
-
-@converter("QLinearGlobalAveragePool", domain=_MICROSOFT)
-def qlinear_global_average_pool(
-    ctx: Context,
-    x: Expr,
-    x_scale: Expr,
-    x_zero: Expr | None,
-    y_scale: Expr,
-    y_zero: Expr | None = None,
-    *,
-    channels_last: int = 0,
-) -> Expr:
-    rank = ctx.rank(x)
-    axes = list(range(1, rank - 1)) if channels_last else list(range(2, rank))
-    return _between(ctx, lambda v: relay.mean(v, axis=axes, keepdims=True), x, x_scale, x_zero, y_scale, y_zero)
-
-
-@converter("QLinearAveragePool", domain=_MICROSOFT, without=("dilations",))
-def qlinear_average_pool(
-    ctx: Context,
-    x: Expr,
-    x_scale: Expr,
-    x_zero: Expr | None,
-    y_scale: Expr,
-    y_zero: Expr | None = None,
-    *,
-    window: Window,
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    channels_last: int = 0,
-) -> Expr:
-    def pooled(value: Expr) -> Expr:
-        return average_pool(ctx, value, window=window, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
-
-    compute = _channels_last(ctx, pooled) if channels_last else pooled
-    return _between(ctx, compute, x, x_scale, x_zero, y_scale, y_zero)
+    return between(ctx, lambda v: relay.nn.leaky_relu(v, alpha), x, x_scale, x_zero, y_scale, y_zero)
 
 
 @converter("QLinearReduceMean", domain=_MICROSOFT)
@@ -134,13 +84,11 @@ def qlinear_reduce_mean(
     y_scale: Expr,
     y_zero: Expr | None = None,
     *,
-    axes: Sequence[int],
-    keepdims: int,
+    axes: Sequence[int] | None = None,
+    keepdims: int = 1,
 ) -> Expr:
-    chosen = [ctx.axis(axis, ctx.rank(x)) for axis in axes]
-    return _between(
-        ctx, lambda v: relay.mean(v, axis=chosen, keepdims=bool(keepdims)), x, x_scale, x_zero, y_scale, y_zero
-    )
+    over = [ctx.axis(a, ctx.rank(x)) for a in axes] if axes else None
+    return between(ctx, lambda v: relay.mean(v, over, keepdims=bool(keepdims)), x, x_scale, x_zero, y_scale, y_zero)
 
 
 @converter("QLinearWhere", domain=_MICROSOFT)
@@ -156,39 +104,13 @@ def qlinear_where(
     z_scale: Expr,
     z_zero: Expr,
 ) -> Expr:
-    chosen = relay.where(condition, dequantized(ctx, x, x_scale, x_zero), dequantized(ctx, y, y_scale, y_zero))
-    return quantized(ctx, chosen, z_scale, z_zero, ctx.dtype(z_zero))
-
-
-@converter("QAttention", domain=_MICROSOFT)
-def qattention(
-    ctx: Context,
-    x: Expr,
-    weights: Expr,
-    bias: Expr,
-    x_scale: Expr,
-    w_scale: Expr,
-    mask: Expr | None = None,
-    x_zero: Expr | None = None,
-    w_zero: Expr | None = None,
-    past: Expr | None = None,
-    *,
-    num_heads: int,
-    do_rotary: int = 0,
-    mask_filter_value: float = HIDDEN,
-    past_present_share_buffer: int = 0,
-    scale: float | None = None,
-    unidirectional: int = 0,
-) -> list[Expr | None]:
-    """Query, key and value are made by a product of integers; the rest is computed in floats."""
-    if do_rotary or past_present_share_buffer:
-        ctx.fail("do_rotary and past_present_share_buffer are not supported")
-    total = factor_products(ctx, x, weights, x_zero, w_zero)
-    packed = relay.add(multiplied(ctx, total, (x_scale, None), (w_scale, None)), bias)
-    query, key, value = (split_heads(ctx, part, num_heads) for part in columns_of(ctx, packed))
-    return with_past(
-        ctx, Heads(query, key, value), past, scale, mask, mask_filter_value, is_causal=bool(unidirectional)
+    """Each of both is quantised anew on its own, so that a broadcast one is not computed for every element."""
+    dtype = ctx.dtype(x)
+    kept, other = (
+        quantized(ctx, dequantized(ctx, value, scale, zero), z_scale, z_zero, dtype)
+        for value, scale, zero in ((x, x_scale, x_zero), (y, y_scale, y_zero))
     )
+    return relay.where(condition, kept, other)
 
 
 @converter("QLinearConcat", domain=_MICROSOFT)
