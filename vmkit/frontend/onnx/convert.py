@@ -67,8 +67,9 @@ def from_onnx(
         loaded = replace(loaded, model=_named_nodes(loaded.model))
         onnx.save(loaded.model, export_node_renamed_model_path)
     try:
-        importer = ModelImporter(loaded, shape, dtype, opset, freeze_params, conversion_settings(convert_config))
-        return importer.run()
+        settings = conversion_settings(convert_config)
+        module, values = ModelImporter(loaded, shape, dtype, opset, lambda _: freeze_params, settings).run()
+        return module, {name: tvm.runtime.tensor(value) for name, value in values.items()}
     except ModelError as error:
         raise type(error)(f"{loaded.name}: {error}") from error.__cause__
 
