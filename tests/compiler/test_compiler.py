@@ -100,7 +100,7 @@ def test_parameters_of_one_name_are_told_apart() -> None:
     ("name", "content", "said"),
     [
         ("modl.relay", None, "modl.relay: there is no such file; did you mean 'model.relay'?"),
-        ("folder", None, "folder is a folder; expected a file"),
+        ("folder", None, "folder has no ONNX file, only nothing"),
         ("model.vmx", b"", "model.vmx: an executable is compiled already; vmkit.load reads it"),
         ("model.pb", b"", "model.pb: the suffix '.pb' is not one of .onnx, .relay, .txt, .json"),
         ("bad.json", b"{", "bad.json: this is not JSON: "),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,14 +16,14 @@ from ..relay.ir import Function
 from ..relay.json import load_json
 from ..relay.text import parse
 
-__all__ = ["load_model"]
+__all__ = ["to_module"]
 
 
-def load_model(
+def to_module(
     model: Any, *, shapes: Mapping[str, Sequence[Any]] | None = None
 ) -> tuple[tvm.IRModule, Mapping[str, Any]]:
     """Return a model of any form that :func:`compile` takes as a module and its parameters."""
-    if isinstance(model, str | Path):
+    if isinstance(model, str | os.PathLike):
         return _load_file(Path(model), shapes)
     if hasattr(model, "SerializeToString"):
         return _from_onnx(model, shapes)
@@ -39,7 +40,7 @@ def load_model(
 
 def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[tvm.IRModule, Mapping[str, Any]]:
     if path.is_dir():
-        raise ModelError(f"{path} is a folder; expected a file")
+        return _from_onnx(path, shapes)
     if not path.is_file():
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
         raise ModelError(f"{path}: there is no such file{suggest(path.name, [p.name for p in beside])}")
@@ -87,5 +88,6 @@ def _from_json(path: Path, text: str) -> tvm.IRModule:
 def _from_onnx(model: Any, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[tvm.IRModule, Mapping[str, Any]]:
     # The onnx package takes longer to import than a small program to compile.
     from ..frontend.onnx import from_onnx
+    from ..frontend.onnx.folder import sole_file
 
-    return from_onnx(model, shape=dict(shapes) if shapes is not None else None)
+    return from_onnx(sole_file(model), shape=dict(shapes) if shapes is not None else None)

@@ -30,7 +30,7 @@ from ..tophub.choosing import tally
 from ..values.conversion import StoredTensor
 from ..values.signature import Signature
 from ..values.tensors import as_tensors
-from .models import load_model
+from .models import to_module
 from .options import CompilerOptions, current_options
 from .pipeline import Bytecode, fuse_relax, generate_bytecode, link, optimize_relax
 from .relay_passes import passes_for
@@ -99,7 +99,7 @@ def optimize_relay(
 
 def fused_kernels(model: Any, target: Target, params: Mapping[str, Any] | None = None) -> tvm.IRModule:
     """Return a model, of any form that :func:`compile` takes, as a module of kernels without schedules."""
-    mod, own_params = load_model(model)
+    mod, own_params = to_module(model)
     bound = {**own_params, **as_tensors(params or {})}
 
     def stage(options: CompilerOptions) -> tvm.IRModule:

@@ -11,7 +11,7 @@ import tvm
 
 from ...errors import ModelError, OptionError, suggest
 from .importer import ModelImporter
-from .load import load_model
+from .load import read_model
 
 __all__ = ["conversion_settings", "from_onnx"]
 
@@ -62,7 +62,7 @@ def from_onnx(
     InputError
         When `shape` or `dtype` do not fit the model.
     """
-    loaded = load_model(model, whole=export_node_renamed_model_path is not None)
+    loaded = read_model(model, whole=export_node_renamed_model_path is not None)
     if export_node_renamed_model_path is not None:
         loaded = replace(loaded, model=_named_nodes(loaded.model))
         onnx.save(loaded.model, export_node_renamed_model_path)

@@ -16,8 +16,9 @@ from ...relay.transform.infer_pass import InferType
 from ...values.signature import Signature, TensorSpec
 from .check import all_nodes, node_name
 from .convert import conversion_settings
+from .folder import sole_file
 from .importer import Conversion, ModelImporter
-from .load import Loaded, load_model
+from .load import Loaded, read_model
 from .registry import default_domain
 
 __all__ = ["DataDependent", "Report", "check"]
@@ -124,7 +125,7 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
     Parameters
     ----------
     model : path, onnx.ModelProto or bytes
-        The model.
+        The model; the path is that of a file, or of a folder with one ONNX file.
     shapes : mapping, optional
         Shapes of inputs by name, as for :func:`vmkit.compile`.
 
@@ -154,7 +155,7 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
     sizes that come from data: 1
       'where' (NonZero) gives Tensor[(2, ?), int64], by the values of 'x'
     """
-    loaded = load_model(model)
+    loaded = read_model(sole_file(model))
     operators = Counter(_operator(n) for g in (loaded.model.graph, *loaded.model.functions) for n in all_nodes(g.node))
     opsets = {default_domain(o.domain): int(o.version) for o in loaded.model.opset_import}
     importer, found = _imported(loaded, shapes, _may_steer)
