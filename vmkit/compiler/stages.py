@@ -18,6 +18,7 @@ from ..errors import ModelError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Executable
 from ..relax.alignment import ELEMENTS
+from ..relax.bounds import with_checked_bounds
 from ..relay import transform
 from ..relay.ir import Function
 from ..relay.lower import Lowered, lower_module
@@ -117,7 +118,8 @@ def to_relax(
     if _is_relax(module):
         if params:
             module = relax.transform.BindParams("main", dict(params))(module)
-        return Lowered(module, {}, {}), relax_signatures(module)
+        module, messages = with_checked_bounds(module)
+        return Lowered(module, messages, {}), relax_signatures(module)
     module = optimize_relay(module, params, target, options)
     lowered = lower_module(module, target)
     return lowered, {lowered.names[name]: signature for name, signature in relay_signatures(module).items()}

@@ -36,9 +36,10 @@ def compile(
 
     Parameters
     ----------
-    model : path, onnx.ModelProto, tvm.IRModule or relay.Function
-        An ONNX file or model, or a folder with one ONNX file; a Relay module, function, text file (``.relay``) or
-        JSON file (``.json`` or ``.json.gz``, of any TVM that had Relay or of today's); or a Relax module.
+    model : path, onnx.ModelProto, torch.export.ExportedProgram, tvm.IRModule or relay.Function
+        An ONNX file or model, or a folder with one ONNX file; an exported program or its file (``.pt2``); a TFLite
+        file (``.tflite``) or StableHLO's text (``.mlir``); a Relay module, function, text file (``.relay``) or JSON
+        file (``.json`` or ``.json.gz``, of any TVM that had Relay or of today's); or a Relax module.
     target : optional
         What to compile for; see :func:`vmkit.target.canonical_target`. By default this machine.
     target_host : optional
@@ -57,6 +58,8 @@ def compile(
         When an argument is.
     CompileError
         When a sound program cannot be compiled.
+    UnavailableError
+        When a way in needs a package that is not installed.
     """
     mod, own_params = to_module(model, shapes=shapes)
     compiler = VMCompiler()
