@@ -29,7 +29,7 @@ from tvm.target import Target
 from benchmarks import transformers
 from benchmarks.models import load, with_batch
 from vmkit._version import __version__
-from vmkit.compiler import load_model
+from vmkit.compiler import to_module
 from vmkit.relay import transform
 from vmkit.schedule import gpu
 from vmkit.schedule.gpu import tensor_tiles, tiles
@@ -53,7 +53,7 @@ def models() -> Iterator[tuple[tvm.IRModule, Any]]:
     assert resnet is not None
     words = {"ids": [1, 128], "mask": [1, 128]}
     loaded = [
-        load_model(model, shapes=shapes)
+        to_module(model, shapes=shapes)
         for model, shapes in ((bert, words), (bert, None), (resnet, None), with_batch(resnet, "n"))
     ]
     yield from loaded

@@ -1,7 +1,7 @@
 """A PyTorch module, exported by torch.export and compiled once for every batch and length.
 
-TVM's own frontend reads the exported program as a Relax module, which vmkit compiles as it is: no file, no ONNX. Needs
-torch (``pip install '.[exported]'``).
+The exported program is compiled as it is, read by TVM's frontend: no file, no ONNX. Needs torch
+(``pip install '.[torch]'``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import nn
-from tvm.relax.frontend.torch import from_exported_program
 
 import vmkit
 
@@ -43,7 +42,7 @@ def main() -> None:
     model = Tagger().eval()
     axes = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("length", max=512)}
     program = torch.export.export(model, sentences(2, 7), dynamic_shapes={"ids": axes, "mask": axes})
-    executable = vmkit.compile(from_exported_program(program, unwrap_unit_return_tuple=True))
+    executable = vmkit.compile(program)
 
     machine = vmkit.VirtualMachine(executable, "cpu")
     for batch, length in SIZES:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vmkit.executable.executable import Executable
     from vmkit.executable.loading import load
     from vmkit.executor import VMExecutor
+    from vmkit.frontend.onnx.folder import load_model
     from vmkit.frontend.onnx.report import check
     from vmkit.runtime.machine import VirtualMachine
     from vmkit.target.devices import device
@@ -36,6 +37,7 @@ __all__ = [
     "device",
     "errors",
     "load",
+    "load_model",
     "relay",
     "tophub",
 ]

@@ -32,6 +32,7 @@ LATER: dict[str, dict[str, str]] = {
         "device": "vmkit.target.devices:device",
         "errors": "vmkit.errors",
         "load": "vmkit.executable.loading:load",
+        "load_model": "vmkit.frontend.onnx.folder:load_model",
         "relay": "vmkit.relay",
         "tophub": "vmkit.tophub",
     },

@@ -19,7 +19,7 @@ import onnx
 import onnx.backend.base
 from onnx import helper
 
-from .compiler import compile, load_model
+from .compiler import compile, to_module
 from .errors import DeviceError, InputError, OptionError, UnsupportedOperatorError
 from .executable.executable import Executable
 from .runtime.machine import VirtualMachine
@@ -99,7 +99,7 @@ class Backend(onnx.backend.base.Backend):
         if not cls.supports_device(device):
             return False
         try:
-            load_model(model, shapes=kwargs.get("shapes"))
+            to_module(model, shapes=kwargs.get("shapes"))
         except UnsupportedOperatorError:
             return False
         return True

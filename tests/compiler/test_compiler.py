@@ -100,9 +100,9 @@ def test_parameters_of_one_name_are_told_apart() -> None:
     ("name", "content", "said"),
     [
         ("modl.relay", None, "modl.relay: there is no such file; did you mean 'model.relay'?"),
-        ("folder", None, "folder is a folder; expected a file"),
+        ("folder", None, "folder has no ONNX file, only nothing"),
         ("model.vmx", b"", "model.vmx: an executable is compiled already; vmkit.load reads it"),
-        ("model.pb", b"", "model.pb: the suffix '.pb' is not one of .onnx, .relay, .txt, .json"),
+        ("model.pb", b"", "model.pb: the suffix '.pb' is not one of .onnx, .pt2, .tflite, .mlir, .relay, .txt, .json"),
         ("bad.json", b"{", "bad.json: this is not JSON: "),
         ("list.json", b"[]", "list.json: a document of TVM's JSON is an object with a 'root' and a list of 'nodes'"),
         ("bad.relay", b"\xff\xfe", "bad.relay: expected text in UTF-8, but "),
@@ -120,7 +120,11 @@ def test_files_that_hold_no_model(files: Path, name: str, content: bytes | None,
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        (3, "a model is a path, an onnx.ModelProto, a tvm.IRModule or a relay.Function, not int"),
+        (
+            3,
+            "a model is a path, an onnx.ModelProto, a torch.export.ExportedProgram, a tvm.IRModule or "
+            "a relay.Function, not int",
+        ),
         (tvm.IRModule({}), "the module has no function 'main', only nothing"),
         (tvm.IRModule({"f": relay.parse(TEXT)["main"]}), "the module has no function 'main', only f"),
     ],

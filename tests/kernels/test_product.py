@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import te, tirx
+from tvm import relax, te, tirx
 
 import vmkit
 from vmkit import relay
@@ -191,3 +191,24 @@ def test_narrow_vectors_take_products_of_few_columns() -> None:
     for columns in (4, 6, 10, 15):
         sizes = (1, 6, columns, 9)
         check(built(kernel((False, False), sizes, is_fused=True)), (False, False), sizes, is_fused=True)
+
+
+def test_a_product_whose_rows_are_those_of_a_symbol_and_what_reads_them_out_of_another_tensor() -> None:
+    """In a branch for few rows TVM proves that no rows are left, by which work was divided."""
+    b, n = (tirx.Var(name, "int64") for name in "bn")
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([b, n, 8], "float32"))
+    y = relax.Var("y", relax.TensorType([b, 1, 8], "float32"))
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            product = builder.emit(relax.op.matmul(x, builder.emit(relax.op.permute_dims(x, [0, 2, 1]))))
+            first = builder.emit(relax.op.strided_slice(y, [2], [0], [1], [1]))
+            hidden = builder.emit(relax.op.greater(first, relax.const(0.0, "float32")))
+            out = builder.emit_output(relax.op.where(hidden, relax.const(-1e9, "float32"), product))
+        builder.emit_func_output(out)
+    machine = vmkit.VirtualMachine(vmkit.compile(builder.get(), "native"), "cpu")
+    rng = np.random.default_rng(0)
+    for batch, rows in ((2, 7), (1, 1), (3, 40), (2, 0)):
+        given = [rng.standard_normal((batch, k, 8)).astype("float32") for k in (rows, 1)]
+        expected = np.where(given[1][:, :, :1] > 0, np.float32(-1e9), given[0] @ given[0].transpose(0, 2, 1))
+        np.testing.assert_allclose(machine.run(*given).numpy(), expected, rtol=1e-4, atol=1e-5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,46 +16,78 @@ from ..relay.ir import Function
 from ..relay.json import load_json
 from ..relay.text import parse
 
-__all__ = ["load_model"]
+__all__ = ["to_module"]
 
 
-def load_model(
+def to_module(
     model: Any, *, shapes: Mapping[str, Sequence[Any]] | None = None
 ) -> tuple[tvm.IRModule, Mapping[str, Any]]:
     """Return a model of any form that :func:`compile` takes as a module and its parameters."""
-    if isinstance(model, str | Path):
+    if isinstance(model, str | os.PathLike):
         return _load_file(Path(model), shapes)
     if hasattr(model, "SerializeToString"):
         return _from_onnx(model, shapes)
-    if shapes is not None:
-        raise ModelError("shapes are for ONNX models; a module declares the shapes of its parameters itself")
+    _refuse(shapes)
+    if _is_exported_program(model):
+        from ..frontend.torch import from_exported_program
+
+        return from_exported_program(model), {}
     if isinstance(model, tvm.IRModule):
         return model, {}
     if isinstance(model, Function):
         return tvm.IRModule({"main": model}), {}
     raise ModelError(
-        f"a model is a path, an onnx.ModelProto, a tvm.IRModule or a relay.Function, not {type(model).__name__}"
+        "a model is a path, an onnx.ModelProto, a torch.export.ExportedProgram, a tvm.IRModule or a relay.Function, "
+        f"not {type(model).__name__}"
     )
 
 
 def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[tvm.IRModule, Mapping[str, Any]]:
     if path.is_dir():
-        raise ModelError(f"{path} is a folder; expected a file")
+        return _from_onnx(path, shapes)
     if not path.is_file():
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
         raise ModelError(f"{path}: there is no such file{suggest(path.name, [p.name for p in beside])}")
+    if path.suffix == ".onnx":
+        return _from_onnx(str(path), shapes)
+    if path.suffix != ".vmx":
+        _refuse(shapes)
     match path.suffix:
-        case ".onnx":
-            return _from_onnx(str(path), shapes)
         case ".relay" | ".txt":
             return parse(_text_of(path), path.name), {}
         case ".json":
             return _from_json(path, _text_of(path)), {}
         case ".gz" if path.name.endswith(".json.gz"):
             return _from_json(path, _unzipped_text_of(path)), {}
+        case ".pt2":
+            from ..frontend.torch import from_pt2
+
+            return from_pt2(path), {}
+        case ".tflite":
+            from ..frontend.tflite import from_tflite
+
+            return from_tflite(path), {}
+        case ".mlir":
+            from ..frontend.stablehlo import from_stablehlo
+
+            return from_stablehlo(_text_of(path), path.name), {}
         case ".vmx":
             raise ModelError(f"{path}: an executable is compiled already; vmkit.load reads it")
-    raise ModelError(f"{path}: the suffix {path.suffix!r} is not one of .onnx, .relay, .txt, .json, .json.gz")
+    raise ModelError(
+        f"{path}: the suffix {path.suffix!r} is not one of .onnx, .pt2, .tflite, .mlir, .relay, .txt, .json, .json.gz"
+    )
+
+
+def _refuse(shapes: Mapping[str, Sequence[Any]] | None) -> None:
+    if shapes is not None:
+        raise ModelError("shapes are for ONNX models; a module declares the shapes of its parameters itself")
+
+
+def _is_exported_program(model: Any) -> bool:
+    """Say whether a model is a program of torch.export, without importing torch."""
+    return any(
+        (c.__module__, c.__name__) == ("torch.export.exported_program", "ExportedProgram") for c in type(model).mro()
+    )
 
 
 def _text_of(path: Path) -> str:
@@ -87,5 +120,6 @@ def _from_json(path: Path, text: str) -> tvm.IRModule:
 def _from_onnx(model: Any, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[tvm.IRModule, Mapping[str, Any]]:
     # The onnx package takes longer to import than a small program to compile.
     from ..frontend.onnx import from_onnx
+    from ..frontend.onnx.folder import sole_file
 
-    return from_onnx(model, shape=dict(shapes) if shapes is not None else None)
+    return from_onnx(sole_file(model), shape=dict(shapes) if shapes is not None else None)

@@ -18,6 +18,7 @@ from ..errors import ModelError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Executable
 from ..relax.alignment import ELEMENTS
+from ..relax.bounds import with_checked_bounds
 from ..relay import transform
 from ..relay.ir import Function
 from ..relay.lower import Lowered, lower_module
@@ -30,7 +31,7 @@ from ..tophub.choosing import tally
 from ..values.conversion import StoredTensor
 from ..values.signature import Signature
 from ..values.tensors import as_tensors
-from .models import load_model
+from .models import to_module
 from .options import CompilerOptions, current_options
 from .pipeline import Bytecode, fuse_relax, generate_bytecode, link, optimize_relax
 from .relay_passes import passes_for
@@ -99,7 +100,7 @@ def optimize_relay(
 
 def fused_kernels(model: Any, target: Target, params: Mapping[str, Any] | None = None) -> tvm.IRModule:
     """Return a model, of any form that :func:`compile` takes, as a module of kernels without schedules."""
-    mod, own_params = load_model(model)
+    mod, own_params = to_module(model)
     bound = {**own_params, **as_tensors(params or {})}
 
     def stage(options: CompilerOptions) -> tvm.IRModule:
@@ -117,7 +118,8 @@ def to_relax(
     if _is_relax(module):
         if params:
             module = relax.transform.BindParams("main", dict(params))(module)
-        return Lowered(module, {}, {}), relax_signatures(module)
+        module, messages = with_checked_bounds(module)
+        return Lowered(module, messages, {}), relax_signatures(module)
     module = optimize_relay(module, params, target, options)
     lowered = lower_module(module, target)
     return lowered, {lowered.names[name]: signature for name, signature in relay_signatures(module).items()}

@@ -15,7 +15,7 @@ from ..errors import CompileError
 from ..executable.executable import Executable
 from ..target import canonical_target
 from ..values.tensors import as_tensors
-from .models import load_model
+from .models import to_module
 from .pipeline import link
 from .stages import Program, lower, optimize_relay, relay_module, run_stage
 
@@ -36,9 +36,10 @@ def compile(
 
     Parameters
     ----------
-    model : path, onnx.ModelProto, tvm.IRModule or relay.Function
-        An ONNX file or model; a Relay module, function, text file (``.relay``) or JSON file (``.json`` or
-        ``.json.gz``, of any TVM that had Relay or of today's); or a Relax module.
+    model : path, onnx.ModelProto, torch.export.ExportedProgram, tvm.IRModule or relay.Function
+        An ONNX file or model, or a folder with one ONNX file; an exported program or its file (``.pt2``); a TFLite
+        file (``.tflite``) or StableHLO's text (``.mlir``); a Relay module, function, text file (``.relay``) or JSON
+        file (``.json`` or ``.json.gz``, of any TVM that had Relay or of today's); or a Relax module.
     target : optional
         What to compile for; see :func:`vmkit.target.canonical_target`. By default this machine.
     target_host : optional
@@ -57,8 +58,10 @@ def compile(
         When an argument is.
     CompileError
         When a sound program cannot be compiled.
+    UnavailableError
+        When a way in needs a package that is not installed.
     """
-    mod, own_params = load_model(model, shapes=shapes)
+    mod, own_params = to_module(model, shapes=shapes)
     compiler = VMCompiler()
     compiler.set_params({**own_params, **as_tensors(params or {})})
     compiler.lower(mod, target, target_host)

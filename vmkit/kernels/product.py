@@ -293,8 +293,12 @@ def _place(at: tirx.Expr, sizes: Sequence[tirx.Expr]) -> Place:
 
 
 def _divided(value: tirx.Expr, size: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
+    """Return the quotient and the rest of a place by a size, which is 0 only where no loop comes to the place."""
     if isinstance(size, tirx.IntImm) and int(size) == 1:
         return value, integer(0)
+    # TVM refuses a division where it can prove that the size is 0, as it can in a branch for few rows.
+    if not isinstance(size, tirx.IntImm):
+        size = tirx.Max(size, integer(1))
     return T.Bind(tirx.floordiv(value, size)), T.Bind(tirx.floormod(value, size))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import onnx
 import pytest
 
 import vmkit
-from tests.frontend.onnx.programs import array, model, node
+from tests.frontend.onnx.programs import array, graph, model, node
 from vmkit.cli import ExitCode, main
 from vmkit.errors import InputError, ModelError
 from vmkit.frontend.onnx.report import Report
@@ -106,3 +107,59 @@ def test_a_shape_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
 def test_products_of_stacks_of_matrices_are_reported_as_supported() -> None:
     made = model([node("MatMul", "a b", "y")], {n: (("n", 3, 4, 4), "float32") for n in "ab"}, "y")
     assert vmkit.check(made).problem is None
+
+
+WIDE = {"x": (["n", 256], "float32")}
+QUANTIZED = array(256, 256, dtype="int8")
+LOOP = graph(
+    [node("Identity", "on", "again"), node("MatMul", "before w", "after")],
+    {"i": ([], "int64"), "on": ([], "bool"), "before": (["n", 256], "float32")},
+    "again after",
+)
+LARGE_WEIGHTS = {
+    "product": ([node("MatMul", "x w", "y")], {"w": array(256, 256)}),
+    "quantized product": (
+        [node("DequantizeLinear", "w s", "d", axis=1), node("Gemm", "x d", "y")],
+        {"w": QUANTIZED, "s": np.full(256, 0.1, "float32")},
+    ),
+    "layer that goes back": (
+        [node("Unsqueeze", "x one", "row"), node("LSTM", "row w r", "y", hidden_size=64)],
+        {"w": array(1, 256, 256), "r": array(1, 256, 64), "one": np.array([1])},
+    ),
+    "places read out of a table": ([node("Gather", "w x", "y")], {"w": array(1000, 64)}),
+    "loop": (
+        [node("Loop", "times _ x", "y", body=LOOP)],
+        {"w": array(256, 256), "times": np.array(3)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGE_WEIGHTS)
+def test_what_is_said_of_large_weights_is_what_compilation_makes_of_them(name: str) -> None:
+    nodes, weights = LARGE_WEIGHTS[name]
+    inputs = {"x": (["n", 256], "int64")} if name.startswith("places") else WIDE
+    proto = model(nodes, inputs, "y", weights)
+    found = vmkit.check(proto)
+    assert found.problem is None
+    assert str(found.signature) == str(vmkit.compile(proto).signature)
+
+
+def test_weights_are_left_where_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "large.onnx"
+    weights = {name: array(1024, 1024, seed=seed) for seed, name in enumerate("vw")}
+    nodes = [node("MatMul", "x v", "h"), node("MatMul", "h w", "y")]
+    onnx.save(model(nodes, {"x": (["n", "m", 1024], "float32")}, "y", weights), path)
+    vmkit.check(path)  # what is imported once
+    tracemalloc.start()
+    try:
+        assert vmkit.check(path).is_supported
+        assert tracemalloc.get_traced_memory()[1] < weights["v"].nbytes // 2
+    finally:
+        tracemalloc.stop()
+
+
+def test_sizes_computed_from_a_large_table_are_known() -> None:
+    nodes = [node("Neg", "shape", "minus"), node("Neg", "minus", "plus")]
+    nodes += [node("ReduceProd", "plus", "count", keepdims=1), node("Reshape", "x count", "y")]
+    proto = model(nodes, {"x": ([1, 1], "float32")}, "y", {"shape": np.ones(16384, "int64")})
+    assert str(vmkit.check(proto).signature) == "main(x: float32[1, 1]) -> (y: float32[1])"

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontend.onnx.programs import Compiled, array, model, node, tensor
 from vmkit.errors import ModelError
-from vmkit.frontend.onnx.load import load_model
+from vmkit.frontend.onnx.load import read_model
 from vmkit.relay.frontend import from_onnx
 
 LARGE = array(64, 64)
@@ -34,7 +34,7 @@ def dense() -> onnx.ModelProto:
 def test_large_weights_are_left_in_the_file_and_small_ones_are_not(tmp_path: Path) -> None:
     nodes = [node("MatMul", "x w", "h"), node("Add", "h b", "y")]
     made = model(nodes, {"x": (("n", 64), "float32")}, "y", {"w": LARGE, "b": array(64)})
-    loaded = load_model(saved(made, tmp_path))
+    loaded = read_model(saved(made, tmp_path))
     assert list(loaded.weights) == ["w"]
     assert [len(i.raw_data) for i in loaded.model.graph.initializer] == [0, 256]
     assert loaded.model.graph.node == made.graph.node
@@ -45,7 +45,7 @@ def test_large_weights_are_left_in_the_file_and_small_ones_are_not(tmp_path: Pat
 def test_a_weight_is_what_the_parser_gives(tmp_path: Path, dtype: str) -> None:
     weight = array(40, 120, dtype=dtype)
     made = model([node("Identity", "w", "y")], {}, "y", {"w": weight})
-    loaded = load_model(saved(made, tmp_path))
+    loaded = read_model(saved(made, tmp_path))
     np.testing.assert_array_equal(loaded.weights["w"].array(), weight)
     assert loaded.weights["w"].array().dtype == weight.dtype
 
@@ -63,13 +63,13 @@ def test_a_link_to_a_file_elsewhere_is_followed(tmp_path: Path) -> None:
     (tmp_path / "names").mkdir()
     link = tmp_path / "names" / "model.onnx"
     link.symlink_to(saved(dense(), tmp_path / "blobs"))
-    np.testing.assert_array_equal(load_model(link).weights["w"].array(), LARGE)
+    np.testing.assert_array_equal(read_model(link).weights["w"].array(), LARGE)
 
 
 def test_a_weight_of_a_subgraph_with_the_name_of_another_is_its_own(tmp_path: Path) -> None:
     made = model([node("If", "c", "y", then_branch=branch("a"), else_branch=branch("b"))], {"c": ((), "bool")}, "y")
     made.graph.initializer.append(numpy_helper.from_array(LARGE, "unused"))
-    loaded = load_model(saved(made, tmp_path))
+    loaded = read_model(saved(made, tmp_path))
     assert list(loaded.weights) == ["unused"]
     compiled = Compiled(str(tmp_path / "model.onnx"))
     for name, flag in (("a", True), ("b", False)):
@@ -88,7 +88,7 @@ def test_weights_in_fields_of_their_type_and_of_packed_types_stay_in_the_message
     nibbles = helper.make_tensor("nibbles", TensorProto.INT4, (16384,), bytes(8192), raw=True)
     made = model([node("Identity", "floats", "y")], {}, "y")
     made.graph.initializer.extend([floats, nibbles])
-    loaded = load_model(saved(made, tmp_path))
+    loaded = read_model(saved(made, tmp_path))
     assert loaded.weights == {}
     assert loaded.model == made
 

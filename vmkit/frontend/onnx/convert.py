@@ -11,7 +11,7 @@ import tvm
 
 from ...errors import ModelError, OptionError, suggest
 from .importer import ModelImporter
-from .load import load_model
+from .load import read_model
 
 __all__ = ["conversion_settings", "from_onnx"]
 
@@ -62,13 +62,14 @@ def from_onnx(
     InputError
         When `shape` or `dtype` do not fit the model.
     """
-    loaded = load_model(model, whole=export_node_renamed_model_path is not None)
+    loaded = read_model(model, whole=export_node_renamed_model_path is not None)
     if export_node_renamed_model_path is not None:
         loaded = replace(loaded, model=_named_nodes(loaded.model))
         onnx.save(loaded.model, export_node_renamed_model_path)
     try:
-        importer = ModelImporter(loaded, shape, dtype, opset, freeze_params, conversion_settings(convert_config))
-        return importer.run()
+        settings = conversion_settings(convert_config)
+        module, values = ModelImporter(loaded, shape, dtype, opset, lambda _: freeze_params, settings).run()
+        return module, {name: tvm.runtime.tensor(value) for name, value in values.items()}
     except ModelError as error:
         raise type(error)(f"{loaded.name}: {error}") from error.__cause__
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -58,6 +58,10 @@ class ModelImporter:
 
     Attributes
     ----------
+    freezes : callable
+        Whether an initializer becomes a constant; otherwise it is a parameter, and its memory is left where it is.
+    param_values : dict
+        The values of those parameters.
     conversions : list of Conversion
         Every node that was imported, in the order of their execution.
     """
@@ -68,7 +72,7 @@ class ModelImporter:
         shape: Mapping[str, Any] | None,
         dtype: str | Mapping[str, str],
         opset: int | None,
-        freeze_params: bool,
+        freezes: Callable[[np.ndarray], bool],
         settings: Mapping[str, Any],
     ) -> None:
         families.load()
@@ -79,7 +83,7 @@ class ModelImporter:
         self.library = Functions(model)
         self.versions = opset_versions(model, opset)
         self.settings = settings
-        self.freeze_params = freeze_params
+        self.freezes = freezes
         self.param_values: dict[Var, np.ndarray] = {}
         self.functions: dict[GlobalVar, Function] = {}
         self.widened: dict[Any, int] = {}
@@ -90,8 +94,8 @@ class ModelImporter:
         self.own_sequences: set[Expr] = set()
         self.partly_known = PartlyKnown()
 
-    def run(self) -> tuple[tvm.IRModule, dict[str, Any]]:
-        """Return the module and the parameters."""
+    def run(self) -> tuple[tvm.IRModule, dict[str, np.ndarray]]:
+        """Return the module, and the values of those of its parameters that are initializers."""
         graph = self.model.graph
         check_model(graph.node, self.versions, self.library)
         initializers = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
@@ -107,7 +111,9 @@ class ModelImporter:
         names = [o.name for o in graph.output]
         return self.module(params, [o for o in settled(outcome) if o is not None], names)
 
-    def module(self, params: list[Var], results: list[Expr], names: list[str]) -> tuple[tvm.IRModule, dict[str, Any]]:
+    def module(
+        self, params: list[Var], results: list[Expr], names: list[str]
+    ) -> tuple[tvm.IRModule, dict[str, np.ndarray]]:
         body = typed(results[0] if len(results) == 1 else Tuple(results))
         for symbol, (least, most) in self.inputs.ranges.items():
             body = _within(symbol, least, most, body)
@@ -115,7 +121,7 @@ class ModelImporter:
         extra = [v for v in self.param_values if v in used]
         main = Function([*params, *extra], body, body.checked_type_, attrs={OUTPUT_NAMES: names})
         main.checked_type_ = FuncType([p.checked_type_ for p in main.params], body.checked_type_)
-        values = {v.name_hint: tvm.runtime.tensor(self.param_values[v]) for v in extra}
+        values = {v.name_hint: self.param_values[v] for v in extra}
         return tvm.IRModule({**self.functions, GlobalVar("main"): main}), values
 
     def new_function(self, name: str) -> GlobalVar:
@@ -129,12 +135,12 @@ class ModelImporter:
         self,
         graph: onnx.GraphProto,
         scope: Scope,
-        frozen: bool | None = None,
+        frozen: bool = False,
         weights: Mapping[str, InFile] = MappingProxyType({}),
     ) -> None:
         for name, array in initializer_arrays(graph, weights, self.folder):
             # Strings are always part of the program: what they stand for is not in a tensor.
-            if (self.freeze_params if frozen is None else frozen) or array.dtype == object:
+            if frozen or array.dtype == object or self.freezes(array):
                 scope.values[name] = constant(array)
             else:
                 variable, scope.values[name] = stored_parameter(name, array)

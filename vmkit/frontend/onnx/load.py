@@ -16,7 +16,7 @@ from .external import bring_in
 from .in_file import InFile
 from .weights import without_weights
 
-__all__ = ["Loaded", "load_model"]
+__all__ = ["Loaded", "read_model"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Loaded:
     weights: Mapping[str, InFile] = field(default_factory=dict)
 
 
-def load_model(source: Any, whole: bool = False) -> Loaded:
+def read_model(source: Any, whole: bool = False) -> Loaded:
     """Return a model of any form.
 
     Parameters

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ...errors import ModelError, UnsupportedOperatorError
 from ...relay.ir import TensorType, dims, type_text
@@ -14,13 +16,17 @@ from ...relay.transform.infer_pass import InferType
 from ...values.signature import Signature, TensorSpec
 from .check import all_nodes, node_name
 from .convert import conversion_settings
+from .folder import sole_file
 from .importer import Conversion, ModelImporter
-from .load import load_model
+from .load import Loaded, read_model
 from .registry import default_domain
 
 __all__ = ["DataDependent", "Report", "check"]
 
 _SHOWN = 20
+# Bytes from which on a weight is left in the file. What steers an import is small, as scales are, or integers.
+_LARGE = 1 << 16
+_STEERING = frozenset({"int32", "int64", "uint32", "uint64", "bool"})
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,7 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
     Parameters
     ----------
     model : path, onnx.ModelProto or bytes
-        The model.
+        The model; the path is that of a file, or of a folder with one ONNX file.
     shapes : mapping, optional
         Shapes of inputs by name, as for :func:`vmkit.compile`.
 
@@ -149,20 +155,15 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
     sizes that come from data: 1
       'where' (NonZero) gives Tensor[(2, ?), int64], by the values of 'x'
     """
-    loaded = load_model(model)
+    loaded = read_model(sole_file(model))
     operators = Counter(_operator(n) for g in (loaded.model.graph, *loaded.model.functions) for n in all_nodes(g.node))
     opsets = {default_domain(o.domain): int(o.version) for o in loaded.model.opset_import}
-    importer = ModelImporter(loaded, shapes, "float32", None, True, conversion_settings())
-    signature: Signature | None = None
-    unsupported: tuple[str, ...] = ()
-    problem: str | None = None
-    try:
-        module, _ = importer.run()
-        signature = relay_signatures(InferType()(module))["main"]
-    except UnsupportedOperatorError as error:
-        unsupported, problem = error.operators, str(error)
-    except ModelError as error:
-        problem = str(error)
+    importer, found = _imported(loaded, shapes, _may_steer)
+    if isinstance(found, ModelError) and importer.param_values:
+        # What a converter refuses of a parameter it may take of a constant, which is what compilation gives it.
+        importer, found = _imported(loaded, shapes, lambda _: True)
+    problem = found if isinstance(found, ModelError) else None
+    signature = found if isinstance(found, Signature) else None
     return Report(
         loaded.name,
         opsets,
@@ -170,9 +171,27 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
         signature,
         {} if signature is None else _bound_by(signature),
         tuple(_data_dependent(importer.conversions)),
-        unsupported,
-        problem,
+        problem.operators if isinstance(problem, UnsupportedOperatorError) else (),
+        None if problem is None else str(problem),
     )
+
+
+def _may_steer(weight: np.ndarray) -> bool:
+    """Say whether sizes and axes of a model may be computed from a weight."""
+    return weight.nbytes < _LARGE or str(weight.dtype) in _STEERING
+
+
+def _imported(
+    loaded: Loaded, shapes: Mapping[str, Sequence[Any]] | None, freezes: Callable[[np.ndarray], bool]
+) -> tuple[ModelImporter, Signature | ModelError]:
+    """Return an import of a model, and the signature that it gives or the reason why it gives none."""
+    importer = ModelImporter(loaded, shapes, "float32", None, freezes, conversion_settings())
+    try:
+        module, weights = importer.run()
+        signature = relay_signatures(InferType()(module))["main"]
+    except ModelError as error:
+        return importer, error
+    return importer, replace(signature, inputs=signature.inputs[: len(signature.inputs) - len(weights)])
 
 
 def _operator(node: Any) -> str:

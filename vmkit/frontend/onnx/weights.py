@@ -16,12 +16,14 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper
 
+from ...errors import ModelError
 from .in_file import InFile
 
 __all__ = ["without_weights"]
 
 _GRAPH, _INITIALIZER, _DIMS, _DATA_TYPE, _NAME, _RAW_DATA, _LOCATION = 7, 5, 1, 2, 8, 9, 14
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
+_MOST_BYTES = 1 << 31  # what a protocol buffer may have at most
 _LARGE = 1 << 12  # what is smaller steers the import more often than it is a weight
 # Types whose elements lie in the file as numpy has them in memory.
 _PLAIN = {
@@ -37,7 +39,7 @@ class _Unexpected(Exception):
 def without_weights(file: Path) -> tuple[bytes, dict[str, InFile]]:
     """Return the bytes of a model file without its large initializers' data, and these by name.
 
-    A file that does not look like a model is returned whole.
+    A file that does not look like a model is returned whole; ModelError for one that is too large for any.
     """
     whole = file.read_bytes() if file.stat().st_size < _LARGE else None
     if whole is not None:
@@ -47,6 +49,10 @@ def without_weights(file: Path) -> tuple[bytes, dict[str, InFile]]:
         try:
             return _model(data, file, weights), weights
         except _Unexpected:
+            if len(data) >= _MOST_BYTES:
+                raise ModelError(
+                    f"{file.name} is no ONNX model: it has {len(data)} bytes that are none of one"
+                ) from None
             return data[:], {}
 
 

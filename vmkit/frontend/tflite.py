@@ -1,0 +1,44 @@
+"""TFLite files as Relax modules, read by TVM's importer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tvm
+
+from ..errors import ModelError, UnsupportedOperatorError
+from .packages import needed
+
+__all__ = ["from_tflite"]
+
+# The identifier of the file format, from its fourth byte on.
+_IDENTIFIER = b"TFL3"
+
+
+def from_tflite(path: Path) -> tvm.IRModule:
+    """Return the Relax module of a TFLite file, its weights constants.
+
+    Raises
+    ------
+    ModelError
+        For a file that is no TFLite model.
+    UnsupportedOperatorError
+        When TVM's importer cannot convert it, with what it says.
+    UnavailableError
+        Where the package ``tflite`` is not installed.
+    """
+    tflite = needed("tflite", "tflite", f"{path.name}: a TFLite file")
+    from tvm.relax.frontend.tflite import from_tflite as imported
+
+    data = path.read_bytes()
+    if data[4:8] != _IDENTIFIER:
+        raise ModelError(f"{path.name} is no TFLite model: it has {data[4:8]!r} where such a file has {_IDENTIFIER!r}")
+    try:
+        module = imported(tflite.Model.GetRootAsModel(data, 0))
+    except NotImplementedError as error:
+        raise UnsupportedOperatorError(f"{path.name}: TVM's importer cannot convert it: {error}") from error
+    except Exception as error:
+        raise ModelError(f"{path.name}: TVM's importer fails at it: {type(error).__name__}: {error}") from error
+    # The weights, which are constants of the function, are listed once more in an attribute.
+    module.update_func(module.get_global_var("main"), module["main"].without_attr("params"))
+    return module

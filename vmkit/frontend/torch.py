@@ -1,0 +1,189 @@
+"""Programs of ``torch.export`` as Relax modules: read by TVM's importer, with the sizes that PyTorch knows.
+
+TVM's importer finds the sizes of results by Relax's own rules, which lose some that PyTorch derived: the first row of
+``n`` is ``min(1, n)`` rows for them, which then broadcasts against nothing. The exported program says the size of each
+result, so where the two differ the result is cast to that, a check when the program runs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import tvm
+from tvm import relax, tirx
+from tvm.sym import Analyzer
+
+from ..errors import ModelError, UnsupportedOperatorError, VMKitError
+from .packages import needed
+
+if TYPE_CHECKING:
+    import sympy
+    import torch
+    from torch import fx
+
+__all__ = ["from_exported_program", "from_pt2"]
+
+_WAY = "a program of torch.export"
+
+
+class _Importing(Protocol):
+    """What converters use of TVM's importer."""
+
+    block_builder: relax.BlockBuilder
+    env: dict[fx.Node, Any]
+
+
+def from_pt2(path: Path) -> tvm.IRModule:
+    """Return the Relax module of a file that ``torch.export.save`` wrote; see :func:`from_exported_program`."""
+    load = needed("torch.export", "torch", f"{path.name}: {_WAY}").load
+    try:
+        program = load(path)
+    except Exception as error:
+        raise ModelError(f"{path}: torch.export cannot load it: {error}") from error
+    return from_exported_program(program)
+
+
+def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule:
+    """Return the Relax module of an exported program: its weights are constants, its dynamic dimensions symbols.
+
+    Dimensions that the program says are equal are one symbol, and the ranges that it gives them are attributes of
+    ``main``, checked when it runs. A result of one tensor is that, not a tuple.
+
+    Parameters
+    ----------
+    program : torch.export.ExportedProgram
+        What ``torch.export.export`` returns; it stays as it is.
+
+    Raises
+    ------
+    UnsupportedOperatorError
+        With all operators that TVM's importer has no converter for, or the node that it fails at.
+    UnavailableError
+        Where torch is not installed.
+    """
+    needed("torch", "torch", _WAY)
+    # Its base is a class of torch's importer, which imports torch.
+    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+    class Importer(ExportedProgramImporter):
+        def create_convert_map(self) -> dict[str, Callable[[Any], Any]]:
+            more = {name: partial(_extreme, self, reduced) for name, reduced in _EXTREMES.items()}
+            return {name: _checked(self, convert) for name, convert in (more | super().create_convert_map()).items()}
+
+    decomposed = program.run_decompositions()
+    importer = Importer()
+    _require_known(decomposed, importer.convert_map)
+    try:
+        return importer.from_exported_program(decomposed, False, True, False, None)
+    except VMKitError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{_WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
+
+
+# What TVM's importer has no converter for, although Relax has the operator.
+_EXTREMES = {"amax.default": relax.op.max, "amin.default": relax.op.min}
+
+
+def _extreme(importer: _Importing, reduced: Callable[..., relax.Expr], node: fx.Node) -> relax.Expr:
+    """Return the largest or least elements along axes, by default along all of them."""
+    axes = list(node.args[1]) if len(node.args) > 1 and node.args[1] else None
+    keepdims = bool(node.args[2]) if len(node.args) > 2 else False
+    return importer.block_builder.emit(reduced(importer.env[node.args[0]], axis=axes, keepdims=keepdims))
+
+
+def _require_known(program: torch.export.ExportedProgram, known: Mapping[str, Any]) -> None:
+    """Raise UnsupportedOperatorError with all operators of a program that have no converter."""
+    missing: dict[str, list[str]] = {}
+    for module in program.graph_module.modules():
+        for node in getattr(module, "graph", program.graph).nodes:
+            if node.op == "call_function" and node.target.__name__ not in known:
+                missing.setdefault(str(node.target), []).append(node.name)
+    if missing:
+        lines = [f"{target}: {len(names)} node(s), {', '.join(names[:5])}" for target, names in sorted(missing.items())]
+        what = "1 operator is" if len(lines) == 1 else f"{len(lines)} operators are"
+        raise UnsupportedOperatorError(
+            f"{_WAY}: {what} not supported by TVM's importer:\n  " + "\n  ".join(lines), lines
+        )
+
+
+def _checked(importer: _Importing, convert: Callable[[fx.Node], object]) -> Callable[[fx.Node], object]:
+    """Return a converter that says which node it fails at, and whose results have the sizes that PyTorch knows."""
+
+    def converted(node: fx.Node) -> object:
+        try:
+            result = convert(node)
+            value = node.meta.get("val")
+            return result if value is None else _sized(importer, result, value)
+        except Exception as error:
+            given = ", ".join(
+                str(importer.env[a].ty) for a in node.all_input_nodes if hasattr(importer.env.get(a), "ty")
+            )
+            raise UnsupportedOperatorError(
+                f"{_WAY}: TVM's importer fails at node {node.name!r} ({node.target}) of ({given}): "
+                f"{type(error).__name__}: {error}",
+                [str(node.target)],
+            ) from error
+
+    return converted
+
+
+def _sized(importer: _Importing, result: object, value: object) -> object:
+    """Return a result with the sizes of what PyTorch says that it is, cast to those where Relax says other ones."""
+    if not isinstance(result, relax.Expr) or not isinstance(result.ty, relax.TensorType) or not hasattr(value, "shape"):
+        return result
+    symbols = {s.name: s for v in importer.env.values() for s in _symbols(v)}
+    shape = [_dim(d, symbols) for d in value.shape]
+    own = result.ty.shape
+    if any(d is None for d in shape) or (own is not None and _are_equal(list(own), shape)):
+        return result
+    return importer.block_builder.match_cast(result, relax.TensorType(shape, result.ty.dtype))
+
+
+def _symbols(value: object) -> list[tirx.Var]:
+    ty = getattr(value, "ty", None)
+    if not isinstance(ty, relax.TensorType) or ty.shape is None:
+        return []
+    return [d for d in ty.shape if isinstance(d, tvm.ir.Var)]
+
+
+def _are_equal(own: list[Any], shape: list[Any]) -> bool:
+    analyzer = Analyzer()
+    return len(own) == len(shape) and all(analyzer.can_prove_equal(a, b) for a, b in zip(own, shape, strict=True))
+
+
+def _dim(size: int | torch.SymInt, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
+    """Return a size of PyTorch's, an int or a formula, over Relax's symbols; None where it is of none of these."""
+    if isinstance(size, int):
+        return tirx.IntImm("int64", size)
+    return _formula(size.node.expr, symbols)
+
+
+def _formula(formula: sympy.Expr, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
+    """Return a formula of sympy over symbols; a size that only data tells is a new one."""
+    if formula.is_Integer:
+        return tirx.IntImm("int64", int(formula))
+    if formula.is_Symbol:
+        return symbols.get(str(formula), tirx.Var(str(formula), "int64") if str(formula).startswith("u") else None)
+    args = [_formula(a, symbols) for a in formula.args]
+    make = _OPERATIONS.get(type(formula).__name__)
+    if make is None or any(a is None for a in args):
+        return None
+    return make(*args)
+
+
+_OPERATIONS: dict[str, Callable[..., tirx.Expr]] = {
+    "Add": lambda *terms: reduce(operator.add, terms),
+    "Mul": lambda *factors: reduce(operator.mul, factors),
+    "FloorDiv": tirx.floordiv,
+    "CleanDiv": tirx.floordiv,
+    "CeilDiv": lambda a, b: tirx.floordiv(a + b - 1, b),
+    "Mod": tirx.floormod,
+    "PythonMod": tirx.floormod,
+    "Max": lambda *values: reduce(tirx.max, values),
+    "Min": lambda *values: reduce(tirx.min, values),
+}

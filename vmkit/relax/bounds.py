@@ -1,0 +1,58 @@
+"""The ranges of dimensions that a Relax function declares, checked when it runs.
+
+TVM plans the memory of a function for the largest sizes that it declares, whatever the sizes of a call, and a larger
+one fails in the allocator. Here a size out of its range is an error that says so, and memory is taken for the sizes
+of the call.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax, tirx
+
+from .._tvm import begin_block, end_block
+from ..relay.ir import dims
+from ..relay.lower.checks import RuntimeChecks
+from .rewrite import with_functions
+
+__all__ = ["with_checked_bounds"]
+
+_LOWER, _UPPER = "tir_var_lower_bound", "tir_var_upper_bound"
+
+
+def with_checked_bounds(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, str]]:
+    """Return a module whose functions check the ranges that they declare, and the messages of the checks by number."""
+    checks = RuntimeChecks()
+    changed = {
+        gvar: _checked(function, checks)
+        for gvar, function in mod.functions.items()
+        if isinstance(function, relax.Function) and any(a in (function.attrs or {}) for a in (_LOWER, _UPPER))
+    }
+    return (with_functions(mod, changed) if changed else mod), checks.messages
+
+
+def _checked(function: relax.Function, checks: RuntimeChecks) -> relax.Function:
+    lower, upper = (dict(function.attrs.get(name) or {}) for name in (_LOWER, _UPPER))
+    builder = relax.BlockBuilder()
+    begin_block(builder)
+    for symbol in _symbols(function):
+        least, most = (bounds.get(symbol.name) for bounds in (lower, upper))
+        within = [symbol >= int(least)] if least is not None and int(least) > 0 else []
+        within += [symbol <= int(most)] if most is not None else []
+        if within:
+            span = f"{int(least or 0)} to {int(most)}" if most is not None else f"from {int(least or 0)} on"
+            message = f"the dimension {symbol.name} is not in the range {span} for which the model was compiled"
+            checks.emit(builder, dims.select(tirx.all(*within), 1, 0), 1, message)
+    block = end_block(builder)
+    body = relax.SeqExpr([block, *function.body.blocks], function.body.body)
+    made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+    return made.without_attr(_LOWER).without_attr(_UPPER)
+
+
+def _symbols(function: relax.Function) -> list[tirx.Var]:
+    """Return the symbols that are dimensions of a function's parameters, each once."""
+    found: dict[tirx.Var, None] = {}
+    for param in function.params:
+        shape = param.ty.shape if isinstance(param.ty, relax.TensorType) else None
+        found.update((d, None) for d in shape or () if isinstance(d, tvm.ir.Var))
+    return list(found)
