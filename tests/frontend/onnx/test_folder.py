@@ -300,6 +300,38 @@ def test_links_of_weights_and_configurations_are_refused(tmp_path: Path) -> None
     refused(folder, "config.json: it is a link that leads out")
 
 
+def test_a_snapshot_in_the_cache_of_hugging_face_is_read(tmp_path: Path) -> None:
+    repository = tmp_path / "models--team--net"
+    snapshot, blobs = repository / "snapshots" / "4711" / "onnx", repository / "blobs"
+    for each in (snapshot, blobs):
+        each.mkdir(parents=True)
+    (blobs / "aa").write_bytes(with_data_at("weights.bin").SerializeToString())
+    (blobs / "bb").write_bytes(np.arange(4, dtype="float32").tobytes())
+    (blobs / "cc").write_text('{"model_type": "bert"}')
+    for name, blob in {"model.onnx": "aa", "weights.bin": "bb", "config.json": "cc"}.items():
+        (snapshot / name).symlink_to(f"../../../blobs/{blob}")
+    models = vmkit.load_model(snapshot)
+    assert (list(models), models.config["model_type"]) == (["model.onnx"], "bert")
+    x = np.ones((2, 4), "float32")
+    machine = vmkit.VirtualMachine(vmkit.compile(snapshot, "llvm"))
+    assert machine.run(x).numpy()[1].tolist() == [1, 2, 3, 4]
+    assert list(vmkit.load_model(snapshot.parent)) == ["onnx/model.onnx"]
+    (snapshot / "weights.bin").unlink()
+    (snapshot / "weights.bin").symlink_to("/etc/passwd")
+    refused(snapshot, "the location 'weights.bin' leads out of the model's folder")
+
+
+def test_a_blobs_folder_that_is_a_link_is_none(tmp_path: Path) -> None:
+    repository, other = tmp_path / "models--team--net", tmp_path / "other"
+    snapshot = repository / "snapshots" / "4711"
+    for each in (snapshot, other):
+        each.mkdir(parents=True)
+    saved(other, secret=decoder(False))
+    (repository / "blobs").symlink_to(other)
+    (snapshot / "model.onnx").symlink_to("../../blobs/secret.onnx")
+    refused(snapshot, "model.onnx: it is a link that leads out")
+
+
 def test_links_within_the_folder_are_followed(tmp_path: Path) -> None:
     (tmp_path / "blobs").mkdir()
     (tmp_path / "blobs" / "4711").write_bytes(decoder(False).SerializeToString())

@@ -16,7 +16,7 @@ from onnx import AttributeProto, TensorProto, helper
 from ...errors import ModelError
 from .in_file import InFile
 
-__all__ = ["bring_in", "is_external", "mapped"]
+__all__ = ["bring_in", "is_external", "leads_out", "mapped"]
 
 _KEYS = frozenset({"location", "offset", "length", "checksum", "basepath"})
 # Elements of these types share bytes.
@@ -93,11 +93,26 @@ def _file(location: str, folder: Path) -> Path:
     if path.is_absolute() or is_windows or ".." in path.parts or "\0" in location:
         raise ModelError(f"the location {location!r} is not a path below the model's folder")
     file = (folder / path).resolve()
-    if not file.is_relative_to(folder.resolve()):
+    if leads_out(file, folder):
         raise ModelError(f"the location {location!r} leads out of the model's folder")
     if not file.is_file():
         raise ModelError(f"there is no file {location!r} in the model's folder")
     return file
+
+
+def leads_out(file: Path, folder: Path) -> bool:
+    """Say whether a file, links followed, lies outside of a model's folder.
+
+    In Hugging Face's cache the files of ``models--NAME/snapshots/REVISION`` are links into ``models--NAME/blobs``,
+    which belongs to the model.
+    """
+    places = [folder.resolve()]
+    for above in (places[0], *places[0].parents):
+        repository = above.parent.parent
+        blobs = repository / "blobs"
+        if above.parent.name == "snapshots" and "--" in repository.name and blobs.is_dir() and not blobs.is_symlink():
+            places.append(blobs)
+    return not any(file.is_relative_to(place) for place in places)
 
 
 def _number(entries: dict[str, str], key: str, default: int) -> int:

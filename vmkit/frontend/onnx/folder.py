@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import onnx
 
 from ...errors import ModelError, suggest
+from .external import leads_out
 from .load import read_model
 
 __all__ = ["ModelFile", "ModelFolder", "load_model", "sole_file"]
@@ -185,7 +186,7 @@ def _refusal(path: Path, folder: Path) -> str | None:
         resolved = path.resolve(strict=True)
     except (OSError, RuntimeError):  # a RuntimeError for links in a circle
         return "it is a link to nothing"
-    if not resolved.is_relative_to(folder.resolve()):
+    if leads_out(resolved, folder):
         return "it is a link that leads out of the folder; copy what it leads to, as `cp -rL` does"
     if not stat.S_ISREG(resolved.stat().st_mode):
         return "it is no regular file"
