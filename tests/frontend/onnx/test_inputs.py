@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+import vmkit
 from tests.frontend.onnx.programs import Compiled, array, check, model, node
 from vmkit import relay
 from vmkit.errors import InputError, ModelError, OptionError, VMError
@@ -126,8 +128,6 @@ def test_an_unknown_setting_is_told() -> None:
 
 
 def test_nodes_are_named_in_the_file_written(tmp_path: Any) -> None:
-    import onnx
-
     from_onnx(two_inputs(), export_node_renamed_model_path=str(tmp_path / "named.onnx"))
     assert [n.name for n in onnx.load(tmp_path / "named.onnx").graph.node] == ["ReduceSum_0", "Mul_1", "Add_2"]
 
@@ -162,3 +162,60 @@ def test_ranges_that_do_not_fit(shape: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError) as caught:
         from_onnx(proto, shape=shape)
     assert problem in str(caught.value)
+
+
+def unknown(kind: str, dim: Any) -> Any:
+    """Return a model of two inputs whose two dimensions are all written in one way, and so is what it says of `y`."""
+    proto = model([node("Add", "x x", "a"), node("Relu", "b", "r"), node("Identity", "a", "y")], {}, "y r")
+    for name in ("x", "b", "y", "r", "a"):
+        info = onnx.ValueInfoProto(name=name)
+        info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+        for _ in range(2):
+            one = info.type.tensor_type.shape.dim.add()
+            if kind != "missing":
+                setattr(one, f"dim_{kind}", dim)
+        place = proto.graph.value_info if name == "a" else proto.graph.output if name in "yr" else proto.graph.input
+        for old in [v for v in place if v.name == name]:
+            place.remove(old)
+        place.append(info)
+    return proto
+
+
+_UNKNOWN = [
+    ("missing", None), ("value", -1), ("value", 0), ("param", "?"), ("param", "-1"), ("param", ""), ("param", "None"),
+    ("param", "unk__12"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "dim"), _UNKNOWN)
+def test_what_exporters_write_for_unknown_says_nothing_of_another_dimension(kind: str, dim: Any) -> None:
+    proto = unknown(kind, dim)
+    assert vmkit.check(proto).is_supported
+    compiled = Compiled(proto)
+    inputs = "x: float32[x_dim0, x_dim1], b: float32[b_dim0, b_dim1]"
+    outputs = "y: float32[x_dim0, x_dim1], r: float32[b_dim0, b_dim1]"
+    assert str(compiled.executable.signature) == f"main({inputs}) -> ({outputs})"
+    for sizes in ((2, 3, 4, 5), (1, 1, 7, 1), (0, 2, 3, 0)):
+        x, b = array(*sizes[:2]), array(*sizes[2:])
+        y, r = compiled(x=x, b=b)
+        np.testing.assert_array_equal(y, x + x)
+        np.testing.assert_array_equal(r, np.maximum(b, 0))
+
+
+@pytest.mark.parametrize("dim", ["?", "-1", "", "None", "unk__12", -1, None])
+def test_unknown_dimensions_that_the_caller_gives_are_each_their_own(dim: Any) -> None:
+    assert types({"x": (dim, 4), "fixed": (dim, dim)}) == [
+        f"Tensor[({e}, float32]" for e in ("batch, 4)", "batch, mask_dim1)", "fixed_dim0, fixed_dim1)")
+    ]
+
+
+def test_a_size_of_0_that_the_caller_gives_is_one() -> None:
+    assert types({"fixed": (0, 4)})[-1] == "Tensor[(0, 4), float32]"
+
+
+def test_the_name_of_an_unknown_dimension_is_no_name_in_the_file() -> None:
+    nodes = [node("Relu", "x", "y"), node("Relu", "b", "r")]
+    proto = model(nodes, {"x": ([None], "float32"), "b": (["x_dim0"], "float32")}, "y r")
+    compiled = Compiled(proto)
+    assert str(compiled.executable.signature).startswith("main(x: float32[x_dim0_], b: float32[x_dim0])")
+    assert [r.shape for r in compiled(x=array(2), b=array(3))] == [(2,), (3,)]

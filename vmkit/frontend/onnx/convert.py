@@ -34,8 +34,10 @@ def from_onnx(
     shape : mapping, optional
         The shapes of inputs that are not to be as in the file. A dimension is an int, a name (equal names are equal
         dimensions), or unknown: ``-1``, ``None``, ``"?"`` or ``relay.Any()``. Dimensions that the file names keep
-        their names; others that are unknown are called after input and axis, as in ``x_dim0``. Under the name of a
-        dimension: the least and the largest size that it may have, ``(1, 64)``; others are an error of the run.
+        their names; others that are unknown are called after input and axis, as in ``x_dim0``. In the file -1, 0, and
+        names such as ``?``, ``None`` or ``unk__12`` stand for an unknown one, each for its own; a 0 that is given here
+        is an empty one. Under the name of a dimension: the least and the largest size that it may have, ``(1, 64)``;
+        others are an error of the run.
     dtype : str or mapping
         The data type of inputs of which the file does not tell it; a mapping is checked against the file.
     opset : int, optional

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,14 +19,20 @@ __all__ = ["InputTypes"]
 # What holds tensors, by the field that says so in the file.
 _CONTAINERS: dict[str, Callable[[Type], Type]] = {"sequence_type": SequenceType, "optional_type": OptionalType}
 
+# What exporters write as the name of a dimension that they do not know: text of TensorFlow's and Keras's None, of
+# Paddle's -1, and the numbered names of tf2onnx. Such a name says nothing of another dimension that has it too.
+_NO_NAME = re.compile(r"\s*(|\?|\*|none|null|unknown|-\d+|0|unk_*\d*)\s*", re.IGNORECASE)
+
 
 class InputTypes:
     """Decides the type of every input of a graph.
 
     A dimension that the file names keeps its name, and is one symbol wherever the name appears; a dimension without
-    a name is called after its input and axis. What the caller gives comes first: an int fixes a dimension (and, if
-    the file names it, fixes it everywhere), a name renames it, and ``-1``, ``None``, ``"?"`` or ``relay.Any()`` make
-    it unknown. Under the name of a dimension stands a pair of ints: the least and the largest size that it may have.
+    a name is called after its input and axis. So is one whose name or size is what exporters write for an unknown one:
+    ``?``, ``None``, ``unk__12``, -1 or 0. What the caller gives comes first: an int fixes a dimension (and, if
+    the file names it, fixes it everywhere; 0 is an empty one here), a name renames it, and ``-1``, ``None``, ``"?"``
+    or ``relay.Any()`` make it unknown. Under the name of a dimension stands a pair of ints: the least and the largest
+    size that it may have.
 
     Attributes
     ----------
@@ -43,12 +50,14 @@ class InputTypes:
         self.widened: dict[Any, int] = {}
         self.ranges: dict[tirx.Var, tuple[int, int]] = {}
         self.problems: list[str] = []
+        self.in_file: set[str] = set()
 
     def types(self, inputs: Sequence[onnx.ValueInfoProto], initializers: Sequence[str]) -> dict[str, Type]:
         """Return the type of every input, in order; InputError with everything that is wrong with `shape`."""
         names = [i.name for i in inputs]
         limits = {k: self.shape.pop(k) for k, v in list(self.shape.items()) if k not in names and _is_range(v)}
         self._check_names(names, initializers)
+        self.in_file = {d for i in inputs for d in _file_dims(i) or () if isinstance(d, str)}
         for info in inputs:
             if info.name in self.shape:
                 self._learn_names(info)
@@ -93,7 +102,7 @@ class InputTypes:
         if declared is None or not _is_shape(given) or len(given) != len(declared):
             return
         for old, new in zip(declared, given, strict=True):
-            if not isinstance(old, str) or not isinstance(new, int | str) or new == "?":
+            if not isinstance(old, str) or not isinstance(new, int | str) or _is_unknown(new):
                 continue
             if isinstance(new, int) and new < 0:
                 continue
@@ -172,14 +181,16 @@ class InputTypes:
         if isinstance(dim, int):
             return dim
         if dim is None:
-            return self._symbol(f"{name}_dim{axis}")
+            own = f"{name}_dim{axis}"
+            while own in self.in_file:
+                own += "_"
+            return self._symbol(own)
         return self.renamed[dim] if dim in self.renamed else self._symbol(dim)
 
     def _given(self, name: str, axis: int, dim: Any, old: int | str | None) -> Dim:
         if isinstance(dim, tirx.IntImm) or (not isinstance(dim, int | str) and hasattr(dim, "__index__")):
             dim = int(dim)
-        is_unknown = dim is None or isinstance(dim, AnyDim) or dim in (-1, "?")
-        if is_unknown:
+        if _is_unknown(dim):
             symbol = self._from_file(name, axis, old if isinstance(old, str) else None)
         elif isinstance(dim, int):
             if dim < 0:
@@ -213,23 +224,36 @@ def _is_range(given: Any) -> bool:
     return isinstance(given, tuple) and len(given) == 2 and all(type(v) is int for v in given)
 
 
+def _is_unknown(given: Any) -> bool:
+    """Say whether the caller gives an unknown dimension."""
+    if isinstance(given, str):
+        return _names_nothing(given)
+    return given is None or isinstance(given, AnyDim) or (isinstance(given, int) and given == -1)
+
+
+def _names_nothing(name: str) -> bool:
+    return _NO_NAME.fullmatch(name) is not None
+
+
 def _same(a: Dim, b: Dim) -> bool:
     return a == b if isinstance(a, int) and isinstance(b, int) else a is b
 
 
 def _file_dims(info: onnx.ValueInfoProto) -> list[int | str | None] | None:
-    """Return the dimensions that the file declares: sizes, names, None for neither; None for an unknown rank."""
+    """Return the dimensions that the file declares: sizes, names, None for neither; None for an unknown rank.
+
+    A size of 0 is an unknown one, as onnxruntime takes it: protobuf's default is what exporters leave there, and a
+    model for nothing but empty tensors is of no use. Other sizes that are no sizes, such as -1, are unknown too.
+    """
     tensor = info.type.tensor_type
     if not tensor.HasField("shape"):
         return None
     declared: list[int | str | None] = []
-    for axis, dim in enumerate(tensor.shape.dim):
+    for dim in tensor.shape.dim:
         match dim.WhichOneof("value"):
             case "dim_param":
-                declared.append(dim.dim_param or None)
-            case "dim_value" if dim.dim_value < 0:
-                raise ModelError(f"input {info.name!r}: dimension {axis} is {dim.dim_value}")
-            case "dim_value":
+                declared.append(None if _names_nothing(dim.dim_param) else dim.dim_param)
+            case "dim_value" if dim.dim_value > 0:
                 declared.append(int(dim.dim_value))
             case _:
                 declared.append(None)
