@@ -77,11 +77,14 @@ def pad_shapes(shapes: Sequence[list[Dim]]) -> list[list[Dim]]:
 
 def broadcast_result(context: LowerContext, shapes: Sequence[Sequence[Dim]]) -> list[Dim]:
     """Return the shape that shapes of one rank broadcast to when run, checked at run time."""
-    return [broadcast_dim(context, position, column) for position, column in enumerate(zip(*shapes, strict=True))]
+    return [broadcast_dim(context, f"dimension {i}", column) for i, column in enumerate(zip(*shapes, strict=True))]
 
 
-def broadcast_dim(context: LowerContext, position: int, column: Sequence[Dim]) -> Dim:
-    """Return one dimension of the result, with a run-time check for every operand that may not fit."""
+def broadcast_dim(context: LowerContext, what: str, column: Sequence[Dim]) -> Dim:
+    """Return one dimension of the result, with a run-time check for every operand that may not fit.
+
+    `what` is what the check calls the dimension.
+    """
     distinct: list[Dim] = []
     alternatives: list[Dim] = []
     for dim in column:
@@ -107,7 +110,7 @@ def broadcast_dim(context: LowerContext, position: int, column: Sequence[Dim]) -
                 context.require_equal(
                     dim,
                     result if dims.absorbs(result, dim) else dims.select(dim == 1, dim, result),
-                    f"{name}: dimension {position} is {{actual}} in one input and {{expected}} in another; "
+                    f"{name}: {what} is {{actual}} in one input and {{expected}} in another; "
                     "they neither agree nor is one of them 1",
                 )
     return result

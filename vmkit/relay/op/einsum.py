@@ -12,8 +12,8 @@ from ..ir import dims
 from ..ir.expr import Expr
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Str, attrs_node, field
+from .broadcast import broadcast_dim, broadcast_index
 from .join import TupleLike, as_tuple, require_tensors
-from .kernel import const
 from .registry import OpPattern, Parameters, entry, operator
 
 if TYPE_CHECKING:
@@ -62,17 +62,39 @@ def _labels(equation: str, term: str, rank: int) -> list[str]:
     return [*before, *(str(k - hidden) for k in range(hidden)), *after]
 
 
-def _extents(operands: Sequence[Sequence[str]], shapes: Sequence[Sequence[Dim]]) -> dict[str, Dim]:
-    """Return the extent of every label; a dimension of 1 is broadcast."""
-    extents: dict[str, Dim] = {}
+def _columns(operands: Sequence[Sequence[str]], shapes: Sequence[Sequence[Dim]]) -> dict[str, list[Dim]]:
+    """Return the dimensions of every label, those of all operands."""
+    columns: dict[str, list[Dim]] = {}
     for labels, shape in zip(operands, shapes, strict=True):
         for label, dim in zip(labels, shape, strict=True):
-            joined = dims.broadcast(extents.get(label, 1), dim)
-            if joined is None:
-                raise TypeCheckError(f"the dimensions of label {label!r} are {extents[label]} and {dim}")
-            # Two dimensions that cannot be told apart have to be equal; run time checks it.
-            extents[label] = extents[label] if dims.is_any(joined) and not dims.is_any(dim) else joined
-    return extents
+            columns.setdefault(label, []).append(dim)
+    return columns
+
+
+def _kept(label: str, column: Sequence[Dim]) -> Dim:
+    """Return what the dimensions of a label broadcast to."""
+    extent: Dim = 1
+    for dim in column:
+        joined = dims.broadcast(extent, dim)
+        if joined is None:
+            raise TypeCheckError(f"the dimensions of label {label!r} are {extent} and {dim}")
+        extent = joined
+    return extent
+
+
+def _extent(context: LowerContext, label: str, column: Sequence[Dim], is_kept: bool) -> Dim:
+    """Return the extent of a label, checked at run time: kept dimensions are broadcast, summed ones must be equal.
+
+    A product whose summed dimensions might be 1 could be computed by no kernel for products.
+    """
+    if is_kept:
+        return broadcast_dim(context, f"label {label!r}", column)
+    distinct = [d for d in column if not (isinstance(d, int) and d == 1)] or [1]
+    extent = next((d for d in distinct if isinstance(d, int)), distinct[0])
+    for dim in distinct:
+        message = f"einsum: summed label {label!r} is {{actual}} in one input and {{expected}} in another"
+        context.require_equal(dim, extent, message)
+    return extent
 
 
 @operator(
@@ -95,7 +117,7 @@ class Einsum:
         fields = require_tensors(tensors)
         shapes = [list(f.shape) for f in fields]
         operands, result = parse_equation(attrs.equation, [len(s) for s in shapes])
-        extents = _extents(operands, shapes)
+        extents = {label: _kept(label, column) for label, column in _columns(operands, shapes).items()}
         return TensorType([extents[label] for label in result], fields[0].dtype)
 
     @staticmethod
@@ -103,40 +125,24 @@ class Einsum:
         values = context.fields(tensors)
         shapes = [context.shape(v) for v in values]
         operands, result = parse_equation(attrs.equation, [len(s) for s in shapes])
-        extents: dict[str, Dim] = {}
-        for labels, shape in zip(operands, shapes, strict=True):
-            for label, dim in zip(labels, shape, strict=True):
-                if extents.get(label, 1) == 1 or (isinstance(dim, int) and dim != 1):
-                    extents[label] = dim
-        ones = [
-            [
-                isinstance(d, int) and d == 1 and not dims.equal(extents[label], 1)
-                for label, d in zip(ls, s, strict=True)
-            ]
-            for ls, s in zip(operands, shapes, strict=True)
-        ]
-        for labels, shape, broadcast in zip(operands, shapes, ones, strict=True):
-            for label, dim, is_one in zip(labels, shape, broadcast, strict=True):
-                if not is_one:
-                    message = f"einsum: the dimensions of label {label!r} are {{actual}} and {{expected}}"
-                    context.require_equal(dim, extents[label], message)
+        columns = _columns(operands, shapes)
+        extents = {label: _extent(context, label, column, label in result) for label, column in columns.items()}
         names = list(extents)
         reduced = [label for label in names if label not in result]
 
-        def compute(tensors: list[te.Tensor], sizes: list[tirx.Expr]) -> te.Tensor:
+        def compute(tensors: list[te.Tensor], sizes: list[tirx.Expr], owns: list[list[Dim]]) -> te.Tensor:
             extent = dict(zip(names, (dims.as_expr(s) for s in sizes), strict=True))
             axes = {label: te.reduce_axis((0, extent[label]), name="k") for label in reduced}
 
             def element(*i: tirx.Expr) -> tirx.Expr:
                 at = dict(zip(result, i, strict=True)) | axes
                 product: tirx.Expr | None = None
-                for tensor, labels, broadcast in zip(tensors, operands, ones, strict=True):
-                    index = [const(0) if one else at[v] for v, one in zip(labels, broadcast, strict=True)]
-                    read = tensor(*index)
+                for tensor, labels, shape in zip(tensors, operands, owns, strict=True):
+                    read = tensor(*broadcast_index(shape, [extent[v] for v in labels], [at[v] for v in labels]))
                     product = read if product is None else product * read
                 assert product is not None
                 return te.sum(product, axis=list(axes.values())) if axes else product
 
             return te.compute([extent[label] for label in result], element, name="einsum")
 
-        return context.te(compute, list(values), [extents[label] for label in names])
+        return context.te(compute, list(values), [extents[label] for label in names], shapes)

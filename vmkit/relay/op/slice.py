@@ -168,7 +168,7 @@ def _range(begin: Dim, end: Dim, stride: int, dim: Dim) -> tuple[Dim, Dim]:
     first, last = _clamped(begin, stride, dim), _clamped(end, stride, dim)
     length = dims.sub(last, first) if stride > 0 else dims.sub(first, last)
     size = dims.ceildiv(length, abs(stride))
-    return first, size if dims.at_least(size, 0) else dims.maximum(size, 0)
+    return first, dims.by_cases(size if dims.at_least(size, 0) else dims.maximum(size, 0))
 
 
 def _clamped(position: Dim, stride: int, dim: Dim) -> Dim:

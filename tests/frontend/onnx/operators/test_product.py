@@ -94,5 +94,5 @@ def test_stacks_of_sizes_that_the_data_decide() -> None:
         for c, m in (([1, 0, 1, 0], 2), ([1, 0, 0, 0], 3), ([1, 1, 1, 1], 1))
     ]
     machine = check(proto, *feeds)
-    with pytest.raises(VMError, match="where: dimension 0 is 2 in one input and 3 in another"):
+    with pytest.raises(VMError, match="dimension 0 is 3; it cannot be broadcast to 2"):
         machine(**{**feeds[0], "y": array(3, 2, 3, 2)})

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tvm import ir
+
 from .... import relay
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, dims
@@ -239,35 +241,39 @@ def expand(ctx: Context, x: Expr, shape: Expr) -> Any:
         longest = range(max(MOST_DIMENSIONS, ctx.rank(x)) + 1)
         name = "the number of dimensions of the target shape"
         return by_length(ctx, shape, longest, name, lambda given: _expanded(ctx, x, given))
-    have = ctx.shape(x)
-    rank = max(len(have), len(target))
-    whole = []
-    for own, wanted in zip([1] * (rank - len(have)) + have, [1] * (rank - len(target)) + target, strict=True):
-        # Expanding to 1 keeps the size.
-        whole.append(own if isinstance(wanted, int) and wanted == 1 else wanted)
-    if len(have) == rank and all(dims.equal(a, b) for a, b in zip(have, whole, strict=True)):
+    have, whole = ctx.shape(x), _expanded_dims(ctx.shape(x), target)
+    if any(dims.is_any(d) for d in whole):
+        return _expanded(ctx, x, sizes(target))
+    if len(have) == len(whole) and all(dims.equal(a, b) for a, b in zip(have, whole, strict=True)):
         return x
     return relay.broadcast_to(x, whole)
 
 
 def _expanded(ctx: Context, x: Expr, shape: Expr) -> Expr:
+    """Return a tensor expanded to what a target, known in part or not at all, is when the program runs."""
+    target = ctx.partly_known(shape) or [AnyDim()] * int(ctx.shape(shape)[0])
     expanded = typed(relay.broadcast_to(x, _broadcast_target(ctx, x, shape)))
-    return pinned(ctx, expanded, _expanded_dims(ctx, x, shape, ctx.rank(expanded)))
+    return pinned(ctx, expanded, _expanded_dims(ctx.shape(x), target))
 
 
-def _expanded_dims(ctx: Context, x: Expr, shape: Expr, rank: int) -> list[Dim]:
-    """Return what is known of the dimensions of an expanded tensor, whose target is known in part or not at all."""
-    have, target = ctx.shape(x), ctx.partly_known(shape) or [AnyDim()] * int(ctx.shape(shape)[0])
-    pairs = zip([1] * (rank - len(have)) + have, [1] * (rank - len(target)) + target, strict=True)
-    return [_expanded_dim(own, wanted) for own, wanted in pairs]
+def _expanded_dims(have: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
+    """Return what is known of the dimensions that a shape and a target broadcast to."""
+    rank = max(len(have), len(target))
+    padded = zip([1] * (rank - len(have)) + [*have], [1] * (rank - len(target)) + [*target], strict=True)
+    return [_expanded_dim(own, wanted) for own, wanted in padded]
 
 
 def _expanded_dim(own: Dim, wanted: Dim) -> Dim:
+    """Return what a size and a wanted one broadcast to; ``Any`` where only a run tells it.
+
+    A wanted size that is computed is taken to be no 1 unless the size is 1 too: such shapes are those of other tensors.
+    """
     if isinstance(wanted, int):
         return own if wanted == 1 else wanted
     if isinstance(own, int):
         return wanted if own == 1 else own
-    return AnyDim()
+    is_clear = dims.equal(own, wanted) or dims.at_least(wanted, 2) or not isinstance(wanted, ir.Var)
+    return wanted if is_clear and not dims.is_any(own) else AnyDim()
 
 
 def _broadcast_target(ctx: Context, x: Expr, shape: Expr) -> Expr:

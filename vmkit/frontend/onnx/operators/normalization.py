@@ -103,7 +103,8 @@ def layer_normalization(
 ) -> list[Expr]:
     rank, dtype = ctx.rank(x), ctx.dtype(x)
     axes = list(range(ctx.axis(axis, rank), rank))
-    if len(axes) == 1 and dtype == "float32" and bias is not None and not (ctx.wants(1) or ctx.wants(2)):
+    is_plain = len(axes) == 1 and dtype == "float32" and not (ctx.wants(1) or ctx.wants(2))
+    if is_plain and bias is not None and all(_is_row(ctx, v, x) for v in (scale, bias)):
         return [relay.nn.layer_norm(x, scale, bias, axis=-1, epsilon=epsilon)]
     wide = "float32" if stash_type == 1 and dtype in ("float16", "bfloat16") else dtype
     values = casted(ctx, x, wide)
@@ -113,6 +114,14 @@ def layer_normalization(
     inverse = relay.rsqrt(binary(ctx, "add", variance, epsilon))
     result = relay.multiply(casted(ctx, relay.multiply(centred, inverse), dtype), scale)
     return [result if bias is None else relay.add(result, bias), mean, inverse]
+
+
+def _is_row(ctx: Context, x: Expr, rows: Expr) -> bool:
+    """Say whether a tensor is a vector with an element for each column; otherwise it may have to be broadcast."""
+    if ctx.rank(x) != 1:
+        return False
+    (own,) = ctx.shape(x)
+    return bool(dims.equal(own, ctx.shape(rows)[-1])) or (isinstance(own, int) and own != 1)
 
 
 @converter("RMSNormalization", since=23)

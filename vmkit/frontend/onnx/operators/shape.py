@@ -98,7 +98,7 @@ def value_range(ctx: Context, start: Expr, limit: Expr, delta: Expr) -> Expr:
         if isinstance(step, int) and step != 0:
             # As many as lie between the ends, which may be symbols.
             span = dims.sub(last, first) if step > 0 else dims.sub(first, last)
-            count = dims.larger(dims.ceildiv(span, abs(step)), 0)
+            count = dims.by_cases(dims.larger(dims.ceildiv(span, abs(step)), 0))
             steps = relay.multiply(ctx.positions(count, dtype), ctx.constant(step, dtype))
             return relay.add(steps, sizes(first, dtype))
     return relay.arange(*(to_shape(v, []) if ctx.rank(v) else v for v in (start, limit, delta)), dtype)

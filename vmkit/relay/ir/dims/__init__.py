@@ -20,6 +20,7 @@ from .arithmetic import (
     select,
     sub,
 )
+from .cases import by_cases
 from .comparison import absorbs, at_least, broadcast, equal, larger, more_than, same_size, smaller
 from .division import exact_division, quotient, truncdiv, truncmod, uncommon
 from .expressions import as_expr, int64, is_any, is_long, is_static, simplify, substitute, symbols
@@ -33,6 +34,7 @@ __all__ = [
     "as_expr",
     "at_least",
     "broadcast",
+    "by_cases",
     "canonical",
     "ceildiv",
     "equal",

@@ -11,7 +11,7 @@ from tvm.sym import Analyzer
 
 from ..dim import Any, Dim
 
-__all__ = ["as_expr", "int64", "is_any", "is_long", "is_static", "simplify", "substitute", "symbols"]
+__all__ = ["as_expr", "choices", "int64", "is_any", "is_long", "is_static", "simplify", "substitute", "symbols"]
 
 _MOST_PARTS = 64
 _MOST_CHOICES = 8
@@ -33,10 +33,23 @@ def is_long(dim: Dim) -> bool:
     """Say whether a dimension is an expression of so many parts, or choices, that more should not be built of it."""
     if isinstance(dim, int | Any | tirx.IntImm | tvm.ir.Var):
         return False
-    parts: list[tvm.ir.Expr] = []
-    tvm_ffi.structural_walk(dim, (tvm.ir.Expr, parts.append))
-    choices = sum(_CHOICES.get(type(part), 0) for part in parts)
-    return len(parts) > _MOST_PARTS or choices > _MOST_CHOICES or len(symbols([dim])) > _MOST_SYMBOLS
+    found = _parts(dim)
+    return len(found) > _MOST_PARTS or _weight(found) > _MOST_CHOICES or len(symbols([dim])) > _MOST_SYMBOLS
+
+
+def choices(dim: Dim) -> int:
+    """Return how many choices (largest, smallest, select, which counts more) a dimension has in it."""
+    return 0 if isinstance(dim, int | Any | tirx.IntImm | tvm.ir.Var) else _weight(_parts(dim))
+
+
+def _weight(parts: Sequence[tvm.ir.Expr]) -> int:
+    return sum(_CHOICES.get(type(part), 0) for part in parts)
+
+
+def _parts(dim: tvm.ir.Expr) -> list[tvm.ir.Expr]:
+    found: list[tvm.ir.Expr] = []
+    tvm_ffi.structural_walk(dim, (tvm.ir.Expr, found.append))
+    return found
 
 
 def simplify(value: Dim) -> Dim:

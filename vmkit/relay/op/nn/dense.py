@@ -216,7 +216,7 @@ class BatchMatmul:
         _, other = _columns(right[1:], attrs.transpose_b)
         name = context.operator
         context.require_equal(inner, other, f"{name}: the inner dimensions differ: {{actual}} and {{expected}}")
-        batch = broadcast_dim(context, 0, [left[0], right[0]])
+        batch = broadcast_dim(context, "dimension 0", [left[0], right[0]])
         out_dtype = attrs.out_dtype or context.types[0].dtype
         sizes = [dims.as_expr(batch)]
         return context.te(lambda x, y, whole: _batch_matmul(attrs, x, y, whole[0], out_dtype), a, b, sizes)

@@ -1,0 +1,42 @@
+"""Sizes that are simpler than they look: what holds where no symbol is 0, proved for the sizes of 0 too."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import tirx
+from tvm.sym import Analyzer
+
+from ..dim import Any, Dim
+from .arithmetic import maximum
+from .comparison import equal
+from .expressions import choices, simplify, substitute, symbols
+
+__all__ = ["by_cases"]
+
+_MOST_SYMBOLS = 3  # every one of them doubles the cases
+_LARGEST = 1 << 40
+
+
+def by_cases(value: Dim) -> Dim:
+    """Return a size with fewer choices (max, min, select) in it if one has the same value whatever the symbols are.
+
+    A slice from ``p - 1`` on of what is ``2 * p - 1`` long has `p` elements, which TVM proves only for ``p >= 1``: a
+    start of -1 is taken from the end. For ``p == 0`` the size is 0, which is `p` again.
+    """
+    found = symbols([value])
+    if isinstance(value, int | Any) or not choices(value) or len(found) > _MOST_SYMBOLS:
+        return value
+    analyzer = Analyzer()
+    for symbol in found:
+        analyzer.bind(symbol, tvm.ir.Range(tirx.IntImm("int64", 1), tirx.IntImm("int64", _LARGEST)))
+    inside = simplify(analyzer.simplify(value))
+    for simpler in (inside, maximum(inside, 0)):
+        if choices(simpler) < choices(value) and all(_agree(value, simpler, symbol) for symbol in found):
+            return simpler
+    return value
+
+
+def _agree(value: Dim, simpler: Dim, symbol: tirx.Var) -> bool:
+    """Say whether two sizes are surely equal where a symbol is 0."""
+    nothing = {symbol: tirx.IntImm("int64", 0)}
+    return bool(equal(by_cases(substitute(value, nothing)), by_cases(substitute(simpler, nothing))))
