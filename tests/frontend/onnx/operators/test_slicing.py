@@ -57,3 +57,21 @@ def test_slices_of_any_number_of_axes() -> None:
     names = ("starts", "ends", "axes")
     ways = [((), (), ()), ((1,), (3,), (2,)), ((0, 1, 1), (1, 2, 3), (1, 0, 2))]
     check(proto, *[{"x": array(3, 3, 4)} | {n: vector(*v) for n, v in zip(names, way, strict=True)} for way in ways])
+
+
+def test_sizes_of_slices_that_are_only_written_otherwise_are_known() -> None:
+    """The shift of relative positions in an attention: of 2 * p - 1 columns, those from p - 1 on are p."""
+    nodes = [
+        node("Shape", "x", "p", start=1),
+        node("Sub", "p one", "before"),
+        node("Concat", "x x", "twice", axis=1),
+        node("Slice", "twice one end one", "odd"),
+        node("Slice", "odd before end one", "shifted"),
+        node("Add", "shifted x", "y"),
+    ]
+    constants = {"one": np.array([1]), "end": np.array([np.iinfo("int64").max])}
+    compiled = check(
+        model(nodes, {"x": ([2, "p"], "float32")}, "y", constants), *[{"x": array(2, p)} for p in (1, 2, 5)]
+    )
+    assert str(compiled.executable.signature).endswith("(y: float32[2, p])")
+    assert compiled(x=array(2, 0))[0].shape == (2, 0)
