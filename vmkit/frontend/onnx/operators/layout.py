@@ -251,7 +251,7 @@ def expand(ctx: Context, x: Expr, shape: Expr) -> Any:
 
 def _expanded(ctx: Context, x: Expr, shape: Expr) -> Expr:
     """Return a tensor expanded to what a target, known in part or not at all, is when the program runs."""
-    target = ctx.partly_known(shape) or [AnyDim()] * int(ctx.shape(shape)[0])
+    target = ctx.dims(shape) or ctx.partly_known(shape) or [AnyDim()] * int(ctx.shape(shape)[0])
     expanded = typed(relay.broadcast_to(x, _broadcast_target(ctx, x, shape)))
     return pinned(ctx, expanded, _expanded_dims(ctx.shape(x), target))
 
@@ -272,7 +272,8 @@ def _expanded_dim(own: Dim, wanted: Dim) -> Dim:
         return own if wanted == 1 else wanted
     if isinstance(own, int):
         return wanted if own == 1 else own
-    is_clear = dims.equal(own, wanted) or dims.at_least(wanted, 2) or not isinstance(wanted, ir.Var)
+    is_same = dims.equal(own, wanted) or dims.absorbs(wanted, own)
+    is_clear = is_same or dims.at_least(wanted, 2) or not isinstance(wanted, ir.Var)
     return wanted if is_clear and not dims.is_any(own) else AnyDim()
 
 
