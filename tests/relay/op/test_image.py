@@ -44,6 +44,24 @@ def test_resizes_agree_with_onnxruntime(dim: Any) -> None:
     assert_table([x], table, *[(numbers(n, 3, h, w),) for n, h, w in sizes])
 
 
+def test_aligned_corners_take_halves_to_the_even_pixel(dim: Any) -> None:
+    x = var("x", shape=(dim(2), 3, dim(4), dim(5)))
+    # 5 pixels become 25: each sixth one lies on a pixel, and 3, 9, 15 and 21 lie halfway between two.
+    nearest = np.array([round(at * 4 / 24) for at in range(25)])
+    assert [nearest[at] for at in (3, 9, 15, 21)] == [0, 2, 2, 4]
+    table = {
+        "aligned": (
+            image.resize2d(x, (4, 25), None, "NCHW", "nearest_neighbor", "align_corners", rounding_method=""),
+            lambda x: x[..., nearest],
+        ),
+        "rounded": (
+            image.resize2d(x, (4, 25), None, "NCHW", "nearest_neighbor", "align_corners", rounding_method="round"),
+            lambda x: x[..., nearest],
+        ),
+    }
+    assert_table([x], table, (numbers(2, 3, 4, 5),))
+
+
 def test_a_region_of_interest_is_cut_out_and_resized(dim: Any) -> None:
     x = var("x", shape=(dim(2), 3, dim(4), dim(6)))
     roi = [0.1, 0.2, 1.1, 0.7]

@@ -108,7 +108,11 @@ class ReverseSequence:
         if len(lengths.shape) != 1 or not lengths.dtype.startswith("int"):
             raise TypeCheckError(f"seq_lengths must be a vector of integers, not {lengths}")
         if dims.equal(lengths.shape[0], batch) is False:
-            raise TypeCheckError(f"seq_lengths has {lengths.shape[0]} elements; the batch dimension is {batch}")
+            # The spelling is Relay's, which scripts compare with.
+            raise TypeCheckError(
+                "For reverse_sequnece seq_lengths size should match with dimension of batch axis, but got dimension of "
+                f"batch_axis = {batch}, and seq_length size = {lengths.shape[0]}"
+            )
         return source
 
     @staticmethod
