@@ -54,6 +54,8 @@ def test_a_program_up_to_an_expression() -> None:
     parts = [extract_intermdeiate_expr(mod, number)["main"] for number in range(4)]
     assert [operators(part) for part in parts] == [["exp"], ["exp", "add"], *[["exp", "add", "split"]] * 2]
     assert [len(part.params) for part in parts] == [1, 2, 2, 2]
+    # Types stay as they were declared: what a program leaves open is not written into its variables.
+    assert parts[0].checked_type_ is None and relay.structural_equal(parts[0].body, relay.exp(x))
     with pytest.raises(ModelError, match="main has 4 calls, tuples and fields, numbered from 0; there is no 4"):
         extract_intermdeiate_expr(mod, 4)
 

@@ -6,7 +6,6 @@ import tvm
 
 from ...errors import ModelError
 from ..ir import Call, Function, Tuple, TupleGetItem, free_vars, post_order, with_functions
-from .infer_type import infer_module
 
 __all__ = ["extract_intermdeiate_expr"]
 
@@ -33,4 +32,4 @@ def extract_intermdeiate_expr(mod: tvm.IRModule, expr_id: int) -> tvm.IRModule:
     wanted = found[expr_id]
     rest = {gvar: function for gvar, function in mod.functions.items() if gvar.name_hint != "main"}
     main = Function(free_vars(wanted), wanted)
-    return infer_module(with_functions(mod, {**rest, tvm.ir.GlobalVar("main"): main}))
+    return with_functions(mod, {**rest, tvm.ir.GlobalVar("main"): main})
