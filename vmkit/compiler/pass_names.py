@@ -56,7 +56,6 @@ RELAY_ONLY = frozenset(
         "AnnotateMemoryScope",
         "AnnotateTarget",
         "AutoSchedulerLayoutRewrite",
-        "CapturePostDfsIndexInSpans",
         "FirstOrderGradient",
         "InlineComposites",
         "InlinePrimitives",
