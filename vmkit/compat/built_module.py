@@ -53,7 +53,8 @@ class Source:
     def graph(self, mod_name: str, program: str) -> Graph:
         """Return the program as a graph, with its parameters as constants and operators fused as Relay did."""
         mod = bind_params(relay_module(self.ir_mod), self.params)
-        passes = [transform.InferType(), transform.SimplifyInference(), transform.FastMath(), transform.FuseOps()]
+        simplified = [transform.SimplifyInference(), transform.FastMath(), transform.FlattenAtrousConv()]
+        passes = [transform.InferType(), *simplified, transform.FuseOps()]
         with tvm.transform.PassContext(*self._passes):
             mod = tvm.transform.Sequential(passes)(mod)
         return graph_of(mod, mod_name, {"program": program})

@@ -140,7 +140,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(2, "FoldConstant", told=_qnn_evaluator),
     PassRow(None, "SimplifyExpr"),
     PassRow(None, "CanonicalizeCast"),
-    PassRow(None, "FlattenAtrousConv"),
+    PassRow(0, "FlattenAtrousConv"),
     PassRow(None, "FastMath"),
     PassRow(2, "FloatProducts", _not_cpu),
     PassRow(2, "LookUpFirst", _cpu),

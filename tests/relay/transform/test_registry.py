@@ -28,7 +28,7 @@ RELAY_0_14 = {
     "EliminateCommonSubexpr": ({"fskip": None}, 3),
     "EtaExpand": ({"expand_constructor": False, "expand_global_var": False}, 1),
     "FastMath": ({}, 4),
-    "FlattenAtrousConv": ({}, 3),
+    "FlattenAtrousConv": ({}, 0),
     "FoldConstant": ({"fold_qnn": False}, 2),
     "FoldScaleAxis": ({}, 3),
     "ForwardFoldScaleAxis": ({}, 3),

@@ -14,7 +14,7 @@ from .registry import ModuleTransform, per_function, relay_pass
 __all__ = ["FlattenAtrousConv"]
 
 
-@relay_pass(opt_level=3)
+@relay_pass(opt_level=0)
 def FlattenAtrousConv() -> ModuleTransform:
     """Return the pass that makes ``space_to_batch_nd``, ``conv2d``, ``batch_to_space_nd`` one dilated ``conv2d``."""
     return per_function(lambda function: rewrite_typed(function, _flattened))
