@@ -8,6 +8,7 @@ and apache-tvm-ffi 0.1.14.
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -40,6 +41,7 @@ __all__ = [
     "begin_block",
     "call_global_vars_by",
     "configure_pool",
+    "decide_dialect",
     "declare_packed",
     "end_block",
     "fail_packed",
@@ -149,6 +151,25 @@ def call_global_vars_by(call: Callable[[GlobalVar, tuple[Any, ...]], Any]) -> No
     call_either.asks = call  # type: ignore[attr-defined]
     kind: Any = GlobalVar
     kind.__call__ = call_either
+
+
+def decide_dialect(is_scheduled: Callable[[object], bool]) -> None:
+    """Have the parser of TVMScript ask of a function that does not say ``s_tir`` whether it is in that dialect.
+
+    The decorator's default stands in ``tvm.tirx.script.parser.parser.find_decorator_annotation``, which is called for
+    it; there is no option. What the functions of modules say is found there, too, and not by the decorator itself.
+    """
+    parser: Any = importlib.import_module("tvm.tirx.script.parser.parser")
+    older = parser.find_decorator_annotation
+    if getattr(older, "asks", None) is is_scheduled:
+        return
+
+    def find(node: object, annotation: str, default: bool = True) -> bool:
+        said: bool = older(node, annotation, default=default)
+        return said or (annotation == "s_tir" and is_scheduled(node))
+
+    find.asks = is_scheduled  # type: ignore[attr-defined]
+    parser.find_decorator_annotation = find
 
 
 def global_function_names() -> list[str]:

@@ -21,11 +21,12 @@ from .devices import device
 from .expr import RelayExpr, const
 from .ir_module import install_module_methods
 from .names import install_names, saved_params
-from .nodes import install_node_attributes
+from .nodes import FuncType, install_node_attributes
 from .op import install_type_relations
 from .passes import install_pass_context
 from .pytest_stand_in import import_testing
 from .scipy_stand_in import import_topi_testing
+from .script import install_script
 from .targets import install_targets
 from .testing import install_testing
 from .type_solver import register_relations
@@ -44,6 +45,7 @@ def install() -> None:
     install_node_attributes()
     install_type_relations()
     install_targets()
+    install_script()
     install_pass_context()
     install_testing(import_testing())
     import_topi_testing()
@@ -61,8 +63,9 @@ def install() -> None:
     relay_module.save_param_dict = module.runtime.save_param_dict = saved_params
     module.runtime.load_param_dict = relay_module.load_param_dict
     relay_module.const = const
-    module.ir.load_json, module.ir.save_json = load_json, _save_json
+    module.ir.load_json, module.ir.save_json = _load_json, _save_json
     module.ir.make_node = _make_node
+    module.ir.FuncType = FuncType
     # TVM's own prints both sides as TVMScript, which has no form for Relay's nodes.
     module.ir.assert_structural_equal = relay.assert_structural_equal
     # Scripts for Relay call its functions with other functions, or with nothing.
@@ -102,6 +105,12 @@ def _make_node(type_key: str, **fields: Any) -> tvm_ffi.Object:
     return _make_by_tvm(
         "ir.DictAttrs" if type_key == "DictAttrs" else type_key, **(_DEFAULTS.get(type_key, {}) | fields)
     )
+
+
+def _load_json(json_str: str) -> object:
+    """Read a node, or one of TVM's own containers of nodes."""
+    found = load_json(json_str)
+    return tvm.runtime.convert(found) if isinstance(found, dict | list) else found
 
 
 _save_by_tvm = tvm.ir.save_json

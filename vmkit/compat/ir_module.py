@@ -23,7 +23,7 @@ from vmkit.relay.ir import (
     type_definitions,
 )
 from vmkit.relay.prelude.by_name import define_by_name
-from vmkit.relay.text import astext
+from vmkit.relay.text.printer import node_text
 
 from .nodes import node_astext
 
@@ -107,7 +107,8 @@ def _contains(self: tvm.IRModule, key: Key) -> bool:
 
 
 def _text(self: tvm.IRModule) -> str:
-    return astext(self) if is_relay_module(self) else _own_str(self)
+    """Return what ``print`` shows: neither a header nor the metadata, which ``astext`` has."""
+    return f"{node_text(self)}\n" if is_relay_module(self) else _own_str(self)
 
 
 def from_expr(

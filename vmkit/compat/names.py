@@ -62,9 +62,16 @@ def install_names() -> None:
                 setattr(module, name, gone(f"{module_name.replace('vmkit.', 'tvm.')}.{name}", instead))
 
 
-def size_var(name: str = "size", dtype: str = "int32", span: tvm.ir.Span | None = None) -> tvm.tirx.Var:
-    """Return a symbol for a dimension."""
-    return tvm.tirx.Var(name, dtype, span)
+class _AnyIntegerVar(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, tvm.tirx.Var) and str(value.ty).startswith("int")
+
+    def __call__(cls, name: str = "size", dtype: str = "int32", span: tvm.ir.Span | None = None) -> tvm.tirx.Var:
+        return tvm.tirx.Var(name, dtype, span)
+
+
+class SizeVar(metaclass=_AnyIntegerVar):
+    """A symbol for a dimension: a variable of integers, which TVM does not tell apart from others any more."""
 
 
 def optimize(
@@ -129,10 +136,10 @@ def _names() -> dict[str, dict[str, Any]]:
         "tvm.ir.supply": {"GlobalVarSupply": supply.GlobalVarSupply, "NameSupply": supply.NameSupply},
         "tvm.target": {"VirtualDevice": VirtualDevice},
         "tvm.runtime": {"ADT": container.ADT, "String": container.String},
-        "tvm.te": {"size_var": size_var},
+        "tvm.te": {"size_var": SizeVar},
         "tvm.topi.nn": {n: getattr(tensor_core, n) for n in tensor_core.__all__},
         "tvm.tirx": {
-            "SizeVar": size_var,
+            "SizeVar": SizeVar,
             "Any": relay.Any,
             "bijective_layout": tvm.s_tir.sbijective_layout,
             "stmt_functor": importlib.import_module("tvm.tirx.stmt_functor"),

@@ -14,7 +14,7 @@ from vmkit.relay.text import astext
 from vmkit.relay.text.parser import VERSION
 from vmkit.target.device_type import device_name
 
-__all__ = ["install_node_attributes", "node_astext"]
+__all__ = ["FuncType", "install_node_attributes", "node_astext"]
 
 
 class _Size(int):
@@ -27,6 +27,20 @@ class _Size(int):
     @property
     def dtype(self) -> str:
         return "int32"
+
+
+class _KindsOfFuncType(type):
+    kinds = (ir.FuncType, tvm.ir.FuncType)
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls.kinds)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> ir.FuncType:
+        return ir.FuncType(*args, **kwargs)
+
+
+class FuncType(metaclass=_KindsOfFuncType):
+    """Makes the type of a function of Relay's; ``isinstance`` also knows TVM's own, which has no type parameters."""
 
 
 _own_shape = vars(ir.TensorType)["shape"]
