@@ -27,6 +27,7 @@ __all__ = [
     "extent",
     "inline_cheap_blocks",
     "inline_unless_large",
+    "is_empty",
     "is_reduction",
     "kernel_blocks",
     "loops_of_results",
@@ -69,8 +70,14 @@ def static_size(schedule: s_tir.Schedule, loops: list[Loop]) -> int:
     """Return the number of iterations of a loop nest, symbolic loops counted as one."""
     size = 1
     for loop in loops:
-        size *= extent(schedule, loop) or 1
+        known_size = extent(schedule, loop)
+        size *= 1 if known_size is None else known_size
     return size
+
+
+def is_empty(schedule: s_tir.Schedule) -> bool:
+    """Say whether a loop of a kernel is known to have no step: primitives that tile or fuse it divide by its size."""
+    return any(extent(schedule, loop) == 0 for block in kernel_blocks(schedule) for loop in schedule.get_loops(block))
 
 
 def inline_cheap_blocks(schedule: s_tir.Schedule) -> None:

@@ -14,7 +14,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ...kernels.vector_math import with_vector_math
-from ..blocks import inline_cheap_blocks, kernel_blocks
+from ..blocks import inline_cheap_blocks, is_empty, kernel_blocks
 from ..rule import CHOSEN, Choose, D, Rule, defaults
 from . import (
     concatenation,
@@ -118,10 +118,12 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choos
     plain = prepared(function)
     if plain is None:
         return function
-    product = with_packed_product(plain.mod["main"], target)
+    # A result without elements, and a sum of none, have nothing to be fast at: they keep their loops.
+    nothing = is_empty(plain)
+    product = None if nothing else with_packed_product(plain.mod["main"], target)
     if product is not None:
         return with_vector_math(product).with_attrs({"tirx.is_scheduled": True, CHOSEN: "default"})
-    for rule in RULES:
+    for rule in (elementwise.RULE,) if nothing else RULES:
         default = rule.decide(plain, target)
         for how, decisions in choose(plain, rule, target, default) if default is not None else ():
             try:
