@@ -108,8 +108,26 @@ def closures(operators: int) -> tuple[list[relay.Var], relay.Expr]:
     return [x], value
 
 
+def sizes(operators: int) -> tuple[list[relay.Var], relay.Expr]:
+    """Return a change of shape to a size that a deep expression of integers computes."""
+    x = relay.var("x", shape=(relay.Any(), relay.Any()))
+    shape = relay.shape_of(x, "int64")
+    rows, columns = (relay.take(shape, relay.const(axis)) for axis in (0, 1))
+    two, value = relay.const(np.int64(2)), rows
+    for k in range(operators):
+        value = (
+            relay.add(value, columns),
+            relay.multiply(value, two),
+            relay.divide(value, two),
+            relay.maximum(value, columns),
+        )[k % 4]
+    least = relay.minimum(value, relay.const(np.int64(1)))
+    return [x], relay.reshape(x, relay.stack([relay.const(np.int64(-1)), least], 0))
+
+
 PROGRAMS: dict[str, Program] = {
-    made.__name__: made for made in (lets, dynamic, reshapes, reductions, products, sums, joined, branches, closures)
+    made.__name__: made
+    for made in (lets, dynamic, reshapes, reductions, products, sums, joined, branches, closures, sizes)
 }
 
 

@@ -6,16 +6,14 @@ In the code each leaves a text that says which one it was; :func:`put_back` give
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import ir, relax
 from tvm.runtime import Tensor
 
-from .._tvm import tensor_view
 from ..relax.rewrite import with_functions
+from ..values.equal_tensors import EqualTensors, bytes_of, size_of
 from . import Program, TensorConstant
 from .placeholders import WEIGHT_BYTES, Placeholder, constant_of, with_constants
 
@@ -25,13 +23,14 @@ _OUTSIDE = Placeholder("vmkit.outside_constant:")
 
 
 def taken_out(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[Tensor]]:
-    """Return a module that is ready to become bytecode without its large constants, and these."""
+    """Return a module that is ready to become bytecode without its large constants, and these, equal ones once."""
     places: dict[Tensor, int] = {}
+    equal = EqualTensors()
 
     def marked(constant: ir.GenericConst) -> ir.Expr:
-        if not isinstance(constant.value, Tensor) or _bytes_of(constant.value) < WEIGHT_BYTES:
+        if not isinstance(constant.value, Tensor) or size_of(constant.value) < WEIGHT_BYTES:
             return constant
-        return ir.StringImm(_OUTSIDE.text(places.setdefault(constant.value, len(places))))
+        return ir.StringImm(_OUTSIDE.text(places.setdefault(equal.first_of(constant.value), len(places))))
 
     changed = {}
     for gvar, function in mod.functions.items():
@@ -47,11 +46,6 @@ def put_back(program: Program, tensors: Sequence[Tensor]) -> Program:
     return with_constants(program, {at: _over(tensors[number]) for at, number in _OUTSIDE.found(program).items()})
 
 
-def _bytes_of(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.dtype.itemsize
-
-
 def _over(tensor: Tensor) -> TensorConstant:
     """Return a tensor as a constant over its own memory."""
-    memory: Any = np.from_dlpack(tensor_view(tensor, (_bytes_of(tensor),), "uint8"))
-    return constant_of(tensor, memoryview(memory))
+    return constant_of(tensor, bytes_of(tensor).data)

@@ -22,6 +22,7 @@ from ..relax.dataflow import isolate_definitions
 from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.scaled_storage import share_scaled_storage
+from ..relax.shape_pipeline import SHAPES
 from ..relax.sharing import merge_views, share_shapes
 from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
@@ -138,10 +139,10 @@ def link(code: Bytecode, target: Target) -> tvm.runtime.Module | Parts:
     # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
     is_llvm = target.kind.name == "llvm"
     kernels, shapes = _apart(code.kernels) if is_llvm else (code.kernels, None)
-    passes = PIPELINE if is_llvm else "default"
+    passes = "default" if not is_llvm else SHAPES if kernels is None else PIPELINE
     built = link_executable(code.builder, target, kernels if kernels is not None else shapes, passes)
     if kernels is not None and shapes is not None:
-        built.imports[0].import_module(tvm.tirx.build(shapes, target=target))
+        built.imports[0].import_module(tvm.tirx.build(shapes, target, SHAPES))
     # Where there is no kernel, TVM puts an empty file of C in its place, which would have to be compiled.
     libraries = () if kernels is None and shapes is None else tuple(built.imports)
     text = bytecode.blob_of(built)

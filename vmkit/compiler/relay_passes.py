@@ -131,6 +131,7 @@ class PassRow:
 # turned round while compiling. Each step leaves constants to compute. Passes that Relay's own build had, and that gain
 # nothing here, stand where they stood there.
 PASSES: Sequence[PassRow] = (
+    PassRow(2, "ShareConstants"),
     PassRow(2, "FactorScales", _cpu_with_integer_unit, _integers),
     PassRow(0, "SimplifyInference"),
     PassRow(None, "EliminateCommonSubexpr"),
@@ -181,9 +182,9 @@ def passes_text(rows: Iterable[PassRow] = PASSES) -> str:
     """Return a table of passes for people to read: the name, the level ("-" where it has to be required), the targets.
 
     >>> print(passes_text(PASSES[:2]))
-    pass               level  on
-    FactorScales           2  cpu with integer unit
-    SimplifyInference      0  any target
+    pass            level  on
+    ShareConstants      2  any target
+    FactorScales        2  cpu with integer unit
     """
     lines = [
         (row.name, "-" if row.level is None else str(row.level), row.on.__name__.strip("_").replace("_", " "))

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..kernels.packed_product.encoding import Encoding
 from ..kernels.packed_product.weight import PackedWeight
-from ..relay.ir import Call, Expr, Op, RelayExpr, const
+from ..relay.ir import Call, Expr, Op, RelayExpr
 from ..relay.op.registry import entry
+from ..relay.transform.share_constants import SharedConstants
 from .ops.packed_product import PackedProductAttrs, packed_weight
 
 __all__ = ["ConstantProduct", "constant_product"]
@@ -47,11 +48,19 @@ class ConstantProduct:
         return packed_weight(PackedProductAttrs(**self.attrs(encoding)))
 
     def multiplied(
-        self, encoding: Encoding, data: Expr, *filler: Expr, weight: np.ndarray[Any, Any] | None = None
+        self,
+        encoding: Encoding,
+        shared: SharedConstants,
+        data: Expr,
+        *filler: Expr,
+        weight: np.ndarray[Any, Any] | None = None,
     ) -> Call:
-        """Return the product in an encoding of some data, with the weight or with another of its shape."""
-        packed = self.packed(encoding).pack(self.weight if weight is None else weight)
-        return entry("nn.contrib_packed_product").call(data, const(packed), *filler, **self.attrs(encoding))
+        """Return the product in an encoding of some data, with the weight or with another of its shape.
+
+        Equal weights are packed into one constant, which is `shared`.
+        """
+        packed = shared.const(self.packed(encoding).pack(self.weight if weight is None else weight))
+        return entry("nn.contrib_packed_product").call(data, packed, *filler, **self.attrs(encoding))
 
 
 def constant_product(

@@ -26,6 +26,7 @@ from ..relay.ir import (
 from ..relay.op.nn.window import padding_of
 from ..relay.op.registry import build
 from ..relay.transform.known_type import type_of, with_type_of
+from ..relay.transform.share_constants import SharedConstants
 from .constants import number_of
 
 __all__ = ["ConvLayer", "Make", "rewrite_layers"]
@@ -50,6 +51,8 @@ class ConvLayer:
         The shape of its weight by O, I, H and W.
     padding : tuple of int
         Zeros above, left, below and right.
+    shared : SharedConstants
+        The constants that layers of one function are given, equal ones once.
     bias : numpy.ndarray or None
         The sum of what constants add to each channel.
     low, high : float or None
@@ -59,6 +62,7 @@ class ConvLayer:
     conv: Call
     sizes: dict[str, int]
     padding: tuple[int, int, int, int]
+    shared: SharedConstants
     bias: np.ndarray | None = None
     low: float | None = None
     high: float | None = None
@@ -67,7 +71,7 @@ class ConvLayer:
     _residual: int | None = None
 
     @classmethod
-    def of(cls, node: RelayExpr) -> ConvLayer | None:
+    def of(cls, node: RelayExpr, shared: SharedConstants) -> ConvLayer | None:
         """Return the layer that a node begins; None if it is no plain convolution, of groups 1."""
         if not is_call(node, *_SPATIAL):
             return None
@@ -85,7 +89,7 @@ class ConvLayer:
         top, bottom = (0, 0) if spatial == "W" else (begin_end[0], begin_end[2])
         left, right = begin_end[len(spatial) - 1], begin_end[-1]
         sizes = {"H": 1, **dict(zip(attrs.kernel_layout, shape, strict=True))}
-        return cls(node, sizes, (top, left, bottom, right))
+        return cls(node, sizes, (top, left, bottom, right), shared)
 
     @property
     def is_of_rows(self) -> bool:
@@ -201,10 +205,11 @@ def rewrite_layers(function: Function, choose: Callable[[ConvLayer], Make | None
     """
     users: dict[Any, list[Any]] = {}
     chosen = []
+    shared = SharedConstants()
     for node in post_order(function):
         for part in children(node):
             users.setdefault(part, []).append(node)
-        layer = ConvLayer.of(node)
+        layer = ConvLayer.of(node, shared)
         make = None if layer is None else choose(layer)
         if layer is not None and make is not None:
             chosen.append((layer, make))

@@ -11,12 +11,13 @@ import numpy as np
 
 from ..kernels.packed_product.integers import integers_of
 from ..kernels.packed_product.weight import PackedWeight
-from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, dims, is_call
+from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, const, dims, is_call
 from ..relay.op.registry import build
 from ..relay.op.saturation import integer_range
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.share_constants import SharedConstants
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .constant_products import ConstantProduct, constant_product
 
@@ -38,7 +39,12 @@ def IntegerProducts(unit: IntegerUnit = VECTORS) -> ModuleTransform:
     unit : IntegerUnit
         The instructions.
     """
-    return per_function(lambda function: rewrite_typed(function, lambda node: _chosen(node, unit)))
+
+    def on_function(function: Function) -> Function:
+        shared = SharedConstants()
+        return rewrite_typed(function, lambda node: _chosen(node, unit, shared))
+
+    return per_function(on_function)
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,7 @@ def _sizes(value: Expr) -> list[int]:
     return [d if isinstance(d, int) else 0 for d in type_of(value).shape]
 
 
-def _chosen(node: RelayExpr, unit: IntegerUnit) -> RelayExpr:
+def _chosen(node: RelayExpr, unit: IntegerUnit, shared: SharedConstants) -> RelayExpr:
     """Return a product by the unit's instructions, or a node as it is where that is not to be gained."""
     product = constant_product(node, known_integers)
     if product is None or product.call.checked_type.dtype != "int32":
@@ -137,16 +143,16 @@ def _chosen(node: RelayExpr, unit: IntegerUnit) -> RelayExpr:
         return node
     if any(product.window.get("padding", ())) and not _is_of_range(data.zero, type_of(data.integers).dtype):
         return node  # no integer of the data's type stands for 0 around it
-    return _product(product, data, unit)
+    return _product(product, data, unit, shared)
 
 
-def _product(product: ConstantProduct, data: _Difference, unit: IntegerUnit) -> Expr:
+def _product(product: ConstantProduct, data: _Difference, unit: IntegerUnit, shared: SharedConstants) -> Expr:
     """Return a product of integers less a number by the unit's instructions."""
     weight = product.weight
     x, zero = _unsigned(data)
     filler = const(np.uint8(0)) if zero is None else build("cast", zero, dtype="uint8")
     encoding = integers_of(unit)
-    parts = [product.multiplied(encoding, x, filler, weight=part) for part in _parts(weight)]
+    parts = [product.multiplied(encoding, shared, x, filler, weight=part) for part in _parts(weight)]
     result = reduce(lambda total, more: build("add", total, more), parts)
     sums = weight.astype("int64").sum(axis=(1, 2, 3)).astype("int32")
     if zero is not None and sums.any():

@@ -10,9 +10,10 @@ import numpy as np
 from ..kernels.packed_product.bfloat16_parts import BFLOAT16_PARTS
 from ..kernels.packed_product.shape import TILE
 from ..kernels.packed_product.weight import PackedWeight
-from ..relay.ir import Call, Constant, Expr, RelayExpr, is_call
+from ..relay.ir import Call, Constant, Expr, Function, RelayExpr, is_call
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.share_constants import SharedConstants
 from ..target.matrix_unit import MATRIX_UNIT
 from .constant_products import constant_product
 
@@ -32,10 +33,15 @@ def PackAMXTiles() -> ModuleTransform:
     :mod:`vmkit.kernels.packed_product.bfloat16_parts` states; to compute with float32 alone, put the pass's name among
     the ``disabled_pass`` of a ``PassContext``.
     """
-    return per_function(lambda function: rewrite_typed(function, _packed))
+
+    def on_function(function: Function) -> Function:
+        shared = SharedConstants()
+        return rewrite_typed(function, lambda node: _packed(node, shared))
+
+    return per_function(on_function)
 
 
-def _packed(node: RelayExpr) -> RelayExpr:
+def _packed(node: RelayExpr, shared: SharedConstants) -> RelayExpr:
     """Return a call with its weight packed, or a node as it is where the unit is of no use."""
     product = constant_product(node, _weight) if _may_have_rows(node) else None
     if product is None:
@@ -45,7 +51,7 @@ def _packed(node: RelayExpr) -> RelayExpr:
         return node
     if not _is_faster(product.packed(BFLOAT16_PARTS)) or _products(call, product.weight) < _PRODUCTS:
         return node
-    return product.multiplied(BFLOAT16_PARTS, data)
+    return product.multiplied(BFLOAT16_PARTS, shared, data)
 
 
 def _may_have_rows(node: RelayExpr) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels.packed_gemm_plan import block_of
-from ..relay.ir import Expr, const
+from ..relay.ir import Expr
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .conv_layers import ConvLayer, Make, rewrite_layers
@@ -52,7 +52,7 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Make | None:
         return build(
             "nn.contrib_packed_gemm",
             data,
-            const(np.ascontiguousarray(weight)),
+            layer.shared.const(np.ascontiguousarray(weight)),
             *added,
             lanes=lanes,
             registers=registers,

@@ -7,7 +7,7 @@ import numpy as np
 from ..kernels.winograd_plan import Machine, plan_winograd
 from ..kernels.winograd_points import weight_matrix
 from ..kernels.winograd_shape import WinogradShape
-from ..relay.ir import Expr, const
+from ..relay.ir import Expr
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .conv_layers import ConvLayer, Make, rewrite_layers
@@ -64,7 +64,7 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Make | None:
         return build(
             "nn.contrib_conv2d_winograd_fused",
             data,
-            const(_packed(layer, shape)),
+            layer.shared.const(_packed(layer, shape)),
             *added,
             kernel=list(shape.kernel),
             tile=list(shape.tile),

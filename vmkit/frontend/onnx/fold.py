@@ -12,9 +12,10 @@ import onnx
 from ...relay.ir import Dim, Expr, TensorType, dims
 from . import families
 from .arithmetic import ELEMENTWISE, exact_division, truncated_remainder, unequal
+from .attributes import Attributes
 from .dtype import dtype_name
 from .known import constant, known_value, sizes
-from .reference import Attributes, evaluate
+from .reference import evaluate
 
 __all__ = ["fold_constants", "fold_symbolic", "only_moves"]
 

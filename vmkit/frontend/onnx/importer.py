@@ -18,6 +18,7 @@ from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Type, Var, 
 from ...relay.signature import OUTPUT_NAMES
 from ...values.element_types import to_stored
 from . import families
+from .attributes import Attributes
 from .capture import parameter
 from .check import check_model, node_name, opset_versions, sorted_nodes
 from .context import Context
@@ -31,7 +32,6 @@ from .load import Loaded
 from .outcome import Condition, Failure, Fork, Outcome
 from .partly_known import PartlyKnown
 from .ranks import settled
-from .reference import Attributes
 from .registry import default_domain, find
 from .scope import Frame, Scope
 from .spans import place, span_of

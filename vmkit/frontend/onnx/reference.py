@@ -3,45 +3,16 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import onnx
 
-__all__ = ["Attributes", "evaluate"]
+__all__ = ["evaluate"]
 
 logger = logging.getLogger(__name__)
-
-
-class Attributes(Mapping[str, Any]):
-    """The attributes of a node by name, as Python values; strings are str."""
-
-    def __init__(self, node: onnx.NodeProto) -> None:
-        self._values = {a.name: _python_value(a) for a in node.attribute}
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-
-def _python_value(attribute: onnx.AttributeProto) -> Any:
-    value = onnx.helper.get_attribute_value(attribute)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if attribute.type == onnx.AttributeProto.STRINGS:
-        # An ensemble of trees names the kind of each of its nodes, of which there may be millions.
-        return [sys.intern(v.decode("utf-8", "replace")) for v in value]
-    if attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
-        return list(value)
-    return value
 
 
 def evaluate(node: onnx.NodeProto, version: int, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray] | None:

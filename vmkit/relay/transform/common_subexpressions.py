@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-import numpy as np
 import tvm_ffi
 
+from ...values.equal_tensors import EqualTensors
 from ..analysis.scopes import Scope, scopes
 from ..ir import Call, Constant, Expr, Function, Op, RelayExpr, Tuple, TupleGetItem, rewrite
 from ..op.registry import entry
@@ -36,16 +36,16 @@ def without_common_subexpressions(function: Function, skip: Skip | None = None) 
     Expressions are merged where one of them stands in the scope of the other or around it: two branches that compute
     the same keep doing so, as moving it before them could compute what neither run needs.
     """
-    own = scopes(function)
+    own, equal = scopes(function), EqualTensors()
     known: dict[Any, list[tuple[Any, Scope]]] = {}
 
     def merged(node: RelayExpr, original: RelayExpr) -> RelayExpr:
         if not _is_mergeable(original) or (skip is not None and skip(original)):
             return node
-        alike = known.setdefault(_key(node), [])
+        alike = known.setdefault(_key(node, equal), [])
         here = own[original]
         for other, scope in alike:
-            if (here.is_in(scope) or scope.is_in(here)) and _agrees(node, other):
+            if (here.is_in(scope) or scope.is_in(here)) and _has_attributes_of(node, other):
                 return other
         alike.append((node, here))
         return node
@@ -59,32 +59,18 @@ def _is_mergeable(node: RelayExpr) -> bool:
     return isinstance(node, TupleGetItem)
 
 
-def _key(node: RelayExpr) -> Hashable:
-    """Return what equal expressions have in common."""
+def _key(node: RelayExpr, equal: EqualTensors) -> Hashable:
+    """Return what equal expressions have in common: all of them but attributes."""
     if isinstance(node, TupleGetItem):
         return (node.tuple_value, node.index)
-    return (node.op, *map(_operand_key, node.args))
+    return (node.op, *(_operand_key(operand, equal) for operand in node.args))
 
 
-def _operand_key(operand: Expr) -> Hashable:
+def _operand_key(operand: Expr, equal: EqualTensors) -> Hashable:
     if isinstance(operand, Tuple):
-        return tuple(map(_operand_key, operand.fields))
-    return tuple(operand.data.shape) if isinstance(operand, Constant) else operand
+        return tuple(_operand_key(field, equal) for field in operand.fields)
+    return equal.first_of(operand.data) if isinstance(operand, Constant) else operand
 
 
-def _agrees(a: RelayExpr, b: RelayExpr) -> bool:
-    if isinstance(a, TupleGetItem):
-        return True
-    return tvm_ffi.structural_equal(a.attrs, b.attrs) and all(map(_is_same_operand, a.args, b.args))
-
-
-def _is_same_operand(x: Expr, y: Expr) -> bool:
-    if isinstance(x, Tuple) and isinstance(y, Tuple):
-        return all(map(_is_same_operand, x.fields, y.fields))
-    if isinstance(x, Constant) and isinstance(y, Constant) and not x.same_as(y):
-        return x.data.dtype == y.data.dtype and np.array_equal(_bytes(x), _bytes(y))
-    return x.same_as(y)
-
-
-def _bytes(constant: Constant) -> np.ndarray:
-    return constant.data.numpy().reshape(-1).view("uint8")
+def _has_attributes_of(a: RelayExpr, b: RelayExpr) -> bool:
+    return isinstance(a, TupleGetItem) or tvm_ffi.structural_equal(a.attrs, b.attrs)

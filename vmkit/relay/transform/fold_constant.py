@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
 import tvm
-from tvm.runtime import Tensor
 
 from ...values.element_types import stored_type
 from ..analysis.infer_type import infer_module, inferred, typed
@@ -35,6 +34,7 @@ from ..ir import (
 from ..op.attrs import Attrs
 from ..op.registry import entry
 from ..op.storage import is_stored_constant, stored_constant
+from .common_subexpressions import without_common_subexpressions
 from .evaluation import Evaluate, evaluate_now
 from .known_values import decided, without_lets
 from .registry import ModuleTransform, relay_pass
@@ -90,10 +90,19 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
     if not wanted:
         return mod
     tensors = {e: _tensors(e) for e in wanted}
-    results = Tuple([tensor for parts in tensors.values() for tensor in parts])
-    values = iter(evaluate(infer_module(tvm.IRModule({"main": Function([], results)}))))
+    values = _evaluated([tensor for parts in tensors.values() for tensor in parts], evaluate)
     folded = {e: _folded(e.checked_type, [next(values) for _ in parts]) for e, parts in tensors.items()}
     return _on_functions(_on_functions(mod, lambda function: rewrite(function, folded)), decided)
+
+
+def _evaluated(tensors: Sequence[RelayExpr], evaluate: Evaluate) -> Iterator[RelayExpr]:
+    """Yield the values of expressions of tensors, computed in one run: of equal expressions once."""
+    wanted = without_common_subexpressions(Function([], Tuple(tensors))).body.fields
+    once = list(dict.fromkeys(wanted))
+    mod = infer_module(tvm.IRModule({"main": Function([], Tuple(once))}))
+    types = mod["main"].checked_type.ret_type.fields
+    constants = [stored_constant(value, ty.dtype) for value, ty in zip(evaluate(mod), types, strict=True)]
+    return map(dict(zip(once, constants, strict=True)).__getitem__, wanted)
 
 
 def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> tvm.IRModule:
@@ -202,11 +211,9 @@ def _tensors(node: RelayExpr) -> list[RelayExpr]:
     return [TupleGetItem(node, i) for i in range(len(ty.fields))] if isinstance(ty, TupleType) else [node]
 
 
-def _folded(ty: Type, values: Sequence[Tensor]) -> RelayExpr:
+def _folded(ty: Type, constants: Sequence[RelayExpr]) -> RelayExpr:
     """Return the constant, or the tuple of constants, of a type."""
-    if isinstance(ty, TupleType):
-        return Tuple([_folded(field, [value]) for field, value in zip(ty.fields, values, strict=True)])
-    return stored_constant(values[0], ty.dtype)
+    return Tuple(constants) if isinstance(ty, TupleType) else constants[0]
 
 
 def _bytes_of(ty: Type) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,11 @@ def test_features_that_rows_lack_are_an_error() -> None:
     [
         ("nodes_truenodeids", 99, "a node that the tree lacks"),
         ("nodes_truenodeids", 0, "no tree leads to them"),
+        ("nodes_truenodeids", -1, "a node that the tree lacks"),
+        ("nodes_nodeids", 0, "two nodes of a tree have one number"),
+        ("nodes_treeids", 7, "tree 7 has 2 first nodes|a node that the tree lacks"),
         ("nodes_modes", "BRANCH_NO", "the mode 'BRANCH_NO'"),
+        ("nodes_modes", "BRANCH_MEMBER", "the mode 'BRANCH_MEMBER'"),
         ("nodes_featureids", -3, "reads feature -3"),
     ],
 )
@@ -198,3 +203,31 @@ def test_trees_of_little_depth_are_summed_up_in_their_order() -> None:
     agrees(proto, {"x": x})
     result = vmkit.VirtualMachine(vmkit.compile(proto, target="llvm")).run(x).numpy()
     assert result.tolist() == [[1.0], [1.0]]
+
+
+def test_trees_whose_nodes_are_in_any_order_and_under_any_numbers_are_the_same() -> None:
+    made = Ensemble(5, 4, 1, modes=MODES, growth=0.9)
+    x = np.random.default_rng(1).standard_normal((40, FEATURES)).astype("float32")
+    expected = vmkit.VirtualMachine(vmkit.compile(made.regressor(1), target="llvm")).run(x).numpy()
+    order = np.random.default_rng(2).permutation(len(made.nodes["nodes_modes"])).tolist()
+    numbers = {"treeids": lambda t: 100 - 7 * t, "nodeids": lambda n: 1000 - 13 * n}
+    for name, column in made.nodes.items():
+        moved = numbers.get(name.replace("nodes_", "").replace("true", "").replace("false", ""), lambda value: value)
+        made.nodes[name] = [moved(column[k]) for k in order]
+    for name in ("treeids", "nodeids"):
+        made.leaves[name] = [numbers[name](value) for value in made.leaves[name]]
+    got = vmkit.VirtualMachine(vmkit.compile(made.regressor(1), target="llvm")).run(x).numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_import_of_a_large_forest_takes_little_more_memory_than_its_columns() -> None:
+    trees, depth = 30, 9
+    made = Ensemble(trees, depth, 1, modes=["BRANCH_LEQ"])
+    model = made.regressor(1)
+    nodes = trees * (2 ** (depth + 1) - 1)
+    tracemalloc.start()
+    report = vmkit.check(model)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.is_supported
+    assert peak < 400 * nodes  # bytes; a Python object a node takes more than that

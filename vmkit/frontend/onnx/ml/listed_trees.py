@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+import numpy as np
 import onnx
 
 from ....relay.ir import Expr
 from ..context import Context
 from ..dtype import numpy_tensor
 from ..registry import AttributeGroup
-from .forest import Forest, Node
+from .forest import Forest
+from .tree_nodes import LEAF, MODES, Leaves, Nodes
 
 __all__ = ["NodeLists", "compared_in", "listed_values"]
+
+Numbers: TypeAlias = "Sequence[float] | np.ndarray[Any, Any]"
 
 
 def compared_in(ctx: Context, x: Expr) -> str:
@@ -21,11 +26,15 @@ def compared_in(ctx: Context, x: Expr) -> str:
     return "float64" if ctx.dtype(x) == "float64" else "float32"
 
 
-def listed_values(ctx: Context, floats: Sequence[float], tensor: onnx.TensorProto | None, name: str) -> list[float]:
+def listed_values(
+    ctx: Context, floats: Sequence[float], tensor: onnx.TensorProto | None, name: str
+) -> np.ndarray[Any, Any]:
     """Return what a list or, in newer versions, a tensor gives."""
-    if floats and tensor is not None:
+    if len(floats) and tensor is not None:
         ctx.fail(f"{name} and {name}_as_tensor are given; one of them must go")
-    return numpy_tensor(tensor, f"{name}_as_tensor").ravel().tolist() if tensor is not None else list(floats)
+    if tensor is not None:
+        return numpy_tensor(tensor, f"{name}_as_tensor").ravel()
+    return np.asarray(floats, "float32")
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class NodeLists(AttributeGroup):
     nodes_values: Sequence[float] = ()
     nodes_values_as_tensor: onnx.TensorProto | None = None
 
-    def forest(self, ctx: Context, dtype: str, targets: int, added: Sequence[Sequence[float]]) -> Forest:
+    def forest(self, ctx: Context, dtype: str, targets: int, added: Sequence[Numbers]) -> Forest:
         """Return the trees.
 
         Parameters
@@ -56,54 +65,118 @@ class NodeLists(AttributeGroup):
         added : sequence
             Trees, nodes, targets and weights of what the leaves add.
         """
-        trees, numbers = self.nodes_treeids, self.nodes_nodeids
-        places = {key: place for place, key in enumerate(zip(trees, numbers, strict=False))}
-        made = self._nodes(ctx, places)
+        trees, numbers = (np.asarray(column, "int64") for column in (self.nodes_treeids, self.nodes_nodeids))
+        self._check_lengths(ctx, len(trees))
+        places = _Places(trees, numbers)
+        if places.has_twice:
+            ctx.fail("two nodes of a tree have one number")
+        nodes = self._nodes(ctx, places)
+        leaves = self._leaves(ctx, places, added)
+        # A tree begins with the first of its nodes that is behind no other one.
+        asking = ~nodes.is_leaf
+        is_first = np.ones(len(nodes), bool)
+        is_first[nodes.true[asking]] = is_first[nodes.false[asking]] = False
+        roots = np.flatnonzero(is_first)
+        begun = np.bincount(places.tree[roots], minlength=places.trees)
+        if (begun != 1).any():
+            place = int((begun[places.tree] != 1).argmax())
+            ctx.fail(
+                f"tree {trees[place]} has {begun[places.tree[place]]} first nodes, which are behind no other; "
+                "it must have one"
+            )
+        forest = Forest(nodes, leaves, roots, targets, dtype)
+        if forest.reached < len(nodes):
+            ctx.fail(f"{len(nodes) - forest.reached} nodes are behind each other, and no tree leads to them")
+        return forest
+
+    def _check_lengths(self, ctx: Context, count: int) -> None:
+        tensor = self.nodes_values_as_tensor
+        columns = {
+            "modes": self.nodes_modes, "featureids": self.nodes_featureids, "nodeids": self.nodes_nodeids,
+            "values": self.nodes_values if tensor is None else numpy_tensor(tensor, "nodes_values_as_tensor").ravel(),
+            "truenodeids": self.nodes_truenodeids, "falsenodeids": self.nodes_falsenodeids,
+        }  # fmt: skip
+        missing = self.nodes_missing_value_tracks_true
+        for name, column in (columns | ({"missing_value_tracks_true": missing} if len(missing) else {})).items():
+            if len(column) != count:
+                ctx.fail(f"nodes_{name} has {len(column)} elements, nodes_treeids has {count}")
+
+    def _nodes(self, ctx: Context, places: _Places) -> Nodes:
+        """Return the nodes in their order, which lead to each other by their places."""
+        modes, trees = self.nodes_modes, places.tree
+        known = {name: number for number, name in enumerate(MODES) if name != "BRANCH_MEMBER"}
+        codes = np.fromiter((known.get(mode, -1) for mode in modes), "int8", len(modes))
+        if (codes < 0).any():
+            place = int((codes < 0).argmax())
+            ctx.fail(f"node {place} has the mode {modes[place]!r}; there are {', '.join(known)}")
+        asking = codes != LEAF
+        true, false = np.zeros((2, len(codes)), "int64")
+        for way, numbers in ((true, self.nodes_truenodeids), (false, self.nodes_falsenodeids)):
+            way[asking] = places.of(trees[asking], np.asarray(numbers, "int64")[asking])
+        lost = np.minimum(true, false) < 0
+        if lost.any():
+            place = int(lost.argmax())
+            number, tree = self.nodes_nodeids[place], self.nodes_treeids[place]
+            ctx.fail(f"behind node {number} of tree {tree} there is a node that the tree lacks")
+        values = listed_values(ctx, self.nodes_values, self.nodes_values_as_tensor, "nodes_values")
+        missing = self.nodes_missing_value_tracks_true
+        return Nodes(
+            codes,
+            np.asarray(self.nodes_featureids, "int64"),
+            values.astype("float64"),
+            np.asarray(missing, bool) if len(missing) else np.zeros(len(codes), bool),
+            true,
+            false,
+        )
+
+    def _leaves(self, ctx: Context, places: _Places, added: Sequence[Numbers]) -> Leaves:
         if len({len(column) for column in added}) != 1:
             lengths = ", ".join(str(len(column)) for column in added)
             ctx.fail(f"trees, nodes, ids and weights of leaves differ in length: {lengths}")
-        for tree, number, target, weight in zip(*added, strict=True):
-            if (tree, number) not in places:
-                ctx.fail(f"tree {tree} has no node {number}, which weights are given for")
-            node = made[places[tree, number]]
-            node.weights = (*node.weights, (int(target), float(weight)))
-        # A tree begins with the first of its nodes that is behind no other one.
-        behind_one = {b for n in made if n.mode != "LEAF" for b in (n.true, n.false)}
-        first = [place for place in range(len(trees)) if place not in behind_one]
-        begun = [trees[place] for place in first]
-        for tree in dict.fromkeys(trees):
-            if begun.count(tree) != 1:
-                ctx.fail(
-                    f"tree {tree} has {begun.count(tree)} first nodes, which are behind no other; it must have one"
-                )
-        forest = Forest(made, first, targets, dtype)
-        if forest.reached < len(made):
-            ctx.fail(f"{len(made) - forest.reached} nodes are behind each other, and no tree leads to them")
-        return forest
+        trees, numbers, targets = (np.asarray(column, "int64") for column in added[:3])
+        where = places.of(places.codes_of(trees), numbers)
+        if (where < 0).any():
+            at = int((where < 0).argmax())
+            ctx.fail(f"tree {trees[at]} has no node {numbers[at]}, which weights are given for")
+        return Leaves(where, targets, np.asarray(added[3], "float64"))
 
-    def _nodes(self, ctx: Context, places: Mapping[tuple[int, int], int]) -> list[Node]:
-        """Return the nodes in their order, which lead to each other by their places."""
-        trees, numbers, modes = self.nodes_treeids, self.nodes_nodeids, self.nodes_modes
-        values = listed_values(ctx, self.nodes_values, self.nodes_values_as_tensor, "nodes_values")
-        columns = {
-            "modes": modes, "featureids": self.nodes_featureids, "values": values, "nodeids": numbers,
-            "truenodeids": self.nodes_truenodeids, "falsenodeids": self.nodes_falsenodeids,
-        }  # fmt: skip
-        for name, column in columns.items():
-            if len(column) != len(trees):
-                ctx.fail(f"nodes_{name} has {len(column)} elements, nodes_treeids has {len(trees)}")
-        missing = self.nodes_missing_value_tracks_true or [0] * len(trees)
-        if len(places) != len(trees):
-            ctx.fail("two nodes of a tree have one number")
-        made = []
-        for place, tree in enumerate(trees):
-            if modes[place] == "LEAF":
-                made.append(Node("LEAF"))
-                continue
-            ways = self.nodes_truenodeids, self.nodes_falsenodeids
-            true, false = (places.get((tree, way[place]), -1) for way in ways)
-            if min(true, false) < 0:
-                ctx.fail(f"behind node {numbers[place]} of tree {tree} there is a node that the tree lacks")
-            feature, value = int(self.nodes_featureids[place]), float(values[place])
-            made.append(Node(modes[place], feature, value, (), bool(missing[place]), true, false))
-        return made
+
+class _Places:
+    """The places of nodes by their trees and their numbers there.
+
+    Attributes
+    ----------
+    trees : int
+        How many trees there are.
+    tree : array of int64
+        For each place, the tree, by a number of its own.
+    has_twice : bool
+        Whether two nodes of a tree have one number.
+    """
+
+    def __init__(self, trees: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> None:
+        self._trees, self.tree = np.unique(trees, return_inverse=True)
+        self._numbers, codes = np.unique(numbers, return_inverse=True)
+        self.trees = len(self._trees)
+        keys = self.tree * len(self._numbers) + codes
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        self.has_twice = bool((self._keys[1:] == self._keys[:-1]).any())
+
+    def codes_of(self, trees: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the numbers that trees have here; -1 for one that there is not."""
+        return _found(self._trees, trees)
+
+    def of(self, trees: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the places of nodes, by the numbers of trees here and their own; -1 where there is none."""
+        codes = _found(self._numbers, numbers)
+        at = _found(self._keys, np.where((codes < 0) | (trees < 0), -1, trees * len(self._numbers) + codes))
+        return np.where(at < 0, -1, self._order[at]) if len(self._order) else at
+
+
+def _found(ordered: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return where each of some numbers stands among others in their order; -1 for one that does not."""
+    if not len(ordered):
+        return np.full(len(wanted), -1)
+    at = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    return np.where(ordered[at] == wanted, at, -1)

@@ -36,7 +36,7 @@ def tree_ensemble_classifier(
 ) -> list[Expr]:
     labels = class_labels(ctx, classlabels_strings, classlabels_int64s)
     weights = listed_values(ctx, class_weights, class_weights_as_tensor, "class_weights")
-    base = listed_values(ctx, base_values, base_values_as_tensor, "base_values")
+    base = listed_values(ctx, base_values, base_values_as_tensor, "base_values").tolist()
     dtype = compared_in(ctx, x)
     forest = nodes.forest(ctx, dtype, len(labels), [class_treeids, class_nodeids, class_ids, weights])
     scores = forest.scores(rows_of(ctx, x, dtype), "SUM")
@@ -47,7 +47,7 @@ def tree_ensemble_classifier(
         index, scores = _of_many(ctx, scores, base, scored, len(labels))
         scores = transformed(ctx, scores, post_transform)
     elif len(labels) == 2:
-        is_positive = all(w >= 0 for w in weights)
+        is_positive = bool((weights >= 0).all())
         index, scores = _of_two(ctx, scores, base, scored, is_positive, post_transform)
     else:
         scores = relay.add(scores, ctx.constant(base or [0.0], dtype))

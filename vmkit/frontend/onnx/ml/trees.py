@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import onnx
 
 from .... import relay
@@ -13,9 +15,10 @@ from ..context import Context
 from ..dtype import numpy_tensor
 from ..operators.elementwise import binary
 from ..registry import converter
-from .forest import MODES, Forest, Node
+from .forest import Forest
 from .listed_trees import NodeLists, compared_in, listed_values
 from .scores import TRANSFORMS, rows_of, transformed
+from .tree_nodes import LEAF, MODES, Leaves, Nodes
 
 DOMAIN = "ai.onnx.ml"
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -46,7 +49,7 @@ def tree_ensemble_regressor(
     target_weights_as_tensor: onnx.TensorProto | None = None,
 ) -> Expr:
     weights = listed_values(ctx, target_weights, target_weights_as_tensor, "target_weights")
-    base = listed_values(ctx, base_values, base_values_as_tensor, "base_values")
+    base = listed_values(ctx, base_values, base_values_as_tensor, "base_values").tolist()
     dtype = compared_in(ctx, x)
     forest = nodes.forest(ctx, dtype, n_targets, [target_treeids, target_nodeids, target_ids, weights])
     scores = _combined(ctx, forest, rows_of(ctx, x, dtype), aggregate_function)
@@ -86,41 +89,41 @@ def tree_ensemble(
 ) -> Expr:
     if not 0 <= aggregate_function < len(_AGGREGATES) or not 0 <= post_transform < len(TRANSFORMS):
         ctx.fail(f"aggregate_function is {aggregate_function}, post_transform {post_transform}: there is no such one")
-    modes = numpy_tensor(nodes_modes, "nodes_modes").ravel().tolist()
-    splits = numpy_tensor(nodes_splits, "nodes_splits").ravel().tolist()
-    weights = numpy_tensor(leaf_weights, "leaf_weights").ravel().tolist()
-    columns = (
-        splits, nodes_featureids, nodes_truenodeids, nodes_falsenodeids, nodes_trueleafs, nodes_falseleafs,
-    )  # fmt: skip
-    if any(len(column) != len(modes) for column in columns) or len(weights) != len(leaf_targetids):
+    modes = numpy_tensor(nodes_modes, "nodes_modes").ravel()
+    splits = numpy_tensor(nodes_splits, "nodes_splits").ravel()
+    weights = numpy_tensor(leaf_weights, "leaf_weights").ravel()
+    columns = [nodes_featureids, nodes_truenodeids, nodes_falsenodeids, nodes_trueleafs, nodes_falseleafs]
+    if any(len(column) != len(modes) for column in (splits, *columns)) or len(weights) != len(leaf_targetids):
         ctx.fail(f"its attributes describe {len(modes)} nodes and {len(weights)} leaves, but differ in length")
-    if any(not 0 <= mode < len(MODES) for mode in modes):
-        ctx.fail(f"nodes_modes holds {max(modes)}; there are 0 to {len(MODES) - 1}")
-    missing = list(nodes_missing_value_tracks_true) or [0] * len(modes)
-    ways = {
-        "true": list(zip(nodes_truenodeids, nodes_trueleafs, strict=True)),
-        "false": list(zip(nodes_falsenodeids, nodes_falseleafs, strict=True)),
-    }
-    if any(not 0 <= at < len(weights) for way in ways.values() for at, is_leaf in way if is_leaf):
-        ctx.fail(f"a node leads to a leaf that there is not; there are {len(weights)}")
-    if any(not 0 <= root < len(modes) for root in tree_roots):
-        ctx.fail(f"tree_roots holds {list(tree_roots)}; there are {len(modes)} nodes")
-    places = {way: [at + len(modes) * bool(is_leaf) for at, is_leaf in ways[way]] for way in ways}
-    nodes = [
-        Node(MODES[m], int(f), float(s), (), bool(missing[k]), places["true"][k], places["false"][k])
-        for k, (m, f, s) in enumerate(zip(modes, nodes_featureids, splits, strict=True))
-    ]
-    _give_members(ctx, nodes, membership_values)
-    leaves = [Node("LEAF", weights=[(int(t), float(w))]) for t, w in zip(leaf_targetids, weights, strict=True)]
+    if ((modes < 0) | (modes >= LEAF)).any():
+        ctx.fail(f"nodes_modes holds {modes.max()}; there are 0 to {LEAF - 1}")
+    features, true, false, is_true_leaf, is_false_leaf = (np.array(column, "int64") for column in columns)
+    roots = np.asarray(tree_roots, "int64")
+    for at, is_leaf in ((true, is_true_leaf != 0), (false, is_false_leaf != 0)):
+        if (is_leaf & ((at < 0) | (at >= len(weights)))).any():
+            ctx.fail(f"a node leads to a leaf that there is not; there are {len(weights)}")
+        at += len(modes) * is_leaf
+    if ((roots < 0) | (roots >= len(modes))).any():
+        ctx.fail(f"tree_roots holds {roots.tolist()}; there are {len(modes)} nodes")
+    missing = np.asarray(nodes_missing_value_tracks_true or [0] * len(modes)) != 0
+    members = _members(ctx, modes, membership_values)
+    nodes = Nodes(modes.astype("int8"), features, splits.astype("float64"), missing, true, false, members)
+    targets = np.asarray(leaf_targetids, "int64")
+    leaves = Leaves(np.arange(len(weights)) + len(modes), targets, weights.astype("float64"))
     dtype = compared_in(ctx, x)
-    forest = Forest([*nodes, *leaves], list(tree_roots), n_targets, dtype)
+    forest = Forest(nodes.followed_by(_leaf_nodes(len(weights))), leaves, roots, n_targets, dtype)
     scores = _combined(ctx, forest, rows_of(ctx, x, dtype), _AGGREGATES[aggregate_function])
     return relay.cast(_target_transform(ctx, scores, n_targets, TRANSFORMS[post_transform]), ctx.dtype(x))
 
 
-def _give_members(ctx: Context, nodes: list[Node], values: onnx.TensorProto | None) -> None:
-    """Give each node that asks for membership its set; they stand in the order of the nodes, each ended by a NaN."""
-    asking = [n for n in nodes if n.mode == "BRANCH_MEMBER"]
+def _leaf_nodes(count: int) -> Nodes:
+    numbers, zeros = np.zeros(count, "int64"), np.zeros(count)
+    return Nodes(np.full(count, LEAF, "int8"), numbers, zeros, np.zeros(count, bool), numbers, numbers)
+
+
+def _members(ctx: Context, modes: np.ndarray[Any, Any], values: onnx.TensorProto | None) -> dict[int, list[float]]:
+    """Return the set of each node that asks for membership; a NaN ends each, and they stand in the nodes' order."""
+    asking = np.flatnonzero(modes == MODES.index("BRANCH_MEMBER")).tolist()
     given = numpy_tensor(values, "membership_values").ravel().tolist() if values is not None else []
     sets: list[list[float]] = [[]]
     for value in given:
@@ -130,5 +133,4 @@ def _give_members(ctx: Context, nodes: list[Node], values: onnx.TensorProto | No
             sets[-1].append(value)
     if len(sets) - 1 != len(asking) or sets[-1]:
         ctx.fail(f"membership_values holds {len(sets) - 1} sets that a NaN ends, for {len(asking)} nodes")
-    for node, members in zip(asking, sets, strict=False):
-        node.members = members
+    return dict(zip(asking, sets, strict=False))
