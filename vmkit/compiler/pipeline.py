@@ -24,6 +24,7 @@ from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.shape_pipeline import SHAPES
 from ..relax.sharing import merge_views, share_shapes
+from ..relax.size_names import name_sizes
 from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
 from ..relax.views import LEGALIZATIONS, views_of_computed_sizes
@@ -71,6 +72,8 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
     ]
     if options.runs("FuseOps", 1):
         passes += [fuse_operators(), transform.FuseTIR()]
+    if options.runs("NameSizes", 1):
+        passes.append(name_sizes())
     with target:
         # A Sequential would leave out at level 0 what every program needs: lifted closures, and dead code gone.
         for each in passes:

@@ -89,14 +89,23 @@ class Tile:
     is_streamed: bool = False
 
 
-def emit_product(product: Product, tiles: Sequence[Tile]) -> None:
+def emit_product(product: Product, tiles: Sequence[Tile], least: int = 2) -> None:
     """Write the loops of a product into the builder at hand.
 
     The first of `tiles` that is not larger than the result computes it; where none is, the result is empty.
+
+    Parameters
+    ----------
+    product : Product
+        What is multiplied.
+    tiles : sequence of Tile
+        The largest first.
+    least : int
+        The size of a tile from which on it is compared with that of the result.
     """
     first, *others = tiles
-    fits = [(size, least) for size, least in ((product.rows, first.rows), (product.columns, first.lanes)) if least > 1]
-    unsure = [size >= least for size, least in fits if not isinstance(size, tirx.IntImm)]
+    fits = [(size, of_tile) for size, of_tile in ((product.rows, first.rows), (product.columns, first.lanes))]
+    unsure = [size >= of_tile for size, of_tile in fits if of_tile >= least and not isinstance(size, tirx.IntImm)]
     if not unsure:
         _loops(product, first)
         return
@@ -105,7 +114,9 @@ def emit_product(product: Product, tiles: Sequence[Tile]) -> None:
             _loops(product, first)
         if others:
             with T.Else():
-                emit_product(product, others)
+                # Of `n * 21` columns, fewer than a vector has, TVM proves that there are none, and divides by how many
+                # tiles they make, unless what it has proved not to run says so itself.
+                emit_product(product, others, least=1)
 
 
 def _loops(p: Product, t: Tile) -> None:

@@ -1,0 +1,240 @@
+"""Sizes of kernels as plain variables: a kernel over ``(n - 1) // 4 + 1`` positions is one over ``s`` positions.
+
+Every index of such a kernel would have the division in it, and no pass of TVM or LLVM that looks at indices gets
+through them in good time, nor proves that a tile ends with its axis. A kernel that only knows how many positions there
+are is also the same one at several places of a network, and is compiled once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.sym import Analyzer
+from tvm.tirx.buffer import is_buffer_var
+
+from .._tvm import retyped
+from .aliases import is_call
+from .rewrite import (
+    bindings_of,
+    on_bindings,
+    on_functions,
+    retyped_call,
+    substituted,
+    variables_in,
+    with_branches,
+)
+
+__all__ = ["name_sizes"]
+
+
+def name_sizes() -> tvm.transform.Pass:
+    """Return the pass that gives sizes names in kernels, and makes one of kernels that are equal then.
+
+    To be run when kernels are fused and not scheduled yet.
+    """
+    return tvm.transform.module_pass(lambda mod, _: _named(mod), opt_level=0, name="NameSizes")
+
+
+@dataclass(frozen=True)
+class _Renamed:
+    """A kernel whose sizes have names.
+
+    Attributes
+    ----------
+    kernel : PrimFunc
+        It takes the numbers among the parameters of the old one that it still needs, and `sizes` after them.
+    old : PrimFunc
+        The kernel before.
+    dropped : frozenset of int
+        The positions of parameters that it does not take any more.
+    sizes : tuple of Expr
+        What it is given in addition, over symbols of the old one.
+    """
+
+    kernel: tirx.PrimFunc
+    old: tirx.PrimFunc
+    dropped: frozenset[int]
+    sizes: tuple[tirx.Expr, ...]
+
+    def args(self, args: Sequence[relax.Expr], results: Sequence[relax.Type]) -> list[relax.Expr]:
+        """Return what the kernel is called with where the old one was called with `args`."""
+        kept = [arg for position, arg in enumerate(args) if position not in self.dropped]
+        if not self.sizes:
+            return kept
+        inputs = len(args)
+        values = {p: arg for p, arg in zip(self.old.params[:inputs], args, strict=True) if not is_buffer_var(p)}
+        types = [*(arg.ty for arg in args), *results]
+        for param, ty in zip(self.old.params, types, strict=True):
+            told = zip(param.ty.shape, ty.shape.values, strict=True) if is_buffer_var(param) else ()
+            values.update((size, value) for size, value in told if isinstance(size, ir.Var))
+        return [*kept, *(substituted(size, values) for size in self.sizes)]
+
+
+def _named(mod: tvm.IRModule) -> tvm.IRModule:
+    calls = [call for function in mod.functions.values() for call in _calls_in(function)]
+    inputs = {call.args[0]: len(call.args[1].fields) for call in calls}
+    only_called = _only_called(mod, calls)
+    made = {gvar: _renamed(mod[gvar], count) for gvar, count in inputs.items() if gvar in only_called}
+    renamed = {gvar: each for gvar, each in made.items() if each is not None}
+    if not renamed:
+        return mod
+    names = _kernel_names({gvar: each.kernel for gvar, each in renamed.items()})
+
+    def changed(binding: relax.Binding) -> list[relax.Binding]:
+        call = binding.value
+        if not is_call(call, "relax.call_tir") or call.args[0] not in renamed:
+            return [with_branches(binding, lambda branch: on_bindings(branch, changed))]
+        args = renamed[call.args[0]].args(list(call.args[1].fields), _results_of(call))
+        return [relax.VarBinding(binding.var, retyped_call(call, [names[call.args[0]], relax.Tuple(args)]))]
+
+    functions: dict[ir.GlobalVar, ir.BaseFunc] = {}
+    for gvar, function in on_functions(mod, lambda _, each: on_bindings(each.body, changed)).functions.items():
+        is_renamed = gvar in renamed
+        functions.setdefault(names[gvar] if is_renamed else gvar, renamed[gvar].kernel if is_renamed else function)
+    return tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+
+
+def _calls_in(function: ir.BaseFunc) -> Iterator[relax.Call]:
+    """Yield the calls of kernels with tensors of known sizes in a Relax function, also those in branches."""
+
+    def within(sequence: relax.SeqExpr) -> Iterator[relax.Call]:
+        for binding in bindings_of(sequence):
+            if isinstance(binding.value, relax.If):
+                yield from within(binding.value.true_branch)
+                yield from within(binding.value.false_branch)
+            elif is_call(binding.value, "relax.call_tir") and _has_known_sizes(binding.value):
+                yield binding.value
+
+    if isinstance(function, relax.Function):
+        yield from within(function.body)
+
+
+def _has_known_sizes(call: relax.Call) -> bool:
+    types = [*(arg.ty for arg in call.args[1].fields), *_results_of(call)]
+    return all(isinstance(ty.shape, relax.ShapeExpr) for ty in types if isinstance(ty, relax.TensorType))
+
+
+def _results_of(call: relax.Call) -> list[relax.Type]:
+    return list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]
+
+
+def _only_called(mod: tvm.IRModule, calls: Sequence[relax.Call]) -> set[ir.GlobalVar]:
+    """Return the kernels that stand nowhere but in these calls."""
+    found: list[ir.GlobalVar] = []
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            tvm_ffi.structural_walk(function, (ir.GlobalVar, found.append))
+    named, called = Counter(found), Counter(call.args[0] for call in calls)
+    return {gvar for gvar, count in called.items() if named[gvar] == count and isinstance(mod[gvar], tirx.PrimFunc)}
+
+
+def _kernel_names(kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> dict[ir.GlobalVar, ir.GlobalVar]:
+    """Return a name for each kernel, whose parameters are others now; one name for all that are equal."""
+    found: dict[tvm_ffi.StructuralKey, ir.GlobalVar] = {}
+    for gvar, kernel in kernels.items():
+        found.setdefault(_key(kernel), retyped(ir.GlobalVar(gvar.name_hint), kernel.ty))
+    return {gvar: found[_key(kernel)] for gvar, kernel in kernels.items()}
+
+
+def _renamed(kernel: tirx.PrimFunc, inputs: int) -> _Renamed | None:
+    """Return a kernel with names for its sizes; None where they are plain already.
+
+    Parameters
+    ----------
+    kernel : PrimFunc
+        A kernel of call_tir: its inputs and then its results are its parameters.
+    inputs : int
+        How many of its parameters are inputs.
+    """
+    names = _names_of(_sizes_of(kernel.params))
+    if not names or relax.analysis.has_reshape_pattern(kernel):
+        return None  # what only looks at elements in another shape is known by its sizes
+    made = _with_names(kernel, names)
+    shapes = _sizes_of(made.params)
+    told = {size for size in shapes if isinstance(size, ir.Var)}
+    used = set(variables_in(made.body, *shapes))
+    given = {name: size for size, name in names if isinstance(name, ir.Var) and name in used and name not in told}
+    numbers = {at for at, param in enumerate(made.params[:inputs]) if not is_buffer_var(param)}
+    dropped = frozenset(at for at in numbers if made.params[at] not in used)
+    params = [param for at, param in enumerate(made.params[:inputs]) if at not in dropped]
+    params += [*given, *made.params[inputs:]]
+    function = tirx.PrimFunc(params, made.body, made.ret_type, made.attrs)
+    return _Renamed(function, kernel, dropped, tuple(given.values()))
+
+
+def _sizes_of(params: Sequence[ir.Var]) -> list[tirx.Expr]:
+    return [size for param in params if is_buffer_var(param) for size in param.ty.shape]
+
+
+def _atoms_in(size: tirx.Expr) -> list[tirx.Expr]:
+    """Return the symbols, quotients, choices and the like of whose sums and products a size is made."""
+    if isinstance(size, tirx.Add | tirx.Sub | tirx.Mul):
+        return [*_atoms_in(size.a), *_atoms_in(size.b)]
+    return [] if isinstance(size, tirx.IntImm) else [size]
+
+
+def _without_constant(size: tirx.Expr) -> tuple[tirx.Expr, int]:
+    """Return a size as a sum of an expression and a constant, which TVM writes last."""
+    if isinstance(size, tirx.Add | tirx.Sub) and isinstance(size.b, tirx.IntImm):
+        return size.a, int(size.b) if isinstance(size, tirx.Add) else -int(size.b)
+    return size, 0
+
+
+def _names_of(sizes: Sequence[tirx.Expr]) -> list[tuple[tirx.Expr, tirx.Expr]]:
+    """Return what stands for sizes, and for what they are made of, the largest first.
+
+    A size that differs from a quotient by a constant alone tells the quotient, and so what else is made of it. Where
+    not all is told that a size is made of, it is a variable as a whole, and the kernel may have to be given the rest.
+    """
+    told: dict[tvm_ffi.StructuralKey, tuple[tirx.Expr, tirx.Expr]] = {}
+
+    def tell(size: tirx.Expr, constant: int) -> None:
+        name = tirx.Var("s", "int64")
+        told.setdefault(_key(size), (size, name - constant if constant else name))
+
+    made = [_without_constant(size) for size in sizes if not isinstance(size, ir.Var | tirx.IntImm)]
+    for size, constant in made:
+        if not isinstance(size, ir.Var | tirx.Add | tirx.Sub | tirx.Mul):
+            tell(size, constant)
+    known = {*told, *(_key(size) for size in sizes if isinstance(size, ir.Var))}
+    for size, constant in made:
+        atoms = _atoms_in(size)
+        if not isinstance(size, ir.Var) and any(_key(atom) not in known for atom in atoms):
+            tell(size, constant)
+        for atom in atoms:
+            if not isinstance(atom, ir.Var):
+                tell(atom, 0)
+    return sorted(told.values(), key=lambda pair: -_length(pair[0]))
+
+
+def _key(node: ir.Node) -> tvm_ffi.StructuralKey:
+    """Return a key that equal nodes have in common."""
+    return tvm_ffi.StructuralKey(node)  # type: ignore[call-arg] # its class is annotated with what it computes itself
+
+
+def _length(size: tirx.Expr) -> int:
+    parts: list[ir.Expr] = []
+    tvm_ffi.structural_walk(size, (ir.Expr, parts.append))
+    return len(parts)
+
+
+def _with_names(kernel: tirx.PrimFunc, names: Sequence[tuple[tirx.Expr, tirx.Expr]]) -> tirx.PrimFunc:
+    """Return a kernel with names in the place of sizes, the larger ones first."""
+    for size, name in names:
+        kernel = tvm_ffi.structural_map(kernel, (type(size), _put(size, name)))
+    new = set(variables_in(*(name for _, name in names)))
+
+    def simple(total: tirx.Expr) -> tirx.Expr:
+        is_size = str(total.ty.dtype) == "int64" and not new.isdisjoint(variables_in(total))
+        return Analyzer().simplify(total) if is_size else total
+
+    return tvm_ffi.structural_map(kernel, ((tirx.Add, simple), (tirx.Sub, simple)))
+
+
+def _put(size: tirx.Expr, name: tirx.Expr) -> Callable[[tirx.Expr], tirx.Expr]:
+    return lambda each: name if tvm_ffi.structural_equal(each, size) else each
