@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
-from tvm import ir, relax, tirx
+from tvm import ir, relax, s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.buffer import is_buffer_var
 
@@ -151,7 +151,7 @@ def _renamed(kernel: tirx.PrimFunc, inputs: int) -> _Renamed | None:
     inputs : int
         How many of its parameters are inputs.
     """
-    names = _names_of(_sizes_of(kernel.params))
+    names = _names_of(_sizes_of(kernel.params), _reduces(kernel))
     if not names or relax.analysis.has_reshape_pattern(kernel):
         return None  # what only looks at elements in another shape is known by its sizes
     made = _with_names(kernel, names)
@@ -185,30 +185,49 @@ def _without_constant(size: tirx.Expr) -> tuple[tirx.Expr, int]:
     return size, 0
 
 
-def _names_of(sizes: Sequence[tirx.Expr]) -> list[tuple[tirx.Expr, tirx.Expr]]:
+def _reduces(kernel: tirx.PrimFunc) -> bool:
+    kinds: list[int] = []
+
+    def note(block: s_tir.SBlock) -> None:
+        kinds.extend(axis.iter_type for axis in block.iter_vars)
+
+    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, note))
+    return tirx.IterVar.CommReduce in kinds
+
+
+def _names_of(sizes: Sequence[tirx.Expr], reduces: bool) -> list[tuple[tirx.Expr, tirx.Expr]]:
     """Return what stands for sizes, and for what they are made of, the largest first.
 
     A size that differs from a quotient by a constant alone tells the quotient, and so what else is made of it. Where
     not all is told that a size is made of, it is a variable as a whole, and the kernel may have to be given the rest.
+    So is every size of a kernel that reduces, whose positions are cut into tiles; one that only moves elements may
+    have parts whose sizes are told by differences.
     """
     told: dict[tvm_ffi.StructuralKey, tuple[tirx.Expr, tirx.Expr]] = {}
 
-    def tell(size: tirx.Expr, constant: int) -> None:
+    def tell(size: tirx.Expr, constant: int = 0) -> None:
         name = tirx.Var("s", "int64")
         told.setdefault(_key(size), (size, name - constant if constant else name))
 
-    made = [_without_constant(size) for size in sizes if not isinstance(size, ir.Var | tirx.IntImm)]
-    for size, constant in made:
-        if not isinstance(size, ir.Var | tirx.Add | tirx.Sub | tirx.Mul):
-            tell(size, constant)
+    compound = list({_key(size): size for size in sizes if not isinstance(size, ir.Var | tirx.IntImm)}.values())
+    others = []
+    for size in compound:
+        part, constant = _without_constant(size)
+        if isinstance(part, ir.Var | tirx.Add | tirx.Sub | tirx.Mul) or _key(part) in told:
+            others.append(size)
+        else:
+            tell(part, constant)
     known = {*told, *(_key(size) for size in sizes if isinstance(size, ir.Var))}
-    for size, constant in made:
-        atoms = _atoms_in(size)
-        if not isinstance(size, ir.Var) and any(_key(atom) not in known for atom in atoms):
-            tell(size, constant)
-        for atom in atoms:
-            if not isinstance(atom, ir.Var):
-                tell(atom, 0)
+    for size in others:
+        part, constant = _without_constant(size)
+        if isinstance(part, ir.Var) or _key(part) in known:
+            if reduces:
+                tell(size)
+        elif reduces or any(_key(atom) not in known for atom in _atoms_in(size)):
+            tell(part, constant)
+    for atom in (atom for size in compound for atom in _atoms_in(size)):
+        if not isinstance(atom, ir.Var):
+            tell(atom)
     return sorted(told.values(), key=lambda pair: -_length(pair[0]))
 
 
