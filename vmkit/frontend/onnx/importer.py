@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.ir import GlobalVar
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
-from ...relay.ir import Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
+from ...relay.ir import Constant, Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
 from ...relay.signature import OUTPUT_NAMES
 from ...values.element_types import to_stored
 from . import families
@@ -27,7 +27,7 @@ from .functions import Body, Functions, imported_versions, instance, type_proto
 from .in_file import InFile
 from .initializers import initializer_arrays, stored_parameter
 from .inputs import InputTypes
-from .known import constant, is_symbolic, known_value, sizes
+from .known import constant, is_symbolic, known_value, sizes, value_of
 from .load import Loaded
 from .outcome import Condition, Failure, Fork, Outcome
 from .partly_known import PartlyKnown
@@ -93,6 +93,7 @@ class ModelImporter:
         # Run-time sequences that nothing but the operator which is given them holds.
         self.own_sequences: set[Expr] = set()
         self.partly_known = PartlyKnown()
+        self._transposed: dict[Constant, Expr] = {}
 
     def run(self) -> tuple[tvm.IRModule, dict[str, np.ndarray]]:
         """Return the module, and the values of those of its parameters that are initializers."""
@@ -123,6 +124,12 @@ class ModelImporter:
         main.checked_type_ = FuncType([p.checked_type_ for p in main.params], body.checked_type_)
         values = {v.name_hint: self.param_values[v] for v in extra}
         return tvm.IRModule({**self.functions, GlobalVar("main"): main}), values
+
+    def transposed(self, matrix: Constant) -> Expr:
+        """Return the constant of a matrix transposed: one for all nodes that read the matrix."""
+        if matrix not in self._transposed:
+            self._transposed[matrix] = constant(value_of(matrix).T)
+        return self._transposed[matrix]
 
     def new_function(self, name: str) -> GlobalVar:
         """Return the variable of a new global function, whose definition the caller puts into `functions`."""

@@ -14,7 +14,9 @@ from tests.frontend.onnx.programs import (
     node,
     outputs_of,
 )
+from vmkit import relay
 from vmkit.errors import VMError
+from vmkit.frontend.onnx import from_onnx
 
 
 @pytest.mark.parametrize(
@@ -96,3 +98,12 @@ def test_stacks_of_sizes_that_the_data_decide() -> None:
     machine = check(proto, *feeds)
     with pytest.raises(VMError, match="dimension 0 is 3; it cannot be broadcast to 2"):
         machine(**{**feeds[0], "y": array(3, 2, 3, 2)})
+
+
+def test_a_matrix_that_several_products_read_is_turned_round_once() -> None:
+    nodes = [node("MatMul", f"x{k} w", f"x{k + 1}") for k in range(4)]
+    proto = model(nodes, {"x0": (["n", 6], "float32")}, "x4", {"w": array(6, 6)})
+    check(proto, *[{"x0": array(n, 6)} for n in (1, 3)])
+    body = from_onnx(proto)[0]["main"].body
+    (weight,) = (each for each in relay.ir.post_order(body) if isinstance(each, relay.Constant))
+    np.testing.assert_array_equal(weight.data.numpy(), array(6, 6).T)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .... import relay
 from ....relay.ir import Constant, Dim, Expr, dims
 from ..context import Context
-from ..known import constant, sizes, value_of
+from ..known import sizes
 from ..registry import converter
 from ..run_time_axes import pinned
 from ..typing import typed
@@ -51,7 +51,7 @@ def _like(ctx: Context, x: Expr, whole: Expr) -> Expr:
 def _dense(ctx: Context, a: Expr, b: Expr, *, is_transposed: bool) -> Expr:
     """Return the product of two matrices by Relay's dense, whose weight is transposed."""
     if not is_transposed:
-        b = constant(value_of(b).T) if isinstance(b, Constant) else relay.transpose(b, [1, 0])
+        b = ctx.importer.transposed(b) if isinstance(b, Constant) else relay.transpose(b, [1, 0])
     return relay.nn.dense(a, b)
 
 
