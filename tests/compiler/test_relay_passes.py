@@ -35,6 +35,11 @@ def test_only_a_matrix_unit_gets_its_tiles(cpu: str, has_tiles: bool) -> None:
     assert ("PackAMXTiles" in names(f"llvm -mcpu={cpu}")) == has_tiles
 
 
+@pytest.mark.parametrize(("target", "is_widened"), [("llvm -mcpu=haswell", True), ("cuda -arch=sm_80", False)])
+def test_float16_is_computed_in_float32_on_cpus(target: str, is_widened: bool) -> None:
+    assert ("WidenFloat16" in names(target)) == is_widened
+
+
 def test_constants_are_computed_last() -> None:
     assert {names(target)[-1] for target in ("llvm -mcpu=haswell", "cuda -arch=sm_80", "c")} == {"FoldConstant"}
 

@@ -132,6 +132,7 @@ class PassRow:
 # nothing here, stand where they stood there.
 PASSES: Sequence[PassRow] = (
     PassRow(2, "ShareConstants"),
+    PassRow(2, "WidenFloat16", _cpu),
     PassRow(2, "FactorScales", _cpu_with_integer_unit, _integers),
     PassRow(0, "SimplifyInference"),
     PassRow(None, "EliminateCommonSubexpr"),
@@ -181,9 +182,10 @@ def passes_for(target: Target, evaluate: Evaluate) -> list[tuple[int | None, tvm
 def passes_text(rows: Iterable[PassRow] = PASSES) -> str:
     """Return a table of passes for people to read: the name, the level ("-" where it has to be required), the targets.
 
-    >>> print(passes_text(PASSES[:2]))
+    >>> print(passes_text(PASSES[:3]))
     pass            level  on
     ShareConstants      2  any target
+    WidenFloat16        2  cpu
     FactorScales        2  cpu with integer unit
     """
     lines = [

@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 import tvm
 from tvm.ir import GlobalVar
 
 from ...errors import OptionError, UnsupportedOperatorError
 from ..analysis.infer_type import infer_module, inferred
-from ..expr_functor import ExprMutator
-from ..ir import (
-    Call,
-    Clause,
-    Expr,
-    Function,
-    If,
-    Let,
-    Match,
-    Op,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    RelayExpr,
-    TensorType,
-    Tuple,
-    TupleGetItem,
-    TupleType,
-    Type,
-    Var,
-    is_call,
-    post_order,
-    with_functions,
-)
+from ..ir import Call, Function, RelayExpr, TensorType, Var, is_call, post_order, with_functions
 from ..op.attrs import Attrs
 from ..op.mixed_precision import (
     MIXED_PRECISION_ALWAYS,
@@ -44,9 +21,9 @@ from ..op.mixed_precision import (
     conversion_of,
     register_mixed_precision_conversion,
 )
-from ..op.registry import build
-from .known_type import type_of, with_type_of
+from .known_type import type_of
 from .pass_options import relay_option
+from .precision_change import PrecisionChange, is_float
 from .registry import ModuleTransform, relay_pass
 
 __all__ = [
@@ -92,7 +69,7 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
         result = with_functions(mod)
         for gvar, function in functions.items():
             is_free = gvar not in called and not keeps_result
-            result[gvar] = _Mixing(mixed_precision_type, missing).converted(function, is_free)
+            result[gvar] = _Mixing(mixed_precision_type, missing).mixed(function, is_free)
         _report(missing, missing_op_mode)
         return infer_module(result)
 
@@ -108,72 +85,29 @@ def _report(missing: Counter[str], mode: int) -> None:
     logger.warning("operators without a mixed precision conversion follow their operands: %s", names)
 
 
-def _is_float(dtype: str) -> bool:
-    return "float" in dtype
-
-
-class _Mixing(ExprMutator):
+class _Mixing(PrecisionChange):
     def __init__(self, dtype: str, missing: Counter[str]) -> None:
-        super().__init__()
-        self.dtype = dtype
+        super().__init__(dtype)
         self.missing = missing
-        self.casts: dict[tuple[Any, str], Any] = {}
         self.entry: Function | None = None
 
-    def converted(self, function: Function, is_free: bool) -> Function:
+    def mixed(self, function: Function, is_free: bool) -> Function:
         """Return a function in lower precision, its result as well where that `is_free` to change."""
         self.entry = function if is_free else None
         return cast("Function", self.visit(function))
 
-    # -- casts
+    def keeps_result(self, function: Function) -> bool:
+        return self.entry is None or not function.same_as(self.entry)
 
-    def cast(self, expr: RelayExpr, dtype: str) -> RelayExpr:
-        """Return a tensor cast, once; a cast back is what was cast."""
-        known = type_of(expr).dtype
-        if known == dtype or not _is_float(known):
-            return expr
-        if (expr, dtype) not in self.casts:
-            made = build("cast", expr, dtype=dtype)
-            type_of(made)
-            self.casts[expr, dtype] = made
-            self.casts[made, known] = expr
-        return self.casts[expr, dtype]
-
-    def lowered(self, expr: RelayExpr) -> RelayExpr:
-        """Return a value with all its floating tensors in lower precision."""
-        return self.mapped(expr, type_of(expr), lambda tensor, ty: self.cast(tensor, self.dtype))
-
-    def restored(self, expr: RelayExpr, ty: Type) -> RelayExpr:
-        """Return a value in the precision that it had."""
-        return self.mapped(expr, ty, lambda tensor, wanted: self.cast(tensor, wanted.dtype))
-
-    def mapped(self, expr: RelayExpr, ty: Type, change: Callable[[RelayExpr, TensorType], RelayExpr]) -> RelayExpr:
-        if isinstance(ty, TensorType):
-            return change(expr, ty)
-        if not isinstance(ty, TupleType):
-            return expr
-        fields = expr.fields if isinstance(expr, Tuple) else [TupleGetItem(expr, i) for i in range(len(ty.fields))]
-        changed = [self.mapped(f, t, change) for f, t in zip(fields, ty.fields, strict=True)]
-        if all(a.same_as(b) for a, b in zip(changed, fields, strict=True)):
-            return expr
-        return Tuple(changed)
-
-    # -- expressions
-
-    def visit_call(self, call: Call) -> RelayExpr:
-        args = [self.visit(a) for a in call.args]
-        if not isinstance(call.op, Op):
-            wanted = [a.checked_type for a in call.args]
-            args = [self.restored(a, t) for a, t in zip(args, wanted, strict=True)]
-            return with_type_of(Call(self.visit(call.op), args, call.attrs, list(call.type_args), call.span), call)
+    def changed_call(self, call: Call, args: Sequence[RelayExpr]) -> RelayExpr:
         category, accumulated, result = self.conversion(call)
         if category == MIXED_PRECISION_FOLLOW:
             follows = all(self.may_follow(a) for a in args)
             category = MIXED_PRECISION_ALWAYS if follows else MIXED_PRECISION_NEVER
         if category == MIXED_PRECISION_NEVER:
-            args = [self.restored(a, old.checked_type) for a, old in zip(args, call.args, strict=True)]
-            return Call(call.op, args, call.attrs, span=call.span)
-        made = Call(call.op, [self.lowered(a) for a in args], _accumulating(call.attrs, accumulated), span=call.span)
+            return Call(call.op, self.restored_args(call, args), call.attrs, span=call.span)
+        attrs = _accumulating(call.attrs, accumulated)
+        made = Call(call.op, [self.converted(a) for a in args], attrs, span=call.span)
         ty = type_of(made)
         return self.cast(made, result) if accumulated != result and isinstance(ty, TensorType) else made
 
@@ -193,74 +127,7 @@ class _Mixing(ExprMutator):
         return all(least <= number <= most for number in numbers)
 
     def may_follow(self, arg: RelayExpr) -> bool:
-        return hasattr(arg, "data") or isinstance(arg, Var) or self.is_lowered(type_of(arg))
-
-    def is_lowered(self, ty: Type) -> bool:
-        if isinstance(ty, TupleType):
-            return all(self.is_lowered(f) for f in ty.fields)
-        return isinstance(ty, TensorType) and (ty.dtype == self.dtype or not _is_float(ty.dtype))
-
-    def visit_let(self, let: Let) -> RelayExpr:
-        chain = []
-        body: Any = let
-        while isinstance(body, Let):
-            value = self.visit(body.value)
-            variable = body.var
-            if not isinstance(body.value, Function):  # whose type stays, and which may refer to its variable
-                variable = Var(variable.name_hint, type_of(value), variable.span)
-                self.memo_map[body.var] = variable
-            chain.append((variable, value, body.span))
-            body = body.body
-        result = self.visit(body)
-        ty = type_of(result)
-        for variable, value, span in reversed(chain):
-            result = Let(variable, value, result, span)
-            result.checked_type_ = ty
-        return result
-
-    def visit_function(self, fn: Function) -> RelayExpr:
-        body = self.visit(fn.body)
-        is_free = self.entry is not None and fn.same_as(self.entry)
-        if not is_free:
-            body = self.restored(body, fn.checked_type.ret_type)
-        ret_type = None if is_free else fn.ret_type
-        made = Function(list(fn.params), body, ret_type, list(fn.type_params), fn.attrs, fn.span)
-        return made if is_free else with_type_of(made, fn)
-
-    def visit_if(self, ite: If) -> RelayExpr:
-        cond = self.visit(ite.cond)
-        then, other = self.agreeing([self.visit(ite.true_branch), self.visit(ite.false_branch)], ite.checked_type)
-        return self.like(If(cond, then, other, ite.span), then)
-
-    def visit_match(self, match: Match) -> RelayExpr:
-        data = self.restored(self.visit(match.data), match.data.checked_type)
-        sides = self.agreeing([self.visit(c.rhs) for c in match.clauses], match.checked_type)
-        clauses = [Clause(c.lhs, side) for c, side in zip(match.clauses, sides, strict=True)]
-        made = Match(data, clauses, match.complete, match.span)
-        return self.like(made, sides[0]) if sides else with_type_of(made, match)
-
-    def like(self, made: Expr, part: RelayExpr) -> Expr:
-        """Note that an expression has the type of a part of it."""
-        made.checked_type_ = type_of(part)
-        return made
-
-    def agreeing(self, exprs: Sequence[RelayExpr], ty: Type) -> list[RelayExpr]:
-        """Return alternatives as they are, where their precision is the same, or else in what it was."""
-        lowered = [self.is_lowered(type_of(e)) for e in exprs]
-        return list(exprs) if all(lowered) else [self.restored(e, ty) for e in exprs]
-
-    def visit_ref_create(self, ref: RefCreate) -> RelayExpr:
-        return with_type_of(RefCreate(self.restored(self.visit(ref.value), ref.value.checked_type), ref.span), ref)
-
-    def visit_ref_write(self, ref: RefWrite) -> RelayExpr:
-        value = self.restored(self.visit(ref.value), ref.value.checked_type)
-        return with_type_of(RefWrite(self.visit(ref.ref), value, ref.span), ref)
-
-    def visit_ref_read(self, ref: RefRead) -> RelayExpr:
-        return with_type_of(super().visit_ref_read(ref), ref)
-
-    def visit_tuple_getitem(self, item: TupleGetItem) -> RelayExpr:
-        return TupleGetItem(self.visit(item.tuple_value), item.index, item.span)
+        return hasattr(arg, "data") or isinstance(arg, Var) or self.is_converted(type_of(arg))
 
 
 def _accumulating(attrs: Attrs | None, dtype: str) -> Attrs | None:
@@ -269,6 +136,6 @@ def _accumulating(attrs: Attrs | None, dtype: str) -> Attrs | None:
         return None
     names = [f.name for f in attrs.declared]
     asked = "out_dtype" if "out_dtype" in names else "dtype" if attrs.type_key == "relay.attrs.InitOpAttrs" else None
-    if asked is None or not (getattr(attrs, asked) in ("", None) or _is_float(getattr(attrs, asked))):
+    if asked is None or not (getattr(attrs, asked) in ("", None) or is_float(getattr(attrs, asked))):
         return attrs
     return type(attrs)(**{**{n: getattr(attrs, n) for n in names}, asked: dtype})

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from .... import relay
 from ....relay.ir import Expr
 from ....relay.op import build
 from ..context import Context
 from ..registry import converter
+from ..typing import typed
 
 __all__ = ["aligned", "binary"]
 
@@ -58,7 +61,14 @@ def aligned(ctx: Context, a: Expr, b: Expr, axis: int | None) -> Expr:
 
 def binary(ctx: Context, name: str, a: Expr, b: Any) -> Expr:
     """Return an operator of a tensor and a number or a tensor of the same data type."""
-    return build(name, a, b if isinstance(b, Expr) else ctx.constant(b, ctx.dtype(a)))
+    return build(name, a, b if isinstance(b, Expr) else _number(ctx, b, ctx.dtype(a)))
+
+
+def _number(ctx: Context, value: float, dtype: str) -> Expr:
+    """Return a number as a constant: where float16 has no digits for it, one that stays whole in float32."""
+    if dtype != "float16" or float(np.float16(value)) == value:
+        return ctx.constant(value, dtype)
+    return typed(relay.cast(ctx.constant(value, "float32"), dtype))
 
 
 @converter("Identity")
