@@ -109,3 +109,21 @@ def test_products_of_a_multiple_of_a_size_by_one_column(size: int) -> None:
     for disabled in ([], ["NameSizes"]):
         found = run(function, given, disabled_pass=disabled)
         np.testing.assert_allclose(found, (given @ y.data.numpy().T)[..., 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 9])
+def test_a_kernel_that_is_written_out_takes_sizes_by_name(size: int) -> None:
+    # Attention is one kernel of loops without blocks; every other row is a size that is no plain variable.
+    n = tirx.Var("n", "int64")
+    x = relay.var("x", shape=(1, n, 2, 16))
+    rows = relay.transpose(relay.strided_slice(x, [0], [2**31 - 1], [2], axes=[1]), [0, 2, 1, 3])
+    flat = relay.reshape(rows, [2, -1, 16])
+    scores = relay.nn.softmax(relay.nn.batch_matmul(flat, flat))
+    body = relay.nn.batch_matmul(scores, flat, transpose_b=False)
+    given = np.random.default_rng(4).random((1, size, 2, 16), "float32")
+    values = given[0, ::2].transpose(1, 0, 2)
+    weights = np.exp(values @ values.transpose(0, 2, 1))
+    expected = weights / weights.sum(-1, keepdims=True) @ values
+    np.testing.assert_allclose(run(relay.Function([x], body), given), expected, rtol=1e-5)
+    executable = vmkit.compile(relay.Function([x], body), TARGET)
+    assert any("attention" in name for name in executable.primitive_ops)
