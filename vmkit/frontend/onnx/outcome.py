@@ -125,16 +125,28 @@ def _guarded(condition: Condition, outcome: Outcome, otherwise: str) -> Outcome:
     reason = f"the model cannot run at these sizes or values, for which {otherwise}"
 
     def guard(values: list[Expr | None]) -> Outcome:
-        # One check is enough; a value that is known should stay so.
-        given = [(known_value(v) is None, i, v) for i, v in enumerate(values) if v is not None]
+        # A value that is known should stay so, and what is known of a shape.
+        given = [i for i, value in enumerate(values) if value is not None]
+        open_ = [i for i in given if known_value(values[i]) is None]
+        chosen = [i for i in open_ if not _may_be_shape(values[i])] or open_[-1:] or given[-1:]
         guarded = list(values)
-        if given:
-            # The last ones are what the step that failed on the other way gave.
-            _, index, value = max(given, key=lambda each: each[:2])
-            guarded[index] = condition.guard(value, reason)
+        # Under one check, so that nothing which two of them need is computed before it.
+        fields = [value for i in chosen if (value := values[i]) is not None]
+        if len(fields) == 1:
+            guarded[chosen[0]] = condition.guard(fields[0], reason)
+        elif fields:
+            checked = condition.guard(typed(Tuple(fields)), reason)
+            for field, index in enumerate(chosen):
+                guarded[index] = typed(TupleGetItem(checked, field))
         return guarded
 
     return then(outcome, guard)
+
+
+def _may_be_shape(value: Expr | None) -> bool:
+    """Say whether a value may be a shape, or an element of one."""
+    ty = None if value is None else typed(value).checked_type_
+    return isinstance(ty, TensorType) and ty.dtype == "int64" and len(ty.shape) <= 1
 
 
 def same_rank(a: Expr, b: Expr) -> bool:
