@@ -44,11 +44,11 @@ def test_resizes_agree_with_onnxruntime(dim: Any) -> None:
     assert_table([x], table, *[(numbers(n, 3, h, w),) for n, h, w in sizes])
 
 
-def test_aligned_corners_take_halves_to_the_even_pixel(dim: Any) -> None:
+def test_aligned_corners_take_halves_up(dim: Any) -> None:
     x = var("x", shape=(dim(2), 3, dim(4), dim(5)))
     # 5 pixels become 25: each sixth one lies on a pixel, and 3, 9, 15 and 21 lie halfway between two.
-    nearest = np.array([round(at * 4 / 24) for at in range(25)])
-    assert [nearest[at] for at in (3, 9, 15, 21)] == [0, 2, 2, 4]
+    nearest = np.array([(at * 4 + 12) // 24 for at in range(25)])
+    assert [nearest[at] for at in (3, 9, 15, 21)] == [1, 2, 3, 4]
     table = {
         "aligned": (
             image.resize2d(x, (4, 25), None, "NCHW", "nearest_neighbor", "align_corners", rounding_method=""),

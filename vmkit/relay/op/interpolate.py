@@ -153,11 +153,9 @@ class Interpolation:
                 x = tirx.floor(x + epsilon)
             case "ceil":
                 x = tirx.ceil(x - epsilon)
-            case "round_prefer_ceil":
-                x = tirx.floor(x + half)
             case _:
-                # "round" takes halves to the even pixel, as TVM's rounding does.
-                x = tirx.nearbyint(x)
+                # "round" takes halves away from zero; below zero both end at the first pixel.
+                x = tirx.floor(x + half)
         return x.astype("int64")
 
     def repeats(self, size: tirx.Expr, target: tirx.Expr) -> int | None:
