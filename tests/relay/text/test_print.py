@@ -102,6 +102,8 @@ def test_dimensions_of_one_name_are_told_apart() -> None:
         (1 / 3, "float32", "0.33333334f"),
         (1 / 3, "float64", "0.3333333333333333f64"),
         (2.5, "float16", "2.5f16"),
+        (65504.0, "float16", "65504f16"),
+        (-3.4028234663852886e38, "float32", "-3.4028234663852886e+38f"),
         (float("inf"), "float32", "inff"),
         (float("-inf"), "float32", "-inff"),
         (True, "bool", "True"),
@@ -243,6 +245,16 @@ def test_printed_module_reads_back_as_the_same_module(module: tvm.IRModule) -> N
     back = relay.parse(text)
     assert tvm_ffi.structural_equal(back, module)
     assert relay.astext(back, show_spans=False) == text
+
+
+def test_use_of_an_argument_does_not_change_its_type() -> None:
+    # The parameter has another type than the Let whose value it is given: the same variable, used before and after.
+    n = tvm.tirx.Var("n", "int64")
+    x, p, t = var("x", shape=(n, 4)), var("p", shape=(n, 4)), var("t")
+    module = tvm.IRModule({"main": Function([x], Let(t, x - x, Function([p], p + t)(t)))})
+    typed = relay.transform.InferType()(module)
+    assert str(typed["main"].body.var.checked_type) == "Tensor[(n, 4), float32]"
+    assert tvm_ffi.structural_equal(relay.parse(relay.astext(typed)), typed)
 
 
 def test_type_variable_has_another_name_than_those_around_it() -> None:

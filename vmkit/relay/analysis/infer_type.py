@@ -272,7 +272,11 @@ class _Inference:
     def visit_if(self, branch: If) -> Type:
         condition = self.visit(branch.cond)
         self.attempt(lambda: self.solver.unify(scalar_type("bool"), condition), branch.cond)
-        return self.solver.unify(self.visit(branch.true_branch), self.visit(branch.false_branch), join=True)
+        return self.join(self.visit(branch.true_branch), branch.false_branch)
+
+    def join(self, ty: Type, branch: RelayExpr) -> Type:
+        """Return the type of a value that is of a type or is that of a branch; neither becomes more general by that."""
+        return self.solver.unify(self.solver.resolve(ty), self.solver.resolve(self.visit(branch)), join=True)
 
     def visit_tuple_get_item(self, item: TupleGetItem) -> Type:
         return self.await_inputs(Projection(item, [self.visit(item.tuple_value)], self.solver.hole(), self.where))
@@ -333,7 +337,7 @@ class _Inference:
             raise TypeCheckError("a match without clauses has no value")
         for clause in match.clauses:
             self.match_pattern(clause.lhs, data)
-            result = self.solver.unify(result, self.visit(clause.rhs), join=True)
+            result = self.join(result, clause.rhs)
         if match.complete:
             cases = [pattern_text(p) for p in itertools.islice(unmatched_cases(match, self.definition), 4)]
             if cases:
@@ -389,7 +393,8 @@ class _Inference:
         symbols: dict[Any, Any] = {}
         for position, (formal, actual) in enumerate(zip(callee.arg_types, inputs, strict=True)):
             try:
-                self.solver.unify(self.without_symbols(formal), actual)
+                # What an argument is does not change by what the function takes: it may be used elsewhere.
+                self.solver.unify(self.without_symbols(formal), self.solver.resolve(actual))
             except TypeCheckError as error:
                 raise TypeCheckError(f"argument {position} of {_callee_name(call)}: {error}") from None
             bind_symbols(self.solver.resolve(formal), self.solver.resolve(actual), symbols)

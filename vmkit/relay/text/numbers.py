@@ -85,7 +85,10 @@ def float_text(value: float, dtype: str = "float64") -> str:
     if dtype == "float64":
         return short if float(short) == value else repr(float(value))
     as_dtype = np.dtype(dtype).type
-    return short if as_dtype(short) == as_dtype(value) else str(as_dtype(value))
+    text = short if as_dtype(short) == as_dtype(value) else str(as_dtype(value))
+    # The shortest digits of the largest float32 lie above it, where no literal may be.
+    exceeds = abs(float(text)) > abs(float(value)) == float(np.finfo(as_dtype).max)
+    return repr(float(value)) if exceeds else text
 
 
 def scalar_text(data: tvm.runtime.Tensor) -> str | None:
