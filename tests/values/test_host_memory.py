@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 
 import numpy as np
@@ -55,3 +56,13 @@ def test_where_references_cannot_be_counted_no_memory_is_used_again(monkeypatch:
 def test_with_the_lock_a_local_is_counted_as_the_interpreter_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
     assert host_memory._references_of_a_local() == host_memory._UNSHARED in (1, 2)
+
+
+def test_an_array_that_was_pickled_is_as_quick_to_hand_over_as_any() -> None:
+    # Its data type is equal to numpy's own, and another object.
+    array = pickle.loads(pickle.dumps(np.arange(6, dtype="float32")))
+    assert array.dtype is not np.dtype("float32")
+    values = host_memory.readable([array], [64], [np.dtype("float32")], [Scratch()])
+    assert values is not None
+    np.testing.assert_array_equal(values[0].numpy(), array)
+    assert host_memory.readable([array], [64], [np.dtype("int32")], [Scratch()]) is None

@@ -68,8 +68,8 @@ def readable(
     for value, alignment, dtype, scratch in zip(values, alignments, dtypes, scratches):  # noqa: B905 - strict costs time
         kind = type(value)
         if kind is np.ndarray:
-            # Nearly always it is the very same object, which is quick to tell.
-            if value.dtype is not dtype:
+            # Nearly always it is the very same object, which is quick to tell; arrays that were pickled have their own.
+            if value.dtype is not dtype and value.dtype != dtype:
                 return None
             try:
                 tensor = from_dlpack(value)
