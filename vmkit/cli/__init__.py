@@ -21,6 +21,12 @@ from vmkit.errors import VMKitError
 __all__ = ["COMMANDS", "ExitCode", "main"]
 
 COMMANDS = {
+    "compile": "compile a model to an executable",
+    "run": "run an executable, or a model, on inputs from a file or made up",
+    "inspect": "show what is in an executable or a model, without running any of it",
+    "targets": "list what can be compiled for, and what this machine is",
+    "verify": "compare a model with onnxruntime, or with the reference of ONNX",
+    "bench": "time a model at several shapes and numbers of threads, beside peers",
     "check": "say what an ONNX model takes and gives, what is dynamic in it and what is not supported",
     "demo": "compile the small model that ships with vmkit, save it, load it and run it at two batch sizes",
 }

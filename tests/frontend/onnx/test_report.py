@@ -101,7 +101,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_a_shape_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["check", "m.onnx", "--shape", "n,4"])
-    assert "'n,4' is not NAME:DIMS, such as x:n,3,224,224" in capsys.readouterr().err
+    assert "expected NAME:[SIZES]\n  n,4\n  ^^^" in capsys.readouterr().err
 
 
 def test_products_of_stacks_of_matrices_are_reported_as_supported() -> None:

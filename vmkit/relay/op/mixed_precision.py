@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
+from ...errors import OptionError, suggest
 from ..ir.expr import Call
 from .registry import REGISTRY, Mixed
 
@@ -15,6 +17,7 @@ __all__ = [
     "MIXED_PRECISION_NEVER",
     "Conversion",
     "conversion_of",
+    "conversions",
     "register_mixed_precision_conversion",
 ]
 
@@ -66,3 +69,24 @@ def register_mixed_precision_conversion(op_name: str, func: Conversion | None = 
         return given
 
     return register if func is None else register(func)
+
+
+@contextmanager
+def conversions(of_operators: Mapping[str, Conversion]) -> Iterator[None]:
+    """Let operators take part in mixed precision in other ways inside, by their names.
+
+    Raises
+    ------
+    OptionError
+        If there is no such operator.
+    """
+    for name in of_operators:
+        if name not in REGISTRY:
+            raise OptionError(f"mixed precision: there is no operator {name!r}{suggest(name, REGISTRY)}")
+    before = dict(_REGISTERED)
+    _REGISTERED.update(of_operators)
+    try:
+        yield
+    finally:
+        _REGISTERED.clear()
+        _REGISTERED.update(before)

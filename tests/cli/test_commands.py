@@ -1,0 +1,244 @@
+"""The sub-commands on a small model: what they write, print and refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from pytest_benchmark.cli import main as compare
+
+import vmkit
+from vmkit import verification
+from vmkit.cli import ExitCode, main
+from vmkit.executable.overview import overview
+
+
+def save(path: Path, *nodes: onnx.NodeProto, **weights: np.ndarray) -> Path:
+    """Write a model from ``x: float32[n, 1, 6, 6]`` to ``y``."""
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1, 6, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(onnx.shape_inference.infer_shapes(model), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    weight = np.random.default_rng(0).standard_normal((8, 1, 3, 3)).astype("float32")
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "conv"), helper.make_node("Relu", ["c"], ["y"], "relu")]
+    return save(tmp_path_factory.mktemp("model") / "small.onnx", *nodes, w=weight)
+
+
+@pytest.fixture(scope="module")
+def executable(model: Path) -> Path:
+    path = model.with_suffix(".vmx")
+    assert main(["compile", str(model), "-o", str(path)]) == ExitCode.OK
+    return path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str | Path, code: ExitCode = ExitCode.OK) -> str:
+    capsys.readouterr()
+    assert main([str(word) for word in words]) == code
+    out, err = capsys.readouterr()
+    return out if code in (ExitCode.OK, ExitCode.MISMATCH) else err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
+    return printed(capsys, *words, code=ExitCode.MODEL)
+
+
+def reference(model: Path, x: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {"x": x})[0])
+
+
+def test_compile_writes_an_executable_and_says_what_it_takes(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.vmx"
+    facts = json.loads(printed(capsys, "compile", model, "-o", path, "--input-shapes", "x:[2,1,6,6]", "--json"))
+    assert facts["output"] == str(path)
+    assert facts["bytes"] == path.stat().st_size
+    assert facts["signature"] == "main(x: float32[2, 1, 6, 6]) -> (y: float32[2, 8, 4, 4])"
+    x = np.ones((2, 1, 6, 6), "float32")
+    result = vmkit.VirtualMachine(vmkit.load(path), "cpu").run(x).numpy()
+    np.testing.assert_allclose(result, reference(model, x), rtol=1e-4, atol=1e-5)
+
+
+def test_dumps_show_the_program_at_each_stage(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.vmx"
+    formats = "relay,relax,tir,ll,asm,bytecode,tir:StorageRewrite"
+    text = printed(capsys, "compile", model, "-o", path, "--dump-code", formats, "--target", "llvm")
+    contents = {each: (tmp_path / f"m.vmx.{each.replace(':', '.')}").read_text() for each in formats.split(",")}
+    assert all(f"m.vmx.{each.replace(':', '.')}" in text for each in formats.split(","))
+    assert "nn.conv2d(%x" in contents["relay"]
+    assert "R.call_tir" in contents["relax"]
+    assert "T.prim_func" in contents["tir"]
+    assert "T.prim_func" in contents["tir:StorageRewrite"] != contents["tir"]
+    assert "define" in contents["ll"]
+    assert ".globl" in contents["asm"]
+    assert "ret %" in contents["bytecode"]
+
+
+def test_layouts_and_precision_change_what_is_compiled(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.vmx"
+    words = ["compile", model, "-o", path, "--dump-code", "relay", "-O", "0"]
+    printed(capsys, *words, "--desired-layout", "NHWC:HWIO", "--desired-layout-ops", "nn.conv2d")
+    assert 'data_layout="NHWC", kernel_layout="HWIO"' in (tmp_path / "m.vmx.relay").read_text()
+    x = np.random.default_rng(1).standard_normal((3, 1, 6, 6)).astype("float32")
+    result = vmkit.VirtualMachine(vmkit.load(path), "cpu").run(x).numpy()
+    np.testing.assert_allclose(result, reference(model, x), rtol=1e-4, atol=1e-5)
+    printed(capsys, *words, "--mixed-precision", "--mixed-precision-acc-type", "float32")
+    assert 'out_dtype="float32"' in (tmp_path / "m.vmx.relay").read_text()
+    result = vmkit.VirtualMachine(vmkit.load(path), "cpu").run(x).numpy()
+    np.testing.assert_allclose(result, reference(model, x), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "llvm -mcpu=skylake-avx51"], "did you mean 'skylake-avx512'"),
+        (["--disabled-pass", "FuseOp"], "there is no pass 'FuseOp'; did you mean 'FuseOps'"),
+        (["--pass-config", "tir.disable_vectorise=1"], "did you mean 'tirx.disable_vectorize'"),
+        (["--desired-layout", "NHWX"], "no kernel layout goes with NHWX"),
+        (["--desired-layout-ops", "nn.conv2d"], "--desired-layout gives no layout"),
+        (["--mixed-precision", "--mixed-precision-ops", "nn.conv"], "there is no operator 'nn.conv'"),
+        (["--mixed-precision-ops", "nn.conv2d"], "--mixed-precision is not given"),
+        (["--dump-code", "wasm"], "--dump-code: there is no 'wasm'; there are relay, relax, tir"),
+        (["--dump-code", "tir:StorageRewrit"], "there is no pass 'StorageRewrit'"),
+        (["--cross-compiler-options=-O2"], "the command of --cross-compiler, which is not given"),
+        (["--input-shapes", "x:[1,1,6,6]", "--input-shapes", "x:[2,1,6,6]"], "'x' is given twice"),
+        (["--input-shapes", "z:[1]"], "z"),
+        (["--params", "nosuch.npz"], "nosuch.npz"),
+        (["--tuning-records", "nosuch.json"], "nosuch.json"),
+    ],
+)
+def test_compile_refuses_in_words(
+    words: list[str], said: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.vmx"
+    assert said in refused(capsys, "compile", model, "-o", path, *words)
+    assert not path.exists()
+
+
+def test_run_gives_what_the_model_gives(
+    model: Path, executable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.random.default_rng(2).standard_normal((2, 1, 6, 6)).astype("float32")
+    np.savez(tmp_path / "in.npz", x=x)
+    words = ["run", executable, "-i", tmp_path / "in.npz", "-o", tmp_path / "out.npz", "--print-top", "2"]
+    text = printed(capsys, *words)
+    expected = reference(model, x)
+    with np.load(tmp_path / "out.npz") as outputs:
+        np.testing.assert_allclose(outputs["y"], expected, rtol=1e-4, atol=1e-5)
+    assert text.startswith("y: float32[2, 8, 4, 4]\n")
+    assert int(text.splitlines()[2].split()[0]) == expected.argmax()
+
+
+def test_run_fills_in_and_measures(executable: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", executable, "--input-shapes", "x:[3,1,6,6]", "--print-time", "--repeat", "2", "--fill-mode", "ones"]
+    assert "mean (ms)" in printed(capsys, *words)
+    facts = json.loads(printed(capsys, *words, "--end-to-end", "--json"))
+    assert facts["outputs"] == {"y": {"dtype": "float32", "shape": [3, 8, 4, 4]}}
+    assert len(facts["seconds"]["results"]) == 2
+    assert facts["seconds"]["min"] > 0
+
+
+def test_run_refuses_in_words(executable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "the sizes n of float32[n, 1, 6, 6] are not known" in refused(capsys, "run", executable)
+    assert "there is no input 'z'" in refused(capsys, "run", executable, "--input-shapes", "z:[1]")
+    shape = ["--input-shapes", "x:[2,1,6,7]"]
+    assert "x: dim 3 is 7, expected 6" in refused(capsys, "run", executable, *shape)
+    np.savez(tmp_path / "in.npz", z=np.zeros(1))
+    assert "there is no input 'z'" in refused(capsys, "run", executable, "-i", tmp_path / "in.npz")
+    (tmp_path / "bad.npz").write_bytes(b"no archive")
+    assert "not an .npz file of arrays" in refused(capsys, "run", executable, "-i", tmp_path / "bad.npz")
+    np.savez(tmp_path / "objects.npz", x=np.array([{}], object))
+    assert "not an .npz file of arrays" in refused(capsys, "run", executable, "-i", tmp_path / "objects.npz")
+    assert "there is no such file" in refused(capsys, "run", tmp_path / "nosuch.onnx")
+
+
+def test_inspect_runs_no_code(executable: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "inspect", executable)
+    assert "main(x: float32[n, 1, 6, 6]) -> (y: float32[n, 8, 4, 4])" in text
+    facts = json.loads(printed(capsys, "inspect", executable, "--json"))
+    assert facts["members"]["lib0.so"] > 0
+    assert "ret %" in printed(capsys, "inspect", executable, "--view", "bytecode")
+    assert printed(capsys, "inspect", executable, "--view", "kernels").splitlines() == facts["kernels"]
+    # A library that was mapped would be among these.
+    data = Path("/proc/self/maps").read_text(encoding="utf-8") if Path("/proc/self/maps").exists() else ""
+    before = data.count("lib0.so")
+    overview(executable)
+    after = Path("/proc/self/maps").read_text(encoding="utf-8").count("lib0.so") if data else 0
+    assert after == before
+
+
+def test_inspect_shows_a_model(model: Path, executable: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "supported: main(x: float32[n, 1, 6, 6])" in printed(capsys, "inspect", model)
+    assert "nn.conv2d(%x" in printed(capsys, "inspect", model, "--view", "relay")
+    assert "compile the model first" in refused(capsys, "inspect", model, "--view", "bytecode")
+    assert "--view bytecode" in refused(capsys, "inspect", executable, "--view", "relay")
+
+
+def test_verify_finds_the_first_value_that_differs(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = ["--input-shapes", "x:[2,1,6,6]"]
+    found = json.loads(printed(capsys, "verify", model, *shape, "--json"))
+    assert found["is_equal"]
+    assert [each["name"] for each in found["differences"]] == ["y"]
+    assert "equal to reference" in printed(capsys, "verify", model, *shape, "--against", "reference", "--inside")
+
+    def altered(proto: onnx.ModelProto, feed: Any, against: Any) -> list[np.ndarray]:
+        weight = onnx.numpy_helper.to_array(proto.graph.initializer[0]) * np.float32(1.01)
+        proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weight, "w"))
+        return list(onnx.reference.ReferenceEvaluator(proto).run(None, dict(feed)))
+
+    monkeypatch.setattr(verification, "_expected", altered)
+    text = printed(capsys, "verify", model, *shape, "--inside", code=ExitCode.MISMATCH)
+    assert text.splitlines()[1].endswith("differs, by Conv 'conv'")
+    assert "not equal to onnxruntime" in text
+
+
+def test_bench_writes_what_pytest_benchmark_reads(
+    model: Path, executable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shapes = ["--input-shapes", "x:[1,1,6,6]", "--input-shapes", "x:[2,1,6,6]"]
+    words = ["bench", model, *shapes, "--calls", "5", "--vs", "onnxruntime", "-o", tmp_path / "b.json"]
+    assert "below 1 vmkit is faster" in printed(capsys, *words)
+    rows = json.loads((tmp_path / "b.json").read_text())["benchmarks"]
+    assert [(row["params"]["system"], row["params"]["shapes"]) for row in rows] == [
+        ("vmkit", "x:[1,1,6,6]"),
+        ("onnxruntime", "x:[1,1,6,6]"),
+        ("vmkit", "x:[2,1,6,6]"),
+        ("onnxruntime", "x:[2,1,6,6]"),
+    ]
+    assert all(row["stats"]["rounds"] == 5 and row["stats"]["min"] <= row["stats"]["median"] for row in rows)
+    words = ["py.test-benchmark", "--storage", f"file://{tmp_path}", "compare", str(tmp_path / "b.json")]
+    monkeypatch.setattr("sys.argv", words)
+    compare()
+    assert "vmkit[x:[1,1,6,6], threads 1]" in capsys.readouterr().out
+    assert "peers run ONNX files" in refused(capsys, "bench", executable, *shapes, "--vs", "onnxruntime")
+    assert "there is no peer 'tflite'" in refused(capsys, "bench", model, *shapes, "--vs", "tflite")
+    assert "at least one call" in refused(capsys, "bench", model, *shapes, "--calls", "0")
+
+
+def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.loads(printed(capsys, "targets", "--json"))
+    assert {"llvm", "c", "cuda"} <= set(listed["kinds"])
+    assert listed["native"].startswith("llvm ")
+    assert "-mcpu  str" in printed(capsys, "targets", "llvm")
+    assert "did you mean 'llvm'" in refused(capsys, "targets", "llmv")

@@ -1,0 +1,165 @@
+"""``vmkit run``: an executable, or a model compiled on the spot, on inputs from a file or made up."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from .arguments import add_json, add_shapes, arrays_of, shapes_of
+from .exit_code import ExitCode
+
+if TYPE_CHECKING:
+    import numpy as np
+    from tvm.runtime.module import BenchmarkResult
+
+    import vmkit
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``vmkit run``."""
+    parser.add_argument(
+        "file", type=Path, help="an executable (.vmx; running it runs its code), or a model, compiled first"
+    )
+    parser.add_argument("-i", "--inputs", type=Path, metavar="FILE", help="inputs by name (.npz)")
+    parser.add_argument("-o", "--outputs", type=Path, metavar="FILE", help="write the outputs by name (.npz)")
+    add_shapes(parser)
+    parser.add_argument(
+        "--fill-mode", choices=("random", "zeros", "ones"), default="random", help="what inputs that are not given hold"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: %(default)s)")
+    parser.add_argument("--device", default=None, help="cpu, cuda, ... (default: what it was compiled for)")
+    parser.add_argument("--num-threads", type=_positive, help="threads of kernels (default: all cores)")
+    parser.add_argument("--print-top", type=_positive, metavar="N", help="print places and values of the N largest")
+    parser.add_argument("--print-time", action="store_true", help="print what calls took")
+    parser.add_argument("--repeat", type=_positive, default=10, help="measurements (default: %(default)s)")
+    parser.add_argument("--number", type=_positive, default=1, help="calls a measurement (default: %(default)s)")
+    parser.add_argument("--end-to-end", action="store_true", help="time copies of inputs and outputs, too")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Run the program once, and measure it if asked to."""
+    import vmkit
+    from vmkit.values.filling import filled_inputs
+
+    executable = _executable(arguments.file)
+    signature = executable.signature
+    given = arrays_of(arguments.inputs, dict.fromkeys(signature.names)) if arguments.inputs else {}
+    inputs = filled_inputs(signature, shapes_of(arguments), arguments.fill_mode, given=given, seed=arguments.seed)
+    device = arguments.device or executable.device_kind or "cpu"
+    machine = vmkit.VirtualMachine(executable, device, num_threads=arguments.num_threads)
+    values = [inputs[name] for name in signature.names]
+    outputs = _named(machine.run(*values), executable)
+    if arguments.outputs:
+        _save(arguments.outputs, outputs)
+    timing = _timing(machine, device, values, arguments) if arguments.print_time else None
+    if arguments.json:
+        print(json.dumps(_facts(inputs, outputs, timing, arguments), indent=2))
+    else:
+        _print(outputs, timing, arguments)
+    return ExitCode.OK
+
+
+def _executable(path: Path) -> vmkit.Executable:
+    import vmkit
+
+    return vmkit.load(path) if path.suffix == ".vmx" else vmkit.compile(path, "native")
+
+
+def _named(result: object, executable: vmkit.Executable) -> dict[str, np.ndarray]:
+    """Return the tensors of a result by the names of the outputs; what is inside another has its place behind that."""
+    import numpy as np
+
+    fields = list(result) if isinstance(result, list | tuple) and executable.signature.result_is_tuple else [result]
+    names = [spec.name for spec in executable.outputs]
+    flat: dict[str, np.ndarray] = {}
+
+    def add(name: str, value: object) -> None:
+        if isinstance(value, list | tuple):
+            for place, part in enumerate(value):
+                add(f"{name}.{place}", part)
+        elif isinstance(value, dict):
+            add(f"{name}.keys", np.asarray(list(value)))
+            add(f"{name}.values", np.asarray(list(value.values())))
+        elif value is not None:
+            flat[name] = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+
+    for place, value in enumerate(fields):
+        add((names[place] if place < len(names) else "") or f"output_{place}", value)
+    return flat
+
+
+def _save(path: Path, outputs: dict[str, np.ndarray]) -> None:
+    import zipfile
+
+    import numpy as np
+
+    if path.suffix != ".npz":
+        raise InputError(f"{path}: outputs are written to an .npz file")
+    for name, array in outputs.items():
+        if array.dtype.hasobject:
+            raise InputError(f"{path}: output {name!r} holds strings, which an .npz file would keep as code to be run")
+    # Not by np.savez, whose own arguments cannot be names of arrays.
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in outputs.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _timing(
+    machine: vmkit.VirtualMachine, device: str, values: list[Any], arguments: argparse.Namespace
+) -> BenchmarkResult:
+    return machine.benchmark(
+        device, *values, repeat=arguments.repeat, number=arguments.number, end_to_end=arguments.end_to_end
+    )
+
+
+def _top(array: np.ndarray, count: int) -> list[tuple[int, float]]:
+    flat = array.ravel()
+    return [(int(place), flat[place].item()) for place in (-flat.astype("float64")).argsort(kind="stable")[:count]]
+
+
+def _facts(
+    inputs: dict[str, np.ndarray],
+    outputs: dict[str, np.ndarray],
+    timing: BenchmarkResult | None,
+    arguments: argparse.Namespace,
+) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "inputs": {name: {"dtype": str(array.dtype), "shape": array.shape} for name, array in inputs.items()},
+        "outputs": {name: {"dtype": str(array.dtype), "shape": array.shape} for name, array in outputs.items()},
+    }
+    if arguments.print_top:
+        facts["top"] = {name: _top(array, arguments.print_top) for name, array in _numbers(outputs).items()}
+    if timing is not None:
+        facts["seconds"] = {each: getattr(timing, each) for each in ("mean", "median", "max", "min", "std")} | {
+            "results": list(timing.results)
+        }
+    return facts
+
+
+def _numbers(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: array for name, array in outputs.items() if array.size and array.dtype.kind in "biuf"}
+
+
+def _print(outputs: dict[str, np.ndarray], timing: BenchmarkResult | None, arguments: argparse.Namespace) -> None:
+    for name, array in outputs.items():
+        print(f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}]")
+    if arguments.print_top:
+        for name, array in _numbers(outputs).items():
+            print(f"largest of {name}:")
+            for place, value in _top(array, arguments.print_top):
+                print(f"  {place:8d}  {value:g}")
+    if timing is not None:
+        print(timing)
+
+
+def _positive(word: str) -> int:
+    if not word.isdigit() or int(word) == 0:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number above 0")
+    return int(word)
