@@ -111,7 +111,7 @@ class Bias:
 
 def split_heads(ctx: Context, x: Expr, heads: int) -> Expr:
     """Return (batch, rows, heads * width) as (batch, heads, rows, width)."""
-    batch, rows, hidden = ctx.shape(x)
+    hidden = ctx.shape(x)[2]
     if heads < 1 or (isinstance(hidden, int) and hidden % heads):
         ctx.fail(f"the last dimension, {hidden}, is no multiple of {heads} heads")
     extents = [Extent.along(ctx, x, axis) for axis in (0, 1)]
@@ -154,18 +154,18 @@ def padded_mask(ctx: Context, mask: Expr, whole: Sequence[Dim], outside: Any) ->
     for size, full in zip(have[:3], whole[:3], strict=True):
         if isinstance(size, int) and isinstance(full, int) and size not in (1, full):
             ctx.fail(f"the mask {have} does not broadcast to the scores {list(whole)}")
-        fit.append(1 if isinstance(size, int) and size == 1 else full)
-    if all(dims.is_any(b) or dims.equal(a, b) for a, b in zip(have[:3], fit, strict=True)):
-        return mask
-    if any(dims.is_any(b) for b in fit):
         # What is not known meets the scores at run time.
-        fit = [a if dims.is_any(b) else b for a, b in zip(have[:3], fit, strict=True)]
-        sides = [
-            size_along(ctx, mask, k) if dims.is_any(d) else sizes(np.array(d, dtype=object))
-            for k, d in enumerate([*fit, ctx.shape(mask)[3]])
-        ]
-        return pinned(ctx, typed(relay.broadcast_to(mask, relay.stack(sides, 0))), [*fit, ctx.shape(mask)[3]])
-    return relay.broadcast_to(mask, [*fit, ctx.shape(mask)[3]])
+        fit.append(size if dims.is_any(full) or (isinstance(size, int) and size == 1) else full)
+    if all(dims.equal(a, b) or (dims.is_any(a) and dims.is_any(b)) for a, b in zip(have[:3], fit, strict=True)):
+        return mask
+    extents = [
+        Extent.along(ctx, mask, k) if k == 3 or dims.is_any(d) else Extent(d, sizes(np.array(d, dtype=object)))
+        for k, d in enumerate([*fit, have[3]])
+    ]
+    if not any(dims.is_any(e.dim) for e in extents):
+        return relay.broadcast_to(mask, [e.dim for e in extents])
+    broadcast = relay.broadcast_to(mask, relay.stack([e.value for e in extents], 0))
+    return pinned(ctx, typed(broadcast), [e.dim for e in extents])
 
 
 def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = None) -> Expr:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ... import relay
@@ -13,30 +12,6 @@ from .run_time_axes import pinned, size_along
 from .typing import typed
 
 __all__ = ["Extent", "under"]
-
-
-def _shaped(ctx: Context, x: Expr, shape: Sequence[Dim], sizes: Sequence[Expr] | None = None) -> Expr:
-    """Return a tensor under another shape.
-
-    Parameters
-    ----------
-    x : Expr
-        The tensor.
-    shape : sequence of dimensions
-        Its shape; one dimension may be unknown, or several where there are `sizes`.
-    sizes : sequence of Expr
-        The sizes as the program computes them, scalars of int64.
-    """
-    unknown = [i for i, d in enumerate(shape) if dims.is_any(d)]
-    if not unknown:
-        return to_shape(x, shape)
-    if len(unknown) == 1:
-        target = [-1 if i in unknown else d for i, d in enumerate(shape)]
-        return relay.reshape(x, target, allowzero=False)
-    if sizes is None:
-        ctx.fail("more than one of batch size and sequence lengths is unknown at import; give them names by shape=")
-    made = relay.reshape(x, relay.stack(list(sizes), 0), allowzero=True)
-    return pinned(ctx, typed(made), shape)
 
 
 @dataclass(frozen=True)
@@ -61,5 +36,11 @@ class Extent:
 
 
 def under(ctx: Context, x: Expr, *extents: Extent) -> Expr:
-    """Return a tensor under another shape."""
-    return _shaped(ctx, x, [e.dim for e in extents], [e.value for e in extents])
+    """Return a tensor under another shape; where it is known but for one dimension, that is what the others leave."""
+    shape = [e.dim for e in extents]
+    unknown = [i for i, d in enumerate(shape) if dims.is_any(d)]
+    if not unknown:
+        return to_shape(x, shape)
+    if len(unknown) == 1:
+        return relay.reshape(x, [-1 if i in unknown else d for i, d in enumerate(shape)], allowzero=False)
+    return pinned(ctx, typed(relay.reshape(x, relay.stack([e.value for e in extents], 0), allowzero=True)), shape)
