@@ -49,7 +49,7 @@ NETWORKS = {
     "shapes": Network(
         [
             node("Shape", "x", "s"), node("Gather", "s one", "n"), node("Unsqueeze", "n", "u", axes=[0]),
-            node("Concat", "u rest", "t", axis=0), node("Reshape", "x t", "z"), node("Transpose", "z", "w", perm=[1, 0]),
+            node("Concat", "u rest", "t", axis=0), node("Reshape", "x t", "z"), node("Transpose", "z", "w"),
             node("Slice", "w", "i", axes=[0], starts=[1], ends=[3]), node("Split", "i", "a b", axis=0, split=[1, 1]),
             node("Sum", "a b", "y"),
         ],
