@@ -97,6 +97,7 @@ def test_an_unknown_kind_lists_the_known() -> None:
         (MapSpec("x", "int64", "int8"), ONES, "  x: an array, expected dict[int64, int8]"),
         (MapSpec("x", "int64", "int8"), {"a": 1}, "  x: its keys: 'a' is no int64; expected dict[int64, int8]"),
         (MapSpec("x", "int64", "int8"), {1: 300}, "  x: its values: [300] does not fit int8, expected int8[?]"),
+        (MapSpec("x", "int64", "float32"), {1: 1e300, 2: 0.5}, "  x: its values: [1e+300, 0.5] does not fit float32"),
         (MapSpec("x", "string", "int8"), {3: 1}, "  x: its keys: 3 is no string"),
         (MapSpec("x", "int64", "int8", True), {1: 3}, "  x: a dict, expected list[dict[int64, int8]]"),
         (MapSpec("x", "int64", "int8", True), [{1: 3}, {}], "  x: its keys: they differ between the dicts"),
@@ -127,6 +128,11 @@ def test_lists_and_missing_values_come_back_as_such() -> None:
     nested = OptionalSpec("x", SequenceSpec("", OptionalSpec("", PAIR)))
     first, second = there_and_back(nested, [None, ONES])
     assert first is None and second.tolist() == [1, 1]
+
+
+def test_values_of_a_dict_may_be_no_numbers() -> None:
+    back = there_and_back(MapSpec("x", "int64", "float32"), {1: float("nan"), 2: float("-inf"), 3: 0.1})
+    assert np.isnan(back[1]) and back[2] == -np.inf and back[3] == np.float32(0.1)
 
 
 def test_dicts_come_back_in_the_order_of_their_keys() -> None:

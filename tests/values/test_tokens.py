@@ -30,20 +30,20 @@ from vmkit.values.tokens import murmur_hash, tokenizer
 def test_a_text_is_taken_apart(
     expression: str, separators: list[str], least: int, text: str, tokens: list[str]
 ) -> None:
-    assert tokenizer(expression, separators, least, False)(text) == tokens
+    assert tokenizer(expression, tuple(separators), least, False)(text) == tokens
 
 
 def test_a_simple_expression_finds_what_the_slow_way_finds() -> None:
     text = "the_quick  brown-fox 12"
     for simple in (r"[a-z_]+", r"(?a)\w+", r"[^-]"):
         grouped = f"(?:{simple})" if not simple.startswith("(?a)") else rf"(?a)(?:{simple[4:]})"
-        assert tokenizer(simple, [], 1, False)(text) == tokenizer(grouped, [], 1, False)(text) != []
-        assert tokenizer(simple, [], 1, False)(text) == re.findall(simple, text)
+        assert tokenizer(simple, (), 1, False)(text) == tokenizer(grouped, (), 1, False)(text) != []
+        assert tokenizer(simple, (), 1, False)(text) == re.findall(simple, text)
 
 
 def test_marks_stand_around_the_tokens() -> None:
-    assert tokenizer("[a-z]+", [], 1, True)("a b") == ["\x02", "a", "b", "\x03"]
-    assert tokenizer("[a-z]+", [], 1, True)("") == ["\x02", "\x03"]
+    assert tokenizer("[a-z]+", (), 1, True)("a b") == ["\x02", "a", "b", "\x03"]
+    assert tokenizer("[a-z]+", (), 1, True)("") == ["\x02", "\x03"]
 
 
 @pytest.mark.parametrize(

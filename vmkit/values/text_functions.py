@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat, cast
 
 import numpy as np
 import tvm
@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm.runtime import Tensor
 
 from ..errors import VMError
+from .conversion import to_numpy
 from .host_memory import to_tensor
 from .texts import call_texts
 from .tokens import murmur_hash, tokenizer
@@ -39,7 +40,7 @@ def _function(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(options: str, strings: str, *tensors: Tensor) -> Tensor | tvm_ffi.Array:
         texts = call_texts()
         device = tensors[0].device
-        arrays = [t.numpy() for t in tensors]
+        arrays = [cast("np.ndarray", to_numpy(t)) for t in tensors]
         arrays = [texts.read(a) if s == "s" else a for a, s in zip(arrays, strings, strict=True)]
         made = function(_options(options), *arrays)
         fields = made if isinstance(made, tuple) else (made,)
@@ -86,6 +87,10 @@ def _one_by_one(change: Callable[[str], str]) -> Callable[[str], str]:
     """Return a change of case that keeps every character one, as C's functions do."""
 
     def changed(text: str) -> str:
+        # None becomes fewer characters, so as many are the same ones; but a sigma depends on what is around it.
+        whole = change(text)
+        if len(whole) == len(text) and "\u03a3" not in text:
+            return whole
         return "".join(new if len(new := change(old)) == 1 else old for old in text)
 
     return changed
@@ -119,7 +124,7 @@ def normalize(options: dict[str, Any], data: np.ndarray) -> np.ndarray:
 @_function
 def tokenize(options: dict[str, Any], data: np.ndarray) -> np.ndarray:
     """Return the tokens of every text along a new last axis, filled up behind them."""
-    parts = tokenizer(options["expression"], options["separators"], options["least"], options["marked"])
+    parts = tokenizer(options["expression"], tuple(options["separators"]), options["least"], options["marked"])
     rows = [parts(text) for text in data.ravel().tolist()]
     width = max(map(len, rows), default=0)
     if options["marked"] and width == 2:  # no text has a token

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,16 @@ def digest(text: str) -> int:
     """Return what stands for a text in a tensor, as a signed integer of 64 bits."""
     if not text:
         return 0
+    return _digest_of_word(text) if len(text) <= _LONGEST_WORD else _digest(text)
+
+
+def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+# Words come again in call after call: keys of maps, categories, tokens.
+_LONGEST_WORD = 32
+_digest_of_word = lru_cache(maxsize=1 << 13)(_digest)
 
 
 def digests(array: np.ndarray) -> np.ndarray:
@@ -63,7 +73,10 @@ def as_texts(value: ArrayLike) -> np.ndarray:
     if given.size and given.dtype.kind not in "OSUT":
         raise ValueError(f"elements of {given.dtype}, not strings")
     made = np.empty(given.size, dtype=object)
-    made[:] = [_as_text(element, place) for place, element in enumerate(given.ravel().tolist())]
+    made[:] = [
+        element if type(element) is str and element.isascii() else _as_text(element, place)
+        for place, element in enumerate(given.ravel().tolist())
+    ]
     return made.reshape(given.shape)
 
 
@@ -133,14 +146,20 @@ class Texts:
 
     def store(self, array: np.ndarray) -> np.ndarray:
         """Return the digests of an array of str, whose texts can be read from now on."""
-        made = np.empty(array.size, "int64")
-        made[:] = [self.add(text) for text in array.ravel().tolist()]
-        return made.reshape(array.shape)
+        flat = array.ravel().tolist()
+        # Most texts of a row of tokens have been there, so each is looked for once.
+        known = self._digests
+        for text in set(flat):
+            if text not in known:
+                known[text] = self.add(text)
+        return np.fromiter(map(known.__getitem__, flat), "int64", len(flat)).reshape(array.shape)
 
     def read(self, stored: np.ndarray) -> np.ndarray:
         """Return the texts of an array of digests, as an array of objects."""
-        made = np.empty(stored.size, dtype=object)
-        made[:] = [self._found(value) for value in stored.ravel().tolist()]
+        flat = stored.ravel().tolist()
+        known = {value: self._found(value) for value in set(flat)}
+        made = np.empty(len(flat), dtype=object)
+        made[:] = [known[value] for value in flat]
         return made.reshape(stored.shape)
 
     def _found(self, value: int) -> str:

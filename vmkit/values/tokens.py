@@ -6,7 +6,8 @@ Sources: onnxruntime/contrib_ops/cpu/tokenizer.cc; MurmurHash3 by Austin Appleby
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 __all__ = ["murmur_hash", "tokenizer"]
 
@@ -15,7 +16,8 @@ _START, _END = "\x02", "\x03"
 _SIMPLE = re.compile(r"(\(\?[a-z]+\)|\(\?[a-z]+:)?(\[(\\.|[^\]\\])+\]|\\[dDsSwW])\+?\)?")
 
 
-def tokenizer(expression: str, separators: Sequence[str], least: int, marked: bool) -> Callable[[str], list[str]]:
+@lru_cache(maxsize=64)
+def tokenizer(expression: str, separators: tuple[str, ...], least: int, marked: bool) -> Callable[[str], list[str]]:
     """Return what takes a text apart.
 
     Parameters
@@ -33,7 +35,11 @@ def tokenizer(expression: str, separators: Sequence[str], least: int, marked: bo
     token = re.compile(expression)
     between = [re.compile(pattern) for pattern in separators]
 
+    is_simple = _SIMPLE.fullmatch(expression) is not None
+
     def parts(text: str) -> list[str]:
+        if is_simple:
+            return [found for found in token.findall(text) if len(found) >= least]
         if expression:
             return list(_found(token, text, least)) if len(text) >= least else []
         if not between:

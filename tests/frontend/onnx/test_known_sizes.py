@@ -10,6 +10,7 @@ import pytest
 from tests.frontend.onnx.feeds import vector
 from tests.frontend.onnx.programs import Compiled, array, check, graph, model, node, operators, tensor
 from vmkit.errors import VMError
+from vmkit.relay.ir.dim_text import dim_text
 
 SHAPE_WORK = {"shape_of", "size_tensor", "dyn.reshape", "dyn.broadcast_to", "dyn.strided_slice", "dyn.tile", "dyn.full"}
 
@@ -282,3 +283,28 @@ def test_parameters_computed_from_shapes_stay_symbolic() -> None:
     )
     dynamic = {o for o in operators(compiled.module) if o.startswith("dyn.") or o in ("shape_of", "arange")}
     assert dynamic == set()
+
+
+def test_ranges_decide_signs_choices_and_branches() -> None:
+    branches = {
+        f"{kind}_branch": graph([node(op_type, "x", kind)], {}, kind)
+        for kind, op_type in (("then", "Neg"), ("else", "Transpose"))
+    }
+    nodes = [
+        node("Shape", "x", "shape"), node("Gather", "shape zero", "size"), node("Sub", "size five", "less"),
+        node("Slice", "x less big zero", "tail"), node("Slice", "x zero less zero", "head"),
+        node("Slice", "x five big zero", "rest"), node("Add", "head rest", "sum"),
+        node("Squeeze", "size", "number"), node("Squeeze", "big", "limit"),
+        node("Less", "number limit", "is_small"), node("If", "is_small", "either", **branches),
+        node("Max", "less one", "most"), node("ConstantOfShape", "most", "zeros"),
+        node("Min", "size big", "least"), node("Slice", "table zero least zero", "first"),
+        node("Add", "first x", "moved"),
+    ]  # fmt: skip
+    constants = {"zero": np.array([0]), "one": np.array([1]), "five": np.array([5]), "big": np.array([1000])}
+    constants["table"] = array(1200, 3)
+    proto = model(nodes, {"x": (["n", 3], "float32")}, "tail head sum either zeros moved", constants)
+    compiled = check(proto, *({"x": array(n, 3)} for n in (6, 7, 900)), shape={"n": (6, 999)})
+    shapes = compiled.module["main"].checked_type.ret_type.fields
+    assert [dim_text(ty.shape[0]) for ty in shapes] == ["5", "n - 5", "n - 5", "n", "n - 5", "n"]
+    with pytest.raises(VMError, match="the dimension n is not in the range 6 to 999"):
+        compiled(x=array(1000, 3))

@@ -238,3 +238,10 @@ def test_a_let_between_branches_keeps_its_order() -> None:
     np.testing.assert_allclose(
         machine(relay.Function([x, c], body)).run(numbers(2), False).numpy(), 2 * np.exp(numbers(2)) ** 2, rtol=1e-5
     )
+
+
+def test_a_constant_without_elements_is_a_value_like_others() -> None:
+    x, empty = relay.var("x", shape=(2, Any())), relay.const(np.zeros((2, 0), "float32"))
+    results = machine(relay.Function([x], relay.Tuple([empty, relay.concatenate([empty, x], 1)]))).run(numbers(2, 3))
+    assert results[0].numpy().shape == (2, 0)
+    np.testing.assert_array_equal(results[1].numpy(), numbers(2, 3))

@@ -13,15 +13,20 @@ from typing import Any
 import numpy as np
 
 from ... import relay
+from ...relay.ir import Any as AnyDim
 from ...relay.ir import Dim, Expr, dims
+from ...relay.op import build
 from .context import Context
+from .extents import Extent, under
 from .known import sizes
 from .operators.conversion import casted
 from .operators.elementwise import binary
 from .operators.layout import to_shape
 from .operators.product import matmul
+from .run_time_axes import pinned, size_along
+from .typing import typed
 
-__all__ = ["Bias", "Heads", "Softmax", "attend", "merged_heads", "padded_mask", "shaped", "split_heads"]
+__all__ = ["Bias", "Heads", "Softmax", "attend", "merged_heads", "padded_mask", "split_heads"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Softmax:
             return scale
         if isinstance(inner, int):
             return 1 / math.sqrt(max(inner, 1))
-        return relay.rsqrt(relay.cast(sizes(np.array(inner, dtype=object)), ctx.dtype(query)))
+        return relay.rsqrt(relay.cast(size_along(ctx, query, ctx.rank(query) - 1), ctx.dtype(query)))
 
 
 @dataclass
@@ -104,30 +109,21 @@ class Bias:
         return relay.where(self.allowed, kept, self.ctx.constant(-np.inf, self.dtype))
 
 
-def shaped(ctx: Context, x: Expr, shape: Sequence[Dim]) -> Expr:
-    """Return a tensor under another shape, of which one dimension may be unknown."""
-    unknown = [i for i, d in enumerate(shape) if dims.is_any(d)]
-    if not unknown:
-        return to_shape(x, shape)
-    if len(unknown) > 1:
-        ctx.fail("more than one of batch size and sequence lengths is unknown at import; give them names by shape=")
-    target = [-1 if i in unknown else d for i, d in enumerate(shape)]
-    return relay.reshape(x, target, allowzero=False)
-
-
 def split_heads(ctx: Context, x: Expr, heads: int) -> Expr:
     """Return (batch, rows, heads * width) as (batch, heads, rows, width)."""
-    batch, rows, hidden = ctx.shape(x)
+    hidden = ctx.shape(x)[2]
     if heads < 1 or (isinstance(hidden, int) and hidden % heads):
         ctx.fail(f"the last dimension, {hidden}, is no multiple of {heads} heads")
-    parts = shaped(ctx, x, [batch, rows, heads, dims.floordiv(hidden, heads)])
-    return relay.transpose(parts, [0, 2, 1, 3])
+    extents = [Extent.along(ctx, x, axis) for axis in (0, 1)]
+    count = Extent.of(ctx, heads)
+    width = Extent(dims.floordiv(hidden, heads), relay.floor_divide(size_along(ctx, x, 2), count.value))
+    return relay.transpose(under(ctx, x, *extents, count, width), [0, 2, 1, 3])
 
 
 def merged_heads(ctx: Context, x: Expr) -> Expr:
     """Return (batch, heads, rows, width) as (batch, rows, heads * width)."""
-    batch, heads, rows, width = ctx.shape(x)
-    return shaped(ctx, relay.transpose(x, [0, 2, 1, 3]), [batch, rows, dims.mul(heads, width)])
+    batch, heads, rows, width = (Extent.along(ctx, x, axis) for axis in range(4))
+    return under(ctx, relay.transpose(x, [0, 2, 1, 3]), batch, rows, heads * width)
 
 
 def padded_mask(ctx: Context, mask: Expr, whole: Sequence[Dim], outside: Any) -> Expr:
@@ -142,11 +138,11 @@ def padded_mask(ctx: Context, mask: Expr, whole: Sequence[Dim], outside: Any) ->
     outside : number
         What columns have that the mask does not reach.
     """
+    lacking = 4 - ctx.rank(mask)
+    if lacking < 0:
+        ctx.fail(f"the mask has {ctx.rank(mask)} dimensions; 4 are the most")
+    mask = relay.expand_dims(mask, 0, lacking) if lacking else mask
     have = ctx.shape(mask)
-    if len(have) > 4:
-        ctx.fail(f"the mask has {len(have)} dimensions; 4 are the most")
-    have = [*[1] * (4 - len(have)), *have]
-    mask = shaped(ctx, mask, have)
     missing = dims.sub(whole[3], have[3]) if not dims.is_any(whole[3]) and not dims.is_any(have[3]) else 0
     if isinstance(missing, int) and missing < 0:
         ctx.fail(f"the mask has {have[3]} columns, and there are {whole[3]} keys")
@@ -158,28 +154,37 @@ def padded_mask(ctx: Context, mask: Expr, whole: Sequence[Dim], outside: Any) ->
     for size, full in zip(have[:3], whole[:3], strict=True):
         if isinstance(size, int) and isinstance(full, int) and size not in (1, full):
             ctx.fail(f"the mask {have} does not broadcast to the scores {list(whole)}")
-        fit.append(1 if isinstance(size, int) and size == 1 else full)
-    if all(dims.equal(a, b) for a, b in zip(have[:3], fit, strict=True)):
+        # What is not known meets the scores at run time.
+        fit.append(size if dims.is_any(full) or (isinstance(size, int) and size == 1) else full)
+    if all(dims.equal(a, b) or (dims.is_any(a) and dims.is_any(b)) for a, b in zip(have[:3], fit, strict=True)):
         return mask
-    return relay.broadcast_to(mask, [*fit, ctx.shape(mask)[3]])
+    extents = [
+        Extent.along(ctx, mask, k) if k == 3 or dims.is_any(d) else Extent(d, sizes(np.array(d, dtype=object)))
+        for k, d in enumerate([*fit, have[3]])
+    ]
+    if not any(dims.is_any(e.dim) for e in extents):
+        return relay.broadcast_to(mask, [e.dim for e in extents])
+    broadcast = relay.broadcast_to(mask, relay.stack([e.value for e in extents], 0))
+    return pinned(ctx, typed(broadcast), [e.dim for e in extents])
 
 
 def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = None) -> Expr:
     """Return the values weighted by the softmax of the scores: (batch, heads, rows, width)."""
-    batch, count, rows, inner = ctx.shape(heads.query)
-    shared, columns, width = ctx.shape(heads.key)[1], ctx.shape(heads.key)[2], ctx.shape(heads.value)[3]
+    batch, count, rows, inner = (Extent.along(ctx, heads.query, axis) for axis in range(4))
+    shared, columns = (Extent.along(ctx, heads.key, axis) for axis in (1, 2))
+    width = Extent.along(ctx, heads.value, 3)
     together = _heads_together(ctx, count, shared)
-    dtype, height, matrices = ctx.dtype(heads.query), dims.mul(rows, together), dims.mul(batch, shared)
-    query = shaped(ctx, heads.query, [matrices, height, inner])
-    key = shaped(ctx, heads.key, [matrices, columns, inner])
+    dtype, height, matrices = ctx.dtype(heads.query), rows * together, batch * shared
+    query = under(ctx, heads.query, matrices, height, inner)
+    key = under(ctx, heads.key, matrices, columns, inner)
     final = softmax.result_dtype or dtype
-    value = shaped(ctx, casted(ctx, heads.value, final), [matrices, columns, width])
-    grouped = [batch, shared, height, columns]
-    each = [batch, count, rows, columns]
+    value = under(ctx, casted(ctx, heads.value, final), matrices, columns, width)
+    grouped = (batch, shared, height, columns)
+    each = (batch, count, rows, columns)
 
     def changed(step: str, value: Expr) -> Expr:
-        made = None if softmax.change is None else softmax.change(step, shaped(ctx, value, each))
-        return value if made is None else shaped(ctx, made, grouped)
+        made = None if softmax.change is None else softmax.change(step, under(ctx, value, *each))
+        return value if made is None else under(ctx, made, *grouped)
 
     scores = changed("raw", _scores(ctx, query, key, softmax.scale, grouped))
     if softmax.softcap:
@@ -187,7 +192,7 @@ def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = Non
     scores = changed("capped", scores)
     added = None if bias is None else bias.value()
     if added is not None:
-        added = _of_rows(ctx, added, together, shared, rows)
+        added = _of_rows(ctx, added, together, each, grouped)
         scores = relay.add(scores, added)
     scores = changed("biased", scores)
     weights = _weights(ctx, casted(ctx, scores, softmax.dtype or dtype))
@@ -197,33 +202,38 @@ def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = Non
         if softmax.change is not None:
             weights = relay.where(hidden, ctx.constant(0, ctx.dtype(weights)), weights)
     weights = casted(ctx, changed("weights", weights), final)
-    result = matmul(ctx, shaped(ctx, weights, [matrices, height, columns]), value)
+    result = matmul(ctx, under(ctx, weights, matrices, height, columns), value)
     if hidden is not None:
         # Here and not between softmax and product, which are one operator.
-        result = shaped(ctx, result, [batch, shared, height, width])
+        result = under(ctx, result, batch, shared, height, width)
         result = relay.where(hidden, ctx.constant(0, final), result)
-    return shaped(ctx, result, [batch, count, rows, width])
+    return under(ctx, result, batch, count, rows, width)
 
 
-def _heads_together(ctx: Context, heads: Dim, shared: Dim) -> int:
+def _heads_together(ctx: Context, heads: Extent, shared: Extent) -> Extent:
     """Return how many heads have keys in common."""
-    if dims.equal(heads, shared):
-        return 1
-    if not isinstance(heads, int) or not isinstance(shared, int):
-        ctx.fail(f"the numbers of heads, {heads} and {shared}, must be known at import")
-    if shared < 1 or heads % shared:
-        ctx.fail(f"{heads} heads of queries are no multiple of {shared} heads of keys")
-    return heads // shared
+    one = Extent.of(ctx, 1)
+    if dims.equal(heads.dim, shared.dim):
+        return one
+    if isinstance(heads.dim, int) and isinstance(shared.dim, int):
+        if shared.dim < 1 or heads.dim % shared.dim:
+            ctx.fail(f"{heads.dim} heads of queries are no multiple of {shared.dim} heads of keys")
+        return Extent.of(ctx, heads.dim // shared.dim)
+    fits = relay.equal(relay.floor_mod(heads.value, relay.maximum(shared.value, one.value)), ctx.constant(0, "int64"))
+    message = f"{ctx.node.op_type}: the heads of queries are no multiple of those of keys"
+    checked = build("dyn.require", heads.value, fits, message=message)
+    together = relay.floor_divide(checked, relay.maximum(shared.value, one.value))
+    return Extent(AnyDim(), together)
 
 
-def _scores(ctx: Context, query: Expr, key: Expr, scale: float | Expr, shape: Sequence[Dim]) -> Expr:
+def _scores(ctx: Context, query: Expr, key: Expr, scale: float | Expr, shape: Sequence[Extent]) -> Expr:
     if ctx.dtype(query) in ("float32", "float64"):
         product = relay.nn.batch_matmul(query, key, transpose_b=True)
-        return binary(ctx, "multiply", shaped(ctx, product, shape), scale)
+        return binary(ctx, "multiply", under(ctx, product, *shape), scale)
     # A product of narrow numbers may be too large before it is scaled.
     root = relay.sqrt(scale) if isinstance(scale, Expr) else math.sqrt(scale)
     scaled = [binary(ctx, "multiply", side, root) for side in (query, key)]
-    return shaped(ctx, relay.nn.batch_matmul(*scaled, transpose_b=True), shape)
+    return under(ctx, relay.nn.batch_matmul(*scaled, transpose_b=True), *shape)
 
 
 def _weights(ctx: Context, scores: Expr) -> Expr:
@@ -234,16 +244,20 @@ def _weights(ctx: Context, scores: Expr) -> Expr:
     return relay.divide(powers, relay.sum(powers, -1, True))
 
 
-def _of_rows(ctx: Context, bias: Expr, together: int, shared: Dim, rows: Dim) -> Expr:
+def _of_rows(ctx: Context, bias: Expr, together: Extent, each: Sequence[Extent], grouped: Sequence[Extent]) -> Expr:
     """Return a bias for (batch, heads, rows, columns) as one for (batch, shared, together * rows, columns)."""
+    missing = 4 - ctx.rank(bias)
+    bias = relay.expand_dims(bias, 0, missing) if missing else bias
     have = ctx.shape(bias)
-    have = [*[1] * (4 - len(have)), *have]
-    bias = shaped(ctx, bias, have)
-    if together == 1:
+    if together.dim == 1:
         return bias
     is_one_row = isinstance(have[2], int) and have[2] == 1
-    if isinstance(have[1], int) and have[1] == 1:
-        return bias if is_one_row else relay.tile(bias, [1, 1, together, 1])
-    if is_one_row:
-        bias = relay.broadcast_to(bias, [*have[:2], rows, have[3]])
-    return shaped(ctx, bias, [have[0], shared, dims.mul(together, rows), have[3]])
+    if isinstance(have[1], int) and have[1] == 1 and (is_one_row or isinstance(together.dim, int)):
+        return bias if is_one_row else relay.tile(bias, [1, 1, together.dim, 1])
+    own = [Extent.along(ctx, bias, axis) for axis in range(4)]
+    rows = [own[0], each[1], each[2], own[3]]
+    if any(dims.is_any(e.dim) for e in rows):
+        bias = relay.broadcast_to(bias, relay.stack([e.value for e in rows], 0))
+    elif is_one_row:
+        bias = relay.broadcast_to(bias, [e.dim for e in rows])
+    return under(ctx, bias, own[0], *grouped[1:3], own[3])

@@ -33,6 +33,7 @@ from .outcome import Condition, Failure, Fork, Outcome
 from .partly_known import PartlyKnown
 from .ranks import settled
 from .registry import default_domain, find
+from .run_time_axes import pinned
 from .scope import Frame, Scope
 from .spans import place, span_of
 from .typing import typed
@@ -180,12 +181,12 @@ class ModelImporter:
             if domain == "":
                 folded = self.symbolic_value(node, version, inputs)
                 if folded is not None:
-                    return [folded]
+                    return [self.in_ranges(folded)]
             part = None
             if domain == "":
                 folded, part = self.partly_known.fold(node, version, inputs)
                 if folded is not None:
-                    return [folded]
+                    return [self.in_ranges(folded)]
             results = self.converted(node, domain, version, inputs, scope)
             if domain == "" and not isinstance(results, Fork):
                 results = fold_constants(node, version, inputs, results)
@@ -215,10 +216,25 @@ class ModelImporter:
         if isinstance(results, Fork):
             return results
         results = [results] if isinstance(results, Expr) else list(results)
+        results = [None if r is None else self.pinned_in_ranges(context, typed(r)) for r in results]
         for result in results:
             if result is not None:
                 _require_possible(typed(result).checked_type_)
         return results
+
+    def in_ranges(self, value: Expr) -> Expr:
+        """Return a value over sizes, as simple as the ranges of sizes make it that the caller gives."""
+        array, ranges = known_value(value) if is_symbolic(value) else None, self.inputs.ranges
+        if array is None or not ranges:
+            return value
+        return sizes(np.frompyfunc(lambda v: dims.in_ranges(v, ranges), 1, 1)(array), value.checked_type_.dtype)
+
+    def pinned_in_ranges(self, context: Context, tensor: Expr) -> Expr:
+        """Return a tensor whose shape is as simple as those ranges make it, whoever looks at it."""
+        ranges, ty = self.inputs.ranges, tensor.checked_type_
+        if not ranges or not isinstance(ty, TensorType) or is_symbolic(tensor):
+            return self.in_ranges(tensor)
+        return pinned(context, tensor, [dims.in_ranges(d, ranges) if dims.choices(d) else d for d in ty.shape])
 
     def body(self, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None]) -> Body:
         """Return the function that ONNX defines an operator by."""

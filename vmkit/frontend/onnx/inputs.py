@@ -32,7 +32,7 @@ class InputTypes:
     ``?``, ``None``, ``unk__12``, -1 or 0. What the caller gives comes first: an int fixes a dimension (and, if
     the file names it, fixes it everywhere; 0 is an empty one here), a name renames it, and ``-1``, ``None``, ``"?"``
     or ``relay.Any()`` make it unknown. Under the name of a dimension stands a pair of ints: the least and the largest
-    size that it may have.
+    size that it may have; the importer decides by them what depends on sizes, and the run fails for others.
 
     Attributes
     ----------

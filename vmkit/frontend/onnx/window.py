@@ -121,6 +121,11 @@ class Sliding:
         """The padding, where it depends on no size that is not known at import; else None."""
         return [int(p) for p in self.padding] if all(isinstance(p, int) for p in self.padding) else None
 
+    @property
+    def reaches(self) -> list[int]:
+        """How far the window reaches along each axis, with its dilation."""
+        return [(size - 1) * dilation + 1 for size, dilation in zip(self.kernel, self.dilations, strict=True)]
+
     def pairs(self) -> list[list[Dim]]:
         """Return the padding before and after each axis of a tensor of batch, channels, spatial."""
         rank = len(self.kernel)

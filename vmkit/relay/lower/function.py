@@ -97,7 +97,7 @@ class FunctionLowering:
         self.tails = tail_calls(function.body) - shared
         self.visitors: dict[type, Callable[[Any], Value]] = {
             Call: self.visit_call,
-            Constant: lambda e: relax.const(e.data),
+            Constant: self.visit_constant,
             Constructor: self.visit_constructor,
             Function: lambda e: self.closure_value(module.lift(e, f"{name}_closure", None)),
             GlobalVar: lambda e: self.context.emit(relax.op.make_closure(module.lowered[e], relax.Tuple([]))),
@@ -125,6 +125,12 @@ class FunctionLowering:
         builder.end_scope()
         ret_type = relax_type(self.function.checked_type.ret_type)
         return relax.Function(params, body, ret_type, is_pure=self.module.is_pure)
+
+    def visit_constant(self, constant: Constant) -> Value:
+        if 0 in constant.data.shape:
+            # TVM's VM does not load a constant without elements.
+            return self.context.emit(relax.op.zeros(relax.ShapeExpr(constant.data.shape), str(constant.data.dtype)))
+        return relax.const(constant.data)
 
     # -- scopes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..deferred import deferred
@@ -58,20 +59,30 @@ class MapSpec(Spec, kind="map"):
 
     def stage(self, value: Given, path: str, refused: dict[str, str]) -> Staged:
         maps: Any = value if self.is_list else [value]
-        if not isinstance(maps, list | tuple) or not all(isinstance(item, Mapping) for item in maps):
+        if not isinstance(maps, list | tuple) or not all(type(m) is dict or isinstance(m, Mapping) for m in maps):
             return value
         wrong: dict[str, str] = {}
         keys = self._sorted_keys(maps, wrong)
         given: Any = [[item[key] for key in keys] for item in maps] if not wrong else []
-        staged = [
-            TensorSpec("", self.key, ("?",)).stage(keys, "keys", wrong),
-            TensorSpec("", self.value, ("?",)).stage(given if self.is_list or wrong else given[0], "values", wrong),
-        ]
+        values = given if self.is_list or wrong else given[0]
+        staged = [_vector(self.key).stage(keys, "keys", wrong)]
+        plain = self._of_floats(values) if not wrong else None
+        staged.append(_vector(self.value).stage(values, "values", wrong) if plain is None else plain)
         if not wrong:
             return Entries(staged)
         where, problem = next(iter(wrong.items()))
         refused[path] = f"its {where}: {problem}; expected {self}"
         return value
+
+    def _of_floats(self, values: list[Any]) -> np.ndarray | None:
+        """Return the values of one map as an array if they are Python's floats, which float32 just rounds; else None.
+
+        What is expected of other values takes longer to look at.
+        """
+        if self.is_list or self.value != "float32" or not set(map(type, values)) <= {float}:
+            return None
+        given = np.array(values, "float64")
+        return given.astype("float32") if (abs(given) <= _LARGEST).all() else None
 
     def _sorted_keys(self, maps: Sequence[Any], wrong: dict[str, str]) -> list[Any]:
         """Return the keys of maps in their order; what is wrong with them goes to `wrong`."""
@@ -81,7 +92,8 @@ class MapSpec(Spec, kind="map"):
         elif any(item.keys() != maps[0].keys() for item in maps):
             wrong["keys"] = "they differ between the dicts of the list"
         else:
-            strange = next((key for key in maps[0] if not isinstance(key, kinds)), None)
+            plain = kinds[0]
+            strange = next((key for key in maps[0] if type(key) is not plain and not isinstance(key, kinds)), None)
             if strange is None:
                 return sorted(maps[0])
             wrong["keys"] = f"{strange!r} is no {self.key}"
@@ -104,6 +116,15 @@ class MapSpec(Spec, kind="map"):
     @classmethod
     def _of_json(cls, data: Mapping[str, Any]) -> MapSpec:
         return cls(data["name"], data["key"], data["value"], bool(data["is_list"]))
+
+
+@lru_cache(maxsize=16)
+def _vector(dtype: str) -> TensorSpec:
+    """Return what is expected of the keys or the values of a map."""
+    return TensorSpec("", dtype, ("?",))
+
+
+_LARGEST = 3.4028234663852886e38  # of float32
 
 
 class Entries(tuple[Any, ...]):

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from tests.frontend.onnx.microsoft.models import ROWS, WIDTH, X, microsoft, ms
-from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check
+from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check, node
 from vmkit.errors import ModelError
 from vmkit.relay.frontend import from_onnx
 
@@ -34,6 +34,27 @@ def test_attention_with_every_kind_of_mask() -> None:
         starts = np.concatenate([ends, np.arange(b, dtype="int32")])
         feeds.append(feed | {"m": mask, "n": ends, "o": starts, "q": np.repeat(mask[:, None], s, 1)})
     check(microsoft(nodes, inputs, "a d e f g h i", constants), *feeds)
+
+
+def test_attention_of_rows_that_nobody_counted() -> None:
+    nodes = [
+        node("Concat", "size width", "whole", axis=0), node("Reshape", "all whole", "x"),
+        ms("Attention", "x w c", "a", num_heads=2), ms("Attention", "x w c n", "d", num_heads=2),
+        ms("Attention", "x w c m", "e", num_heads=2, unidirectional=1),
+        ms("MultiHeadAttention", "x x x", "f", num_heads=4),
+    ]  # fmt: skip
+    inputs: dict[str, Any] = {
+        "all": (["count"], "float32"), "size": ([2], "int64"), "m": (["mb", "ms"], "int32"), "n": (["ends"], "int32"),
+    }  # fmt: skip
+    feeds = []
+    for feed, with_starts in zip(ROWS, (False, True), strict=True):
+        b, s, _ = feed["x"].shape
+        ends = (s - np.arange(b)).astype("int32")
+        limits = np.concatenate([ends, np.arange(b, dtype="int32")]) if with_starts else ends
+        mask = (np.arange(s) < ends[:, None]).astype("int32")
+        feeds.append({"all": feed["x"].ravel(), "size": np.array([b, s]), "m": mask, "n": limits})
+    constants = {"w": array(8, 24), "c": array(24, seed=1), "width": np.array([WIDTH])}
+    check(microsoft(nodes, inputs, "a d e f", constants), *feeds)
 
 
 def test_attention_with_a_past() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.frontend.onnx.microsoft.models import microsoft, ms
-from tests.frontend.onnx.programs import Compiled, array, check
+from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check, node, session
 from vmkit.errors import VMKitError
 
 GROUPED = {
@@ -59,3 +59,25 @@ def test_caches_filled_to_different_lengths() -> None:
         np.testing.assert_allclose(y[b].reshape(4, 16), expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(VMKitError, match="seqlens_k is beyond the end of the cache"):
         compiled(**feed | {"last": np.array([3, 6], "int32")})
+
+
+def test_queries_and_keys_that_are_normalised() -> None:
+    attributes = {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}
+    tables = {"co": array(20, 8), "si": array(20, 8, seed=1), "qn": array(16, seed=2), "kn": array(16, seed=3)}
+    norms = "q k v pk pv last total co si _ _ _ _ _ qn kn"
+    proto = microsoft([ms("GroupQueryAttention", norms, "y ck cv", qk_norm_epsilon=1e-5, **attributes)],
+                      GROUPED, "y ck cv", tables)  # fmt: skip
+    # onnxruntime has it on GPUs alone; its CPU has the same as nodes of their own.
+    apart = []
+    for name in "qk":
+        apart += [
+            node("Reshape", f"{name} heads", f"{name}h"),
+            node("SimplifiedLayerNormalization", f"{name}h {name}n", f"{name}x", epsilon=1e-5),
+            node("Reshape", f"{name}x {name}w", f"{name}z"),
+        ]
+    widths = {"heads": np.array([0, 0, -1, 16]), "qw": np.array([0, 0, 64]), "kw": np.array([0, 0, 32])}
+    apart.append(ms("GroupQueryAttention", "qz kz v pk pv last total co si", "y ck cv", **attributes))
+    peer = session(microsoft(apart, GROUPED, "y ck cv", tables | widths))
+    compiled = Compiled(proto)
+    for feed in (grouped(1, 1, 4), grouped(2, 4, 0)):
+        assert_agrees(compiled(**feed), peer.run(None, feed), ["y", "ck", "cv"])

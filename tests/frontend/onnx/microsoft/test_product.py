@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from tests.frontend.onnx.microsoft.models import microsoft, ms
 from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check
@@ -42,3 +43,9 @@ def test_products_with_an_activation() -> None:
     ]  # fmt: skip
     results = Compiled(microsoft(nodes, inputs, "d e f g", {"w": w}))(a=a, b=b)
     assert_agrees(results, [e.astype("float32") for e in expected], list("defg"))
+
+
+def test_product_of_16_bits() -> None:
+    inputs = {"x": (["b", 3, 4], "int16"), "y": ([4, 5], "int16")}
+    proto = microsoft([ms("MatMulInteger16", "x y", "z")], inputs, "z", integers={"z": TensorProto.INT32})
+    check(proto, {"x": array(2, 3, 4, dtype="int16") * 900, "y": array(4, 5, dtype="int16", seed=1) * 900})

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from tests.frontend.onnx.microsoft.models import microsoft, ms
-from tests.frontend.onnx.programs import array, check
+from tests.frontend.onnx.programs import Compiled, array, check
 
 
 def test_tensors() -> None:
@@ -33,3 +33,21 @@ def test_tensors() -> None:
     integers = {"e": TensorProto.INT64, "f": TensorProto.INT64}
     proto = microsoft(nodes, inputs, "a c d e f g h j l n p", constants, integers)
     check(proto, {n: np.asarray(v) for n, v in feed.items()})
+
+
+def test_windows_and_repetitions() -> None:
+    nodes = [
+        ms("UnfoldTensor", "x", "a", size=3), ms("UnfoldTensor", "x", "c", dim=1, size=2, step=2),
+        ms("NGramRepeatBlock", "i s", "d", ngram_size=3), ms("NGramRepeatBlock", "i s", "e", ngram_size=1),
+    ]  # fmt: skip
+    inputs = {"x": (["b", "s", 7], "float32"), "i": (["b", "t"], "int64"), "s": (["b", 6], "float32")}
+    feeds = []
+    for b, s, t in ((1, 2, 2), (2, 5, 9), (2, 4, 3)):
+        feeds.append({"x": array(b, s, 7), "i": np.arange(b * t).reshape(b, t) % 5 % 3, "s": array(b, 6)})
+    check(microsoft(nodes, inputs, "a c d e"), *feeds)
+
+
+def test_rows_of_a_table() -> None:
+    proto = microsoft([ms("TorchEmbedding", "w i", "y")], {"i": (["n", "m"], "int64")}, "y", {"w": array(5, 3)})
+    indices = np.array([[0, 4], [2, 2]])
+    np.testing.assert_array_equal(Compiled(proto)(i=indices)[0], array(5, 3)[indices])

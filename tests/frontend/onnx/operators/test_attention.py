@@ -20,7 +20,7 @@ from tests.frontend.onnx.programs import (
     node,
     operators,
 )
-from vmkit.errors import ModelError
+from vmkit.errors import ModelError, VMError
 from vmkit.relay.frontend import from_onnx
 
 SIZES = [(1, 3, 4), (2, 5, 5), (3, 1, 6)]  # batch, queries, keys
@@ -76,6 +76,43 @@ def test_windows_and_caches_filled_to_different_lengths() -> None:
     inputs = HEADS | {"n": (["b"], "int64")}
     feeds = [heads(b, s, t) | {"n": (t - np.arange(b)).astype("int64")} for b, s, t in SIZES]
     agrees_with_reference(model(nodes, inputs, "a c d", opset=25), *feeds)
+
+
+def _unnamed(ranks: dict[str, int], nodes: list[onnx.NodeProto], outputs: str) -> onnx.ModelProto:
+    """Return a model of tensors of which only the number of dimensions is known."""
+    first = [node("Reshape", f"{n}_all {n}_size", n, allowzero=1) for n in ranks]
+    inputs: Any = {f"{n}_all": ([f"{n}_count"], "float32") for n in ranks}
+    inputs |= {f"{n}_size": ([rank], "int64") for n, rank in ranks.items()}
+    return model([*first, *nodes], inputs, outputs, opset=24)
+
+
+def _flat(**arrays: np.ndarray) -> dict[str, np.ndarray]:
+    sizes = {f"{n}_size": np.array(a.shape, "int64") for n, a in arrays.items()}
+    return {f"{n}_all": a.ravel() for n, a in arrays.items()} | sizes
+
+
+def test_sizes_of_which_nothing_is_known() -> None:
+    nodes = [
+        node("Attention", "q k v", "a", q_num_heads=4, kv_num_heads=2, is_causal=1),
+        node("Attention", "q k v m", "c d e", q_num_heads=4, kv_num_heads=2),
+    ]
+    feeds = [
+        _flat(q=array(b, s, 32), k=array(b, t, 16, seed=1), v=array(b, t, 24, seed=2), m=array(b, 1, s, t, seed=3))
+        for b, s, t in SIZES
+    ]
+    agrees_with_reference(_unnamed({"q": 3, "k": 3, "v": 3, "m": 4}, nodes, "a c d e"), *feeds)
+
+
+def test_heads_of_which_nothing_is_known() -> None:
+    feeds = [
+        _flat(q=four(b, h, s, 8, 0), k=four(b, 2, t, 8, 1), v=four(b, 2, t, 4, 2), m=array(s, t, seed=3))
+        for (b, s, t), h in zip(SIZES, (4, 2, 6), strict=True)
+    ]
+    proto = _unnamed({"q": 4, "k": 4, "v": 4, "m": 2}, [node("Attention", "q k v m", "y")], "y")
+    compiled = agrees_with_reference(proto, *feeds)
+    wrong = _flat(q=four(1, 3, 2, 8, 0), k=four(1, 2, 2, 8, 1), v=four(1, 2, 2, 4, 2), m=array(2, 2))
+    with pytest.raises(VMError, match="the heads of queries are no multiple of those of keys"):
+        compiled(**wrong)
 
 
 def test_attention_is_one_kernel_where_sizes_are_symbols() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.frontend.onnx.feeds import MAPS, check_image
 from tests.frontend.onnx.programs import (
+    Compiled,
     agrees_with_reference,
     array,
     check,
@@ -14,6 +15,7 @@ from tests.frontend.onnx.programs import (
     node,
     outputs_of,
 )
+from vmkit.errors import ModelError
 
 POOLS = {
     "max": [("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]})],
@@ -54,6 +56,31 @@ def test_windows_that_are_longer_than_the_axis_reach_past_its_end(op_type: str) 
     feeds = [{"x": array(n, 2, h, w)} for n, h, w in ((1, 7, 7), (2, 9, 15), (1, 50, 61))]
     check(model(nodes, {"x": (["n", 2, "h", "w"], "float32")}, "a b c"), *feeds)
     check(model(nodes, {"x": ([1, 2, 7, 9], "float32")}, "a b c"), {"x": array(1, 2, 7, 9)})
+
+
+@pytest.mark.parametrize("op_type", ["AveragePool", "LpPool", "MaxPool"])
+def test_a_window_that_lacks_less_than_two_strides_is_partial_or_not_there(op_type: str) -> None:
+    nodes = [
+        node(op_type, "x", "a", kernel_shape=[4, 2], strides=[2, 2]),  # lacks 1 of a stride of 2
+        node(op_type, "x", "b", kernel_shape=[4, 2], strides=[1, 1]),  # a whole stride
+        node(op_type, "x", "c", kernel_shape=[3, 2], strides=[4, 3], dilations=[2, 1]),
+        node(op_type, "x", "d", kernel_shape=[8, 4], strides=[4, 1], pads=[1, 0, 1, 1]),
+        node(op_type, "x", "e", kernel_shape=[8, 3], strides=[4, 2], ceil_mode=1),
+    ]
+    proto = model(nodes, {"x": ([1, 2, 3, 8], "float32")}, "a b c d e", opset=22)
+    check(proto, {"x": array(1, 2, 3, 8)})
+
+
+def test_maxima_of_partial_windows_say_where_they_were() -> None:
+    nodes = [node("MaxPool", "x", f"y{k} i{k}", kernel_shape=[k, 2], strides=[2, 2]) for k in (4, 5)]
+    proto = model(nodes, {"x": ([1, 2, 3, 5], "float32")}, "y4 i4 y5 i5", opset=12)
+    check(proto, {"x": array(1, 2, 3, 5)})
+
+
+def test_a_window_that_lacks_two_strides_is_refused() -> None:
+    proto = model([node("MaxPool", "x", "y", kernel_shape=[5])], {"x": ([1, 2, 3], "float32")}, "y")
+    with pytest.raises(ModelError, match="a window that reaches over 5 lacks 2 on spatial axis 0"):
+        Compiled(proto)
 
 
 def test_maxima_and_where_they_were() -> None:

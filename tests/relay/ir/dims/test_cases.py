@@ -45,3 +45,11 @@ def test_a_size_that_differs_for_0_alone_stays() -> None:
     """Where `n` is 1 or more it would be `m`."""
     size = dims.select(n > 0, m, dims.add(m, 1))
     assert dims.by_cases(size) is size
+
+
+def test_ranges_decide_what_symbols_alone_leave_open() -> None:
+    size = dims.maximum(dims.sub(n, 5), dims.select(n < 9, 1, m))
+    assert choices(dims.in_ranges(size, {m: (1, 8)})) == choices(size)
+    assert dims.equal(dims.in_ranges(size, {n: (6, 8)}), dims.sub(n, 5))
+    assert dims.in_ranges(dims.floordiv(n, 4), {n: (4, 7)}) == 1
+    assert dims.in_ranges(3, {n: (0, 1)}) == 3

@@ -16,7 +16,7 @@ from ..operators.attention import add_window, keys_before
 from ..operators.conversion import casted
 from ..operators.product import matmul
 from ..registry import converter
-from ..run_time_axes import positions_along
+from ..run_time_axes import positions_along, size_along
 
 __all__ = ["HIDDEN", "self_attention"]
 
@@ -248,7 +248,7 @@ def _visible(ctx: Context, mask: Expr, whole: Sequence[Dim], key: Expr) -> Expr:
     limits = casted(ctx, mask, "int64")
     if not dims.equal(size, batch) and not dims.equal(size, twice):
         if dims.is_any(size) or dims.is_any(batch):
-            ctx.fail("the length of the mask is not known at import; give the dimension a name by shape=")
+            return _between(ctx, limits, column, key)
         # Only run time knows whether there are beginnings; those that are missing are 0.
         have, one = dims.as_expr(size), dims.as_expr(batch)
         fits = dims.select(tirx.any(have == one, have == one * 2), 1, 0)
@@ -264,3 +264,16 @@ def _visible(ctx: Context, mask: Expr, whole: Sequence[Dim], key: Expr) -> Expr:
     if dims.equal(size, batch):
         return condition
     return relay.logical_and(condition, relay.greater_equal(column, limit(batch, twice)))
+
+
+def _between(ctx: Context, limits: Expr, column: Expr, key: Expr) -> Expr:
+    """Return which columns lie between the limits of each sequence, where nothing is known of how many there are."""
+    batch, have = size_along(ctx, key, 0), size_along(ctx, limits, 0)
+    twice = relay.multiply(batch, ctx.constant(2, "int64"))
+    fits = relay.logical_or(relay.equal(have, batch), relay.equal(have, twice))
+    limits = build("dyn.require", limits, fits, message="a mask must have one number for each sequence, or two")
+    rows = positions_along(ctx, key, 0)
+    # Only run time knows whether there are beginnings; those that are missing are 0.
+    both = relay.concatenate([limits, relay.zeros_like(limits)], 0)
+    ends, starts = (relay.expand_dims(relay.take(both, at, axis=0), 1, 3) for at in (rows, relay.add(rows, batch)))
+    return relay.logical_and(relay.less(column, ends), relay.greater_equal(column, starts))

@@ -13,6 +13,7 @@ from ..context import Context
 from ..operators.attention import add_window
 from ..operators.conversion import casted
 from ..operators.layout import to_shape
+from ..operators.normalization import root_mean_square
 from ..registry import converter
 from ..run_time_axes import positions_along, size_along
 from .rotary import turned_heads
@@ -64,9 +65,15 @@ def group_query_attention(
     v_quant_type: str = "NONE",
 ) -> list[Expr | None]:
     """`last` has the position of each sequence's last key, `total` how many keys the longest one has."""
-    if any(v is not None for v in (k_scale, v_scale, q_norm, k_norm)) or sliding_window_cache:
-        ctx.fail("quantised and sliding caches, and normalised queries and keys, are not supported")
+    if k_scale is not None or v_scale is not None or sliding_window_cache:
+        ctx.fail("quantised and sliding caches are not supported")
     query, key, value = _apart(ctx, query, key, value, num_heads, kv_num_heads)
+    if (q_norm is None) != (k_norm is None):
+        ctx.fail("q_norm_weight and k_norm_weight must be given together")
+    if q_norm is not None and k_norm is not None:
+        query, key = (
+            root_mean_square(ctx, x, by, -1, qk_norm_epsilon, 1)[0] for x, by in ((query, q_norm), (key, k_norm))
+        )
     before = _keys_before(ctx, last, query, ctx.shape(query)[0])
     if do_rotary:
         if cosines is None or sines is None:

@@ -97,3 +97,10 @@ def fused_gemm(
 @converter("GemmFastGelu", domain="com.microsoft")
 def gemm_fast_gelu(ctx: Context, x: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
     return fast_gelu(ctx, matmul(ctx, x, weight), bias)
+
+
+@converter("MatMulInteger16", domain="com.microsoft")
+def product_of_16_bits(ctx: Context, a: Expr, b: Expr) -> Expr:
+    """The sums are of 32 bits, and are those of the inputs if both have no sign."""
+    dtype = "uint32" if ctx.dtype(a) == ctx.dtype(b) == "uint16" else "int32"
+    return matmul(ctx, *(relay.cast(x, dtype) for x in (a, b)))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .... import relay
-from ....relay.ir import Expr
+from ....relay.ir import Expr, dims
 from ....relay.op import build
 from ..context import Context
+from ..known import sizes
 from ..operators.distinct import unique
 from ..operators.indexing import gather_nd
 from ..operators.padding import pad
@@ -102,3 +105,45 @@ def complex_product(ctx: Context, a: Expr, b: Expr) -> Expr:
 @converter("Range", domain="com.microsoft")
 def value_range_by_one(ctx: Context, start: Expr, limit: Expr, delta: Expr | None = None) -> Expr:
     return value_range(ctx, start, limit, ctx.constant(1, ctx.dtype(start)) if delta is None else delta)
+
+
+@converter("TorchEmbedding", domain="com.microsoft")
+def embedding(
+    ctx: Context, weight: Expr, indices: Expr, padding_idx: Expr | None = None, scale_grad_by_freq: Expr | None = None
+) -> Expr:
+    """Rows of a table; what the last two inputs say is of the training."""
+    return relay.take(weight, indices, axis=0)
+
+
+@converter("UnfoldTensor", domain="com.microsoft")
+def unfold(ctx: Context, x: Expr, *, size: int, dim: int = -1, step: int = 1) -> Expr:
+    """Windows along an axis; what is in them lies along a new last axis."""
+    axis = ctx.axis(dim, ctx.rank(x))
+    extent = ctx.shape(x)[axis]
+    if dims.is_any(extent) or step < 1 or size < 1 or dims.at_least(extent, size) is False:
+        ctx.fail(f"windows of {size}, one every {step}, along axis {axis} of {ctx.type(x)}, whose size must be known")
+    count = dims.add(dims.floordiv(dims.sub(extent, size), step), 1)
+    starts = relay.multiply(ctx.positions(count, "int64"), ctx.constant(step, "int64"))
+    places = relay.add(relay.expand_dims(starts, 1), ctx.positions(size, "int64"))
+    windows = relay.take(x, places, axis=axis)
+    rank = ctx.rank(windows)
+    return relay.transpose(windows, [*(k for k in range(rank) if k != axis + 1), axis + 1])
+
+
+@converter("NGramRepeatBlock", domain="com.microsoft")
+def without_repeated_ngrams(ctx: Context, ids: Expr, scores: Expr, *, ngram_size: int) -> Expr:
+    """The scores of tokens that would make of the last ones what has been there are minus infinity."""
+    length = ctx.shape(ids)[1]
+    if ngram_size < 1 or dims.is_any(length):
+        ctx.fail(f"ngram_size is {ngram_size}, at least 1, and the length of {ctx.type(ids)} must be known at import")
+    before = ngram_size - 1
+    count = dims.maximum(dims.sub(length, before), 0)
+    repeated = ctx.constant([[True]], "bool")
+    for k in range(before):
+        last = relay.take(ids, sizes([dims.sub(length, before - k)]), axis=1, mode="clip")
+        there = relay.strided_slice(ids, [k], [dims.add(count, k)], [1], axes=[1])
+        repeated = relay.logical_and(repeated, relay.equal(there, last))
+    tokens = relay.strided_slice(ids, [before], [dims.add(count, before)], [1], axes=[1])
+    lowest, highest = (ctx.constant(v, ctx.dtype(scores)) for v in (-np.inf, np.inf))
+    limits = relay.where(relay.broadcast_to_like(repeated, tokens), lowest, highest)
+    return relay.scatter_elements(scores, relay.cast(tokens, "int64"), limits, 1, "min")

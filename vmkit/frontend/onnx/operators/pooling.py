@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from .... import relay
-from ....relay.ir import Expr, TupleGetItem, dims
+from ....relay.ir import Dim, Expr, TupleGetItem, dims
 from ....relay.op import build
 from ..context import Context
 from ..known import sizes
@@ -76,16 +77,77 @@ def _without_idle_windows(ctx: Context, x: Expr, pooled: Expr, sliding: Sliding)
     return relay.strided_slice(pooled, begin, end, [1] * len(axes), axes=axes) if axes else pooled
 
 
+def _counts(ctx: Context, x: Expr, sliding: Sliding, ceil_mode: bool) -> list[int] | None:
+    """Return how many windows lie along each spatial axis if one is too large for an axis; None if all of them fit.
+
+    Sizes are divided as in C, towards zero: a window that lacks less than its stride is there once, with what there
+    is of it, one that lacks less than two strides not at all, and more is an error.
+    """
+    padding, extents = sliding.known_padding, ctx.shape(x)[2:]
+    rank = len(sliding.kernel)
+    if padding is None:
+        return None
+    counts = []
+    reaches = sliding.reaches
+    # How far the last window that fits could move; less than 0 is what the first one lacks.
+    rooms = [
+        e + padding[k] + padding[rank + k] - reaches[k] if isinstance(e, int) else None for k, e in enumerate(extents)
+    ]
+    if all(room is None or room >= 0 for room in rooms):
+        return None
+    for axis, (room, stride) in enumerate(zip(rooms, sliding.strides, strict=True)):
+        if room is None:
+            ctx.fail(
+                f"a window is too large for one axis of {ctx.type(x)}, and the size of spatial axis {axis} is not known"
+            )
+        if room <= -2 * stride:
+            ctx.fail(
+                f"a window that reaches over {reaches[axis]} lacks {-room} on spatial axis {axis} of {ctx.type(x)}; "
+                f"less than two strides, {2 * stride}, may be missing"
+            )
+        counts.append((-(-room // stride) if room < 0 or ceil_mode else room // stride) + 1)
+    return counts
+
+
+def _pooled(
+    ctx: Context, x: Expr, sliding: Sliding, ceil_mode: bool, dtypes: Sequence[str], pool: Callable[[bool], list[Expr]]
+) -> list[Expr]:
+    """Return the results, of data types, of a function of `ceil_mode` that pools, where a window may be too large."""
+    counts = _counts(ctx, x, sliding, ceil_mode)
+    if counts is None:
+        return pool(ceil_mode)
+    if 0 in counts:
+        shape = [*ctx.shape(x)[:2], *counts]
+        return [relay.full(ctx.constant(0, dtype), shape, dtype) for dtype in dtypes]
+    # Rounding up is rounding towards zero for what is missing, and may give one window more along the other axes.
+    axes = list(range(2, 2 + len(counts)))
+    begin: list[Dim] = [0] * len(axes)
+    end: list[Dim] = [*counts]
+    return [relay.strided_slice(r, begin, end, [1] * len(axes), axes=axes) for r in pool(True)]
+
+
 @converter("MaxPool")
 def max_pool(ctx: Context, x: Expr, *, window: Window, ceil_mode: int = 0, storage_order: int = 0) -> list[Expr | None]:
     sliding = window.over(ctx, x, window.of_pool(ctx, x))
     if not ctx.wants(1):
-        return [_pool(ctx, "max", x, sliding, ceil_mode=bool(ceil_mode)), None]
+        pool = partial(_pool, ctx, "max", x, sliding)
+        return [*_pooled(ctx, x, sliding, bool(ceil_mode), [ctx.dtype(x)], lambda up: [pool(ceil_mode=up)]), None]
+    dtypes = [ctx.dtype(x), "int64"]
+    return [
+        *_pooled(
+            ctx, x, sliding, bool(ceil_mode), dtypes, partial(_with_indices, ctx, x, window, sliding, storage_order)
+        )
+    ]
+
+
+def _with_indices(
+    ctx: Context, x: Expr, window: Window, sliding: Sliding, storage_order: int, ceil_mode: bool
+) -> list[Expr]:
+    """Return the maxima and where in the whole input they are."""
     if sliding.known_padding is None:
         ctx.fail(
             f"auto_pad {window.auto_pad} of a pool whose input has sizes that are not known at import: {ctx.type(x)}"
         )
-    # The maxima and where in the whole input they are.
     both = build(
         "nn.contrib_max_pool_with_indices",
         x,
@@ -94,10 +156,10 @@ def max_pool(ctx: Context, x: Expr, *, window: Window, ceil_mode: int = 0, stora
         dilation=sliding.dilations,
         padding=sliding.padding,
         layout=LAYOUTS[len(sliding.kernel)],
-        ceil_mode=bool(ceil_mode),
+        ceil_mode=ceil_mode,
         column_major=bool(storage_order),
     )
-    results = [TupleGetItem(both, k) for k in range(2)]
+    results: list[Expr] = [TupleGetItem(both, k) for k in range(2)]
     return [_without_idle_windows(ctx, x, r, sliding) if ceil_mode else r for r in results]
 
 
@@ -131,7 +193,8 @@ def max_unpool(ctx: Context, x: Expr, indices: Expr, output_shape: Expr | None =
 @converter("AveragePool")
 def average_pool(ctx: Context, x: Expr, *, window: Window, ceil_mode: int = 0, count_include_pad: int = 0) -> Expr:
     sliding = window.over(ctx, x, window.of_pool(ctx, x))
-    return _pool(ctx, "avg", x, sliding, ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad))
+    pool = partial(_pool, ctx, "avg", x, sliding, count_include_pad=bool(count_include_pad))
+    return _pooled(ctx, x, sliding, bool(ceil_mode), [ctx.dtype(x)], lambda up: [pool(ceil_mode=up)])[0]
 
 
 @converter("LpPool")
@@ -139,6 +202,11 @@ def lp_pool(ctx: Context, x: Expr, *, window: Window, p: float = 2, ceil_mode: i
     """The root of the sum of powers: an average that counts the padding, times the size of the window."""
     powers = relay.power(relay.abs(x), ctx.constant(p, ctx.dtype(x)))
     sliding = window.over(ctx, x, window.of_pool(ctx, x))
+    norm = partial(_lp_norm, ctx, x, powers, sliding, p)
+    return _pooled(ctx, x, sliding, bool(ceil_mode), [ctx.dtype(x)], lambda up: [norm(up)])[0]
+
+
+def _lp_norm(ctx: Context, x: Expr, powers: Expr, sliding: Sliding, p: float, ceil_mode: bool) -> Expr:
     if not ceil_mode:
         return _rooted(ctx, _pool(ctx, "avg", powers, sliding, count_include_pad=True), sliding.kernel, p)
     # A last window that reaches past the end counts with all of its size: what it lacks is put behind the input.

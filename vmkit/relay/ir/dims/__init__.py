@@ -20,10 +20,10 @@ from .arithmetic import (
     select,
     sub,
 )
-from .cases import by_cases
+from .cases import by_cases, in_ranges
 from .comparison import absorbs, at_least, broadcast, equal, larger, more_than, same_size, smaller
 from .division import exact_division, quotient, truncdiv, truncmod, uncommon
-from .expressions import as_expr, int64, is_any, is_long, is_static, simplify, substitute, symbols
+from .expressions import as_expr, choices, int64, is_any, is_long, is_static, simplify, substitute, symbols
 
 __all__ = [
     "LARGEST_POWER",
@@ -37,10 +37,12 @@ __all__ = [
     "by_cases",
     "canonical",
     "ceildiv",
+    "choices",
     "equal",
     "exact_division",
     "floordiv",
     "floormod",
+    "in_ranges",
     "int64",
     "is_any",
     "is_long",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import tvm
 from tvm import tirx
 from tvm.sym import Analyzer
@@ -11,7 +13,7 @@ from .arithmetic import maximum
 from .comparison import equal
 from .expressions import choices, simplify, substitute, symbols
 
-__all__ = ["by_cases"]
+__all__ = ["by_cases", "in_ranges"]
 
 _MOST_SYMBOLS = 3  # every one of them doubles the cases
 _LARGEST = 1 << 40
@@ -34,6 +36,22 @@ def by_cases(value: Dim) -> Dim:
         if choices(simpler) < choices(value) and all(_agree(value, simpler, symbol) for symbol in found):
             return simpler
     return value
+
+
+def in_ranges(value: Dim, ranges: Mapping[tirx.Var, tuple[int, int]]) -> Dim:
+    """Return a size as simple as it is where symbols are from the least to the largest size that a mapping gives."""
+    limited = [] if isinstance(value, int | Any) else [s for s in symbols([value]) if s in ranges]
+    if not limited:
+        return value
+    analyzer = Analyzer()
+    for symbol in symbols([value]):
+        least, most = ranges.get(symbol, (0, _LARGEST))
+        span = tvm.ir.Range.from_min_extent(tirx.IntImm("int64", least), tirx.IntImm("int64", most - least + 1))
+        analyzer.bind(symbol, span)
+    bound = analyzer.const_int_bound(value)
+    if bound.min_value == bound.max_value:
+        return int(bound.min_value)
+    return simplify(analyzer.simplify(value))
 
 
 def _agree(value: Dim, simpler: Dim, symbol: tirx.Var) -> bool:
