@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("frontend",),
     ("compiler",),
     ("as_python", "benchmarking", "executor", "tuning", "verification"),
-    ("backend", "compat"),
+    ("backend", "compat", "onnxruntime"),
     ("cli",),
     ("__main__",),
 )

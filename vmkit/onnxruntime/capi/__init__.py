@@ -1,0 +1,1 @@
+"""Where onnxruntime keeps its errors."""

@@ -1,0 +1,279 @@
+"""A model that is ready to run, as onnxruntime's scripts have it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from tvm.runtime import Tensor
+
+from ..runtime.machine import VirtualMachine
+from ..values.conversion import to_numpy
+from .binding import IOBinding
+from .coverage import with_refused_members
+from .described import ModelMetadata, NodeArg
+from .errors import ArgumentTypeError, InvalidArgument, told_as_kinds
+from .feeds import check_run, initializers_fed, output_places
+from .options import RunOptions, SessionOptions
+from .ort_value import OrtValue
+from .programs import Built, read_source
+from .providers import choose_provider
+from .results import Owned
+
+__all__ = ["InferenceSession"]
+
+
+@with_refused_members
+class InferenceSession:
+    """Runs a model, with the names and rules of onnxruntime's class.
+
+    Parameters
+    ----------
+    path_or_bytes
+        An ONNX file or what one holds; or an executable that :meth:`vmkit.Executable.export` wrote (``.vmx``), whose
+        loading runs the code in it. Other files that :func:`vmkit.compile` takes are compiled too.
+    sess_options
+        How to compile and run it.
+    providers
+        On what to run: ``["CPUExecutionProvider"]`` by default. The first that is here runs all of the model.
+    provider_options
+        A dict for each of `providers`; ``device_id`` has an effect.
+    disabled_optimizers
+        Names of passes that the compiler leaves out, as in ``PassContext(disabled_pass=...)``.
+    enable_fallback
+        Taken for onnxruntime's sake: nothing ever moves to another device by itself.
+
+    Raises
+    ------
+    NoSuchFile, InvalidProtobuf, InvalidGraph, NotImplemented, Fail
+        When the model is at fault.
+    InvalidArgument, EPFail
+        When an argument is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnx import TensorProto, helper
+    >>> x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n"]) for n in "xy")
+    >>> graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y])
+    >>> session = InferenceSession(helper.make_model(graph).SerializeToString())
+    >>> session.get_inputs()
+    [NodeArg(name='x', type='tensor(float)', shape=['n'])]
+    >>> session.run(None, {"x": np.float32([1, 2])})
+    [array([-1., -2.], dtype=float32)]
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | bytes | PathLike[str],
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, Mapping[Any, Any]]] | None = None,
+        provider_options: Sequence[Mapping[Any, Any]] | None = None,
+        *,
+        disabled_optimizers: Sequence[str] | None = None,
+        enable_fallback: bool = True,
+    ) -> None:
+        if sess_options is not None and not isinstance(sess_options, SessionOptions):
+            raise ArgumentTypeError(f"sess_options is a {type(sess_options).__name__}, expected a SessionOptions")
+        self._options = sess_options if sess_options is not None else SessionOptions()
+        self._options.told()
+        self._disabled = list(disabled_optimizers or ())
+        with told_as_kinds():
+            self._source = read_source(path_or_bytes)
+        self.set_providers(providers, provider_options)
+        self._export()
+
+    def set_providers(
+        self,
+        providers: Sequence[str | tuple[str, Mapping[Any, Any]]] | None = None,
+        provider_options: Sequence[Mapping[Any, Any]] | None = None,
+    ) -> None:
+        """Compile the model for another device."""
+        self._provider = choose_provider(providers, provider_options)
+        # By the initializers that a feed has given: the machine of the program in which they are inputs.
+        self._machines: dict[frozenset[str], tuple[VirtualMachine, Built]] = {}
+        self._built = self._machine(frozenset())[1]
+
+    def _machine(self, fed: frozenset[str]) -> tuple[VirtualMachine, Built]:
+        if fed not in self._machines:
+            provider, options = self._provider, self._options
+            with told_as_kinds():
+                built = self._source.build(provider.target, options, self._disabled, fed)
+                memory = "pooled" if options.enable_cpu_mem_arena else "naive"
+                machine = VirtualMachine(built.executable, provider.device, memory, num_threads=options.num_threads)
+            self._machines[fed] = machine, built
+        return self._machines[fed]
+
+    def _export(self) -> None:
+        path = self._options.optimized_model_filepath
+        if not path:
+            return
+        if Path(path).suffix != ".vmx":
+            raise InvalidArgument(
+                f"optimized_model_filepath is {path!r}: what is compiled is no ONNX model but an executable; "
+                "give a path that ends in .vmx"
+            )
+        with told_as_kinds():
+            self._built.executable.export(path)
+
+    # -- what it is
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Return the inputs that every feed must have, optional values excepted."""
+        return list(self._built.inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Return the outputs."""
+        return list(self._built.outputs)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return the initializers that a feed may give another value, for which the model is compiled once more."""
+        return list(self._built.overridable)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """Return what the model's file says of the model; nothing of one that was compiled before."""
+        return self._built.metadata
+
+    def get_session_options(self) -> SessionOptions:
+        """Return the options."""
+        return self._options
+
+    def get_providers(self) -> list[str]:
+        """Return the one provider that runs the model."""
+        return [self._provider.name]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Return what the provider was told."""
+        return {self._provider.name: dict(self._provider.options)}
+
+    def disable_fallback(self) -> None:
+        """Do nothing: no session falls back to another device."""
+
+    def enable_fallback(self) -> None:
+        """Do nothing: no session falls back to another device."""
+
+    # -- runs
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
+    ) -> list[Any]:
+        """Return outputs, each with memory of its own.
+
+        Parameters
+        ----------
+        output_names
+            Which outputs, in which order; all of them if there are none.
+        input_feed
+            A value for each input by its name: an array, or what can be made one without a change; a list for a
+            sequence, a dict for a map, None for an optional value that is missing; or an OrtValue.
+        run_options
+            How to run.
+
+        Returns
+        -------
+        list
+            Arrays of numpy; lists of them for sequences, dicts for maps, None for an optional value without one.
+
+        Raises
+        ------
+        InvalidArgument
+            With all that does not fit in the feed, or the output that there is not.
+        Fail
+            When the program fails.
+        """
+        places = output_places(output_names, self._built.outputs)
+        results, values, machine = self._call(input_feed, run_options)
+        owned = Owned(machine, values)
+        return [owned.copied(to_numpy(results[place])) for place in places]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Any], Any, str], object],
+        user_data: Any,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Run in another thread, which then calls ``callback(results, user_data, error)``.
+
+        `error` is empty where the run did not fail; where it did, `results` is.
+        """
+
+        def run() -> None:
+            try:
+                results, problem = self.run(output_names, input_feed, run_options), ""
+            except Exception as error:  # told to the callback, whatever it is
+                results, problem = [], str(error) or type(error).__name__
+            callback(results, user_data, problem)
+
+        threading.Thread(target=run, name="vmkit.InferenceSession.run_async").start()
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """Return outputs as values on the device, for inputs that are values; nothing is copied that need not be."""
+        others = [name for name, value in input_dict_ort_values.items() if not isinstance(value, OrtValue)]
+        if others:
+            raise ArgumentTypeError(f"expected an OrtValue for {', '.join(others)}; run takes arrays")
+        places = output_places(output_names, self._built.outputs)
+        results, values, machine = self._call(input_dict_ort_values, run_options)
+        owned = Owned(machine, values)
+        return [OrtValue(owned.kept(results[place])) for place in places]
+
+    def io_binding(self) -> IOBinding:
+        """Return an IOBinding for this session."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Run with what an IOBinding has inputs and outputs bound to."""
+        bound = iobinding.outputs
+        if not bound:
+            raise InvalidArgument("no output is bound; bind_output says where one goes")
+        places = output_places(list(bound), self._built.outputs)
+        results, values, machine = self._call(iobinding.inputs, run_options)
+        owned, kept = Owned(machine, values), []
+        for place, output in zip(places, bound.values(), strict=True):
+            result = results[place]
+            if output.value is not None:
+                output.value.update_inplace(OrtValue(result))
+                kept.append(output.value)
+            elif isinstance(result, Tensor) and result.device != output.device:
+                kept.append(OrtValue(result.copyto(output.device)))
+            else:
+                kept.append(OrtValue(owned.kept(result)))
+        iobinding.keep(kept)
+
+    def create_ortvalue_from_shape_and_type(
+        self, shape: Sequence[int], element_type: object, device_type: str, device_id: int = 0, vendor_id: int = -1
+    ) -> OrtValue:
+        """Return :meth:`OrtValue.ortvalue_from_shape_and_type`."""
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
+
+    def wait(self) -> None:
+        """Wait until the device has computed what was begun."""
+        self._machine(frozenset())[0].devices[0].sync()
+
+    def _call(
+        self, feed: Mapping[str, Any], run_options: RunOptions | None
+    ) -> tuple[tuple[Any, ...], list[Any], VirtualMachine]:
+        """Return all outputs, the values that were fed, and the machine that ran."""
+        check_run(run_options)
+        fed = initializers_fed(feed, self._built.inputs, self._built.overridable)
+        machine, built = self._machine(fed)
+        # With an initializer among them the inputs are in the order of the program that takes it.
+        names = built.executable.signature.names if fed else [arg.name for arg in built.inputs]
+        values = [_given(feed.get(name)) for name in names]
+        with told_as_kinds():
+            result = machine.run(*values)
+        signature = built.executable.signature
+        return (tuple(result) if signature.result_is_tuple else (result,)), values, machine
+
+
+def _given(value: Any) -> Any:
+    return value.value if isinstance(value, OrtValue) else value
