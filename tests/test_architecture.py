@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bytecode", "tophub"),
     ("executable",),
     ("runtime",),
-    ("frontend",),
+    ("frontend", "profiling"),
     ("compiler",),
     ("as_python", "benchmarking", "executor", "tuning", "verification"),
     ("backend", "compat", "onnxruntime"),

@@ -11,7 +11,7 @@ from vmkit._later import named_later
 from vmkit._version import __version__, require_compatible_tvm
 
 if TYPE_CHECKING:
-    from vmkit import errors, onnxruntime, relay, tophub
+    from vmkit import errors, onnxruntime, profiling, relay, tophub
     from vmkit.compiler.options import PassContext
     from vmkit.compiler.vm_compiler import VMCompiler, compile
     from vmkit.executable.executable import Executable
@@ -41,6 +41,7 @@ __all__ = [
     "load",
     "load_model",
     "onnxruntime",
+    "profiling",
     "relay",
     "tophub",
 ]

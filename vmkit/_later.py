@@ -35,6 +35,7 @@ LATER: dict[str, dict[str, str]] = {
         "load": "vmkit.executable.loading:load",
         "load_model": "vmkit.frontend.onnx.folder:load_model",
         "onnxruntime": "vmkit.onnxruntime",
+        "profiling": "vmkit.profiling",
         "relay": "vmkit.relay",
         "tophub": "vmkit.tophub",
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -233,3 +234,24 @@ def compare(made: Any, wanted: Any) -> None:
             compare(one, other)
     else:
         assert made == wanted
+
+
+@pytest.mark.parametrize("ort", [vmkit.onnxruntime, onnxruntime], ids=["vmkit", "onnxruntime"])
+def test_profiles_are_traces_of_the_runs(ort: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ort.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, "profile"
+    session = ort.InferenceSession(plus_weights(), options)
+    assert session.get_profiling_start_time_ns() > 0
+    for _ in range(2):
+        session.run(None, {"x": X})
+    path = session.end_profiling()
+    assert path.startswith("profile_")
+    events = json.loads((tmp_path / path).read_text())
+    assert sum(e["name"] == "model_run" for e in events if e["cat"] == "Session") == 2
+    nodes = [e for e in events if e["cat"] == "Node"]
+    assert len(nodes) >= 2
+    assert all(e["dur"] >= 0 and e["ph"] == "X" and e["args"]["op_name"] for e in nodes)
+    session.run(None, {"x": X})
+    assert session.end_profiling() == ""
+    assert ort.InferenceSession(plus_weights()).end_profiling() == ""

@@ -72,11 +72,9 @@ REFUSED: dict[str, str] = {
 
 REFUSED_MEMBERS: dict[str, dict[str, str]] = {
     "InferenceSession": {
-        "end_profiling": "tvm.runtime.profiler_vm, which vmkit.compat installs, says where the time of a call goes",
         "get_input_epdevices": _PLUGINS,
         "get_input_memory_infos": _MEMORY,
         "get_output_memory_infos": _MEMORY,
-        "get_profiling_start_time_ns": "see end_profiling",
         "get_provider_graph_assignment_info": "all nodes run on the first provider of get_providers()",
         "get_tuning_results": _TUNING,
         "release_captured_graph": "graphs of a GPU are not captured",
@@ -102,8 +100,6 @@ REFUSED_MEMBERS: dict[str, dict[str, str]] = {
 """Members of the classes that are covered, each with the reason."""
 
 WITHOUT_EFFECT: dict[str, str] = {
-    "enable_profiling": "see InferenceSession.end_profiling",
-    "profile_file_prefix": "see InferenceSession.end_profiling",
     "enable_mem_pattern": "memory is planned when the model is compiled",
     "enable_mem_reuse": "memory is planned when the model is compiled",
     "execution_mode": "kernels run one after another, each on all threads",

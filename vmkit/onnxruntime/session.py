@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm.runtime import Tensor
 
+from ..profiling.profiler import marked, profiled
 from ..runtime.machine import VirtualMachine
 from ..values.conversion import to_numpy
 from .binding import IOBinding
@@ -22,6 +23,7 @@ from .ort_value import OrtValue
 from .programs import Built, read_source
 from .providers import choose_provider
 from .results import Owned
+from .session_profile import SessionProfile
 
 __all__ = ["InferenceSession"]
 
@@ -93,6 +95,10 @@ class InferenceSession:
     ) -> None:
         """Compile the model for another device."""
         self._provider = choose_provider(providers, provider_options)
+        options = self._options
+        self._profile = (
+            SessionProfile(options.profile_file_prefix, self._provider.name) if options.enable_profiling else None
+        )
         # By the initializers that a feed has given: the machine of the program in which they are inputs.
         self._machines: dict[frozenset[str], tuple[VirtualMachine, Built]] = {}
         self._built = self._machine(frozenset())[1]
@@ -103,7 +109,8 @@ class InferenceSession:
             with told_as_kinds():
                 built = self._source.build(provider.target, options, self._disabled, fed)
                 memory = "pooled" if options.enable_cpu_mem_arena else "naive"
-                machine = VirtualMachine(built.executable, provider.device, memory, num_threads=options.num_threads)
+                executable = marked(built.executable) if self._profile is not None else built.executable
+                machine = VirtualMachine(executable, provider.device, memory, num_threads=options.num_threads)
             self._machines[fed] = machine, built
         return self._machines[fed]
 
@@ -154,6 +161,29 @@ class InferenceSession:
 
     def enable_fallback(self) -> None:
         """Do nothing: no session falls back to another device."""
+
+    # -- profiles
+
+    def end_profiling(self) -> str:
+        """Write the profile of the runs so far to a file, and return its name; no later run is profiled.
+
+        The file is a Chrome trace, with an event of category ``Node`` for each kernel. Empty for a session whose
+        ``enable_profiling`` was not set.
+        """
+        profile, self._profile = self._profile, None
+        return "" if profile is None else profile.write()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """Return when the profile began, in nanoseconds since 1970; 0 where there is none."""
+        return 0 if self._profile is None else self._profile.start_time_ns
+
+    def _run(self, machine: VirtualMachine, values: Sequence[Any]) -> Any:
+        profile = self._profile
+        if profile is None:
+            return machine.run(*values)
+        results, begin = [], profile.now()
+        profile.add(profiled(machine, "main", lambda: results.append(machine.run(*values))), begin)
+        return results[0]
 
     # -- runs
 
@@ -270,7 +300,7 @@ class InferenceSession:
         names = built.executable.signature.names if fed else [arg.name for arg in built.inputs]
         values = [_given(feed.get(name)) for name in names]
         with told_as_kinds():
-            result = machine.run(*values)
+            result = self._run(machine, values)
         signature = built.executable.signature
         return (tuple(result) if signature.result_is_tuple else (result,)), values, machine
 
