@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm
+from tvm.runtime import Tensor
 
 from ..errors import suggest
 from ..values.element_types import numpy_dtype
@@ -18,6 +19,7 @@ from .errors import InvalidArgument
 from .ort_value import OrtValue, find_memory
 
 if TYPE_CHECKING:
+    from .results import Owned
     from .session import InferenceSession
 
 __all__ = ["BoundOutput", "IOBinding"]
@@ -118,14 +120,27 @@ class IOBinding:
         """What inputs are bound to."""
         return dict(self._inputs)
 
-    @property
-    def outputs(self) -> dict[str, BoundOutput]:
-        """Where outputs go, in the order in which they were bound."""
-        return dict(self._outputs)
+    def targets(self) -> list[Tensor | None]:
+        """Return for each output of the model the tensor that it is to be in; InvalidArgument if none is bound."""
+        if not self._outputs:
+            raise InvalidArgument("no output is bound; bind_output says where one goes")
+        bound = [self._outputs.get(arg.name) for arg in self._session.get_outputs()]
+        return [None if each is None or each.value is None else each.value.target for each in bound]
 
-    def keep(self, results: Sequence[OrtValue]) -> None:
-        """Keep the outputs of a run."""
-        self._results = list(results)
+    def keep(self, results: Sequence[Any], targets: Sequence[Tensor | None], owned: Owned) -> None:
+        """Keep what a run gave; what could not be in its target is copied into the value that is bound."""
+        names = [arg.name for arg in self._session.get_outputs()]
+        self._results = []
+        for name, bound in self._outputs.items():
+            result, target = results[names.index(name)], targets[names.index(name)]
+            if bound.value is not None:
+                if target is None:
+                    bound.value.update_inplace(OrtValue(result))
+                self._results.append(bound.value)
+            elif isinstance(result, Tensor) and result.device != bound.device:
+                self._results.append(OrtValue(result.copyto(bound.device)))
+            else:
+                self._results.append(OrtValue(owned.kept(result)))
 
     def _input(self, name: str) -> str:
         session = self._session

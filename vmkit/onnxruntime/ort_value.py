@@ -13,7 +13,7 @@ from tvm.runtime import Tensor
 from .._tvm import from_dlpack
 from ..target.devices import device as find_device
 from ..values.conversion import StoredTensor, StringTensor, to_numpy
-from ..values.element_types import numpy_dtype
+from ..values.element_types import is_stored_type, numpy_dtype
 from .coverage import with_refused_members
 from .element_kinds import dtype_of, element_type_of, type_of_tensor
 from .enumerations import OrtDeviceVendorId
@@ -117,7 +117,7 @@ class OrtValue:
         device_id: int = 0,
         vendor_id: int = -1,
     ) -> OrtValue:
-        """Return a tensor whose elements are not set.
+        """Return a tensor whose elements are not set, at an address where programs write results without a copy.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class OrtValue:
         if dtype == "string":
             raise InvalidArgument("strings have no memory to be set aside; bind the output without a value")
         memory = find_memory(device_type, device_id)
-        if memory == tvm.cpu():
+        if is_stored_type(dtype) and memory == tvm.cpu():
             return cls(np.empty(tuple(shape), numpy_dtype(dtype)))
         return cls(tvm.runtime.empty(tuple(shape), dtype, memory))
 
@@ -145,6 +145,16 @@ class OrtValue:
     def value(self) -> Any:
         """What it holds, as a program takes it."""
         return self._value
+
+    @property
+    def target(self) -> Tensor | None:
+        """The tensor that a program may write to; None for memory that DLPack does not hand over, or is not one."""
+        if isinstance(self._value, Tensor):
+            return self._value
+        try:
+            return from_dlpack(self._value) if isinstance(self._value, np.ndarray) else None
+        except (BufferError, RuntimeError):
+            return None
 
     def _tensor(self) -> Any:
         if not self.is_tensor():

@@ -8,10 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from tvm.runtime import Tensor
-
 from ..profiling.profiler import marked, profiled
 from ..runtime.machine import VirtualMachine
+from ..runtime.outputs import Targets, copy_outputs
 from ..values.conversion import to_numpy
 from .binding import IOBinding
 from .coverage import with_refused_members
@@ -177,13 +176,18 @@ class InferenceSession:
         """Return when the profile began, in nanoseconds since 1970; 0 where there is none."""
         return 0 if self._profile is None else self._profile.start_time_ns
 
-    def _run(self, machine: VirtualMachine, values: Sequence[Any]) -> Any:
-        profile = self._profile
+    def _run(self, machine: VirtualMachine, values: Sequence[Any], targets: Targets) -> tuple[Any, ...]:
+        if self._profile is None and any(target is not None for target in targets):
+            return machine.invoke_into("main", values, {}, targets)
+        profile, results = self._profile, []
         if profile is None:
-            return machine.run(*values)
-        results, begin = [], profile.now()
-        profile.add(profiled(machine, "main", lambda: results.append(machine.run(*values))), begin)
-        return results[0]
+            results.append(machine.run(*values))
+        else:
+            begin = profile.now()
+            profile.add(profiled(machine, "main", lambda: results.append(machine.run(*values))), begin)
+        made = results[0] if machine.executable.signature.result_is_tuple else (results[0],)
+        copy_outputs(made, targets or [None] * len(made))
+        return tuple(made)
 
     # -- runs
 
@@ -262,22 +266,9 @@ class InferenceSession:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Run with what an IOBinding has inputs and outputs bound to."""
-        bound = iobinding.outputs
-        if not bound:
-            raise InvalidArgument("no output is bound; bind_output says where one goes")
-        places = output_places(list(bound), self._built.outputs)
-        results, values, machine = self._call(iobinding.inputs, run_options)
-        owned, kept = Owned(machine, values), []
-        for place, output in zip(places, bound.values(), strict=True):
-            result = results[place]
-            if output.value is not None:
-                output.value.update_inplace(OrtValue(result))
-                kept.append(output.value)
-            elif isinstance(result, Tensor) and result.device != output.device:
-                kept.append(OrtValue(result.copyto(output.device)))
-            else:
-                kept.append(OrtValue(owned.kept(result)))
-        iobinding.keep(kept)
+        targets = iobinding.targets()
+        results, values, machine = self._call(iobinding.inputs, run_options, targets)
+        iobinding.keep(results, targets, Owned(machine, values))
 
     def create_ortvalue_from_shape_and_type(
         self, shape: Sequence[int], element_type: object, device_type: str, device_id: int = 0, vendor_id: int = -1
@@ -290,9 +281,9 @@ class InferenceSession:
         self._machine(frozenset())[0].devices[0].sync()
 
     def _call(
-        self, feed: Mapping[str, Any], run_options: RunOptions | None
+        self, feed: Mapping[str, Any], run_options: RunOptions | None, targets: Targets = ()
     ) -> tuple[tuple[Any, ...], list[Any], VirtualMachine]:
-        """Return all outputs, the values that were fed, and the machine that ran."""
+        """Return all outputs, in their targets if they have some, the values that were fed, and the machine."""
         check_run(run_options)
         fed = initializers_fed(feed, self._built.inputs, self._built.overridable)
         machine, built = self._machine(fed)
@@ -300,9 +291,7 @@ class InferenceSession:
         names = built.executable.signature.names if fed else [arg.name for arg in built.inputs]
         values = [_given(feed.get(name)) for name in names]
         with told_as_kinds():
-            result = self._run(machine, values)
-        signature = built.executable.signature
-        return (tuple(result) if signature.result_is_tuple else (result,)), values, machine
+            return self._run(machine, values, targets), values, machine
 
 
 def _given(value: Any) -> Any:
