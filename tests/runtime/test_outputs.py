@@ -134,7 +134,7 @@ def test_results_without_a_target_are_the_program_s_own() -> None:
 def test_what_does_not_fit_is_refused_after_a_good_call_too(shape: tuple[int, ...], dtype: str) -> None:
     machine = machine_of(dense)
     machine.invoke_with_outputs("main", {"x": X}, [tvm.runtime.empty((3, 16), "float32")])
-    with pytest.raises(InputError, match="(?i)internal and external output tensor"):
+    with pytest.raises(InputError, match=r"(?i)internal and external output tensor"):
         machine.invoke_with_outputs("main", {"x": X}, [tvm.runtime.empty(shape, dtype)])
     with pytest.raises(InputError, match="x: dtype float64"):
         machine.invoke_with_outputs("main", {"x": X.astype("float64")}, [tvm.runtime.empty((3, 16), "float32")])

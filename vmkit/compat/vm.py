@@ -65,8 +65,8 @@ class VirtualMachine(machine.VirtualMachine):
         **options: Any,
     ) -> None:
         known = exe.executable if isinstance(exe, ExecutableModule) else exe
-        if isinstance(known, tvm.runtime.Module):
-            known = Executable(known)
+        if not isinstance(known, executable.Executable):
+            known = relay_executable(executable.Executable.from_module(known))
         super().__init__(of_any_extents(known), device, memory_cfg, **options)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
