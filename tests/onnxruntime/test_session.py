@@ -240,6 +240,7 @@ def test_what_is_compiled_is_written_and_taken_in_place_of_the_model(tmp_path: P
     for source in (path, str(path), path.read_bytes()):
         loaded = ort.InferenceSession(source)
         assert loaded.get_inputs() == fresh.get_inputs()
+        assert loaded.get_modelmeta() == fresh.get_modelmeta()
         assert loaded.get_outputs() == [ort.NodeArg("y", "tensor(float)", ["n", 3]), fresh.get_outputs()[1]]
         np.testing.assert_array_equal(loaded.run(["y"], {"x": X}), fresh.run(["y"], {"x": X}))
     options = ort.SessionOptions()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,14 @@ class _OtherModel(Source):
 
 def _of_signature(executable: Executable) -> Built:
     inputs = args_of_signature(executable.inputs, executable.inputs)
-    return Built(executable, inputs, args_of_signature(executable.outputs, executable.inputs), [], ModelMetadata())
+    outputs = args_of_signature(executable.outputs, executable.inputs)
+    return Built(executable, inputs, outputs, [], _kept_metadata(executable.info.model or {}))
+
+
+def _kept_metadata(told: Mapping[str, Any]) -> ModelMetadata:
+    """Return what a file of a session keeps of its model's metadata."""
+    known = {each.name for each in fields(ModelMetadata)}
+    return ModelMetadata(**{name: value for name, value in told.items() if name in known})
 
 
 class _OnnxModel(Source):
@@ -171,12 +178,14 @@ class _OnnxModel(Source):
         module, params = from_onnx(_without_initializers(loaded, fed) if fed else loaded)
         with _optimization(options, disabled):
             executable = compile(module, target, params=params)
+        metadata = metadata_of(model)
+        executable.info = replace(executable.info, model=asdict(metadata))
         return Built(
             executable,
             args_of_values(value for value in declared if value.name not in defaults),
             args_of_outputs(graph, executable.signature),
             args_of_values(overridable),
-            metadata_of(model),
+            metadata,
         )
 
 

@@ -140,7 +140,7 @@ class InferenceSession:
         return list(self._built.overridable)
 
     def get_modelmeta(self) -> ModelMetadata:
-        """Return what the model's file says of the model; nothing of one that was compiled before."""
+        """Return what the model's file says of the model; of an executable, what the session that wrote it was told."""
         return self._built.metadata
 
     def get_session_options(self) -> SessionOptions:
