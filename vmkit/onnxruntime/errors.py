@@ -40,6 +40,7 @@ __all__ = [
     "NotFound",
     "NotImplemented",
     "RuntimeException",
+    "as_kind",
     "told_as_kinds",
 ]
 
@@ -141,15 +142,20 @@ _KIND_OF: tuple[tuple[type[VMKitError], type[VMKitError]], ...] = (
 )
 
 
+def as_kind(error: VMKitError) -> VMKitError:
+    """Return an error of vmkit as the kind that onnxruntime has for it, with the same text."""
+    if isinstance(error, KINDS):
+        return error
+    return next((kind(str(error)) for own, kind in _KIND_OF if isinstance(error, own)), error)
+
+
 @contextmanager
 def told_as_kinds() -> Iterator[None]:
     """Raise vmkit's errors of what is done within as the kinds that onnxruntime has for them."""
     try:
         yield
-    except KINDS:
-        raise
     except VMKitError as error:
-        kind = next((kind for own, kind in _KIND_OF if isinstance(error, own)), None)
-        if kind is None:
+        kind = as_kind(error)
+        if kind is error:
             raise
-        raise kind(str(error)) from error
+        raise kind from error

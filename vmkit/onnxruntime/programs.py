@@ -23,11 +23,11 @@ from ..frontend.onnx.folder import sole_file
 from ..frontend.onnx.load import Loaded, read_model
 from .described import ModelMetadata, NodeArg, args_of_outputs, args_of_signature, args_of_values, metadata_of
 from .enumerations import GraphOptimizationLevel
-from .errors import ArgumentTypeError, InvalidArgument, InvalidProtobuf, NoSuchFile
+from .errors import ArgumentTypeError, InvalidArgument, InvalidProtobuf, NoSuchFile, told_as_kinds
 from .options import SessionOptions
 from .ort_value import OrtValue
 
-__all__ = ["Built", "Source", "read_source"]
+__all__ = ["Built", "Source", "export", "read_source"]
 
 _OTHER_FORMS = (".pt2", ".tflite", ".mlir", ".relay", ".json", ".gz")  # which vmkit.compile reads
 _ARCHIVE = b"PK\x03\x04"
@@ -103,6 +103,17 @@ def read_source(path_or_bytes: str | bytes | os.PathLike[str]) -> Source:
             f"{path}: files of onnxruntime's own format are not read; give the ONNX file it came from"
         )
     return _OtherModel(path) if path.suffix in _OTHER_FORMS else _OnnxModel(_read(sole_file(path)))
+
+
+def export(executable: Executable, path: str) -> None:
+    """Write what was compiled to a file that a session takes in place of the model."""
+    if Path(path).suffix != ".vmx":
+        raise InvalidArgument(
+            f"optimized_model_filepath is {path!r}: what is compiled is no ONNX model but an executable; "
+            "give a path that ends in .vmx"
+        )
+    with told_as_kinds():
+        executable.export(path)
 
 
 def _read(source: Any) -> Loaded:

@@ -22,7 +22,8 @@ class Owned:
 
     def __init__(self, machine: VirtualMachine, values: Sequence[Any]) -> None:
         self._machine = machine
-        self._others = [array for array in map(_memory, values) if array is not None]
+        self._values = values
+        self._seen: list[np.ndarray] = []
 
     def copied(self, value: Any) -> Any:
         """Return a result, copied where it has to be."""
@@ -32,7 +33,7 @@ class Owned:
             return value
         if value.nbytes <= _SMALL or not value.flags.writeable or self._is_shared(value):
             return np.array(value)
-        self._others.append(value)
+        self._seen.append(value)
         return value
 
     def kept(self, value: Any) -> Any:
@@ -42,11 +43,12 @@ class Owned:
         memory = np.from_dlpack(value)
         if not memory.flags.writeable or memory.nbytes <= _SMALL or self._is_shared(memory):
             return np.array(memory)
-        self._others.append(memory)
+        self._seen.append(memory)
         return value
 
     def _is_shared(self, value: np.ndarray) -> bool:
-        shares = any(np.may_share_memory(value, other) for other in self._others)
+        given = [array for array in map(_memory, self._values) if array is not None]
+        shares = any(np.may_share_memory(value, other) for other in (*given, *self._seen))
         return shares or any(np.may_share_memory(value, constant) for constant in self._constants())
 
     def _constants(self) -> list[np.ndarray]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
+from ..errors import VMKitError
 from ..profiling.profiler import marked, profiled
 from ..runtime.machine import VirtualMachine
 from ..runtime.outputs import Targets, copy_outputs
@@ -15,11 +15,11 @@ from ..values.conversion import to_numpy
 from .binding import IOBinding
 from .coverage import with_refused_members
 from .described import ModelMetadata, NodeArg
-from .errors import ArgumentTypeError, InvalidArgument, told_as_kinds
+from .errors import ArgumentTypeError, as_kind, told_as_kinds
 from .feeds import check_run, initializers_fed, output_places
 from .options import RunOptions, SessionOptions
 from .ort_value import OrtValue
-from .programs import Built, read_source
+from .programs import Built, export, read_source
 from .providers import choose_provider
 from .results import Owned
 from .session_profile import SessionProfile
@@ -85,7 +85,8 @@ class InferenceSession:
         with told_as_kinds():
             self._source = read_source(path_or_bytes)
         self.set_providers(providers, provider_options)
-        self._export()
+        if self._options.optimized_model_filepath:
+            export(self._built.executable, self._options.optimized_model_filepath)
 
     def set_providers(
         self,
@@ -100,7 +101,9 @@ class InferenceSession:
         )
         # By the initializers that a feed has given: the machine of the program in which they are inputs.
         self._machines: dict[frozenset[str], tuple[VirtualMachine, Built]] = {}
-        self._built = self._machine(frozenset())[1]
+        self._plain, self._built = self._machine(frozenset())
+        self._names = tuple(arg.name for arg in self._built.inputs)
+        self._required = frozenset(self._names)
 
     def _machine(self, fed: frozenset[str]) -> tuple[VirtualMachine, Built]:
         if fed not in self._machines:
@@ -112,18 +115,6 @@ class InferenceSession:
                 machine = VirtualMachine(executable, provider.device, memory, num_threads=options.num_threads)
             self._machines[fed] = machine, built
         return self._machines[fed]
-
-    def _export(self) -> None:
-        path = self._options.optimized_model_filepath
-        if not path:
-            return
-        if Path(path).suffix != ".vmx":
-            raise InvalidArgument(
-                f"optimized_model_filepath is {path!r}: what is compiled is no ONNX model but an executable; "
-                "give a path that ends in .vmx"
-            )
-        with told_as_kinds():
-            self._built.executable.export(path)
 
     # -- what it is
 
@@ -186,7 +177,8 @@ class InferenceSession:
             begin = profile.now()
             profile.add(profiled(machine, "main", lambda: results.append(machine.run(*values))), begin)
         made = results[0] if machine.executable.signature.result_is_tuple else (results[0],)
-        copy_outputs(made, targets or [None] * len(made))
+        if targets:
+            copy_outputs(made, targets)
         return tuple(made)
 
     # -- runs
@@ -278,20 +270,26 @@ class InferenceSession:
 
     def wait(self) -> None:
         """Wait until the device has computed what was begun."""
-        self._machine(frozenset())[0].devices[0].sync()
+        self._plain.devices[0].sync()
 
     def _call(
         self, feed: Mapping[str, Any], run_options: RunOptions | None, targets: Targets = ()
     ) -> tuple[tuple[Any, ...], list[Any], VirtualMachine]:
         """Return all outputs, in their targets if they have some, the values that were fed, and the machine."""
         check_run(run_options)
-        fed = initializers_fed(feed, self._built.inputs, self._built.overridable)
-        machine, built = self._machine(fed)
-        # With an initializer among them the inputs are in the order of the program that takes it.
-        names = built.executable.signature.names if fed else [arg.name for arg in built.inputs]
+        machine, names = self._plain, self._names
+        if not isinstance(feed, dict) or feed.keys() != self._required:
+            fed = initializers_fed(feed, self._built.inputs, self._built.overridable)
+            if fed:
+                # The inputs are in the order of the program that takes these initializers.
+                machine, built = self._machine(fed)
+                names = built.executable.signature.names
         values = [_given(feed.get(name)) for name in names]
-        with told_as_kinds():
+        try:
             return self._run(machine, values, targets), values, machine
+        except VMKitError as error:  # as told_as_kinds does, which costs more than a small program
+            kind = as_kind(error)
+            raise kind from (error if kind is not error else error.__cause__)
 
 
 def _given(value: Any) -> Any:
