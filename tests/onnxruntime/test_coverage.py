@@ -83,6 +83,7 @@ def test_errors_have_their_kinds() -> None:
     kinds = [name for name in kinds if issubclass(getattr(state, name), Exception)]
     assert sorted(own_state.__all__) == sorted(kinds)
     assert all(issubclass(getattr(own_state, name), VMKitError) for name in kinds)
+    assert ort.capi.onnxruntime_pybind11_state is own_state
 
 
 def test_the_session_is_a_name_of_vmkit_itself() -> None:

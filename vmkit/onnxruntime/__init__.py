@@ -10,6 +10,7 @@ from typing import Any
 
 from .._version import __version__
 from ..errors import suggest
+from . import capi
 from .binding import IOBinding
 from .coverage import REFUSED, refused
 from .described import ModelMetadata, NodeArg
@@ -41,6 +42,7 @@ __all__ = [
     "OrtValue",
     "RunOptions",
     "SessionOptions",
+    "capi",
     "copy_tensors",
     "get_all_providers",
     "get_available_providers",
