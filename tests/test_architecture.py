@@ -26,10 +26,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bytecode", "tophub"),
     ("executable",),
     ("runtime",),
-    ("frontend",),
+    ("frontend", "profiling"),
     ("compiler",),
     ("as_python", "benchmarking", "executor", "tuning", "verification"),
-    ("backend", "compat"),
+    ("backend", "compat", "onnxruntime"),
     ("cli",),
     ("__main__",),
 )

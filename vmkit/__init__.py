@@ -11,7 +11,7 @@ from vmkit._later import named_later
 from vmkit._version import __version__, require_compatible_tvm
 
 if TYPE_CHECKING:
-    from vmkit import errors, relay, tophub
+    from vmkit import errors, onnxruntime, profiling, relay, tophub
     from vmkit.compiler.options import PassContext
     from vmkit.compiler.vm_compiler import VMCompiler, compile
     from vmkit.executable.executable import Executable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vmkit.executor import VMExecutor
     from vmkit.frontend.onnx.folder import load_model
     from vmkit.frontend.onnx.report import check
+    from vmkit.onnxruntime.session import InferenceSession
     from vmkit.runtime.machine import VirtualMachine
     from vmkit.target.devices import device
     from vmkit.values.conversion import ADT, RefValue
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ADT",
     "Executable",
+    "InferenceSession",
     "PassContext",
     "RefValue",
     "VMCompiler",
@@ -38,6 +40,8 @@ __all__ = [
     "errors",
     "load",
     "load_model",
+    "onnxruntime",
+    "profiling",
     "relay",
     "tophub",
 ]

@@ -22,6 +22,7 @@ LATER: dict[str, dict[str, str]] = {
     "vmkit": {
         "ADT": "vmkit.values.conversion:ADT",
         "Executable": "vmkit.executable.executable:Executable",
+        "InferenceSession": "vmkit.onnxruntime.session:InferenceSession",
         "PassContext": "vmkit.compiler.options:PassContext",
         "RefValue": "vmkit.values.conversion:RefValue",
         "VMCompiler": "vmkit.compiler.vm_compiler:VMCompiler",
@@ -33,6 +34,8 @@ LATER: dict[str, dict[str, str]] = {
         "errors": "vmkit.errors",
         "load": "vmkit.executable.loading:load",
         "load_model": "vmkit.frontend.onnx.folder:load_model",
+        "onnxruntime": "vmkit.onnxruntime",
+        "profiling": "vmkit.profiling",
         "relay": "vmkit.relay",
         "tophub": "vmkit.tophub",
     },

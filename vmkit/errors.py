@@ -121,7 +121,7 @@ class VMError(VMKitError, RuntimeError):
 
 
 class UnavailableError(VMKitError, NotImplementedError):
-    """Something that TVM had and that is not here; the message says what to use in its place."""
+    """Something that TVM or onnxruntime has and that is not here; the message says what to use in its place."""
 
 
 class VersionError(VMKitError, ImportError):

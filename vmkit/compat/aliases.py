@@ -69,7 +69,7 @@ MODULES = {
     "tvm.runtime.executor": "vmkit.compat.aot_executor",
     "tvm.runtime.name_transforms": "vmkit.compat.name_transforms",
     "tvm.runtime.profiler_vm": "vmkit.compat.profiler_vm",
-    "tvm.runtime.profiling": "vmkit.runtime.profile",
+    "tvm.runtime.profiling": "vmkit.compat.profiling",
     "tvm.runtime.vm": "vmkit.compat.vm",
     "tvm.contrib.graph_executor": "vmkit.compat.graph_executor",
     "tvm.script.tir": "tvm.tirx.script",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
 from typing import Any
 
-from vmkit.errors import OptionError
-from vmkit.runtime.profile import Report, profiled
+from vmkit.executable.executable import Executable
+from vmkit.profiling.profiler import Profiling, marked, refuse_remote
 
 from .vm import VirtualMachine
+from .vm_executable import ExecutableModule
 
 __all__ = ["VirtualMachineProfiler", "enabled"]
 
@@ -18,21 +19,18 @@ def enabled() -> bool:
     return True
 
 
-class VirtualMachineProfiler(VirtualMachine):
-    """A machine whose calls can be profiled; see :class:`vmkit.VirtualMachine`."""
+class VirtualMachineProfiler(VirtualMachine, Profiling):
+    """A machine whose calls can be profiled; see :class:`vmkit.profiling.VirtualMachineProfiler`."""
 
-    def profile(
-        self, *args: Any, func_name: str = "main", collectors: Sequence[Any] | None = None, **kwargs: Any
-    ) -> Report:
-        """Return how long each kernel of a call took; see :class:`vmkit.runtime.profile.Report`.
+    def __new__(cls, exe: Any, *_args: Any, **_options: Any) -> Any:
+        refuse_remote(exe)
+        return super().__new__(cls, exe)
 
-        Raises
-        ------
-        OptionError
-            For `collectors` of hardware counters, of which there are none.
-        """
-        if collectors:
-            raise OptionError("collectors of hardware counters are gone from TVM; the report has the times of kernels")
-        # The first call does what is done once.
-        self.invoke(func_name, *args, **kwargs)
-        return profiled(self, func_name, lambda: self.invoke(func_name, *args, **kwargs))
+    def __init__(self, exe: Any, *args: Any, **options: Any) -> None:
+        known = exe.executable if isinstance(exe, ExecutableModule) else exe
+        super().__init__(marked(known) if isinstance(known, Executable) else known, *args, **options)
+
+    def get_stat(self, sort_by_time: bool = True) -> str:
+        """Return nothing, as in Relay, where :meth:`profile` had taken its place."""
+        warnings.warn("get_stat has been removed, use profile instead", stacklevel=2)
+        return ""

@@ -15,6 +15,7 @@ from vmkit.executable.any_extents import of_any_extents
 from vmkit.executor import VMExecutor
 from vmkit.relay.ir import Function
 from vmkit.runtime import RemoteMachine, machine
+from vmkit.runtime.outputs import Targets
 from vmkit.values.signature import Signature
 
 from .vm_executable import Executable, ExecutableModule, relay_executable
@@ -64,8 +65,8 @@ class VirtualMachine(machine.VirtualMachine):
         **options: Any,
     ) -> None:
         known = exe.executable if isinstance(exe, ExecutableModule) else exe
-        if isinstance(known, tvm.runtime.Module):
-            known = Executable(known)
+        if not isinstance(known, executable.Executable):
+            known = relay_executable(executable.Executable.from_module(known))
         super().__init__(of_any_extents(known), device, memory_cfg, **options)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -75,6 +76,11 @@ class VirtualMachine(machine.VirtualMachine):
 
     def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
         return super().invoke(func_name, *self._fitted(func_name, args, kwargs))
+
+    def invoke_into(
+        self, func_name: str, args: Sequence[Any], kwargs: Mapping[str, Any], targets: Targets
+    ) -> tuple[Any, ...]:
+        return super().invoke_into(func_name, self._fitted(func_name, args, kwargs), {}, targets)
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         super().set_input(func_name, *self._fitted(func_name, args, kwargs))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tvm
+import tvm_ffi
 from tvm import relax, s_tir
 from tvm.relax import transform
 from tvm.target import Target
@@ -21,6 +22,7 @@ from ..relax.alignment import expecting_elements
 from ..relax.dataflow import isolate_definitions
 from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
+from ..relax.kernel_groups.marks import with_marks
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.shape_pipeline import SHAPES
 from ..relax.sharing import merge_views, share_shapes
@@ -34,7 +36,7 @@ from ..schedule.rule import CHOSEN
 from ..tophub.choosing import choose
 from .options import CompilerOptions
 
-__all__ = ["Bytecode", "fuse_relax", "generate_bytecode", "link", "optimize_relax"]
+__all__ = ["Bytecode", "fuse_relax", "generate_bytecode", "kernel_hashes", "link", "link_marked", "optimize_relax"]
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,24 @@ def link(code: Bytecode, target: Target) -> tvm.runtime.Module | Parts:
     if code.constants:
         return Parts(put_back(bytecode.decode(looped), code.constants), libraries)
     return built if looped == text and libraries else bytecode.module_of(looped, libraries)
+
+
+def link_marked(kernels: tvm.IRModule, target: Target) -> tuple[tvm.runtime.Module, ...]:
+    """Return the libraries of kernels once more, of groups that tell a profiler when each of their kernels has run."""
+    marked, shapes = _apart(with_marks(kernels))
+    assert marked is not None
+    library = tvm.tirx.build(marked, target, PIPELINE)
+    if shapes is not None:
+        library.import_module(tvm.tirx.build(shapes, target, SHAPES))
+    return (library,)
+
+
+def kernel_hashes(kernels: tvm.IRModule | None) -> dict[str, str]:
+    """Return a digest of what each kernel computes and how, by its name: equal for equal kernels of one process."""
+    if kernels is None:
+        return {}
+    named = ((gvar.name_hint, f) for gvar, f in kernels.functions.items() if isinstance(f, tvm.tirx.PrimFunc))
+    return {name: f"{tvm_ffi.structural_hash(f) & (1 << 64) - 1:016x}" for name, f in named}
 
 
 def _apart(mod: tvm.IRModule | None) -> tuple[tvm.IRModule | None, tvm.IRModule | None]:

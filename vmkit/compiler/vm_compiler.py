@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import tvm
 
 from ..errors import CompileError
-from ..executable.executable import Executable
+from ..executable.executable import Executable, ProfilingParts
 from ..target import canonical_target
 from ..values.tensors import as_tensors
 from .models import to_module
-from .pipeline import link
+from .pipeline import kernel_hashes, link, link_marked
 from .stages import Program, lower, optimize_relay, relay_module, run_stage
 
 __all__ = ["VMCompiler", "compile"]
@@ -133,7 +134,11 @@ class VMCompiler:
         if program is None:
             raise CompileError("there is nothing to build; call lower first")
         built = run_stage(program.plan, lambda options: link(program.code, program.plan.primary))
-        self._executable = Executable(built, program.signatures, program.plan.primary, program.info)
+        target, kernels = program.plan.primary, program.code.kernels
+        grouped = kernels if program.info.kernel_groups else None
+        marked = None if grouped is None else partial(link_marked, grouped, target)
+        profiling = ProfilingParts(marked, partial(kernel_hashes, kernels))
+        self._executable = Executable(built, program.signatures, target, program.info, profiling=profiling)
 
     def get_exec(self) -> Executable:
         """Return the executable; CompileError before :meth:`lower` and :meth:`codegen`."""

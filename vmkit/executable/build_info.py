@@ -34,6 +34,8 @@ class BuildInfo(Mapping[str, Any]):
         Whether calls need a deep stack; None to see it in the bytecode.
     stack_bytes
         How deep; None for :data:`vmkit.stack.MACHINE_STACK_BYTES`.
+    model
+        What the model's file says of the model, such as who made it; kept for those who ask, and read by nothing else.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class BuildInfo(Mapping[str, Any]):
     kernel_groups: Mapping[str, list[str]] | None = None
     recursive: bool | None = None
     stack_bytes: int | None = None
+    model: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.texts is not None:
@@ -95,6 +98,8 @@ def _is_of_kind(name: str, value: Any) -> bool:
     match name, value:
         case "checks", dict():
             return all(isinstance(text, str) for text in value.values())
+        case "model", dict():
+            return True
         case "kernels", dict():
             return all(isinstance(count, int) for count in value.values())
         case "texts", list():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from .linker import Linker
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["Executable", "Parts", "described"]
+__all__ = ["Executable", "Parts", "ProfilingParts", "described"]
 
 _DEVICE_KINDS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
 
@@ -46,6 +46,22 @@ class Parts:
     libraries: tuple[tvm.runtime.Module, ...]
 
 
+@dataclass(frozen=True)
+class ProfilingParts:
+    """What a profiler needs of a program that was compiled in this process; a file does not keep it.
+
+    Parameters
+    ----------
+    marked
+        Returns libraries whose kernel groups say when each kernel has run; None for a program without groups.
+    hashes
+        Returns a digest of each kernel, by its name.
+    """
+
+    marked: Callable[[], tuple[tvm.runtime.Module, ...]] | None
+    hashes: Callable[[], Mapping[str, str]]
+
+
 class Executable:
     """A compiled program: its functions' bytecode, its kernels, what it takes and returns.
 
@@ -59,6 +75,8 @@ class Executable:
         What it was compiled for; None if not known.
     info
         What the compiler tells of the build; kept in the file.
+    profiling
+        For :mod:`vmkit.profiling`; None for an executable from a file.
 
     Examples
     --------
@@ -81,7 +99,9 @@ class Executable:
         info: BuildInfo | None = None,
         *,
         libraries: Mapping[str, bytes] | None = None,
+        profiling: ProfilingParts | None = None,
     ) -> None:
+        self.profiling = profiling
         self._parts = mod if isinstance(mod, Parts) else None
         self._mod = None if isinstance(mod, Parts) else mod
         self.target = target

@@ -37,6 +37,11 @@ class Inputs:
         self._kept: list[RuntimeValue | ADT] = [None] * len(signature.inputs)
         self._missing = signature.names
 
+    @property
+    def kept(self) -> list[RuntimeValue | ADT]:
+        """The inputs that were set, as the runtime takes them."""
+        return list(self._kept)
+
     def converted(self, bound: Sequence[Given]) -> list[RuntimeValue]:
         """Return values, one for each parameter, as the runtime takes them, once they are checked."""
         device = self._instance.device

@@ -53,6 +53,7 @@ class Instance:
         num_threads: int,
     ) -> None:
         self.module: tvm.runtime.Module = started(executable, devices, memory_cfg)
+        self.devices = tuple(devices)
         self.device = devices[0]
         self.check_inputs = check_inputs
         self.num_threads = num_threads

@@ -21,7 +21,7 @@ from ..values.signature import AnySpec, Signature
 from .calls import Call, Entry, call_of, entry_of
 from .inputs import Inputs
 from .instance import Instance, NeedsDeepThread
-from .outputs import copy_outputs
+from .outputs import GivenOutputs, Targets, copy_outputs
 from .threads import PoolTooSmall, checked_threads, default_threads
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ class VirtualMachine:
             default_threads(self.executable.target) if num_threads is None else checked_threads(num_threads)
         )
         self._instance = Instance(self.executable, self.devices, memory_cfg, check_inputs, self.num_threads)
+        self._memory_cfg = memory_cfg
+        self._given_outputs: dict[str, GivenOutputs | None] = {}
         self._outputs: list[Result] | None = None
         names = self.executable.globals
         self._choose_calls({name: entry_of(self.executable, name, self._instance) for name in names})
@@ -186,7 +188,11 @@ class VirtualMachine:
     def invoke_with_outputs(
         self, func_name: str, input_args: Mapping[str, Any] | None, output_args: Sequence[Tensor]
     ) -> None:
-        """Call a function and copy its results into the caller's tensors.
+        """Call a function that leaves its results in the caller's tensors.
+
+        The program writes there itself, without a copy, what it allocates else, if the tensor begins at a multiple of
+        64 bytes, as TVM's do, and shares no memory with an input. What it returns in another way, such as an input or a
+        constant, is copied.
 
         Parameters
         ----------
@@ -194,8 +200,43 @@ class VirtualMachine:
             Inputs by name; None for those that were set before.
         output_args
             One tensor per output, of its dtype and shape.
+
+        Raises
+        ------
+        InputError
+            If a tensor does not fit; what is in the others is not known then.
         """
-        copy_outputs(self.invoke(func_name, **(input_args or {})), output_args)
+        self.invoke_into(func_name, (), input_args or {}, output_args)
+
+    def invoke_into(
+        self, func_name: str, args: Sequence[Any], kwargs: Mapping[str, Any], targets: Targets
+    ) -> tuple[Any, ...]:
+        """Return the results of a function as a tuple, those for which there is a target in it.
+
+        Parameters
+        ----------
+        args, kwargs
+            Inputs by position and by name; without any, those that were set.
+        targets
+            As for :meth:`invoke_with_outputs`; None for a result that is wanted as it is.
+        """
+        result = self._invoked_into(func_name, args, kwargs, targets)
+        copy_outputs(result, targets)
+        results = result if isinstance(result, tuple) else (result,)
+        return tuple([own if own is not None else each for own, each in zip(targets, results, strict=True)])
+
+    def _invoked_into(self, func_name: str, args: Sequence[Any], kwargs: Mapping[str, Any], targets: Targets) -> Result:
+        if func_name not in self._given_outputs:
+            entry = self._find(func_name).entry
+            self._given_outputs[func_name] = GivenOutputs.of(self.executable, entry, self._instance, self._memory_cfg)
+        given = self._given_outputs[func_name]
+        if given is not None and self._instance.deep is None:
+            try:
+                return given.call(args, kwargs, targets)
+            except (PoolTooSmall, NeedsDeepThread):
+                pass  # as any call on a deep thread, whose results are copied
+        result: Result = VirtualMachine.invoke(self, func_name, *args, **kwargs)
+        return result
 
     def invoke_closure(self, closure: tvm_ffi.Object, *args: Any) -> Any:
         """Call a function value that a program returned. Its arguments are not checked against a signature."""

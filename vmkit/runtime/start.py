@@ -21,6 +21,10 @@ __all__ = ["started"]
 _ALLOCATORS = {"naive": 1, "pooled": 2}
 
 
+class _OptionTypeError(OptionError, TypeError):
+    """An option of the wrong type."""
+
+
 def started(
     executable: Executable, devices: Sequence[Device], memory_cfg: str | Mapping[Any, str] | None
 ) -> tvm.runtime.Module:
@@ -84,7 +88,7 @@ def _allocators(devices: Sequence[Device], config: str | Mapping[Any, str] | Non
         chosen = {str(one_device(key)): kind for key, kind in config.items()}
         default = "pooled"
     else:
-        raise OptionError(
+        raise _OptionTypeError(
             f"memory_cfg is expected be string or dictionary, but received {type(config)}; "
             "pass 'naive', 'pooled' or a dict from device to one of them"
         )

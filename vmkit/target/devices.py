@@ -17,6 +17,10 @@ _NAMES = ("cpu", "cuda", "opencl", "vulkan", "metal", "rocm", "hexagon", "webgpu
 _RPC_SESSION_MASK = 128
 
 
+class _DeviceTypeError(DeviceError, TypeError):
+    """What is no device."""
+
+
 def device(spec: str | Device = "cpu", index: int | None = None) -> Device:
     """Return the one device that `spec` names, after a check that it is there.
 
@@ -35,7 +39,7 @@ def device(spec: str | Device = "cpu", index: int | None = None) -> Device:
     if isinstance(spec, tvm.runtime.Device):
         return _present(spec, str(spec))
     if not isinstance(spec, str):
-        raise DeviceError(f"a device is a name such as 'cpu' or 'cuda:1', or a tvm.runtime.Device, not {spec!r}")
+        raise _DeviceTypeError(f"a device is a name such as 'cpu' or 'cuda:1', or a tvm.runtime.Device, not {spec!r}")
     match = re.fullmatch(r"([a-z_]+)(?::(\d+))?", spec.strip())
     name = match and _ALIASES.get(match[1], match[1])
     if match is None or name not in _NAMES:

@@ -46,8 +46,9 @@ def read_model(source: Any, whole: bool = False) -> Loaded:
 
     Parameters
     ----------
-    source : ModelProto, str, PathLike or bytes
-        The model, a file, or what a file holds. External data is read from the folder of the file.
+    source : ModelProto, str, PathLike, bytes or Loaded
+        The model, a file, or what a file holds. External data is read from the folder of the file. What was read
+        already is returned as it is.
     whole : bool
         Whether to read the weights of a file at once, with all else.
 
@@ -56,6 +57,8 @@ def read_model(source: Any, whole: bool = False) -> Loaded:
     ModelError
         When it is empty, truncated, or something other than an ONNX model.
     """
+    if isinstance(source, Loaded):
+        return source
     if isinstance(source, onnx.ModelProto):
         return _complete(Loaded(_checked(source, "the model"), "the model"))
     if isinstance(source, bytes | bytearray | memoryview):

@@ -20,7 +20,7 @@ from tvm.tirx.buffer import buffer_data_pointer_type, is_buffer_var
 from ...errors import CompileError
 from ..rewrite import with_functions
 
-__all__ = ["CALLS_PARTS", "as_part", "call_part", "parts_called", "told_by_shapes"]
+__all__ = ["CALLS_PARTS", "as_part", "call_part", "part_called", "parts_called", "told_by_shapes"]
 
 _PART = "vmkit.part"
 """The attribute of kernels that are called as parts only: the kinds of their parameters, a letter each."""
@@ -60,6 +60,15 @@ def call_part(name: str, args: Sequence[tirx.Expr]) -> tirx.Stmt:
     return tirx.Evaluate(tirx.call_extern("int32", _CALL + name, *args))
 
 
+def part_called(statement: tirx.Evaluate) -> str | None:
+    """Return the name of the kernel that a statement of :func:`call_part` calls; None for all others."""
+    call = statement.value
+    if not (isinstance(call, tvm.ir.Call) and getattr(call.op, "name", "") == "tirx.call_extern"):
+        return None
+    name = str(call.args[0].value)
+    return name.removeprefix(_CALL) if name.startswith(_CALL) else None
+
+
 @tvm.transform.module_pass(opt_level=0, name="vmkit.CallParts")
 def parts_called(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
     """Make kernels that are parts private functions, and the calls of parts calls of these.
@@ -71,13 +80,10 @@ def parts_called(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.
     by_name = {gvar.name_hint: gvar for gvar in mod.get_global_vars()}
 
     def called(statement: tirx.Evaluate) -> tirx.Stmt:
-        call = statement.value
-        if not (isinstance(call, tvm.ir.Call) and getattr(call.op, "name", "") == "tirx.call_extern"):
+        name = part_called(statement)
+        if name is None:
             return statement
-        name = call.args[0].value
-        if not name.startswith(_CALL):
-            return statement
-        made = tvm.ir.Call(by_name[name.removeprefix(_CALL)], list(call.args)[1:], ret_ty="int32")
+        made = tvm.ir.Call(by_name[name], list(statement.value.args)[1:], ret_ty="int32")
         # A part that fails has set the error already.
         failed = tvm.ir.Call("tirx.tvm_throw_last_error", [], ret_ty="handle")
         return tirx.IfThenElse(made != 0, tirx.Evaluate(failed), None)

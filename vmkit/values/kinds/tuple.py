@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..deferred import deferred
+from .data import ADT
 from .spec import Check, Mismatch, Spec, describe
 from .value import Release
 
@@ -53,6 +54,8 @@ class TupleSpec(Spec, kind="tuple"):
         return tuple([field.stage(item, f"{path}[{index}]", refused) for index, (item, field) in pairs])
 
     def fit(self, value: Given, path: str, refused: dict[str, str]) -> Given:
+        if isinstance(value, ADT) and value.tag == 0:
+            value = value.fields  # how Relay's scripts make a tuple
         if not isinstance(value, (tuple, list, tvm_ffi.Array)) or len(value) != len(self.fields):
             return value
         pairs = enumerate(zip(value, self.fields, strict=True))
