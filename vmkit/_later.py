@@ -27,6 +27,7 @@ LATER: dict[str, dict[str, str]] = {
         "VMCompiler": "vmkit.compiler.vm_compiler:VMCompiler",
         "VMExecutor": "vmkit.executor:VMExecutor",
         "VirtualMachine": "vmkit.runtime.machine:VirtualMachine",
+        "byoc": "vmkit.byoc",
         "check": "vmkit.frontend.onnx.report:check",
         "compile": "vmkit.compiler.vm_compiler:compile",
         "device": "vmkit.target.devices:device",

@@ -132,7 +132,7 @@ class VMCompiler:
         program = self._program
         if program is None:
             raise CompileError("there is nothing to build; call lower first")
-        built = run_stage(program.plan, lambda options: link(program.code, program.plan.primary))
+        built = run_stage(program.plan, lambda options: link(program.code, program.plan.primary, program.modules))
         self._executable = Executable(built, program.signatures, program.plan.primary, program.info)
 
     def get_exec(self) -> Executable:

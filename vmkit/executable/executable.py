@@ -25,6 +25,7 @@ from .build_info import BuildInfo
 from .description import Description, is_note
 from .library_files import export_libraries
 from .linker import Linker
+from .runtimes import require_runtimes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -382,6 +383,7 @@ def described(
     mod: tvm.runtime.Module | Parts, description: Description, libraries: Mapping[str, bytes] | None = None
 ) -> Executable:
     """Return the executable of a module or its parts with what is known of it."""
+    require_runtimes(description.info.runtimes or {})
     return Executable(mod, description.signatures, description.target, description.info, libraries=libraries)
 
 

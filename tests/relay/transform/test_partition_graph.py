@@ -67,7 +67,7 @@ def test_a_region_is_a_function_with_attributes_and_a_name() -> None:
     cut = partitioned(mod)
     assert regions(cut) == {"part_npu_main_0": ["add", "exp"]}
     function = cut["tvmgen_default_part_npu_main_0"]
-    assert {key: str(function.attrs[key]) for key in function.attrs} == {
+    assert {key: str(function.attrs[key]) for key in function.attrs.keys()} == {  # noqa: SIM118
         "Compiler": "part_npu",
         "Inline": "1",
         "Primitive": "1",
