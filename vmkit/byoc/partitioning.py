@@ -127,6 +127,7 @@ def _reason(codegen: Codegen, name: str, call: Call) -> str:
     assert isinstance(call.op, Op)
     if call.op.name not in codegen.operators:
         is_asked_for = any(call.op.name in operator_names(row[1]) for row in codegen.patterns())
-        return f"no pattern of {name} fits here" if is_asked_for else f"{name} does not take it"
+        unfit = f"no pattern of {name} fits here, or its predicate refuses"
+        return unfit if is_asked_for else f"{name} does not take it"
     answer = codegen.takes(call)
     return answer if isinstance(answer, str) else f"{name} does not take this one"
