@@ -296,3 +296,31 @@ def test_a_code_generator_has_patterns_of_its_own_name() -> None:
             @classmethod
             def load(cls, graph: Any) -> Any:
                 return np.exp
+
+
+def test_tuples_join_regions_and_are_none_by_themselves() -> None:
+    @byoc.codegen("testjoin")
+    class Join(byoc.Graph):
+        operators = ("concatenate", "exp")
+
+        @classmethod
+        def load(cls, graph: Any) -> Any:
+            assert [node["op"] for node in graph["nodes"]] == ["exp", "exp", "concatenate"]
+            axis = graph["nodes"][2]["attrs"]["axis"]
+            return lambda x, y: np.concatenate([np.exp(x), np.exp(y)], axis)
+
+    x, y = v("x", 2, 2), v("y", 2, 3)
+    joined = relay.Function([x, y], relay.concatenate([relay.exp(x), relay.exp(y)], axis=1))
+    cut = byoc.partition(joined, "testjoin")
+    assert list(cut.offloaded.values()) == [["exp", "exp", "concatenate"]]
+    assert_same(cut, joined, data(2, 2), data(2, 3))
+    e = relay.exp(x)
+    between = relay.Function([x], relay.Tuple([relay.Tuple([e, relay.exp(relay.tanh(e))])]))
+    assert list(byoc.partition(between, "testjoin").offloaded.values()) == [["exp"], ["exp"]]
+
+
+def test_c_is_for_cpus() -> None:
+    x = v("x", 2)
+    cut = byoc.partition(relay.Function([x], relay.exp(x)), "ccompiler")
+    with pytest.raises(CompileError, match=r"ccompiler writes C for a CPU, which cannot read the tensors of .* cuda"):
+        vmkit.compile(cut.module, target="cuda -arch=sm_80")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import tvm
+from tvm.target import Target
 
 from ..errors import CompileError
 from ..relay import transform
@@ -19,6 +20,9 @@ from .codegen import CODEGENS, Codegen, CSource, Graph, find, runtime_name
 from .region import Region
 
 __all__ = ["Linked", "link_functions", "with_global_functions"]
+
+
+_CPU = ("llvm", "c")
 
 
 @dataclass(eq=False)
@@ -53,8 +57,15 @@ def with_global_functions(mod: tvm.IRModule) -> tvm.IRModule:
     return outline()(transform.InferType()(mod)) if next(literal, None) is not None else mod
 
 
-def link_functions(mod: tvm.IRModule) -> Linked:
+def link_functions(mod: tvm.IRModule, target: Target | None = None) -> Linked:
     """Return what code generators make of the functions of a typed module that have the attribute ``Compiler``.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The module.
+    target : tvm.target.Target, optional
+        What the rest of it is compiled for; by default a CPU.
 
     Raises
     ------
@@ -74,6 +85,10 @@ def link_functions(mod: tvm.IRModule) -> Linked:
         raise CompileError("main itself is for another code generator; call that function from a main of its own")
     plain = _in_operators(functions) if functions else {}
     for compiler, own in by_compiler.items():
+        if isinstance(CODEGENS.get(compiler), CSource) and target is not None and target.kind.name not in _CPU:
+            raise CompileError(
+                f"{compiler} writes C for a CPU, which cannot read the tensors of a program for {target.kind.name}"
+            )
         _link(linked, compiler, own, plain)
     return linked
 

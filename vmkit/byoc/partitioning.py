@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import tvm
 
@@ -91,26 +92,33 @@ def partition(mod: tvm.IRModule | Function, name: str, *, mod_name: str = "defau
     cut = typed(tvm.IRModule({"main": mod}) if isinstance(mod, Function) else mod)
     passes = [
         transform.MergeComposite(codegen.patterns()),
-        transform.AnnotateTarget(name, include_non_call_ops=False),
+        transform.AnnotateTarget(name),
         transform.MergeCompilerRegions(),
         transform.PartitionGraph(mod_name=mod_name),
     ]
     for each in passes:
         cut = each(cut)
+    # A region of tuples alone computes nothing.
+    idle = [g for g, f in cut.functions.items() if _is_for(f, name) and not any(True for _ in _calls(f))]
+    cut = transform.InlineCompilerFunctionsBoundTo(idle)(cut) if idle else cut
     offloaded: dict[str, list[str]] = {}
     kept: dict[tuple[str, str, str], int] = {}
     for gvar, function in cut.functions.items():
         if not isinstance(function, Function):
             continue
+        if _is_for(function, name):
+            offloaded[gvar.name_hint] = [callee for _, callee in _calls(function)]
         if function.attrs.get("Compiler"):
-            if str(function.attrs["Compiler"]) == name:
-                offloaded[gvar.name_hint] = [callee for _, callee in _calls(function)]
             continue
         for call, callee in _calls(function):
             row = (gvar.name_hint, callee, _reason(codegen, name, call))
             kept[row] = kept.get(row, 0) + 1
     rows = [Kept(*row, count) for row, count in kept.items()]
     return Partitioned(cut, name, offloaded, rows)
+
+
+def _is_for(function: tvm.ir.BaseFunc, name: str) -> TypeGuard[Function]:
+    return isinstance(function, Function) and str(function.attrs.get("Compiler")) == name
 
 
 def _calls(function: Function) -> Iterator[tuple[Call, str]]:

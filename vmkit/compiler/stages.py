@@ -122,7 +122,7 @@ def to_relax(
         module, messages = with_checked_bounds(module)
         return Lowered(module, messages, {}), relax_signatures(module), byoc.Linked()
     module = optimize_relay(module, params, target, options)
-    linked = byoc.link_functions(module)
+    linked = byoc.link_functions(module, target)
     lowered = lower_module(module, target, linked.externals)
     signatures = {n: s for n, s in relay_signatures(module).items() if n in lowered.names}
     return lowered, {lowered.names[name]: signature for name, signature in signatures.items()}, linked
