@@ -277,6 +277,11 @@ def test_what_cannot_be_linked_is_refused() -> None:
     flow = relay.If(flag, p, relay.exp(p))
     with pytest.raises(CompileError, match=r"a code generator takes calls of operators .*, not If"):
         run(relay.Function([x, c], external("ccompiler", flow, p, flag)(x, c)), data(2), np.array(True))
+    named = {n: external("ccompiler", relay.exp(q), q) for n, q in (("f", v("q", 2)), ("g", v("r", 2)))}
+    one, other = (relay.GlobalVar(n) for n in named)
+    twice = tvm.IRModule({one: named["f"], other: named["g"], "main": relay.Function([x], one(other(x)))})
+    with pytest.raises(CompileError, match="@g and @f have the same global_symbol 'part'"):
+        run(twice, data(2))
     with pytest.raises(CompileError, match="main itself is for another code generator"):
         run(external("ccompiler", relay.exp(p), p), data(2))
     tvm_ffi.register_global_func("relay.ext.testempty", lambda function: None, override=True)

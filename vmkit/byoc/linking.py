@@ -83,6 +83,11 @@ def link_functions(mod: tvm.IRModule, target: Target | None = None) -> Linked:
         by_compiler.setdefault(str(function.attrs["Compiler"]), {})[name] = function
     if "main" in functions:
         raise CompileError("main itself is for another code generator; call that function from a main of its own")
+    names: dict[str, str] = {}
+    for name, function in functions.items():
+        other = names.setdefault(_symbol(name, function), name)
+        if other != name:
+            raise CompileError(f"@{name} and @{other} have the same global_symbol {_symbol(name, function)!r}")
     plain = _in_operators(functions) if functions else {}
     for compiler, own in by_compiler.items():
         if isinstance(CODEGENS.get(compiler), CSource) and target is not None and target.kind.name not in _CPU:
