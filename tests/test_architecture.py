@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("relay",),
     ("kernels",),
     ("optimize", "relax", "schedule"),
-    ("bytecode", "tophub"),
+    ("bytecode", "byoc", "tophub"),
     ("executable",),
     ("runtime",),
     ("frontend", "profiling"),

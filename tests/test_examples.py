@@ -9,6 +9,10 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PRINTED = {
+    "code_generator": [
+        "accumulator gets 1 of 4 calls, in 1 functions",
+        "5 rows: (5, 16), as without it: True",
+    ],
     "data_types": [
         "main(xs: List[float32], k: float32) -> (List[float32], float32)",
         "[10.0, 20.0, 30.0] add up to 60.0",

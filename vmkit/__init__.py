@@ -11,7 +11,7 @@ from vmkit._later import named_later
 from vmkit._version import __version__, require_compatible_tvm
 
 if TYPE_CHECKING:
-    from vmkit import errors, onnxruntime, profiling, relay, tophub
+    from vmkit import byoc, errors, onnxruntime, profiling, relay, tophub
     from vmkit.compiler.options import PassContext
     from vmkit.compiler.vm_compiler import VMCompiler, compile
     from vmkit.executable.executable import Executable
@@ -34,6 +34,7 @@ __all__ = [
     "VMExecutor",
     "VirtualMachine",
     "__version__",
+    "byoc",
     "check",
     "compile",
     "device",

@@ -28,6 +28,7 @@ LATER: dict[str, dict[str, str]] = {
         "VMCompiler": "vmkit.compiler.vm_compiler:VMCompiler",
         "VMExecutor": "vmkit.executor:VMExecutor",
         "VirtualMachine": "vmkit.runtime.machine:VirtualMachine",
+        "byoc": "vmkit.byoc",
         "check": "vmkit.frontend.onnx.report:check",
         "compile": "vmkit.compiler.vm_compiler:compile",
         "device": "vmkit.target.devices:device",
@@ -53,6 +54,7 @@ LATER: dict[str, dict[str, str]] = {
     "vmkit.relay.frontend": {"from_onnx": "vmkit.frontend.onnx:from_onnx"},
     "vmkit.relay.quantize.calibration": {"create_executor": "vmkit.executor:create_executor"},
     "vmkit.relay.testing": {"run_as_python": "vmkit.as_python:run_as_python", "to_python": "vmkit.as_python:to_python"},
+    "vmkit.relay.transform": {"MergeComposite": "vmkit.relay.dataflow_pattern.merge_composite:MergeComposite"},
     "vmkit.relay.transform.evaluation": {"evaluate": "vmkit.compiler.stages:evaluate"},
     "vmkit.tophub": {"tune": "vmkit.tuning:tune"},
 }

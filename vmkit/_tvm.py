@@ -39,6 +39,7 @@ __all__ = [
     "array_item",
     "array_items",
     "begin_block",
+    "c_module",
     "call_global_vars_by",
     "configure_pool",
     "decide_dialect",
@@ -229,6 +230,11 @@ def array_items(array: Any) -> list[Any]:
 
 host_features: Callable[[], Mapping[str, bool]] = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")
 """What LLVM detects on this machine; ``tvm.target.codegen`` has what a named cpu should have."""
+
+
+def c_module(source: str, functions: list[str]) -> tvm.runtime.Module:
+    """Return the module of C that defines packed functions, which is compiled when it is run or exported."""
+    return tvm.get_global_func("runtime.CSourceModuleCreate")(source, "c", functions, [])
 
 
 def load_library(path: Path) -> tvm.runtime.Module:

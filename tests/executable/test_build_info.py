@@ -16,6 +16,7 @@ FULL = BuildInfo(
     alignment="elements",
     texts=("a", ""),
     kernel_groups={"group": ["add", "exp"]},
+    runtimes={"vmkit.byoc.run.npu": "npu"},
     recursive=True,
     stack_bytes=1 << 20,
 )
@@ -51,7 +52,7 @@ def test_unknown_facts_are_an_error() -> None:
         BuildInfo.from_json({"checks": {}, "recursiv": True, "alignment": None})
     assert str(caught.value) == (
         "unknown facts about the build: 'recursiv', expected some of checks, kernels, alignment, texts, "
-        "kernel_groups, recursive, stack_bytes, model"
+        "kernel_groups, runtimes, recursive, stack_bytes, model"
     )
 
 
@@ -65,6 +66,7 @@ def test_unknown_facts_are_an_error() -> None:
         ("texts", "ab"),
         ("texts", [1]),
         ("kernel_groups", {"group": "add"}),
+        ("runtimes", {"run": 1}),
         ("recursive", "no"),
         ("stack_bytes", "1"),
         ("stack_bytes", True),

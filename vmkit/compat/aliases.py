@@ -40,6 +40,7 @@ MODULES = {
     "tvm.relay.param_dict": "vmkit.values.param_dict",
     "tvm.relay.parser": "vmkit.relay.text",
     "tvm.relay.op.algorithm": "vmkit.relay.op",
+    "tvm.relay.op.contrib.dnnl": "vmkit.compat.dnnl",
     "tvm.relay.op.nn.nn": "vmkit.relay.nn",
     "tvm.relay.op.op": "vmkit.compat.op",
     "tvm.relay.op.random": "vmkit.relay.random",

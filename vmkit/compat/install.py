@@ -18,6 +18,7 @@ from vmkit.relay.json import load_json, save_json
 from . import graph_executor, nd
 from .aliases import install_aliases
 from .devices import device
+from .dnnl import install_dnnl
 from .expr import RelayExpr, const
 from .ir_module import install_module_methods
 from .names import install_names, saved_params
@@ -50,6 +51,7 @@ def install() -> None:
     install_testing(import_testing())
     import_topi_testing()
     register_relations()
+    install_dnnl()
     module: Any = tvm
     relay_module: Any = relay
     # As in Relay's time every error of TVM is one; those of vmkit are, too.

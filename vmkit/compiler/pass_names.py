@@ -54,7 +54,6 @@ _OTHER_NAMES = frozenset(
 RELAY_ONLY = frozenset(
     {
         "AnnotateMemoryScope",
-        "AnnotateTarget",
         "AutoSchedulerLayoutRewrite",
         "FirstOrderGradient",
         "InlineComposites",
@@ -65,10 +64,7 @@ RELAY_ONLY = frozenset(
         "ManifestAlloc",
         "MemoryOpt",
         "MemoryPlan",
-        "MergeComposite",
-        "MergeCompilerRegions",
         "MetaScheduleLayoutRewrite",
-        "PartitionGraph",
         "PlanDevices",
         "PlanDevicesCore",
         "PlanDevicesRewrite",

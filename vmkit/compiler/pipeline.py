@@ -139,8 +139,14 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
     return Bytecode(builder, kernels_of(put_code(builder, mod)), constants)
 
 
-def link(code: Bytecode, target: Target) -> tvm.runtime.Module | Parts:
-    """Return what an executable is made of: kernels built for a target, bytecode with its self-calls made loops."""
+def link(code: Bytecode, target: Target, modules: Sequence[tvm.runtime.Module] = ()) -> tvm.runtime.Module | Parts:
+    """Return what an executable is made of: kernels built for a target, bytecode with its self-calls made loops.
+
+    Parameters
+    ----------
+    modules
+        What else the bytecode calls: it becomes part of the library of kernels.
+    """
     # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
     is_llvm = target.kind.name == "llvm"
     kernels, shapes = _apart(code.kernels) if is_llvm else (code.kernels, None)
@@ -149,12 +155,23 @@ def link(code: Bytecode, target: Target) -> tvm.runtime.Module | Parts:
     if kernels is not None and shapes is not None:
         built.imports[0].import_module(tvm.tirx.build(shapes, target, SHAPES))
     # Where there is no kernel, TVM puts an empty file of C in its place, which would have to be compiled.
-    libraries = () if kernels is None and shapes is None else tuple(built.imports)
+    own = () if kernels is None and shapes is None else tuple(built.imports)
+    libraries = _with_modules(own, modules) if modules else own
     text = bytecode.blob_of(built)
     looped = bytecode.tail_calls_to_loops(text)
     if code.constants:
         return Parts(put_back(bytecode.decode(looped), code.constants), libraries)
-    return built if looped == text and libraries else bytecode.module_of(looped, libraries)
+    return built if looped == text and own else bytecode.module_of(looped, libraries)
+
+
+def _with_modules(
+    libraries: tuple[tvm.runtime.Module, ...], modules: Sequence[tvm.runtime.Module]
+) -> tuple[tvm.runtime.Module, ...]:
+    """Return libraries, the first of which imports other modules: where there are none, the first of those does."""
+    first, *others = (*libraries[:1], *modules)
+    for each in others:
+        first.import_module(each)
+    return (first, *libraries[1:])
 
 
 def link_marked(kernels: tvm.IRModule, target: Target) -> tuple[tvm.runtime.Module, ...]:

@@ -5,7 +5,7 @@ Each is a function of the module, of what to compile for, and of the options tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 from tvm.target import Target
 
-from .. import tophub
+from .. import byoc, tophub
 from ..errors import ModelError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Executable
@@ -50,6 +50,7 @@ class Program:
     plan: TargetPlan
     signatures: dict[str, Signature]
     info: BuildInfo
+    modules: Sequence[tvm.runtime.Module] = ()
 
 
 def run_stage(plan: TargetPlan, stage: Callable[[CompilerOptions], T]) -> T:
@@ -88,7 +89,7 @@ def optimize_relay(
     mod: tvm.IRModule, params: Mapping[str, tvm.runtime.Tensor], target: Target, options: CompilerOptions
 ) -> tvm.IRModule:
     """Return a Relay module that lowering takes, with parameters bound, made fast on a target."""
-    mod = bind_params(mod, params)
+    mod = byoc.with_global_functions(bind_params(mod, params))
     # Lowering takes typed modules, calls of global functions and operators that have kernels, so the first ones are
     # no optimisations.
     passes = [transform.InferType(), transform.LiftCalledFunctions(), transform.QnnCanonicalize()]
@@ -104,7 +105,7 @@ def fused_kernels(model: Any, target: Target, params: Mapping[str, Any] | None =
     bound = {**own_params, **as_tensors(params or {})}
 
     def stage(options: CompilerOptions) -> tvm.IRModule:
-        lowered, _ = to_relax(mod, bound, target, options)
+        lowered, _, _ = to_relax(mod, bound, target, options)
         return fuse_relax(lowered.module, target, options)
 
     return run_stage(canonical_target(target), stage)
@@ -112,17 +113,19 @@ def fused_kernels(model: Any, target: Target, params: Mapping[str, Any] | None =
 
 def to_relax(
     mod: tvm.IRModule | Function, params: Mapping[str, tvm.runtime.Tensor], target: Target, options: CompilerOptions
-) -> tuple[Lowered, dict[str, Signature]]:
-    """Return a Relay or Relax module as Relax, and the signatures of its functions."""
+) -> tuple[Lowered, dict[str, Signature], byoc.Linked]:
+    """Return a Relay or Relax module as Relax, its functions' signatures, and what other code generators made."""
     module = relay_module(mod)
     if _is_relax(module):
         if params:
             module = relax.transform.BindParams("main", dict(params))(module)
         module, messages = with_checked_bounds(module)
-        return Lowered(module, messages, {}), relax_signatures(module)
+        return Lowered(module, messages, {}), relax_signatures(module), byoc.Linked()
     module = optimize_relay(module, params, target, options)
-    lowered = lower_module(module, target)
-    return lowered, {lowered.names[name]: signature for name, signature in relay_signatures(module).items()}
+    linked = byoc.link_functions(module, target)
+    lowered = lower_module(module, target, linked.externals)
+    signatures = {n: s for n, s in relay_signatures(module).items() if n in lowered.names}
+    return lowered, {lowered.names[name]: signature for name, signature in signatures.items()}, linked
 
 
 def lower(
@@ -132,7 +135,7 @@ def lower(
     options: CompilerOptions,
 ) -> Program:
     """Return a Relay or Relax module as bytecode and kernels that are not built yet."""
-    lowered, signatures = to_relax(mod, params, plan.primary, options)
+    lowered, signatures, linked = to_relax(mod, params, plan.primary, options)
     optimized = optimize_relax(lowered.module, plan.primary, options)
     kernels = tally(optimized)
     code = generate_bytecode(optimized, plan.primary, options)
@@ -142,14 +145,16 @@ def lower(
         alignment=ELEMENTS if plan.primary.kind.name == "llvm" else None,
         texts=None if lowered.texts is None else tuple(lowered.texts),
         kernel_groups=code.kernel_groups or None,
+        runtimes=linked.runtimes or None,
     )
-    return Program(code, plan, signatures, info)
+    return Program(code, plan, signatures, info, linked.modules)
 
 
 def evaluate(mod: tvm.IRModule) -> list[tvm.runtime.Tensor]:
     """Return the results of ``main``, a function of nothing, computed on this machine, as tensors of stored types."""
     plan = canonical_target("native")
     program = lower(mod, {}, plan, CompilerOptions(opt_level=0))
-    executable = Executable(link(program.code, plan.primary), program.signatures, plan.primary, program.info)
+    built = link(program.code, plan.primary, program.modules)
+    executable = Executable(built, program.signatures, plan.primary, program.info)
     values = VirtualMachine(executable, "cpu", num_threads=1).run()
     return [value.stored if isinstance(value, StoredTensor) else value for value in values]

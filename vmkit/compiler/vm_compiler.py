@@ -133,7 +133,7 @@ class VMCompiler:
         program = self._program
         if program is None:
             raise CompileError("there is nothing to build; call lower first")
-        built = run_stage(program.plan, lambda options: link(program.code, program.plan.primary))
+        built = run_stage(program.plan, lambda options: link(program.code, program.plan.primary, program.modules))
         target, kernels = program.plan.primary, program.code.kernels
         grouped = kernels if program.info.kernel_groups else None
         marked = None if grouped is None else partial(link_marked, grouped, target)

@@ -30,6 +30,9 @@ class BuildInfo(Mapping[str, Any]):
         The strings among the program's constants; None for a program without strings.
     kernel_groups
         The kernels that are called together, in their order, by the name of the group; None if there are none.
+    runtimes
+        The packed functions of other code generators that it calls, each with the Python module that registers it;
+        None if there are none.
     recursive
         Whether calls need a deep stack; None to see it in the bytecode.
     stack_bytes
@@ -49,6 +52,7 @@ class BuildInfo(Mapping[str, Any]):
     alignment: str | None = None
     texts: tuple[str, ...] | None = None
     kernel_groups: Mapping[str, list[str]] | None = None
+    runtimes: Mapping[str, str] | None = None
     recursive: bool | None = None
     stack_bytes: int | None = None
     model: Mapping[str, Any] | None = None
@@ -102,6 +106,8 @@ def _is_of_kind(name: str, value: Any) -> bool:
             return True
         case "kernels", dict():
             return all(isinstance(count, int) for count in value.values())
+        case "runtimes", dict():
+            return _are_texts(list(value.values()))
         case "texts", list():
             return _are_texts(value)
         case "kernel_groups", dict():

@@ -25,6 +25,7 @@ from .build_info import BuildInfo
 from .description import Description, is_note
 from .library_files import export_libraries
 from .linker import Linker
+from .runtimes import require_runtimes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -314,7 +315,10 @@ class Executable:
             libraries = self.libraries if self._runnable is None else tuple(self._runnable.imports)
             return tvm.runtime.Executable(module_of(program, libraries)).jit()
         if self._runnable is None:
-            self._runnable = tvm.runtime.Executable(self._module_here).jit()
+            built = tuple(tvm.runtime.Executable(library).jit() for library in self.libraries)
+            is_built = all(made.same_as(library) for made, library in zip(built, self.libraries, strict=True))
+            # Weights stay out of what a compiler and a linker make of kernels in C.
+            self._runnable = self._module_here if is_built else module_of(self.program, built)
         return self._runnable
 
     def save(self) -> tuple[bytearray, tvm.runtime.Module | None]:
@@ -402,6 +406,7 @@ def described(
     mod: tvm.runtime.Module | Parts, description: Description, libraries: Mapping[str, bytes] | None = None
 ) -> Executable:
     """Return the executable of a module or its parts with what is known of it."""
+    require_runtimes(description.info.runtimes or {})
     return Executable(mod, description.signatures, description.target, description.info, libraries=libraries)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ModelError
-from ..ir import Call, GlobalVar, Op, RelayExpr, children, post_order
+from ..ir import Call, Op, RelayExpr, children, post_order
 
 __all__ = ["AnnotatedRegion", "AnnotatedRegionSet"]
 
@@ -67,9 +67,17 @@ class AnnotatedRegionSet:
         self._begin, self._end = region_begin_op, region_end_op
         self._regions: dict[int, AnnotatedRegion] = {}
         self._of: dict[Any, AnnotatedRegion] = {}
-        # Users come before what they use, so that a region grows from its ends towards its beginnings.
-        for node in reversed(list(post_order(expr))):
+        self._begun = 0
+        self._users: dict[Any, list[RelayExpr]] = {}
+        # Each annotation with which a value enters begins a region, and what uses two of them makes them one.
+        for node in post_order(expr):
             self._place(node)
+            for end in filter(self._is_end, children(node)):
+                self._users.setdefault(end, []).append(node)
+        for region in self:
+            if not region.rets:
+                raise ModelError(f"a value enters a region for {region.target!r} that nothing leaves")
+            self._close(region)
 
     def __len__(self) -> int:
         return len(self._regions)
@@ -81,52 +89,68 @@ class AnnotatedRegionSet:
         """Return the region that an expression belongs to, or None."""
         return self._of.get(expr)
 
+    def merge(self, source: AnnotatedRegion, region: AnnotatedRegion) -> None:
+        """Make one region a part of another, which keeps its number; what left the one to enter the other is inside.
+
+        Parameters
+        ----------
+        source, region : AnnotatedRegion
+            Both of this set, and for the same code generator.
+        """
+        self._join(source, region)
+        self._close(region)
+
+    def _close(self, region: AnnotatedRegion) -> None:
+        """Take what leaves a region only to enter it again from what enters and leaves it."""
+        inner = {begin for begin in region.args if begin.args[0] in region.nodes}
+        region.args = [begin for begin in region.args if begin not in inner]
+        region.rets = [end for end in region.rets if not self._users.get(end) or not inner.issuperset(self._users[end])]
+
     def _place(self, node: RelayExpr) -> None:
+        if isinstance(node, Call) and node.op.same_as(self._begin):
+            self._new(node.attrs.compiler, node).args.append(node)
+            return
         if isinstance(node, Call) and node.op.same_as(self._end):
             self._leave(node)
             return
-        region = self._of.get(node)
-        if isinstance(node, Call) and node.op.same_as(self._begin):
-            if region is None:
-                raise ModelError(f"a value enters a region for {node.attrs.compiler!r} that nothing leaves")
-            if region.target != node.attrs.compiler:
-                raise ModelError(f"a region for {region.target!r} begins as one for {node.attrs.compiler!r}")
-            region.args.append(node)
-        elif region is not None:
-            for part in children(node):
-                if not isinstance(part, Op | GlobalVar):
-                    self._add(region, part)
+        inside = [self._of[part] for part in children(node) if part in self._of and not self._is_end(part)]
+        for other in inside[1:]:
+            if self._regions.get(other.id) is other and other is not inside[0]:
+                self._join(other, inside[0])
+        if inside:
+            self._add(node, inside[0])
 
     def _leave(self, end: Call) -> None:
         (value,) = end.args
-        region = self._of.get(value)
+        target = end.attrs.compiler
+        # A value of nothing, such as zeros, needs no annotation to enter.
+        region = None if self._is_end(value) else self._of.get(value)
         if region is None:
-            region = AnnotatedRegion(max(self._regions, default=-1) + 1, end.attrs.compiler)
-            self._regions[region.id] = region
-            self._add(region, value)
-        elif region.target != end.attrs.compiler:
-            raise ModelError(f"a value of a region for {region.target!r} leaves one for {end.attrs.compiler!r}")
-        self._add(region, end)
+            region = self._new(target, value)
+        if region.target != target:
+            raise ModelError(f"a region for {target!r} begins as one for {region.target!r}")
+        self._add(end, region)
         region.rets.append(end)
 
-    def _add(self, region: AnnotatedRegion, expr: RelayExpr) -> None:
-        other = self._of.get(expr)
-        if other is region:
-            return
-        if other is None:
-            region.nodes.add(expr)
-            self._of[expr] = region
-        else:
-            self._merge(other, region)
+    def _is_end(self, node: RelayExpr) -> bool:
+        return isinstance(node, Call) and node.op.same_as(self._end)
 
-    def _merge(self, source: AnnotatedRegion, region: AnnotatedRegion) -> None:
-        """Make one region a part of another; what left the one to enter the other stays inside."""
+    def _new(self, target: str, first: RelayExpr) -> AnnotatedRegion:
+        region = AnnotatedRegion(self._begun, target)
+        self._begun += 1
+        self._regions[region.id] = region
+        self._add(first, region)
+        return region
+
+    def _add(self, node: RelayExpr, region: AnnotatedRegion) -> None:
+        region.nodes.add(node)
+        self._of[node] = region
+
+    def _join(self, source: AnnotatedRegion, region: AnnotatedRegion) -> None:
+        if source.target != region.target:
+            raise ModelError(f"an expression uses values of regions for {region.target!r} and for {source.target!r}")
         region.nodes |= source.nodes
         self._of.update(dict.fromkeys(source.nodes, region))
         region.args += source.args
         region.rets += source.rets
-        inner = [begin for begin in region.args if begin.args[0] in source.nodes]
-        region.args = [begin for begin in region.args if begin not in inner]
-        left = {begin.args[0] for begin in inner}
-        region.rets = [end for end in region.rets if end not in left]
         del self._regions[source.id]

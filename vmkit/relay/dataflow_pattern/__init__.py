@@ -1,6 +1,7 @@
 """Relay's language of patterns over dataflow graphs."""
 
 from .matcher import match
+from .merge_composite import MergeComposite
 from .patterns import (
     AltPattern,
     AttrPattern,
@@ -49,6 +50,7 @@ __all__ = [
     "FunctionPattern",
     "IfPattern",
     "LetPattern",
+    "MergeComposite",
     "ShapePattern",
     "TupleGetItemPattern",
     "TuplePattern",

@@ -29,7 +29,7 @@ from .patterns import (
     WildcardPattern,
 )
 
-__all__ = ["PARTITIONED", "Group", "groups_by_root"]
+__all__ = ["PARTITIONED", "Group", "groups_by_root", "operator_names"]
 
 # The attribute of a function that a group has become.
 PARTITIONED = "PartitionedFromPattern"
@@ -152,6 +152,12 @@ def _taken_in(part: DFPattern, described: list[RelayExpr]) -> Iterator[RelayExpr
 
 def _asks_for_constant(part: DFPattern) -> bool:
     return isinstance(part, ConstantPattern) or (isinstance(part, ExprPattern) and isinstance(part.expr, Constant))
+
+
+def operator_names(pattern: DFPattern) -> set[str]:
+    """Return the names of the operators that a pattern asks for."""
+    parts = _parts_in_order(pattern)
+    return {part.expr.name for part in parts if isinstance(part, ExprPattern) and isinstance(part.expr, Op)}
 
 
 def _parts(pattern: DFPattern) -> list[DFPattern]:

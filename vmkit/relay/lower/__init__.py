@@ -1,5 +1,6 @@
 """Relay to Relax."""
 
+from .external import External
 from .module import Lowered, lower_module
 
-__all__ = ["Lowered", "lower_module"]
+__all__ = ["External", "Lowered", "lower_module"]

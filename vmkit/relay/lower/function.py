@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from ..op.registry import OpEntry, entry
 from .checks import RuntimeChecks
 from .context import LowerContext, Value, relax_type
 from .data import construct
+from .external import External, call_external
 from .match import lower_match
 from .tail import tail_calls
 
@@ -50,6 +51,7 @@ class ModuleLowering(ABC):
     checks: RuntimeChecks
     texts: dict[str, None]
     lowered: dict[GlobalVar, GlobalVar]
+    externals: Mapping[str, External]
     is_pure: bool
     device: int | None
 
@@ -100,7 +102,7 @@ class FunctionLowering:
             Constant: self.visit_constant,
             Constructor: self.visit_constructor,
             Function: lambda e: self.closure_value(module.lift(e, f"{name}_closure", None)),
-            GlobalVar: lambda e: self.context.emit(relax.op.make_closure(module.lowered[e], relax.Tuple([]))),
+            GlobalVar: self.visit_global,
             If: self.visit_if,
             Let: self.visit_let,
             Match: self.visit_match,
@@ -214,6 +216,12 @@ class FunctionLowering:
         captured = relax.Tuple([self.context.materialize(self.visit(v)) for v in closure.captured])
         return self.context.emit(relax.op.make_closure(closure.gvar, captured))
 
+    def visit_global(self, name: GlobalVar) -> Value:
+        """Return a global function as a value."""
+        if name.name_hint in self.module.externals:
+            raise CompileError(f"@{name.name_hint} is for another code generator: call it, it is no value to hand on")
+        return self.context.emit(relax.op.make_closure(self.module.lowered[name], relax.Tuple([])))
+
     def visit_constructor(self, constructor: Constructor) -> Value:
         """Return a constructor as a function value."""
         signature = cast("FuncType", constructor.checked_type)
@@ -256,6 +264,8 @@ class FunctionLowering:
             return self.context.pin_as(value, call.checked_type) if is_untyped else value
         if isinstance(callee, Constructor):
             return construct(self.context, callee, [self.visit(a) for a in call.args])
+        if isinstance(callee, GlobalVar) and callee.name_hint in self.module.externals:
+            return call_external(self, self.module.externals[callee.name_hint], call)
         if isinstance(callee, GlobalVar):
             return self.call_lowered(self.module.lowered[callee], call, call.args)
         if isinstance(callee, Var) and callee in self.closures:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import tvm
@@ -21,6 +22,7 @@ from ..ir.visit import free_vars, post_order
 from ..op.registry import entry
 from .checks import RuntimeChecks
 from .context import relax_type
+from .external import External
 from .function import Closure, FunctionLowering, ModuleLowering, relax_params
 
 __all__ = ["Lowered", "lower_module"]
@@ -48,7 +50,9 @@ class Lowered:
     texts: list[str] | None = None
 
 
-def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
+def lower_module(
+    mod: tvm.IRModule, target: Target | None = None, externals: Mapping[str, External] | None = None
+) -> Lowered:
     """Return the Relax form of a module whose types have been inferred.
 
     Parameters
@@ -57,8 +61,10 @@ def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
         The Relay module.
     target : tvm.target.Target, optional
         What it is compiled for. Values that the program places on another type of device are then refused.
+    externals : mapping, optional
+        The functions of other code generators by name, which are called and not lowered.
     """
-    lowering = _ModuleLowering(mod, None if target is None else device_type(target))
+    lowering = _ModuleLowering(mod, None if target is None else device_type(target), externals or {})
     module = lowering.run()
     names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
     texts = list(lowering.texts) if any(_has_strings(f) for f in lowering.functions.values()) else None
@@ -68,13 +74,15 @@ def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
 class _ModuleLowering(ModuleLowering):
     """The functions of a module, declared first so that they can call each other."""
 
-    def __init__(self, mod: tvm.IRModule, device: int | None) -> None:
+    def __init__(self, mod: tvm.IRModule, device: int | None, externals: Mapping[str, External]) -> None:
         self.device = device
+        self.externals = externals
         self.builder = relax.BlockBuilder()
         self.checks = RuntimeChecks()
         self.texts = {}
         self.definitions = type_definitions(mod)
-        self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
+        functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
+        self.functions = {v: f for v, f in functions.items() if v.name_hint not in externals}
         # References make every function that may touch one depend on more than its arguments.
         self.is_pure = not any(_has_effects(f) for f in self.functions.values())
         self.declared = 0

@@ -107,7 +107,9 @@ class Concatenate:
 
     @staticmethod
     def make(data: TupleLike, axis: int) -> Expr:
-        return entry("concatenate").call(as_tuple(data), axis=axis)
+        # As in Relay, a pattern finds the tensors of another operator's results as fields of a tuple.
+        fields = Tuple(list(data)) if isinstance(data, TupleWrapper) else as_tuple(data)
+        return entry("concatenate").call(fields, axis=axis)
 
     @staticmethod
     def relation(attrs: ConcatenateAttrs, data: Type) -> Type:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..._later import named_later
 from . import (
+    byoc,
     dcgan,
     densenet,
     dqn,
@@ -29,6 +30,7 @@ from .passes import run_infer_type, run_opt_pass
 
 __all__ = [
     "add_nat_definitions",
+    "byoc",
     "count",
     "create_workload",
     "dcgan",

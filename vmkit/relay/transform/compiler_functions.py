@@ -90,7 +90,7 @@ def InlineCompilerFunctionsBoundTo(global_vars: Sequence[GlobalVar]) -> ModuleTr
         missing = sorted(names - {gvar.name_hint for gvar in chosen})
         if wrong or missing:
             raise ModelError(f"no function for another compiler: {', '.join([*wrong, *missing])}")
-        bodies = {gvar: rewrite(f, {}, _without_composites) for gvar, f in chosen.items()}
+        bodies = {gvar: rewrite(f, {}, without_composites) for gvar, f in chosen.items()}
 
         def replaced(node: RelayExpr, original: RelayExpr) -> RelayExpr:
             if isinstance(node, Call) and isinstance(node.op, GlobalVar) and node.op in bodies:
@@ -123,7 +123,7 @@ def _extern(function: Function) -> Function:
     return Function(params, function.body, function.ret_type, types, {"Extern": 1}, function.span)
 
 
-def _without_composites(node: RelayExpr, original: RelayExpr) -> RelayExpr:
+def without_composites(node: RelayExpr, original: RelayExpr) -> RelayExpr:
     if isinstance(node, Call) and isinstance(node.op, Function) and node.op.attrs.get("Composite"):
         return applied_copy(node.op, list(node.args))
     return node

@@ -26,7 +26,7 @@ from ..ir import (
 from ..op.registry import build, entry
 from .evaluation import Evaluate, evaluate_now
 from .known_values import taken_branch
-from .registry import ModuleTransform, relay_pass
+from .registry import ModuleTransform, is_changeable, relay_pass
 
 __all__ = ["DynamicToStatic", "dynamic_to_static"]
 
@@ -44,7 +44,7 @@ def _with_branches_taken(mod: tvm.IRModule) -> tvm.IRModule:
     """
     result = with_functions(mod)
     for gvar, function in mod.functions.items():
-        if isinstance(function, Function):
+        if is_changeable(function):
             result[gvar] = rewrite(function, {}, lambda node, _: taken_branch(node))
     return result
 
@@ -70,7 +70,7 @@ def dynamic_to_static(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule:
 
 
 def _round(mod: tvm.IRModule, evaluate: Evaluate) -> tvm.IRModule | None:
-    functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
+    functions = {v: f for v, f in mod.functions.items() if is_changeable(f)}
     calls = [n for f in functions.values() for n in post_order(f) if _is_dynamic(n)]
     known = _known(dict.fromkeys(arg for call in calls for arg in call.args), evaluate)
     made: dict[Any, Any] = {}

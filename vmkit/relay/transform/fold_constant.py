@@ -37,7 +37,7 @@ from ..op.storage import is_stored_constant, stored_constant
 from .common_subexpressions import without_common_subexpressions
 from .evaluation import Evaluate, evaluate_now
 from .known_values import decided, without_lets
-from .registry import ModuleTransform, relay_pass
+from .registry import ModuleTransform, is_changeable, relay_pass
 
 __all__ = ["FoldConstant", "FoldConstantExpr", "fold_constants"]
 
@@ -85,7 +85,7 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
     """
     mod = _on_functions(mod, decided)
     mod = _on_functions(mod, lambda function: without_lets(function, _constant_lets(function, fold_qnn)))
-    functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+    functions = [f for f in mod.functions.values() if is_changeable(f)]
     wanted = _foldable(functions, fold_qnn)
     if not wanted:
         return mod
@@ -106,8 +106,8 @@ def _evaluated(tensors: Sequence[RelayExpr], evaluate: Evaluate) -> Iterator[Rel
 
 
 def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> tvm.IRModule:
-    """Return a typed module with its Relay functions changed; the same module where none of them is."""
-    changed = {v: change(f) for v, f in mod.functions.items() if isinstance(f, Function)}
+    """Return a typed module with functions changed; the same module where none of them is."""
+    changed = {v: change(f) for v, f in mod.functions.items() if is_changeable(f)}
     if all(f.same_as(mod.functions[v]) for v, f in changed.items()):
         return mod
     return infer_module(with_functions(mod, {**dict(mod.functions.items()), **changed}))

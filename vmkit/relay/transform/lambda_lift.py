@@ -17,7 +17,7 @@ from tvm.ir import GlobalVar
 from ..analysis.infer_type import infer_module, typed
 from ..ir import Call, Function, Let, RelayExpr, Var, children, free_vars, post_order, rewrite, with_functions
 from .fresh_copy import fresh_copy
-from .registry import ModuleTransform, relay_pass
+from .registry import ModuleTransform, is_changeable, relay_pass
 
 __all__ = ["LiftCalledFunctions", "lambda_lift"]
 
@@ -30,7 +30,7 @@ def LiftCalledFunctions() -> ModuleTransform:
 
 def lambda_lift(mod: tvm.IRModule) -> tvm.IRModule:
     """Return a typed module whose local functions have become global where they are only called."""
-    functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
+    functions = {v: f for v, f in mod.functions.items() if is_changeable(f)}
     if not any(_has_local_function(f) for f in functions.values()):
         return mod
     result = with_functions(mod)

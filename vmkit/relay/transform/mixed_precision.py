@@ -24,7 +24,7 @@ from ..op.mixed_precision import (
 from .known_type import type_of
 from .pass_options import relay_option
 from .precision_change import PrecisionChange, is_float
-from .registry import ModuleTransform, relay_pass
+from .registry import ModuleTransform, is_changeable, relay_pass
 
 __all__ = [
     "MIXED_PRECISION_ALWAYS",
@@ -68,6 +68,8 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
         missing: Counter[str] = Counter()
         result = with_functions(mod)
         for gvar, function in functions.items():
+            if not is_changeable(function):
+                continue
             is_free = gvar not in called and not keeps_result
             result[gvar] = _Mixing(mixed_precision_type, missing).mixed(function, is_free)
         _report(missing, missing_op_mode)

@@ -11,7 +11,7 @@ from ..analysis.infer_type import infer_module, typed
 from ..ir import Call, Function, Op, RelayExpr, post_order, rewrite, with_functions
 from ..op.attached import QNN_CANONICALIZE, attached
 from ..op.registry import entry
-from .registry import ModuleTransform, relay_pass
+from .registry import ModuleTransform, is_changeable, relay_pass
 
 __all__ = ["QnnCanonicalize", "canonicalize_ops"]
 
@@ -35,7 +35,7 @@ def canonicalize_ops(mod: tvm.IRModule) -> tvm.IRModule:
     TypeCheckError
         When an operator cannot be written out, such as a requantisation to a scale of 0.
     """
-    functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
+    functions = {v: f for v, f in mod.functions.items() if is_changeable(f)}
     if not _has_any(functions.values()):
         return mod
     result = with_functions(mod)

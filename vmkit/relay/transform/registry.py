@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import tvm
 
+from ..._later import LATER
 from ...errors import suggest
 from ..analysis.infer_type import infer_module, typed
 from ..diagnostics import reported
@@ -26,6 +27,7 @@ __all__ = [
     "PASS_NAMES",
     "FunctionTransform",
     "ModuleTransform",
+    "is_changeable",
     "on_functions",
     "passes_by_name",
     "per_function",
@@ -92,7 +94,8 @@ def passes_by_name(
     """
 
     def own() -> dict[str, Callable[..., tvm.transform.Pass]]:
-        return {name: make for name, make in PASSES.items() if make.__module__.startswith(f"{package}.")}
+        later = LATER.get(package, {})
+        return {n: make for n, make in PASSES.items() if n in later or make.__module__.startswith(f"{package}.")}
 
     def get(name: str) -> Callable[..., tvm.transform.Pass]:
         passes = own()
@@ -108,6 +111,11 @@ def per_function(change: FunctionTransform) -> ModuleTransform:
     return lambda mod: on_functions(typed(mod), change)
 
 
+def is_changeable(function: tvm.ir.BaseFunc) -> TypeGuard[Function]:
+    """Say whether passes change something: a function of Relay's, for no other compiler and not to be skipped."""
+    return isinstance(function, Function) and not any(function.attrs.get(key) for key in _LEFT_ALONE)
+
+
 def on_functions(mod: tvm.IRModule, change: FunctionTransform, infer: ModuleTransform = infer_module) -> tvm.IRModule:
     """Return a module with its Relay functions changed, and its types inferred again where any was.
 
@@ -117,7 +125,7 @@ def on_functions(mod: tvm.IRModule, change: FunctionTransform, infer: ModuleTran
     result = with_functions(mod)
     is_changed = False
     for gvar, function in mod.functions.items():
-        if not isinstance(function, Function) or any(function.attrs.get(key) for key in _LEFT_ALONE):
+        if not is_changeable(function):
             continue
         changed = change(function)
         if not changed.same_as(function):

@@ -8,9 +8,9 @@ from typing import cast
 import tvm
 
 from ..analysis.infer_type import infer_module, typed
-from ..ir import Call, Function, RelayExpr, Tuple, TupleGetItem, const, is_call, rewrite, with_functions
+from ..ir import Call, RelayExpr, Tuple, TupleGetItem, const, is_call, rewrite, with_functions
 from ..op.registry import build
-from .registry import ModuleTransform, relay_pass
+from .registry import ModuleTransform, is_changeable, relay_pass
 
 __all__ = ["SimplifyInference", "simplify_inference"]
 
@@ -29,7 +29,7 @@ def simplify_inference(mod: tvm.IRModule) -> tvm.IRModule:
     """
     result = with_functions(mod)
     for gvar, function in mod.functions.items():
-        if isinstance(function, Function):
+        if is_changeable(function):
             result[gvar] = rewrite(function, {}, _simplified)
     return infer_module(result)
 
