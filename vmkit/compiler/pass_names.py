@@ -62,7 +62,6 @@ RELAY_ONLY = frozenset(
         "LabelOps",
         "LazyGradientInit",
         "LiftConstants",
-        "ManifestAlloc",
         "MemoryOpt",
         "MemoryPlan",
         "MergeComposite",

@@ -91,7 +91,8 @@ def optimize_relay(
     mod = bind_params(mod, params)
     # Lowering takes typed modules, calls of global functions and operators that have kernels, so the first ones are
     # no optimisations.
-    passes = [transform.InferType(), transform.LiftCalledFunctions(), transform.QnnCanonicalize()]
+    passes = [transform.InferType(), transform.UnmanifestAlloc(), transform.LiftCalledFunctions()]
+    passes.append(transform.QnnCanonicalize())
     passes += [each for level, each in passes_for(target, evaluate) if options.runs(each.info.name, level)]
     for each in passes:
         mod = each(mod)
