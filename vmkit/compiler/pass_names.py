@@ -68,7 +68,6 @@ RELAY_ONLY = frozenset(
         "MergeCompilerRegions",
         "MetaScheduleLayoutRewrite",
         "PartitionGraph",
-        "PlanDevices",
         "PlanDevicesCore",
         "PlanDevicesRewrite",
         "RemoveStandaloneReshapes",
