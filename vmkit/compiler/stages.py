@@ -44,12 +44,32 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Program:
-    """A module between the two halves of compilation."""
+    """A module between the two halves of compilation.
+
+    Attributes
+    ----------
+    code : Bytecode
+        The code for `target`, which is the first device's.
+    parts : tuple of ProgramPart
+        What other devices compute.
+    """
 
     code: Bytecode
     plan: TargetPlan
+    target: Target
     signatures: dict[str, Signature]
     info: BuildInfo
+    parts: tuple[ProgramPart, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProgramPart:
+    """What another device computes, by the name that the program calls it by."""
+
+    name: str
+    device: tuple[int, int]
+    code: Bytecode
+    target: Target
 
 
 def run_stage(plan: TargetPlan, stage: Callable[[CompilerOptions], T]) -> T:
@@ -144,7 +164,7 @@ def lower(
         texts=None if lowered.texts is None else tuple(lowered.texts),
         kernel_groups=code.kernel_groups or None,
     )
-    return Program(code, plan, signatures, info)
+    return Program(code, plan, plan.primary, signatures, info)
 
 
 def evaluate(mod: tvm.IRModule) -> list[tvm.runtime.Tensor]:

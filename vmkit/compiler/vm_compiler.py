@@ -16,8 +16,8 @@ from ..executable.executable import Executable
 from ..target import canonical_target
 from ..values.tensors import as_tensors
 from .models import to_module
-from .pipeline import link
-from .stages import Program, lower, optimize_relay, relay_module, run_stage
+from .several_devices import build, lower_for_plan
+from .stages import Program, optimize_relay, relay_module, run_stage
 
 __all__ = ["VMCompiler", "compile"]
 
@@ -122,7 +122,7 @@ class VMCompiler:
         if self._program is not None:
             raise CompileError("Can't reuse VMCompiler object for multiple modules")
         plan = canonical_target(target, target_host)
-        self._program = run_stage(plan, lambda options: lower(mod, self._params, plan, options))
+        self._program = run_stage(plan, lambda options: lower_for_plan(mod, self._params, plan, options))
         self._params = {}
         counts = self._program.info.kernels or {}
         logger.info("kernels: %s", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
@@ -132,8 +132,8 @@ class VMCompiler:
         program = self._program
         if program is None:
             raise CompileError("there is nothing to build; call lower first")
-        built = run_stage(program.plan, lambda options: link(program.code, program.plan.primary))
-        self._executable = Executable(built, program.signatures, program.plan.primary, program.info)
+        built = run_stage(program.plan, lambda options: build(program))
+        self._executable = Executable(built, program.signatures, program.target, program.info)
 
     def get_exec(self) -> Executable:
         """Return the executable; CompileError before :meth:`lower` and :meth:`codegen`."""

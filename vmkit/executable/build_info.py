@@ -34,6 +34,8 @@ class BuildInfo(Mapping[str, Any]):
         Whether calls need a deep stack; None to see it in the bytecode.
     stack_bytes
         How deep; None for :data:`vmkit.stack.MACHINE_STACK_BYTES`.
+    devices
+        The names of the devices that a program runs on, if there are several, in the order of the machine's.
 
     Examples
     --------
@@ -49,8 +51,11 @@ class BuildInfo(Mapping[str, Any]):
     kernel_groups: Mapping[str, list[str]] | None = None
     recursive: bool | None = None
     stack_bytes: int | None = None
+    devices: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.devices is not None:
+            object.__setattr__(self, "devices", tuple(self.devices))
         if self.texts is not None:
             object.__setattr__(self, "texts", tuple(self.texts))
 
@@ -97,7 +102,7 @@ def _is_of_kind(name: str, value: Any) -> bool:
             return all(isinstance(text, str) for text in value.values())
         case "kernels", dict():
             return all(isinstance(count, int) for count in value.values())
-        case "texts", list():
+        case (("texts" | "devices"), list()):
             return _are_texts(value)
         case "kernel_groups", dict():
             return all(isinstance(kernels, list) and _are_texts(kernels) for kernels in value.values())

@@ -8,10 +8,12 @@ from typing import Any
 import tvm
 from tvm.runtime import Device, Tensor
 
-from ..bytecode import lift_weights
+from ..bytecode import Program, lift_weights
+from ..bytecode.joining import with_devices
 from ..bytecode.stored_weights import tensor_over
 from ..errors import DeviceError, ExecutableError, OptionError
 from ..executable.executable import Executable
+from ..target.device_type import numbered_device
 from ..target.devices import device as one_device
 from .failures import useful_line
 from .stack_guard import guarded
@@ -45,6 +47,8 @@ def started(
     if executable.holds_weights and len(devices) == 1:
         program, lifted, takers = lift_weights(program)
         weights = [tensor_over(constant) for constant in lifted]
+    if executable.info.devices is not None:
+        program = _on_devices(program, executable.info.devices, devices)
     if program.recursive_functions():
         program = guarded(program)
     runnable = executable.runnable(program if program is not executable.program else None)
@@ -56,6 +60,13 @@ def started(
     except Exception as error:
         raise ExecutableError(f"the executable cannot be linked: {useful_line(error)}") from error
     return module
+
+
+def _on_devices(program: Program, wanted: Sequence[str], devices: Sequence[Device]) -> Program:
+    """Return a program that copies to the devices that there are in the places of those it was compiled for."""
+    pairs = zip(map(numbered_device, wanted), map(numbered_device, devices), strict=False)
+    moved = {one: other for one, other in pairs if one != other}
+    return with_devices(program, moved) if moved else program
 
 
 def _match_target(executable: Executable, devices: Sequence[Device]) -> None:

@@ -136,7 +136,8 @@ class DevicePlan:
     def flow(self, user: RelayExpr, use: Use) -> Use:
         """Bring a value to where it is used: it is there, or has to be copied."""
         own = self.domain(use.value)
-        if use.is_copied:
+        # A constant is wherever it is used, which may be in several places.
+        if use.is_copied or isinstance(use.value, Constant):
             return use
         try:
             own.unify(use.domain)

@@ -7,8 +7,10 @@ from tvm_ffi.dataclasses import py_class
 
 from ...target.device_type import device_name, device_type_of
 
-__all__ = ["PARAM_DEVICES", "RESULT_DEVICE", "VirtualDevice"]
+__all__ = ["DEVICE_PART", "PARAM_DEVICES", "RESULT_DEVICE", "VirtualDevice"]
 
+DEVICE_PART = "device_part"
+"""The attribute of a function that another device computes: the name by which the machine finds the code."""
 PARAM_DEVICES = "param_virtual_devices"
 """The attribute of a function that has the devices of its parameters; texts have them at the parameters."""
 RESULT_DEVICE = "result_virtual_device"

@@ -48,7 +48,7 @@ class Lowered:
     texts: list[str] | None = None
 
 
-def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
+def lower_module(mod: tvm.IRModule, target: Target | None = None, checks: RuntimeChecks | None = None) -> Lowered:
     """Return the Relax form of a module whose types have been inferred.
 
     Parameters
@@ -56,9 +56,13 @@ def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
     mod : tvm.IRModule
         The Relay module.
     target : tvm.target.Target, optional
-        What it is compiled for. Values that the program places on another type of device are then refused.
+        What it is compiled for. Values that the program places on another type of device are then refused; without,
+        they are copied there.
+    checks : RuntimeChecks, optional
+        Takes the checks at run time, whose numbers differ from those that it has.
     """
-    lowering = _ModuleLowering(mod, None if target is None else device_type(target))
+    device = None if target is None else device_type(target)
+    lowering = _ModuleLowering(mod, device, RuntimeChecks() if checks is None else checks)
     module = lowering.run()
     names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
     texts = list(lowering.texts) if any(_has_strings(f) for f in lowering.functions.values()) else None
@@ -68,10 +72,10 @@ def lower_module(mod: tvm.IRModule, target: Target | None = None) -> Lowered:
 class _ModuleLowering(ModuleLowering):
     """The functions of a module, declared first so that they can call each other."""
 
-    def __init__(self, mod: tvm.IRModule, device: int | None) -> None:
+    def __init__(self, mod: tvm.IRModule, device: int | None, checks: RuntimeChecks) -> None:
         self.device = device
         self.builder = relax.BlockBuilder()
-        self.checks = RuntimeChecks()
+        self.checks = checks
         self.texts = {}
         self.definitions = type_definitions(mod)
         self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}

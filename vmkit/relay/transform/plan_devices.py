@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import tvm
+from tvm.target import Target
 
 from ...stack import on_deep_stack
 from ...target import TargetPlan, canonical_target
-from ...target.device_type import CPU, device_type
-from ...target.plan import Targets
+from ...target.device_type import CPU, numbered_name
+from ...target.plan import Targets, without_host
 from ..analysis.device_plan import DevicePlan, Use, plan_devices
 from ..analysis.forward_graph import is_fused_or_external
 from ..analysis.infer_type import infer_module, typed
@@ -22,6 +23,7 @@ from ..ir import (
     PARAM_DEVICES,
     RESULT_DEVICE,
     Call,
+    Constant,
     Constructor,
     Function,
     GlobalVar,
@@ -78,7 +80,14 @@ class DeviceConfig:
         plan = canonical_target(config)
         chosen = tvm.transform.PassContext.current().config.get("relax.fallback_device_type")
         target = plan.primary if chosen is None else plan.for_device(int(chosen))
-        return cls(plan, VirtualDevice(device_type(target), 0))
+        return cls(plan, VirtualDevice(*plan.devices[plan.targets.index(target)]))
+
+    def target_of(self, place: VirtualDevice) -> Target:
+        """Return the target of a device; TargetError where there is none."""
+        found = self.plan.for_device(numbered_name(place.device_type, max(place.virtual_device_id, 0)))
+        # A CPU is its own host: TVM compiles its kernels for that.
+        bare = without_host(found)
+        return Target(bare, host=bare) if place.device_type == CPU else found
 
 
 @relay_pass(opt_level=0)
@@ -230,7 +239,9 @@ class _Capture:
         value = self.visit(use.value)
         if isinstance(value, GlobalVar | Op | Constructor):
             return value
-        have, want = self.plan.device(use.value), use.domain.device
+        want = use.domain.device
+        is_anywhere = isinstance(use.value, Constant) and not use.is_copied
+        have = want if is_anywhere else self.plan.device(use.value)
         if not _is_same(have, want):
             value = _copied(value, have, want)
         is_said = around is not None and _is_same(want, around)
