@@ -219,3 +219,22 @@ def test_what_a_device_cannot_do_is_refused_by_the_operators_name() -> None:
     kept = there(relay.op.build("optional.some", relay.exp(x)))
     with pytest.raises(CompileError, match=r"optional\.some changes a value in place.*it is to run on cpu:1"):
         executable(relay.Function([x], relay.op.build("optional.get", kept)))
+
+
+def test_large_weights_are_copied_to_their_device_once() -> None:
+    x, weight = variable(ANY, 256), relay.const(np.linspace(0, 1, 1 << 16, dtype="float32").reshape(256, 256))
+    body = relay.nn.dense(there(relay.nn.relu(relay.nn.dense(x, weight))), weight)
+    exe = executable(relay.Function([x], body))
+    machine = vmkit.VirtualMachine(exe, BOTH)
+    copied: list[str] = []
+
+    def note(function: Any, name: str, before: bool, result: Any, *args: Any) -> int:
+        if before and name == "vm.builtin.to_device":
+            copied.append(str(args[0].shape))
+        return 0
+
+    machine.module["set_instrument"](note)
+    data = np.linspace(-1, 1, 3 * 256, dtype="float32").reshape(3, 256)
+    want = as_numpy(vmkit.VirtualMachine(vmkit.compile(unplaced(relay.Function([x], body)), "llvm")).run(data))
+    assert_same(machine.run(data).numpy(), want, rtol=1e-4)
+    assert len(copied) == 2, copied

@@ -15,6 +15,7 @@ __all__ = [
     "NULL_VALUE",
     "PREFIX",
     "READ_IF_COND",
+    "TO_DEVICE",
     "TUPLE_GETITEM",
 ]
 
@@ -32,4 +33,5 @@ MAKE_TUPLE = "vm.builtin.make_tuple"
 MATCH_SHAPE = "vm.builtin.match_shape"
 NULL_VALUE = "vm.builtin.null_value"
 READ_IF_COND = "vm.builtin.read_if_cond"
+TO_DEVICE = "vm.builtin.to_device"
 TUPLE_GETITEM = "vm.builtin.tuple_getitem"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from .builtins import ALLOC_STORAGE, TO_DEVICE
 from .program import (
     Arg,
     ArgKind,
@@ -23,8 +24,6 @@ from .rewrite import edited, with_bodies, with_packed
 
 __all__ = ["Part", "joined_programs", "with_devices"]
 
-_TO_DEVICE = "vm.builtin.to_device"
-_ALLOC_STORAGE = "vm.builtin.alloc_storage"
 _DEVICE_INDEX = 2  # among the arguments of that
 
 
@@ -108,7 +107,7 @@ def _relocated(instruction: Instruction, functions: Mapping[int, int], constants
 
 def _moved(part: Part) -> Program:
     """Return the program of a part as it is on its own device of a machine of several."""
-    program, to_device = with_packed(part.program, _TO_DEVICE)
+    program, to_device = with_packed(part.program, TO_DEVICE)
     names = [function.name for function in program.functions]
     bodies: dict[int, tuple[VMFunction, Sequence[Instruction]]] = {}
     for at, function in enumerate(program.functions):
@@ -132,7 +131,7 @@ def _moved(part: Part) -> Program:
 
 def _on_device(call: Call, name: str, index: int) -> Call:
     """Return a call that, where it allocates, does so on a device of the machine."""
-    if name != _ALLOC_STORAGE:
+    if name != ALLOC_STORAGE:
         return call
     args = list(call.args)
     args[_DEVICE_INDEX] = Arg(ArgKind.IMMEDIATE, index)
@@ -152,7 +151,7 @@ def _with_copies(call: Call, program: Program, taken: dict[int, int], first: int
 
 def with_devices(program: Program, devices: Mapping[tuple[int, int], tuple[int, int]]) -> Program:
     """Return a program that copies to other devices than it was compiled for; those are not of other types."""
-    calls = {index for index, function in enumerate(program.functions) if function.name == _TO_DEVICE}
+    calls = {index for index, function in enumerate(program.functions) if function.name == TO_DEVICE}
 
     def other(instruction: Instruction) -> Instruction:
         if not isinstance(instruction, Call) or instruction.function not in calls:
