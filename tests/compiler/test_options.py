@@ -132,9 +132,9 @@ def test_passes_of_vmkit_are_known_by_their_old_names() -> None:
 
 
 def test_a_relay_pass_that_never_runs_may_be_disabled_but_not_required() -> None:
-    assert [str(name) for name in PassContext(disabled_pass=["PlanDevices"]).disabled_pass] == ["PlanDevices"]
-    said = message(required_pass=["PlanDevices"])
-    assert "required_pass: vmkit has no counterpart of Relay's pass 'PlanDevices'" in said
+    assert [str(name) for name in PassContext(disabled_pass=["LabelOps"]).disabled_pass] == ["LabelOps"]
+    said = message(required_pass=["LabelOps"])
+    assert "required_pass: vmkit has no counterpart of Relay's pass 'LabelOps'" in said
 
 
 def test_a_context_made_by_tvm_is_checked_when_read() -> None:

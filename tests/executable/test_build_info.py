@@ -43,6 +43,11 @@ def test_json_keeps_every_fact(info: BuildInfo) -> None:
     assert (read.texts, read.recursive, read.kernels) == (info.texts, info.recursive, info.kernels)
 
 
+def test_devices_are_read_back_in_their_order() -> None:
+    info = BuildInfo(devices=("cuda", "cpu"))
+    assert BuildInfo.from_json(json.loads(json.dumps(info.to_json()))).devices == ("cuda", "cpu")
+
+
 def test_a_file_of_an_older_release_is_read() -> None:
     assert BuildInfo.from_json({"runs": {"run": ["add"]}}).kernel_groups == {"run": ["add"]}
 
@@ -52,7 +57,7 @@ def test_unknown_facts_are_an_error() -> None:
         BuildInfo.from_json({"checks": {}, "recursiv": True, "alignment": None})
     assert str(caught.value) == (
         "unknown facts about the build: 'recursiv', expected some of checks, kernels, alignment, texts, "
-        "kernel_groups, runtimes, recursive, stack_bytes, model"
+        "kernel_groups, runtimes, recursive, stack_bytes, model, devices"
     )
 
 
@@ -71,6 +76,8 @@ def test_unknown_facts_are_an_error() -> None:
         ("stack_bytes", "1"),
         ("stack_bytes", True),
         ("stack_bytes", 0),
+        ("devices", "cpu"),
+        ("devices", ["cpu", 1]),
     ],
 )
 def test_a_fact_of_another_kind_is_an_error(name: str, value: object) -> None:

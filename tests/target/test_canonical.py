@@ -135,3 +135,13 @@ def test_a_plan_is_its_own_canonical_form() -> None:
     plan = canonical_target("cuda -arch=sm_80", SKYLAKE)
     assert canonical_target(plan) == plan
     assert hash(canonical_target(plan)) == hash(plan)
+
+
+def test_devices_of_one_type_are_told_apart_by_a_number() -> None:
+    plan = canonical_target({"cpu": "llvm", tvm.cpu(1): "llvm -mcpu=haswell"})
+    assert plan.devices == ((1, 0), (1, 1)) and list(plan.by_device) == ["cpu", "cpu:1"]
+    assert str(plan).endswith("llvm -mcpu=haswell -mtriple=" + plan.host.attrs["mtriple"] + " on cpu:1")
+    assert plan.for_device("cpu:1").attrs["mcpu"] == "haswell" and plan.primary.same_as(plan.targets[0])
+    assert canonical_target(plan) == plan == TargetPlan.from_json(plan.to_json()) != canonical_target("llvm")
+    with pytest.raises(TargetError, match="there is no target for device 'cpu:2', only for: cpu, cpu:1"):
+        plan.for_device("cpu:2")

@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from vmkit.errors import DeviceError
-from vmkit.target.devices import device, devices
+from vmkit.target.devices import device, devices, devices_for
 
 
 @pytest.mark.parametrize("spec", ["cpu", "cpu:0", "llvm", " cpu ", tvm.cpu()])
@@ -64,3 +64,13 @@ def test_one_device_of_a_kind() -> None:
         devices(["cpu", "cpu:1"])
     with pytest.raises(DeviceError, match="no device was given"):
         devices([])
+
+
+def test_devices_of_a_program_on_several() -> None:
+    one, other = tvm.cpu(1), tvm.cpu(3)
+    assert devices_for([one, "cpu"], ("cpu", "cpu:1")) == [tvm.cpu(0), one]
+    assert devices_for(["cpu", other], ("cpu", "cpu:1")) == [tvm.cpu(0), other]
+    with pytest.raises(DeviceError, match=r"match the virtual device cpu:1: the program was compiled for cpu, cpu:1"):
+        devices_for("cpu", ("cpu", "cpu:1"))
+    with pytest.raises(DeviceError, match=r"compiled for cpu, cpu:1, and does not use cpu:3"):
+        devices_for([one, other], ("cpu", "cpu:1"))

@@ -16,6 +16,7 @@ __all__ = [
     "PREFIX",
     "READ_IF_COND",
     "RESHAPE",
+    "TO_DEVICE",
     "TUPLE_GETITEM",
 ]
 
@@ -34,4 +35,5 @@ MATCH_SHAPE = "vm.builtin.match_shape"
 NULL_VALUE = "vm.builtin.null_value"
 READ_IF_COND = "vm.builtin.read_if_cond"
 RESHAPE = "vm.builtin.reshape"
+TO_DEVICE = "vm.builtin.to_device"
 TUPLE_GETITEM = "vm.builtin.tuple_getitem"

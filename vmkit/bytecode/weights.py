@@ -20,11 +20,12 @@ _PARAMETER = "vmkit.weights"
 
 
 def lift_weights(
-    program: Program, smallest: int = WEIGHT_BYTES
+    program: Program, smallest: int = WEIGHT_BYTES, getitem: str = TUPLE_GETITEM
 ) -> tuple[Program, tuple[TensorConstant, ...], set[str]]:
     """Return a program whose large constants are passed to it.
 
-    Every function that needs one, itself or in what it calls, takes a tuple of them as its last argument.
+    Every function that needs one, itself or in what it calls, takes a tuple of them as its last argument, of which
+    `getitem` reads a field.
 
     Returns
     -------
@@ -39,7 +40,7 @@ def lift_weights(
     if not weights or _is_opaque(program):
         return program, (), set()
     takers = _takers(program, set(weights))
-    lifted, fetch = with_packed(with_constants(program, dict.fromkeys(weights, 0)), TUPLE_GETITEM)
+    lifted, fetch = with_packed(with_constants(program, dict.fromkeys(weights, 0)), getitem)
     lifting = _Lifting(
         places={index: place for place, index in enumerate(weights)},
         closures={at for at, function in enumerate(lifted.functions) if function.name == MAKE_CLOSURE},

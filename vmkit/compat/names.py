@@ -34,7 +34,7 @@ from . import (
 )
 from .expr import RelayExpr
 from .gone import GONE_NAMES, gone
-from .virtual_device import VirtualDevice
+from .virtual_device import VirtualDevice, make_compilation_config
 
 __all__ = ["install_names"]
 
@@ -134,7 +134,7 @@ def _names() -> dict[str, dict[str, Any]]:
             **kinds,
         },
         "tvm.ir.supply": {"GlobalVarSupply": supply.GlobalVarSupply, "NameSupply": supply.NameSupply},
-        "tvm.target": {"VirtualDevice": VirtualDevice},
+        "tvm.target": {"VirtualDevice": VirtualDevice, "make_compilation_config": make_compilation_config},
         "tvm.runtime": {"ADT": container.ADT, "String": container.String},
         "tvm.te": {"size_var": SizeVar},
         "tvm.topi.nn": {n: getattr(tensor_core, n) for n in tensor_core.__all__},

@@ -6,10 +6,19 @@ import tvm
 
 from vmkit.errors import ModelError
 from vmkit.relay import ir
+from vmkit.relay.transform.plan_devices import DeviceConfig
 from vmkit.target import canonical_target
-from vmkit.target.plan import OneTarget
+from vmkit.target.plan import OneTarget, Targets
 
-__all__ = ["VirtualDevice"]
+__all__ = ["VirtualDevice", "make_compilation_config"]
+
+
+def make_compilation_config(
+    ctxt: tvm.transform.PassContext, target: Targets, target_host: OneTarget | None = None
+) -> DeviceConfig:
+    """Return what ``PlanDevices`` is told: targets, and where values are that nothing is said of."""
+    with ctxt:
+        return DeviceConfig.of(canonical_target(target, target_host))
 
 
 class _DevicesOfPrograms(type):

@@ -14,8 +14,10 @@ from vmkit.executable import executable
 from vmkit.executable.any_extents import of_any_extents
 from vmkit.executor import VMExecutor
 from vmkit.relay.ir import Function
+from vmkit.relay.transform import FuseOps, LambdaLift, ManifestAlloc, ManifestLifetimes, ToANormalForm
 from vmkit.runtime import RemoteMachine, machine
 from vmkit.runtime.outputs import Targets
+from vmkit.target import canonical_target
 from vmkit.values.signature import Signature
 
 from .vm_executable import Executable, ExecutableModule, relay_executable
@@ -35,6 +37,25 @@ class VMCompiler(vm_compiler.VMCompiler):
 
     def get_exec(self) -> Executable:
         return relay_executable(super().get_exec())
+
+    def optimize(
+        self,
+        mod: tvm.IRModule,
+        target: Any = None,
+        target_host: Any = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> tuple[tvm.IRModule, dict[str, Any]]:
+        """Return the optimised Relay module as Relay handed it to its virtual machine, and the parameters left.
+
+        Kernels are functions, values have names, and memory is asked for and given up; :meth:`lower` goes on from the
+        module before that.
+        """
+        optimized, left = super().optimize(mod, target, target_host, params)
+        plan = canonical_target(target, target_host)
+        with plan.primary:
+            for each in (FuseOps(), ToANormalForm(), LambdaLift(), ManifestAlloc(plan), ManifestLifetimes()):
+                optimized = each(optimized)
+        return optimized, left
 
 
 class VirtualMachine(machine.VirtualMachine):

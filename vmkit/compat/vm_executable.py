@@ -12,6 +12,7 @@ import tvm_ffi
 
 from vmkit import bytecode
 from vmkit.executable import executable
+from vmkit.target.device_type import numbered_device
 
 __all__ = ["Executable", "ExecutableModule", "relay_executable"]
 
@@ -46,9 +47,11 @@ class Executable(executable.Executable):
     @property
     def virtual_devices(self) -> str:
         """The devices that the program runs on, one a line, the host's first."""
-        kinds = dict.fromkeys(["cpu", self.device_kind or "cpu"])
-        numbers = [tvm.runtime.device(kind).dlpack_device_type() for kind in kinds]
-        lines = (f"VM VirtualDevice[{at}]: device type {number}, id 0" for at, number in enumerate(numbers))
+        names = dict.fromkeys(["cpu", *(self.info.devices or [self.device_kind or "cpu"])])
+        devices = map(numbered_device, names)
+        lines = (
+            f"VM VirtualDevice[{at}]: device type {kind}, id {number}" for at, (kind, number) in enumerate(devices)
+        )
         return "".join(f"{line}{'' if at else ' (using as host)'}\n" for at, line in enumerate(lines))
 
     @staticmethod

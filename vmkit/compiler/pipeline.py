@@ -29,6 +29,7 @@ from ..relax.sharing import merge_views, share_shapes
 from ..relax.size_names import name_sizes
 from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
+from ..relax.symbols import with_prefix
 from ..relax.views import LEGALIZATIONS, views_of_computed_sizes
 from ..schedule import gpu
 from ..schedule.cpu import schedule_kernels
@@ -107,8 +108,11 @@ def _is_scheduled(function: tvm.ir.BaseFunc) -> bool:
     return isinstance(function, tvm.tirx.PrimFunc) and bool(function.attrs.get("tirx.is_scheduled", False))
 
 
-def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> Bytecode:
-    """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved."""
+def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOptions, prefix: str = "") -> Bytecode:
+    """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved.
+
+    The names of kernels begin with `prefix`.
+    """
     passes = [
         transform.RewriteDataflowReshape(),
         views_of_computed_sizes(),
@@ -130,10 +134,10 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         transform.ComputePrimValue(),
         transform.VMShapeLower(),
         share_shapes(),
-        transform.AttachGlobalSymbol(),
     ]
     with target:
-        mod = tvm.transform.Sequential(passes)(mod)
+        mod = tvm.transform.Sequential(passes)(with_prefix(mod, prefix) if prefix else mod)
+        mod = transform.AttachGlobalSymbol()(with_prefix(mod, prefix) if prefix else mod)
     builder = relax.ExecBuilder()
     mod, constants = taken_out(mod)
     return Bytecode(builder, kernels_of(put_code(builder, mod)), constants)

@@ -44,13 +44,33 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Program:
-    """A module between the two halves of compilation."""
+    """A module between the two halves of compilation.
+
+    Attributes
+    ----------
+    code : Bytecode
+        The code for `target`, which is the first device's.
+    parts : tuple of ProgramPart
+        What other devices compute.
+    """
 
     code: Bytecode
     plan: TargetPlan
+    target: Target
     signatures: dict[str, Signature]
     info: BuildInfo
     modules: Sequence[tvm.runtime.Module] = ()
+    parts: tuple[ProgramPart, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProgramPart:
+    """What another device computes, by the name that the program calls it by."""
+
+    name: str
+    device: tuple[int, int]
+    code: Bytecode
+    target: Target
 
 
 def run_stage(plan: TargetPlan, stage: Callable[[CompilerOptions], T]) -> T:
@@ -92,7 +112,8 @@ def optimize_relay(
     mod = byoc.with_global_functions(bind_params(mod, params))
     # Lowering takes typed modules, calls of global functions and operators that have kernels, so the first ones are
     # no optimisations.
-    passes = [transform.InferType(), transform.LiftCalledFunctions(), transform.QnnCanonicalize()]
+    passes = [transform.InferType(), transform.UnmanifestAlloc(), transform.LiftCalledFunctions()]
+    passes.append(transform.QnnCanonicalize())
     passes += [each for level, each in passes_for(target, evaluate) if options.runs(each.info.name, level)]
     for each in passes:
         mod = each(mod)
@@ -147,7 +168,7 @@ def lower(
         kernel_groups=code.kernel_groups or None,
         runtimes=linked.runtimes or None,
     )
-    return Program(code, plan, signatures, info, linked.modules)
+    return Program(code, plan, plan.primary, signatures, info, linked.modules)
 
 
 def evaluate(mod: tvm.IRModule) -> list[tvm.runtime.Tensor]:

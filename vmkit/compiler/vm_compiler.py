@@ -17,8 +17,9 @@ from ..executable.executable import Executable, ProfilingParts
 from ..target import canonical_target
 from ..values.tensors import as_tensors
 from .models import to_module
-from .pipeline import kernel_hashes, link, link_marked
-from .stages import Program, lower, optimize_relay, relay_module, run_stage
+from .pipeline import kernel_hashes, link_marked
+from .several_devices import build, lower_for_plan
+from .stages import Program, optimize_relay, relay_module, run_stage
 
 __all__ = ["VMCompiler", "compile"]
 
@@ -123,7 +124,7 @@ class VMCompiler:
         if self._program is not None:
             raise CompileError("Can't reuse VMCompiler object for multiple modules")
         plan = canonical_target(target, target_host)
-        self._program = run_stage(plan, lambda options: lower(mod, self._params, plan, options))
+        self._program = run_stage(plan, lambda options: lower_for_plan(mod, self._params, plan, options))
         self._params = {}
         counts = self._program.info.kernels or {}
         logger.info("kernels: %s", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
@@ -133,9 +134,10 @@ class VMCompiler:
         program = self._program
         if program is None:
             raise CompileError("there is nothing to build; call lower first")
-        built = run_stage(program.plan, lambda options: link(program.code, program.plan.primary, program.modules))
-        target, kernels = program.plan.primary, program.code.kernels
-        grouped = kernels if program.info.kernel_groups else None
+        built = run_stage(program.plan, lambda options: build(program))
+        # Of a program for several devices only what runs on the first is timed kernel by kernel.
+        target, kernels = program.target, program.code.kernels
+        grouped = kernels if program.info.kernel_groups and not program.parts else None
         marked = None if grouped is None else partial(link_marked, grouped, target)
         profiling = ProfilingParts(marked, partial(kernel_hashes, kernels))
         self._executable = Executable(built, program.signatures, target, program.info, profiling=profiling)

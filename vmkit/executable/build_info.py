@@ -39,6 +39,8 @@ class BuildInfo(Mapping[str, Any]):
         How deep; None for :data:`vmkit.stack.MACHINE_STACK_BYTES`.
     model
         What the model's file says of the model, such as who made it; kept for those who ask, and read by nothing else.
+    devices
+        The names of the devices that a program runs on, if there are several, in the order of the machine's.
 
     Examples
     --------
@@ -56,8 +58,11 @@ class BuildInfo(Mapping[str, Any]):
     recursive: bool | None = None
     stack_bytes: int | None = None
     model: Mapping[str, Any] | None = None
+    devices: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.devices is not None:
+            object.__setattr__(self, "devices", tuple(self.devices))
         if self.texts is not None:
             object.__setattr__(self, "texts", tuple(self.texts))
 
@@ -108,7 +113,7 @@ def _is_of_kind(name: str, value: Any) -> bool:
             return all(isinstance(count, int) for count in value.values())
         case "runtimes", dict():
             return _are_texts(list(value.values()))
-        case "texts", list():
+        case (("texts" | "devices"), list()):
             return _are_texts(value)
         case "kernel_groups", dict():
             return all(isinstance(kernels, list) and _are_texts(kernels) for kernels in value.values())

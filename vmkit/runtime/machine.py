@@ -15,6 +15,7 @@ from ..errors import InputError, VMError, suggest
 from ..executable.executable import Executable
 from ..target.devices import device as one_device
 from ..target.devices import devices as all_devices
+from ..target.devices import devices_for
 from ..values import images  # noqa: F401 - registers what a program calls to decode an image
 from ..values.conversion import to_numpy
 from ..values.signature import AnySpec, Signature
@@ -49,7 +50,9 @@ class VirtualMachine:
     exe
         The executable, or a runtime module or ``relax.VMExecutable``, whose functions then are checked by the VM alone.
     device
-        ``"cpu"``, ``"cuda:1"``, a TVM device, or a list with at most one of each kind; the CPU is always added.
+        ``"cpu"``, ``"cuda:1"``, a TVM device, or a list with at most one of each kind; the CPU is always added. A
+        program that was compiled for several devices takes a list of all of them; its inputs go to the first, and
+        it copies what another computes with.
     memory_cfg
         ``"pooled"`` (the default), ``"naive"``, or a dict from device to one of them.
     check_inputs
@@ -87,7 +90,8 @@ class VirtualMachine:
         num_threads: int | None = None,
     ) -> None:
         self.executable = exe if isinstance(exe, Executable) else Executable.from_module(exe)
-        self.devices: list[Device] = all_devices(device)
+        wanted = self.executable.info.devices
+        self.devices: list[Device] = all_devices(device) if wanted is None else devices_for(device, wanted)
         self.check_inputs = check_inputs
         self.num_threads = (
             default_threads(self.executable.target) if num_threads is None else checked_threads(num_threads)

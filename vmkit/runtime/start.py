@@ -6,17 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm.runtime import Device, Tensor
 
-from ..bytecode import lift_weights
+from ..bytecode import Program, lift_weights
+from ..bytecode.joining import with_devices
+from ..bytecode.placed_weights import with_placed_weights
+from ..bytecode.placeholders import large_constants
 from ..bytecode.stored_weights import tensor_over
 from ..errors import DeviceError, ExecutableError, OptionError
 from ..executable.executable import Executable
+from ..target.device_type import CPU, device_name, numbered_device
 from ..target.devices import device as one_device
 from .failures import useful_line
 from .stack_guard import guarded
 
 __all__ = ["started"]
+
+Weights = Sequence[Tensor] | tvm_ffi.Object
 
 _ALLOCATORS = {"naive": 1, "pooled": 2}
 
@@ -45,10 +52,11 @@ def started(
     pairs = zip(devices, _allocators(devices, memory_cfg), strict=True)
     options = [number for device, kind in pairs for number in (device.dlpack_device_type(), device.index, kind)]
     program, takers = executable.program, set[str]()
-    weights: list[Tensor] = []
-    if executable.holds_weights and len(devices) == 1:
-        program, lifted, takers = lift_weights(program)
-        weights = [tensor_over(constant) for constant in lifted]
+    weights: Weights = []
+    if executable.info.devices is not None:
+        program = _on_devices(program, executable.info.devices, devices)
+    if executable.holds_weights and (executable.info.devices is not None or len(devices) == 1):
+        program, weights, takers = _with_weights(program, devices)
     if program.recursive_functions():
         program = guarded(program)
     runnable = executable.runnable(program if program is not executable.program else None)
@@ -60,6 +68,37 @@ def started(
     except Exception as error:
         raise ExecutableError(f"the executable cannot be linked: {useful_line(error)}") from error
     return module
+
+
+def _with_weights(program: Program, devices: Sequence[Device]) -> tuple[Program, Weights, set[str]]:
+    """Return a program that takes its weights, these on the devices that use them, and the functions that take them."""
+    if len(devices) == 1:
+        lifted, constants, takers = lift_weights(program)
+        return lifted, [tensor_over(constant) for constant in constants], takers
+    placed, places = with_placed_weights(program)
+    positions = list(large_constants(placed))
+    # TVM's VM takes the tensors of a tuple to its first device, and leaves those of a list where they are.
+    lifted, constants, takers = lift_weights(placed, getitem="ffi.ListGetItem")
+    if not takers:
+        return program, [], takers
+    first = numbered_device(devices[0])
+    where = [places.get(position, first) for position in positions]
+    tensors = [_placed(tensor_over(c), *place) for c, place in zip(constants, where, strict=True)]
+    return lifted, tvm_ffi.List(tensors), takers
+
+
+def _placed(tensor: Tensor, kind: int, number: int) -> Tensor:
+    """Return a tensor on a device; one on the first CPU is there."""
+    if (kind, number) == (CPU, 0):
+        return tensor
+    return tensor.copyto(one_device(device_name(kind), number))
+
+
+def _on_devices(program: Program, wanted: Sequence[str], devices: Sequence[Device]) -> Program:
+    """Return a program that copies to the devices that there are in the places of those it was compiled for."""
+    pairs = zip(map(numbered_device, wanted), map(numbered_device, devices), strict=False)
+    moved = {one: other for one, other in pairs if one != other}
+    return with_devices(program, moved) if moved else program
 
 
 def _match_target(executable: Executable, devices: Sequence[Device]) -> None:

@@ -8,7 +8,7 @@ from tvm.target import Target
 from vmkit._tvm import DEVICE_NAMES, DEVICE_TYPES
 from vmkit.errors import TargetError, suggest
 
-__all__ = ["CPU", "device_name", "device_type", "device_type_of"]
+__all__ = ["CPU", "device_name", "device_type", "device_type_of", "numbered_device", "numbered_name"]
 
 CPU = 1
 _OLD_NAMES = {"gpu": "cuda", "cl": "opencl"}
@@ -44,3 +44,24 @@ def device_type_of(device: str | int | Device) -> int:
 def device_name(number: int) -> str:
     """Return TVM's name for the type of device with DLPack's `number`."""
     return str(DEVICE_NAMES.get(number, number))
+
+
+def numbered_device(device: str | int | Device) -> tuple[int, int]:
+    """Return DLPack's number for the type of a device, and which one of that type it is.
+
+    >>> numbered_device("cpu:1"), numbered_device(2)
+    ((1, 1), (2, 0))
+    """
+    if isinstance(device, Device):
+        return device_type_of(device), int(device.index)
+    if isinstance(device, str):
+        name, colon, number = device.partition(":")
+        if colon and not number.isdecimal():
+            raise TargetError(f"expected NAME:NUMBER for a device, got {device!r}")
+        return device_type_of(name), int(number or 0)
+    return device_type_of(device), 0
+
+
+def numbered_name(kind: int, number: int) -> str:
+    """Return the name of a device, such as ``"cuda"`` or ``"cpu:1"``."""
+    return f"{device_name(kind)}:{number}" if number > 0 else device_name(kind)

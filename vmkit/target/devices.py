@@ -10,7 +10,7 @@ from tvm.runtime import Device
 
 from ..errors import DeviceError, suggest
 
-__all__ = ["device", "devices"]
+__all__ = ["device", "devices", "devices_for"]
 
 _ALIASES = {"llvm": "cpu", "gpu": "cuda", "cl": "opencl", "vpi": "ext_dev"}
 _NAMES = ("cpu", "cuda", "opencl", "vulkan", "metal", "rocm", "hexagon", "webgpu", "ext_dev")
@@ -72,6 +72,44 @@ def devices(spec: str | Device | Sequence[str | Device]) -> list[Device]:
     # The machine looks for the CPU in the last place.
     chosen.append(chosen.pop(kinds.index(cpu.dlpack_device_type())))
     return chosen
+
+
+def devices_for(spec: str | Device | Sequence[str | Device], wanted: Sequence[str]) -> list[Device]:
+    """Return the devices for a program on several, in their order, and at the end the CPU, where shapes are computed.
+
+    Parameters
+    ----------
+    spec
+        The devices that there are to run on.
+    wanted
+        What the program was compiled for, such as ``("cpu", "cuda")``: of each the device itself is taken, or where
+        that is not among those given, the only one of its kind.
+
+    Raises
+    ------
+    DeviceError
+        If one of them has no device, or a device has nothing to do.
+    """
+    given = list(spec) if isinstance(spec, list | tuple) else [spec]
+    there = {str(device(one)): device(one) for one in given}  # type: ignore[arg-type]  # which refuses what is no device
+    there.setdefault("cpu:0", tvm.cpu())
+    chosen: list[Device] = []
+    for name in wanted:
+        kind, _, number = name.partition(":")
+        alike = [one for one in there if one.startswith(f"{kind}:") and there[one] not in chosen]
+        exact = f"{kind}:{number or 0}"
+        found = exact if exact in alike else alike[0] if len(alike) == 1 else None
+        if found is None:
+            raise DeviceError(
+                f"Unable to find a physical device (from among the {len(given)} given) to match the virtual device "
+                f"{exact}: the program was compiled for {', '.join(wanted)}, the devices are {', '.join(there)}"
+            )
+        chosen.append(there[found])
+    idle = [name for name, one in there.items() if one not in chosen and name != "cpu:0"]
+    if idle:
+        raise DeviceError(f"the program was compiled for {', '.join(wanted)}, and does not use {', '.join(idle)}")
+    is_host = chosen[-1].dlpack_device_type() == tvm.cpu().dlpack_device_type()
+    return chosen if is_host else [*chosen, tvm.cpu()]
 
 
 def _present(found: Device, name: str) -> Device:

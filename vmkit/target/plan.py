@@ -14,7 +14,7 @@ from tvm.target import Target
 from vmkit.errors import TargetError
 from vmkit.target import llvm
 from vmkit.target.check import build_target
-from vmkit.target.device_type import CPU, device_name, device_type, device_type_of
+from vmkit.target.device_type import CPU, device_name, device_type, numbered_device, numbered_name
 from vmkit.target.options import NATIVE
 from vmkit.target.source import Problem, Source
 from vmkit.target.text import parse_command_line, split_host
@@ -27,14 +27,16 @@ OneTarget: TypeAlias = Target | str | Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class TargetPlan:
-    """What to compile for: one target for each type of device, and the host that drives them.
+    """What to compile for: one target for each device, and the host that drives them.
 
     Attributes
     ----------
     targets : tuple of Target
-        In the order given, each with `host` attached; no two are for the same type of device.
+        In the order given, each with `host` attached; no two are for the same device.
     host : Target
         A cpu target without a host of its own.
+    numbers : tuple of int
+        Which device of its type each target is for; empty where all are for the first.
 
     Examples
     --------
@@ -45,6 +47,13 @@ class TargetPlan:
 
     targets: tuple[Target, ...]
     host: Target
+    numbers: tuple[int, ...] = ()
+
+    @property
+    def devices(self) -> tuple[tuple[int, int], ...]:
+        """The device of each target: the number of its type, and which one of that type."""
+        numbers = self.numbers or (0,) * len(self.targets)
+        return tuple((device_type(target), number) for target, number in zip(self.targets, numbers, strict=True))
 
     @property
     def primary(self) -> Target:
@@ -55,32 +64,39 @@ class TargetPlan:
 
     @property
     def by_device(self) -> dict[str, Target]:
-        """Each target by the name of its type of device, such as ``"cpu"`` or ``"cuda"``."""
-        return {device_name(device_type(target)): target for target in self.targets}
+        """Each target by the name of its device, such as ``"cpu"``, ``"cuda"`` or ``"cpu:1"``."""
+        return {numbered_name(*device): target for device, target in zip(self.devices, self.targets, strict=True)}
 
     def for_device(self, device: str | int | Device) -> Target:
-        """Return the target for a type of device; raise ``TargetError`` if the plan has none."""
-        wanted = device_type_of(device)
-        for target in self.targets:
-            if device_type(target) == wanted:
+        """Return the target for a device; raise ``TargetError`` if the plan has none."""
+        wanted = numbered_device(device)
+        for known, target in zip(self.devices, self.targets, strict=True):
+            if known == wanted:
                 return target
-        known = ", ".join(self.by_device)
-        raise TargetError(f"there is no target for device {device_name(wanted)!r}, only for: {known}")
+        names = ", ".join(self.by_device)
+        raise TargetError(f"there is no target for device {numbered_name(*wanted)!r}, only for: {names}")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data that :meth:`from_json` reads."""
-        return {"targets": [_config_of(without_host(t)) for t in self.targets], "host": _config_of(self.host)}
+        data = {"targets": [_config_of(without_host(t)) for t in self.targets], "host": _config_of(self.host)}
+        return {**data, "numbers": list(self.numbers)} if self.numbers else data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TargetPlan:
         """Return the plan that :meth:`to_json` wrote; raise ``TargetError`` if this TVM cannot have it."""
         match data:
+            case {"targets": [*configs], "host": dict(host), "numbers": [*numbers]} if len(configs) == len(numbers) > 0:
+                kinds = [device_type(_single(dict(config))[0]) for config in configs]
+                names = [numbered_name(kind, int(number)) for kind, number in zip(kinds, numbers, strict=True)]
+                return canonical_target(dict(zip(names, map(dict, configs), strict=True)), host)
             case {"targets": [*configs], "host": dict(host)} if configs:
                 return canonical_target([dict(config) for config in configs], host)
         raise TargetError(f"expected the data of a target plan, with 'targets' and 'host', got {data!r}")
 
     def __str__(self) -> str:
-        text = ", ".join(command_line(without_host(target)) for target in self.targets)
+        names = [f" on {name}" if ":" in name else "" for name in self.by_device]
+        lines = [command_line(without_host(target)) for target in self.targets]
+        text = ", ".join(line + name for line, name in zip(lines, names, strict=True))
         bare = [str(without_host(target)) for target in self.targets]
         return text if str(self.host) in bare else f"{text} --host='{command_line(self.host)}'"
 
@@ -106,7 +122,8 @@ def canonical_target(target: Targets | None = None, target_host: OneTarget | Non
         - a kind (``"llvm"``), a tag (``"nvidia/nvidia-h100"``), the command-line form
           (``"llvm -mcpu=znver4 --host=llvm"``, ``"cuda -arch=sm_80, llvm"`` with the host last), or JSON text;
         - a dict with ``"kind"`` or ``"tag"``, or a ``tvm.target.Target``;
-        - several: a list of any of these, or a dict from device (``"cuda"``, 2, ``tvm.device``) to any of these.
+        - several: a list of any of these, or a dict from device (``"cuda"``, 2, ``"cpu:1"``, ``tvm.device``) to any
+          of these; values are where the program says, see :func:`vmkit.relay.transform.PlanDevices`.
     target_host : optional
         The host, in any of the forms for one target. By default the host that `target` names, else the cpu target
         itself, else llvm for this machine.
@@ -117,18 +134,20 @@ def canonical_target(target: Targets | None = None, target_host: OneTarget | Non
         For anything that the installed TVM and its LLVM do not have; the message lists all that is wrong in one target.
     """
     if isinstance(target, TargetPlan):
-        target = list(target.targets)
+        target = target.by_device if target.numbers else list(target.targets)
     if target is None:
         target = Target.current() or NATIVE
-    given = _several(target)
+    several = _several(target)
+    given = [(one, host) for one, host, _ in several]
+    numbers = tuple(number for _, _, number in several)
     hosts = [host for _, host in given if host is not None]
     if target_host is not None:
         hosts.append(_single(target_host)[0])
     targets = [without_host(target) for target, _ in given]
-    _refuse_duplicates(targets)
+    _refuse_duplicates(targets, numbers)
     host = _agreed_host(hosts) or next((t for t in targets if device_type(t) == CPU), None) or _single("llvm")[0]
     _refuse_host(host, targets)
-    return TargetPlan(tuple(Target(target, host=host) for target in targets), host)
+    return TargetPlan(tuple(Target(target, host=host) for target in targets), host, numbers if any(numbers) else ())
 
 
 def command_line(target: Target) -> str:
@@ -146,24 +165,24 @@ def command_line(target: Target) -> str:
     return " ".join([head, *words])
 
 
-def _several(target: Targets) -> list[tuple[Target, Target | None]]:
-    """Return each target with the host that it names itself."""
+def _several(target: Targets) -> list[tuple[Target, Target | None, int]]:
+    """Return each target with the host that it names itself, and which device of its type it is for."""
     if isinstance(target, Mapping) and not {"kind", "tag"} & {*map(str, target)}:
         return _from_devices(target)
     if isinstance(target, list | tuple | tvm_ffi.Array):
         if not target:
             raise TargetError("the list of targets is empty; expected at least one")
-        return [_single(one) for one in target]
-    return [_single(target)]  # type: ignore[arg-type]  # which refuses what names no target
+        return [(*_single(one), 0) for one in target]
+    return [(*_single(target), 0)]  # type: ignore[arg-type]  # which refuses what names no target
 
 
-def _from_devices(mapping: Mapping[Any, OneTarget]) -> list[tuple[Target, Target | None]]:
+def _from_devices(mapping: Mapping[Any, OneTarget]) -> list[tuple[Target, Target | None, int]]:
     if not mapping:
         raise TargetError("the target dict is empty; expected 'kind' and its options, or a target for each device")
     given = []
     for device, one in mapping.items():
         try:
-            wanted = device_type_of(device)
+            wanted, number = numbered_device(device)
         except TargetError as error:
             raise TargetError(
                 f"a target dict has 'kind' (or 'tag') and its options, or a target for each device; {error}"
@@ -172,7 +191,7 @@ def _from_devices(mapping: Mapping[Any, OneTarget]) -> list[tuple[Target, Target
         if device_type(target) != wanted:
             names = device_name(wanted), device_name(device_type(target))
             raise TargetError(f"the target for {names[0]!r} is {command_line(target)!r}, which is for {names[1]!r}")
-        given.append((target, host))
+        given.append((target, host, number))
     return given
 
 
@@ -229,13 +248,17 @@ def _agreed_host(hosts: list[Target]) -> Target | None:
     return hosts[0] if hosts else None
 
 
-def _refuse_duplicates(targets: list[Target]) -> None:
-    seen: dict[int, Target] = {}
-    for target in targets:
-        other = seen.setdefault(device_type(target), target)
+def _refuse_duplicates(targets: list[Target], numbers: Sequence[int]) -> None:
+    seen: dict[tuple[int, int], Target] = {}
+    for target, number in zip(targets, numbers, strict=True):
+        device = device_type(target), number
+        other = seen.setdefault(device, target)
         if other is not target:
-            name, both = device_name(device_type(target)), f"{command_line(other)}; {command_line(target)}"
-            raise TargetError(f"two targets are for device {name!r}, expected one for each type of device: {both}")
+            name, both = numbered_name(*device), f"{command_line(other)}; {command_line(target)}"
+            raise TargetError(
+                f"two targets are for device {name!r}, expected one for each type of device: {both}; for several "
+                f"devices of a type give a dict from device, such as {name.partition(':')[0] + ':1'!r}"
+            )
 
 
 def _refuse_host(host: Target, targets: list[Target]) -> None:

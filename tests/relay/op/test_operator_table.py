@@ -22,7 +22,10 @@ from vmkit.relay.op.table import OperatorRow, as_json, as_text, operator_row, op
 from vmkit.relay.transform import infer_module
 
 # Families whose own tests run each of their operators under unknown shapes.
-TESTED_ELSEWHERE = ("memory.", "qnn.", "random.", "vision.", "nn.sparse_", "nn.internal.", "nn.bit")
+TESTED_ELSEWHERE = (
+    *("memory.", "qnn.", "random.", "vision.", "nn.sparse_", "nn.internal.", "nn.bit"),
+    *("vm.invoke_tvm_op", "vm.shape_func"),
+)
 
 
 def test_every_operator_has_a_sample() -> None:

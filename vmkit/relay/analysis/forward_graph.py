@@ -30,7 +30,14 @@ from ..ir import (
 )
 from ..op.registry import OpPattern, entry
 
-__all__ = ["Dominator", "ForwardNode", "forward_graph", "is_fused_or_external", "post_dominators"]
+__all__ = [
+    "Dominator",
+    "ForwardNode",
+    "forward_graph",
+    "is_fused_or_external",
+    "is_shaped_by_values",
+    "post_dominators",
+]
 
 # Scalars of these types are written into the code of a kernel.
 _IMMEDIATE_DTYPES = ("int32", "int64", "float32", "float64", "bool")
@@ -149,7 +156,7 @@ def _uses(expr: RelayExpr, nodes: dict[Any, ForwardNode]) -> Iterator[tuple[Rela
 def _call_pattern(call: Call) -> OpPattern:
     if not isinstance(call.op, Op):
         return OpPattern.OPAQUE
-    if _is_dynamic(call.checked_type) and _is_shaped_by_values(call):
+    if _is_dynamic(call.checked_type) and is_shaped_by_values(call):
         return OpPattern.OPAQUE
     return entry(call.op).pattern
 
@@ -160,7 +167,8 @@ def _is_dynamic(ty: Type) -> bool:
     return isinstance(ty, TensorType) and any(isinstance(d, AnyDim) for d in ty.shape)
 
 
-def _is_shaped_by_values(call: Call) -> bool:
+def is_shaped_by_values(call: Call) -> bool:
+    """Say whether the shape of an operator's result depends on the values of its operands."""
     if is_call(call, "strided_slice"):
         return call.attrs.begin is None or call.attrs.end is None
     return call.op.name.startswith("dyn.") or call.op.name in _SHAPED_BY_VALUES

@@ -60,10 +60,13 @@ from .types import (
     type_parts,
     type_text,
 )
-from .virtual_device import VirtualDevice
+from .virtual_device import DEVICE_PART, PARAM_DEVICES, RESULT_DEVICE, VirtualDevice
 from .visit import children, free_vars, post_order, rewrite
 
 __all__ = [
+    "DEVICE_PART",
+    "PARAM_DEVICES",
+    "RESULT_DEVICE",
     "AffineType",
     "Any",
     "Call",

@@ -7,7 +7,14 @@ from tvm_ffi.dataclasses import py_class
 
 from ...target.device_type import device_name, device_type_of
 
-__all__ = ["VirtualDevice"]
+__all__ = ["DEVICE_PART", "PARAM_DEVICES", "RESULT_DEVICE", "VirtualDevice"]
+
+DEVICE_PART = "device_part"
+"""The attribute of a function that another device computes: the name by which the machine finds the code."""
+PARAM_DEVICES = "param_virtual_devices"
+"""The attribute of a function that has the devices of its parameters; texts have them at the parameters."""
+RESULT_DEVICE = "result_virtual_device"
+"""The attribute of a function that has the device of its result; texts call it ``virtual_device``."""
 
 
 @py_class("relay.VirtualDevice", structural_eq="tree")
@@ -56,8 +63,12 @@ class VirtualDevice(tvm.ir.Node):
         """Whether a type of device is asked for."""
         return self.device_type > 0
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is asked for: neither a type of device, nor its number, nor a kind of memory."""
+        return not self.is_constrained and self.virtual_device_id < 0 and not self.memory_scope
+
     def __str__(self) -> str:
-        if not self.is_constrained:
-            return "any device"
-        name = device_name(self.device_type)
-        return f"{name}:{self.virtual_device_id}" if self.virtual_device_id > 0 else name
+        name = device_name(self.device_type) if self.is_constrained else "any device"
+        name = f"{name}:{self.virtual_device_id}" if self.virtual_device_id > 0 else name
+        return f"{name} in {self.memory_scope!r}" if self.memory_scope else name

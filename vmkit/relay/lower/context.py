@@ -32,7 +32,7 @@ class LowerContext:
     symbols : dict
         The symbolic dimensions of the Relay function, each with the Relax symbol that stands for it here.
     device : int or None
-        DLPack's number for the type of device that the program is compiled for, where it is known.
+        DLPack's number for the type of device that the program is compiled for; None for several devices.
     current : OpEntry or None
         The operator that is being lowered.
     types : list of Type

@@ -13,6 +13,7 @@ from tvm.ir import GlobalVar, Op
 from ..._tvm import begin_block, end_block
 from ...errors import CompileError, VMKitError
 from ..analysis.scopes import hoisted
+from ..ir import DEVICE_PART
 from ..ir.adt import Constructor, Match, TypeData
 from ..ir.expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
@@ -120,9 +121,11 @@ class FunctionLowering:
         params = relax_params(self.function, self.context.symbols)
         builder.begin_scope(params)
         begin_block(builder)
-        for variable, value in zip(self.function.params, params, strict=True):
-            self.bind(variable, value)
-        result = builder.emit(self.context.materialize(self.visit(self.function.body)))
+        for variable, param in zip(self.function.params, params, strict=True):
+            self.bind(variable, param)
+        part = self.function.attrs.get(DEVICE_PART) if self.function.attrs else None
+        value: Value = self.visit(self.function.body) if part is None else self.called_part(part, params)
+        result = builder.emit(self.context.materialize(value))
         body = relax.SeqExpr([end_block(builder)], result)
         builder.end_scope()
         ret_type = relax_type(self.function.checked_type.ret_type)
@@ -133,6 +136,11 @@ class FunctionLowering:
             # TVM's VM does not load a constant without elements.
             return self.context.emit(relax.op.zeros(relax.ShapeExpr(constant.data.shape), str(constant.data.dtype)))
         return relax.const(constant.data)
+
+    def called_part(self, name: str, params: list[relax.Var]) -> Value:
+        """Return what a part of the program gives that is compiled for another device."""
+        ty = relax_type(self.function.checked_type.ret_type)
+        return self.context.emit(relax.op.call_pure_packed(name, *params, ty_args=[ty]))
 
     # -- scopes
 

@@ -51,7 +51,10 @@ class Lowered:
 
 
 def lower_module(
-    mod: tvm.IRModule, target: Target | None = None, externals: Mapping[str, External] | None = None
+    mod: tvm.IRModule,
+    target: Target | None = None,
+    externals: Mapping[str, External] | None = None,
+    checks: RuntimeChecks | None = None,
 ) -> Lowered:
     """Return the Relax form of a module whose types have been inferred.
 
@@ -60,11 +63,15 @@ def lower_module(
     mod : tvm.IRModule
         The Relay module.
     target : tvm.target.Target, optional
-        What it is compiled for. Values that the program places on another type of device are then refused.
+        What it is compiled for. Values that the program places on another type of device are then refused; without,
+        they are copied there.
     externals : mapping, optional
         The functions of other code generators by name, which are called and not lowered.
+    checks : RuntimeChecks, optional
+        Takes the checks at run time, whose numbers differ from those that it has.
     """
-    lowering = _ModuleLowering(mod, None if target is None else device_type(target), externals or {})
+    device = None if target is None else device_type(target)
+    lowering = _ModuleLowering(mod, device, externals or {}, RuntimeChecks() if checks is None else checks)
     module = lowering.run()
     names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
     texts = list(lowering.texts) if any(_has_strings(f) for f in lowering.functions.values()) else None
@@ -74,11 +81,13 @@ def lower_module(
 class _ModuleLowering(ModuleLowering):
     """The functions of a module, declared first so that they can call each other."""
 
-    def __init__(self, mod: tvm.IRModule, device: int | None, externals: Mapping[str, External]) -> None:
+    def __init__(
+        self, mod: tvm.IRModule, device: int | None, externals: Mapping[str, External], checks: RuntimeChecks
+    ) -> None:
         self.device = device
         self.externals = externals
         self.builder = relax.BlockBuilder()
-        self.checks = RuntimeChecks()
+        self.checks = checks
         self.texts = {}
         self.definitions = type_definitions(mod)
         functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}

@@ -1,7 +1,8 @@
 """Annotations: the value as it is, with a word to the compiler about it.
 
-``stop_fusion`` is heard here: no kernel reaches across it. ``on_device`` and ``device_copy`` are checked: a program is
-compiled for one type of device, and a value that is to be on another is refused. The others spoke to passes of Relay
+``stop_fusion`` is heard here: no kernel reaches across it. ``on_device`` and ``device_copy`` are followed where a
+program is compiled for several devices (see :func:`.plan_devices.PlanDevices`); where it is compiled for one, they are
+checked, and a value that is to be on another is refused. The others spoke to passes of Relay
 for training, code generators and hardware, and mean nothing more when a program runs.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tvm
-from tvm import te
+from tvm import relax, te
 
 from ...errors import CompileError, TypeCheckError
 from ...target.device_type import device_name
@@ -139,8 +140,20 @@ def _on_device(context: LowerContext, attrs: OnDeviceAttrs, data: Value) -> Valu
 
 
 def _device_copy(context: LowerContext, attrs: DeviceCopyAttrs, data: Value) -> Value:
+    if context.device is None:
+        return _moved(context, attrs.dst_virtual_device, data)
     _require_here(context, attrs.src_virtual_device, attrs.dst_virtual_device)
     return data
+
+
+def _moved(context: LowerContext, place: VirtualDevice, data: Value) -> Value:
+    """Return a tensor, or a tuple of them, copied to a device."""
+    if isinstance(data, tuple):
+        return tuple(_moved(context, place, field) for field in data)
+    if isinstance(data.ty, relax.TupleType):
+        return _moved(context, place, context.fields(data))
+    where = [relax.prim_value(place.device_type), relax.prim_value(max(place.virtual_device_id, 0))]
+    return context.emit(relax.op.call_pure_packed("vm.builtin.to_device", data, *where, ty_args=[data.ty]))
 
 
 # What a device is given as; anything else is refused with the attribute's name.
@@ -163,7 +176,7 @@ def _device(given: Given) -> Given:
     ),
 )
 class OnDevice:
-    """The value, evaluated on a device: that for which the program is compiled.
+    """The value, evaluated on a device: one of those for which the program is compiled.
 
     Where neither the result nor the body is to be there, any device will do.
     """
@@ -192,7 +205,7 @@ class OnDevice:
     ),
 )
 class DeviceCopy:
-    """The value, moved from one device to another: both must be that for which the program is compiled."""
+    """The value, moved from one device to another: the program is compiled for both."""
 
     @staticmethod
     def make(data: Expr, src_device: Given, dst_device: Given) -> Expr:

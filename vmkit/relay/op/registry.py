@@ -129,6 +129,7 @@ class OpEntry:
     layout: WithLayout | None = None
     by_place: bool = False
     moves: bool = False
+    allocates: bool = False
 
     @property
     def op(self) -> Op:
@@ -164,6 +165,7 @@ def operator(
     layout: WithLayout | None = None,
     by_place: bool = False,
     moves: bool = False,
+    allocates: bool = False,
 ) -> Callable[[C], C]:
     """Register the decorated class as the operator `name`.
 
@@ -197,6 +199,8 @@ def operator(
         Whether what an elementwise operator does to an element depends on the element's place.
     moves : bool
         Whether the result has the elements of the first input, each once, in another order or shape.
+    allocates : bool
+        Whether each call gives memory of its own: equal calls are not merged, but one that nobody uses may go.
     """
     for given, known in ((mixed, Mixed), (layout, WithLayout)):
         if given is not None and given not in get_args(known):
@@ -212,6 +216,7 @@ def operator(
         "layout": layout,
         "by_place": by_place,
         "moves": moves,
+        "allocates": allocates,
     }
 
     def decorate(cls: C) -> C:

@@ -1,4 +1,4 @@
-"""The virtual machine's own operators on shapes, which Relay's passes put into programs."""
+"""The virtual machine's own operators: on shapes, and calls of kernels that write into tensors given to them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from tvm import relax
 from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.expr import Expr
-from ..ir.types import TensorType, Type
-from .attrs import Attrs, Dims, attrs_node
+from ..ir.types import FuncType, TensorType, TupleType, Type, type_text
+from .attrs import Attrs, Dims, Ints, attrs_node, field
 from .elementwise import require_tensor
-from .registry import OpPattern, entry, operator
+from .fields import REQUIRED
+from .memory import not_in_pairs
+from .registry import OpPattern, Parameters, entry, operator
 from .shape import ShapeOf, ShapeOfAttrs, reshape_value, shape_text
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["reshape_tensor", "shape_of"]
+__all__ = ["invoke_tvm_op", "reshape_tensor", "shape_func", "shape_of"]
 
 
 def shape_of(expr: Expr) -> Expr:
@@ -73,3 +75,61 @@ class ReshapeTensor:
                 context.require_equal(size, known, message)
                 sizes[axis] = known
         return reshape_value(context, data, sizes)
+
+
+def _require_call(func: Type, inputs: Type, outputs: Type) -> TupleType:
+    """Return the type of no value, which a call that writes its results gives; TypeCheckError where it is none."""
+    if not isinstance(func, FuncType):
+        raise TypeCheckError(f"func must be a function, not {type_text(func)}")
+    for name, ty in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(ty, TupleType):
+            raise TypeCheckError(f"{name} must be a tuple, not {type_text(ty)}")
+    return TupleType([])
+
+
+@operator("vm.invoke_tvm_op", "func", "inputs", "outputs", level=10, pattern=OpPattern.OPAQUE, pure=False)
+class InvokeTVMOp:
+    """Nothing; a primitive function is called on a tuple of inputs and writes its results into a tuple of tensors."""
+
+    lower = staticmethod(not_in_pairs)
+
+    @staticmethod
+    def relation(attrs: None, func: Type, inputs: Type, outputs: Type) -> Type:
+        return _require_call(func, inputs, outputs)
+
+
+@attrs_node("relay.attrs.ShapeFuncAttrs")
+class ShapeFuncAttrs(Attrs):
+    """Attributes of vm.shape_func."""
+
+    is_input: Ints = field((), doc="For each input whether it is a value of the function's; otherwise its shape.")
+
+
+@operator(
+    "vm.shape_func",
+    "func",
+    "inputs",
+    "outputs",
+    attrs=ShapeFuncAttrs,
+    level=10,
+    pattern=OpPattern.OPAQUE,
+    parameters=Parameters(
+        "func inputs outputs is_inputs", renamed={"is_inputs": "is_input"}, given={"is_inputs": REQUIRED}
+    ),
+    pure=False,
+)
+class ShapeFunc:
+    """Nothing; the shapes of the results of a primitive function are written into a tuple of vectors.
+
+    The inputs are a tuple of shapes of what the function is called on, or of values of it where is_input says so.
+    """
+
+    lower = staticmethod(not_in_pairs)
+
+    @staticmethod
+    def relation(attrs: ShapeFuncAttrs, func: Type, inputs: Type, outputs: Type) -> Type:
+        return _require_call(func, inputs, outputs)
+
+
+invoke_tvm_op = entry("vm.invoke_tvm_op").builder
+shape_func = entry("vm.shape_func").builder

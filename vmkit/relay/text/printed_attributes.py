@@ -8,9 +8,9 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Expr, Op
 
+from ..ir import PARAM_DEVICES, RESULT_DEVICE, Function, RelayExpr, VirtualDevice
 from ..ir import Any as AnyDim
 from ..ir import Expr as RelayNode
-from ..ir import Function, RelayExpr, VirtualDevice
 from ..ir.dim_text import dim_text
 from ..op.attrs import AttrField, Attrs
 from .metadata import MetaSection
@@ -82,7 +82,9 @@ class AttributePrinter:
 
     def function(self, attrs: Mapping[str, Any] | None) -> list[str]:
         """Return the attributes of a function."""
-        return [f"{key}={self.value(value)}" for key, value in attrs.items()] if attrs is not None else []
+        shown = {RESULT_DEVICE: "virtual_device"}
+        pairs = attrs.items() if attrs is not None else ()
+        return [f"{shown.get(key, key)}={self.value(value)}" for key, value in pairs if key != PARAM_DEVICES]
 
     def _default(self, field: AttrField) -> str | None:
         if field.is_required:

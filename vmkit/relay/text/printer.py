@@ -14,6 +14,7 @@ from ..._tvm import array_items
 from ...errors import ModelError
 from ...stack import on_deep_stack
 from ..ir import (
+    PARAM_DEVICES,
     Call,
     Constant,
     Constructor,
@@ -33,6 +34,7 @@ from ..ir import (
     TupleGetItem,
     TypeData,
     Var,
+    VirtualDevice,
     type_definitions,
 )
 from ..ir.hooks import print_node, print_text
@@ -186,7 +188,19 @@ class _Printer(BindingPrinter):
         with self.names.type_params(function.type_params) as names:
             return self.function_below(f"{prefix}[{', '.join(names)}]" if names else prefix, function)
 
+    def placed(self, binder: str, device: VirtualDevice) -> str:
+        """Return a parameter with its device, which stands after the name."""
+        if device.is_free:
+            return binder
+        name, colon, rest = binder.partition(":")
+        return f"{name} {{virtual_device={self.attributes.value(device)}}}{colon}{rest}"
+
     def function_below(self, prefix: str, function: Function) -> str:
-        params = [self.binder(p) for p in function.params] + self.attributes.function(function.attrs)
+        devices = (function.attrs.get(PARAM_DEVICES) if function.attrs else None) or [None] * len(function.params)
+        params = [
+            self.binder(param) if device is None else self.placed(self.binder(param), device)
+            for param, device in zip(function.params, devices, strict=True)
+        ]
+        params += self.attributes.function(function.attrs)
         result = f"-> {self.type(function.ret_type)} " if function.ret_type is not None else ""
         return f"{prefix}({', '.join(params)}) {result}{self.body(function.body)}"

@@ -55,7 +55,8 @@ def without_common_subexpressions(function: Function, skip: Skip | None = None) 
 
 def _is_mergeable(node: RelayExpr) -> bool:
     if isinstance(node, Call) and isinstance(node.op, Op):
-        return entry(node.op).is_pure
+        made = entry(node.op)
+        return made.is_pure and not made.allocates
     return isinstance(node, TupleGetItem)
 
 

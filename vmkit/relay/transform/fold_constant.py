@@ -12,6 +12,7 @@ import tvm
 from ...values.element_types import stored_type
 from ..analysis.infer_type import infer_module, inferred, typed
 from ..ir import (
+    DEVICE_PART,
     Call,
     Constant,
     Function,
@@ -85,7 +86,7 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
     """
     mod = _on_functions(mod, decided)
     mod = _on_functions(mod, lambda function: without_lets(function, _constant_lets(function, fold_qnn)))
-    functions = [f for f in mod.functions.values() if is_changeable(f)]
+    functions = [f for f in mod.functions.values() if is_changeable(f) and not f.attrs.get(DEVICE_PART)]
     wanted = _foldable(functions, fold_qnn)
     if not wanted:
         return mod
