@@ -98,6 +98,33 @@ def branches(operators: int) -> tuple[list[relay.Var], relay.Expr]:
     return [x, condition], value
 
 
+def nested(operators: int) -> tuple[list[relay.Var], relay.Expr]:
+    """Return conditions within each other, to choose one of many values."""
+    x, total = relay.var("x", shape=(10,)), relay.var("total", shape=())
+    value: relay.Expr = relay.tanh(x)
+    for k in range(operators):
+        value = relay.If(relay.less(total, relay.const(float(k))), relay.add(x, relay.const(float(k))), value)
+    return [x, total], value
+
+
+def unknown(operators: int) -> tuple[list[relay.Var], relay.Expr]:
+    """Return a sum of many terms, each of its own unknown size."""
+    terms = [relay.var(f"x{k}", shape=(relay.Any(),)) for k in range(operators)]
+    value: relay.Expr = terms[0]
+    for term in terms[1:]:
+        value = relay.add(value, term)
+    return terms, value
+
+
+def counted(operators: int) -> tuple[list[relay.Var], relay.Expr]:
+    """Return a chain of operators whose sizes only data tells."""
+    x = relay.var("x", shape=(relay.Any(),))
+    value: relay.Expr = x
+    for _ in range(operators // 3):
+        value = relay.cast(relay.reshape(relay.argwhere(value), (-1,)), "float32")
+    return [x], value
+
+
 def closures(operators: int) -> tuple[list[relay.Var], relay.Expr]:
     """Return calls of local functions, each of its own."""
     x = relay.var("x", shape=(10,))
@@ -127,7 +154,21 @@ def sizes(operators: int) -> tuple[list[relay.Var], relay.Expr]:
 
 PROGRAMS: dict[str, Program] = {
     made.__name__: made
-    for made in (lets, dynamic, reshapes, reductions, products, sums, joined, branches, closures, sizes)
+    for made in (
+        lets,
+        dynamic,
+        reshapes,
+        reductions,
+        products,
+        sums,
+        joined,
+        branches,
+        nested,
+        unknown,
+        counted,
+        closures,
+        sizes,
+    )
 }
 
 

@@ -19,10 +19,13 @@ from .._tvm import kernels_of, link_executable, put_code
 from ..bytecode.outside_constants import put_back, taken_out
 from ..executable.executable import Parts
 from ..relax.alignment import expecting_elements
+from ..relax.branches import outline_branches
 from ..relax.dataflow import isolate_definitions
+from ..relax.dead_code import eliminate_dead_code
 from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
+from ..relax.planning import plan_memory
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.shape_pipeline import SHAPES
 from ..relax.sharing import merge_views, share_shapes
@@ -64,17 +67,18 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
 def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
     """Return a Relax module as calls of fused kernels that have no schedules yet."""
     passes = [
+        outline_branches(),
         transform.LambdaLift(),
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
         transform.ConvertToDataflow(1),
         transform.LegalizeOps(LEGALIZATIONS),
         transform.AnnotateTIROpPattern(),
-        transform.DeadCodeElimination(),
+        eliminate_dead_code(),
         isolate_definitions(),
     ]
     if options.runs("FuseOps", 1):
-        passes += [fuse_operators(), transform.FuseTIR()]
+        passes += [fuse_operators(), _fuse_kernels()]
     if options.runs("NameSizes", 1):
         passes.append(name_sizes())
     with target:
@@ -83,6 +87,12 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
             if each.info.name not in options.disabled:
                 mod = each(mod)
         return mod
+
+
+def _fuse_kernels() -> tvm.transform.Pass:
+    """Return TVM's ``FuseTIR``, of which the last step takes out dead code, with vmkit's pass for that."""
+    *fuse, _ = transform.FuseTIR().passes
+    return tvm.transform.Sequential([*fuse, eliminate_dead_code()], name="FuseTIR")
 
 
 def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
@@ -117,12 +127,12 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         transform.RewriteDataflowReshape(),
         views_of_computed_sizes(),
         merge_views(),
-        transform.DeadCodeElimination(),
+        eliminate_dead_code(),
         transform.ToNonDataflow(),
         transform.CallTIRRewrite(),
         # The planner takes a plain call of a packed function for a kernel, which does not keep what it is given. A
         # pure one, which values of data types are made by, must still be called by its operator here.
-        transform.StaticPlanBlockMemory(),
+        plan_memory(),
         share_scaled_storage(),
         own_storage_of_branches(),
         transform.RemovePurityChecking(),

@@ -76,7 +76,10 @@ def on_bindings(sequence: relax.SeqExpr, change: Callable[[relax.Binding], Itera
     for block in sequence.blocks:
         made = [new for binding in block.bindings for new in change(binding)]
         blocks.append(block if _are_same(made, block.bindings) else type(block)(made))
-    return sequence if _are_same(blocks, sequence.blocks) else relax.SeqExpr(blocks, sequence.body)
+    if _are_same(blocks, sequence.blocks):
+        return sequence
+    # TVM finds a function by its hash, which another type that the sequence gets only later would change.
+    return retyped(relax.SeqExpr(blocks, sequence.body), sequence.ty)
 
 
 def with_branches(
