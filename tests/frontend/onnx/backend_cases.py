@@ -6,7 +6,7 @@ import csv
 import functools
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from onnx.backend.test.runner import Runner
 from tests.places import DATA
 from vmkit import backend
 
-__all__ = ["FAILURES", "cases", "run"]
+__all__ = ["FAILURES", "case_of", "cases", "run"]
 
 _KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 _TABLE = DATA / "onnx_backend_failures.tsv"
@@ -68,11 +68,17 @@ def _is_training(case: Any) -> bool:
     return model is not None and any(o.domain == "ai.onnx.preview.training" for o in model.opset_import)
 
 
-def run(name: str, *, is_random: bool = False) -> None:
-    """Run a case; AssertionError where a result is wrong, vmkit's errors where the model is refused."""
+Change = Callable[[onnx.ModelProto], onnx.ModelProto]
+
+
+def run(name: str, *, is_random: bool = False, change: Change | None = None) -> None:
+    """Run a case; AssertionError where a result is wrong, vmkit's errors where the model is refused.
+
+    With `change`, what it makes of the case's model is run, which must give the same.
+    """
     case = cases()[name]
-    model, sets = _loaded(case)
-    prepared = backend.prepare(model)
+    model, sets = case_of(name)
+    prepared = backend.prepare(change(model) if change else model)
     for inputs, expected in sets:
         outputs = prepared.run(inputs)
         if is_random:
@@ -81,7 +87,9 @@ def run(name: str, *, is_random: bool = False) -> None:
         Runner.assert_similar_outputs(expected, outputs, rtol=case.rtol, atol=case.atol)
 
 
-def _loaded(case: Any) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[Any]]]]:
+def case_of(name: str) -> tuple[onnx.ModelProto, list[tuple[list[Any], list[Any]]]]:
+    """Return the model of a case, and what goes in and must come out, once or more."""
+    case = cases()[name]
     if case.model is not None:
         return case.model, [([_array(v) for v in i], [_array(v) for v in o]) for i, o in case.data_sets]
     if case.url is not None:
