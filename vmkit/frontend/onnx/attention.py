@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 
 from ... import relay
+from ...relay.ir import Any as AnyDim
 from ...relay.ir import Dim, Expr, dims
+from ...relay.op import build
 from .context import Context
 from .known import sizes
 from .operators.conversion import casted
 from .operators.elementwise import binary
 from .operators.layout import to_shape
 from .operators.product import matmul
+from .run_time_axes import pinned, positions_along, size_along
+from .typing import typed
 
 __all__ = ["Bias", "Heads", "Softmax", "attend", "merged_heads", "padded_mask", "shaped", "split_heads"]
 
@@ -166,6 +170,7 @@ def padded_mask(ctx: Context, mask: Expr, whole: Sequence[Dim], outside: Any) ->
 
 def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = None) -> Expr:
     """Return the values weighted by the softmax of the scores: (batch, heads, rows, width)."""
+    heads = _known_together(ctx, heads)
     batch, count, rows, inner = ctx.shape(heads.query)
     shared, columns, width = ctx.shape(heads.key)[1], ctx.shape(heads.key)[2], ctx.shape(heads.value)[3]
     together = _heads_together(ctx, count, shared)
@@ -203,6 +208,23 @@ def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = Non
         result = shaped(ctx, result, [batch, shared, height, width])
         result = relay.where(hidden, ctx.constant(0, final), result)
     return shaped(ctx, result, [batch, count, rows, width])
+
+
+def _known_together(ctx: Context, heads: Heads) -> Heads:
+    """Return heads of which it is known how many have keys in common: each has its own where it was not."""
+    batch, count, _, inner = ctx.shape(heads.query)
+    shared, columns = ctx.shape(heads.key)[1:3]
+    if dims.equal(count, shared) or (isinstance(count, int) and isinstance(shared, int)):
+        return heads
+    own, common = (size_along(ctx, x, 1) for x in (heads.query, heads.key))
+    together = relay.floor_divide(own, relay.maximum(common, ctx.constant(1, "int64")))
+    message = f"{ctx.node.op_type}: the heads of the queries are no multiple of those of the keys"
+    holds = relay.equal(relay.multiply(together, common), own)
+    together = build("dyn.require", relay.maximum(together, ctx.constant(1, "int64")), holds, message=message)
+    places = relay.floor_divide(positions_along(ctx, heads.query, 1), together)
+    key, value = (typed(relay.take(x, places, axis=1)) for x in (heads.key, heads.value))
+    key = typed(pinned(ctx, key, [batch, count, AnyDim(), inner]))
+    return Heads(heads.query, key, typed(pinned(ctx, value, [batch, count, columns, AnyDim()])))
 
 
 def _heads_together(ctx: Context, heads: Dim, shared: Dim) -> int:

@@ -20,7 +20,7 @@ from tests.frontend.onnx.programs import (
     node,
     operators,
 )
-from vmkit.errors import ModelError
+from vmkit.errors import ModelError, VMError
 from vmkit.relay.frontend import from_onnx
 
 SIZES = [(1, 3, 4), (2, 5, 5), (3, 1, 6)]  # batch, queries, keys
@@ -49,6 +49,16 @@ def test_heads_that_share_keys() -> None:
         mask[0] = False  # the result of a query that sees nothing is 0
         feeds.append(heads(b, s, t) | {"m": mask, "n": four(b, 1, s, t, 4), "h": four(b, 4, 1, t, 5)})
     agrees_with_reference(model(nodes, inputs, "a c d e f g i", opset=24), *feeds)
+
+
+def test_heads_of_which_nothing_is_known_at_import() -> None:
+    inputs = {name: ([f"{name}{i}" for i in range(4)], "float32") for name in "qkv"}
+    proto = model([node("Attention", "q k v", "y", is_causal=1)], inputs, "y", opset=24)
+    compiled = agrees_with_reference(
+        proto, heads(1, 3, 4), heads(2, 5, 5), heads(3, 1, 6) | {"q": four(3, 2, 1, 16, 0)}
+    )
+    with pytest.raises(VMError, match="Attention: the heads of the queries are no multiple of those of the keys"):
+        compiled(**heads(1, 3, 4) | {"q": four(1, 3, 3, 16, 0)})
 
 
 def test_caches_and_masks_that_are_too_short() -> None:
