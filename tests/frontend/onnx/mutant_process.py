@@ -97,7 +97,9 @@ def _difference(results: Arrays, expected: Arrays) -> str | None:
                 if (found := _difference(ours, theirs)) is not None:
                     return found
                 continue
-            assert (ours.shape, ours.dtype.kind) == (theirs.shape, theirs.dtype.kind), (ours.dtype, ours.shape)
+            if theirs.size == 0 and ours.ndim == theirs.ndim and ours.size == 0:
+                continue  # of a loop that never runs ONNX does not say which sizes the rows have that there are none of
+            assert (ours.shape, ours.dtype.kind) == (theirs.shape, theirs.dtype.kind), (ours.shape, theirs.shape)
             if theirs.dtype.kind in "OUST":
                 np.testing.assert_array_equal(ours.astype(object), theirs.astype(object))
                 continue
