@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ from onnx import AttributeProto, TensorProto, helper
 
 from tests.frontend.onnx.programs import array, graph, model, node
 
-__all__ = ["FEEDS", "SEEDS", "mutant"]
+__all__ = ["FEEDS", "SEEDS", "change_attribute", "change_opset", "forget_sizes", "mutant", "mutated"]
 
 X = {"x": (["n", 4], "float32")}
 FEEDS = {"x": array(3, 4)}
@@ -154,19 +155,23 @@ def _change_operator(proto: onnx.ModelProto, rng: random.Random) -> None:
     each.op_type = rng.choice(["Relu", "Add", "Conv", "Concat", "Where", "Loop", "Gather", "LSTM", "Nonsense", "Cast"])
 
 
-def _change_attribute(proto: onnx.ModelProto, rng: random.Random) -> None:
+def change_attribute(proto: onnx.ModelProto, rng: random.Random) -> None:
     """An attribute of another value, type, or name."""
     attributes = [a for each in _nodes(proto) for a in each.attribute]
     if not attributes:
         return
     attribute = rng.choice(attributes)
-    match rng.randrange(4):
+    match rng.randrange(6):
         case 0:
             attribute.name = rng.choice(["axis", "nonsense", "to", ""])
         case 1:
             attribute.type = rng.choice(list(AttributeProto.AttributeType.values()))
         case 2:
-            attribute.i = rng.choice([-1, 0, 7, 2**31, -(2**63), 2**63 - 1])
+            attribute.i = rng.choice([-1, 0, 1, 2, 7, 2**31, -(2**63), 2**63 - 1])
+        case 3:
+            attribute.f = rng.choice([-1.0, 0.0, 0.5, 1e30, math.inf, math.nan])
+        case 4:
+            attribute.s = rng.choice([b"", b"nonsense", b"SAME_UPPER", b"VALID", b"linear", b"constant", b"\xff"])
         case _:
             values = [rng.choice([-3, -1, 0, 1, 2, 5, 2**40]) for _ in range(rng.randrange(6))]
             del attribute.ints[:]
@@ -204,25 +209,36 @@ def _change_external(proto: onnx.ModelProto, rng: random.Random) -> None:
         tensor.external_data.add(key=key, value=value)
 
 
+def forget_sizes(proto: onnx.ModelProto, rng: random.Random) -> None:
+    """Sizes of an input that have a name, or none."""
+    if not proto.graph.input:
+        return
+    for dim in rng.choice(proto.graph.input).type.tensor_type.shape.dim:
+        if rng.random() < 0.5:
+            dim.dim_param = rng.choice("nmk?") + rng.choice(["", "1"])
+
+
 def _change_input(proto: onnx.ModelProto, rng: random.Random) -> None:
     """An input of another type, rank or size."""
-    tensor = proto.graph.input[0].type.tensor_type
+    if not proto.graph.input:
+        return
+    tensor = rng.choice(proto.graph.input).type.tensor_type
     match rng.randrange(4):
         case 0:
             tensor.elem_type = rng.choice(list(TensorProto.DataType.values()))
         case 1:
             tensor.shape.dim.add().dim_value = rng.choice([-1, 0, 1, 3])
-        case 2:
+        case 2 if tensor.shape.dim:
             del tensor.shape.dim[-1]
-        case _:
-            tensor.shape.dim[1].dim_value = rng.choice([-4, 0, 1, 3, 2**40])
+        case 3 if tensor.shape.dim:
+            rng.choice(tensor.shape.dim).dim_value = rng.choice([-4, 0, 1, 3, 2**40])
 
 
 def _change_output(proto: onnx.ModelProto, rng: random.Random) -> None:
     proto.graph.output.add().name = rng.choice([*_names(proto), "nothing"])
 
 
-def _change_opset(proto: onnx.ModelProto, rng: random.Random) -> None:
+def change_opset(proto: onnx.ModelProto, rng: random.Random) -> None:
     proto.opset_import[0].version = rng.choice([-1, 0, 1, 5, 7, 9, 11, 13, 18, 21, 24, 10**6])
 
 
@@ -232,8 +248,8 @@ def _swap_nodes(proto: onnx.ModelProto, rng: random.Random) -> None:
 
 
 MUTATIONS: list[Callable[[onnx.ModelProto, random.Random], None]] = [
-    _rewire, _rename_output, _drop_node, _drop_initializer, _change_arity, _change_operator, _change_attribute,
-    _change_tensor, _change_external, _change_input, _change_output, _change_opset, _swap_nodes,
+    _rewire, _rename_output, _drop_node, _drop_initializer, _change_arity, _change_operator, change_attribute,
+    _change_tensor, _change_external, _change_input, forget_sizes, _change_output, change_opset, _swap_nodes,
 ]  # fmt: skip
 
 
@@ -250,10 +266,8 @@ def _cut(data: bytes, rng: random.Random) -> bytes:
     return data[:start] + data[end:]
 
 
-def mutant(number: int) -> bytes:
-    """Return the file of the mutant of a number: of one model, by one to three mutations."""
-    rng = random.Random(number)
-    proto = rng.choice(list(SEEDS.values()))()
+def mutated(proto: onnx.ModelProto, rng: random.Random) -> bytes:
+    """Return the file of a model after one to three mutations of it, or of its bytes; the model is changed."""
     kind = rng.random()
     if kind < 0.3:
         return _flipped(proto.SerializeToString(deterministic=True), rng)
@@ -263,3 +277,9 @@ def mutant(number: int) -> bytes:
         if proto.graph.node:
             rng.choice(MUTATIONS)(proto, rng)
     return proto.SerializeToString(deterministic=True)
+
+
+def mutant(number: int) -> bytes:
+    """Return the file of the mutant of a number: of one of the models here."""
+    rng = random.Random(number)
+    return mutated(rng.choice(list(SEEDS.values()))(), rng)

@@ -136,6 +136,14 @@ def test_a_wrong_number_of_inputs() -> None:
     assert "node 'y' (Add): 1 inputs; it takes 2" in refused(model([node("Add", "x", "y")], X, "y"))
 
 
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "missing"), [("Relu", "_", "x"), ("Add", "_ x", "a"), ("Add", "x _", "b")]
+)
+def test_an_input_that_is_left_out_and_must_not_be(op_type: str, inputs: str, missing: str) -> None:
+    text = refused(model([node(op_type, inputs, "y")], X, "y"))
+    assert text.endswith(f": the node leaves out {missing}, which the operator cannot be without")
+
+
 def test_types_that_do_not_fit_name_the_node_and_its_inputs() -> None:
     proto = model([node("MatMul", "x w", "y")], X, "y", {"w": array(5, 3)})
     message = refused(proto)

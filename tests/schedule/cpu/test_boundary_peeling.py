@@ -131,6 +131,17 @@ def test_padding_that_adds_something_is_kept() -> None:
     assert peeled_window.RULE.decide(schedule, TARGET) is None
 
 
+def test_windows_along_vectors_are_kept() -> None:
+    """The elements of a vector reach over an edge at different steps."""
+    data = te.placeholder((1, h, w, 96), name="data")
+    padded = topi.nn.pad(data, [0, 0, 0, 2], [0, 0, 0, 2])
+    k = te.reduce_axis((0, 5), "k")
+    made = te.compute((1, h, w, 96), lambda b, i, j, c: te.sum(padded[b, i, j, c + k], k))
+    schedule = rules.prepared(te.create_prim_func([data, made]))
+    assert schedule is not None
+    assert peeled_window.RULE.decide(schedule, TARGET) is None
+
+
 @pytest.mark.parametrize(
     ("boundaries", "rows", "expected"),
     [

@@ -8,7 +8,7 @@ from onnx import TensorProto, numpy_helper
 
 from ...errors import ModelError
 
-__all__ = ["dtype_name", "element_type", "numpy_tensor"]
+__all__ = ["declared_name", "dtype_name", "element_type", "numpy_tensor"]
 
 _NAMES = {
     "FLOAT": "float32",
@@ -49,6 +49,11 @@ def dtype_name(code: int, where: str) -> str:
         known = TensorProto.DataType.keys()[code] if 0 <= code < len(TensorProto.DataType.keys()) else "no type"
         raise ModelError(f"{where} has the element type {code} ({known}); supported are {', '.join(_NAMES.values())}")
     return name
+
+
+def declared_name(word: str) -> str | None:
+    """Return the Relay name of an element type that ONNX declares, such as ``float``; None if it has none."""
+    return _NAMES.get(word.upper())
 
 
 def element_type(dtype: str) -> int:

@@ -22,6 +22,7 @@ from .attributes import Attributes
 from .capture import parameter
 from .check import check_model, node_name, opset_versions, sorted_nodes
 from .context import Context
+from .element_checks import require_elements
 from .fold import fold_constants, fold_symbolic
 from .functions import Body, Functions, imported_versions, instance, type_proto
 from .in_file import InFile
@@ -183,6 +184,7 @@ class ModelImporter:
                 if folded is not None:
                     return [self.in_ranges(folded)]
             part = None
+            require_elements(domain, node.op_type, version, inputs)
             if domain == "":
                 folded, part = self.partly_known.fold(node, version, inputs)
                 if folded is not None:
@@ -211,6 +213,9 @@ class ModelImporter:
             raise ModelError(f"the attribute {', '.join(sorted(ignored))} is not supported")
         while inputs and inputs[-1] is None:
             inputs = inputs[:-1]
+        missing = made.missing(inputs)
+        if missing:
+            raise ModelError(f"the node leaves out {', '.join(missing)}, which the operator cannot be without")
         context = Context(self, node, version, scope)
         results = made.function(context, *inputs, **made.keywords(attributes))
         if isinstance(results, Fork):

@@ -31,6 +31,9 @@ def along_axis(ctx: Context, value: Expr, x: Expr, axis: int, block_size: int = 
     rank, own = ctx.rank(x), ctx.shape(value)
     if all(dims.equal(d, 1) for d in own):
         return value if not own else relay.reshape(value, [])
+    if len(own) == 1 and not isinstance(own[0], int) and not -rank <= axis < rank:
+        # A vector has no axis to lie along here, so its length, which is not known, is 1: checked when it is reshaped.
+        return relay.reshape(value, [])
     if len(own) == 1 and not (block_size and rank == 1):
         behind = rank - 1 - ctx.axis(axis, rank)
         known = value_of(value) if isinstance(value, Constant) else None

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -42,6 +42,11 @@ class Converter:
     attributes: frozenset[str]
     groups: Mapping[str, type[AttributeGroup]]
     max_inputs: int | None
+    required: Mapping[int, str]
+
+    def missing(self, inputs: Sequence[object | None]) -> list[str]:
+        """Return the names of the inputs that a node leaves out and must not."""
+        return [name for place, name in self.required.items() if place >= len(inputs) or inputs[place] is None]
 
     def keywords(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the function takes by name, from a node's attributes."""
@@ -84,7 +89,8 @@ def converter(*op_types: str, since: int = 1, domain: str = "", without: Collect
             entries = _CONVERTERS.setdefault((domain, op_type), [])
             if any(e.since == since for e in entries):
                 raise ValueError(f"{op_type} since {since} is registered twice")
-            entries.append(Converter(domain, op_type, since, function, attributes - set(without), groups, most))
+            own = attributes - set(without)
+            entries.append(Converter(domain, op_type, since, function, own, groups, most, _required(function)))
             entries.sort(key=lambda e: e.since)
         return function
 
@@ -101,6 +107,16 @@ def _signature(function: Callable[..., Any]) -> tuple[frozenset[str], dict[str, 
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return attributes, groups, None
     return attributes, groups, sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+
+
+def _required(function: Callable[..., Any]) -> dict[int, str]:
+    """Return the inputs that a function takes in any case, by place: those with no default whose type has no None."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return {
+        place: p.name
+        for place, p in enumerate(parameters)
+        if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty and "None" not in str(p.annotation)
+    }
 
 
 def _group(function: Callable[..., Any], parameter: inspect.Parameter) -> type[AttributeGroup] | None:

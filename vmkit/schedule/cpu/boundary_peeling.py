@@ -79,7 +79,8 @@ def boundaries_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) ->
         if len(along) != 2 or side not in over or not all(s is not None and s > 0 for s in along.values()):
             return None
         (line, _), (window, _) = along.items()
-        if not line < found.spatial <= window:
+        # Vectors go along the last axis: their elements would stop at different places.
+        if not line < found.spatial - 1 or window < found.spatial:
             return None
         if line != row_axis:
             steps.append(window)

@@ -22,6 +22,15 @@ def test_normalisations_of_images() -> None:
     check_image(nodes, constants, " ".join(n.output[0] for n in nodes))
 
 
+def test_neighbours_among_channels_that_come_last() -> None:
+    nodes = [node("Conv", "x w", "c"), node("LRN", "c", "y", size=5)]
+    check(
+        model(nodes, {"x": ([None] * 4, "float32")}, "y", {"w": array(96, 4, 3, 3)}),
+        {"x": array(2, 4, 9, 8)},
+        {"x": array(1, 4, 5, 13)},
+    )
+
+
 def test_layer_normalisation() -> None:
     nodes = [node("LayerNormalization", "x s b", "a"), node("LayerNormalization", "x s2", "b2 mean inverse", axis=1)]
     constants = {"s": array(4), "b": array(4, seed=1), "s2": array(3, 4)}

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontend.onnx.programs import Compiled, array, check, model, node
 from tests.frontend.onnx.quantized import agrees_exactly, f32, i8, integers, u8, with_types
-from vmkit.errors import ModelError
+from vmkit.errors import ModelError, VMError
 from vmkit.optimize.float_products import EXACT
 
 TIES = np.float32([[-1e9, -300, -2.5, -1.5, -0.5, 0.5], [1.5, 2.5, 126.5, 300, 1e9, 0]])
@@ -137,7 +137,7 @@ def test_a_quantised_product_of_matrices_is_quantised_again() -> None:
     ("op_type", "names", "message"),
     [
         ("QuantizeLinear", "x s z", "output_dtype is int8, but the zero point is uint8"),
-        ("DequantizeLinear", "x s", "a tensor of float32 is not quantised"),
+        ("DequantizeLinear", "x s", "the input x has elements of type float32; it takes .*, uint8"),
     ],
 )
 def test_types_that_do_not_fit_are_named(op_type: str, names: str, message: str) -> None:
@@ -147,3 +147,14 @@ def test_types_that_do_not_fit_are_named(op_type: str, names: str, message: str)
     )
     with pytest.raises(ModelError, match=message):
         Compiled(proto)
+
+
+def test_a_scale_of_unknown_length_is_a_number_where_it_has_no_axis() -> None:
+    inputs = {"x": (["n"], "float32"), "s": (["k"], "float32"), "z": (["k"], "uint8")}
+    proto = model([node("QuantizeLinear", "x s z", "y")], inputs, "y", opset=21)
+    compiled = Compiled(proto)
+    feed = {"x": f32([0, 2, 3, 1000]), "s": f32([2]), "z": np.array([128], "uint8")}
+    (result,) = compiled(**feed)
+    assert result.tolist() == [128, 129, 130, 255]
+    with pytest.raises(VMError, match="reshape"):
+        compiled(x=feed["x"], s=f32([2, 3]), z=np.array([1, 2], "uint8"))

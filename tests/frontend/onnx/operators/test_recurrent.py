@@ -46,6 +46,20 @@ def test_a_short_sequence_is_written_out(kind: str) -> None:
     assert len(compiled.module.functions) == 1
 
 
+@pytest.mark.parametrize("kind", GATES)
+def test_weights_of_unknown_sizes_have_those_that_hidden_size_says(kind: str) -> None:
+    inputs = {
+        name: ([None] * len(shape), "float32")
+        for name, shape in {"x": "tni", "w": "dgi", "r": "dgh", "b": "dg"}.items()
+    }
+    compiled = Compiled(model(layer(kind), inputs, OUTPUTS[kind]))
+    feed = {"x": array(4, 2, INPUT), **weights(kind)}
+    known = Compiled(model(layer(kind), X, OUTPUTS[kind], weights(kind)))
+    assert_agrees(compiled(**feed), known(x=feed["x"]), OUTPUTS[kind].split())
+    with pytest.raises(VMError, match=r"pin_shape|expected"):
+        compiled(**feed | {"r": array(1, GATES[kind] * HIDDEN, HIDDEN + 1)})
+
+
 @pytest.mark.parametrize("length", [3, 30])
 @pytest.mark.parametrize("kind", GATES)
 def test_initial_states_and_lengths_of_sequences(kind: str, length: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.frontend.onnx.feeds import MAPS
 from tests.frontend.onnx.programs import (
+    Compiled,
     agrees_with_reference,
     array,
     check,
@@ -16,6 +17,7 @@ from tests.frontend.onnx.programs import (
     node,
     outputs_of,
 )
+from vmkit.errors import VMError
 
 
 @pytest.mark.parametrize("rank", [2, 3])
@@ -48,6 +50,15 @@ def test_images_from_blocks_of_sizes_that_are_read() -> None:
     ]
     proto = model(nodes, inputs, "a b", {"fixed": np.array([4, 5]), "square": np.array([2, 2])}, opset=18)
     agrees_with_reference(proto, {"x": array(2, 12, 8), "image": np.array([4, 5]), "block": np.array([2, 2])})
+
+
+@pytest.mark.parametrize("block", [[0, 2], [-1, 2]])
+def test_blocks_that_hold_nothing_are_named(block: list[int]) -> None:
+    """Nothing is divided by the size of such a block: that would end the process."""
+    inputs = {"x": (["n", 4, 5], "float32"), "image": ([2], "int64"), "block": ([2], "int64")}
+    compiled = Compiled(model([node("Col2Im", "x image block", "y", dilations=[1, 5])], inputs, "y", opset=18))
+    with pytest.raises(VMError, match=r"image\.contrib_col2im: "):
+        compiled(x=array(1, 4, 5), image=np.array([6, 6]), block=np.array(block))
 
 
 def test_regions_of_maps() -> None:

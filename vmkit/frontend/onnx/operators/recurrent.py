@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .... import relay
+from ....relay.ir import Any as AnyDim
 from ....relay.ir import Constant, Dim, Expr, TensorType, dims, type_text
 from ....relay.op import build
 from ..context import Context
@@ -81,6 +82,18 @@ class Recurrent(AttributeGroup):
     def directions(self) -> int:
         """How many directions the sequences are gone through in."""
         return 2 if self.direction == "bidirectional" else 1
+
+    def sized(self, ctx: Context, weights: Expr, sizes: Sequence[int | None]) -> Expr:
+        """Return weights with sizes in units of ``hidden_size`` where their type says none; None is any size.
+
+        That they have these sizes is checked when the program runs.
+        """
+        unit = self.hidden_size
+        if unit is None or ctx.rank(weights) != 1 + len(sizes):
+            return weights
+        wanted = [self.directions, *(AnyDim() if size is None else size * unit for size in sizes)]
+        shape = [AnyDim() if isinstance(own, int) else d for own, d in zip(ctx.shape(weights), wanted, strict=True)]
+        return typed(pinned(ctx, weights, shape))
 
     def check(self, ctx: Context, recurrence: Expr, axis: int = -1) -> int:
         """Return the hidden size, which an axis of the weights has.
@@ -183,6 +196,14 @@ def _zeros(ctx: Context, batch: Dim, hidden: int, dtype: str) -> Expr:
     return relay.broadcast_to(ctx.constant(0, dtype), [batch, hidden])
 
 
+def _sized(
+    ctx: Context, options: Recurrent, gates: int, w: Expr, r: Expr, b: Expr | None
+) -> tuple[Expr, Expr, Expr | None]:
+    """Return weights of the input, of the recurrence and biases, of which sizes are known where they can be."""
+    bias = None if b is None else options.sized(ctx, b, [2 * gates])
+    return options.sized(ctx, w, [gates, None]), options.sized(ctx, r, [gates, 1]), bias
+
+
 @converter("RNN")
 def rnn(
     ctx: Context,
@@ -199,6 +220,7 @@ def rnn(
         layer.weights["recurrence"] = part(r, index)
         return _projection(part(w, index), joined_bias(b, index, layer.hidden))
 
+    w, r, b = _sized(ctx, options, 1, w, r, b)
     hidden = options.check(ctx, r)
     return recurrent(ctx, "rnn", x, options, one_direction, lengths, [initial_h], hidden)
 
@@ -227,6 +249,7 @@ def gru(
         layer.weights["bias_hidden"] = _rows(bias, 5 * hidden, 6 * hidden)
         return _projection(part(w, index), relay.concatenate([gates, _rows(bias, 2 * hidden, 3 * hidden)], 0))
 
+    w, r, b = _sized(ctx, options, 3, w, r, b)
     hidden = options.check(ctx, r)
     return recurrent(ctx, "gru", x, options, one_direction, lengths, [initial_h], hidden)
 
@@ -261,5 +284,7 @@ def lstm(
         add_peepholes(layer, p, index)
         return _projection(part(w, index), joined_bias(b, index, 4 * layer.hidden))
 
+    w, r, b = _sized(ctx, options, 4, w, r, b)
+    p = None if p is None else options.sized(ctx, p, [3])
     hidden = options.check(ctx, r)
     return recurrent(ctx, "lstm", x, options, one_direction, lengths, [initial_h, initial_c], hidden)
