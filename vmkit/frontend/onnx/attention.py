@@ -175,7 +175,9 @@ def attend(ctx: Context, heads: Heads, softmax: Softmax, bias: Bias | None = Non
     width = Extent.along(ctx, heads.value, 3)
     together = _heads_together(ctx, count, shared)
     dtype, height, matrices = ctx.dtype(heads.query), rows * together, batch * shared
-    query = under(ctx, heads.query, matrices, height, inner)
+    # A reshape that finds out a size by itself would not look at the others.
+    given = _checked(ctx, heads.query, count, shared) if dims.is_any(together.dim) else heads.query
+    query = under(ctx, given, matrices, height, inner)
     key = under(ctx, heads.key, matrices, columns, inner)
     final = softmax.result_dtype or dtype
     value = under(ctx, casted(ctx, heads.value, final), matrices, columns, width)
@@ -219,11 +221,15 @@ def _heads_together(ctx: Context, heads: Extent, shared: Extent) -> Extent:
         if shared.dim < 1 or heads.dim % shared.dim:
             ctx.fail(f"{heads.dim} heads of queries are no multiple of {shared.dim} heads of keys")
         return Extent.of(ctx, heads.dim // shared.dim)
-    fits = relay.equal(relay.floor_mod(heads.value, relay.maximum(shared.value, one.value)), ctx.constant(0, "int64"))
+    checked = _checked(ctx, heads.value, heads, shared)
+    return Extent(AnyDim(), relay.floor_divide(checked, relay.maximum(shared.value, one.value)))
+
+
+def _checked(ctx: Context, value: Expr, heads: Extent, shared: Extent) -> Expr:
+    """Return a value, once the heads of the queries were found to be a multiple of those of the keys."""
+    remainder = relay.floor_mod(heads.value, relay.maximum(shared.value, ctx.constant(1, "int64")))
     message = f"{ctx.node.op_type}: the heads of queries are no multiple of those of keys"
-    checked = build("dyn.require", heads.value, fits, message=message)
-    together = relay.floor_divide(checked, relay.maximum(shared.value, one.value))
-    return Extent(AnyDim(), together)
+    return typed(build("dyn.require", value, relay.equal(remainder, ctx.constant(0, "int64")), message=message))
 
 
 def _scores(ctx: Context, query: Expr, key: Expr, scale: float | Expr, shape: Sequence[Extent]) -> Expr:
@@ -258,6 +264,6 @@ def _of_rows(ctx: Context, bias: Expr, together: Extent, each: Sequence[Extent],
     rows = [own[0], each[1], each[2], own[3]]
     if any(dims.is_any(e.dim) for e in rows):
         bias = relay.broadcast_to(bias, relay.stack([e.value for e in rows], 0))
-    elif is_one_row:
+    elif is_one_row or not dims.equal(have[1], each[1].dim):
         bias = relay.broadcast_to(bias, [e.dim for e in rows])
     return under(ctx, bias, own[0], *grouped[1:3], own[3])
