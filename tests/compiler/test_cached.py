@@ -14,7 +14,7 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 
 import vmkit
-from vmkit import relay, tophub
+from vmkit import byoc, relay, tophub
 from vmkit.cache import Cache
 from vmkit.compiler.cache_key import model_digest
 from vmkit.errors import OptionError
@@ -141,6 +141,17 @@ def test_what_depends_on_more_is_not_cached(tmp_path: Path, caplog: pytest.LogCa
     vmkit.compile(scaled(2), "llvm -mtriple=aarch64-linux-gnu", cache=tmp_path)
     assert outcome(caplog.messages).startswith("not cached: the code is for another machine")
     assert Cache(tmp_path).entries() == []
+
+
+@pytest.mark.usefixtures("said")
+def test_what_other_code_generators_made_is_not_cached(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    x = relay.var("x", shape=(2,))
+    mod = byoc.partition(relay.Function([x], x + x), "ccompiler").module
+    for _ in range(2):
+        executable = vmkit.compile(mod, "llvm", cache=tmp_path)
+        assert outcome(caplog.messages).startswith("not cached: other code generators made parts of it")
+    assert vmkit.VirtualMachine(executable).run(np.ones(2, "float32")).numpy().tolist() == [2, 2]
+    assert list(tmp_path.glob("*.vmx")) == []
 
 
 def test_a_cache_that_cannot_keep_it_does_not_make_compiling_fail(

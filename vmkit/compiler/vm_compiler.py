@@ -73,17 +73,17 @@ def compile(
     """
     given = as_tensors(params or {})
 
-    def compiled(target: Any, target_host: Any = None) -> Executable:
+    def compiled(target: Any, target_host: Any = None) -> tuple[Executable, bool]:
         mod, own_params = to_module(model, shapes=shapes)
         compiler = VMCompiler()
         compiler.set_params({**own_params, **given})
         compiler.lower(mod, target, target_host)
         compiler.codegen()
-        return compiler.get_exec()
+        return compiler.get_exec(), compiler._has_foreign_parts
 
     kept = opened(cache)
     if kept is None:
-        return compiled(target, target_host)
+        return compiled(target, target_host)[0]
     plan = canonical_target(target, target_host)
     return through_cache(kept, model, plan, given, shapes, lambda: compiled(plan))
 
@@ -158,6 +158,10 @@ class VMCompiler:
         marked = None if grouped is None else partial(link_marked, grouped, target)
         profiling = ProfilingParts(marked, partial(kernel_hashes, kernels))
         self._executable = Executable(built, program.signatures, target, program.info, profiling=profiling)
+
+    @property
+    def _has_foreign_parts(self) -> bool:
+        return self._program is not None and bool(self._program.modules or self._program.info.runtimes)
 
     def get_exec(self) -> Executable:
         """Return the executable; CompileError before :meth:`lower` and :meth:`codegen`."""
