@@ -193,6 +193,15 @@ def test_inspect_shows_a_model(model: Path, executable: Path, capsys: pytest.Cap
     assert "--view bytecode" in refused(capsys, "inspect", executable, "--view", "relay")
 
 
+def test_inspect_draws_a_model(
+    model: Path, executable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert "wrote" in printed(capsys, "inspect", model, "--html", page)
+    assert '"operator": "Conv"' in page.read_text() and '"float32[n, 8, 4, 4]"' in page.read_text()
+    assert "--view bytecode" in refused(capsys, "inspect", executable, "--html", page)
+
+
 def test_verify_finds_the_first_value_that_differs(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
