@@ -193,6 +193,15 @@ def test_inspect_shows_a_model(model: Path, executable: Path, capsys: pytest.Cap
     assert "--view bytecode" in refused(capsys, "inspect", executable, "--view", "relay")
 
 
+def test_convert_writes_relay(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "small.relay"
+    assert "functions main" in printed(capsys, "convert", model, "-o", text)
+    assert "nn.conv2d(%x" in text.read_text()
+    facts = json.loads(printed(capsys, "convert", text, "-o", tmp_path / "small.json.gz", "--json"))
+    assert facts["functions"] == ["main"] and facts["bytes"] == (tmp_path / "small.json.gz").stat().st_size
+    assert "'.onnx' is not one of" in refused(capsys, "convert", text, "-o", tmp_path / "small.onnx")
+
+
 def test_inspect_draws_a_model(
     model: Path, executable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
