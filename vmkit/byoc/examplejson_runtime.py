@@ -20,6 +20,8 @@ from tvm_ffi import cpp
 
 __all__ = ["create"]
 
+_CREATE = "vmkit.byoc.examplejson.create"  # the library registers it
+
 
 @contextmanager
 def _ninja() -> Iterator[None]:
@@ -49,5 +51,5 @@ _library = _loaded()
 
 def create(graphs: str) -> tvm.runtime.Module:
     """Return a module of the graphs in a JSON object, each under the name of its function."""
-    made: tvm.runtime.Module = tvm.get_global_func("vmkit.byoc.examplejson.create")(graphs)
+    made: tvm.runtime.Module = tvm.get_global_func(_CREATE)(graphs)
     return made
