@@ -48,6 +48,7 @@ __all__ = [
     "fail_packed",
     "from_dlpack",
     "global_function_names",
+    "has_global_function",
     "host_features",
     "kernels_of",
     "limit_threads_of_this_thread",
@@ -176,6 +177,11 @@ def decide_dialect(is_scheduled: Callable[[object], bool]) -> None:
 def global_function_names() -> list[str]:
     """Return the names of TVM's packed functions: ``tvm_ffi.registry``, from which passes and options are read."""
     return tvm_ffi.registry.list_global_func_names()
+
+
+def has_global_function(name: str) -> bool:
+    """Return whether TVM has a packed function of a name; listing all of them takes a thousand times as long."""
+    return tvm_ffi.get_global_func(name, allow_missing=True) is not None
 
 
 def register_error(name: str, kind: type[Exception]) -> None:
