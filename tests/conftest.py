@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Generator
+
+import pytest
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Leave the tests themselves and all imported modules out of garbage collection: they stay to the end."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
