@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,10 @@ from .kernels import Kernel
 from .planning import Plan
 from .program import Branch, Call, Copy, Instruction, Kind, Leave, Loop, Program, Repeat, Tensor, item_bytes
 
-__all__ = ["MainWriter", "field_names"]
+__all__ = ["FIELD", "MainWriter", "field_names"]
+
+FIELD = re.compile(r"void\* (\w+); /\* (\w+)(\[[\d, ]*\]) \*/")
+"""A field of the structs of inputs and outputs in a header: its name, its data type, its shape."""
 
 _PER_LINE = 12
 

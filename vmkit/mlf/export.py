@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
-import tarfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,9 +10,9 @@ from typing import Any
 
 from ..compiler.models import to_module
 from ..errors import ModelError, OptionError, TargetError
-from ..executable.replacing import replacing
 from ..target import canonical_target
 from ..values.tensors import as_tensors
+from .archive import write_archive
 from .model import Model, compiled_model
 
 __all__ = ["VERSION", "export", "write"]
@@ -93,13 +90,3 @@ def write(path: str | os.PathLike[str], models: Sequence[Model]) -> dict[str, An
     files = {place: data for model in models for place, data in model.files().items()}
     write_archive(Path(path), metadata, files)
     return metadata
-
-
-def write_archive(path: Path, metadata: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    """Write an archive: an uncompressed tar of files of nobody in particular."""
-    text = json.dumps(metadata, indent=2).encode()
-    with replacing(path) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for place, data in {"metadata.json": text, **dict(sorted(files.items()))}.items():
-            info = tarfile.TarInfo(f"./{place}")
-            info.size, info.mode = len(data), 0o644
-            archive.addfile(info, io.BytesIO(data))
