@@ -10,10 +10,11 @@ from typing import Any
 
 from ..compiler.models import to_module
 from ..errors import ModelError, OptionError, TargetError
-from ..target import canonical_target
+from ..target import TargetPlan, canonical_target
 from ..values.tensors import as_tensors
 from .archive import write_archive
-from .model import Model, compiled_model
+from .model import Model, compiled_model, kernel_functions
+from .operators import Operators, as_functions
 
 __all__ = ["VERSION", "export", "write"]
 
@@ -28,6 +29,8 @@ def export(
     target: Any = "c",
     model_name: str = "default",
     *,
+    style: str | None = None,
+    executor: str = "aot",
     shapes: Mapping[str, Sequence[Any]] | None = None,
     workspace_byte_alignment: int = 1,
 ) -> dict[str, Any]:
@@ -40,15 +43,23 @@ def export(
     Parameters
     ----------
     model
-        A model in any form that :func:`vmkit.compile` takes, of sizes that are known.
+        A model in any form that :func:`vmkit.compile` takes, of sizes that are known. Or operators: a function of TIR,
+        a module of those, or a list of TE's tensors; or several of these, each by its target.
     path : path
         The archive, a ``.tar``. Nothing is written unless all of it can be.
     params : mapping, optional
         Arrays to bind to parameters of ``main`` by name: constants.
     target : optional
-        ``"c"``, with its options.
+        ``"c"`` with its options; or a target of kind ``"llvm"``, which may be another machine's, for kernels as an
+        object file in place of their C.
     model_name : str
         An identifier of C, which all names of the model contain.
+    style : str, optional
+        ``"full-model"`` or ``"operator"``: by default the latter for operators alone. A Relay function whose kernels
+        are wanted by themselves is exported with ``"operator"``.
+    executor : str
+        ``"aot"``: the entry above. ``"graph"``: the graph, parameters and packed functions that the graph executor of
+        TVM 0.14's C runtime reads, in place of an entry; the runtime is not in the archive.
     shapes : mapping, optional
         For an ONNX model, the shapes of inputs by name.
     workspace_byte_alignment : int
@@ -72,12 +83,47 @@ def export(
     """
     if workspace_byte_alignment < 1 or workspace_byte_alignment & (workspace_byte_alignment - 1):
         raise OptionError(f"workspace_byte_alignment: expected a power of 2, got {workspace_byte_alignment}")
-    plan = canonical_target(target)
-    if plan.primary.kind.name != "c" or len(plan.targets) > 1:
-        raise TargetError(f"the Model Library Format is written for target 'c', not {plan}")
+    if style not in (None, "full-model", "operator"):
+        raise OptionError(f"style: expected 'full-model' or 'operator', got {style!r}")
+    if executor not in ("aot", "graph"):
+        raise OptionError(f"executor: expected 'aot' or 'graph', got {executor!r}")
+    operators = _operators(model, target, model_name) if style != "full-model" else None
+    if operators is not None:
+        return _write_operators(path, operators)
+    plan = _plan(target)
     mod, own_params = to_module(model, shapes=shapes)
     given = {**own_params, **as_tensors(params or {})}
-    return write(path, [compiled_model(mod, given, plan, model_name, workspace_byte_alignment)])
+    if style == "operator":
+        functions = kernel_functions(mod, given, plan)
+        return _write_operators(path, Operators(model_name, [(plan.primary, functions)]))
+    return write(path, [compiled_model(mod, given, plan, model_name, workspace_byte_alignment, executor)])
+
+
+def _plan(target: Any) -> TargetPlan:
+    plan = canonical_target(target)
+    if plan.primary.kind.name not in ("c", "llvm") or len(plan.targets) > 1:
+        raise TargetError(f"the Model Library Format is written for one target, 'c' or 'llvm', not {plan}")
+    return plan
+
+
+def _operators(model: Any, target: Any, name: str) -> Operators | None:
+    """Return operators of TIR or TE with their targets; None where something else was given."""
+    by_target = model.items() if isinstance(model, Mapping) else [(target, model)]
+    found = [(each, as_functions(operators, name)) for each, operators in by_target]
+    if any(functions is None for _, functions in found):
+        return None
+    return Operators(name, [(_plan(each).primary, functions) for each, functions in found if functions is not None])
+
+
+def _write_operators(path: str | os.PathLike[str], operators: Operators) -> dict[str, Any]:
+    operators.check()
+    metadata = {"version": VERSION, **operators.metadata(_now())}
+    write_archive(Path(path), metadata, operators.files())
+    return metadata
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def write(path: str | os.PathLike[str], models: Sequence[Model]) -> dict[str, Any]:
@@ -85,8 +131,7 @@ def write(path: str | os.PathLike[str], models: Sequence[Model]) -> dict[str, An
     names = [model.name for model in models]
     if len(set(names)) < len(names):
         raise ModelError(f"Multiple modules should have unique names, got {', '.join(names)}")
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
-    metadata = {"version": VERSION, "modules": {model.name: model.metadata(now) for model in models}}
+    metadata = {"version": VERSION, "modules": {model.name: model.metadata(_now()) for model in models}}
     files = {place: data for model in models for place, data in model.files().items()}
     write_archive(Path(path), metadata, files)
     return metadata

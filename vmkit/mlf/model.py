@@ -20,21 +20,23 @@ from ..compiler.pipeline import fuse_relax
 from ..compiler.stages import run_stage, to_relax
 from ..errors import CompileError, ModelError
 from ..relax.dead_code import eliminate_dead_code
-from ..target import TargetPlan
+from ..target import TargetPlan, canonical_target
 from ..target.plan import command_line
 from ..values.signature import Signature, TensorSpec, TupleSpec
 from .c_kernels import kernels_source
 from .c_main import MainWriter
 from .constants import with_constants
+from .graph import Graph, graph_of, packed_source
 from .kernels import Kernel, lowered_kernel
 from .lowering import lowered_program
 from .narrowing import with_narrow_tensors
+from .objects import object_file
 from .planning import Plan, plan_workspace
-from .program import Program
+from .program import Kind, Program
 from .refusals import require_static
 from .wrapper import wrapper_files
 
-__all__ = ["Model", "compiled_model"]
+__all__ = ["Model", "compiled_model", "kernel_functions"]
 
 _LONGEST_SYMBOL = 80
 _ALIGNMENT = 16
@@ -58,6 +60,8 @@ class Model:
         ``relay`` or ``relax``.
     alignment : int
         Of the workspace, in bytes.
+    executor : str
+        ``aot``, an entry in C, or ``graph``, a description for a runtime.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Model:
     text: str
     text_suffix: str
     alignment: int
+    executor: str = "aot"
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -81,12 +86,37 @@ class Model:
 
     def files(self) -> dict[str, bytes]:
         """Return the files of the model, by their places in the archive."""
+        made = self._entry_files() if self.graph is None else self._graph_files(self.graph)
+        functions = self.symbols if self.graph is None else self.inner
+        made[f"src/{self.name}.{self.text_suffix}"] = self.text.encode()
+        if self.target.kind.name == "c":
+            made[f"codegen/host/src/{self.name}_lib1.c"] = kernels_source(self.kernels, functions).encode()
+        else:
+            made[f"codegen/host/lib/{self.name}_lib0.o"] = object_file(self.kernels, functions, self.target)
+        return made
+
+    @cached_property
+    def graph(self) -> Graph | None:
+        """The program as a graph, if that is wanted."""
+        return graph_of(self.program, self.kernels, self.symbols) if self.executor == "graph" else None
+
+    @property
+    def inner(self) -> dict[str, str]:
+        """The names of the kernels' own functions, where those of their names have another convention."""
+        return {name: f"{symbol}_kernel" for name, symbol in self.symbols.items()}
+
+    def _graph_files(self, graph: Graph) -> dict[str, bytes]:
+        return {
+            f"codegen/host/src/{self.name}_lib0.c": packed_source(self.kernels, self.symbols, self.inner).encode(),
+            f"executor-config/graph/{self.name}.graph": graph.text.encode(),
+            f"parameters/{self.name}.params": bytes(relay.save_param_dict(graph.params)),
+        }
+
+    def _entry_files(self) -> dict[str, bytes]:
         source, name = "codegen/host/src", self.name
         texts = {
             f"{source}/{name}_lib0.c": self.writer.source(),
-            f"{source}/{name}_lib1.c": kernels_source(self.kernels, self.symbols),
             f"codegen/host/include/tvmgen_{name}.h": self.writer.header(),
-            f"src/{name}.{self.text_suffix}": self.text,
             **wrapper_files(self.writer),
         }
         made = {place: text.encode() for place, text in texts.items()}
@@ -94,14 +124,32 @@ class Model:
         made[f"parameters/{name}.params"] = bytes(relay.save_param_dict({}))
         return made
 
+    @property
+    def workspace_bytes(self) -> int:
+        """The bytes between inputs and outputs: of the one workspace, or of a graph's storages and largest kernel."""
+        if self.graph is None:
+            return self.plan.size
+        results = {t.memory.home.index for _, t in self.program.outputs if t.memory.home.kind is Kind.OUTPUT}
+        between = [each["size_bytes"] for each in self.graph.storage if "input_binding" not in each]
+        outputs = [t.nbytes for place, (_, t) in enumerate(self.program.outputs) if place in results]
+        own = max((sum(kernel.workspace_sizes) for kernel in self.kernels.values()), default=0)
+        return sum(between) - sum(outputs) + own
+
+    @property
+    def constant_bytes(self) -> int:
+        """The bytes of constants: of arrays in the code, or of a graph's parameters."""
+        if self.graph is None:
+            return self.writer.constant_bytes()
+        return sum(each.nbytes for each in self.graph.params.values())
+
     def metadata(self, export_datetime: str) -> dict[str, Any]:
         """Return what ``metadata.json`` says of the model."""
         inputs = {name: {"size": t.nbytes, "dtype": t.dtype} for name, t in self.program.inputs}
         outputs = {name: {"size": t.nbytes, "dtype": t.dtype} for name, t in self.program.outputs}
         main = {
             "device": 1,
-            "workspace_size_bytes": self.plan.size,
-            "constants_size_bytes": self.writer.constant_bytes(),
+            "workspace_size_bytes": self.workspace_bytes,
+            "constants_size_bytes": self.constant_bytes,
             "io_size_bytes": sum(t.nbytes for _, t in (*self.program.inputs, *self.program.outputs)),
             "inputs": inputs,
             "outputs": outputs,
@@ -116,9 +164,12 @@ class Model:
         return {
             "model_name": self.name,
             "export_datetime": export_datetime,
-            "memory": {"functions": {"main": [main], "operator_functions": operators}},
+            "memory": {
+                **({} if self.graph is None else {"sids": self.graph.storage}),
+                "functions": {"main": [main], "operator_functions": operators},
+            },
             "target": [command_line(self.target)],
-            "executors": ["aot"],
+            "executors": [self.executor],
             "style": "full-model",
             "external_dependencies": [],
         }
@@ -130,6 +181,7 @@ def compiled_model(
     plan: TargetPlan,
     name: str,
     workspace_byte_alignment: int = 1,
+    executor: str = "aot",
 ) -> Model:
     """Return a module compiled as a model.
 
@@ -149,23 +201,43 @@ def compiled_model(
         # What is quantised is computed with integers: microcontrollers are slow with floats, if they have them at all.
         required, disabled = options.required | {"FactorScales"}, options.disabled | {"FloatProducts"}
         options = replace(options, required=required - options.disabled, disabled=disabled)
-        lowered, signatures, linked = to_relax(mod, params, target, options)
+        # An object file is made of the same loops as the C: LLVM finds vectors in them by itself.
+        source = canonical_target("c").primary
+        lowered, signatures, linked = to_relax(mod, params, source, options)
         if linked.externals:
             names = ", ".join(linked.externals)
             raise CompileError(f"{names}: C that other code generators wrote needs TVM's runtime, and is not exported")
-        fused = fuse_relax(lowered.module, target, options)
-        with target:
+        fused = fuse_relax(lowered.module, source, options)
+        with source:
             passes = [transform.RewriteDataflowReshape(), transform.ToNonDataflow(), eliminate_dead_code()]
             fused = tvm.transform.Sequential(passes)(fused)
-        program, kernels = _program(fused, signatures["main"], target)
+        program, kernels = _program(fused, signatures["main"], target, executor)
         memory = plan_workspace(program, kernels, workspace_byte_alignment)
         alignment = max(_ALIGNMENT, workspace_byte_alignment)
-        return Model(name, target, program, memory, kernels, *_text(mod), alignment)
+        made = Model(name, target, program, memory, kernels, *_text(mod), alignment, executor)
+        assert executor == "aot" or made.graph is not None  # made here, where what no graph has is an error
+        return made
 
     return run_stage(plan, stage)
 
 
-def _program(mod: tvm.IRModule, signature: Signature, target: Target) -> tuple[Program, dict[str, Kernel]]:
+def kernel_functions(
+    mod: tvm.IRModule, params: Mapping[str, tvm.runtime.Tensor], plan: TargetPlan
+) -> dict[str, tirx.PrimFunc]:
+    """Return the kernels of a module by name, fused, as functions of TIR."""
+
+    def stage(options: CompilerOptions) -> dict[str, tirx.PrimFunc]:
+        require_static(mod, params)
+        source = canonical_target("c").primary
+        fused = fuse_relax(to_relax(mod, params, source, options)[0].module, source, options)
+        return {v.name_hint: f for v, f in fused.functions.items() if isinstance(f, tirx.PrimFunc)}
+
+    return run_stage(plan, stage)
+
+
+def _program(
+    mod: tvm.IRModule, signature: Signature, target: Target, executor: str
+) -> tuple[Program, dict[str, Kernel]]:
     functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     kernels: dict[str, Kernel] = {}
 
@@ -180,6 +252,8 @@ def _program(mod: tvm.IRModule, signature: Signature, target: Target) -> tuple[P
         lambda name: bool("vmkit.reshape" in functions[name].attrs) and len(functions[name].params) == 2,
         (list(signature.names), _output_names(signature, mod["main"])),
     )
+    if target.kind.name != "c" or executor == "graph":
+        return program, {call.kernel: kernels[call.kernel] for call in program.calls}
     return program, with_narrow_tensors(program, with_constants(program, kernels))
 
 

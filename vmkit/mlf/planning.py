@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from .kernels import Kernel
 from .program import Branch, Call, Copy, Instruction, Kind, Loop, Memory, Program
 
-__all__ = ["Plan", "Span", "plan_workspace"]
+__all__ = ["Plan", "Span", "memory_spans", "plan_workspace"]
 
 _TRIES = 400
 """Orders that are tried at random."""
@@ -58,7 +58,7 @@ def plan_workspace(program: Program, kernels: Mapping[str, Kernel], alignment: i
     alignment : int
         What places are multiples of at least; in any case of the size of an element.
     """
-    spans = _spans(program, kernels)
+    spans = memory_spans(program, kernels)
     live = _most_live(spans)
     steps = {span: max(span.memory.alignment, alignment) for span in spans}
     best, size = _best(spans, steps, live)
@@ -116,7 +116,8 @@ class _Steps:
             self.touch(memory, first, self.step - 1 if memory in self.touched else last)
 
 
-def _spans(program: Program, kernels: Mapping[str, Kernel]) -> list[Span]:
+def memory_spans(program: Program, kernels: Mapping[str, Kernel]) -> list[Span]:
+    """Return when each memory of the workspace is needed."""
     steps = _Steps(kernels)
     steps.sequence(program.body)
     return [Span(memory, first, last) for memory, (first, last) in steps.touched.items() if memory.size]
