@@ -132,6 +132,9 @@ def write(path: str | os.PathLike[str], models: Sequence[Model]) -> dict[str, An
     if len(set(names)) < len(names):
         raise ModelError(f"Multiple modules should have unique names, got {', '.join(names)}")
     metadata = {"version": VERSION, "modules": {model.name: model.metadata(_now()) for model in models}}
-    files = {place: data for model in models for place, data in model.files().items()}
+    files: dict[str, bytes] = {}
+    for model in models:
+        # There is one wrapper, which is of the first model.
+        files = {**model.files(), **files}
     write_archive(Path(path), metadata, files)
     return metadata

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import tvm
-from tvm import relax, tirx
+from tvm import tirx
 from tvm.relax import transform
 from tvm.target import Target
 
@@ -62,6 +62,8 @@ class Model:
         Of the workspace, in bytes.
     executor : str
         ``aot``, an entry in C, or ``graph``, a description for a runtime.
+    target_text : str
+        How the description names the target; by default as on a command line.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Model:
     text_suffix: str
     alignment: int
     executor: str = "aot"
+    target_text: str = ""
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -168,7 +171,7 @@ class Model:
                 **({} if self.graph is None else {"sids": self.graph.storage}),
                 "functions": {"main": [main], "operator_functions": operators},
             },
-            "target": [command_line(self.target)],
+            "target": [self.target_text or command_line(self.target)],
             "executors": [self.executor],
             "style": "full-model",
             "external_dependencies": [],
@@ -182,6 +185,7 @@ def compiled_model(
     name: str,
     workspace_byte_alignment: int = 1,
     executor: str = "aot",
+    target_text: str = "",
 ) -> Model:
     """Return a module compiled as a model.
 
@@ -211,10 +215,10 @@ def compiled_model(
         with source:
             passes = [transform.RewriteDataflowReshape(), transform.ToNonDataflow(), eliminate_dead_code()]
             fused = tvm.transform.Sequential(passes)(fused)
-        program, kernels = _program(fused, signatures["main"], target, executor)
+        program, kernels = _program(fused, signatures["main"], target, executor, _names_of_outputs(mod))
         memory = plan_workspace(program, kernels, workspace_byte_alignment)
         alignment = max(_ALIGNMENT, workspace_byte_alignment)
-        made = Model(name, target, program, memory, kernels, *_text(mod), alignment, executor)
+        made = Model(name, target, program, memory, kernels, *_text(mod), alignment, executor, target_text)
         assert executor == "aot" or made.graph is not None  # made here, where what no graph has is an error
         return made
 
@@ -236,7 +240,7 @@ def kernel_functions(
 
 
 def _program(
-    mod: tvm.IRModule, signature: Signature, target: Target, executor: str
+    mod: tvm.IRModule, signature: Signature, target: Target, executor: str, output_names: list[str]
 ) -> tuple[Program, dict[str, Kernel]]:
     functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     kernels: dict[str, Kernel] = {}
@@ -250,17 +254,28 @@ def _program(
         mod,
         lambda name: kernel(name).workspace_sizes,
         lambda name: bool("vmkit.reshape" in functions[name].attrs) and len(functions[name].params) == 2,
-        (list(signature.names), _output_names(signature, mod["main"])),
+        (list(signature.names), _output_names(signature, output_names)),
     )
     if target.kind.name != "c" or executor == "graph":
         return program, {call.kernel: kernels[call.kernel] for call in program.calls}
     return program, with_narrow_tensors(program, with_constants(program, kernels))
 
 
-def _output_names(signature: Signature, main: relax.Function) -> list[str]:
+def _output_names(signature: Signature, given: list[str]) -> list[str]:
     """Return the names of the tensors of a result: those that the function says, else by their number."""
     count = sum(_leaves(spec) for spec in signature.outputs)
+    if given:
+        if len(given) != count:
+            raise ModelError(f"output_tensor_names has {len(given)} names for {count} tensors")
+        return given
     return ["output"] if count == 1 and not signature.result_is_tuple else [f"output{k}" for k in range(count)]
+
+
+def _names_of_outputs(mod: tvm.IRModule | relay.Function) -> list[str]:
+    """Return what a function calls its outputs in the attribute ``output_tensor_names``; nothing where it has none."""
+    main = mod if isinstance(mod, relay.Function) else mod["main"]
+    names = main.attrs.get("output_tensor_names") if main.attrs else None
+    return [str(name) for name in names or ()]
 
 
 def _leaves(spec: object) -> int:
