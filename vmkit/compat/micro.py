@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import model_library_format
 from .gone import gone
 from .model_library_format import (
     NonStaticShapeError,
@@ -23,6 +24,7 @@ __all__ = [
     "NonStaticShapeError",
     "UnsupportedInModelLibraryFormatError",
     "export_model_library_format",
+    "model_library_format",
 ]
 
 _INSTEAD = "vmkit.mlf.export writes C that any firmware can build, and vmkit.mlf.load builds it for this machine"

@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import tirx
 
 from .._tvm import TensorLoad
-from .c_expressions import ExpressionWriter, c_name, c_type
+from .c_expressions import ExpressionWriter, c_name, c_type, number_text
 from .kernels import Kernel, pointed_at
 
 __all__ = ["declaration", "kernels_source"]
@@ -82,6 +82,7 @@ class _Function:
         self.kernel, self.symbol = kernel, symbol
         self.names = _names(kernel)
         self.taken = set(self.names.values())
+        self.names.update({var: number_text(value, str(var.ty.dtype)) for var, value in kernel.places.items()})
         self.stored, self.known = dict(kernel.stored), dict(kernel.known)
         self.write = ExpressionWriter(kernel.name, self.names, self.stored, self.known, helpers)
         self.used = _used(kernel.body)

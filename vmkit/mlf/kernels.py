@@ -64,6 +64,22 @@ class Kernel:
         return tuple(buffer_bytes(buffer) for buffer in self.workspace)
 
 
+    @property
+    def places(self) -> dict[tvm.ir.Var, int]:
+        """The numbers that say how a parameter lies in memory, where it names them: without gaps, from its start."""
+        found: dict[tvm.ir.Var, int] = {}
+        for param in self.params:
+            if isinstance(param.ty.elem_offset, tvm.ir.Var):
+                found[param.ty.elem_offset] = 0
+            stride = 1
+            strides = list(param.ty.strides) if len(param.ty.strides) else [None] * len(param.ty.shape)
+            for named, extent in zip(reversed(strides), reversed(list(param.ty.shape)), strict=True):
+                if isinstance(named, tvm.ir.Var):
+                    found[named] = stride
+                stride *= int(extent)
+        return found
+
+
 def lowered_kernel(name: str, function: tirx.PrimFunc, target: Target) -> Kernel:
     """Return a kernel as loops over plain arrays.
 
@@ -182,7 +198,8 @@ def _written(function: tirx.PrimFunc) -> frozenset[int]:
 
 def pointed_at(data: tirx.Expr) -> tvm.ir.Var:
     """Return the buffer or pointer that the address of a declared buffer is taken from."""
-    found: list[tvm.ir.Var] = []
-    tvm_ffi.structural_walk(data, (tvm.ir.Var, found.append))
-    (variable,) = found
-    return variable
+    while isinstance(data, tvm.ir.Call) and len(data.args):
+        data = data.args[0]
+    if not isinstance(data, tvm.ir.Var):
+        raise CompileError(f"a buffer is at {data}, which is no other buffer's address")
+    return data

@@ -43,7 +43,10 @@ def _function(kernel: Kernel, symbol: str, target: Target) -> tirx.PrimFunc:
     """Return a kernel as a function of pointers."""
     given = [*kernel.params, *kernel.workspace]
     pointers = [tirx.Var(f"{buffer.name}_data", buffer_data_pointer_type(buffer)) for buffer in given]
-    declared = [tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(given, pointers, strict=True)]
+    declared: list[tirx.Stmt] = [
+        tirx.Bind(number, tirx.IntImm(str(number.ty.dtype), value)) for number, value in kernel.places.items()
+    ]
+    declared += [tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(given, pointers, strict=True)]
     body = _without_allocations(kernel.body, frozenset(kernel.workspace))
     # Of memory that others give nothing more is known than that elements lie at multiples of their size.
     for buffer in given:

@@ -20,6 +20,7 @@ from ..relay.ir import (
     Type,
     post_order,
 )
+from ..relay.ir.types import type_text
 from ..relay.transform import typed
 
 __all__ = ["require_static"]
@@ -41,7 +42,7 @@ def require_static(mod: tvm.IRModule, bound: Container[str] = ()) -> None:
     checked = typed(mod)
     main = checked["main"]
     problems = [
-        f"input {param.name_hint}: {param.checked_type}"
+        f"input {param.name_hint}: {type_text(param.checked_type)}"
         for param in main.params
         if param.name_hint not in bound and not _is_static(param.checked_type)
     ]
@@ -66,7 +67,7 @@ def _unknown(function: Function) -> Iterator[str]:
         if isinstance(node, Match | RefCreate):
             yield f"{_where(node)}: a {type(node).__name__}"
         if isinstance(node, Call) and isinstance(node.op, Op | GlobalVar) and _is_static_before(node):
-            yield f"{_where(node)}: its result is {node.checked_type}"
+            yield f"{_where(node)}: its result is {type_text(node.checked_type)}"
 
 
 def _is_static_before(call: Call) -> bool:
