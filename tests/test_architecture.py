@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cache", "runtime"),
     ("frontend", "profiling"),
     ("compiler",),
-    ("as_python", "benchmarking", "executor", "pages", "tuning", "verification"),
+    ("as_python", "benchmarking", "executor", "mlf", "pages", "tuning", "verification"),
     ("backend", "compat", "onnxruntime"),
     ("cli",),
     ("__main__",),

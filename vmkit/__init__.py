@@ -11,7 +11,7 @@ from vmkit._later import named_later
 from vmkit._version import __version__, require_compatible_tvm
 
 if TYPE_CHECKING:
-    from vmkit import byoc, cache, errors, onnxruntime, pages, profiling, relay, tophub
+    from vmkit import byoc, cache, errors, mlf, onnxruntime, pages, profiling, relay, tophub
     from vmkit.compiler.convert import convert
     from vmkit.compiler.options import PassContext
     from vmkit.compiler.vm_compiler import VMCompiler, compile
@@ -44,6 +44,7 @@ __all__ = [
     "errors",
     "load",
     "load_model",
+    "mlf",
     "onnxruntime",
     "pages",
     "profiling",

@@ -37,6 +37,7 @@ LATER: dict[str, dict[str, str]] = {
         "errors": "vmkit.errors",
         "load": "vmkit.executable.loading:load",
         "load_model": "vmkit.frontend.onnx.folder:load_model",
+        "mlf": "vmkit.mlf",
         "onnxruntime": "vmkit.onnxruntime",
         "pages": "vmkit.pages",
         "profiling": "vmkit.profiling",

@@ -260,3 +260,20 @@ def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert listed["native"].startswith("llvm ")
     assert "-mcpu  str" in printed(capsys, "targets", "llvm")
     assert "did you mean 'llvm'" in refused(capsys, "targets", "llmv")
+
+
+def test_c_for_microcontrollers_is_written_and_run(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, image = tmp_path / "small.tar", np.ones((1, 1, 6, 6), "float32")
+    words = ("-f", "mlf", "-o", archive, "--input-shapes", "x:[1,1,6,6]")
+    facts = json.loads(printed(capsys, "compile", model, *words, "--module-name", "small", "--json"))
+    assert facts["memory"]["inputs"] == {"x": {"size": 144, "dtype": "float32"}}
+    np.savez(tmp_path / "in.npz", x=image)
+    text = printed(capsys, "run", archive, "-i", tmp_path / "in.npz", "-o", tmp_path / "out.npz", "--print-time")
+    assert text.startswith("output: float32[1, 8, 4, 4]\n") and "mean (ms)" in text
+    (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": image})
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["output"], expected, rtol=1e-5)
+    assert main(["run", str(archive), "--device", "cuda"]) == ExitCode.MODEL
+    assert main(["compile", str(model), *map(str, words), "--dump-code", "c"]) == ExitCode.MODEL
+    assert "its C runs on the cpu" in (told := capsys.readouterr().err) and "the archive holds its source" in told
