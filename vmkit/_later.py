@@ -60,6 +60,18 @@ LATER: dict[str, dict[str, str]] = {
     "vmkit.relay.testing": {"run_as_python": "vmkit.as_python:run_as_python", "to_python": "vmkit.as_python:to_python"},
     "vmkit.relay.transform": {"MergeComposite": "vmkit.relay.dataflow_pattern.merge_composite:MergeComposite"},
     "vmkit.relay.transform.evaluation": {"evaluate": "vmkit.compiler.stages:evaluate"},
+    "vmkit.runtime": {
+        "RemoteMachine": "vmkit.runtime.remote:RemoteMachine",
+        "VirtualMachine": "vmkit.runtime.machine:VirtualMachine",
+    },
+    "vmkit.target": {
+        "TargetPlan": "vmkit.target.plan:TargetPlan",
+        "canonical_target": "vmkit.target.plan:canonical_target",
+        "command_line": "vmkit.target.plan:command_line",
+        "device_name": "vmkit.target.device_types:device_name",
+        "device_type": "vmkit.target.device_types:device_type",
+        "host_supports": "vmkit.target.host:host_supports",
+    },
     "vmkit.tophub": {"tune": "vmkit.tuning:tune"},
 }
 

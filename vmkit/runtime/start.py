@@ -9,6 +9,8 @@ import tvm
 import tvm_ffi
 from tvm.runtime import Device, Tensor
 
+from .._tvm import has_global_function
+from .._tvm.importing import whole
 from ..bytecode import Program, lift_weights
 from ..bytecode.joining import with_devices
 from ..bytecode.placed_weights import with_placed_weights
@@ -16,7 +18,7 @@ from ..bytecode.placeholders import large_constants
 from ..bytecode.stored_weights import tensor_over
 from ..errors import DeviceError, ExecutableError, OptionError
 from ..executable.executable import Executable
-from ..target.device_type import CPU, device_name, numbered_device
+from ..target.device_types import CPU, device_name, numbered_device
 from ..target.devices import device as one_device
 from .failures import useful_line
 from .stack_guard import guarded
@@ -60,6 +62,8 @@ def started(
     if program.recursive_functions():
         program = guarded(program)
     runnable = executable.runnable(program if program is not executable.program else None)
+    if not all(has_global_function(name) or runnable.implements_function(name, True) for name in program.packed_names):
+        whole()  # some functions that programs call are TVM's own in Python, such as those of relax.nonzero
     try:
         module = runnable["vm_load_executable"]()
         module["vm_initialization"](*options)

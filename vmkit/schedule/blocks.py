@@ -17,7 +17,7 @@ from tvm.s_tir.schedule import LoopRV as Loop
 from tvm.s_tir.schedule import SBlockRV as Block
 from tvm.sym import Analyzer
 
-from .._tvm import TensorLoad
+from .._tvm.nodes import TensorLoad
 from .expressions import known, loads_in, stride, uses
 
 __all__ = [
