@@ -17,8 +17,8 @@ from vmkit.cli import COMMANDS
 
 # From the bottom up. Rooms of one layer do not know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
-    ("_deferred", "_later", "_version", "stack"),
+    ("_deferred", "errors"),
+    ("_later", "_version", "stack"),
     ("_tvm",),
     ("target", "values"),
     ("relay",),

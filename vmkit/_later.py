@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ._deferred import without_collections
 from .errors import suggest
 
 __all__ = ["LATER", "named_later"]
@@ -43,6 +44,14 @@ LATER: dict[str, dict[str, str]] = {
         "profiling": "vmkit.profiling",
         "relay": "vmkit.relay",
         "tophub": "vmkit.tophub",
+    },
+    "vmkit.bytecode": {
+        "constants_text": "vmkit.bytecode.listing:constants_text",
+        "disassemble": "vmkit.bytecode.listing:disassemble",
+        "kernel_names": "vmkit.bytecode.listing:kernel_names",
+        "primitives_text": "vmkit.bytecode.listing:primitives_text",
+        "stats": "vmkit.bytecode.listing:stats",
+        "tail_calls_to_loops": "vmkit.bytecode.loops:tail_calls_to_loops",
     },
     "vmkit.relay": {
         "create_executor": "vmkit.executor:create_executor",
@@ -84,7 +93,8 @@ def named_later(module: str) -> tuple[Callable[[str], Any], Callable[[], list[st
         if name not in later:
             raise AttributeError(f"module {module!r} has no attribute {name!r}{suggest(name, later)}")
         home, _, attribute = later[name].partition(":")
-        found = importlib.import_module(home)
+        with without_collections():
+            found = importlib.import_module(home)
         value = getattr(found, attribute) if attribute else found
         setattr(sys.modules[module], name, value)
         return value

@@ -23,6 +23,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from .._deferred import without_collections
+
 __all__ = ["RUNTIME_ONLY", "TvmFinder", "install", "whole", "without_torch"]
 
 RUNTIME_ONLY = "TVM_USE_RUNTIME_LIB"
@@ -128,7 +130,7 @@ class _WithoutTorch(_Around):
 
     def exec_module(self, module: ModuleType) -> None:
         _as_loaded_by(module, self.proper)
-        with without_torch():
+        with without_torch(), without_collections():
             self.proper.exec_module(module)
 
 
@@ -137,7 +139,7 @@ class _RuntimeFirst(_Around):
 
     def exec_module(self, module: ModuleType) -> None:
         _as_loaded_by(module, self.proper)
-        with _without_compiler():
+        with _without_compiler(), without_collections():
             importlib.import_module("tvm.base")
             importlib.import_module("tvm.runtime")
         module.__dict__["__version__"] = sys.modules["tvm.libinfo"].__dict__["__version__"]

@@ -16,6 +16,7 @@ from typing import Any
 import tvm_ffi
 from tvm_ffi import registry
 
+from .._deferred import without_collections
 from . import OPERATOR_TABLE, RUNTIME_TABLES, watching_tables
 from .importing import RUNTIME_ONLY, TvmFinder, without_torch
 
@@ -33,7 +34,7 @@ def _complete() -> None:
     spec = module.__spec__
     assert spec is not None
     assert spec.loader is not None
-    with _listing_functions_once():
+    with _listing_functions_once(), without_collections():
         _load_compiler()
         with _refusing_quickly(), without_torch():
             spec.loader.exec_module(module)
