@@ -13,6 +13,8 @@ from typing import TypeVar
 
 __all__ = [
     "CompileError",
+    "CompileMemoryError",
+    "CompileTimeoutError",
     "DeviceError",
     "DimensionError",
     "ExecutableError",
@@ -98,6 +100,14 @@ class DimensionError(TypeCheckError, ValueError):
 
 class CompileError(VMKitError, RuntimeError):
     """A well-typed program that cannot be compiled."""
+
+
+class CompileTimeoutError(CompileError, TimeoutError):
+    """Compiling took longer than was allowed."""
+
+
+class CompileMemoryError(CompileError, MemoryError):
+    """Compiling took more memory than was allowed."""
 
 
 class TargetError(VMKitError, ValueError):
