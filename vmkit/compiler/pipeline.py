@@ -33,7 +33,7 @@ from ..relax.size_names import name_sizes
 from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
-from ..relax.views import LEGALIZATIONS, views_of_computed_sizes
+from ..relax.views import LEGALIZATIONS, views_of_reshapes
 from ..schedule import gpu
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
@@ -79,6 +79,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
     ]
     if options.runs("FuseOps", 1):
         passes += [fuse_operators(), _fuse_kernels()]
+    passes += [views_of_reshapes(), eliminate_dead_code()]
     if options.runs("NameSizes", 1):
         passes.append(name_sizes())
     with target:
@@ -125,7 +126,6 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
     """
     passes = [
         transform.RewriteDataflowReshape(),
-        views_of_computed_sizes(),
         merge_views(),
         eliminate_dead_code(),
         transform.ToNonDataflow(),
