@@ -91,9 +91,21 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
 
 
 def _fuse_kernels() -> tvm.transform.Pass:
-    """Return TVM's ``FuseTIR``, of which the last step takes out dead code, with vmkit's pass for that."""
-    *fuse, _ = transform.FuseTIR().passes
-    return tvm.transform.Sequential([*fuse, eliminate_dead_code()], name="FuseTIR")
+    """Return TVM's ``FuseTIR``, of which the last step takes out dead code, with vmkit's pass for that.
+
+    Its first step takes time by the square of a function's length, and is for fused operators that take tuples.
+    """
+    expand, *fuse, _ = transform.FuseTIR().passes
+    rest = tvm.transform.Sequential([*fuse, eliminate_dead_code()])
+
+    def run(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
+        return rest(expand(mod) if any(map(_takes_tuples, mod.functions.values())) else mod)
+
+    return tvm.transform.module_pass(run, opt_level=0, name="FuseTIR")
+
+
+def _takes_tuples(function: tvm.ir.BaseFunc) -> bool:
+    return isinstance(function, relax.Function) and any(isinstance(p.ty, relax.TupleType) for p in function.params)
 
 
 def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
