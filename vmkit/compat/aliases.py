@@ -75,6 +75,7 @@ MODULES = {
     "tvm.runtime.profiler_vm": "vmkit.compat.profiler_vm",
     "tvm.runtime.profiling": "vmkit.compat.profiling",
     "tvm.runtime.vm": "vmkit.compat.vm",
+    "tvm.contrib.debugger.debug_executor": "vmkit.compat.debug_executor",
     "tvm.contrib.graph_executor": "vmkit.compat.graph_executor",
     "tvm.script.tir": "tvm.tirx.script",
     "tvm.testing.aot": "vmkit.compat.testing_aot",

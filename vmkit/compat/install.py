@@ -26,6 +26,7 @@ from .nodes import FuncType, install_node_attributes
 from .op import install_type_relations
 from .passes import install_pass_context
 from .pytest_stand_in import import_testing
+from .remote_graph import RemoteGraphModule
 from .scipy_stand_in import import_topi_testing
 from .script import install_script
 from .targets import install_targets
@@ -73,6 +74,7 @@ def install() -> None:
     # Scripts for Relay call its functions with other functions, or with nothing.
     call_global_vars_by(_called)
     library = module.runtime.Module
+    library.__getitem__ = _function_of
     library.get_source = lambda self, fmt="": str(self.inspect_source(fmt))
     library.type_key = property(lambda self: self.kind)
     library.imported_modules = property(lambda self: list(self.imports))
@@ -90,6 +92,13 @@ def install() -> None:
 
 def _called(gvar: tvm.ir.GlobalVar, args: tuple[Any, ...]) -> Call:
     return Call(gvar, args)
+
+
+def _function_of(self: tvm.runtime.Module, name: str) -> Any:  # noqa: ANN401 - a function, or what makes a model
+    """Return a function of a module; of one on another machine also a model that was built here, by its name."""
+    if self.kind == "rpc" and not self.implements_function(name):
+        return lambda *devices: RemoteGraphModule(self, devices)
+    return self.get_function(name)
 
 
 def _set_whole(self: Tensor, index: slice, value: Tensor | np.ndarray) -> None:
