@@ -135,6 +135,7 @@ def _names() -> dict[str, dict[str, Any]]:
         "tvm.tirx": {
             "SizeVar": SizeVar,
             "Any": relay.Any,
+            "StringImm": tvm.ir.StringImm,
             "bijective_layout": tvm.s_tir.sbijective_layout,
             "stmt_functor": importlib.import_module("tvm.tirx.stmt_functor"),
         },
