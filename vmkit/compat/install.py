@@ -11,7 +11,7 @@ from tvm.runtime import Tensor
 
 from vmkit import executor, relay
 from vmkit._tvm import call_global_vars_by
-from vmkit.errors import ModelError, VMKitError
+from vmkit.errors import ModelError, UnsupportedOperatorError, VMKitError
 from vmkit.relay.ir import Call
 from vmkit.relay.json import load_json, save_json
 
@@ -58,6 +58,7 @@ def install() -> None:
     # As in Relay's time every error of TVM is one; those of vmkit are, too.
     module.TVMError = module.error.TVMError = RuntimeError
     module.DiagnosticError = module.error.DiagnosticError = VMKitError
+    module.error.OpNotImplemented = UnsupportedOperatorError
     module.cl, module.gpu = tvm.opencl, tvm.cuda
     module.device = module.runtime.device = device
     module.runtime.NDArray = nd.NDArray

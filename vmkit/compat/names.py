@@ -149,7 +149,7 @@ def _names() -> dict[str, dict[str, Any]]:
             "SequentialSpan": tvm.ir.SequentialSpan,
         },
         "vmkit.relay.analysis": {OLD_API: type_solver.CPP_FUNCTIONS},
-        "vmkit.relay.frontend": {"common": frontend_common},
+        "vmkit.relay.frontend": {"common": frontend_common, "onnx": importlib.import_module("vmkit.frontend.onnx")},
         "vmkit.compat.expr": again,
         "vmkit.relay.nn": {"Constant": relay.Constant, "const": relay.const},
         "vmkit.relay.ir": kinds,
