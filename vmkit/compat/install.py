@@ -29,6 +29,7 @@ from .pytest_stand_in import import_testing
 from .remote_graph import RemoteGraphModule
 from .scipy_stand_in import import_topi_testing
 from .script import install_script
+from .structural import assert_structural_equal
 from .targets import install_targets
 from .testing import install_testing
 from .type_solver import register_relations
@@ -71,7 +72,7 @@ def install() -> None:
     module.ir.make_node = _make_node
     module.ir.FuncType = FuncType
     # TVM's own prints both sides as TVMScript, which has no form for Relay's nodes.
-    module.ir.assert_structural_equal = relay.assert_structural_equal
+    module.ir.assert_structural_equal = assert_structural_equal
     # Scripts for Relay call its functions with other functions, or with nothing.
     call_global_vars_by(_called)
     library = module.runtime.Module

@@ -25,6 +25,7 @@ from . import (
     ir_container,
     op,
     op_make,
+    structural,
     supply,
     tensor_core,
     type_solver,
@@ -120,8 +121,8 @@ def _names() -> dict[str, dict[str, Any]]:
         },
         "tvm.ir": {
             "RelayExpr": RelayExpr,
-            "structural_equal": relay.structural_equal,
-            "structural_hash": relay.structural_hash,
+            "structural_equal": structural.structural_equal,
+            "structural_hash": structural.structural_hash,
             "TensorType": relay.TensorType,
             **types,
             **affine,
