@@ -112,14 +112,18 @@ def _names() -> dict[str, dict[str, Any]]:
     types = {n: getattr(relay, n) for n in ("GlobalTypeVar", "IncompleteType", "TypeRelation", "TypeVar")}
     again = {n: getattr(with_fields, n) for n in with_fields.__all__ if n.endswith("WithFields")}
     composed = {n: getattr(relay, n) for n in ("logsumexp", "mean_std", "mean_variance", "segment_sum", "std")}
+    memory_pools = importlib.import_module("tvm.ir.memory_pools")
+    pools = {n: getattr(memory_pools, n) for n in memory_pools.__all__}
     images, randoms = ({n: getattr(m, n) for n in dir(m) if not n.startswith("_")} for m in (relay.image, relay.random))
     return {
         "tvm": {
             "convert": tvm.runtime.convert,
             "register_func": tvm_ffi.register_global_func,
             "container": ir_container,
+            **pools,
         },
         "tvm.ir": {
+            **pools,
             "RelayExpr": RelayExpr,
             "structural_equal": structural.structural_equal,
             "structural_hash": structural.structural_hash,

@@ -29,6 +29,7 @@ refuses(autotvm.task.extract_from_program, "vmkit.tophub.tune")
 refuses(auto_scheduler.SearchTask, "tvm.auto_scheduler.SearchTask")
 refuses(debug_result.DebugResult, "VirtualMachine.benchmark")
 refuses(WorkspaceMemoryPools, "memory is planned by vmkit")
+assert tvm.WorkspaceMemoryPools is tvm.ir.WorkspaceMemoryPools is WorkspaceMemoryPools
 refuses(get_conv2d_relay_module, 'target="c"')
 refuses(from_tflite, "export the model to ONNX")
 refuses(relay.frontend.from_pytorch, "export the model to ONNX")
