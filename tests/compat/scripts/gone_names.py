@@ -9,7 +9,6 @@ from tvm.autotvm.tuner import XGBTuner
 from tvm.contrib.debugger import debug_result
 from tvm.ir.diagnostics import DiagnosticLevel, get_renderer, override_renderer
 from tvm.ir.memory_pools import WorkspaceMemoryPools
-from tvm.micro.testing.utils import get_conv2d_relay_module
 from tvm.relay.backend import graph_executor_codegen
 from tvm.relay.frontend.common import infer_shape, infer_type
 from tvm.relay.frontend.tflite import from_tflite
@@ -30,7 +29,6 @@ refuses(auto_scheduler.SearchTask, "tvm.auto_scheduler.SearchTask")
 refuses(debug_result.DebugResult, "VirtualMachine.benchmark")
 refuses(WorkspaceMemoryPools, "memory is planned by vmkit")
 assert tvm.WorkspaceMemoryPools is tvm.ir.WorkspaceMemoryPools is WorkspaceMemoryPools
-refuses(get_conv2d_relay_module, 'target="c"')
 refuses(from_tflite, "export the model to ONNX")
 refuses(relay.frontend.from_pytorch, "export the model to ONNX")
 refuses(tvm.te.create_schedule, "tvm.s_tir.Schedule")
