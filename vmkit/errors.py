@@ -18,6 +18,7 @@ __all__ = [
     "DeviceError",
     "DimensionError",
     "ExecutableError",
+    "GivenInputsError",
     "InputError",
     "ModelError",
     "OptionError",
@@ -62,6 +63,10 @@ class VMKitError(RuntimeError):
 
 class InputError(VMKitError, ValueError):
     """Arguments of a call do not match the signature of the function called."""
+
+
+class GivenInputsError(InputError, AssertionError):
+    """Names, shapes or types that are given for a model's inputs do not fit the model; Relay's importer asserted it."""
 
 
 class ModelError(VMKitError, ValueError):
