@@ -71,6 +71,16 @@ def test_a_reshape_over_unknown_sizes_is_a_view_behind_sizes_that_data_tell_and_
         np.testing.assert_array_equal(returned.numpy(), wanted)
 
 
+def test_a_field_of_a_result_is_no_view_of_an_input() -> None:
+    x, shape = relay.var("x", shape=[relay.Any()] * 3), relay.var("shape", shape=(3,), dtype="int64")
+    y = relay.reshape(x, shape)
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x, shape], relay.Tuple([relay.exp(y), y]))))
+    a = np.arange(6, dtype="float32").reshape(1, 2, 3)
+    _, returned = machine.run(a, np.array([3, 1, 2]))
+    a[...] = 7
+    np.testing.assert_array_equal(returned.numpy(), np.arange(6).reshape(3, 1, 2))
+
+
 def test_a_shuffle_of_channels_is_one_kernel_for_any_number_of_images() -> None:
     x = relay.var("x", shape=(n, 6, 5, 4))
     groups = relay.reshape(relay.exp(x), newshape=(-1, 2, 3, 5, 4))

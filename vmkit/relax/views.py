@@ -10,7 +10,7 @@ simplify that is exponential in their number.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import tvm
 from tvm import ir, relax, te, tirx, topi
@@ -25,6 +25,7 @@ __all__ = ["LEGALIZATIONS", "views_of_reshapes"]
 
 _MARK = "vmkit.reshape"
 _RESHAPE, _CALL_TIR = "relax.reshape", "relax.call_tir"
+_CALL_PACKED = "relax.call_pure_packed"
 _READERS = (_CALL_TIR, "relax.call_dps_packed")  # what they call keeps none of the tensors that it is given
 
 
@@ -107,7 +108,7 @@ class _Views:
             call = binding.value
             if not isinstance(binding, relax.VarBinding) or isinstance(call, relax.If):
                 return [with_branches(binding, self.sequence)]
-            leaves = not isinstance(binding.var, relax.DataflowVar) and binding.var in leaving
+            leaves = binding.var in leaving
             if is_call(call, _RESHAPE):
                 return self.copied(binding) if leaves else [binding]
             if leaves or not _calls(call, self.reshapes):
@@ -157,15 +158,30 @@ class _Views:
 
 
 def _leaving(sequence: relax.SeqExpr) -> set[ir.Var]:
-    """Return the variables that something else than kernels and views reads, which may keep or return them."""
+    """Return the variables whose memory something else than kernels and views may keep, or the sequence gives.
 
-    def readers() -> Iterator[relax.Expr]:
-        yield sequence.body
-        for binding in bindings_of(sequence):
-            if not any(is_call(binding.value, name) for name in (_RESHAPE, *_READERS)):
-                yield binding.value
+    An operator in a dataflow block reads its arguments, as a kernel does, unless it calls what is not known.
+    """
+    found = set(variables_in(sequence.body))
+    for binding in reversed(list(bindings_of(sequence))):
+        value = binding.value
+        if any(is_call(value, name) for name in (_RESHAPE, *_READERS)):
+            continue
+        read = variables_in(value)
+        if _is_alias(value):
+            found.update(read if binding.var in found else ())
+        elif isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and not is_call(value, _CALL_PACKED):
+            found.update(each for each in read if not isinstance(each, relax.DataflowVar))
+        else:
+            found.update(read)
+    return found
 
-    return set(variables_in(*readers()))
+
+def _is_alias(value: relax.Expr) -> bool:
+    """Say whether a value is another name of what it reads, or holds it."""
+    if is_call(value, _CALL_PACKED):
+        return value.args[0].global_symbol == "vm.builtin.copy"
+    return isinstance(value, ir.Var | relax.Tuple | relax.TupleGetItem)
 
 
 def _is_reshape(function: ir.BaseFunc) -> bool:
