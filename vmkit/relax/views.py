@@ -10,18 +10,26 @@ simplify that is exponential in their number.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tvm
-from tvm import ir, relax, te, tirx, topi
+from tvm import ir, relax, s_tir, te, tirx, topi
 from tvm.sym import Analyzer
 
 from .._tvm import retyped
 from ..relay.ir import dims
 from .aliases import is_call
-from .rewrite import bindings_of, on_bindings, on_functions, variables_in, with_branches, with_functions
+from .rewrite import (
+    bindings_of,
+    on_bindings,
+    on_functions,
+    substituted,
+    variables_in,
+    with_branches,
+    with_functions,
+)
 
-__all__ = ["LEGALIZATIONS", "views_of_reshapes"]
+__all__ = ["LEGALIZATIONS", "copies_of_given_values", "only_reshapes", "views_of_reshapes"]
 
 _MARK = "vmkit.reshape"
 _RESHAPE, _CALL_TIR = "relax.reshape", "relax.call_tir"
@@ -86,6 +94,49 @@ def views_of_reshapes() -> tvm.transform.Pass:
     function was given.
     """
     return tvm.transform.module_pass(lambda mod, _: _Views(mod).rewritten(), opt_level=0, name="ViewsOfReshapes")
+
+
+def copies_of_given_values() -> tvm.transform.Pass:
+    """Return the pass, to be run before ``RewriteDataflowReshape``, that keeps results from being views of inputs.
+
+    TVM makes views of all reshapes whose values stay in a dataflow block, where tuples of results are made, too.
+    """
+    return tvm.transform.module_pass(lambda mod, _: _with_own_results(mod), opt_level=0, name="CopiesOfGivenValues")
+
+
+def _with_own_results(mod: tvm.IRModule) -> tvm.IRModule:
+    kernels = {gvar for gvar, each in mod.functions.items() if isinstance(each, tirx.PrimFunc) and only_reshapes(each)}
+
+    def sequence(whole: relax.SeqExpr) -> relax.SeqExpr:
+        leaving = _leaving(whole)
+        own: set[ir.Var] = set()
+        renamed: dict[ir.Var, relax.Var] = {}
+        for binding in bindings_of(whole):
+            value, var = binding.value, binding.var
+            if is_call(value, _CALL_TIR) and not (value.args[0] in kernels and value.args[1].fields[0] not in own):
+                own.add(var)
+            elif is_call(value, _CALL_TIR) and var in leaving and isinstance(var, relax.DataflowVar):
+                renamed[var] = relax.Var(var.name, var.ty)  # what leaves its block is no view to TVM
+        return on_bindings(whole, lambda each: [_renamed(with_branches(each, sequence), renamed)])
+
+    return on_functions(mod, lambda _, function: sequence(function.body)) if kernels else mod
+
+
+def _renamed(binding: relax.Binding, names: Mapping[ir.Var, relax.Var]) -> relax.Binding:
+    value = substituted(binding.value, names)
+    if binding.var in names:
+        return relax.VarBinding(names[binding.var], value)
+    if value.same_as(binding.value):
+        return binding
+    if isinstance(binding, relax.MatchCast):
+        return relax.MatchCast(binding.var, value, binding.ty)
+    return relax.VarBinding(binding.var, value)
+
+
+def only_reshapes(kernel: tirx.PrimFunc) -> bool:
+    """Say whether a kernel only gives elements another shape."""
+    is_of_blocks = isinstance(kernel.body, s_tir.SBlockRealize)  # others are written out as loops
+    return is_of_blocks and bool(relax.analysis.has_reshape_pattern(kernel))
 
 
 class _Views:
