@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm.target import Target
 from tvm.tirx.buffer import buffer_data_pointer_type
 
-from ..relax.alignment import element_bytes
+from ..values.element_types import element_bytes
 from .kernels import Kernel
 
 __all__ = ["object_file"]
