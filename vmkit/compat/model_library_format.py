@@ -60,8 +60,9 @@ def export_model_library_format(
     UnsupportedInModelLibraryFormatError
         For anything else than a built model.
     """
-    models: list[Any] = list(mods) if isinstance(mods, list | tuple) else [mods]
-    others = [each for each in models if not isinstance(each, BuiltModule)]
+    given = [mods] if isinstance(mods, BuiltModule) or not isinstance(mods, list | tuple) else list(mods)
+    models = [each for each in given if isinstance(each, BuiltModule)]
+    others = [each for each in given if not isinstance(each, BuiltModule)]
     if others:
         raise UnsupportedInModelLibraryFormatError(
             f"expected what relay.build returns, got {type(others[0]).__name__}; "
@@ -73,13 +74,13 @@ def export_model_library_format(
     made = []
     for model in models:
         source = model.source
-        given = as_tensors(source.params)
+        params = as_tensors(source.params)
         executor = source.executor
         alignment = int(executor["workspace-byte-alignment"]) if "workspace-byte-alignment" in executor else 1
         named = str(without_host(source.plan.primary))
         made.append(
             compiled_model(
-                source.ir_mod, given, source.plan, model.libmod_name, alignment, executor.name, target_text=named
+                source.ir_mod, params, source.plan, model.libmod_name, alignment, executor.name, target_text=named
             )
         )
     write(Path(file_name), made)

@@ -17,7 +17,7 @@ from tvm.target import Target
 from .. import relay
 from ..compiler.options import CompilerOptions
 from ..compiler.pipeline import fuse_relax
-from ..compiler.stages import run_stage, to_relax
+from ..compiler.stages import relay_module, run_stage, to_relax
 from ..errors import CompileError, ModelError
 from ..relax.dead_code import eliminate_dead_code
 from ..target import TargetPlan, canonical_target
@@ -33,7 +33,7 @@ from .narrowing import with_narrow_tensors
 from .objects import object_file
 from .planning import Plan, plan_workspace
 from .program import Kind, Program
-from .refusals import require_static
+from .refusals import require_static, with_nodes
 from .wrapper import wrapper_files
 
 __all__ = ["Model", "compiled_model", "kernel_functions"]
@@ -215,7 +215,10 @@ def compiled_model(
         with source:
             passes = [transform.RewriteDataflowReshape(), transform.ToNonDataflow(), eliminate_dead_code()]
             fused = tvm.transform.Sequential(passes)(fused)
-        program, kernels = _program(fused, signatures["main"], target, executor, _names_of_outputs(mod))
+        try:
+            program, kernels = _program(fused, signatures["main"], target, executor, _names_of_outputs(mod))
+        except CompileError as error:
+            raise with_nodes(error, relay_module(mod)) from error
         memory = plan_workspace(program, kernels, workspace_byte_alignment)
         alignment = max(_ALIGNMENT, workspace_byte_alignment)
         made = Model(name, target, program, memory, kernels, *_text(mod), alignment, executor, target_text)
