@@ -16,8 +16,15 @@ from vmkit.errors import CompileError, ModelError, TypeCheckError
 pytestmark = pytest.mark.nightly
 
 REASONS = (
-    "known when it is compiled|known at run time only|C has no counterpart|C gets tensors alone|C has no elements of"
-    "|is no function of C's math.h|C needs inputs of known sizes|is the memory of"
+    "known when it is compiled",
+    "known at run time only",
+    "which C does not have",
+    "C has no counterpart",
+    "C gets tensors alone",
+    "C has no elements of",
+    "is no function of C's math.h",
+    "C needs inputs of known sizes",
+    "is the memory of",
 )
 
 
@@ -29,7 +36,7 @@ def test_operator(name: str, tmp_path: Path) -> None:
     try:
         vmkit.mlf.export(function, tmp_path / "operator.tar")
     except (ModelError, CompileError, TypeCheckError) as error:
-        assert any(reason in str(error) for reason in REASONS.split("|")), error
+        assert any(reason in str(error) for reason in REASONS), error
         return
     got = build(tmp_path / "operator.tar").run(*given.arrays)
     result = vmkit.VirtualMachine(vmkit.compile(function, "llvm"), "cpu", num_threads=1).run(*given.arrays)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import lzma
 import tarfile
 from collections.abc import Callable
@@ -43,6 +44,19 @@ def assert_same(network: Any, built: Built, *inputs: np.ndarray) -> None:
             np.testing.assert_array_equal(got.reshape(expected.shape), expected)
 
 
+def wrapped(built: Built, image: np.ndarray) -> np.ndarray:
+    """Return the one output for the one input by the functions that know no model."""
+    library = built.library
+    library.TVMWrap_GetInputPtr.restype = library.TVMWrap_GetOutputPtr.restype = ctypes.c_void_p
+    assert (library.TVMWrap_Init(), library.TVMWrap_GetNumInputs(), library.TVMWrap_GetNumOutputs()) == (0, 1, 1)
+    assert (library.TVMWrap_GetInputSize(0), library.TVMWrap_GetInputSize(1)) == (image.nbytes, 0)
+    assert library.TVMWrap_GetOutputPtr(-1) is None
+    ctypes.memmove(library.TVMWrap_GetInputPtr(0), image.ctypes.data, image.nbytes)
+    assert library.TVMWrap_Run() == 0
+    size = library.TVMWrap_GetOutputSize(0)
+    return np.frombuffer(ctypes.string_at(library.TVMWrap_GetOutputPtr(0), size), "float32")
+
+
 def used_bytes(built: Built, *inputs: np.ndarray) -> int:
     """Return the last byte of the workspace that a run writes."""
     changed = np.zeros(len(built.workspace()), bool)
@@ -82,6 +96,7 @@ def test_archive_of_mnist(tmp_path: Path) -> None:
     assert built.main["constants_size_bytes"] == sum(4 * int(np.prod(w.dims)) for w in floats)
     assert_same(MNIST, built, image)
     assert used_bytes(built, image) == built.main["workspace_size_bytes"]
+    np.testing.assert_array_equal(wrapped(built, image), built.run(image)[0])
     assert "nn.conv2d(%Input3" in (built.folder / "src" / "default.relay").read_text()
 
 
