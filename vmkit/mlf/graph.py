@@ -60,11 +60,14 @@ class Graph:
         The constants, by the names of their nodes.
     storage : list of dict
         Of each storage number the bytes, and the name of the input or constant that it is.
+    results : frozenset of int
+        The storage numbers of the outputs.
     """
 
     text: str
     params: dict[str, np.ndarray]
     storage: list[dict[str, Any]]
+    results: frozenset[int]
 
 
 def graph_of(program: Program, kernels: Mapping[str, Kernel], symbols: Mapping[str, str]) -> Graph:
@@ -81,7 +84,8 @@ def graph_of(program: Program, kernels: Mapping[str, Kernel], symbols: Mapping[s
             case Branch() | Loop():
                 raise CompileError(f"a graph has no {type(each).__name__.lower()}; the executor 'aot' takes it")
     heads = [writer.entry(writer.renamed.get(t.memory.home, t)) for _, t in program.outputs]
-    return Graph(writer.text(heads), writer.params, writer.sizes())
+    results = frozenset(writer.columns["storage_id"][writer.rows[node] + output] for node, output, _ in heads)
+    return Graph(writer.text(heads), writer.params, writer.sizes(), results)
 
 
 class _Writer:

@@ -32,7 +32,7 @@ from .lowering import lowered_program
 from .narrowing import with_narrow_tensors
 from .objects import object_file
 from .planning import Plan, plan_workspace
-from .program import Kind, Program
+from .program import Program
 from .refusals import require_static, with_nodes
 from .wrapper import wrapper_files
 
@@ -132,11 +132,10 @@ class Model:
         """The bytes between inputs and outputs: of the one workspace, or of a graph's storages and largest kernel."""
         if self.graph is None:
             return self.plan.size
-        results = {t.memory.home.index for _, t in self.program.outputs if t.memory.home.kind is Kind.OUTPUT}
-        between = [each["size_bytes"] for each in self.graph.storage if "input_binding" not in each]
-        outputs = [t.nbytes for place, (_, t) in enumerate(self.program.outputs) if place in results]
+        inside = [each for each in self.graph.storage if "input_binding" not in each]
+        between = [each["size_bytes"] for each in inside if each["storage_id"] not in self.graph.results]
         own = max((sum(kernel.workspace_sizes) for kernel in self.kernels.values()), default=0)
-        return sum(between) - sum(outputs) + own
+        return sum(between) + own
 
     @property
     def constant_bytes(self) -> int:
