@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -78,11 +79,11 @@ def export_model_library_format(
         executor = source.executor
         alignment = int(executor["workspace-byte-alignment"]) if "workspace-byte-alignment" in executor else 1
         named = str(without_host(source.plan.primary))
-        made.append(
-            compiled_model(
-                source.ir_mod, params, source.plan, model.libmod_name, alignment, executor.name, target_text=named
-            )
-        )
+        # As in graph_json of what was built.
+        beside = {"program": model.fingerprint} if executor.name == "graph" else {}
+        mod, plan, name = source.ir_mod, source.plan, model.libmod_name
+        compiled = compiled_model(mod, params, plan, name, alignment, executor.name, named, beside)
+        made.append(replace(compiled, text=str(mod)))
     write(Path(file_name), made)
     return file_name
 

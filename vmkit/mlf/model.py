@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -64,6 +65,8 @@ class Model:
         ``aot``, an entry in C, or ``graph``, a description for a runtime.
     target_text : str
         How the description names the target; by default as on a command line.
+    graph_metadata : mapping of str to str
+        What stands in the JSON beside a graph.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Model:
     alignment: int
     executor: str = "aot"
     target_text: str = ""
+    graph_metadata: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -101,7 +105,11 @@ class Model:
     @cached_property
     def graph(self) -> Graph | None:
         """The program as a graph, if that is wanted."""
-        return graph_of(self.program, self.kernels, self.symbols) if self.executor == "graph" else None
+        return (
+            graph_of(self.program, self.kernels, self.symbols, self.graph_metadata)
+            if self.executor == "graph"
+            else None
+        )
 
     @property
     def inner(self) -> dict[str, str]:
@@ -185,6 +193,7 @@ def compiled_model(
     workspace_byte_alignment: int = 1,
     executor: str = "aot",
     target_text: str = "",
+    graph_metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> Model:
     """Return a module compiled as a model.
 
@@ -220,7 +229,9 @@ def compiled_model(
             raise with_nodes(error, relay_module(mod)) from error
         memory = plan_workspace(program, kernels, workspace_byte_alignment)
         alignment = max(_ALIGNMENT, workspace_byte_alignment)
-        made = Model(name, target, program, memory, kernels, *_text(mod), alignment, executor, target_text)
+        made = Model(
+            name, target, program, memory, kernels, *_text(mod), alignment, executor, target_text, graph_metadata
+        )
         assert executor == "aot" or made.graph is not None  # made here, where what no graph has is an error
         return made
 
