@@ -22,6 +22,12 @@ PRINTED = {
         "double:           8.0",
         "an expression:    [6.0, 6.0, 6.0]",
     ],
+    "microcontroller": [
+        "RAM between inputs and outputs: 256 bytes",
+        "constants in flash: 36 bytes",
+        "int32_t tvmgen_edges_run(struct tvmgen_edges_inputs* inputs, struct tvmgen_edges_outputs* outputs);",
+        "equal to the virtual machine's: True",
+    ],
     "onnx_dynamic_batch": [
         "main(Input3: float32[n, 1, 28, 28]) -> (Plus214_Output_0: float32[n, 10])",
         "batch 16: scores (16, 10)",

@@ -105,7 +105,10 @@ def test_everything_wrong_is_said_at_once() -> None:
     [
         ({"relay.backend.use_auto_scheduler": True}, "cannot be honoured: the auto-scheduler is gone"),
         ({"tir.add_lower_pass": [(1, None)]}, "cannot be honoured: TVM 0.27 reads it nowhere; observe passes with"),
-        ({"tir.usmp.enable": True}, "no option 'tir.usmp.enable': the unified static memory planner is gone from TVM"),
+        (
+            {"tir.usmp.use_workspace_io": True},
+            "no option 'tir.usmp.use_workspace_io': the unified static memory planner is gone from TVM",
+        ),
         ({"relay.moiopt.x": 1}, "no option 'relay.moiopt.x': it belonged to a Relay pass that has no counterpart"),
         ({"tir.noalias": True, "tirx.noalias": True}, "'tirx.noalias' is given twice, once by its old name"),
     ],

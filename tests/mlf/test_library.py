@@ -113,6 +113,13 @@ def test_descriptions_that_are_not_of_the_format_say_so(archive: Path, tmp_path:
     refused(json.dumps({**good, "modules": {}}).encode(), "one model at least")
     refused(changed(style="operator"), "style 'operator'; expected full-model")
     refused(changed(memory={}), "memory.functions.main: KeyError")
+    main = good["modules"]["sums"]["memory"]["functions"]["main"][0]
+    for wrong in (-1, "2", None, 1.5):
+        memory = {"functions": {"main": [{**main, "workspace_size_bytes": wrong}]}}
+        refused(changed(memory=memory), f"ValueError workspace_size_bytes is {wrong!r}")
+    negative = {**main, "inputs": {"x": {"size": -4, "dtype": "float32"}}}
+    refused(changed(memory={"functions": {"main": [negative]}}), "ValueError -4 bytes of float32")
+    refused(json.dumps({"version": 7, "modules": {"other": good["modules"]["sums"]}}).encode(), "no code of it")
     refused(json.dumps({"version": 7, "modules": {"a b": {}}}).encode(), "'a b' is no name of a model")
     refused(b"[" * 100_000, "metadata.json is no JSON")
     with pytest.raises(ExecutableError, match=r"there is no metadata\.json"):

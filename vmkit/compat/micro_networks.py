@@ -6,7 +6,14 @@ import tvm
 
 from vmkit import relay
 
-__all__ = ["get_conv2d_relay_module"]
+from .gone import gone
+
+_GONE = ("aot_transport_find_message", "check_tune_log")
+
+__all__ = [*_GONE, "get_conv2d_relay_module"]
+
+_INSTEAD = "vmkit.mlf.export writes C that any firmware can build"
+vars().update({name: gone(f"tvm.micro.testing.utils.{name}", _INSTEAD) for name in _GONE})
 
 
 def get_conv2d_relay_module() -> tvm.IRModule:

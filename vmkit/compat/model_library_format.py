@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from vmkit import mlf
 from vmkit.errors import ModelError, UnavailableError
@@ -60,8 +61,9 @@ def export_model_library_format(
     UnsupportedInModelLibraryFormatError
         For anything else than a built model.
     """
-    models: list[Any] = list(mods) if isinstance(mods, list | tuple) else [mods]
-    others = [each for each in models if not isinstance(each, BuiltModule)]
+    given = [mods] if isinstance(mods, BuiltModule) or not isinstance(mods, list | tuple) else list(mods)
+    models = [each for each in given if isinstance(each, BuiltModule)]
+    others = [each for each in given if not isinstance(each, BuiltModule)]
     if others:
         raise UnsupportedInModelLibraryFormatError(
             f"expected what relay.build returns, got {type(others[0]).__name__}; "
@@ -73,15 +75,15 @@ def export_model_library_format(
     made = []
     for model in models:
         source = model.source
-        given = as_tensors(source.params)
+        params = as_tensors(source.params)
         executor = source.executor
         alignment = int(executor["workspace-byte-alignment"]) if "workspace-byte-alignment" in executor else 1
         named = str(without_host(source.plan.primary))
-        made.append(
-            compiled_model(
-                source.ir_mod, given, source.plan, model.libmod_name, alignment, executor.name, target_text=named
-            )
-        )
+        # As in graph_json of what was built.
+        beside = {"program": model.fingerprint} if executor.name == "graph" else {}
+        mod, plan, name = source.ir_mod, source.plan, model.libmod_name
+        compiled = compiled_model(mod, params, plan, name, alignment, executor.name, named, beside)
+        made.append(replace(compiled, text=str(mod)))
     write(Path(file_name), made)
     return file_name
 

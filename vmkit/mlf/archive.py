@@ -27,6 +27,7 @@ _SEAL = re.compile(r"vmkit sha256:([0-9a-f]{64})")
 _GROUP = "vmkit"
 """The group of members of an archive that has to have a seal."""
 _MOST_BYTES = 4 << 30
+_MOST_METADATA = 64 << 20
 _MOST_MEMBERS = 10_000
 _LONGEST_NAME = 250
 # What systems of some kind read as a part of a path, or not at all.
@@ -149,6 +150,8 @@ def _require_seal(path: Path, data: bytes, headers: Mapping[str, str], is_own: b
 def _metadata(path: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
     if METADATA not in files:
         raise ExecutableError(f"{path}: there is no {METADATA}, so it is no Model Library Format archive")
+    if len(files[METADATA]) > _MOST_METADATA:
+        raise ExecutableError(f"{path}: {METADATA} has {len(files[METADATA])} bytes, and {_MOST_METADATA} at most")
     try:
         metadata = json.loads(files[METADATA])
     except (ValueError, RecursionError) as error:

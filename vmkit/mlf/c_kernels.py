@@ -143,9 +143,10 @@ class _Function:
                 yield f"{pad}{type(node).__name__.lower()};"
             case tirx.Evaluate() if isinstance(node.value, tirx.IntImm):
                 pass
+            case tirx.Evaluate() if _packed(node) is not None:
+                raise write.fail(f"it calls {_packed(node)} of TVM's runtime, which C does not have")
             case _:
-                detail = getattr(getattr(getattr(node, "value", None), "op", None), "name", "")
-                raise write.fail(f"there is no C for {type(node).__name__} {detail}".strip())
+                raise write.fail(f"there is no C for {type(node).__name__}")
 
     def value(self, node: tirx.BufferStore) -> str:
         """Return what is stored, in the type of the memory."""
@@ -191,6 +192,13 @@ class _Function:
         yield from self.statement(node.body, depth + 1)
         yield f"{pad}}}"
         self.taken.discard(name)
+
+
+def _packed(node: tirx.Evaluate) -> str | None:
+    """Return the name of the packed function that a statement calls; None for all others."""
+    call = node.value
+    is_call = isinstance(call, tvm.ir.Call) and str(getattr(call.op, "name", "")).startswith("tirx.tvm_call_packed")
+    return str(call.args[0].value) if is_call else None
 
 
 def _closes_last(text: str) -> bool:

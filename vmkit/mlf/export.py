@@ -91,7 +91,14 @@ def export(
     if operators is not None:
         return _write_operators(path, operators)
     plan = _plan(target)
-    mod, own_params = to_module(model, shapes=shapes)
+    # The onnx package takes longer to import than a small program to compile.
+    from ..frontend.onnx import spans
+
+    before = spans.fill(True)  # what is refused is named by the nodes of the model
+    try:
+        mod, own_params = to_module(model, shapes=shapes)
+    finally:
+        spans.fill(before)
     given = {**own_params, **as_tensors(params or {})}
     if style == "operator":
         functions = kernel_functions(mod, given, plan)

@@ -60,15 +60,23 @@ class Graph:
         The constants, by the names of their nodes.
     storage : list of dict
         Of each storage number the bytes, and the name of the input or constant that it is.
+    results : frozenset of int
+        The storage numbers of the outputs.
     """
 
     text: str
     params: dict[str, np.ndarray]
     storage: list[dict[str, Any]]
+    results: frozenset[int]
 
 
-def graph_of(program: Program, kernels: Mapping[str, Kernel], symbols: Mapping[str, str]) -> Graph:
-    """Return a program as a graph; CompileError where it has branches or loops, which no graph has."""
+def graph_of(
+    program: Program, kernels: Mapping[str, Kernel], symbols: Mapping[str, str], metadata: Mapping[str, str]
+) -> Graph:
+    """Return a program as a graph, with what is to stand beside it.
+
+    CompileError where the program has branches or loops, which no graph has.
+    """
     writer = _Writer(program, kernels, symbols)
     for place, (name, tensor) in enumerate(program.inputs):
         writer.argument(name, tensor, (Kind.INPUT, place))
@@ -81,7 +89,8 @@ def graph_of(program: Program, kernels: Mapping[str, Kernel], symbols: Mapping[s
             case Branch() | Loop():
                 raise CompileError(f"a graph has no {type(each).__name__.lower()}; the executor 'aot' takes it")
     heads = [writer.entry(writer.renamed.get(t.memory.home, t)) for _, t in program.outputs]
-    return Graph(writer.text(heads), writer.params, writer.sizes())
+    results = frozenset(writer.columns["storage_id"][writer.rows[node] + output] for node, output, _ in heads)
+    return Graph(writer.text(heads, metadata), writer.params, writer.sizes(), results)
 
 
 class _Writer:
@@ -173,7 +182,7 @@ class _Writer:
     def sizes(self) -> list[dict[str, Any]]:
         return self.storage
 
-    def text(self, heads: Sequence[list[int]]) -> str:
+    def text(self, heads: Sequence[list[int]], metadata: Mapping[str, str]) -> str:
         kinds = {"dltype": "list_str", "device_index": "list_int", "storage_id": "list_int", "shape": "list_shape"}
         return json.dumps(
             {
@@ -182,6 +191,7 @@ class _Writer:
                 "heads": list(heads),
                 "attrs": {name: [kinds[name], values] for name, values in self.columns.items()},
                 "node_row_ptr": self.rows,
+                **({"metadata": dict(metadata)} if metadata else {}),
             },
             indent=2,
         )

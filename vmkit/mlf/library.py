@@ -226,6 +226,9 @@ def load(path: str | os.PathLike[str]) -> ModelLibrary:
         version = metadata.get("version")
         raise ExecutableError(f"{place}: version {version!r:.40} of the format; expected one of {_VERSIONS}")
     problems = _problems(metadata)
+    for name in () if problems else metadata.get("modules", {}):
+        if not any(place.startswith(f"codegen/host/{kind}/{name}_lib") for place in files for kind in ("src", "lib")):
+            problems.append(f"model {name!r}: there is no code of it in codegen/host")
     if problems:
         raise ExecutableError("\n  ".join([f"{place}: metadata.json is not of the format", *problems]))
     return ModelLibrary(place, metadata, files)
@@ -245,13 +248,20 @@ def _problems(metadata: Mapping[str, Any]) -> list[str]:
             continue
         found += _problems_of(f"model {name!r}", module, ("full-model",))
         try:
-            main = module["memory"]["functions"]["main"][0]
-            for side in ("inputs", "outputs"):
-                for facts in main[side].values():
-                    _flat(facts)
+            _check_memory(module["memory"]["functions"]["main"][0])
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             found.append(f"model {name!r}: memory.functions.main: {type(error).__name__} {error}")
     return found
+
+
+def _check_memory(main: Mapping[str, Any]) -> None:
+    """Raise ValueError, or what reading raises, where the memory of a model is not described as it should be."""
+    for side in ("inputs", "outputs"):
+        for facts in main[side].values():
+            _flat(facts)
+    for key in ("workspace_size_bytes", "constants_size_bytes", "io_size_bytes"):
+        if type(main[key]) is not int or main[key] < 0:
+            raise ValueError(f"{key} is {main[key]!r:.40}")
 
 
 def _problems_of(what: str, facts: Mapping[str, Any], styles: tuple[str, ...]) -> list[str]:

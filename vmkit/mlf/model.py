@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -17,7 +18,7 @@ from tvm.target import Target
 from .. import relay
 from ..compiler.options import CompilerOptions
 from ..compiler.pipeline import fuse_relax
-from ..compiler.stages import run_stage, to_relax
+from ..compiler.stages import relay_module, run_stage, to_relax
 from ..errors import CompileError, ModelError
 from ..relax.dead_code import eliminate_dead_code
 from ..target import TargetPlan, canonical_target
@@ -32,8 +33,8 @@ from .lowering import lowered_program
 from .narrowing import with_narrow_tensors
 from .objects import object_file
 from .planning import Plan, plan_workspace
-from .program import Kind, Program
-from .refusals import require_static
+from .program import Program
+from .refusals import require_static, with_nodes
 from .wrapper import wrapper_files
 
 __all__ = ["Model", "compiled_model", "kernel_functions"]
@@ -64,6 +65,8 @@ class Model:
         ``aot``, an entry in C, or ``graph``, a description for a runtime.
     target_text : str
         How the description names the target; by default as on a command line.
+    graph_metadata : mapping of str to str
+        What stands in the JSON beside a graph.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Model:
     alignment: int
     executor: str = "aot"
     target_text: str = ""
+    graph_metadata: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -101,7 +105,11 @@ class Model:
     @cached_property
     def graph(self) -> Graph | None:
         """The program as a graph, if that is wanted."""
-        return graph_of(self.program, self.kernels, self.symbols) if self.executor == "graph" else None
+        return (
+            graph_of(self.program, self.kernels, self.symbols, self.graph_metadata)
+            if self.executor == "graph"
+            else None
+        )
 
     @property
     def inner(self) -> dict[str, str]:
@@ -132,11 +140,10 @@ class Model:
         """The bytes between inputs and outputs: of the one workspace, or of a graph's storages and largest kernel."""
         if self.graph is None:
             return self.plan.size
-        results = {t.memory.home.index for _, t in self.program.outputs if t.memory.home.kind is Kind.OUTPUT}
-        between = [each["size_bytes"] for each in self.graph.storage if "input_binding" not in each]
-        outputs = [t.nbytes for place, (_, t) in enumerate(self.program.outputs) if place in results]
+        inside = [each for each in self.graph.storage if "input_binding" not in each]
+        between = [each["size_bytes"] for each in inside if each["storage_id"] not in self.graph.results]
         own = max((sum(kernel.workspace_sizes) for kernel in self.kernels.values()), default=0)
-        return sum(between) - sum(outputs) + own
+        return sum(between) + own
 
     @property
     def constant_bytes(self) -> int:
@@ -186,6 +193,7 @@ def compiled_model(
     workspace_byte_alignment: int = 1,
     executor: str = "aot",
     target_text: str = "",
+    graph_metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> Model:
     """Return a module compiled as a model.
 
@@ -215,10 +223,15 @@ def compiled_model(
         with source:
             passes = [transform.RewriteDataflowReshape(), transform.ToNonDataflow(), eliminate_dead_code()]
             fused = tvm.transform.Sequential(passes)(fused)
-        program, kernels = _program(fused, signatures["main"], target, executor, _names_of_outputs(mod))
+        try:
+            program, kernels = _program(fused, signatures["main"], target, executor, _names_of_outputs(mod))
+        except CompileError as error:
+            raise with_nodes(error, relay_module(mod)) from error
         memory = plan_workspace(program, kernels, workspace_byte_alignment)
         alignment = max(_ALIGNMENT, workspace_byte_alignment)
-        made = Model(name, target, program, memory, kernels, *_text(mod), alignment, executor, target_text)
+        made = Model(
+            name, target, program, memory, kernels, *_text(mod), alignment, executor, target_text, graph_metadata
+        )
         assert executor == "aot" or made.graph is not None  # made here, where what no graph has is an error
         return made
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 
 import tvm
 
-from ..errors import ModelError
+from ..errors import CompileError, ModelError, VMKitError
 from ..relay.ir import (
     Call,
     Function,
@@ -23,7 +23,7 @@ from ..relay.ir import (
 from ..relay.ir.types import type_text
 from ..relay.transform import typed
 
-__all__ = ["require_static"]
+__all__ = ["require_static", "with_nodes"]
 
 _MOST_NAMED = 8
 
@@ -56,14 +56,29 @@ def require_static(mod: tvm.IRModule, bound: Container[str] = ()) -> None:
         _refuse(main)
 
 
+def with_nodes(error: CompileError, mod: tvm.IRModule) -> VMKitError:
+    """Return the error of a later stage of compilation as one that names the nodes of the program that it comes from.
+
+    It stays as it is where no node makes a value of an unknown size, or one that is no tensor.
+    """
+    functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+    found = [text for f in (typed(mod).functions.values() if functions else ()) for text in _unknown(f)]
+    return _refusal(found) if found else error
+
+
 def _refuse(function: Function) -> None:
-    found = list(_unknown(function))[:_MOST_NAMED]
-    raise ModelError("\n  ".join(["C needs sizes that are known when it is compiled", *found]))
+    raise _refusal(list(_unknown(function)))
 
 
-def _unknown(function: Function) -> Iterator[str]:
+def _refusal(found: list[str]) -> ModelError:
+    return ModelError(
+        "\n  ".join(["C needs tensors of sizes that are known when it is compiled", *found[:_MOST_NAMED]])
+    )
+
+
+def _unknown(function: tvm.ir.BaseFunc) -> Iterator[str]:
     """Yield what first makes values of unknown sizes, each by its node."""
-    for node in post_order(function.body):
+    for node in post_order(function.body) if isinstance(function, Function) else ():
         if isinstance(node, Match | RefCreate):
             yield f"{_where(node)}: a {type(node).__name__}"
         if isinstance(node, Call) and isinstance(node.op, Op | GlobalVar) and _is_static_before(node):
@@ -78,8 +93,11 @@ def _is_static_before(call: Call) -> bool:
 def _where(node: RelayExpr) -> str:
     name = node.op if isinstance(node, Call) else None
     called = str(getattr(name, "name", None) or getattr(name, "name_hint", type(node).__name__))
-    source = getattr(getattr(node, "span", None), "source_name", None)
-    return f"{called} at node {source.name}" if source is not None and source.name else called
+    span = getattr(node, "span", None)
+    source = getattr(getattr(span, "source_name", None), "name", "")
+    if span is None or not source:
+        return called
+    return f"{called} at {source}:{span.line}" if span.line else f"{called} at node {source}"
 
 
 def _is_static(ty: Type) -> bool:

@@ -9,6 +9,7 @@ from tvm.autotvm.tuner import XGBTuner
 from tvm.contrib.debugger import debug_result
 from tvm.ir.diagnostics import DiagnosticLevel, get_renderer, override_renderer
 from tvm.ir.memory_pools import WorkspaceMemoryPools
+from tvm.micro.testing.utils import check_tune_log
 from tvm.relay.backend import graph_executor_codegen
 from tvm.relay.frontend.common import infer_shape, infer_type
 from tvm.relay.frontend.tflite import from_tflite
@@ -29,6 +30,7 @@ refuses(auto_scheduler.SearchTask, "tvm.auto_scheduler.SearchTask")
 refuses(debug_result.DebugResult, "VirtualMachine.benchmark")
 refuses(WorkspaceMemoryPools, "memory is planned by vmkit")
 assert tvm.WorkspaceMemoryPools is tvm.ir.WorkspaceMemoryPools is WorkspaceMemoryPools
+refuses(check_tune_log, "vmkit.mlf.export writes C")
 refuses(from_tflite, "export the model to ONNX")
 refuses(relay.frontend.from_pytorch, "export the model to ONNX")
 refuses(tvm.te.create_schedule, "tvm.s_tir.Schedule")
