@@ -78,7 +78,8 @@ class Col2Im:
         )
         if not isinstance(area, int):
             context.require(dims.as_expr(area) >= 1, f"{name}: a block holds nothing")
-        channels = dims.floordiv(rows, area)
+        # Sizes are computed together, before the first of them is checked: nothing is divided by 0 there.
+        channels = dims.floordiv(rows, dims.maximum(area, 1))
         message = f"{name}: {{expected}} rows are no whole number of blocks"
         context.require_equal(dims.mul(channels, area), rows, message)
         shape, dtype = [batch, channels, *image], str(data.ty.dtype)
