@@ -14,6 +14,7 @@ from ..errors import DeviceError, ExecutableError, OptionError
 from ..executable.executable import Executable
 from ..target.devices import device as one_device
 from .failures import useful_line
+from .polling import can_run_on, polled
 from .stack_guard import guarded
 
 __all__ = ["started"]
@@ -22,9 +23,15 @@ _ALLOCATORS = {"naive": 1, "pooled": 2}
 
 
 def started(
-    executable: Executable, devices: Sequence[Device], memory_cfg: str | Mapping[Any, str] | None
+    executable: Executable,
+    devices: Sequence[Device],
+    memory_cfg: str | Mapping[Any, str] | None,
+    *,
+    has_limits: bool = False,
 ) -> tvm.runtime.Module:
     """Return TVM's VM with an executable loaded, every kernel found and its weights passed to its functions.
+
+    A program that may run for any time, or has limits, looks at a flag: it has the function :data:`.polling.FLAG` then.
 
     Raises
     ------
@@ -45,6 +52,9 @@ def started(
     if executable.holds_weights and len(devices) == 1:
         program, lifted, takers = lift_weights(program)
         weights = [tensor_over(constant) for constant in lifted]
+    # Flags of programs elsewhere would lie there, too.
+    if str(devices[0]).startswith("cpu") and (has_limits or can_run_on(program)):
+        program = polled(program, kernels=has_limits)
     if program.recursive_functions():
         program = guarded(program)
     runnable = executable.runnable(program if program is not executable.program else None)
