@@ -189,7 +189,10 @@ def register_reducer(name: str, combine: Callable[[Any, Any], Any], start: Calla
     Without it, ``rfactor`` takes a reduction for one that cannot be cut in parts.
     """
     # The table of global functions is never freed; TVM's of reductions is, when Python is gone already.
-    parts = (lambda one, other: [combine(one[0], other[0])], lambda values: [start(str(values[0].ty.dtype))])
+    parts: tuple[Callable[..., Any], ...] = (
+        lambda one, other: [combine(one[0], other[0])],
+        lambda values: [start(str(values[0].ty.dtype))],
+    )
     names = (f"vmkit.reducer.{name}.combine", f"vmkit.reducer.{name}.start")
     for each, part in zip(names, parts, strict=True):
         tvm_ffi.register_global_func(each, part, override=True)

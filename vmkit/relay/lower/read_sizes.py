@@ -74,7 +74,7 @@ class ReadSizes:
         shape = [dims.simplify(d) for d in ty.shape.values]
         if not any(map(self._is_read, shape)):
             return None
-        bits, factors = 8 * max(1, tvm.DataType(str(ty.dtype)).itemsize), list[Dim]()
+        bits, factors = max(8, tvm.DataType(str(ty.dtype)).bits), list[Dim]()
         for factor in (each for dim in shape for each in dims.factors(dim)):
             if isinstance(factor, int):
                 bits *= max(1, factor)
