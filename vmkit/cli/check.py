@@ -19,7 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Print the report; ``MODEL`` if the model cannot be compiled."""
     import vmkit
