@@ -10,12 +10,16 @@ __all__ = [
     "CHECK_TUPLE_INFO",
     "COPY",
     "MAKE_CLOSURE",
+    "MAKE_PRIM_VALUE",
+    "MAKE_SHAPE",
     "MAKE_TUPLE",
     "MATCH_SHAPE",
     "NULL_VALUE",
     "PREFIX",
     "READ_IF_COND",
     "RESHAPE",
+    "SHAPE_OF",
+    "TENSOR_TO_SHAPE",
     "TO_DEVICE",
     "TUPLE_GETITEM",
 ]
@@ -30,10 +34,14 @@ CHECK_TENSOR_INFO = "vm.builtin.check_tensor_info"
 CHECK_TUPLE_INFO = "vm.builtin.check_tuple_info"
 COPY = "vm.builtin.copy"
 MAKE_CLOSURE = "vm.builtin.make_closure"
+MAKE_PRIM_VALUE = "vm.builtin.make_prim_value"
+MAKE_SHAPE = "vm.builtin.make_shape"
 MAKE_TUPLE = "vm.builtin.make_tuple"
 MATCH_SHAPE = "vm.builtin.match_shape"
 NULL_VALUE = "vm.builtin.null_value"
 READ_IF_COND = "vm.builtin.read_if_cond"
 RESHAPE = "vm.builtin.reshape"
+SHAPE_OF = "vm.builtin.shape_of"
+TENSOR_TO_SHAPE = "vm.builtin.tensor_to_shape"
 TO_DEVICE = "vm.builtin.to_device"
 TUPLE_GETITEM = "vm.builtin.tuple_getitem"

@@ -19,6 +19,7 @@ from ..executable.executable import Executable
 from ..target.device_type import CPU, device_name, numbered_device
 from ..target.devices import device as one_device
 from .failures import useful_line
+from .polling import can_run_on, polled
 from .stack_guard import guarded
 
 __all__ = ["started"]
@@ -33,9 +34,15 @@ class _OptionTypeError(OptionError, TypeError):
 
 
 def started(
-    executable: Executable, devices: Sequence[Device], memory_cfg: str | Mapping[Any, str] | None
+    executable: Executable,
+    devices: Sequence[Device],
+    memory_cfg: str | Mapping[Any, str] | None,
+    *,
+    has_limits: bool = False,
 ) -> tvm.runtime.Module:
     """Return TVM's VM with an executable loaded, every kernel found and its weights passed to its functions.
+
+    A program that may run for any time, or has limits, looks at a flag: it has the function :data:`.polling.FLAG` then.
 
     Raises
     ------
@@ -57,6 +64,9 @@ def started(
         program = _on_devices(program, executable.info.devices, devices)
     if executable.holds_weights and (executable.info.devices is not None or len(devices) == 1):
         program, weights, takers = _with_weights(program, devices)
+    # Flags of programs elsewhere would lie there, too.
+    if str(devices[0]).startswith("cpu") and (has_limits or can_run_on(program)):
+        program = polled(program, kernels=has_limits)
     if program.recursive_functions():
         program = guarded(program)
     runnable = executable.runnable(program if program is not executable.program else None)

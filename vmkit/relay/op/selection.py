@@ -11,6 +11,7 @@ from tvm.script.ir_builder import tirx as T
 from ..ir import dims
 from ..ir.types import Dim
 from .kernel import const, grid, loops
+from .ordering import is_nan
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -114,11 +115,14 @@ class _Heap:
 
     def _beats(self, a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
         a, b = (_comparable(v) for v in (a, b))
-        return a < b if self.smallest else a > b
+        if self.smallest:
+            return tirx.any(a < b, tirx.all(is_nan(b), tirx.Not(is_nan(a))))
+        return tirx.any(a > b, tirx.all(is_nan(a), tirx.Not(is_nan(b))))
 
     def _is_worse(self, a: tirx.Expr, a_place: tirx.Expr, b: tirx.Expr, b_place: tirx.Expr) -> tirx.Expr:
-        same = tirx.all(_comparable(a) == _comparable(b), a_place > b_place)
-        return tirx.any(self._beats(b, a), same)
+        x, y = (_comparable(v) for v in (a, b))
+        same = tirx.any(x == y, tirx.all(is_nan(x), is_nan(y)))
+        return tirx.any(self._beats(b, a), tirx.all(same, a_place > b_place))
 
 
 def _comparable(value: tirx.Expr) -> tirx.Expr:
