@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("optimize", "relax", "schedule"),
     ("bytecode", "byoc", "tophub"),
     ("executable",),
-    ("runtime",),
+    ("cache", "runtime"),
     ("frontend", "profiling"),
     ("compiler",),
     ("as_python", "benchmarking", "executor", "tuning", "verification"),

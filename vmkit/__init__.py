@@ -11,7 +11,7 @@ from vmkit._later import named_later
 from vmkit._version import __version__, require_compatible_tvm
 
 if TYPE_CHECKING:
-    from vmkit import byoc, errors, onnxruntime, profiling, relay, tophub
+    from vmkit import byoc, cache, errors, onnxruntime, profiling, relay, tophub
     from vmkit.compiler.options import PassContext
     from vmkit.compiler.vm_compiler import VMCompiler, compile
     from vmkit.executable.executable import Executable
@@ -35,6 +35,7 @@ __all__ = [
     "VirtualMachine",
     "__version__",
     "byoc",
+    "cache",
     "check",
     "compile",
     "device",

@@ -29,6 +29,7 @@ LATER: dict[str, dict[str, str]] = {
         "VMExecutor": "vmkit.executor:VMExecutor",
         "VirtualMachine": "vmkit.runtime.machine:VirtualMachine",
         "byoc": "vmkit.byoc",
+        "cache": "vmkit.cache",
         "check": "vmkit.frontend.onnx.report:check",
         "compile": "vmkit.compiler.vm_compiler:compile",
         "device": "vmkit.target.devices:device",

@@ -27,6 +27,7 @@ COMMANDS = {
     "targets": "list what can be compiled for, and what this machine is",
     "verify": "compare a model with onnxruntime, or with the reference of ONNX",
     "bench": "time a model at several shapes and numbers of threads, beside peers",
+    "cache": "list or remove the executables that vmkit.compile(..., cache=True) keeps on disk",
     "check": "say what an ONNX model takes and gives, what is dynamic in it and what is not supported",
     "demo": "compile the small model that ships with vmkit, save it, load it and run it at two batch sizes",
 }

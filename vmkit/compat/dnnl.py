@@ -6,6 +6,7 @@ registered, as the global function ``relay.ext.dnnl`` or by ``vmkit.byoc.codegen
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 from tvm.ir.op import register_op_attr
@@ -47,8 +48,9 @@ _ALONE = (
 )
 
 
+@functools.cache
 def install_dnnl() -> None:
-    """Register what oneDNN takes under the name ``dnnl``."""
+    """Register what oneDNN takes under the name ``dnnl``, once: TVM takes no attribute of an operator twice."""
     for operator in _ALONE:
         register_op_attr(operator, "target.dnnl", _takes, level=15)
     register_pattern_table("dnnl", pattern_table)

@@ -6,16 +6,19 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import tvm
 
+from ..cache import Cache
 from ..errors import CompileError
 from ..executable.executable import Executable, ProfilingParts
 from ..target import canonical_target
 from ..values.tensors import as_tensors
+from .cached import opened, through_cache
 from .models import to_module
 from .pipeline import kernel_hashes, link_marked
 from .several_devices import build, lower_for_plan
@@ -33,6 +36,7 @@ def compile(
     params: Mapping[str, Any] | None = None,
     *,
     shapes: Mapping[str, Sequence[Any]] | None = None,
+    cache: bool | str | os.PathLike[str] | Cache = False,
 ) -> Executable:
     """Return an executable for a model.
 
@@ -51,6 +55,10 @@ def compile(
     shapes : mapping, optional
         For an ONNX model, shapes of inputs by name: ints, names of dimensions, or ``"?"``; and by the name of a
         dimension the least and the largest size that it may have, as in ``{"x": ["n", 4], "n": (1, 64)}``.
+    cache : bool, path or vmkit.cache.Cache
+        Where to look for the executable first, and to keep it: a folder, or with True that of
+        :func:`vmkit.cache.default_folder`. Loading what lies there runs its code, so it has to be this user's alone.
+        The log says at level INFO why something was found or not.
 
     Raises
     ------
@@ -63,12 +71,21 @@ def compile(
     UnavailableError
         When a way in needs a package that is not installed.
     """
-    mod, own_params = to_module(model, shapes=shapes)
-    compiler = VMCompiler()
-    compiler.set_params({**own_params, **as_tensors(params or {})})
-    compiler.lower(mod, target, target_host)
-    compiler.codegen()
-    return compiler.get_exec()
+    given = as_tensors(params or {})
+
+    def compiled(target: Any, target_host: Any = None) -> tuple[Executable, bool]:
+        mod, own_params = to_module(model, shapes=shapes)
+        compiler = VMCompiler()
+        compiler.set_params({**own_params, **given})
+        compiler.lower(mod, target, target_host)
+        compiler.codegen()
+        return compiler.get_exec(), compiler._has_foreign_parts
+
+    kept = opened(cache)
+    if kept is None:
+        return compiled(target, target_host)[0]
+    plan = canonical_target(target, target_host)
+    return through_cache(kept, model, plan, given, shapes, lambda: compiled(plan))
 
 
 class VMCompiler:
@@ -141,6 +158,10 @@ class VMCompiler:
         marked = None if grouped is None else partial(link_marked, grouped, target)
         profiling = ProfilingParts(marked, partial(kernel_hashes, kernels))
         self._executable = Executable(built, program.signatures, target, program.info, profiling=profiling)
+
+    @property
+    def _has_foreign_parts(self) -> bool:
+        return self._program is not None and bool(self._program.modules or self._program.info.runtimes)
 
     def get_exec(self) -> Executable:
         """Return the executable; CompileError before :meth:`lower` and :meth:`codegen`."""

@@ -379,7 +379,16 @@ class Executable:
             If the file cannot be written, or the linker is not there or is for another machine; no part of the file is
             left then.
         """
-        path = Path(path)
+        self.write(Path(path), {}, linker, sign)
+
+    def write(
+        self,
+        path: Path,
+        more: Mapping[str, Any],
+        linker: Linker | None = None,
+        sign: Ed25519PrivateKey | bytes | None = None,
+    ) -> None:
+        """Write the executable as :meth:`export` does, with `more` in its manifest: names that it does not have yet."""
         if not path.parent.is_dir():
             raise ExecutableError(f"cannot write {path}: there is no folder {path.parent}")
         if path.is_dir():
@@ -387,6 +396,7 @@ class Executable:
         libraries = self._libraries or export_libraries(list(self.libraries), self.target, linker)
         program, weights = moved_to_block(self.program)
         manifest = {
+            **more,
             "vmkit_version": __version__,
             "tvm_version": tvm.__version__,
             **self._description.to_json(),

@@ -23,7 +23,7 @@ from .scratch import scratch_folder
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-__all__ = ["load"]
+__all__ = ["from_archive", "load"]
 
 
 def load(path: str | Path, *, trusted_keys: Sequence[Ed25519PublicKey | bytes] | None = None) -> Executable:
@@ -49,6 +49,11 @@ def load(path: str | Path, *, trusted_keys: Sequence[Ed25519PublicKey | bytes] |
     """
     path = Path(path)
     manifest, members = read_archive(path, trusted_keys)
+    return from_archive(path, manifest, members)
+
+
+def from_archive(path: Path, manifest: Mapping[str, Any], members: dict[str, memoryview]) -> Executable:
+    """Return the executable of what :func:`read_archive` read, as :func:`load` does."""
     try:
         return _load(path, manifest, members)
     except VMKitError:

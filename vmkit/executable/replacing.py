@@ -14,7 +14,7 @@ from typing import BinaryIO
 from ..errors import ExecutableError
 from .locks import changing, is_locked_here
 
-__all__ = ["replacing"]
+__all__ = ["remove_abandoned", "replacing"]
 
 
 @contextlib.contextmanager
@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             with contextlib.ExitStack() as held:
                 with changing(place.parent) as alone:
                     if alone:
-                        _remove_abandoned(place)
+                        remove_abandoned(place.parent, re.compile(rf"\.{re.escape(place.name)}\.[0-9a-f]{{12}}\.part"))
                     file = held.enter_context(open(beside, "xb"))
                     # As long as this process lives nobody else takes the file for an abandoned one.
                     is_locked_here(file.fileno())
@@ -65,10 +65,12 @@ def _mode_of(path: Path, place: Path) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _remove_abandoned(place: Path) -> None:
-    """Remove what writers of the same file left that were killed: no process holds a lock on it."""
-    pattern = re.compile(rf"\.{re.escape(place.name)}\.[0-9a-f]{{12}}\.part")
-    for entry in os.scandir(place.parent):
+def remove_abandoned(folder: Path, pattern: re.Pattern[str]) -> None:
+    """Remove files that processes left which were killed: names that match, and no process holds a lock on them.
+
+    To be called within :func:`vmkit.executable.locks.changing`.
+    """
+    for entry in os.scandir(folder):
         if not pattern.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
             continue
         with contextlib.suppress(OSError), open(entry.path, "rb") as file:

@@ -10,7 +10,7 @@ from tvm.runtime import Device
 
 from ..errors import DeviceError, suggest
 
-__all__ = ["device", "devices", "devices_for"]
+__all__ = ["device", "devices", "devices_for", "is_present"]
 
 _ALIASES = {"llvm": "cpu", "gpu": "cuda", "cl": "opencl", "vpi": "ext_dev"}
 _NAMES = ("cpu", "cuda", "opencl", "vulkan", "metal", "rocm", "hexagon", "webgpu", "ext_dev")
@@ -110,6 +110,15 @@ def devices_for(spec: str | Device | Sequence[str | Device], wanted: Sequence[st
         raise DeviceError(f"the program was compiled for {', '.join(wanted)}, and does not use {', '.join(idle)}")
     is_host = chosen[-1].dlpack_device_type() == tvm.cpu().dlpack_device_type()
     return chosen if is_host else [*chosen, tvm.cpu()]
+
+
+def is_present(name: str) -> bool:
+    """Tell whether there is a device of a kind, such as ``"cuda"``."""
+    try:
+        device(name)
+    except DeviceError:
+        return False
+    return True
 
 
 def _present(found: Device, name: str) -> Device:

@@ -28,6 +28,7 @@ __all__ = [
     "is_cpu",
     "is_feature",
     "known_architectures",
+    "library_version",
     "missing_on_host",
     "operating_system",
 ]
@@ -91,6 +92,11 @@ def architecture(triple: str) -> str | None:
             name = family
             break
     return name if name in known_architectures() else None
+
+
+def library_version() -> str:
+    """The version of LLVM itself, as far as TVM tells it."""
+    return str(codegen.llvm_version_major())
 
 
 def operating_system(triple: str) -> str:
