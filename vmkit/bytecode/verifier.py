@@ -51,6 +51,8 @@ class _Rule:
     gives: str | None = None
 
 
+# What the names of kernels begin with that TVM's pass ComputePrimValue makes.
+_COMPUTES = "compute_symbolic_expr"
 _HEAP = "a shape heap"
 _HEAP_OR_NOT = (_HEAP, _NOTHING)
 _OF_KERNELS = (_TENSOR, _NUMBER, _HEAP)
@@ -181,8 +183,10 @@ class _Following:
             return self._kind(args[0], state)
         if rule is not None:
             return args[1].value if rule.gives == _HEAP else rule.gives
-        # Kernels give nothing: they write into their arguments.
-        return _NOTHING if kind == FunctionKind.PACKED and "." not in name else _ANYTHING
+        if kind != FunctionKind.PACKED or "." in name:
+            return _ANYTHING
+        # Kernels give nothing, since they write into their arguments, but for those that compute a number.
+        return _NUMBER if name.startswith(_COMPUTES) else _NOTHING
 
     def _kind(self, arg: Arg, state: _State) -> _Kind | None:
         """Return what an argument is; None for a register that is not set."""
