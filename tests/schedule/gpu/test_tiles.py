@@ -262,7 +262,7 @@ def attention_layer() -> relay.Function:
 
 @pytest.mark.parametrize("net", [residual_net, attention_layer])
 def test_every_product_of_a_net_is_computed_in_tiles_and_all_kernels_are_counted(net: Callable[[], Any]) -> None:
-    lowered, _ = to_relax(net(), {}, TARGET, CompilerOptions())
+    lowered, _, _ = to_relax(net(), {}, TARGET, CompilerOptions())
     module = optimize_relax(lowered.module, TARGET, CompilerOptions())
     kernels = {v.name_hint: f for v, f in module.functions.items() if isinstance(f, tirx.PrimFunc)}
     launched = {name: f for name, f in kernels.items() if not f.attrs.get("tirx.is_host_func", False)}
