@@ -18,7 +18,7 @@ from .axis import resolve_axis
 from .create import require_scalar
 from .elementwise import require_tensor
 from .kernel import as_index, const, indexed
-from .ordering import has_nan, is_nan
+from .ordering import floats_of_keys, has_nan, keys_of_floats
 from .registry import OpPattern, Parameters, entry, operator
 from .selection import best_along
 
@@ -38,7 +38,6 @@ _WIDER = {
     "bfloat16": "float32",
     "float16": "float32",
 }
-_BITS = {"float32": "int32", "float64": "int64"}
 
 
 @attrs_node("relay.attrs.ArgsortAttrs")
@@ -63,33 +62,7 @@ def _sortable(context: LowerContext, data: relax.Expr) -> relax.Expr:
         return context.te(_with_sign, data, name="with_sign")
     wider = _WIDER.get(str(data.ty.dtype))
     data = data if wider is None else context.emit(relax.op.astype(data, wider))
-    return context.te(_as_integers, data, name="in_order") if has_nan(str(data.ty.dtype)) else data
-
-
-def _as_integers(data: te.Tensor) -> te.Tensor:
-    """Return integers in the order of floats, NaN the greatest: a routine that compares has no order for NaN.
-
-    The bits of a float that is not negative are in its order as they are; of others, all but the sign are turned.
-    """
-    integer = _BITS[str(data.dtype)]
-
-    def element(*index: tirx.Expr) -> tirx.Expr:
-        value = data(*index)
-        key = _turned(tirx.reinterpret(integer, value))
-        number = tirx.Select(value == tirx.const(0, data.dtype), tirx.const(0, integer), key)
-        return tirx.Select(is_nan(value), tirx.max_value(integer), number)
-
-    return te.compute(data.shape, element, name="key")
-
-
-def _as_floats(keys: te.Tensor, dtype: str) -> te.Tensor:
-    """Return the floats whose place in the order integers are."""
-    return te.compute(keys.shape, lambda *i: tirx.reinterpret(dtype, _turned(keys(*i))), name="value")
-
-
-def _turned(bits: tirx.Expr) -> tirx.Expr:
-    integer = str(bits.ty.dtype)
-    return bits ^ ((bits >> tirx.const(int(integer[3:]) - 1, integer)) & tirx.max_value(integer))
+    return context.te(keys_of_floats, data, name="in_order") if has_nan(str(data.ty.dtype)) else data
 
 
 def _with_sign(data: te.Tensor) -> te.Tensor:
@@ -120,7 +93,7 @@ class Sort:
         dtype = str(data.ty.dtype)
         wide = _WIDER.get(dtype, dtype)
         if has_nan(wide):
-            made = context.te(lambda keys: _as_floats(keys, wide), made, name="out_of_order")
+            made = context.te(lambda keys: floats_of_keys(keys, wide), made, name="out_of_order")
         if dtype == "uint64":
             made = context.te(_with_sign, made, name="without_sign")
         return made if str(made.ty.dtype) == dtype else context.emit(relax.op.astype(made, dtype))
