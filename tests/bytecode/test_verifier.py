@@ -122,7 +122,7 @@ def test_the_compilers_programs_pass_and_each_instruction_counts(number: int) ->
     assert skipped
 
 
-def outcomes(numbers: range, seconds: int = 60) -> Counter[str]:
+def outcomes(numbers: range, seconds: int = 120) -> Counter[str]:
     """Return how many mutants became what; a process that dies or hangs fails."""
     paths = os.pathsep.join([str(TOP), *filter(None, sys.path)])
     process = subprocess.Popen(

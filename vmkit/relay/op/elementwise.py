@@ -10,7 +10,7 @@ from tvm import relax, te, tirx, topi
 
 from ...errors import TypeCheckError
 from ...values.element_types import is_stored_type, numpy_dtype
-from ..ir.types import TensorType, Type, type_text
+from ..ir.types import TensorType, Type, brief_type_text
 from .attrs import Attrs, DType, Float, attrs_node
 from .conversion import converted
 from .registry import Mixed, OpPattern, operator
@@ -24,7 +24,7 @@ __all__ = ["check_dtype", "require_tensor", "round_half_away"]
 def require_tensor(ty: Type, name: str = "the input") -> TensorType:
     """Return `ty` if it is a tensor type; TypeCheckError otherwise."""
     if not isinstance(ty, TensorType):
-        raise TypeCheckError(f"{name} must be a tensor, not {type_text(ty)}")
+        raise TypeCheckError(f"{name} must be a tensor, not {brief_type_text(ty)}")
     return ty
 
 
