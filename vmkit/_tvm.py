@@ -55,6 +55,7 @@ __all__ = [
     "load_bytecode",
     "pool_size",
     "put_code",
+    "reference_count",
     "register_error",
     "register_operator",
     "register_reducer",
@@ -293,6 +294,11 @@ def declare_packed(name: str, function: Callable[[int, int, int, int], int]) -> 
         None, callback, None, ctypes.byref(handle)
     ) or _C_INTERFACE.TVMFFIFunctionSetGlobal(ctypes.byref(_Bytes(encoded, len(encoded))), handle, 1):
         raise ImportError(f"{name} cannot be registered with tvm-ffi")
+
+
+def reference_count(node: tvm_ffi.Object) -> int:
+    """Return how many refer to a node, this one included: the lower half of what a node of tvm-ffi begins with."""
+    return ctypes.c_uint32.from_address(node.__chandle__()).value
 
 
 def fail_packed(message: bytes) -> int:

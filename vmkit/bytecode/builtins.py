@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "ALLOC_COUNTED",
     "ALLOC_SHAPE_HEAP",
     "ALLOC_STORAGE",
     "ALLOC_TENSOR",
@@ -23,6 +24,9 @@ __all__ = [
     "TO_DEVICE",
     "TUPLE_GETITEM",
 ]
+
+ALLOC_COUNTED = "vmkit.alloc_storage"
+"""What a machine of limited memory calls in the place of ALLOC_STORAGE: the number of its budget comes first."""
 
 PREFIX = "vm.builtin."
 """What the names of all of them begin with."""

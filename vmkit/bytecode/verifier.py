@@ -59,6 +59,7 @@ _OF_KERNELS = (_TENSOR, _NUMBER, _HEAP)
 _RULES: Mapping[str, _Rule] = {
     builtins.ALLOC_SHAPE_HEAP: _Rule(((_MACHINE,), (_NUMBER,)), _HEAP),
     builtins.ALLOC_STORAGE: _Rule(((_MACHINE,), (_SHAPE,), (_NUMBER,), (_DTYPE,), (_STRING,)), _STORAGE),
+    builtins.ALLOC_COUNTED: _Rule(((_NUMBER,), (_MACHINE,), (_SHAPE,), (_NUMBER,), (_DTYPE,), (_STRING,)), _STORAGE),
     builtins.ALLOC_TENSOR: _Rule(((_STORAGE,), (_NUMBER,), (_SHAPE,), (_DTYPE,)), _TENSOR),
     builtins.CHECK_TENSOR_INFO: _Rule(((_TENSOR,), (_NUMBER,))),
     builtins.CHECK_TUPLE_INFO: _Rule(((_TUPLE,), (_NUMBER,))),

@@ -17,7 +17,7 @@ from ..stack import MACHINE_STACK_BYTES, DeepThread
 from ..values.conversion import Release, holds_adt
 from ..values.texts import Texts, open_call
 from .failures import explain_failure, useful_line
-from .limits import Stopper
+from .limits import Limits, Stopper
 from .polling import FLAG
 from .stack_guard import guard_this_thread
 from .start import started
@@ -44,10 +44,8 @@ class Instance:
         Whether calls compare their inputs with the signature.
     num_threads
         The most threads that a call uses.
-    timeout
-        How long a call may take, in seconds.
-    stack_bytes
-        The stack of the deep thread, if not what the compiler said.
+    limits
+        What calls may take.
     """
 
     def __init__(
@@ -57,13 +55,13 @@ class Instance:
         memory_cfg: str | Mapping[Device | str, str] | None,
         check_inputs: bool,
         num_threads: int,
-        timeout: float | None = None,
-        stack_bytes: int | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        self.module: tvm.runtime.Module = started(executable, devices, memory_cfg, has_limits=timeout is not None)
+        self.limits = limits or Limits()
+        self.module: tvm.runtime.Module = started(executable, devices, memory_cfg, self.limits)
         is_polled = self.module.implements_function(FLAG)
         # What ends runs, for a program that can be ended.
-        self.stopper = Stopper(self.module[FLAG](), timeout) if is_polled else None
+        self.stopper = Stopper(self.module[FLAG](), self.limits.timeout) if is_polled else None
         self.devices = tuple(devices)
         self.device = devices[0]
         self.check_inputs = check_inputs
@@ -74,7 +72,7 @@ class Instance:
         # The texts of the program's constants, if it has strings at all.
         self.texts = None if executable.info.texts is None else Texts.of(executable.info.texts)
         self._checks = executable.info.checks
-        self._stack_bytes = stack_bytes or executable.info.stack_bytes or MACHINE_STACK_BYTES
+        self._stack_bytes = self.limits.stack_bytes or executable.info.stack_bytes or MACHINE_STACK_BYTES
         # A call that can be ended runs elsewhere, so that its caller can be interrupted.
         if executable.needs_deep_stack or self.stopper is not None:
             self.go_deep()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,12 +16,42 @@ from tvm.runtime import Tensor
 
 from .._tvm import declare_packed, fail_packed
 from ..errors import OptionError, VMError
-from ..stack import DeepThread
+from ..stack import DeepThread, checked_stack
+from .memory_limit import Budget, checked_memory
 from .polling import POLL
 
-__all__ = ["Stopper", "checked_timeout", "is_of_tvm"]
+__all__ = ["Limits", "Stopper", "checked_timeout", "is_of_tvm"]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What calls of a machine may take.
+
+    Parameters
+    ----------
+    timeout
+        Seconds that a call may take; None for any time.
+    stack_bytes
+        The stack of the thread that recursive programs run on, if not what the compiler said.
+    budget
+        The memory that the machine may use; None for any.
+    """
+
+    timeout: float | None = None
+    stack_bytes: int | None = None
+    budget: Budget | None = None
+
+    @staticmethod
+    def of(timeout: float | None, stack_bytes: int | None, max_memory: int | None) -> Limits:
+        """Return limits that a caller asked for; OptionError for one that is none."""
+        return Limits(
+            checked_timeout(timeout),
+            None if stack_bytes is None else checked_stack(stack_bytes),
+            None if max_memory is None else Budget(checked_memory(max_memory)),
+        )
+
 
 _local = threading.local()
 

@@ -13,7 +13,6 @@ from tvm.runtime.module import BenchmarkResult
 
 from ..errors import InputError, VMError, suggest
 from ..executable.executable import Executable
-from ..stack import checked_stack
 from ..target.devices import device as one_device
 from ..target.devices import devices as all_devices
 from ..target.devices import devices_for
@@ -23,7 +22,7 @@ from ..values.signature import AnySpec, Signature
 from .calls import Call, Entry, call_of, entry_of
 from .inputs import Inputs
 from .instance import Instance, NeedsDeepThread
-from .limits import checked_timeout
+from .limits import Limits
 from .outputs import GivenOutputs, Targets, copy_outputs
 from .threads import PoolTooSmall, checked_threads, default_threads
 
@@ -76,6 +75,10 @@ class VirtualMachine:
         default a call may take any time. On a GPU there is none.
     stack_bytes
         The stack of the thread on which a recursive program runs, in bytes: a deeper recursion is a VMError.
+    max_memory
+        The bytes that results and intermediate values may take at one time, those of earlier calls that are still there
+        and of the last one included, inputs and weights not: a VMError before more is allocated. Counting takes some
+        microseconds for each allocation. By default as much as there is.
 
     Attributes
     ----------
@@ -102,6 +105,7 @@ class VirtualMachine:
         num_threads: int | None = None,
         timeout: float | None = None,
         stack_bytes: int | None = None,
+        max_memory: int | None = None,
     ) -> None:
         self.executable = exe if isinstance(exe, Executable) else Executable.from_module(exe)
         wanted = self.executable.info.devices
@@ -116,8 +120,7 @@ class VirtualMachine:
             memory_cfg,
             check_inputs,
             self.num_threads,
-            checked_timeout(timeout),
-            None if stack_bytes is None else checked_stack(stack_bytes),
+            Limits.of(timeout, stack_bytes, max_memory),
         )
         self._memory_cfg = memory_cfg
         self._given_outputs: dict[str, GivenOutputs | None] = {}

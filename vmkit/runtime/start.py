@@ -19,6 +19,8 @@ from ..executable.executable import Executable
 from ..target.device_type import CPU, device_name, numbered_device
 from ..target.devices import device as one_device
 from .failures import useful_line
+from .limits import Limits
+from .memory_limit import counted
 from .polling import can_run_on, polled
 from .stack_guard import guarded
 
@@ -37,12 +39,11 @@ def started(
     executable: Executable,
     devices: Sequence[Device],
     memory_cfg: str | Mapping[Any, str] | None,
-    *,
-    has_limits: bool = False,
+    limits: Limits,
 ) -> tvm.runtime.Module:
     """Return TVM's VM with an executable loaded, every kernel found and its weights passed to its functions.
 
-    A program that may run for any time, or has limits, looks at a flag: it has the function :data:`.polling.FLAG` then.
+    A program that may run for any time, or has a time, looks at a flag: it has the function :data:`.polling.FLAG` then.
 
     Raises
     ------
@@ -65,8 +66,11 @@ def started(
     if executable.holds_weights and (executable.info.devices is not None or len(devices) == 1):
         program, weights, takers = _with_weights(program, devices)
     # Flags of programs elsewhere would lie there, too.
-    if str(devices[0]).startswith("cpu") and (has_limits or can_run_on(program)):
-        program = polled(program, kernels=has_limits)
+    has_time = limits.timeout is not None
+    if str(devices[0]).startswith("cpu") and (has_time or can_run_on(program)):
+        program = polled(program, kernels=has_time)
+    if limits.budget is not None:
+        program = counted(program, limits.budget)
     if program.recursive_functions():
         program = guarded(program)
     runnable = executable.runnable(program if program is not executable.program else None)
