@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-import json
-import logging
 import random
-import sys
+import tempfile
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 import vmkit
+from tests.children import Outcome, answer
 from vmkit import relay
 from vmkit.bytecode import Arg, ArgKind, Call, Goto, If, Instruction, Program, Ret
 from vmkit.bytecode.program import VM_REGISTER, VOID_REGISTER
@@ -63,11 +64,19 @@ ARRAYS = {
 }
 
 
-@functools.cache
 def seed(number: int) -> tuple[Executable, list[np.ndarray]]:
     """Return a program and what it is run with."""
     made = list(ARRAYS)[number % len(ARRAYS)]
-    return vmkit.compile(made(), "llvm"), ARRAYS[made]
+    return compiled(made), ARRAYS[made]
+
+
+@functools.cache
+def compiled(made: Callable[[], relay.Function]) -> Executable:
+    """Return a program as it is when loaded: its kernels are not linked again for each machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "seed.vmx"
+        vmkit.compile(made(), "llvm").export(path)
+        return vmkit.load(path)
 
 
 def mutated(program: Program, draw: random.Random) -> Program:
@@ -113,7 +122,7 @@ def _altered(instruction: Instruction, program: Program, draw: random.Random) ->
             return If(register, offset) if draw.random() < 0.5 else If(condition, offset + change)
 
 
-def outcome(number: int) -> dict[str, str]:
+def outcome(number: int) -> Outcome:
     """Return what became of a mutant: refused when loaded, failed when run, ran; raised, which it must not."""
     executable, arrays = seed(number)
     program = mutated(executable.program, random.Random(number))
@@ -125,8 +134,7 @@ def outcome(number: int) -> dict[str, str]:
         made = Executable(
             Parts(program, executable.libraries), executable.signatures, executable.target, executable.info
         )
-        limits = {"timeout": 5, "max_memory": 1 << 30} if "--limits" in sys.argv else {}
-        machine = vmkit.VirtualMachine(made, "cpu", num_threads=1, **limits)
+        machine = vmkit.VirtualMachine(made, "cpu", num_threads=1, timeout=0.2, max_memory=1 << 30)
         machine.run(*arrays)
     except VMKitError as error:
         return {"became": "failed", "said": str(error)}
@@ -135,12 +143,5 @@ def outcome(number: int) -> dict[str, str]:
     return {"became": "ran", "said": ""}
 
 
-def main() -> None:
-    """Read numbers, print outcomes."""
-    logging.disable(logging.CRITICAL)
-    for line in sys.stdin:
-        print(json.dumps(outcome(int(line))), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answer(lambda line: outcome(int(line)))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import threading
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from tests.bytecode.mutant_process import ARRAYS, seed
-from tests.places import TOP
+from tests.children import tally
 from vmkit.bytecode import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, VMFunction, builtins
 from vmkit.bytecode.program import VM_REGISTER, VOID_REGISTER
 from vmkit.errors import ExecutableError
 
+MUTANTS = "tests.bytecode.mutant_process"
 PACKED = (
     "kernel",
     builtins.ALLOC_SHAPE_HEAP,
@@ -86,6 +81,12 @@ HEAP = call(builtins.ALLOC_SHAPE_HEAP, reg(VM_REGISTER), imm(2), to=2)
             1,
             "uses place -1 of a shape heap of 2",
         ),
+        # Nothing does not become something on its way through a tuple or a caller.
+        ((call(builtins.MAKE_TUPLE, reg(0), reg(VOID_REGISTER), to=3), Ret(3)), 0, "argument 1 of .* is nothing"),
+        ((call("kernel", reg(0), to=3), call(builtins.MAKE_TUPLE, reg(3), to=4), Ret(4)), 1, "is nothing"),
+        ((call(builtins.COPY, reg(VOID_REGISTER), to=3), Ret(0)), 0, "argument 0 of .* is nothing"),
+        ((Ret(VOID_REGISTER),), 0, "the result is nothing"),
+        ((call("kernel", reg(0), to=3), Ret(3)), 1, "the result is nothing"),
         ((Call(3, len(PACKED), (reg(0),)), Ret(3)), 0, "main takes 2 arguments, 1 are given"),
     ],
 )  # fmt: skip
@@ -122,39 +123,11 @@ def test_the_compilers_programs_pass_and_each_instruction_counts(number: int) ->
     assert skipped
 
 
-def outcomes(numbers: range, seconds: int = 120) -> Counter[str]:
-    """Return how many mutants became what; a process that dies or hangs fails."""
-    paths = os.pathsep.join([str(TOP), *filter(None, sys.path)])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bytecode.mutant_process"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-    assert process.stdin is not None and process.stdout is not None
-    counts: Counter[str] = Counter()
-    for number in numbers:
-        timer = threading.Timer(seconds, process.kill)
-        timer.start()
-        process.stdin.write(f"{number}\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
-        timer.cancel()
-        assert line, f"mutant {number} ended the process by signal {-process.wait()}, or took {seconds} s"
-        found = json.loads(line)
-        assert found["became"] != "raised", f"mutant {number}: {found['said']}"
-        counts[found["became"]] += 1
-    process.communicate()
-    return counts
-
-
 def test_mutated_programs_end_in_errors_alone() -> None:
-    counts = outcomes(range(200))
+    counts = tally(MUTANTS, range(300))
     assert counts["refused"] > 100 and counts["failed"] > 5
 
 
 @pytest.mark.nightly
 def test_many_mutated_programs_end_in_errors_alone() -> None:
-    assert outcomes(range(1500))["refused"] > 800
+    assert tally(MUTANTS, range(200, 10_000))["refused"] > 5000

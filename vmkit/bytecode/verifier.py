@@ -141,7 +141,8 @@ class _Following:
             case Call(destination, position, args):
                 return self._call(destination, position, args, state)
             case Ret(result):
-                return "" if result in state or result == VOID_REGISTER else _unset(result)
+                kind = _NOTHING if result == VOID_REGISTER else state.get(result)
+                return _unset(result) if kind is None else "the result is nothing" if kind == _NOTHING else ""
             case If(condition):
                 kind = state.get(condition)
                 if kind is None:
@@ -224,9 +225,8 @@ class _Following:
 def _mismatch(found: _Kind, expected: tuple[str, ...] | None, of_machine: bool) -> str:
     kind = _HEAP if isinstance(found, int) else found
     if expected is None:
-        # The machine is an address, and nothing is taken for one.
-        allowed = of_machine or kind not in (_MACHINE, _NOTHING)
-        return "" if allowed else kind
+        # The machine is an address, and nothing is taken for one: out of a tuple, too, of which no more is known.
+        return "" if kind != _NOTHING and (of_machine or kind != _MACHINE) else kind
     if kind in expected or (kind == _ANYTHING and _MACHINE not in expected and expected[0] != _HEAP):
         return ""
     return f"{kind}, expected {' or '.join(expected)}"

@@ -14,7 +14,7 @@ from ..bytecode.joining import with_devices
 from ..bytecode.placed_weights import with_placed_weights
 from ..bytecode.placeholders import large_constants
 from ..bytecode.stored_weights import tensor_over
-from ..errors import DeviceError, ExecutableError, OptionError
+from ..errors import DeviceError, ExecutableError, OptionError, VMKitError
 from ..executable.executable import Executable
 from ..target.device_type import CPU, device_name, numbered_device
 from ..target.devices import device as one_device
@@ -73,12 +73,14 @@ def started(
         program = counted(program, limits.budget)
     if program.recursive_functions():
         program = guarded(program)
-    runnable = executable.runnable(program if program is not executable.program else None)
     try:
+        runnable = executable.runnable(program if program is not executable.program else None)
         module = runnable["vm_load_executable"]()
         module["vm_initialization"](*options)
         for name in sorted(takers):
             module["save_function"](name, name, 1, weights)
+    except VMKitError:
+        raise
     except Exception as error:
         raise ExecutableError(f"the executable cannot be linked: {useful_line(error)}") from error
     return module

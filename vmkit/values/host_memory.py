@@ -12,6 +12,7 @@ import tvm
 from tvm.runtime import Device, Tensor
 
 from .._tvm import from_dlpack, tensor_view
+from ..errors import InputError
 
 __all__ = ["ALIGNMENT", "Scratch", "copied", "over_memory", "readable", "to_cpu_tensor", "to_tensor"]
 
@@ -19,6 +20,10 @@ ALIGNMENT = 64
 """The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""
 
 _BYTE = np.dtype("uint8")
+
+
+class _NoMemory(InputError, MemoryError):
+    """As numpy has it, a MemoryError."""
 
 
 def _references_of_a_local() -> int:
@@ -156,7 +161,13 @@ def copied(value: np.ndarray | Tensor) -> Tensor:
 
 def _aligned_copy(array: np.ndarray) -> np.ndarray:
     native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
-    memory = np.empty(array.nbytes + ALIGNMENT, _BYTE)
+    try:
+        memory = np.empty(array.nbytes + ALIGNMENT, _BYTE)
+    except MemoryError as error:
+        raise _NoMemory(
+            f"no memory for a copy of {array.dtype}{list(array.shape)}, {array.nbytes} bytes: arrays are copied that "
+            f"are not contiguous, cannot be written to, or do not begin at a multiple of {ALIGNMENT}"
+        ) from error
     start = -from_dlpack(memory).data_ptr() % ALIGNMENT
     aligned = np.ndarray(array.shape, native, memory, start)
     aligned[...] = array
