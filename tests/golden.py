@@ -103,9 +103,9 @@ def selected() -> list[GoldenProgram]:
         return [_read(lambda file, at=folder: archive.read(f"{at}/{file}")) for folder in folders]
 
 
-def collected() -> Iterator[GoldenProgram]:
-    """Yield the programs of the whole collection, where it lies beside the repository."""
-    for meta in sorted(COLLECTION.glob("*/*/*/meta.json")):
+def collected(part: slice = slice(None)) -> Iterator[GoldenProgram]:
+    """Yield the programs of the whole collection, or of a part of it, where it lies beside the repository."""
+    for meta in sorted(COLLECTION.glob("*/*/*/meta.json"))[part]:
         yield _read(lambda file, at=meta.parent: (at / file).read_bytes())
 
 

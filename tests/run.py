@@ -24,9 +24,11 @@ STEPS = {
 
 def main() -> int:
     """Run every step; return the exit code of the first that fails, else 0."""
-    # Two test processes share the cores, so each kernel runs on one thread.
-    environment = {**os.environ, "TVM_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as elsewhere:
+        # Two test processes share the cores, so each kernel runs on one thread. Compiled Python is kept, though outside
+        # the source tree: the tests start many processes.
+        environment = {**os.environ, "TVM_NUM_THREADS": "1", "PYTHONPYCACHEPREFIX": f"{elsewhere}/pycache"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         for name, command in STEPS.items():
             # Outside the source tree, Python finds the package that was installed and not the one in this folder.
             folder = elsewhere if name == "installed package" else TOP

@@ -11,7 +11,8 @@ from vmkit._later import named_later
 from vmkit._version import __version__, require_compatible_tvm
 
 if TYPE_CHECKING:
-    from vmkit import byoc, cache, errors, onnxruntime, profiling, relay, tophub
+    from vmkit import byoc, cache, errors, mlf, onnxruntime, pages, profiling, relay, tophub
+    from vmkit.compiler.convert import convert
     from vmkit.compiler.options import PassContext
     from vmkit.compiler.vm_compiler import VMCompiler, compile
     from vmkit.executable.executable import Executable
@@ -38,11 +39,14 @@ __all__ = [
     "cache",
     "check",
     "compile",
+    "convert",
     "device",
     "errors",
     "load",
     "load_model",
+    "mlf",
     "onnxruntime",
+    "pages",
     "profiling",
     "relay",
     "tophub",

@@ -8,9 +8,12 @@ and apache-tvm-ffi 0.1.14.
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import tvm
@@ -24,7 +27,7 @@ from tvm_ffi.core import CObject, ObjectConvertible
 from tvm_ffi.libinfo import find_libtvm_ffi
 
 if TYPE_CHECKING:
-    from tvm import relax
+    from tvm import relax, s_tir
 
 __all__ = [
     "DEVICE_NAMES",
@@ -48,6 +51,7 @@ __all__ = [
     "fail_packed",
     "from_dlpack",
     "global_function_names",
+    "has_global_function",
     "host_features",
     "kernels_of",
     "limit_threads_of_this_thread",
@@ -61,6 +65,7 @@ __all__ = [
     "register_reducer",
     "retyped",
     "tensor_view",
+    "unchecked_schedule",
 ]
 
 E = TypeVar("E")
@@ -180,9 +185,17 @@ def global_function_names() -> list[str]:
     return tvm_ffi.registry.list_global_func_names()
 
 
+def has_global_function(name: str) -> bool:
+    """Return whether TVM has a packed function of a name; listing all of them takes a thousand times as long."""
+    return tvm_ffi.get_global_func(name, allow_missing=True) is not None
+
+
 def register_error(name: str, kind: type[Exception]) -> None:
     """Have errors of a name that cross TVM's C++ come back as a class: ``tvm_ffi.register_error``."""
     tvm_ffi.register_error(name, kind)
+
+
+# -- schedules
 
 
 def register_reducer(name: str, combine: Callable[[Any, Any], Any], start: Callable[[str], Any]) -> None:
@@ -199,6 +212,23 @@ def register_reducer(name: str, combine: Callable[[Any, Any], Any], start: Calla
     for each, part in zip(names, parts, strict=True):
         tvm_ffi.register_global_func(each, part, override=True)
     tvm.get_global_func("s_tir.schedule.RegisterReducer")(1, *map(tvm.get_global_func, names))
+
+
+def unchecked_schedule(function: tvm.tirx.PrimFunc) -> s_tir.Schedule:
+    """Return the schedule of a kernel whose methods do not compare their arguments with their annotations.
+
+    TVM does that in Python, in a decorator, at each of the many questions that schedule rules have; C++ checks its
+    arguments as well. A copy of the schedule is TVM's own.
+    """
+    return _unchecked_class()(function)
+
+
+@functools.cache
+def _unchecked_class() -> type[s_tir.Schedule]:
+    from tvm import s_tir
+
+    methods = {name: each for name, each in vars(s_tir.Schedule).items() if isinstance(each, FunctionType)}
+    return type("UncheckedSchedule", (s_tir.Schedule,), {n: inspect.unwrap(each) for n, each in methods.items()})
 
 
 # -- building. The three steps of ``tvm.relax.build`` by themselves: vmkit's bytecode is changed between them.

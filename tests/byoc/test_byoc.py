@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -21,6 +22,7 @@ from vmkit.relay.dataflow_pattern import is_constant, is_op, wildcard
 
 RNG = np.random.default_rng(0)
 BOTH = pytest.mark.parametrize("name", ["ccompiler", "examplejson"])
+ALL = pytest.mark.parametrize("name", ["ccompiler", "examplejson", "examplejson_native"])
 
 
 def v(name: str, *shape: Any, dtype: str = "float32") -> relay.Var:
@@ -50,7 +52,7 @@ def network() -> relay.Function:
     return relay.Function([x], relay.Tuple([soft, relay.exp(layer) + soft]))
 
 
-@BOTH
+@ALL
 def test_regions_of_unknown_sizes_with_constants_and_several_results(name: str) -> None:
     function = network()
     cut = byoc.partition(function, name)
@@ -141,14 +143,14 @@ print("equal")
 """
 
 
-@BOTH
+@ALL
 def test_a_fresh_process_runs_what_was_exported(name: str, tmp_path: Path) -> None:
     function, x = network(), data(3, 4)
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "wanted.npy", run(function, x)[1])
     vmkit.compile(byoc.partition(function, name).module, target="llvm").export(tmp_path / "model.vmx")
     root = str(Path(__file__).parents[2])
-    environment = {"PYTHONPATH": root, "TVM_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    environment = {"PYTHONPATH": root, "TVM_NUM_THREADS": "1", "PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(FRESH)], cwd=tmp_path, env=environment, capture_output=True, text=True
     )

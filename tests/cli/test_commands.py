@@ -193,6 +193,24 @@ def test_inspect_shows_a_model(model: Path, executable: Path, capsys: pytest.Cap
     assert "--view bytecode" in refused(capsys, "inspect", executable, "--view", "relay")
 
 
+def test_convert_writes_relay(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "small.relay"
+    assert "functions main" in printed(capsys, "convert", model, "-o", text)
+    assert "nn.conv2d(%x" in text.read_text()
+    facts = json.loads(printed(capsys, "convert", text, "-o", tmp_path / "small.json.gz", "--json"))
+    assert facts["functions"] == ["main"] and facts["bytes"] == (tmp_path / "small.json.gz").stat().st_size
+    assert "'.onnx' is not one of" in refused(capsys, "convert", text, "-o", tmp_path / "small.onnx")
+
+
+def test_inspect_draws_a_model(
+    model: Path, executable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert "wrote" in printed(capsys, "inspect", model, "--html", page)
+    assert '"operator": "Conv"' in page.read_text() and '"float32[n, 8, 4, 4]"' in page.read_text()
+    assert "--view bytecode" in refused(capsys, "inspect", executable, "--html", page)
+
+
 def test_verify_finds_the_first_value_that_differs(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,3 +260,20 @@ def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert listed["native"].startswith("llvm ")
     assert "-mcpu  str" in printed(capsys, "targets", "llvm")
     assert "did you mean 'llvm'" in refused(capsys, "targets", "llmv")
+
+
+def test_c_for_microcontrollers_is_written_and_run(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, image = tmp_path / "small.tar", np.ones((1, 1, 6, 6), "float32")
+    words = ("-f", "mlf", "-o", archive, "--input-shapes", "x:[1,1,6,6]")
+    facts = json.loads(printed(capsys, "compile", model, *words, "--module-name", "small", "--json"))
+    assert facts["memory"]["inputs"] == {"x": {"size": 144, "dtype": "float32"}}
+    np.savez(tmp_path / "in.npz", x=image)
+    text = printed(capsys, "run", archive, "-i", tmp_path / "in.npz", "-o", tmp_path / "out.npz", "--print-time")
+    assert text.startswith("output: float32[1, 8, 4, 4]\n") and "mean (ms)" in text
+    (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": image})
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["output"], expected, rtol=1e-5)
+    assert main(["run", str(archive), "--device", "cuda"]) == ExitCode.MODEL
+    assert main(["compile", str(model), *map(str, words), "--dump-code", "c"]) == ExitCode.MODEL
+    assert "its C runs on the cpu" in (told := capsys.readouterr().err) and "the archive holds its source" in told

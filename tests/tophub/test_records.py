@@ -192,6 +192,17 @@ def test_bundled_records_are_below_those_that_the_user_has_entered(tmp_path: Pat
     assert len(choosing.in_force()) == 0
 
 
+def test_bundled_records_are_read_once_and_again_when_their_file_changes(tmp_path: Path) -> None:
+    file, both = tmp_path / "x86-64-v3.json", [dense(8, 20, 64), dense(4, 20, 64)]
+    for functions in (both[:1], both):
+        Records([record(f, dot.Decisions(8, 1, False)) for f in functions]).write(file)
+        with tophub.context(TARGET, tmp_path) as records, tophub.context(TARGET, tmp_path) as inner:
+            assert len(records) == len(inner) == len(functions)
+    before = next(iter(records))
+    with tophub.context(TARGET, tmp_path) as records:
+        assert next(iter(records)) is before
+
+
 def test_a_record_whose_seconds_are_no_numbers_is_an_error(tmp_path: Path) -> None:
     data = record(dense(8, 20, 64), dot.Decisions(8, 1, False)).to_json()
     (tmp_path / "mine.json").write_text(json.dumps({"format": 1, "records": [{**data, "seconds": None}]}))

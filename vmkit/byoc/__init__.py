@@ -5,8 +5,8 @@ region of them, and how that is run. :func:`partition` cuts a program for it; :f
 function with its name as attribute ``Compiler``, however that came there, and links the result into the executable.
 """
 
-from . import ccompiler, examplejson
-from .codegen import CODEGENS, Codegen, CSource, Graph, codegen
+from . import ccompiler, examplejson, examplejson_native
+from .codegen import CODEGENS, Codegen, CSource, Graph, RuntimeModule, codegen
 from .linking import Linked, link_functions, with_global_functions
 from .partitioning import Kept, Partitioned, partition
 from .region import Node, Region, Value
@@ -21,10 +21,12 @@ __all__ = [
     "Node",
     "Partitioned",
     "Region",
+    "RuntimeModule",
     "Value",
     "ccompiler",
     "codegen",
     "examplejson",
+    "examplejson_native",
     "link_functions",
     "partition",
     "with_global_functions",

@@ -20,7 +20,7 @@ from ..relay.op import entry
 from ..relay.op.contrib.register import PatternRow, register_pattern_table
 from .region import Region
 
-__all__ = ["CODEGENS", "CSource", "Codegen", "Graph", "codegen", "runtime_name"]
+__all__ = ["CODEGENS", "CSource", "Codegen", "Graph", "RuntimeModule", "codegen", "loader_name", "runtime_name"]
 
 Arrays: TypeAlias = Sequence[npt.NDArray[Any]]
 Compute: TypeAlias = Callable[..., Any]
@@ -30,8 +30,8 @@ CODEGENS: dict[str, Codegen] = {}
 C = TypeVar("C", bound="type[Codegen]")
 
 
-class Codegen(ABC):  # noqa: B024 - what is made is the business of the two classes below
-    """What a code generator is; derive from :class:`CSource` or :class:`Graph` and register it by :func:`codegen`.
+class Codegen(ABC):  # noqa: B024 - what is made is the business of the classes below
+    """What a code generator is; derive from one of the three classes below and register it by :func:`codegen`.
 
     Attributes
     ----------
@@ -87,6 +87,33 @@ class Graph(Codegen):
         """
 
 
+class RuntimeModule(Codegen):
+    """A code generator that makes a runtime module of a kind of its own, written in C++ against tvm-ffi.
+
+    The module knows how it is saved: ``SaveToBytes``, and in the process that loads it the global function
+    ``ffi.Module.load_from_bytes.<kind>``.
+
+    Attributes
+    ----------
+    kind : str
+        What the modules call their kind.
+    runtime : str
+        The Python module whose import registers the functions that load modules of the kind.
+    """
+
+    kind: ClassVar[str]
+    runtime: ClassVar[str]
+
+    @abstractmethod
+    def module(self, regions: Sequence[Region]) -> tvm.runtime.Module:
+        """Return a module with a function of each region's symbol, which takes its arguments and then its results."""
+
+
+def loader_name(kind: str) -> str:
+    """Return the name of the packed function that loads runtime modules of a kind."""
+    return f"ffi.Module.load_from_bytes.{kind}"
+
+
 def runtime_name(name: str) -> str:
     """Return the name of the packed function that runs the graphs of a code generator."""
     return f"vmkit.byoc.run.{name}"
@@ -117,8 +144,8 @@ def codegen(name: str) -> Callable[[C], C]:
     """
 
     def register(cls: C) -> C:
-        if not (isinstance(cls, type) and issubclass(cls, CSource | Graph)):
-            raise ModelError(f"code generator {name!r} must derive from vmkit.byoc.CSource or vmkit.byoc.Graph")
+        if not (isinstance(cls, type) and issubclass(cls, CSource | Graph | RuntimeModule)):
+            raise ModelError(f"code generator {name!r} must derive from vmkit.byoc.CSource, Graph or RuntimeModule")
         patterns = list(cls.patterns())
         wrong = [str(row[0]) for row in patterns if not str(row[0]).startswith(f"{name}.")]
         if wrong:

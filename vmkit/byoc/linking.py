@@ -16,7 +16,7 @@ from ..relay.ir import Call, Function, RelayExpr, post_order, rewrite
 from ..relay.lower import External
 from ..relay.transform.compiler_functions import without_composites
 from .c_module import module_of_c
-from .codegen import CODEGENS, Codegen, CSource, Graph, find, runtime_name
+from .codegen import CODEGENS, Codegen, CSource, Graph, RuntimeModule, find, loader_name, runtime_name
 from .region import Region
 
 __all__ = ["Linked", "link_functions", "with_global_functions"]
@@ -106,13 +106,12 @@ def _link(linked: Linked, compiler: str, functions: Mapping[str, Function], plai
         for name, function in functions.items():
             symbol = _symbol(name, function)
             module = relay_codegen(function)
-            if not isinstance(module, tvm.runtime.Module) or not module.implements_function(symbol, True):
-                raise CompileError(f"{hook} returned {_text_of(module)} for @{name}, which has no function {symbol!r}")
+            _require_function(module, symbol, hook, name)
             linked.modules.append(module)
             linked.externals[name] = External(symbol, plain[name])
         return
     made = find(compiler)
-    sources = []
+    sources, regions = [], []
     for name, function in functions.items():
         region = Region.of(_symbol(name, function), function)
         _require_taken(made, compiler, name, region)
@@ -124,8 +123,23 @@ def _link(linked: Linked, compiler: str, functions: Mapping[str, Function], plai
             text = json.dumps({"graph": made.graph(region), "results": len(region.outputs)})
             linked.externals[name] = External(runtime_name(compiler), plain[name], (text,), constants)
             linked.runtimes[runtime_name(compiler)] = type(made).__module__
+        elif isinstance(made, RuntimeModule):
+            regions.append(region)
+            linked.externals[name] = External(region.symbol, plain[name], (), constants)
     if sources:
         linked.modules.append(module_of_c(sources))
+    if regions and isinstance(made, RuntimeModule):
+        module = made.module(regions)
+        for region, name in zip(regions, functions, strict=True):
+            _require_function(module, region.symbol, compiler, name)
+        linked.modules.append(module)
+        linked.runtimes[loader_name(made.kind)] = made.runtime
+
+
+def _require_function(module: object, symbol: str, maker: str, name: str) -> None:
+    """Raise CompileError where what a code generator returned is no module that has the function of a region."""
+    if not isinstance(module, tvm.runtime.Module) or not module.implements_function(symbol, True):
+        raise CompileError(f"{maker} returned {_text_of(module)} for @{name}, which has no function {symbol!r}")
 
 
 def _require_taken(codegen: Codegen, compiler: str, name: str, region: Region) -> None:

@@ -24,6 +24,7 @@ COMMANDS = {
     "compile": "compile a model to an executable",
     "run": "run an executable, or a model, on inputs from a file or made up",
     "inspect": "show what is in an executable or a model, without running any of it",
+    "convert": "write a model of any form as a Relay program, in text or JSON",
     "targets": "list what can be compiled for, and what this machine is",
     "verify": "compare a model with onnxruntime, or with the reference of ONNX",
     "bench": "time a model at several shapes and numbers of threads, beside peers",

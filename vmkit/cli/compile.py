@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit compile``."""
     parser.add_argument("model", type=Path, help="an ONNX, Relay, .pt2, .tflite or .mlir file, or a folder with one")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the executable (default: MODEL.vmx)")
+    parser.add_argument(
+        "-f",
+        "--output-format",
+        choices=("vmx", "mlf"),
+        default="vmx",
+        help="an executable, or C99 in the Model Library Format (default: %(default)s)",
+    )
+    parser.add_argument("--module-name", default="default", metavar="NAME", help="what names in the C contain")
     add_target(parser)
     add_shapes(parser)
     parser.add_argument("--params", type=Path, metavar="FILE", help="weights by name: .npz, or Relay's .params")
@@ -71,17 +79,43 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     import vmkit
     from vmkit.compiler.models import to_module
 
-    output = arguments.output or Path(f"{arguments.model.stem}.vmx")
+    suffix = "tar" if arguments.output_format == "mlf" else "vmx"
+    output = arguments.output or Path(f"{arguments.model.stem}.{suffix}")
     stages = _stages(arguments.dump_code)
     start = time.perf_counter()
     mod, params = to_module(arguments.model, shapes=shapes_of(arguments))
     mod = _changed(mod, arguments)
+    if arguments.output_format == "mlf":
+        return _export(mod, params, arguments, output)
     with _options(arguments, stages) as snapshots:
         executable = vmkit.compile(mod, arguments.target, arguments.target_host, {**params, **_weights(arguments)})
     executable.export(output, _linker(arguments))
     seconds = time.perf_counter() - start
     dumps = _dump(mod, executable, snapshots, stages, output)
     _print(arguments, executable, output, seconds, dumps)
+    return ExitCode.OK
+
+
+def _export(mod: tvm.IRModule, params: Mapping[str, Any], arguments: argparse.Namespace, output: Path) -> ExitCode:
+    """Write the model as C99, and print how much memory it takes."""
+    import vmkit
+
+    if arguments.dump_code or arguments.cross_compiler or arguments.target_host:
+        raise OptionError(
+            "-f mlf: the archive holds its source, and is built by whoever unpacks it: "
+            "--dump-code, --cross-compiler and --target-host are for executables"
+        )
+    target = "c" if arguments.target == "native" else arguments.target
+    with _options(arguments, {}):
+        weights = {**params, **_weights(arguments)}
+        metadata = vmkit.mlf.export(mod, output, weights, target, arguments.module_name)
+    main = metadata["modules"][arguments.module_name]["memory"]["functions"]["main"][0]
+    if arguments.json:
+        print(json.dumps({"output": str(output), "bytes": output.stat().st_size, "memory": main}, indent=2))
+        return ExitCode.OK
+    print(f"{output}: {output.stat().st_size / 1024:,.0f} KiB")
+    for kind in ("workspace", "constants", "io"):
+        print(f"{kind}: {main[f'{kind}_size_bytes']:,} bytes")
     return ExitCode.OK
 
 

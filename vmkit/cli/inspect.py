@@ -29,11 +29,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to print: bytecode, constants and kernels are of executables, relay is of models "
         "(default: %(default)s)",
     )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="PAGE",
+        help="write a model's graph as one HTML page, with search, scopes that open and close, shapes and attributes",
+    )
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Print what was asked for."""
+    """Print what was asked for, or write the page."""
+    if arguments.html is not None:
+        _write_page(arguments.file, arguments.html)
+        return ExitCode.OK
     if arguments.file.suffix != ".vmx":
         print(_of_model(arguments))
         return ExitCode.OK
@@ -45,6 +54,16 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     text = json.dumps(seen.to_json(), indent=2) if arguments.json else _view(seen, arguments.view)
     print(text)
     return ExitCode.OK
+
+
+def _write_page(model: Path, page: Path) -> None:
+    from vmkit.pages import graph_page
+
+    if model.suffix == ".vmx":
+        raise ModelError("--html draws models; an executable has its bytecode: --view bytecode")
+    text = graph_page(model)
+    page.write_text(text, encoding="utf-8")
+    print(f"wrote {page}")
 
 
 def _view(seen: Overview, view: str) -> str:

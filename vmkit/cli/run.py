@@ -23,7 +23,10 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit run``."""
     parser.add_argument(
-        "file", type=Path, help="an executable (.vmx; running it runs its code), or a model, compiled first"
+        "file",
+        type=Path,
+        help="an executable (.vmx; running it runs its code), an archive of the Model Library Format (.tar; likewise, "
+        "built by the C compiler), or a model, compiled first",
     )
     parser.add_argument("-i", "--inputs", type=Path, metavar="FILE", help="inputs by name (.npz)")
     parser.add_argument("-o", "--outputs", type=Path, metavar="FILE", help="write the outputs by name (.npz)")
@@ -47,6 +50,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     import vmkit
     from vmkit.values.filling import filled_inputs
 
+    if arguments.file.suffix == ".tar":
+        return _run_archive(arguments)
     executable = _executable(arguments.file)
     signature = executable.signature
     given = arrays_of(arguments.inputs, dict.fromkeys(signature.names)) if arguments.inputs else {}
@@ -58,11 +63,42 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.outputs:
         _save(arguments.outputs, outputs)
     timing = _timing(machine, device, values, arguments) if arguments.print_time else None
+    _tell(inputs, outputs, timing, arguments)
+    return ExitCode.OK
+
+
+def _run_archive(arguments: argparse.Namespace) -> ExitCode:
+    """Build the model of an archive for this machine, run it, and measure it if asked to."""
+    from tvm.runtime.module import BenchmarkResult
+
+    import vmkit
+    from vmkit.values.filling import filled_inputs
+
+    if arguments.device not in (None, "cpu") or arguments.num_threads not in (None, 1):
+        raise InputError(f"{arguments.file}: its C runs on the cpu, in one thread")
+    model = vmkit.mlf.load(arguments.file).build()
+    signature = model.signature
+    given = arrays_of(arguments.inputs, dict.fromkeys(signature.names)) if arguments.inputs else {}
+    inputs = filled_inputs(signature, shapes_of(arguments), arguments.fill_mode, given=given, seed=arguments.seed)
+    values = [inputs[name] for name in signature.names]
+    outputs = dict(zip([spec.name for spec in signature.outputs], model.run(*values), strict=True))
+    if arguments.outputs:
+        _save(arguments.outputs, outputs)
+    measured = model.seconds(values, arguments.repeat, arguments.number) if arguments.print_time else None
+    _tell(inputs, outputs, None if measured is None else BenchmarkResult(measured), arguments)
+    return ExitCode.OK
+
+
+def _tell(
+    inputs: dict[str, np.ndarray],
+    outputs: dict[str, np.ndarray],
+    timing: BenchmarkResult | None,
+    arguments: argparse.Namespace,
+) -> None:
     if arguments.json:
         print(json.dumps(_facts(inputs, outputs, timing, arguments), indent=2))
     else:
         _print(outputs, timing, arguments)
-    return ExitCode.OK
 
 
 def _executable(path: Path) -> vmkit.Executable:

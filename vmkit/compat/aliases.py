@@ -56,6 +56,9 @@ MODULES = {
     "tvm.ir.container": "vmkit.compat.ir_container",
     "tvm.ir.diagnostics": "vmkit.relay.diagnostics",
     "tvm.meta_schedule": "tvm.s_tir.meta_schedule",
+    "tvm.micro": "vmkit.compat.micro",
+    "tvm.micro.model_library_format": "vmkit.compat.model_library_format",
+    "tvm.micro.testing.utils": "vmkit.compat.micro_networks",
     "tvm.parser": "vmkit.relay.text",
     "tvm.nd": "vmkit.compat.nd",
     "tvm.runtime.ndarray": "vmkit.compat.nd",
@@ -86,7 +89,10 @@ MODULES = {
 _MOVED = ("cc", "ndk", "nvcc", "popen_pool", "tar", "utils")
 MODULES |= {f"tvm.contrib.{name}": f"tvm.support.{name}" for name in _MOVED}
 # What is only ever imported by its name: the first needs pytest, the others cost time.
-_LATER = ("tvm.testing.plugin", "tvm.testing.aot", "tvm.auto_scheduler", "tvm.autotvm", "tvm.meta_schedule")
+_LATER = (
+    *("tvm.testing.plugin", "tvm.testing.aot", "tvm.auto_scheduler", "tvm.autotvm", "tvm.meta_schedule"),
+    *("tvm.micro", "tvm.micro.model_library_format", "tvm.micro.testing.utils"),
+)
 
 
 class _AliasLoader(Loader):

@@ -16,7 +16,7 @@ from vmkit.errors import UnavailableError, suggest
 __all__ = ["GONE_MODULES", "GONE_NAMES", "GoneLoader", "gone"]
 
 _TUNE = "vmkit.tophub.tune(model, ...) measures a model's kernels, and vmkit.compile uses what it finds"
-_MICRO = 'vmkit.compile(model, target="c") gives the C of a model\'s kernels'
+_MICRO = "vmkit.mlf.export writes C that any firmware can build"
 _AOT = 'vmkit.compile(model, target="c") gives the C of a model\'s kernels, and relay.build runs it here'
 _PROFILE = "VirtualMachine.benchmark measures a model"
 _FRONTEND = "export the model to ONNX and use relay.frontend.from_onnx"
@@ -50,14 +50,8 @@ GONE_MODULES: dict[str, tuple[str, str]] = {
     "tvm.auto_scheduler.relay_integration": (_TUNE, "extract_tasks is_auto_scheduler_enabled"),
     "tvm.auto_scheduler.search_task": (_TUNE, "SearchTask TuningOptions"),
     "tvm.meta_schedule.relay_integration": (_TUNE, "compile_relay extract_tasks tune_relay"),
-    "tvm.micro": (
-        _MICRO,
-        "AutoTvmModuleLoader Session autotvm_build_func create_local_debug_runtime "
-        "create_local_graph_executor export_model_library_format generate_project",
-    ),
     "tvm.micro.testing": (_MICRO, "AOT_DEFAULT_RUNNER check_tune_log tune_model"),
     "tvm.micro.testing.aot_test_utils": (_MICRO, "AOT_CORSTONE300_RUNNER AOT_DEFAULT_RUNNER parametrize_aot_options"),
-    "tvm.micro.testing.utils": (_MICRO, "aot_transport_find_message check_tune_log get_conv2d_relay_module"),
     "tvm.micro.project_api": (_MICRO, "client server"),
     "tvm.contrib.cuda_graph": (_PROFILE, ""),
     "tvm.contrib.cuda_graph.cuda_graph_executor": (_PROFILE, "GraphModuleCudaGraph create"),
@@ -70,7 +64,6 @@ GONE_MODULES: dict[str, tuple[str, str]] = {
         "AllocatedPoolInfo ConstantMemoryPools ConstantPoolInfo PoolInfoProperties WorkspaceMemoryPools "
         "WorkspacePoolInfo",
     ),
-    "tvm.micro.model_library_format": (_MICRO, "export_model_library_format generate_c_interface_header"),
     "tvm.tirx.stmt_functor": (
         "TVM has no visitors of TIR in Python any more; a pass of tvm.tirx.transform.prim_func_pass sees each function",
         "ir_transform post_order_visit pre_order_visit renew_defs substitute",

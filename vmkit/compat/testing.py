@@ -146,7 +146,7 @@ def _of_other_targets(*_: str) -> Callable[[Any], Any]:
 # Boards, simulators and libraries of TVM's own tests.
 _ABSENT = (
     *("adreno_opencl_vulkan", "arm_dot", "cascadelake", "cmsisnn", "corstone300", "cublas", "cudagraph", "cudnn"),
-    *("cutlass", "ethosn", "ethosu", "hexagon", "hexagon_toolchain", "matrixcore", "micro", "nvcc_version", "nvptx"),
+    *("cutlass", "ethosn", "ethosu", "hexagon", "hexagon_toolchain", "matrixcore", "nvcc_version", "nvptx"),
     *("arm_fp16", "hip", "hipblas", "libtorch", "mps", "mrvl", "qaic", "aprofile_aem_fvp"),
     *("openclml", "riscv_spike", "rpc", "skylake_avx512", "tensorcore", "tensorrt", "vitis_ai"),
     *("x86_amx", "x86_avx512", "x86_vnni"),
@@ -162,6 +162,7 @@ _HELPERS: dict[str, Any] = {
     "requires_cuda": _requires("cuda"),
     "requires_gpu": _requires("cuda"),
     "requires_llvm": _skipped_without(True, ""),
+    "requires_micro": _skipped_without(True, ""),
     "requires_metal": _requires("metal"),
     "requires_package": requires_package,
     "requires_opencl": _requires("opencl"),

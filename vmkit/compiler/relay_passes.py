@@ -48,6 +48,10 @@ def _not_cpu(target: Target) -> bool:
     return not _cpu(target)
 
 
+def _source_of_c(target: Target) -> bool:
+    return bool(target.kind.name == "c")
+
+
 def _gpu(target: Target) -> bool:
     return "gpu" in target.keys
 
@@ -89,6 +93,10 @@ def _layouts(target: Target, _evaluate: Evaluate) -> Options:
 
 def _integers(target: Target, _evaluate: Evaluate) -> Options:
     return {"unit": integer_unit(target)}
+
+
+def _no_integer_unit(_target: Target, _evaluate: Evaluate) -> Options:
+    return {"unit": None}
 
 
 def _lanes(target: Target, _evaluate: Evaluate) -> Options:
@@ -134,6 +142,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(2, "ShareConstants"),
     PassRow(2, "WidenFloat16", _cpu),
     PassRow(2, "FactorScales", _cpu_with_integer_unit, _integers),
+    PassRow(None, "FactorScales", _source_of_c, _no_integer_unit),
     PassRow(0, "SimplifyInference"),
     PassRow(None, "EliminateCommonSubexpr"),
     PassRow(None, "CombineParallelConv2D"),

@@ -18,6 +18,7 @@ from ..target import host_supports
 from .archive import CODE, WEIGHTS, read_archive
 from .description import MALFORMED, Description
 from .executable import Executable, Parts, described
+from .runtimes import require_runtimes
 from .scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, memoryview
     _refuse_foreign_code(path, manifest)
     program = with_block(bytecode.decode(members.pop(CODE)), members.pop(WEIGHTS, memoryview(b"")))
     program.validate()
+    description = Description.from_json(manifest)
+    # Libraries may hold modules of code generators' own kinds, which these know how to load.
+    require_runtimes(description.info.runtimes or {})
     try:
         modules = [_load_library(name, data) for name, data in members.items()]
     except Exception as error:
@@ -77,7 +81,7 @@ def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, memoryview
         ) from error
     # What is kept of the libraries for another export does not keep the rest of the file.
     libraries = {name: bytes(data) for name, data in members.items()}
-    return described(Parts(program, tuple(modules)), Description.from_json(manifest), libraries)
+    return described(Parts(program, tuple(modules)), description, libraries)
 
 
 def _refuse_foreign_code(path: Path, manifest: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ _DATA = {"nn.conv1d": "NCW", "nn.conv2d": "NCHW"}
 
 
 @relay_pass(opt_level=2)
-def FactorScales(unit: IntegerUnit = VECTORS) -> ModuleTransform:
+def FactorScales(unit: IntegerUnit | None = VECTORS) -> ModuleTransform:
     """Return the pass that multiplies dequantised tensors as integers, where a target has instructions for them.
 
     With one scale of the data, and one of the weight or one for each output,
@@ -37,8 +37,9 @@ def FactorScales(unit: IntegerUnit = VECTORS) -> ModuleTransform:
 
     Parameters
     ----------
-    unit : IntegerUnit
-        The instructions.
+    unit : IntegerUnit or None
+        The instructions. None is for a processor that has none for such products, and does without those of floats
+        too: all products are of integers there, also those that instructions would not pay for.
     """
     return per_function(lambda function: rewrite_typed(function, lambda node: _factored(node, unit)))
 
@@ -90,7 +91,7 @@ def _is_cast(value: RelayExpr) -> bool:
     return is_wide and type_of(inner.args[0]).dtype in ("int8", "uint8")
 
 
-def _factored(node: RelayExpr, unit: IntegerUnit) -> RelayExpr:
+def _factored(node: RelayExpr, unit: IntegerUnit | None) -> RelayExpr:
     if not is_call(node, *_LAYOUTS):
         return node
     if len(node.args) != 2 or type_of(node).dtype != "float32" or not _is_supported(node, unit):
@@ -112,7 +113,7 @@ def _is_constant(value: RelayExpr) -> bool:
     return isinstance(value, Call) and isinstance(value.op, Op) and all(_is_constant(arg) for arg in value.args)
 
 
-def _is_supported(node: Call, unit: IntegerUnit) -> bool:
+def _is_supported(node: Call, unit: IntegerUnit | None) -> bool:
     """Say whether the integers' product will have a kernel of its own."""
     layout, shape = _LAYOUTS[node.op.name], type_of(node.args[1]).shape
     if not all(isinstance(d, int) for d in shape):
@@ -120,10 +121,16 @@ def _is_supported(node: Call, unit: IntegerUnit) -> bool:
     window: dict[str, Any] = {}
     if node.op.name != "nn.dense":
         attrs = node.attrs
-        if attrs.groups != 1 or attrs.kernel_layout != layout or attrs.data_layout != _DATA[node.op.name]:
+        if (
+            (attrs.groups != 1 and unit is not None)
+            or attrs.kernel_layout != layout
+            or attrs.data_layout != _DATA[node.op.name]
+        ):
             return False
         window = {name: list(getattr(attrs, name)) for name in ("strides", "dilation", "padding")}
         window["kernel_size"] = shape[2:]
+    if unit is None:
+        return prod(shape[1:]) * 255 * 255 < 1 << 31
     units, channels, *_ = shape
     values = {"encoding": integers_of(unit).name, "channels": channels, "units": units, **window}
     terms = prod(shape[1:])

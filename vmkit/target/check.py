@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from vmkit.errors import suggest
 from vmkit.target import llvm, matrix_unit
-from vmkit.target.options import NATIVE, OptionTable, code_generators
+from vmkit.target.options import NATIVE, OptionTable, code_generators, has_code_generator
 from vmkit.target.source import Problem, Source
 
 __all__ = ["build_target", "native_config"]
@@ -82,7 +82,7 @@ def _target_problems(target: Target) -> list[Problem]:
     """Return what `target` asks for and the installed TVM or LLVM does not have."""
     kind = str(target.kind.name)
     problems: list[Problem] = []
-    if kind not in code_generators():
+    if not has_code_generator(kind):
         known = ", ".join(code_generators())
         problems.append(Problem("kind", f"the installed TVM has no code generator for {kind!r}; it has: {known}"))
     for option, choices in _CHOICES.items():

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from tvm.target import Target, TargetKind, list_tags
 
-from vmkit._tvm import global_function_names
+from vmkit._tvm import global_function_names, has_global_function
 from vmkit.errors import suggest
 from vmkit.target.source import Problem, Source
 
-__all__ = ["NATIVE", "OptionTable", "OptionValue", "code_generators", "tag_names"]
+__all__ = ["NATIVE", "OptionTable", "OptionValue", "code_generators", "has_code_generator", "tag_names"]
 
 NATIVE = "native"
 
@@ -39,11 +39,17 @@ GONE_OPTIONS = {
 _OTHER_SPELLINGS = {"target": "mtriple"}
 
 
+_BUILD = "target.build."
+
+
 def code_generators() -> list[str]:
     """The target kinds that the installed TVM can generate code for."""
-    prefix = "target.build."
-    names = global_function_names()
-    return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return sorted(name.removeprefix(_BUILD) for name in global_function_names() if name.startswith(_BUILD))
+
+
+def has_code_generator(kind: str) -> bool:
+    """Whether the installed TVM can generate code for a target kind."""
+    return has_global_function(_BUILD + kind)
 
 
 @functools.cache

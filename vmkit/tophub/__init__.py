@@ -8,6 +8,7 @@ Nothing is ever downloaded.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -60,10 +61,16 @@ def context(targets: Target | Iterable[Target], records: Path = RECORDS) -> Iter
     targets = [targets] if isinstance(targets, Target) else list(targets)
     classes = list(dict.fromkeys(target_class(target) for target in targets))
     files = [file for name in classes if (file := records / f"{name}.json").is_file()]
-    bundled = sum((Records.read(file) for file in files), Records())
+    bundled = _read_once(tuple((file, (stat := file.stat()).st_mtime_ns, stat.st_size) for file in files))
     logger.debug("tuning records: %d of the caller, %d for %s", len(in_force()), len(bundled), ", ".join(classes))
     with entered(bundled, below=True) as all_of_them:
         yield all_of_them
+
+
+@functools.lru_cache(maxsize=16)
+def _read_once(files: tuple[tuple[Path, int, int], ...]) -> Records:
+    """Return the records of files as they are since a time, of a size: each stage of each compilation enters them."""
+    return sum((Records.read(file) for file, *_ in files), Records())
 
 
 @contextlib.contextmanager

@@ -98,6 +98,8 @@ class Records:
         return iter(self._by_key.values())
 
     def __add__(self, other: Records) -> Records:
+        if not (len(self) and len(other)):
+            return self if len(self) else other
         return Records([*self, *other])
 
     def exact(self, workload: Workload, target_class: str) -> Record | None:

@@ -90,7 +90,8 @@ def feed_of(made: onnx.ModelProto, sizes: dict[str, int]) -> dict[str, np.ndarra
     return feed
 
 
-SLOW = {"detector", "mobilenet_v3"}
+# Those that take long, or are of one kind with another here.
+SLOW = {"detector", "gpt2_eager", "mobilenet_v3", "qwen"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly) if n in SLOW else n for n in SIZES])

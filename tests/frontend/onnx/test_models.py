@@ -24,8 +24,11 @@ from tests.places import DATA, SHARED
 from vmkit.errors import VMError
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-QUICK = ("squeezenet", "shufflenet")
-SLOW = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "vgg19", "zfnet512")
+QUICK = ("squeezenet",)
+SLOW = (
+    *("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50"),
+    *("shufflenet", "vgg19", "zfnet512"),
+)
 
 
 @cache
@@ -66,6 +69,7 @@ def test_mnist(tmp_path: Path) -> None:
         check_batches(onnx.load(path), (1, 2, 5), tmp_path, scale=100)
 
 
+@pytest.mark.nightly
 def test_ultraface(tmp_path: Path) -> None:
     check_batches(onnx.load_from_string(packed("ultraface")), (1, 2, 3), tmp_path)
 

@@ -59,24 +59,25 @@ def is_told(found: Outcome) -> bool:
 
 
 def test_mutants_are_refused_or_imported(tmp_path: Path) -> None:
-    counts = told(range(400), tmp_path)
-    assert counts["refused"] > 100 and counts["imported"] > 20
+    counts = told(range(200), tmp_path)
+    assert counts["refused"] > 50 and counts["imported"] > 10
 
 
 def test_mutants_of_operators_run_as_in_onnxruntime_or_are_refused(tmp_path: Path) -> None:
-    counts = told(range(60), tmp_path, "--run", make=suite_mutant)
-    assert counts["refused"] > 10 and counts["ran"] > 5
+    counts = told(range(40), tmp_path, "--run", make=suite_mutant)
+    assert counts["refused"] > 6 and counts["ran"] > 3
 
 
 @pytest.mark.nightly
 def test_many_mutants_are_refused_or_imported(tmp_path: Path) -> None:
+    told(range(200, 400), tmp_path)
     told(range(2000, 4000), tmp_path)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("numbers", "make"),
-    [(range(4000, 5000), own_mutant), (range(100, 2000), suite_mutant), (range(100), family_mutant)],
+    [(range(4000, 5000), own_mutant), (range(40, 2000), suite_mutant), (range(100), family_mutant)],
 )
 def test_mutants_that_run_agree_with_onnxruntime(numbers: range, make: Callable[[int], Mutant], tmp_path: Path) -> None:
     assert told(numbers, tmp_path, "--run", make=make)["ran"] > len(numbers) // 20

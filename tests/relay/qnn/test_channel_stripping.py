@@ -71,8 +71,11 @@ def legalized(expr: Any) -> relay.Function:
 
 @pytest.mark.parametrize(("gone", "left"), [([], 6), ([1], 6), ([1, 4], 4), ([0, 2, 5], 4), ([0, 1, 2, 5], 2)])
 def test_an_even_number_of_constant_channels_leaves(gone: list[int], left: int) -> None:
-    expr = with_depthwise(gone, 0)
-    assert channels_of(legalized(expr)) == left
+    assert channels_of(legalized(with_depthwise(gone, 0))) == left
+
+
+@pytest.mark.parametrize(("gone", "left"), [([1], 6), ([0, 2, 5], 4)])
+def test_they_leave_before_a_pool_too(gone: list[int], left: int) -> None:
     assert channels_of(legalized(with_pool(gone))) == left
 
 

@@ -58,9 +58,14 @@ def dtypes(mod: tvm.IRModule, name: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("mode", "most"), [("kl_divergence", 0.25), ("percentile", 0.12), ("global_scale", 0.25)]
-)  # fmt: skip
-@pytest.mark.parametrize("weight_scale", ["power2", "max"])
+    ("mode", "most", "weight_scale"),
+    [
+        ("kl_divergence", 0.25, "power2"),
+        ("percentile", 0.12, "max"),
+        ("global_scale", 0.25, "power2"),
+        ("global_scale", 0.25, "max"),
+    ],
+)
 def test_integers_are_close_to_the_reals(mode: str, most: float, weight_scale: str) -> None:
     expr, samples = network(), images(4)
     mod = quantized(expr, samples, calibrate_mode=mode, weight_scale=weight_scale, global_scale=16.0)

@@ -13,7 +13,7 @@ from vmkit.errors import TypeCheckError
 from vmkit.relay import Call, Function, If, Let, Tuple, TupleGetItem, const, var
 from vmkit.relay.text.printed_scopes import _enclosing, _Scope
 
-SIZE = 10_000
+SIZE = 6_000  # deeper than a stack of 8 MB holds
 
 
 def _calls() -> Function:

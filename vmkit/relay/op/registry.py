@@ -303,6 +303,8 @@ def namespace(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]
     def get(name: str) -> Any:
         found = REGISTRY.get(prefix + name)
         if found is None:
+            if name.startswith("__"):
+                raise AttributeError(name)  # Python and its tools ask for these; no one means an operator
             raise AttributeError(f"Relay has no operator {prefix + name!r}{suggest(prefix + name, REGISTRY)}")
         return found.builder
 

@@ -13,6 +13,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._tvm import unchecked_schedule
 from ...kernels.vector_math import with_vector_math
 from ..blocks import inline_cheap_blocks, is_empty, kernel_blocks
 from ..rule import CHOSEN, Choose, D, Rule, defaults
@@ -77,7 +78,7 @@ def schedule_kernels(mod: tvm.IRModule, target: Target, choose: Choose = default
 
 def prepared(function: tirx.PrimFunc) -> s_tir.Schedule | None:
     """Return the schedule of a kernel that rules decide on; None for loops that stay as they were written."""
-    schedule = s_tir.Schedule(function)
+    schedule = unchecked_schedule(function)
     if not kernel_blocks(schedule):
         return None
     inline_cheap_blocks(schedule)

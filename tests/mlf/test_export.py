@@ -1,0 +1,230 @@
+"""Models as C99: what the archive holds, what the C computes, and how much memory it takes."""
+
+from __future__ import annotations
+
+import lzma
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import vmkit
+from tests.mlf.built import Built, build
+from tests.mlf.networks import keyword_spotting, lstm_cell, model, quantized_cnn
+from tests.places import DATA, TOP
+from vmkit import relay
+from vmkit.errors import CompileError, ModelError, OptionError, TargetError
+
+MNIST = TOP / "vmkit" / "data" / "mnist.onnx"
+RNG = np.random.default_rng(0)
+
+
+def on_vm(network: Any, *inputs: np.ndarray, target: str = "llvm") -> list[np.ndarray]:
+    result = vmkit.VirtualMachine(vmkit.compile(network, target), "cpu", num_threads=1).run(*inputs)
+    return [each.numpy() for each in (result if isinstance(result, list | tuple) else [result])]
+
+
+def exported(network: Any, folder: Path, **options: Any) -> Built:
+    name = options.get("model_name", "default")
+    vmkit.mlf.export(network, folder / f"{name}.tar", **options)
+    return build(folder / f"{name}.tar", name)
+
+
+def assert_same(network: Any, built: Built, *inputs: np.ndarray) -> None:
+    for got, expected in zip(built.run(*inputs), on_vm(network, *inputs), strict=True):
+        if expected.dtype.kind == "f":
+            np.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=1e-4, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(got.reshape(expected.shape), expected)
+
+
+def used_bytes(built: Built, *inputs: np.ndarray) -> int:
+    """Return the last byte of the workspace that a run writes."""
+    changed = np.zeros(len(built.workspace()), bool)
+    for paint in (0x5A, 0xC3):
+        built.workspace()[:] = paint
+        built.run(*inputs)
+        changed |= built.workspace() != paint
+    return int(changed.nonzero()[0].max()) + 1 if changed.any() else 0
+
+
+def test_archive_of_mnist(tmp_path: Path) -> None:
+    image = RNG.random((1, 1, 28, 28), dtype="float32")
+    metadata = vmkit.mlf.export(MNIST, tmp_path / "model.tar")
+    with tarfile.open(tmp_path / "model.tar") as archive:
+        members = archive.getmembers()
+    assert [member.name for member in members] == [
+        "./metadata.json",
+        "./codegen/host/include/tvmgen_default.h",
+        "./codegen/host/src/default_lib0.c",
+        "./codegen/host/src/default_lib1.c",
+        "./parameters/default.params",
+        "./runtime/include/tvm_wrapper.h",
+        "./runtime/src/tvm_wrapper.c",
+        "./src/default.relay",
+    ]
+    assert all(member.isreg() and member.uid == member.gid == 0 for member in members)
+    built = build(tmp_path / "model.tar")
+    assert built.metadata == metadata
+    assert (metadata["version"], list(metadata["modules"])) == (7, ["default"])
+    module = metadata["modules"]["default"]
+    assert (module["style"], module["executors"], module["target"]) == ("full-model", ["aot"], ["c"])
+    assert built.main["inputs"] == {"Input3": {"size": 3136, "dtype": "float32"}}
+    assert built.main["outputs"] == {"output": {"size": 40, "dtype": "float32"}}
+    assert (built.main["io_size_bytes"], built.main["device"]) == (3176, 1)
+    weights = onnx.load(MNIST).graph.initializer
+    floats = [w for w in weights if w.data_type == TensorProto.FLOAT]
+    assert built.main["constants_size_bytes"] == sum(4 * int(np.prod(w.dims)) for w in floats)
+    assert_same(MNIST, built, image)
+    assert used_bytes(built, image) == built.main["workspace_size_bytes"]
+    assert "nn.conv2d(%Input3" in (built.folder / "src" / "default.relay").read_text()
+
+
+@pytest.mark.parametrize(
+    ("made", "shapes"),
+    [(keyword_spotting, [(1, 1, 25, 10)]), (lstm_cell, [(3, 1, 3), (1, 1, 4), (1, 1, 4)])],
+)
+def test_networks_compute_what_the_machine_does(
+    made: Callable[[], onnx.ModelProto], shapes: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    inputs = [RNG.random(shape, dtype="float32") for shape in shapes]
+    built = exported(made(), tmp_path)
+    assert_same(made(), built, *inputs)
+    assert used_bytes(built, *inputs) == built.main["workspace_size_bytes"]
+
+
+def test_quantized_network_is_of_integers_in_memory_too(tmp_path: Path) -> None:
+    network = quantized_cnn()
+    image = RNG.integers(0, 256, (1, 2, 9, 7)).astype("uint8")
+    built = exported(network, tmp_path)
+    (got,) = built.run(image)
+    (expected,) = on_vm(network, image)
+    np.testing.assert_array_equal(got.reshape(expected.shape), expected)
+    # Weights of 8 bits; the input less its zero point and the first layer's result with a byte or two an element.
+    assert built.main["constants_size_bytes"] <= 8 * 2 * 9 + 8 * 9 + 2 * 8 * 4
+    assert built.main["workspace_size_bytes"] <= 2 * (2 + 8) * 63
+
+
+@pytest.mark.nightly
+def test_ultraface(tmp_path: Path) -> None:
+    path = tmp_path / "ultraface.onnx"
+    path.write_bytes(lzma.decompress((DATA / "ultraface.onnx.xz").read_bytes()))
+    image = RNG.random((1, 3, 240, 320), dtype="float32")
+    built = exported(path, tmp_path)
+    assert_same(path, built, image)
+    assert used_bytes(built, image) == built.main["workspace_size_bytes"]
+
+
+def test_branches_loops_and_outputs_of_all_kinds(tmp_path: Path) -> None:
+    program = relay.parse(
+        """
+        #[version = "0.0.5"]
+        def @count(%i: int32, %a: Tensor[(3), float32], %b: Tensor[(3), float32], %x: Tensor[(3), float32]) {
+          if (less(%i, 5)) { @count(add(%i, 1), %b, add(multiply(%a, %x), %b), %x) } else { (%b, %a, %i) }
+        }
+        def @main(%x: Tensor[(3), float32], %flag: bool, %n: int32) {
+          let %y = if (%flag) { exp(%x) } else { if (less(%n, 2)) { sqrt(%x) } else { %x } };
+          let %r = @count(%n, %x, %y, %x);
+          (%r.0, %r.1, %r.2, %x, %y, %y, reshape(%y, newshape=[3, 1]))
+        }
+        """
+    )
+    built = exported(program, tmp_path)
+    assert list(built.main["outputs"]) == [f"output{k}" for k in range(7)]
+    x = np.array([0.25, 0.5, 2], "float32")
+    machine = vmkit.VirtualMachine(vmkit.compile(program, "llvm"), "cpu", num_threads=1)
+    for flag, n in ((True, 0), (False, 1), (False, 2), (True, 9)):
+        inputs = x, np.array(flag), np.array(n, "int32")
+        for got, expected in zip(built.run(*inputs), machine.run(*inputs), strict=True):
+            np.testing.assert_allclose(got, expected.numpy().ravel(), rtol=1e-5)
+    source = (built.folder / "codegen/host/src/default_lib0.c").read_text()
+    assert ("for (;;) {" in source, "malloc" in source) == (True, False)
+
+
+def test_integers_wrap_and_divide_as_on_the_machine(tmp_path: Path) -> None:
+    program = relay.parse(
+        """
+        #[version = "0.0.5"]
+        def @main(%a: Tensor[(6), int8], %b: Tensor[(6), int8], %u: Tensor[(6), uint8], %l: Tensor[(6), int64]) {
+          (add(%a, %b), multiply(%a, %b), floor_divide(%a, %b), floor_mod(%a, %b), bitwise_not(%a), abs(%a),
+           right_shift(%a, cast(1, dtype="int8")), left_shift(%u, cast(3, dtype="uint8")), cast(%l, dtype="int32"),
+           maximum(%l, -9223372036854775807i64), clip(%u, a_min=3f, a_max=200f), cast(%a, dtype="bool"),
+           cast(%a, dtype="float64") / cast(3, dtype="float64"))
+        }
+        """
+    )
+    built = exported(program, tmp_path)
+    inputs = (
+        np.array([127, -128, -7, 7, -1, 100], "int8"),
+        np.array([1, -1, 2, -2, 3, 7], "int8"),
+        np.array([0, 1, 255, 128, 200, 5], "uint8"),
+        np.array([-(2**63), 2**62, -1, 0, 5, 2**31], "int64"),
+    )
+    assert_same(program, built, *inputs)
+
+
+def test_workspace_is_at_most_a_tenth_more_than_what_is_live() -> None:
+    from vmkit.mlf.model import compiled_model
+    from vmkit.target import canonical_target
+
+    for network in (MNIST, keyword_spotting(), quantized_cnn()):
+        mod, params = vmkit.compiler.models.to_module(network)
+        made = compiled_model(mod, params, canonical_target("c"), "default")
+        assert made.plan.live <= made.plan.size <= 1.1 * made.plan.live
+
+
+def test_what_c_cannot_hold_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "model.tar"
+    dynamic = model([helper.make_node("Relu", ["x"], ["y"])], {"x": ["n", 3]}, ["y"], {})
+    with pytest.raises(ModelError, match=r"C needs inputs of known sizes.*\n  input x: .*3"):
+        vmkit.mlf.export(dynamic, path)
+    counted = model([helper.make_node("NonZero", ["x"], ["places"])], {"x": [4]}, ["places"], {})
+    with pytest.raises(ModelError, match=r"sizes that are known when it is compiled\n  \w*argwhere\w*: its result is"):
+        vmkit.mlf.export(counted, path)
+    deep = relay.parse(
+        """
+        #[version = "0.0.5"]
+        def @sum(%i: int32) -> int32 { if (less(%i, 1)) { 0 } else { add(%i, @sum(subtract(%i, 1))) } }
+        def @main(%n: int32) { @sum(%n) }
+        """
+    )
+    with pytest.raises(CompileError, match="calls itself elsewhere than at its end"):
+        vmkit.mlf.export(deep, path)
+    kept = relay.parse('#[version = "0.0.5"]\ndef @main(%f: fn (float32) -> float32, %x: float32) { %f(%x) }')
+    with pytest.raises(ModelError, match="input f: fn"):
+        vmkit.mlf.export(kept, path)
+    half = relay.parse('#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), float16]) { add(%x, %x) }')
+    with pytest.raises(CompileError, match="C has no elements of float16"):
+        vmkit.mlf.export(half, path)
+    with pytest.raises(TargetError, match="for target 'c', not cuda"):
+        vmkit.mlf.export(MNIST, path, target="cuda")
+    with pytest.raises(ModelError, match="'a-b' is no identifier of C"):
+        vmkit.mlf.export(MNIST, path, model_name="a-b")
+    with pytest.raises(OptionError, match="expected a power of 2, got 12"):
+        vmkit.mlf.export(MNIST, path, workspace_byte_alignment=12)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_c_has_itself_become_others(tmp_path: Path) -> None:
+    network = model(
+        [helper.make_node("Add", ["double", "in:0"], ["s"]), helper.make_node("Add", ["s", "in_0"], ["y"])],
+        {"double": [2], "in:0": [2], "in_0": [2]},
+        ["y"],
+        {},
+    )
+    built = exported(network, tmp_path, model_name="sums", workspace_byte_alignment=64)
+    x = np.array([1, 2], "float32")
+    np.testing.assert_array_equal(built.run(x, 2 * x, 4 * x)[0], 7 * x)
+    header = (built.folder / "codegen/host/include/tvmgen_sums.h").read_text()
+    assert [line.split(";")[0].split("* ")[1] for line in header.splitlines() if "void* " in line] == [
+        "double_",
+        "in_0",
+        "in_0_1",
+        "output",
+    ]
+    assert "#define TVMGEN_SUMS_OUTPUT_SIZE 8" in header

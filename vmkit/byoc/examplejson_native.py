@@ -1,0 +1,36 @@
+"""``examplejson_native``: the JSON graphs of ``examplejson``, run by a runtime in C++ with modules of its own kind.
+
+The runtime, ``examplejson_runtime.cc``, is compiled the first time that it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import tvm
+
+from ..errors import CompileError
+from .codegen import RuntimeModule, codegen
+from .examplejson import ExampleJSON
+from .region import Region
+
+__all__ = ["ExampleJSONNative"]
+
+
+@codegen("examplejson_native")
+class ExampleJSONNative(RuntimeModule):
+    """What :class:`.ExampleJSON` takes, as one module of the kind ``examplejson``."""
+
+    operators = ExampleJSON.operators
+    takes = ExampleJSON.takes
+    kind = "examplejson"
+    runtime = "vmkit.byoc.examplejson_runtime"
+
+    def module(self, regions: Sequence[Region]) -> tvm.runtime.Module:
+        """Return the module of all regions; the runtime is built for it if that was not done before."""
+        try:
+            from .examplejson_runtime import create
+        except ImportError as error:
+            raise CompileError(str(error)) from error
+        return create(json.dumps({region.symbol: region.to_json() for region in regions}))

@@ -1,0 +1,91 @@
+"""``tvm.micro.model_library_format``: what ``relay.build`` gave, written as C by :mod:`vmkit.mlf`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from vmkit import mlf
+from vmkit.errors import ModelError, UnavailableError
+from vmkit.mlf.export import write
+from vmkit.mlf.model import compiled_model
+from vmkit.target.plan import without_host
+from vmkit.values.tensors import as_tensors
+
+from .built_module import BuiltModule
+
+__all__ = [
+    "NonStaticShapeError",
+    "RepeatedNameError",
+    "UnsupportedInModelLibraryFormatError",
+    "export_model_library_format",
+    "generate_c_interface_header",
+]
+
+_GENERATED_VERSION = mlf.VERSION
+EPHEMERAL_MODULE_TYPE_KEYS = ("metadata_module",)
+
+
+class UnsupportedInModelLibraryFormatError(UnavailableError):
+    """What is exported has a part that the format cannot hold."""
+
+
+class NonStaticShapeError(ModelError):
+    """A shape is known at run time only."""
+
+
+class RepeatedNameError(ModelError, AssertionError):
+    """Two models of one archive have the same name."""
+
+
+def export_model_library_format(
+    mods: BuiltModule | Sequence[BuiltModule], file_name: str | os.PathLike[str]
+) -> str | os.PathLike[str]:
+    """Write built models as one archive, and return its place.
+
+    Parameters
+    ----------
+    mods : what ``relay.build`` returned, or a list of such
+        Each is compiled anew, for the target and the executor that it was built with, from the program and the
+        parameters that were given.
+    file_name : path
+        The archive.
+
+    Raises
+    ------
+    ModelError, CompileError
+        As :func:`vmkit.mlf.export` does.
+    UnsupportedInModelLibraryFormatError
+        For anything else than a built model.
+    """
+    models = list(mods) if isinstance(mods, list | tuple) else [mods]
+    others = [each for each in models if not isinstance(each, BuiltModule)]
+    if others:
+        raise UnsupportedInModelLibraryFormatError(
+            f"expected what relay.build returns, got {type(others[0]).__name__}; "
+            "vmkit.mlf.export writes operators of TE and TIR"
+        )
+    names = [model.libmod_name for model in models]
+    if len(set(names)) < len(names):
+        raise RepeatedNameError(f"Multiple modules should have unique names, got {', '.join(names)}")
+    made = []
+    for model in models:
+        source = model._built_from
+        given = as_tensors(source.params)
+        executor = source.executor
+        alignment = int(executor["workspace-byte-alignment"]) if "workspace-byte-alignment" in executor else 1
+        named = str(without_host(source.plan.primary))
+        made.append(
+            compiled_model(
+                source.ir_mod, given, source.plan, model.libmod_name, alignment, executor.name, target_text=named
+            )
+        )
+    write(Path(file_name), made)
+    return file_name
+
+
+def generate_c_interface_header(*_: object, **__: object) -> NoReturn:
+    """Raise UnavailableError: headers are written with the rest of an archive."""
+    raise UnavailableError("headers are written by export_model_library_format; vmkit.mlf.export returns the metadata")

@@ -1,0 +1,304 @@
+"""Expressions of kernels as C99: the operators, the functions of ``math.h``, and inline functions for what C lacks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from .._tvm import TensorLoad
+from ..errors import CompileError
+
+__all__ = ["C_TYPES", "ExpressionWriter", "c_name", "c_type", "number_text"]
+
+C_TYPES = {
+    "bool": "uint8_t",
+    "float32": "float",
+    "float64": "double",
+    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+"""What elements are in C."""
+
+_ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/", tirx.Mod: "%"}
+_COMPARISONS = {tirx.EQ: "==", tirx.NE: "!=", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
+_LOGIC = {tirx.And: "&&", tirx.Or: "||"}
+_BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+# What TVM has as nodes of their own and, in older kernels, as calls.
+_OF_NODES = {
+    tirx.BitwiseAnd: "bitwise_and",
+    tirx.BitwiseOr: "bitwise_or",
+    tirx.BitwiseXor: "bitwise_xor",
+    tirx.BitwiseNot: "bitwise_not",
+    tirx.LShift: "shift_left",
+    tirx.RShift: "shift_right",
+}
+_EXTREMES = {tirx.Max: ("max", ">"), tirx.Min: ("min", "<")}
+
+# Of math.h, those that have the form for float with an f behind their names.
+_MATH_NAMES = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fma fmax
+fmin fmod hypot ldexp lgamma log log10 log1p log2 logb nearbyint nextafter pow remainder rint round sin sinh
+sqrt tan tanh tgamma trunc
+"""
+_MATH = frozenset(_MATH_NAMES.split())
+_KEYWORDS_NAMES = """
+auto break case char const continue default do double else enum extern float for goto if inline int long
+register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+main errno int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t memcpy memset INFINITY NAN
+asm and or not xor bool true false class new delete template this namespace private public
+"""
+_KEYWORDS = frozenset(_KEYWORDS_NAMES.split())
+
+
+def c_type(dtype: str) -> str:
+    """Return the type of elements in C; CompileError where it has none."""
+    if dtype not in C_TYPES:
+        raise CompileError(f"C has no elements of {dtype}; it has {', '.join(C_TYPES)}")
+    return C_TYPES[dtype]
+
+
+def c_name(name: str) -> str:
+    """Return an identifier of C that resembles a name.
+
+    >>> c_name("conv/1:0"), c_name("0"), c_name("double")
+    ('conv_1_0', '_0', 'double_')
+    """
+    made = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name) or "_"
+    made = f"_{made}" if made[0].isdigit() else made
+    is_taken = made in _KEYWORDS or made.removesuffix("f") in _MATH or made in _MATH
+    return f"{made}_" if is_taken else made
+
+
+def float_text(value: float, dtype: str) -> str:
+    """Return a number as C reads it back without a change, but for the bits of a NaN."""
+    if math.isnan(value):
+        return "NAN"
+    if math.isinf(value):
+        return "-INFINITY" if value < 0 else "INFINITY"
+    return f"{np.float32(value)!s}f" if dtype == "float32" else repr(float(value))
+
+
+def int_text(value: int, dtype: str) -> str:
+    """Return an integer constant of C of a data type."""
+    if dtype == "uint64":
+        return f"{value}ULL"
+    if dtype == "int64":
+        return "(-9223372036854775807LL - 1)" if value == -(1 << 63) else f"{value}LL"
+    if dtype == "uint32":
+        return f"{value}u"
+    return "(-2147483647 - 1)" if value == -(1 << 31) else str(value)
+
+
+def number_text(value: int | float, dtype: str) -> str:
+    """Return a constant of C of a data type."""
+    return float_text(float(value), dtype) if dtype.startswith("float") else int_text(int(value), dtype)
+
+
+class ExpressionWriter:
+    """Writes expressions of one file; `helpers` are the inline functions that they need, by name.
+
+    Parameters
+    ----------
+    kernel : str
+        What errors name.
+    names : mapping of Var to str
+        The names of variables and of buffers.
+    stored : mapping of Var to str
+        The data types of the buffers' elements in memory, where they are narrower than in the kernel.
+    known : mapping of Var to number
+        The buffers of one element that is known.
+    helpers : dict of str to str
+        Is added to.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        names: Mapping[tvm.ir.Var, str],
+        stored: Mapping[tvm.ir.Var, str],
+        known: Mapping[tvm.ir.Var, int | float],
+        helpers: dict[str, str],
+    ) -> None:
+        self.kernel, self.names, self.stored, self.known, self.helpers = kernel, names, stored, known, helpers
+
+    def fail(self, what: str) -> CompileError:
+        """Return the error that a kernel has what C lacks."""
+        return CompileError(f"kernel {self.kernel}: {what}")
+
+    def element(self, buffer: tvm.ir.Var, indices: list[tirx.Expr]) -> str:
+        """Return an element of a buffer."""
+        (index,) = indices
+        return f"{self.names[buffer]}[{_bare(self.text(index))}]"
+
+    def text(self, expr: tirx.Expr) -> str:
+        """Return an expression as C, in parentheses where it has operators."""
+        match expr:
+            case tirx.IntImm():
+                return int_text(int(expr.value), _dtype(expr))
+            case tirx.FloatImm():
+                c_type(_dtype(expr))
+                return float_text(float(expr.value), _dtype(expr))
+            case TensorLoad() if expr.source in self.known:
+                return number_text(self.known[expr.source], _dtype(expr))
+            case TensorLoad():
+                loaded = self.element(expr.source, list(expr.indices))
+                return f"({c_type(_dtype(expr))}){loaded}" if expr.source in self.stored else loaded
+            case tvm.ir.Var():
+                return self.names[expr]
+            case tirx.Cast():
+                return self.cast(expr)
+            case tirx.Select():
+                return f"({self.text(expr.condition)} ? {self.text(expr.true_value)} : {self.text(expr.false_value)})"
+            case tirx.Not():
+                return f"(!{self.text(expr.a)})"
+            case tirx.Let():
+                # Of an index whose sign is not known; it is short.
+                return self.text(tvm_ffi.structural_map(expr.body, (tvm.ir.Var, lambda v: _either(v, expr))))
+            case tvm.ir.Call():
+                return self.call(expr)
+        return self.binary(expr)
+
+    def binary(self, expr: tirx.Expr) -> str:
+        """Return an operation on two values."""
+        kind, dtype = type(expr), _dtype(expr)
+        if kind in _EXTREMES:
+            return self.extreme(*_EXTREMES[kind], dtype, self.text(expr.a), self.text(expr.b))
+        if kind in _COMPARISONS or kind in _LOGIC:
+            return f"({self.text(expr.a)} {(_COMPARISONS | _LOGIC)[kind]} {self.text(expr.b)})"
+        if kind in _OF_NODES:
+            args = [getattr(expr, side) for side in ("a", "b") if hasattr(expr, side)]
+            return self.operation(_OF_NODES[kind], dtype, args)
+        if kind not in _ARITHMETIC:
+            raise self.fail(f"there is no C for {kind.__name__}")
+        return self.wrapped(f"({self.text(expr.a)} {_ARITHMETIC[kind]} {self.text(expr.b)})", dtype)
+
+    def wrapped(self, text: str, dtype: str) -> str:
+        """Return the result of an operation in its own type: C computes with int what is shorter."""
+        is_short = dtype in ("int8", "int16", "uint8", "uint16")
+        return f"({c_type(dtype)}){text}" if is_short else text
+
+    def extreme(self, name: str, sign: str, dtype: str, a: str, b: str) -> str:
+        """Return the larger or smaller of two values: the second one, where they do not compare."""
+        ctype = c_type(dtype)
+        helper = f"{name}_{dtype}"
+        self.helpers[helper] = f"static inline {ctype} {helper}({ctype} a, {ctype} b) {{ return a {sign} b ? a : b; }}"
+        return f"{helper}({_bare(a)}, {_bare(b)})"
+
+    def cast(self, expr: tirx.Cast) -> str:
+        """Return a value in another type."""
+        value, dtype = self.text(expr.value), _dtype(expr)
+        if dtype == "bool":
+            return f"({value} != 0)"
+        return f"({c_type(dtype)}){value}"
+
+    def call(self, expr: tvm.ir.Call) -> str:
+        """Return the call of a function or of an operation that TVM has as one."""
+        name = str(getattr(expr.op, "name", expr.op)).partition(".")[2]
+        args, dtype = list(expr.args), _dtype(expr)
+        if name in ("call_pure_extern", "call_extern"):
+            return self.external(str(args[0].value), dtype, args[1:])
+        if name == "if_then_else":
+            return "({} ? {} : {})".format(*map(self.text, args))
+        if name == "likely":
+            return self.text(args[0])
+        if name in _BITS or name in _OPERATIONS:
+            return self.operation(name, dtype, args)
+        plain = {"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"}.get(name, name)
+        return self.function(f"{plain}f" if plain in _MATH and dtype == "float32" else plain, args)
+
+    def external(self, name: str, dtype: str, args: list[tirx.Expr]) -> str:
+        """Return the call of a function by name: of a floored quotient or its rest, or of ``math.h``."""
+        if name not in ("floordiv", "floormod"):
+            return self.function(name, args)
+        ctype, helper = c_type(dtype), f"{name}_{dtype}"
+        is_inexact = "" if dtype.startswith("u") else " (a % b != 0 && (a < 0) != (b < 0))"
+        body = {
+            "floordiv": f"return ({ctype})(a / b{' -' + is_inexact if is_inexact else ''});",
+            "floormod": f"return ({ctype})({'a % b' if not is_inexact else 'a % b +' + is_inexact + ' * b'});",
+        }[name]
+        self.helpers[helper] = f"static inline {ctype} {helper}({ctype} a, {ctype} b) {{ {body} }}"
+        return f"{helper}({', '.join(_bare(self.text(arg)) for arg in args)})"
+
+    def operation(self, name: str, dtype: str, args: list[tirx.Expr]) -> str:
+        """Return an operation on bits, or another that TVM has as a call."""
+        if name in _BITS:
+            return f"({self.text(args[0])} {_BITS[name]} {self.text(args[1])})"
+        return _OPERATIONS[name](self, dtype, args)
+
+    def function(self, name: str, args: list[tirx.Expr]) -> str:
+        """Return the call of a function of ``math.h``."""
+        known = name in _MATH or (name.endswith("f") and name[:-1] in _MATH)
+        if not known and name not in ("isnan", "isinf", "isfinite", "abs", "llabs"):
+            raise self.fail(f"it calls {name}, which is no function of C's math.h")
+        return f"{name}({', '.join(_bare(self.text(arg)) for arg in args)})"
+
+
+def _shift_left(writer: ExpressionWriter, dtype: str, args: list[tirx.Expr]) -> str:
+    # Of a negative number only as an unsigned one.
+    unsigned = c_type(dtype if dtype.startswith("u") else f"u{dtype}")
+    return f"({c_type(dtype)})(({unsigned}){writer.text(args[0])} << {writer.text(args[1])})"
+
+
+def _shift_right(writer: ExpressionWriter, dtype: str, args: list[tirx.Expr]) -> str:
+    return writer.wrapped(f"({writer.text(args[0])} >> {writer.text(args[1])})", dtype)
+
+
+def _bitwise_not(writer: ExpressionWriter, dtype: str, args: list[tirx.Expr]) -> str:
+    return writer.wrapped(f"(~{writer.text(args[0])})", dtype)
+
+
+def _reinterpret(writer: ExpressionWriter, dtype: str, args: list[tirx.Expr]) -> str:
+    source, target = _dtype(args[0]), dtype
+    helper = f"{target}_of_{source}"
+    writer.helpers[helper] = (
+        f"static inline {c_type(target)} {helper}({c_type(source)} bits) "
+        f"{{ {c_type(target)} value; memcpy(&value, &bits, sizeof value); return value; }}"
+    )
+    return f"{helper}({_bare(writer.text(args[0]))})"
+
+
+def _absolute(writer: ExpressionWriter, dtype: str, args: list[tirx.Expr]) -> str:
+    value = writer.text(args[0])
+    if dtype.startswith("float"):
+        return f"{'fabsf' if dtype == 'float32' else 'fabs'}({_bare(value)})"
+    return writer.extreme("max", ">", dtype, value, f"(-{value})")
+
+
+def _large_unsigned(_: ExpressionWriter, dtype: str, args: list[tirx.Expr]) -> str:
+    low, high = (int(arg) for arg in args)
+    return int_text((high << 32) + low, dtype)
+
+
+_OPERATIONS: Mapping[str, Callable[[ExpressionWriter, str, list[tirx.Expr]], str]] = {
+    "abs": _absolute,
+    "bitwise_not": _bitwise_not,
+    "fabs": _absolute,
+    "large_uint_imm": _large_unsigned,
+    "reinterpret": _reinterpret,
+    "shift_left": _shift_left,
+    "shift_right": _shift_right,
+}
+
+
+def _either(variable: tvm.ir.Var, bound: tirx.Let) -> tirx.Expr:
+    return bound.value if variable.same_as(bound.var) else variable
+
+
+def _dtype(expr: tirx.Expr) -> str:
+    return str(expr.ty.dtype)
+
+
+def _bare(text: str) -> str:
+    """Return an expression without parentheses around all of it."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[1:-1] if place == len(text) - 1 else text
+    return text

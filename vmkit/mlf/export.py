@@ -1,0 +1,140 @@
+"""Models and operators as archives of the Model Library Format, version 7."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ..compiler.models import to_module
+from ..errors import ModelError, OptionError, TargetError
+from ..target import TargetPlan, canonical_target
+from ..values.tensors import as_tensors
+from .archive import write_archive
+from .model import Model, compiled_model, kernel_functions
+from .operators import Operators, as_functions
+
+__all__ = ["VERSION", "export", "write"]
+
+VERSION = 7
+"""The version of the format."""
+
+
+def export(
+    model: Any,
+    path: str | os.PathLike[str],
+    params: Mapping[str, Any] | None = None,
+    target: Any = "c",
+    model_name: str = "default",
+    *,
+    style: str | None = None,
+    executor: str = "aot",
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+    workspace_byte_alignment: int = 1,
+) -> dict[str, Any]:
+    """Write a model as an archive of C99 with an entry, a header and a description, and return that description.
+
+    The entry ``tvmgen_<model_name>_run`` takes structs of pointers to the inputs and outputs. It allocates nothing:
+    tensors between lie in a workspace of static memory, constants in arrays of the code. It needs the C library and
+    libm.
+
+    Parameters
+    ----------
+    model
+        A model in any form that :func:`vmkit.compile` takes, of sizes that are known. Or operators: a function of TIR,
+        a module of those, or a list of TE's tensors; or several of these, each by its target.
+    path : path
+        The archive, a ``.tar``. Nothing is written unless all of it can be.
+    params : mapping, optional
+        Arrays to bind to parameters of ``main`` by name: constants.
+    target : optional
+        ``"c"`` with its options; or a target of kind ``"llvm"``, which may be another machine's, for kernels as an
+        object file in place of their C.
+    model_name : str
+        An identifier of C, which all names of the model contain.
+    style : str, optional
+        ``"full-model"`` or ``"operator"``: by default the latter for operators alone. A Relay function whose kernels
+        are wanted by themselves is exported with ``"operator"``.
+    executor : str
+        ``"aot"``: the entry above. ``"graph"``: the graph, parameters and packed functions that the graph executor of
+        TVM 0.14's C runtime reads, in place of an entry; the runtime is not in the archive.
+    shapes : mapping, optional
+        For an ONNX model, the shapes of inputs by name.
+    workspace_byte_alignment : int
+        What the places of tensors in the workspace are multiples of, a power of 2; in any case of an element's size.
+
+    Returns
+    -------
+    dict
+        What ``metadata.json`` of the archive says; sizes are in bytes.
+
+    Raises
+    ------
+    ModelError, UnsupportedOperatorError
+        When the model is at fault, or a size of it is not known; the message names the input or node.
+    CompileError
+        When it has what C has no counterpart of: closures, data types, recursion that is no loop, packed functions.
+    TargetError, OptionError
+        When an argument is at fault.
+    ExecutableError
+        When the file cannot be written.
+    """
+    if workspace_byte_alignment < 1 or workspace_byte_alignment & (workspace_byte_alignment - 1):
+        raise OptionError(f"workspace_byte_alignment: expected a power of 2, got {workspace_byte_alignment}")
+    if style not in (None, "full-model", "operator"):
+        raise OptionError(f"style: expected 'full-model' or 'operator', got {style!r}")
+    if executor not in ("aot", "graph"):
+        raise OptionError(f"executor: expected 'aot' or 'graph', got {executor!r}")
+    operators = _operators(model, target, model_name) if style != "full-model" else None
+    if operators is not None:
+        return _write_operators(path, operators)
+    plan = _plan(target)
+    mod, own_params = to_module(model, shapes=shapes)
+    given = {**own_params, **as_tensors(params or {})}
+    if style == "operator":
+        functions = kernel_functions(mod, given, plan)
+        return _write_operators(path, Operators(model_name, [(plan.primary, functions)]))
+    return write(path, [compiled_model(mod, given, plan, model_name, workspace_byte_alignment, executor)])
+
+
+def _plan(target: Any) -> TargetPlan:
+    plan = canonical_target(target)
+    if plan.primary.kind.name not in ("c", "llvm") or len(plan.targets) > 1:
+        raise TargetError(f"the Model Library Format is written for one target, 'c' or 'llvm', not {plan}")
+    return plan
+
+
+def _operators(model: Any, target: Any, name: str) -> Operators | None:
+    """Return operators of TIR or TE with their targets; None where something else was given."""
+    by_target = model.items() if isinstance(model, Mapping) else [(target, model)]
+    found = [(each, as_functions(operators, name)) for each, operators in by_target]
+    if any(functions is None for _, functions in found):
+        return None
+    return Operators(name, [(_plan(each).primary, functions) for each, functions in found if functions is not None])
+
+
+def _write_operators(path: str | os.PathLike[str], operators: Operators) -> dict[str, Any]:
+    operators.check()
+    metadata = {"version": VERSION, **operators.metadata(_now())}
+    write_archive(Path(path), metadata, operators.files())
+    return metadata
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def write(path: str | os.PathLike[str], models: Sequence[Model]) -> dict[str, Any]:
+    """Write models as one archive, and return its description."""
+    names = [model.name for model in models]
+    if len(set(names)) < len(names):
+        raise ModelError(f"Multiple modules should have unique names, got {', '.join(names)}")
+    metadata = {"version": VERSION, "modules": {model.name: model.metadata(_now()) for model in models}}
+    files: dict[str, bytes] = {}
+    for model in models:
+        # There is one wrapper, which is of the first model.
+        files = {**model.files(), **files}
+    write_archive(Path(path), metadata, files)
+    return metadata

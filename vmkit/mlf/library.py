@@ -1,0 +1,302 @@
+"""Archives read back: what they say of themselves, and their models built for this machine and run.
+
+Building runs the C compiler on the archive's code, and running runs that code: archives are to be trusted as programs
+are. :func:`load` alone runs nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ExecutableError, UnavailableError
+from ..values.signature import Signature, TensorSpec
+from .archive import extract, read_archive
+from .c_main import FIELD
+
+__all__ = ["BuiltModel", "ModelLibrary", "load"]
+
+_VERSIONS = (6, 7)
+_STYLES = ("full-model", "operator")
+_COMPILERS = ("cc", "gcc", "clang")
+_FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared")
+_LONGEST_BUILD = 600  # seconds
+
+
+@dataclass(frozen=True)
+class ModelLibrary:
+    """An archive of the Model Library Format.
+
+    Attributes
+    ----------
+    path : Path
+        Where it was read.
+    metadata : dict
+        What ``metadata.json`` says.
+    files : mapping of str to bytes
+        All files by their places in the archive.
+
+    Examples
+    --------
+    >>> import tempfile, vmkit
+    >>> from vmkit import relay
+    >>> x = relay.var("x", shape=(2,))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = folder + "/double.tar"
+    ...     description = vmkit.mlf.export(relay.Function([x], x + x), path, model_name="double")
+    ...     library = vmkit.mlf.load(path)
+    >>> library.style, library.models, library.signature().names
+    ('full-model', ('double',), ('x',))
+    """
+
+    path: Path
+    metadata: Mapping[str, Any]
+    files: Mapping[str, bytes] = field(repr=False)
+
+    @property
+    def version(self) -> int:
+        """The version of the format."""
+        return int(self.metadata["version"])
+
+    @property
+    def style(self) -> str:
+        """``full-model`` or ``operator``."""
+        modules = self.metadata.get("modules")
+        if isinstance(modules, dict) and modules:
+            return str(next(iter(modules.values()))["style"])
+        return str(self.metadata["style"])
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models; of an archive of operators its one name."""
+        return tuple(self.metadata.get("modules", {})) or (str(self.metadata["model_name"]),)
+
+    def extract(self, folder: str | os.PathLike[str]) -> None:
+        """Write the files below a folder, which is new or empty; ExecutableError where that cannot be."""
+        extract(self.files, Path(folder))
+
+    def signature(self, model: str | None = None) -> Signature:
+        """Return what a model takes and gives; its tensors are flat where the archive does not say their shapes."""
+        name = self._model(model)
+        main = self.metadata["modules"][name]["memory"]["functions"]["main"][0]
+        shapes = self._shapes(name)
+        inputs, outputs = (
+            tuple(
+                TensorSpec(label, facts["dtype"], shapes[side].get(place, _flat(facts)))
+                for place, (label, facts) in enumerate(main[side].items())
+            )
+            for side in ("inputs", "outputs")
+        )
+        return Signature(f"tvmgen_{name}_run", inputs, outputs, result_is_tuple=len(outputs) != 1)
+
+    def build(self, model: str | None = None, compiler: str | None = None) -> BuiltModel:
+        """Return a model built for this machine by a C compiler.
+
+        Parameters
+        ----------
+        model : str, optional
+            Which; by default the only one.
+        compiler : str, optional
+            The command; by default ``cc``, ``gcc`` or ``clang``, or what the environment's ``CC`` names.
+
+        Raises
+        ------
+        ExecutableError
+            When the archive has no C with an entry, or does not compile.
+        UnavailableError
+            When there is no C compiler.
+        """
+        name = self._model(model)
+        if f"codegen/host/include/tvmgen_{name}.h" not in self.files:
+            raise ExecutableError(f"{self.path}: model {name!r} has no entry in C that could be run")
+        command = _compiler(compiler)
+        folder = Path(tempfile.mkdtemp(prefix="vmkit-mlf-"))
+        try:
+            self.extract(folder / "archive")
+            return BuiltModel(self.signature(name), _compiled(folder, name, command, self.path), name)
+        finally:
+            # A library that is loaded stays so without its file.
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _model(self, model: str | None) -> str:
+        if self.style != "full-model":
+            raise ExecutableError(f"{self.path}: it holds operators, and no model that could be run")
+        if model is None and len(self.models) > 1:
+            raise ExecutableError(f"{self.path}: say which model: {', '.join(self.models)}")
+        name = self.models[0] if model is None else model
+        if name not in self.models:
+            raise ExecutableError(f"{self.path}: there is no model {name!r}; there is {', '.join(self.models)}")
+        return name
+
+    def _shapes(self, name: str) -> dict[str, dict[int, tuple[int, ...]]]:
+        """Return the shapes of inputs and outputs by their places, as the header's comments say them."""
+        header = self.files.get(f"codegen/host/include/tvmgen_{name}.h", b"").decode(errors="replace")
+        found: dict[str, dict[int, tuple[int, ...]]] = {"inputs": {}, "outputs": {}}
+        for side in found:
+            struct = re.search(rf"struct tvmgen_{name}_{side} \{{(.*?)\}};", header, re.S)
+            for place, one in enumerate(FIELD.finditer(struct[1])) if struct else ():
+                found[side][place] = tuple(int(size) for size in re.findall(r"\d+", one[3]))
+        return found
+
+
+class BuiltModel:
+    """A model of an archive, built for this machine.
+
+    Attributes
+    ----------
+    signature : Signature
+        What it takes and gives.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, vmkit
+    >>> from vmkit import relay
+    >>> x = relay.var("x", shape=(2,))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     description = vmkit.mlf.export(relay.Function([x], x + x), folder + "/double.tar")
+    ...     model = vmkit.mlf.load(folder + "/double.tar").build()
+    >>> model.run(np.array([1, 2], "float32"))
+    [array([2., 4.], dtype=float32)]
+    """
+
+    def __init__(self, signature: Signature, library: ctypes.CDLL, name: str) -> None:
+        self.signature = signature
+        self._entry = getattr(library, f"tvmgen_{name}_run")
+        self._entry.restype = ctypes.c_int32
+
+    def run(self, *args: np.ndarray, **kwargs: np.ndarray) -> list[np.ndarray]:
+        """Return the outputs for inputs by position or by name.
+
+        Raises
+        ------
+        InputError
+            When they do not match the signature.
+        ExecutableError
+            When the model says that it failed.
+        """
+        outputs, call = self._call(args, kwargs)
+        code = call()
+        if code != 0:
+            raise ExecutableError(f"{self.signature.name} returned {code}")
+        return outputs
+
+    def seconds(self, args: Sequence[np.ndarray], repeat: int, number: int) -> list[float]:
+        """Return the mean times of calls: `repeat` times of `number` calls each."""
+        _, call = self._call(args, {})
+        times = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            for _ in range(number):
+                call()
+            times.append((time.perf_counter() - start) / number)
+        return times
+
+    def _call(self, args: Sequence[np.ndarray], kwargs: Mapping[str, np.ndarray]) -> tuple[list[np.ndarray], Any]:
+        shaped = [np.asarray(value, order="C") for value in self.signature.bind(args, kwargs)]
+        self.signature.check(shaped)
+        specs = [spec for spec in self.signature.outputs if isinstance(spec, TensorSpec)]
+        outputs = [np.zeros([int(d) for d in spec.shape], spec.dtype) for spec in specs]
+        given, made = _pointers(shaped), _pointers(outputs)
+        return outputs, lambda: self._entry(given, made)
+
+
+def load(path: str | os.PathLike[str]) -> ModelLibrary:
+    """Return an archive of the Model Library Format, read whole and checked; nothing of it is run or written.
+
+    Raises
+    ------
+    ExecutableError
+        If there is no such file, or it is no archive of the format, altered, of another version, or would be unpacked
+        to places outside of its folder.
+    """
+    place = Path(path)
+    metadata, files = read_archive(place)
+    if metadata.get("version") not in _VERSIONS:
+        version = metadata.get("version")
+        raise ExecutableError(f"{place}: version {version!r:.40} of the format; expected one of {_VERSIONS}")
+    problems = _problems(metadata)
+    if problems:
+        raise ExecutableError("\n  ".join([f"{place}: metadata.json is not of the format", *problems]))
+    return ModelLibrary(place, metadata, files)
+
+
+def _problems(metadata: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with a description."""
+    if "modules" not in metadata:
+        return _problems_of("the description", metadata, ("operator",))
+    modules = metadata["modules"]
+    if not isinstance(modules, dict) or not modules:
+        return ["modules: expected an object with one model at least"]
+    found = []
+    for name, module in modules.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or not isinstance(module, dict):
+            found.append(f"modules: {name!r:.80} is no name of a model")
+            continue
+        found += _problems_of(f"model {name!r}", module, ("full-model",))
+        try:
+            main = module["memory"]["functions"]["main"][0]
+            for side in ("inputs", "outputs"):
+                for facts in main[side].values():
+                    _flat(facts)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            found.append(f"model {name!r}: memory.functions.main: {type(error).__name__} {error}")
+    return found
+
+
+def _problems_of(what: str, facts: Mapping[str, Any], styles: tuple[str, ...]) -> list[str]:
+    if facts.get("style") not in styles:
+        return [f"{what}: style {facts.get('style')!r}; expected {' or '.join(styles)}"]
+    missing = [key for key in ("model_name", "memory", "target") if key not in facts]
+    return [f"{what}: there is no {key}" for key in missing]
+
+
+def _flat(facts: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the number of elements of an input or output."""
+    size, item = int(facts["size"]), np.dtype(facts["dtype"]).itemsize
+    if size < 0 or size % item:
+        raise ValueError(f"{size} bytes of {facts['dtype']}")
+    return (size // item,)
+
+
+def _compiler(command: str | None) -> str:
+    named = command or os.environ.get("CC")
+    found = next((each for each in ([named] if named else _COMPILERS) if shutil.which(each)), None)
+    if found is None:
+        raise UnavailableError(f"no C compiler: {named or ', '.join(_COMPILERS)} is not on the path")
+    return found
+
+
+def _compiled(folder: Path, name: str, command: str, path: Path) -> ctypes.CDLL:
+    """Return the library of a model whose archive is unpacked."""
+    archive, library = folder / "archive", folder / "model.so"
+    host = archive / "codegen" / "host"
+    sources = sorted(host.glob(f"src/{name}_lib*.c"))
+    objects = sorted(host.glob(f"lib/{name}_lib*.o"))
+    words = [command, *_FLAGS, "-o", library, *sources, *objects, f"-I{host / 'include'}", "-lm"]
+    try:
+        done = subprocess.run(
+            list(map(str, words)), capture_output=True, text=True, timeout=_LONGEST_BUILD, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ExecutableError(f"{path}: {command} could not build it: {error}") from error
+    if done.returncode != 0:
+        raise ExecutableError(f"{path}: {command} could not build it:\n{done.stderr[-2000:]}")
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        raise ExecutableError(f"{path}: what was built of it cannot be loaded: {error}") from error
+
+
+def _pointers(arrays: Sequence[np.ndarray]) -> Any:
+    return (ctypes.c_void_p * max(len(arrays), 1))(*[array.ctypes.data for array in arrays])

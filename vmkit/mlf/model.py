@@ -1,0 +1,301 @@
+"""A model as the files and the metadata of the Model Library Format's full-model style."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.relax import transform
+from tvm.target import Target
+
+from .. import relay
+from ..compiler.options import CompilerOptions
+from ..compiler.pipeline import fuse_relax
+from ..compiler.stages import run_stage, to_relax
+from ..errors import CompileError, ModelError
+from ..relax.dead_code import eliminate_dead_code
+from ..target import TargetPlan, canonical_target
+from ..target.plan import command_line
+from ..values.signature import Signature, TensorSpec, TupleSpec
+from .c_kernels import kernels_source
+from .c_main import MainWriter
+from .constants import with_constants
+from .graph import Graph, graph_of, packed_source
+from .kernels import Kernel, lowered_kernel
+from .lowering import lowered_program
+from .narrowing import with_narrow_tensors
+from .objects import object_file
+from .planning import Plan, plan_workspace
+from .program import Kind, Program
+from .refusals import require_static
+from .wrapper import wrapper_files
+
+__all__ = ["Model", "compiled_model", "kernel_functions"]
+
+_LONGEST_SYMBOL = 80
+_ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, compiled.
+
+    Attributes
+    ----------
+    name : str
+        An identifier of C, which all its names contain.
+    target : Target
+        What it is for.
+    program, plan, kernels
+        What runs, where its tensors are, and the kernels that it calls.
+    text : str
+        The model in Relay's text, or in Relax's where it never was Relay.
+    text_suffix : str
+        ``relay`` or ``relax``.
+    alignment : int
+        Of the workspace, in bytes.
+    executor : str
+        ``aot``, an entry in C, or ``graph``, a description for a runtime.
+    target_text : str
+        How the description names the target; by default as on a command line.
+    """
+
+    name: str
+    target: Target
+    program: Program
+    plan: Plan
+    kernels: Mapping[str, Kernel]
+    text: str
+    text_suffix: str
+    alignment: int
+    executor: str = "aot"
+    target_text: str = ""
+
+    @cached_property
+    def symbols(self) -> dict[str, str]:
+        """The name of each kernel's function."""
+        return {name: _symbol(self.name, name) for name in self.kernels}
+
+    @cached_property
+    def writer(self) -> MainWriter:
+        """What writes the entry."""
+        return MainWriter(self.name, self.program, self.plan, self.kernels, self.symbols, self.alignment)
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files of the model, by their places in the archive."""
+        made = self._entry_files() if self.graph is None else self._graph_files(self.graph)
+        functions = self.symbols if self.graph is None else self.inner
+        made[f"src/{self.name}.{self.text_suffix}"] = self.text.encode()
+        if self.target.kind.name == "c":
+            made[f"codegen/host/src/{self.name}_lib1.c"] = kernels_source(self.kernels, functions).encode()
+        else:
+            made[f"codegen/host/lib/{self.name}_lib0.o"] = object_file(self.kernels, functions, self.target)
+        return made
+
+    @cached_property
+    def graph(self) -> Graph | None:
+        """The program as a graph, if that is wanted."""
+        return graph_of(self.program, self.kernels, self.symbols) if self.executor == "graph" else None
+
+    @property
+    def inner(self) -> dict[str, str]:
+        """The names of the kernels' own functions, where those of their names have another convention."""
+        return {name: f"{symbol}_kernel" for name, symbol in self.symbols.items()}
+
+    def _graph_files(self, graph: Graph) -> dict[str, bytes]:
+        return {
+            f"codegen/host/src/{self.name}_lib0.c": packed_source(self.kernels, self.symbols, self.inner).encode(),
+            f"executor-config/graph/{self.name}.graph": graph.text.encode(),
+            f"parameters/{self.name}.params": bytes(relay.save_param_dict(graph.params)),
+        }
+
+    def _entry_files(self) -> dict[str, bytes]:
+        source, name = "codegen/host/src", self.name
+        texts = {
+            f"{source}/{name}_lib0.c": self.writer.source(),
+            f"codegen/host/include/tvmgen_{name}.h": self.writer.header(),
+            **wrapper_files(self.writer),
+        }
+        made = {place: text.encode() for place, text in texts.items()}
+        # Constants are arrays in the code; the file is there for whoever looks for it.
+        made[f"parameters/{name}.params"] = bytes(relay.save_param_dict({}))
+        return made
+
+    @property
+    def workspace_bytes(self) -> int:
+        """The bytes between inputs and outputs: of the one workspace, or of a graph's storages and largest kernel."""
+        if self.graph is None:
+            return self.plan.size
+        results = {t.memory.home.index for _, t in self.program.outputs if t.memory.home.kind is Kind.OUTPUT}
+        between = [each["size_bytes"] for each in self.graph.storage if "input_binding" not in each]
+        outputs = [t.nbytes for place, (_, t) in enumerate(self.program.outputs) if place in results]
+        own = max((sum(kernel.workspace_sizes) for kernel in self.kernels.values()), default=0)
+        return sum(between) - sum(outputs) + own
+
+    @property
+    def constant_bytes(self) -> int:
+        """The bytes of constants: of arrays in the code, or of a graph's parameters."""
+        if self.graph is None:
+            return self.writer.constant_bytes()
+        return sum(each.nbytes for each in self.graph.params.values())
+
+    def metadata(self, export_datetime: str) -> dict[str, Any]:
+        """Return what ``metadata.json`` says of the model."""
+        inputs = {name: {"size": t.nbytes, "dtype": t.dtype} for name, t in self.program.inputs}
+        outputs = {name: {"size": t.nbytes, "dtype": t.dtype} for name, t in self.program.outputs}
+        main = {
+            "device": 1,
+            "workspace_size_bytes": self.workspace_bytes,
+            "constants_size_bytes": self.constant_bytes,
+            "io_size_bytes": sum(t.nbytes for _, t in (*self.program.inputs, *self.program.outputs)),
+            "inputs": inputs,
+            "outputs": outputs,
+        }
+        operators = [
+            {
+                "function_name": self.symbols[name],
+                "workspace": [{"device": 1, "workspace_size_bytes": sum(kernel.workspace_sizes)}],
+            }
+            for name, kernel in self.kernels.items()
+        ]
+        return {
+            "model_name": self.name,
+            "export_datetime": export_datetime,
+            "memory": {
+                **({} if self.graph is None else {"sids": self.graph.storage}),
+                "functions": {"main": [main], "operator_functions": operators},
+            },
+            "target": [self.target_text or command_line(self.target)],
+            "executors": [self.executor],
+            "style": "full-model",
+            "external_dependencies": [],
+        }
+
+
+def compiled_model(
+    mod: tvm.IRModule,
+    params: Mapping[str, tvm.runtime.Tensor],
+    plan: TargetPlan,
+    name: str,
+    workspace_byte_alignment: int = 1,
+    executor: str = "aot",
+    target_text: str = "",
+) -> Model:
+    """Return a module compiled as a model.
+
+    Raises
+    ------
+    ModelError
+        When a size of it is known at run time only, or the name is no identifier.
+    CompileError
+        When it has what C has no counterpart of.
+    """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ModelError(f"the model's name {name!r} is no identifier of C")
+    target = plan.primary
+
+    def stage(options: CompilerOptions) -> Model:
+        require_static(mod, params)
+        # What is quantised is computed with integers: microcontrollers are slow with floats, if they have them at all.
+        required, disabled = options.required | {"FactorScales"}, options.disabled | {"FloatProducts"}
+        options = replace(options, required=required - options.disabled, disabled=disabled)
+        # An object file is made of the same loops as the C: LLVM finds vectors in them by itself.
+        source = canonical_target("c").primary
+        lowered, signatures, linked = to_relax(mod, params, source, options)
+        if linked.externals:
+            names = ", ".join(linked.externals)
+            raise CompileError(f"{names}: C that other code generators wrote needs TVM's runtime, and is not exported")
+        fused = fuse_relax(lowered.module, source, options)
+        with source:
+            passes = [transform.RewriteDataflowReshape(), transform.ToNonDataflow(), eliminate_dead_code()]
+            fused = tvm.transform.Sequential(passes)(fused)
+        program, kernels = _program(fused, signatures["main"], target, executor, _names_of_outputs(mod))
+        memory = plan_workspace(program, kernels, workspace_byte_alignment)
+        alignment = max(_ALIGNMENT, workspace_byte_alignment)
+        made = Model(name, target, program, memory, kernels, *_text(mod), alignment, executor, target_text)
+        assert executor == "aot" or made.graph is not None  # made here, where what no graph has is an error
+        return made
+
+    return run_stage(plan, stage)
+
+
+def kernel_functions(
+    mod: tvm.IRModule, params: Mapping[str, tvm.runtime.Tensor], plan: TargetPlan
+) -> dict[str, tirx.PrimFunc]:
+    """Return the kernels of a module by name, fused, as functions of TIR."""
+
+    def stage(options: CompilerOptions) -> dict[str, tirx.PrimFunc]:
+        require_static(mod, params)
+        source = canonical_target("c").primary
+        fused = fuse_relax(to_relax(mod, params, source, options)[0].module, source, options)
+        return {v.name_hint: f for v, f in fused.functions.items() if isinstance(f, tirx.PrimFunc)}
+
+    return run_stage(plan, stage)
+
+
+def _program(
+    mod: tvm.IRModule, signature: Signature, target: Target, executor: str, output_names: list[str]
+) -> tuple[Program, dict[str, Kernel]]:
+    functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+    kernels: dict[str, Kernel] = {}
+
+    def kernel(name: str) -> Kernel:
+        if name not in kernels:
+            kernels[name] = lowered_kernel(name, functions[name], target)
+        return kernels[name]
+
+    program = lowered_program(
+        mod,
+        lambda name: kernel(name).workspace_sizes,
+        lambda name: bool("vmkit.reshape" in functions[name].attrs) and len(functions[name].params) == 2,
+        (list(signature.names), _output_names(signature, output_names)),
+    )
+    if target.kind.name != "c" or executor == "graph":
+        return program, {call.kernel: kernels[call.kernel] for call in program.calls}
+    return program, with_narrow_tensors(program, with_constants(program, kernels))
+
+
+def _output_names(signature: Signature, given: list[str]) -> list[str]:
+    """Return the names of the tensors of a result: those that the function says, else by their number."""
+    count = sum(_leaves(spec) for spec in signature.outputs)
+    if given:
+        if len(given) != count:
+            raise ModelError(f"output_tensor_names has {len(given)} names for {count} tensors")
+        return given
+    return ["output"] if count == 1 and not signature.result_is_tuple else [f"output{k}" for k in range(count)]
+
+
+def _names_of_outputs(mod: tvm.IRModule | relay.Function) -> list[str]:
+    """Return what a function calls its outputs in the attribute ``output_tensor_names``; nothing where it has none."""
+    main = mod if isinstance(mod, relay.Function) else mod["main"]
+    names = main.attrs.get("output_tensor_names") if main.attrs else None
+    return [str(name) for name in names or ()]
+
+
+def _leaves(spec: object) -> int:
+    if isinstance(spec, TupleSpec):
+        return sum(map(_leaves, spec.fields))
+    if not isinstance(spec, TensorSpec):
+        raise CompileError(f"main returns {spec}: C gets tensors alone")
+    return 1
+
+
+def _text(mod: tvm.IRModule) -> tuple[str, str]:
+    if any(isinstance(f, relay.Function) for f in mod.functions.values()):
+        return relay.astext(mod, show_meta_data=False), "relay"
+    return str(mod.script(show_meta=False)), "relax"
+
+
+def _symbol(model: str, kernel: str) -> str:
+    """Return the name of a kernel's function: a long one is cut, and ends in a digest of what it was."""
+    name = f"tvmgen_{model}_{re.sub(r'[^A-Za-z0-9_]', '_', kernel)}"
+    if len(name) <= _LONGEST_SYMBOL:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{name[: _LONGEST_SYMBOL - 17]}_{digest}"
