@@ -9,7 +9,7 @@ import pytest
 from tests.bytecode.mutant_process import ARRAYS, seed
 from tests.children import tally
 from vmkit.bytecode import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, VMFunction, builtins
-from vmkit.bytecode.program import VM_REGISTER, VOID_REGISTER
+from vmkit.bytecode.program import VM_REGISTER, VOID_REGISTER, DTypeConstant
 from vmkit.errors import ExecutableError
 
 MUTANTS = "tests.bytecode.mutant_process"
@@ -17,6 +17,7 @@ PACKED = (
     "kernel",
     builtins.ALLOC_SHAPE_HEAP,
     builtins.ALLOC_STORAGE,
+    builtins.ALLOC_TENSOR,
     builtins.COPY,
     builtins.MAKE_SHAPE,
     builtins.MAKE_TUPLE,
@@ -43,12 +44,19 @@ def program(*code: Instruction) -> Program:
     """Return a program of a function of two parameters, in the registers 0 and 1, and six registers."""
     rows = [VMFunction(FunctionKind.PACKED, name, 0, 0, -2, 0, ()) for name in PACKED]
     rows.append(VMFunction(FunctionKind.VM, "main", 0, len(code), 2, 6, ("x", "y")))
-    return Program("", tuple(rows), (), ((2, 3), "text"), code)
+    return Program("", tuple(rows), (), ((2, 3), "text", DTypeConstant((2, 32, 1))), code)
 
 
 COPIED = call(builtins.COPY, reg(0), to=3)
 FIELD = call(builtins.TUPLE_GETITEM, reg(3), imm(0), to=4)
+DTYPE = Arg(ArgKind.CONSTANT, 2)
+STORAGE = call(builtins.ALLOC_STORAGE, reg(VM_REGISTER), Arg(ArgKind.CONSTANT, 0), imm(0), DTYPE,
+               Arg(ArgKind.CONSTANT, 1), to=3)  # fmt: skip
 HEAP = call(builtins.ALLOC_SHAPE_HEAP, reg(VM_REGISTER), imm(2), to=2)
+
+
+def tensor(offset: Arg) -> Call:
+    return call(builtins.ALLOC_TENSOR, reg(3), offset, Arg(ArgKind.CONSTANT, 0), DTYPE, to=4)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +89,9 @@ HEAP = call(builtins.ALLOC_SHAPE_HEAP, reg(VM_REGISTER), imm(2), to=2)
             1,
             "uses place -1 of a shape heap of 2",
         ),
+        ((STORAGE, tensor(imm(-1)), Ret(4)), 1, "a tensor begins at -1 in its storage, expected a multiple of 64"),
+        ((STORAGE, tensor(imm(8)), Ret(4)), 1, "a tensor begins at 8 in its storage"),
+        ((STORAGE, tensor(reg(0)), Ret(4)), 1, "expected a multiple of 64"),
         # Nothing does not become something on its way through a tuple or a caller.
         ((call(builtins.MAKE_TUPLE, reg(0), reg(VOID_REGISTER), to=3), Ret(3)), 0, "argument 1 of .* is nothing"),
         ((call("kernel", reg(0), to=3), call(builtins.MAKE_TUPLE, reg(3), to=4), Ret(4)), 1, "is nothing"),
@@ -101,6 +112,7 @@ def test_what_is_wrong_is_told_with_its_place(code: tuple[Instruction, ...], at:
         (If(0, 3), call(builtins.COPY, reg(0), to=3), Goto(2), call(builtins.COPY, reg(1), to=3), Ret(3)),
         (HEAP, call(builtins.MAKE_SHAPE, reg(2), imm(2), imm(1), imm(1), imm(0), imm(7), to=3), Ret(3)),
         (call(builtins.MAKE_SHAPE, reg(VOID_REGISTER), imm(1), imm(0), imm(7), to=3), Ret(3)),
+        (STORAGE, tensor(imm(128)), Ret(4)),
         # A field of a tuple may be anything, a tensor too.
         (call(builtins.MAKE_TUPLE, reg(0), to=3), FIELD, call("kernel", reg(4)), Ret(4)),
     ],

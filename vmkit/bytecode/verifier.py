@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["register_problem"]
 
+_ALIGNMENT = 64  # bytes, what kernels assume addresses to be multiples of
+
 # What a register may hold. Nothing stands for a register that is not set; a shape heap is its length.
 _TENSOR, _SHAPE, _STORAGE, _TUPLE, _NUMBER, _CLOSURE = (
     "a tensor",
@@ -169,7 +171,7 @@ class _Following:
             return f"{name} takes {len(rule.takes)} arguments or more, {len(args)} are given"
         if kind == FunctionKind.VM and len(args) != self.program.functions[position].num_args:
             return f"{name} takes {self.program.functions[position].num_args} arguments, {len(args)} are given"
-        problem = self._heap_problem(name, args, state)
+        problem = _offset_problem(args[1]) if name == builtins.ALLOC_TENSOR else self._heap_problem(name, args, state)
         if destination != VOID_REGISTER:
             gives = self._result(name, kind, rule, args, state)
             if gives is None:
@@ -230,6 +232,13 @@ def _mismatch(found: _Kind, expected: tuple[str, ...] | None, of_machine: bool) 
     if kind in expected or (kind == _ANYTHING and _MACHINE not in expected and expected[0] != _HEAP):
         return ""
     return f"{kind}, expected {' or '.join(expected)}"
+
+
+def _offset_problem(offset: Arg) -> str:
+    """Say what is wrong with where a tensor begins in its storage; that it ends in there is left to the VM."""
+    if offset.kind == ArgKind.IMMEDIATE and offset.value >= 0 and offset.value % _ALIGNMENT == 0:
+        return ""
+    return f"a tensor begins at {offset.value} in its storage, expected a multiple of {_ALIGNMENT}"
 
 
 def _shown(kind: _Kind) -> str:
