@@ -39,6 +39,7 @@ __all__ = [
     "CObject",
     "ObjectConvertible",
     "TensorLoad",
+    "allocate_storage",
     "array_item",
     "array_items",
     "begin_block",
@@ -47,6 +48,7 @@ __all__ = [
     "configure_pool",
     "decide_dialect",
     "declare_packed",
+    "empty_pools",
     "end_block",
     "fail_packed",
     "from_dlpack",
@@ -324,6 +326,17 @@ def declare_packed(name: str, function: Callable[[int, int, int, int], int]) -> 
         None, callback, None, ctypes.byref(handle)
     ) or _C_INTERFACE.TVMFFIFunctionSetGlobal(ctypes.byref(_Bytes(encoded, len(encoded))), handle, 1):
         raise ImportError(f"{name} cannot be registered with tvm-ffi")
+
+
+def allocate_storage(*args: Any) -> tvm_ffi.Object:
+    """Return what the VM's own ``alloc_storage`` does for the arguments that bytecode gives it."""
+    made: tvm_ffi.Object = tvm.get_global_func("vm.builtin.alloc_storage")(*args)
+    return made
+
+
+def empty_pools() -> None:
+    """Give the system what the VM's memory pools keep for the next allocation."""
+    tvm.get_global_func("vm.builtin.memory_manager.clear")()
 
 
 def reference_count(node: tvm_ffi.Object) -> int:

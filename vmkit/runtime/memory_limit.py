@@ -19,7 +19,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from .._tvm import reference_count
+from .._tvm import allocate_storage, empty_pools, reference_count
 from ..bytecode import Arg, ArgKind, Call, Instruction, Program
 from ..bytecode.builtins import ALLOC_COUNTED, ALLOC_STORAGE
 from ..bytecode.rewrite import with_packed
@@ -67,7 +67,7 @@ class Budget:
                 self._look()
             if not self._reuse(size) and self._in_use + self._pooled + size > self.most:
                 self._make_room(size)
-            made = _vm_alloc(machine, shape, device, dtype, scope)
+            made = allocate_storage(machine, shape, device, dtype, scope)
             self._pieces.append((made, size))
             self._in_use += size
         return made
@@ -102,15 +102,13 @@ class Budget:
                 f"are in use: max_memory allows {_shown(self.most)} together; free results or give smaller inputs"
             )
         if self._in_use + self._pooled + size > self.most:
-            _clear_pool()
+            empty_pools()
             self._pool.clear()
             self._pooled = 0
 
 
 _numbers = itertools.count()
 _budgets: weakref.WeakValueDictionary[int, Budget] = weakref.WeakValueDictionary()
-_vm_alloc = tvm.get_global_func(ALLOC_STORAGE)
-_clear_pool = tvm.get_global_func("vm.builtin.memory_manager.clear")
 
 
 @tvm_ffi.register_global_func(ALLOC_COUNTED)

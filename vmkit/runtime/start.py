@@ -39,7 +39,7 @@ def started(
     executable: Executable,
     devices: Sequence[Device],
     memory_cfg: str | Mapping[Any, str] | None,
-    limits: Limits,
+    limits: Limits | None = None,
 ) -> tvm.runtime.Module:
     """Return TVM's VM with an executable loaded, every kernel found and its weights passed to its functions.
 
@@ -54,6 +54,7 @@ def started(
     ExecutableError
         If a kernel is missing, or is for another machine.
     """
+    limits = limits or Limits()
     _match_target(executable, devices)
     if executable.info.texts is not None:
         from ..values import text_functions  # noqa: F401 - the functions that programs with strings call
