@@ -116,6 +116,16 @@ def unknown(operators: int) -> tuple[list[relay.Var], relay.Expr]:
     return terms, value
 
 
+def regrouped(operators: int) -> tuple[list[relay.Var], relay.Expr]:
+    """Return changes of shape between unknown sizes that data tell, with a function of elements after each."""
+    x = relay.var("x", shape=[relay.Any()] * 5)
+    shapes = [relay.var(name, shape=(5,), dtype="int64") for name in ("first", "second")]
+    value: relay.Expr = x
+    for k in range(operators):
+        value = relay.tanh(value) if k % 2 else relay.reshape(value, shapes[k // 2 % 2])
+    return [x, *shapes], value
+
+
 def counted(operators: int) -> tuple[list[relay.Var], relay.Expr]:
     """Return a chain of operators whose sizes only data tells."""
     x = relay.var("x", shape=(relay.Any(),))
@@ -165,6 +175,7 @@ PROGRAMS: dict[str, Program] = {
         branches,
         nested,
         unknown,
+        regrouped,
         counted,
         closures,
         sizes,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vmkit._later import named_later
+from vmkit._tvm.importing import install
 from vmkit._version import __version__, require_compatible_tvm
 
 if TYPE_CHECKING:
@@ -53,5 +54,6 @@ __all__ = [
 ]
 
 require_compatible_tvm()
+install()
 
 __getattr__, __dir__ = named_later(__name__)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ._deferred import without_collections
 from .errors import suggest
 
 __all__ = ["LATER", "named_later"]
@@ -44,6 +45,14 @@ LATER: dict[str, dict[str, str]] = {
         "relay": "vmkit.relay",
         "tophub": "vmkit.tophub",
     },
+    "vmkit.bytecode": {
+        "constants_text": "vmkit.bytecode.listing:constants_text",
+        "disassemble": "vmkit.bytecode.listing:disassemble",
+        "kernel_names": "vmkit.bytecode.listing:kernel_names",
+        "primitives_text": "vmkit.bytecode.listing:primitives_text",
+        "stats": "vmkit.bytecode.listing:stats",
+        "tail_calls_to_loops": "vmkit.bytecode.loops:tail_calls_to_loops",
+    },
     "vmkit.relay": {
         "create_executor": "vmkit.executor:create_executor",
         "frontend": "vmkit.relay.frontend",
@@ -60,6 +69,18 @@ LATER: dict[str, dict[str, str]] = {
     "vmkit.relay.testing": {"run_as_python": "vmkit.as_python:run_as_python", "to_python": "vmkit.as_python:to_python"},
     "vmkit.relay.transform": {"MergeComposite": "vmkit.relay.dataflow_pattern.merge_composite:MergeComposite"},
     "vmkit.relay.transform.evaluation": {"evaluate": "vmkit.compiler.stages:evaluate"},
+    "vmkit.runtime": {
+        "RemoteMachine": "vmkit.runtime.remote:RemoteMachine",
+        "VirtualMachine": "vmkit.runtime.machine:VirtualMachine",
+    },
+    "vmkit.target": {
+        "TargetPlan": "vmkit.target.plan:TargetPlan",
+        "canonical_target": "vmkit.target.plan:canonical_target",
+        "command_line": "vmkit.target.plan:command_line",
+        "device_name": "vmkit.target.device_types:device_name",
+        "device_type": "vmkit.target.device_types:device_type",
+        "host_supports": "vmkit.target.host:host_supports",
+    },
     "vmkit.tophub": {"tune": "vmkit.tuning:tune"},
 }
 
@@ -72,7 +93,8 @@ def named_later(module: str) -> tuple[Callable[[str], Any], Callable[[], list[st
         if name not in later:
             raise AttributeError(f"module {module!r} has no attribute {name!r}{suggest(name, later)}")
         home, _, attribute = later[name].partition(":")
-        found = importlib.import_module(home)
+        with without_collections():
+            found = importlib.import_module(home)
         value = getattr(found, attribute) if attribute else found
         setattr(sys.modules[module], name, value)
         return value

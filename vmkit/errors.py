@@ -13,9 +13,12 @@ from typing import TypeVar
 
 __all__ = [
     "CompileError",
+    "CompileMemoryError",
+    "CompileTimeoutError",
     "DeviceError",
     "DimensionError",
     "ExecutableError",
+    "GivenInputsError",
     "InputError",
     "ModelError",
     "OptionError",
@@ -62,6 +65,10 @@ class InputError(VMKitError, ValueError):
     """Arguments of a call do not match the signature of the function called."""
 
 
+class GivenInputsError(InputError, AssertionError):
+    """Names, shapes or types that are given for a model's inputs do not fit the model; Relay's importer asserted it."""
+
+
 class ModelError(VMKitError, ValueError):
     """A model file or module is malformed."""
 
@@ -98,6 +105,14 @@ class DimensionError(TypeCheckError, ValueError):
 
 class CompileError(VMKitError, RuntimeError):
     """A well-typed program that cannot be compiled."""
+
+
+class CompileTimeoutError(CompileError, TimeoutError):
+    """Compiling took longer than was allowed."""
+
+
+class CompileMemoryError(CompileError, MemoryError):
+    """Compiling took more memory than was allowed."""
 
 
 class TargetError(VMKitError, ValueError):

@@ -277,3 +277,16 @@ def test_c_for_microcontrollers_is_written_and_run(
     assert main(["run", str(archive), "--device", "cuda"]) == ExitCode.MODEL
     assert main(["compile", str(model), *map(str, words), "--dump-code", "c"]) == ExitCode.MODEL
     assert "its C runs on the cpu" in (told := capsys.readouterr().err) and "the archive holds its source" in told
+
+
+def test_compile_ends_what_takes_too_long_in_a_process_of_its_own(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.vmx"
+    said = refused(capsys, "compile", model, "-o", path, "--timeout", "0.001")
+    assert f"vmkit: {model} was compiled for longer than timeout=0.001 seconds, and was ended" in said
+    assert "--in-process asks for none" in refused(capsys, "compile", model, "--in-process", "--timeout", "1")
+    assert not path.exists()
+    here = json.loads(printed(capsys, "compile", model, "-o", path, "--in-process", "--json"))
+    there = json.loads(printed(capsys, "compile", model, "-o", path, "--json"))
+    assert {**here, "seconds": 0, "bytes": 0} == {**there, "seconds": 0, "bytes": 0}

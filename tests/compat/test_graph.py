@@ -102,3 +102,16 @@ def test_control_flow_is_no_graph() -> None:
     unknown = relay.var("x", shape=(relay.Any(),))
     with pytest.raises(ModelError, match="sizes known at compile time"):
         graph_of(tvm.IRModule({"main": relay.Function([unknown], relay.exp(unknown))}))
+
+
+def test_kinds_of_memory_are_not_shared() -> None:
+    texture = relay.VirtualDevice(-1, -1, "global.texture")
+    x = relay.var("x", shape=(10,))
+    value = x
+    for at in range(4):
+        y = relay.var("y", shape=(10,))
+        step = relay.Function([y], relay.exp(y)).with_attr("Primitive", 1)
+        value = (step.with_attr("result_virtual_device", texture) if at % 2 else step)(value)
+    plan = graph_plan_memory(_typed(relay.Function([x], value))["main"]).expr_to_storage_info
+    rows = [(info.storage_ids[0], info.virtual_devices[0].memory_scope) for info in plan.values()]
+    assert rows == [(0, ""), (1, ""), (2, "global.texture"), (1, ""), (2, "global.texture")]

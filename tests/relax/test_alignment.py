@@ -12,9 +12,9 @@ import tvm_ffi
 import vmkit
 from vmkit import relay
 from vmkit.executable.executable import Executable
-from vmkit.relax.alignment import ELEMENTS, element_bytes
 from vmkit.runtime.machine import VirtualMachine
 from vmkit.target.llvm import architecture, default_triple, host_features
+from vmkit.values.element_types import ELEMENTS, element_bytes
 
 OFFSETS = (0, 1, 2, 3, 4, 5, 8, 16, 17, 32, 63)
 """In elements, after a 64-byte boundary."""

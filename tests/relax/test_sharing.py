@@ -34,7 +34,7 @@ def test_a_reshape_of_a_view_reads_what_was_viewed() -> None:
     views = relay.reshape(relay.expand_dims(relay.reshape(X, [n, 2, 3], allowzero=True), 0), [-1, 3])
     executable = vmkit.compile(relay.Function([X], views), target="llvm")
     assert len([name for name in executable.primitive_ops if "reshape" in name]) == 1
-    assert not calls(executable, "reshape_tensor")
+    assert len(calls(executable, "reshape_tensor")) == 1  # what is returned is a copy of one view
     x = np.random.default_rng(0).random((5, 6), "float32")
     np.testing.assert_array_equal(vmkit.VirtualMachine(executable).run(x).numpy(), x.reshape(-1, 3))
 

@@ -52,6 +52,25 @@ def test_a_reshape_that_is_returned_is_no_view_of_an_input() -> None:
     np.testing.assert_array_equal(tensor.numpy(), np.zeros((6, 2)))
 
 
+def test_a_reshape_over_unknown_sizes_is_a_view_behind_sizes_that_data_tell_and_a_copy_where_it_is_returned() -> None:
+    x, shape = relay.var("x", shape=[relay.Any()] * 5), relay.var("shape", shape=(5,), dtype="int64")
+    whole = relay.reshape(x, shape, allowzero=True)
+    # What comes between the view and its reader divides the program into parts.
+    counted = relay.reshape(relay.cast(relay.argwhere(whole), "float32"), (-1,))
+    function = relay.Function([x, shape], relay.Tuple([relay.add(relay.exp(whole), relay.sum(counted)), whole]))
+    with vmkit.PassContext(disabled_pass=["GroupKernels"]):
+        machine = vmkit.VirtualMachine(vmkit.compile(function, target="llvm"))
+    for before, after in (((2, 3, 1, 2, 2), (4, 1, 3, 2, 1)), ((1, 1, 0, 2, 3), (3, 0, 1, 1, 1))):
+        a = np.random.default_rng(0).random(before, "float32")
+        result, returned = machine.run(a, np.array(after))
+        wanted = a.reshape(after).copy()
+        np.testing.assert_allclose(result.numpy(), np.exp(wanted) + np.argwhere(wanted).sum(), rtol=1e-5)
+        names = kernels_run(machine, a, np.array(after))
+        assert [name for name in names if name.startswith("reshape_")] == ["reshape_target", "reshape_copy"]
+        a[...] = 7
+        np.testing.assert_array_equal(returned.numpy(), wanted)
+
+
 def test_a_shuffle_of_channels_is_one_kernel_for_any_number_of_images() -> None:
     x = relay.var("x", shape=(n, 6, 5, 4))
     groups = relay.reshape(relay.exp(x), newshape=(-1, 2, 3, 5, 4))

@@ -13,7 +13,7 @@ from tvm.runtime import Tensor
 
 import vmkit
 from vmkit import relay
-from vmkit._tvm import from_dlpack
+from vmkit._tvm.running import from_dlpack
 from vmkit.bytecode.given_outputs import GIVEN_OUTPUT, with_given_outputs
 from vmkit.errors import InputError
 

@@ -10,9 +10,9 @@ import pytest
 import tvm
 import tvm_ffi
 
+from vmkit._deferred import deferred
 from vmkit.errors import InputError, OptionError
 from vmkit.values.conversion import ADT, RefValue, StoredTensor, StringTensor, from_runtime, to_numpy, to_runtime
-from vmkit.values.deferred import deferred
 from vmkit.values.kinds import (
     KINDS,
     AnySpec,

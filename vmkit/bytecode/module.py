@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tvm
 
-from .._tvm import load_bytecode
+from .._tvm.running import load_bytecode
 from .blob import decode, encode
 from .program import Program
 

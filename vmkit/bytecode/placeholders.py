@@ -70,5 +70,5 @@ def with_constants(program: Program, others: Mapping[int, Constant]) -> Program:
 
 def constant_of(tensor: Tensor, data: bytes | memoryview) -> TensorConstant:
     """Return the constant of a tensor's shape and data type, on the CPU, whose elements are `data`."""
-    dtype = tvm.DataType(str(tensor.dtype))
+    dtype = tvm.runtime.DataType(str(tensor.dtype))
     return TensorConstant((dtype.type_code, dtype.bits, dtype.lanes), (1, 0), tuple(tensor.shape), data)

@@ -154,8 +154,12 @@ class Program:
     @property
     def primitive_ops(self) -> list[str]:
         """The names of the kernels: packed functions that are not the VM's own."""
-        packed = (function.name for function in self.functions if function.kind == FunctionKind.PACKED)
-        return [name for name in packed if not name.startswith(PREFIX)]
+        return [name for name in self.packed_names if not name.startswith(PREFIX)]
+
+    @property
+    def packed_names(self) -> list[str]:
+        """The names of all functions that are called and are not bytecode: kernels, the VM's own, and others."""
+        return [function.name for function in self.functions if function.kind == FunctionKind.PACKED]
 
     def function(self, name: str) -> VMFunction:
         """Return a function that can be called from outside."""

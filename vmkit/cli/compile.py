@@ -7,10 +7,12 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import OptionError
+from ..isolation import Limits, run_isolated
 from .arguments import add_json, add_shapes, add_target, arrays_of, key_and_value, listed, shapes_of
 from .exit_code import ExitCode
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 _SOURCES = ("ll", "asm", "c")
+_COMPILED = f"{__name__}:compiled"
 _STAGES = ("relay", "relax", "tir", "bytecode")
 
 
@@ -58,6 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "after a pass",
     )
     parser.add_argument("--print-pass-times", action="store_true", help="print what each pass took, on stderr")
+    parser.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="end the compilation if it takes longer (default: never)"
+    )
+    parser.add_argument(
+        "--in-process",
+        action="store_true",
+        help="compile in this process, not in one of its own, whose crash would be an error that says so",
+    )
     parser.add_argument("--cross-compiler", metavar="COMMAND", help="what links kernels for another machine")
     parser.add_argument("--cross-compiler-options", default="", metavar="WORDS", help="options of that command")
     add_json(parser)
@@ -74,8 +85,30 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mixed-precision-acc-type", default="float16", metavar="DTYPE")
 
 
+@dataclass(frozen=True)
+class Report:
+    """What is printed of a compilation: facts as ``--json`` has them, and lines for people."""
+
+    facts: dict[str, Any]
+    lines: list[str]
+
+
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compile the model and write the executable."""
+    limits = Limits(arguments.timeout)
+    if not arguments.in_process:
+        report = run_isolated(_COMPILED, arguments, what=f"{arguments.model} was compiled", limits=limits)
+    elif limits.timeout is not None:
+        raise OptionError("--timeout ends another process, and --in-process asks for none; leave one of them out")
+    else:
+        report = compiled(arguments)
+    shown = cast(Report, report)
+    print(json.dumps(shown.facts, indent=2) if arguments.json else "\n".join(shown.lines))
+    return ExitCode.OK
+
+
+def compiled(arguments: argparse.Namespace) -> Report:
+    """Do all of the command but the printing."""
     import vmkit
     from vmkit.compiler.models import to_module
 
@@ -92,12 +125,21 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     executable.export(output, _linker(arguments))
     seconds = time.perf_counter() - start
     dumps = _dump(mod, executable, snapshots, stages, output)
-    _print(arguments, executable, output, seconds, dumps)
-    return ExitCode.OK
+    size, signature, paths = output.stat().st_size, str(executable.signature), [str(path) for path in dumps]
+    facts = {
+        "output": str(output),
+        "bytes": size,
+        "seconds": round(seconds, 3),
+        "target": str(executable.target),
+        "signature": signature,
+        "kernels": dict(executable.info.kernels or {}),
+        "dumps": paths,
+    }
+    return Report(facts, [f"{output}: {size / 1024:,.0f} KiB, compiled in {seconds:.1f} s", signature, *paths])
 
 
-def _export(mod: tvm.IRModule, params: Mapping[str, Any], arguments: argparse.Namespace, output: Path) -> ExitCode:
-    """Write the model as C99, and print how much memory it takes."""
+def _export(mod: tvm.IRModule, params: Mapping[str, Any], arguments: argparse.Namespace, output: Path) -> Report:
+    """Write the model as C99, and tell how much memory it takes."""
     import vmkit
 
     if arguments.dump_code or arguments.cross_compiler or arguments.target_host:
@@ -110,13 +152,9 @@ def _export(mod: tvm.IRModule, params: Mapping[str, Any], arguments: argparse.Na
         weights = {**params, **_weights(arguments)}
         metadata = vmkit.mlf.export(mod, output, weights, target, arguments.module_name)
     main = metadata["modules"][arguments.module_name]["memory"]["functions"]["main"][0]
-    if arguments.json:
-        print(json.dumps({"output": str(output), "bytes": output.stat().st_size, "memory": main}, indent=2))
-        return ExitCode.OK
-    print(f"{output}: {output.stat().st_size / 1024:,.0f} KiB")
-    for kind in ("workspace", "constants", "io"):
-        print(f"{kind}: {main[f'{kind}_size_bytes']:,} bytes")
-    return ExitCode.OK
+    size = output.stat().st_size
+    sizes = [f"{kind}: {main[f'{kind}_size_bytes']:,} bytes" for kind in ("workspace", "constants", "io")]
+    return Report({"output": str(output), "bytes": size, "memory": main}, [f"{output}: {size / 1024:,.0f} KiB", *sizes])
 
 
 def _changed(mod: tvm.IRModule, arguments: argparse.Namespace) -> tvm.IRModule:
@@ -238,25 +276,3 @@ def _text(mod: tvm.IRModule, executable: vmkit.Executable, each: str) -> str:
     if not libraries:
         raise OptionError(f"--dump-code {each}: there is no such code for {executable.target}")
     return "\n".join(library.inspect_source(each) for library in libraries)
-
-
-def _print(
-    arguments: argparse.Namespace, executable: vmkit.Executable, output: Path, seconds: float, dumps: list[Path]
-) -> None:
-    size = output.stat().st_size
-    if arguments.json:
-        facts = {
-            "output": str(output),
-            "bytes": size,
-            "seconds": round(seconds, 3),
-            "target": str(executable.target),
-            "signature": str(executable.signature),
-            "kernels": dict(executable.info.kernels or {}),
-            "dumps": [str(path) for path in dumps],
-        }
-        print(json.dumps(facts, indent=2))
-        return
-    print(f"{output}: {size / 1024:,.0f} KiB, compiled in {seconds:.1f} s")
-    print(executable.signature)
-    for path in dumps:
-        print(path)

@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -35,6 +35,7 @@ MODULES = {
     "tvm.relay.base": "vmkit.relay.ir",
     "tvm.relay.expr": "vmkit.compat.expr",
     "tvm.relay.frontend.common": "vmkit.compat.frontend_common",
+    "tvm.relay.frontend.onnx": "vmkit.frontend.onnx",
     "tvm.relay.function": "vmkit.relay.ir",
     "tvm.relay.ty": "vmkit.relay.ir",
     "tvm.relay.param_dict": "vmkit.values.param_dict",
@@ -75,6 +76,7 @@ MODULES = {
     "tvm.runtime.profiler_vm": "vmkit.compat.profiler_vm",
     "tvm.runtime.profiling": "vmkit.compat.profiling",
     "tvm.runtime.vm": "vmkit.compat.vm",
+    "tvm.contrib.debugger.debug_executor": "vmkit.compat.debug_executor",
     "tvm.contrib.graph_executor": "vmkit.compat.graph_executor",
     "tvm.script.tir": "tvm.tirx.script",
     "tvm.testing.aot": "vmkit.compat.testing_aot",
@@ -93,6 +95,8 @@ _LATER = (
     *("tvm.testing.plugin", "tvm.testing.aot", "tvm.auto_scheduler", "tvm.autotvm", "tvm.meta_schedule"),
     *("tvm.micro", "tvm.micro.model_library_format", "tvm.micro.testing.utils"),
 )
+# What another package has in some releases, and scripts import where it is not.
+_WHERE_MISSING = {"onnx.mapping": "vmkit.compat.onnx_mapping"}
 
 
 class _AliasLoader(Loader):
@@ -120,6 +124,8 @@ class _AliasFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname in GONE_MODULES:
             return ModuleSpec(fullname, GoneLoader(), is_package=True)
+        if fullname in _WHERE_MISSING and PathFinder.find_spec(fullname, path, target) is None:
+            return ModuleSpec(fullname, _AliasLoader(_WHERE_MISSING[fullname]))
         real = _todays_name(fullname)
         if real is None or find_spec(real) is None:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,52 +13,23 @@ from typing import Any
 import tvm
 from tvm.runtime import Tensor
 
-from vmkit.compiler.stages import relay_module
+from vmkit.compiler.vm_compiler import compile
 from vmkit.errors import InputError, ModelError, UnavailableError, suggest
 from vmkit.executable.executable import Executable
-from vmkit.relay import transform
-from vmkit.relay.params import bind_params
 from vmkit.runtime.machine import VirtualMachine
-from vmkit.target.plan import TargetPlan
 from vmkit.values.signature import Signature
 
 from .backend_names import mangle_module_name
 from .build_choices import Executor
-from .graph_json import Graph, graph_of
+from .graph_json import Graph
 from .graph_module import GraphModule
+from .graph_program import Source
+from .vm_executable import relay_executable
 
-__all__ = ["AOTExecutorFactoryModule", "BuiltModule", "ExecutorFactoryModule", "GraphExecutorFactoryModule", "Source"]
+__all__ = ["AOTExecutorFactoryModule", "BuiltModule", "ExecutorFactoryModule", "GraphExecutorFactoryModule"]
 
-
-class Source:
-    """What a model was built from.
-
-    Attributes
-    ----------
-    ir_mod : tvm.IRModule
-        The program.
-    params : mapping of str to array
-        What was bound to its parameters.
-    plan : TargetPlan
-        What it was compiled for.
-    executor : Executor
-        What was chosen to run it.
-    """
-
-    def __init__(self, ir_mod: tvm.IRModule, params: Mapping[str, Any], plan: TargetPlan, executor: Executor) -> None:
-        self.ir_mod, self.params, self.plan, self.executor = ir_mod, params, plan, executor
-        # The graph is made when it is asked for, which may be outside the context of the build.
-        context = tvm.transform.PassContext.current()
-        self._passes = (context.opt_level, list(context.required_pass), list(context.disabled_pass))
-
-    def graph(self, mod_name: str, program: str) -> Graph:
-        """Return the program as a graph, with its parameters as constants and operators fused as Relay did."""
-        mod = bind_params(relay_module(self.ir_mod), self.params)
-        simplified = [transform.SimplifyInference(), transform.FastMath(), transform.FlattenAtrousConv()]
-        passes = [transform.InferType(), *simplified, transform.FuseOps()]
-        with tvm.transform.PassContext(*self._passes):
-            mod = tvm.transform.Sequential(passes)(mod)
-        return graph_of(mod, mod_name, {"program": program})
+_LIBRARIES = (".so", ".dylib", ".dll", ".tar")
+"""How files end that TVM itself loads: shared libraries, and the objects that one is linked from."""
 
 
 class BuiltModule:
@@ -84,11 +56,18 @@ class BuiltModule:
         return self
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """Return a function: the model's, of devices, or ``"get_graph_json"`` or ``"get_graph_params"``, of nothing."""
+        """Return a function by its name.
+
+        The model's is of devices. ``"get_graph_json"`` and ``"get_graph_params"`` are of nothing, and so is
+        ``"remove_params"``, which returns the model with the constants of its graph as inputs. ``"debug_create"`` is
+        of the model's name and devices: what it returns is for ``GraphModuleDebug``.
+        """
         functions: dict[str, Callable[..., Any]] = {
             self.libmod_name: self._on_devices,
+            "debug_create": self._by_node,
             "get_graph_json": self.get_graph_json,
             "get_graph_params": self.get_params,
+            "remove_params": self._without_params,
         }
         if name not in functions:
             known = ", ".join(map(repr, functions))
@@ -96,7 +75,15 @@ class BuiltModule:
         return functions[name]
 
     def _on_devices(self, *devices: tvm.runtime.Device) -> GraphModule:
-        return GraphModule(VirtualMachine(self.executable, list(devices) or "cpu"), self._constants)
+        return GraphModule(VirtualMachine(self.executable, list(devices) or "cpu"), self._constants, self)
+
+    def _by_node(self, name: str, *devices: tvm.runtime.Device) -> GraphModule:
+        module: GraphModule = self[name](*devices)
+        return module
+
+    def _without_params(self) -> BuiltModule:
+        source = self.source.without_params()
+        return type(self)(compile(source.ir_mod, source.plan), self.libmod_name, source)
 
     def _constants(self) -> Mapping[str, Tensor]:
         return self.get_params() if self._source is not None else {}
@@ -113,17 +100,18 @@ class BuiltModule:
     # -- what there is to say of it
 
     @property
-    def _built_from(self) -> Source:
+    def source(self) -> Source:
+        """What it was built from."""
         if self._source is None:
             raise UnavailableError(
-                "a model that was read from a file has no graph and no program: keep what relay.build gave beside it"
+                "a model that was read from a file has no program: keep what relay.build gave beside it"
             )
         return self._source
 
     @property
     def ir_mod(self) -> tvm.IRModule:
         """The program that it was built from."""
-        return self._built_from.ir_mod
+        return self.source.ir_mod
 
     @property
     def target(self) -> tvm.target.Target | None:
@@ -133,18 +121,23 @@ class BuiltModule:
     @property
     def executor(self) -> Executor:
         """What was chosen to run it."""
-        return self._built_from.executor
+        return self.source.executor
 
     @cached_property
     def _graph(self) -> Graph | None:
+        if self._source is None and self.executable.info.graph is not None:
+            text = self.executable.info.graph["json"]
+            return Graph(text, {}, ()) if text else None
         try:
-            return self._built_from.graph(self.libmod_name, self.fingerprint)
+            return self.source.graph(self.libmod_name, self.fingerprint)
         except ModelError:
             return None  # control flow, or sizes that are known at run time: the virtual machine's alone
 
     @cached_property
     def fingerprint(self) -> str:
         """What tells the library from those of other programs: a digest of its functions and kernels."""
+        if self._source is None and self.executable.info.graph is not None:
+            return self.executable.info.graph["program"]
         parts = [*map(str, self.executable.signatures.values()), *self.executable.primitive_ops]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -159,12 +152,13 @@ class BuiltModule:
         return self.get_params()
 
     @property
-    def lib(self) -> tvm.runtime.Module | None:
-        """The library of kernels; None for a program that has none."""
+    def lib(self) -> tvm.runtime.Module | BuiltModule:
+        """The library of kernels; this for a program that has none."""
         library: Any = self.executable.lib
-        if library is not None:
-            # So that graph_executor.create finds the program of a library, also through its file.
-            library.built, library.export_library = self, self.export_library
+        if library is None:
+            return self
+        # So that graph_executor.create finds the program of a library, also through its file.
+        library.built, library.export_library = self, self.export_library
         return library
 
     @property
@@ -199,7 +193,7 @@ class BuiltModule:
         """Return the constants of the graph by name. They are inside the executable, too, and need not be set."""
         return dict(self._graph.params) if self._graph is not None else {}
 
-    def get_lib(self) -> tvm.runtime.Module | None:
+    def get_lib(self) -> tvm.runtime.Module | BuiltModule:
         """Return the library of kernels."""
         return self.lib
 
@@ -213,11 +207,11 @@ class BuiltModule:
     @property
     def imported_modules(self) -> list[tvm.runtime.Module]:
         """The library of kernels, in a list."""
-        return [] if self.lib is None else [self.lib]
+        return [] if isinstance(self.lib, BuiltModule) else [self.lib]
 
     def get_source(self, fmt: str = "") -> str:
         """Return the kernels' source: LLVM's IR, or assembly for ``"asm"``."""
-        return "" if self.lib is None else str(self.lib.inspect_source(fmt))
+        return "" if isinstance(self.lib, BuiltModule) else str(self.lib.inspect_source(fmt))
 
     def export_library(
         self,
@@ -227,14 +221,33 @@ class BuiltModule:
         workspace_dir: str | None = None,
         **_: Any,
     ) -> None:
-        """Write the model to a file, which ``tvm.runtime.load_module`` reads; it is a vmkit executable.
+        """Write the model to a file, which ``tvm.runtime.load_module`` reads.
 
-        `fcompile` links the kernels where it makes shared libraries, such as ``cc.cross_compiler(...)``.
+        A file whose name ends as that of a shared library, or in ``.tar``, is one, which TVM loads also where vmkit is
+        not, such as behind ``remote.load_module``; any other is a vmkit executable. `fcompile` links the kernels, such
+        as ``cc.cross_compiler(...)``.
+
+        Raises
+        ------
+        InputError
+            For addons, which no file of a model takes.
         """
         if addons:
             raise InputError("a model's file takes no addons: link them in fcompile")
+        self._say_name()
+        exe = self.executable
+        if str(file_name).endswith(_LIBRARIES) and all(each.is_compilation_exportable() for each in exe.libraries):
+            options = {} if workspace_dir is None else {"workspace_dir": workspace_dir}
+            relay_executable(exe).described_module().export_library(str(file_name), fcompile=fcompile, **options)
+            return
         links = getattr(fcompile, "output_format", None) == "so"
-        self.executable.export(file_name, linker=fcompile if links else None)
+        exe.export(file_name, linker=fcompile if links else None)
+
+    def _say_name(self) -> None:
+        """Put the name of the model and its graph among what the executable tells of itself."""
+        graph = {"name": self.libmod_name, "program": self.fingerprint}
+        graph["json"] = self._graph.json if self._graph is not None else ""
+        self.executable.info = replace(self.executable.info, graph=graph)
 
     def save(self, file_name: str | Path, fmt: str = "") -> None:
         """Write the model to a file as :meth:`export_library` does."""

@@ -56,7 +56,6 @@ GONE_MODULES: dict[str, tuple[str, str]] = {
     "tvm.contrib.cuda_graph": (_PROFILE, ""),
     "tvm.contrib.cuda_graph.cuda_graph_executor": (_PROFILE, "GraphModuleCudaGraph create"),
     "tvm.contrib.debugger": (_PROFILE, ""),
-    "tvm.contrib.debugger.debug_executor": (_PROFILE, "GraphModuleDebug create"),
     "tvm.contrib.debugger.debug_result": (_PROFILE, "DebugResult"),
     "tvm.contrib.pipeline_executor": (_PROFILE, "PipelineModule build"),
     "tvm.ir.memory_pools": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tvm.runtime import Device
 
 from vmkit.compiler.vm_compiler import VMCompiler
 from vmkit.errors import InputError, OptionError
+from vmkit.executable.executable import Executable
 from vmkit.executable.loading import load as load_executable
 from vmkit.executor import TargetLike, VMExecutor
 from vmkit.relay.ir import Function
@@ -20,8 +22,10 @@ from vmkit.target import canonical_target
 from vmkit.target.plan import OneTarget
 
 from .build_choices import Executor, Runtime
-from .built_module import AOTExecutorFactoryModule, BuiltModule, GraphExecutorFactoryModule, Source
+from .built_module import AOTExecutorFactoryModule, BuiltModule, GraphExecutorFactoryModule
 from .graph_module import GraphModule
+from .graph_program import Source
+from .remote_graph import RemoteGraphModule
 from .vm_executable import ExecutableModule
 
 __all__ = ["GraphExecutor", "GraphModule", "build", "create", "load_module"]
@@ -74,6 +78,8 @@ def build(
         raise InputError("memory pools are of the ahead-of-time executor on boards, which is gone")
     chosen = _chosen(executor, Executor, _DEFAULT)
     _warn_of(chosen, _chosen(runtime, Runtime, Runtime("cpp")))
+    if isinstance(ir_mod, Function):
+        warnings.warn("relay.build takes a module: pass tvm.IRModule.from_expr(function)", DeprecationWarning, 2)
     mod = tvm.IRModule({"main": ir_mod}) if isinstance(ir_mod, Function) else ir_mod
     plan = canonical_target(target, target_host)
     compiler = VMCompiler()
@@ -114,7 +120,15 @@ def create(
     InputError
         When the library is none of ``relay.build``'s, or the graph is of another program.
     """
-    devices = list(device) if isinstance(device, list | tuple) else [device]
+    devices: list[Any] = list(device) if isinstance(device, list | tuple) else [device]
+    if isinstance(libmod, tvm.runtime.Module) and libmod.kind == "rpc":
+        return RemoteGraphModule(libmod, devices)
+    built = built_of(graph_json_str, libmod, devices)
+    return GraphModule(built[built.libmod_name](*devices))
+
+
+def built_of(graph_json_str: str, libmod: BuiltModule | tvm.runtime.Module, devices: Sequence[Device]) -> BuiltModule:
+    """Return what ``relay.build`` gave, by its library; graph and devices are checked as :func:`create` does."""
     if not all(isinstance(each, Device) for each in devices):
         raise ValueError("dev has to be the type of Device or a list of Device")
     built = libmod if isinstance(libmod, BuiltModule) else getattr(libmod, "built", None)
@@ -124,7 +138,7 @@ def create(
             f"{type(libmod).__name__} is none"
         )
     _check_fits(graph_json_str, built)
-    return GraphModule(built[built.libmod_name](*devices))
+    return built
 
 
 def _check_fits(graph_json_str: str, built: BuiltModule) -> None:
@@ -147,6 +161,16 @@ def load_module(path: str | Path, fmt: str = "") -> BuiltModule | tvm.runtime.Mo
     with open(path, "rb") as file:
         is_executable = file.read(4) == b"PK\x03\x04"
     if is_executable:
-        return BuiltModule(load_executable(path))
+        found = load_executable(path)
+        return _built(found) or BuiltModule(found)
     module = _own_load_module(str(path))
-    return ExecutableModule.over(module) if module.kind == "relax.VMExecutable" else module
+    if module.kind != "relax.VMExecutable":
+        return module
+    library = ExecutableModule.over(module)
+    return _built(library.executable) or library
+
+
+def _built(executable: Executable) -> BuiltModule | None:
+    """Return the model that a file was written for by its name; None for a file of functions."""
+    graph = executable.info.graph
+    return None if graph is None else BuiltModule(executable, graph["name"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm
@@ -13,16 +13,19 @@ from tvm.runtime import Device, Tensor
 
 from vmkit.errors import InputError, UnavailableError, suggest
 from vmkit.runtime.machine import BenchmarkResult, VirtualMachine
-from vmkit.values.kinds import TupleSpec
+from vmkit.values.element_types import numpy_dtype
+from vmkit.values.kinds.spec import describe
 from vmkit.values.param_dict import load_param_dict
-from vmkit.values.signature import Signature, Spec, TensorSpec
+from vmkit.values.signature import Spec
 
-__all__ = ["GraphModule", "Input", "converted"]
+from .graph_values import Input, check_unchanged, converted, copied, info_by_name, is_static, leaf_specs, leaves
+
+if TYPE_CHECKING:
+    from .built_module import BuiltModule
+
+__all__ = ["GraphModule"]
 
 logger = logging.getLogger(__name__)
-
-Input: TypeAlias = np.ndarray | np.generic | Tensor | float | tuple[Any, ...]
-"""What a model takes: an array, a number, or a tuple of them."""
 
 
 class GraphModule:
@@ -35,24 +38,39 @@ class GraphModule:
     constants : mapping of str to Tensor, optional
         What is inside the model, by the names that the graph has for it: it can be set to what it is, and to nothing
         else.
+    built : BuiltModule, optional
+        What it was made by.
 
     Notes
     -----
     Results are counted as the graph executor did: a tuple in a tuple is the tensors that it is made of.
     """
 
+    _is_remote = False
+    built: BuiltModule | None
+
+    def __new__(cls, module: GraphModule | VirtualMachine, *_: Any, **__: Any) -> Any:
+        # What runs elsewhere stays that when it is wrapped once more.
+        remote = cls is GraphModule and isinstance(module, GraphModule) and module._is_remote
+        return super().__new__(type(module) if remote else cls)
+
     def __init__(
-        self, module: GraphModule | VirtualMachine, constants: Callable[[], Mapping[str, Tensor]] = dict
+        self,
+        module: GraphModule | VirtualMachine,
+        constants: Callable[[], Mapping[str, Tensor]] = dict,
+        built: BuiltModule | None = None,
     ) -> None:
         self.vm: VirtualMachine
         self._constants: Callable[[], Mapping[str, Tensor]]
         if isinstance(module, GraphModule):
-            self.vm, self._constants = module.vm, module._constants
+            self.vm, self._constants, built = module.vm, module._constants, module.built
         else:
             self.vm, self._constants = module, constants
+        self.built = built
         self.module = self
         self._inputs: dict[str, Any] = {}
         self._outputs: list[Any] | None = None
+        self._targets: dict[int, Tensor] = {}
         self._functions: dict[str, Callable[..., Any]] = {
             "get_input": self.get_input,
             "get_input_index": self.get_input_index,
@@ -65,7 +83,8 @@ class GraphModule:
             "load_params": self.load_params,
             "run": self.run,
             "set_input": self.set_input,
-            "set_input_zero_copy": self.set_input,
+            "set_input_zero_copy": self.set_input_zero_copy,
+            "set_output_zero_copy": self.set_output_zero_copy,
             "share_params": self.share_params,
         }
 
@@ -80,10 +99,25 @@ class GraphModule:
         return self.vm.executable.signature.names
 
     def set_input(self, key: str | int | None = None, value: Input | None = None, **params: Any) -> None:
-        """Set one input by name or position, and others by keyword; keywords that are no inputs are left out."""
+        """Copy one input by name or position, and others by keyword; keywords that are no inputs are left out."""
         if key is not None:
             self._set(self._name(key), value)
         self._set_known(params)
+
+    def set_input_zero_copy(self, key: str | int, value: Tensor) -> None:
+        """Set one input to a tensor that the model reads at each run: what is written into it later counts."""
+        name = self._name(key)
+        given = self._fitted(name, value)
+        if given is not value:
+            raise InputError(f"{name} is to be read in place, and {describe(value)} would have to be converted")
+        self._inputs[name] = value
+
+    def set_output_zero_copy(self, index: str | int, value: Tensor) -> None:
+        """Have each run write an output, by its name or position, into a tensor."""
+        at = self.get_output_index(index) if isinstance(index, str) else index
+        if not 0 <= at < self.get_num_outputs():
+            raise InputError(f"the model has {self.get_num_outputs()} outputs, there is none of index {index!r}")
+        self._targets[at] = value
 
     def _set_known(self, params: Mapping[str, Any]) -> None:
         for name, array in params.items():
@@ -91,12 +125,22 @@ class GraphModule:
             if name in self._names:
                 self._set(name, array)
             elif name in (constants := self._constants()):
-                _check_unchanged(name, array, constants[name])
+                check_unchanged(name, array, constants[name])
             else:
                 logger.info("set_input: the model has no input %s; weights that were given to build are inside", name)
 
     def _set(self, name: str, value: Input | None) -> None:
-        self._inputs[name] = converted(value, self.vm.executable.inputs[self._names.index(name)])
+        self._inputs[name] = copied(self._fitted(name, value))
+
+    def _fitted(self, name: str, value: Input | None) -> object:
+        return converted(value, self.vm.executable.inputs[self._names.index(name)])
+
+    def _set_missing(self) -> None:
+        """Set what nobody has set to zeros: the graph executor had memory for each input, whatever was in it."""
+        for spec in self.vm.executable.inputs:
+            if spec.name not in self._inputs and is_static(spec):
+                logger.warning("run: input %s has not been set and is zero", spec.name)
+                self._inputs[spec.name] = np.zeros(spec.shape, numpy_dtype(spec.dtype))
 
     def _name(self, key: str | int) -> str:
         names = self._names
@@ -110,8 +154,11 @@ class GraphModule:
     def run(self, **inputs: Any) -> None:
         """Run the model on the inputs that are set."""
         self.set_input(**inputs)
+        self._set_missing()
         result = self.vm.run(**self._inputs) if self._names else self.vm.run()
-        self._outputs = list(_leaves(result))
+        self._outputs = list(leaves(result))
+        for at, target in self._targets.items():
+            self._outputs[at] = self._outputs[at].copyto(target)
 
     def get_num_outputs(self) -> int:
         """Return how many outputs the model has."""
@@ -136,11 +183,11 @@ class GraphModule:
 
     def get_input_info(self) -> tuple[tvm_ffi.Map, tvm_ffi.Map]:
         """Return the shapes and the data types of the inputs by name."""
-        return _info({spec.name: spec for spec in self.vm.executable.inputs})
+        return info_by_name({spec.name: spec for spec in self.vm.executable.inputs})
 
     def get_output_info(self) -> tuple[tvm_ffi.Map, tvm_ffi.Map]:
         """Return the shapes and the data types of the outputs by name."""
-        return _info(self._named_outputs())
+        return info_by_name(self._named_outputs())
 
     def get_output_index(self, name: str) -> int:
         """Return the position of an output, or -1."""
@@ -148,7 +195,7 @@ class GraphModule:
         return names.index(name) if name in names else -1
 
     def _output_specs(self) -> list[Spec]:
-        return [leaf for spec in self.vm.executable.outputs for leaf in _leaf_specs(spec)]
+        return [leaf for spec in self.vm.executable.outputs for leaf in leaf_specs(spec)]
 
     def _named_outputs(self) -> dict[str, Spec]:
         return {spec.name or f"output_{i}": spec for i, spec in enumerate(self._output_specs())}
@@ -169,11 +216,10 @@ class GraphModule:
         """Take inputs that are set in another module; `params_bytes`, of ``save_param_dict``, has their names."""
         self._set_known({n: v for n in load_param_dict(params_bytes) if (v := other._inputs.get(n)) is not None})
 
-    def debug_get_output(self, node: int | str, out: Tensor) -> None:
+    def debug_get_output(self, node: int | str, out: Tensor | None = None) -> Tensor:
         """Refuse to run up to a node: kernels are of several of them."""
         raise UnavailableError(
-            "a value within a model is not kept; make it an output, or take it out with "
-            "relay.analysis.extract_intermdeiate_expr"
+            "a value within a model is not kept; tvm.contrib.debugger.debug_executor runs a model node by node"
         )
 
     def benchmark(
@@ -196,6 +242,7 @@ class GraphModule:
         if func_name != "run" and not end_to_end:
             raise InputError(f"a model is timed by its function 'run', not {func_name!r}")
         self.set_input(**inputs)
+        self._set_missing()
         return self.vm.benchmark(
             device,
             repeat=repeat,
@@ -230,45 +277,4 @@ class GraphModule:
             limit_zero_time_iterations=limit_zero_time_iterations,
             cooldown_interval_ms=cooldown_interval_ms,
             repeats_to_cooldown=repeats_to_cooldown,
-        )
-
-
-def converted(value: Input | None, spec: Spec) -> Any:
-    """Return an input in the data type and rank that are declared; one that would change by that is refused."""
-    return Signature("main", (spec,)).fit([value])[0]
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield what a result is made of; tuples are not kept."""
-    if type(value) is tuple:
-        for part in value:
-            yield from _leaves(part)
-    else:
-        yield value
-
-
-def _leaf_specs(spec: Spec) -> Iterator[Spec]:
-    if isinstance(spec, TupleSpec):
-        for part in spec.fields:
-            yield from _leaf_specs(part)
-    else:
-        yield spec
-
-
-def _info(specs: Mapping[str, Spec]) -> tuple[tvm_ffi.Map, tvm_ffi.Map]:
-    """Return shapes and data types by name; a size that is known at run time only is -1."""
-    tensors = {name: spec for name, spec in specs.items() if isinstance(spec, TensorSpec)}
-    shapes = {n: tvm_ffi.Shape(tuple(d if isinstance(d, int) else -1 for d in s.shape)) for n, s in tensors.items()}
-    return tvm_ffi.Map(shapes), tvm_ffi.Map({name: spec.dtype for name, spec in tensors.items()})
-
-
-def _check_unchanged(name: str, given: Any, inside: Tensor) -> None:
-    """Raise InputError when a value is set that a model has inside, and it is another."""
-    value = given.numpy() if isinstance(given, Tensor) else np.asarray(given)
-    if value.shape != tuple(inside.shape) or not np.array_equal(
-        value, inside.numpy(), equal_nan=value.dtype.kind == "f"
-    ):
-        raise InputError(
-            f"{name} is a constant inside the model and cannot be set to another value; to set it at run time, leave "
-            "it out of the params of relay.build, so that it is an input"
         )

@@ -11,7 +11,7 @@ from tvm.runtime import Tensor
 
 from vmkit import executor, relay
 from vmkit._tvm import call_global_vars_by
-from vmkit.errors import ModelError, VMKitError
+from vmkit.errors import ModelError, UnsupportedOperatorError, VMKitError
 from vmkit.relay.ir import Call
 from vmkit.relay.json import load_json, save_json
 
@@ -26,8 +26,10 @@ from .nodes import FuncType, install_node_attributes
 from .op import install_type_relations
 from .passes import install_pass_context
 from .pytest_stand_in import import_testing
+from .remote_graph import RemoteGraphModule
 from .scipy_stand_in import import_topi_testing
 from .script import install_script
+from .structural import assert_structural_equal
 from .targets import install_targets
 from .testing import install_testing
 from .type_solver import register_relations
@@ -57,6 +59,7 @@ def install() -> None:
     # As in Relay's time every error of TVM is one; those of vmkit are, too.
     module.TVMError = module.error.TVMError = RuntimeError
     module.DiagnosticError = module.error.DiagnosticError = VMKitError
+    module.error.OpNotImplemented = UnsupportedOperatorError
     module.cl, module.gpu = tvm.opencl, tvm.cuda
     module.device = module.runtime.device = device
     module.runtime.NDArray = nd.NDArray
@@ -69,10 +72,11 @@ def install() -> None:
     module.ir.make_node = _make_node
     module.ir.FuncType = FuncType
     # TVM's own prints both sides as TVMScript, which has no form for Relay's nodes.
-    module.ir.assert_structural_equal = relay.assert_structural_equal
+    module.ir.assert_structural_equal = assert_structural_equal
     # Scripts for Relay call its functions with other functions, or with nothing.
     call_global_vars_by(_called)
     library = module.runtime.Module
+    library.__getitem__ = _function_of
     library.get_source = lambda self, fmt="": str(self.inspect_source(fmt))
     library.type_key = property(lambda self: self.kind)
     library.imported_modules = property(lambda self: list(self.imports))
@@ -90,6 +94,13 @@ def install() -> None:
 
 def _called(gvar: tvm.ir.GlobalVar, args: tuple[Any, ...]) -> Call:
     return Call(gvar, args)
+
+
+def _function_of(self: tvm.runtime.Module, name: str) -> Any:  # noqa: ANN401 - a function, or what makes a model
+    """Return a function of a module; of one on another machine also a model that was built here, by its name."""
+    if self.kind == "rpc" and not self.implements_function(name):
+        return lambda *devices: RemoteGraphModule(self, devices)
+    return self.get_function(name)
 
 
 def _set_whole(self: Tensor, index: slice, value: Tensor | np.ndarray) -> None:

@@ -29,12 +29,14 @@ from vmkit.relay.ir import (
     is_call,
     post_order,
 )
+from vmkit.relay.ir.virtual_device import RESULT_DEVICE, VirtualDevice
 from vmkit.values.element_types import numpy_dtype, stored_type
 
 __all__ = ["MemoryPlan", "StorageInfo", "graph_order", "graph_plan_memory", "is_reshape", "leaf_types"]
 
 _CLOSE = 16  # memory is used again for a value of that many times the size, or of that part of it
 _CPU = 1  # DLPack's number
+_GLOBAL = "global"  # the kind of memory that is meant where none is said
 _RESHAPES = (
     *("contrib_reverse_reshape", "dyn.reshape", "expand_dims", "nn.batch_flatten", "reshape", "reshape_like"),
     "vm.reshape_tensor",
@@ -43,19 +45,26 @@ _RESHAPES = (
 
 @dataclass(frozen=True)
 class StorageInfo:
-    """Where a value is: for each of its tensors the number of the memory, its size, and the type of device.
+    """Where a value is: for each of its tensors the number of the memory, its size, and the device.
 
     Attributes
     ----------
-    storage_ids, device_types : tuple of int
-        The numbers, and DLPack's of the types of device.
+    storage_ids : tuple of int
+        The numbers.
     storage_sizes : tuple of int
         The bytes of the value for which the memory was made; it may have grown for another since.
+    virtual_devices : tuple of VirtualDevice
+        The devices, each with the kind of memory there.
     """
 
     storage_ids: tuple[int, ...]
     storage_sizes: tuple[int, ...]
-    device_types: tuple[int, ...]
+    virtual_devices: tuple[VirtualDevice, ...]
+
+    @property
+    def device_types(self) -> tuple[int, ...]:
+        """DLPack's numbers of the types of device."""
+        return tuple(device.device_type for device in self.virtual_devices)
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,7 @@ class _Memory:
     made_for: int  # bytes
     size: int  # bytes, now
     uses: int
+    scope: str  # the kind of memory, such as "global.texture"; values of one kind share
 
 
 @dataclass
@@ -84,12 +94,13 @@ class _Planner:
     uses: dict[Any, list[int]]  # by value: how often each of its tensors is read
     device_type: int
     memories: list[_Memory] = field(default_factory=list)
-    free: list[_Memory] = field(default_factory=list)  # by size, smallest first
+    free: dict[str, list[_Memory]] = field(default_factory=dict)  # by kind of memory; by size, smallest first
     of: dict[Any, list[_Memory]] = field(default_factory=dict)
 
     def own(self, node: RelayExpr) -> None:
         """Give a parameter or a constant memory that nothing else gets."""
-        self.of[node] = [self._new(ty, uses + 1) for ty, uses in self._tensors(node)]  # the caller reads it, too
+        tensors = self._tensors(node)
+        self.of[node] = [self._new(ty, uses + 1, _scope(node)) for ty, uses in tensors]  # the caller reads it, too
 
     def call(self, node: Call) -> None:
         """Give the results of a call memory, and take back that of arguments that are read no more."""
@@ -98,7 +109,7 @@ class _Planner:
             arguments[0].uses += self.uses[node][0]
             self.of[node] = [arguments[0]]
         else:
-            self.of[node] = [self._reused(ty, uses) for ty, uses in self._tensors(node)]
+            self.of[node] = [self._reused(ty, uses, _scope(node)) for ty, uses in self._tensors(node)]
         for memory in self.of[node]:
             self._give_back_unused(memory)
         for memory in arguments:
@@ -108,29 +119,37 @@ class _Planner:
     def _tensors(self, node: RelayExpr) -> list[tuple[TensorType, int]]:
         return list(zip(leaf_types(node.checked_type), self.uses[node], strict=True))
 
-    def _new(self, ty: TensorType, uses: int) -> _Memory:
-        made = _Memory(len(self.memories), _size(ty), _size(ty), uses)
+    def _new(self, ty: TensorType, uses: int, scope: str) -> _Memory:
+        made = _Memory(len(self.memories), _size(ty), _size(ty), uses, scope)
         self.memories.append(made)
         return made
 
-    def _reused(self, ty: TensorType, uses: int) -> _Memory:
-        size = _size(ty)
+    def _reused(self, ty: TensorType, uses: int, scope: str) -> _Memory:
+        size, free = _size(ty), self.free.setdefault(scope or _GLOBAL, [])
         start, middle, end = (
-            bisect_left(self.free, size // _CLOSE, key=_by_size),
-            bisect_left(self.free, size, key=_by_size),
-            bisect_right(self.free, size * _CLOSE, key=_by_size),
+            bisect_left(free, size // _CLOSE, key=_by_size),
+            bisect_left(free, size, key=_by_size),
+            bisect_right(free, size * _CLOSE, key=_by_size),
         )
         # The smallest that is large enough; else the largest, which grows.
         for at in (*range(middle, end), *range(middle - 1, start - 1, -1)):
-            found = self.free.pop(at)
+            found = free.pop(at)
             found.size, found.uses = max(size, found.size), uses
             return found
-        return self._new(ty, uses)
+        return self._new(ty, uses, scope)
 
     def _give_back_unused(self, memory: _Memory) -> None:
         if memory.uses == 0:
             memory.uses = -1  # given back once
-            insort(self.free, memory, key=_by_size)
+            insort(self.free.setdefault(memory.scope or _GLOBAL, []), memory, key=_by_size)
+
+
+def _scope(node: RelayExpr) -> str:
+    """Return the kind of memory that a value is to be in, as the function says that computes it."""
+    if not isinstance(node, Call) or not isinstance(node.op, Function) or not node.op.attrs:
+        return ""
+    device = node.op.attrs.get(RESULT_DEVICE)
+    return "" if device is None else str(device.memory_scope)
 
 
 def _by_size(memory: _Memory) -> int:
@@ -241,5 +260,5 @@ def _info(planner: _Planner, memories: list[_Memory]) -> StorageInfo:
     return StorageInfo(
         tuple(memory.number for memory in memories),
         tuple(memory.made_for for memory in memories),
-        (planner.device_type,) * len(memories),
+        tuple(VirtualDevice(planner.device_type, 0, memory.scope) for memory in memories),
     )

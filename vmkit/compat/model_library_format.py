@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from vmkit import mlf
 from vmkit.errors import ModelError, UnavailableError
@@ -60,7 +60,7 @@ def export_model_library_format(
     UnsupportedInModelLibraryFormatError
         For anything else than a built model.
     """
-    models = list(mods) if isinstance(mods, list | tuple) else [mods]
+    models: list[Any] = list(mods) if isinstance(mods, list | tuple) else [mods]
     others = [each for each in models if not isinstance(each, BuiltModule)]
     if others:
         raise UnsupportedInModelLibraryFormatError(
@@ -72,7 +72,7 @@ def export_model_library_format(
         raise RepeatedNameError(f"Multiple modules should have unique names, got {', '.join(names)}")
     made = []
     for model in models:
-        source = model._built_from
+        source = model.source
         given = as_tensors(source.params)
         executor = source.executor
         alignment = int(executor["workspace-byte-alignment"]) if "workspace-byte-alignment" in executor else 1

@@ -13,20 +13,19 @@ import tvm_ffi
 
 from vmkit import executor, relay
 from vmkit._tvm import OLD_API
-from vmkit.compiler.vm_compiler import VMCompiler
 from vmkit.errors import OptionError
-from vmkit.executor import TargetLike
-from vmkit.relay.ir import Function
 from vmkit.relay.prelude import Prelude
 from vmkit.values.param_dict import save_param_dict
 
 from . import (
+    build_module,
     container,
     frontend_common,
     graph_executor,
     ir_container,
     op,
     op_make,
+    structural,
     supply,
     tensor_core,
     type_solver,
@@ -74,14 +73,6 @@ class SizeVar(metaclass=_AnyIntegerVar):
     """A symbol for a dimension: a variable of integers, which TVM does not tell apart from others any more."""
 
 
-def optimize(
-    mod: tvm.IRModule | Function, target: TargetLike = None, params: Mapping[str, Any] | None = None
-) -> tuple[tvm.IRModule, dict[str, Any]]:
-    """Return the module that is compiled, in Relay, and the parameters that are not bound in it."""
-    over = mod if isinstance(mod, tvm.IRModule) else tvm.IRModule({"main": mod})
-    return VMCompiler().optimize(over, target, params=params)
-
-
 def pretty_print(node: tvm_ffi.Object) -> str:
     """Return a node in Relay's text format."""
     return str(node)
@@ -112,22 +103,30 @@ def saved_params(params: Mapping[str, Any]) -> bytearray:
 def _names() -> dict[str, dict[str, Any]]:
     kinds = {"TypeKind": relay.Kind, "Span": tvm.ir.Span, "SourceName": tvm.ir.SourceName, "pretty_print": pretty_print}
     affine = {n: getattr(relay, n) for n in ("AffineType", "TensorAffineType", "TupleAffineType")}
-    building = {"build": graph_executor.build, "create_executor": executor.create_executor, "optimize": optimize}
+    building = {
+        "build": graph_executor.build,
+        "create_executor": executor.create_executor,
+        "optimize": build_module.optimize,
+    }
     registering = {n: getattr(op, n) for n in ("register_compute", "register_pattern", "register_stateful")}
     types = {n: getattr(relay, n) for n in ("GlobalTypeVar", "IncompleteType", "TypeRelation", "TypeVar")}
     again = {n: getattr(with_fields, n) for n in with_fields.__all__ if n.endswith("WithFields")}
     composed = {n: getattr(relay, n) for n in ("logsumexp", "mean_std", "mean_variance", "segment_sum", "std")}
+    memory_pools = importlib.import_module("tvm.ir.memory_pools")
+    pools = {n: getattr(memory_pools, n) for n in memory_pools.__all__}
     images, randoms = ({n: getattr(m, n) for n in dir(m) if not n.startswith("_")} for m in (relay.image, relay.random))
     return {
         "tvm": {
             "convert": tvm.runtime.convert,
             "register_func": tvm_ffi.register_global_func,
             "container": ir_container,
+            **pools,
         },
         "tvm.ir": {
+            **pools,
             "RelayExpr": RelayExpr,
-            "structural_equal": relay.structural_equal,
-            "structural_hash": relay.structural_hash,
+            "structural_equal": structural.structural_equal,
+            "structural_hash": structural.structural_hash,
             "TensorType": relay.TensorType,
             **types,
             **affine,
@@ -141,6 +140,7 @@ def _names() -> dict[str, dict[str, Any]]:
         "tvm.tirx": {
             "SizeVar": SizeVar,
             "Any": relay.Any,
+            "StringImm": tvm.ir.StringImm,
             "bijective_layout": tvm.s_tir.sbijective_layout,
             "stmt_functor": importlib.import_module("tvm.tirx.stmt_functor"),
         },
@@ -154,11 +154,16 @@ def _names() -> dict[str, dict[str, Any]]:
             "SequentialSpan": tvm.ir.SequentialSpan,
         },
         "vmkit.relay.analysis": {OLD_API: type_solver.CPP_FUNCTIONS},
-        "vmkit.relay.frontend": {"common": frontend_common},
+        "vmkit.relay.frontend": {"common": frontend_common, "onnx": importlib.import_module("vmkit.frontend.onnx")},
         "vmkit.compat.expr": again,
         "vmkit.relay.nn": {"Constant": relay.Constant, "const": relay.const},
         "vmkit.relay.ir": kinds,
-        "vmkit.relay.build_module": building,
+        "vmkit.relay.build_module": {
+            **building,
+            "AotExecutor": graph_executor.GraphExecutor,
+            "BuildModule": build_module.BuildModule,
+            "GraphExecutor": graph_executor.GraphExecutor,
+        },
         "vmkit.relay.testing": {"rand": rand, "Prelude": Prelude},
         "vmkit.relay.op": {**registering, **composed, "reverse_reshape": relay.reverse_reshape, "tensor": relay.op}
         | {"const": relay.const, "_make": op_make},

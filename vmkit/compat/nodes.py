@@ -12,7 +12,7 @@ from vmkit.relay import ir
 from vmkit.relay.op.attrs import Attrs
 from vmkit.relay.text import astext
 from vmkit.relay.text.parser import VERSION
-from vmkit.target.device_type import device_name
+from vmkit.target.device_types import device_name
 
 __all__ = ["FuncType", "install_node_attributes", "node_astext"]
 

@@ -12,7 +12,7 @@ import tvm_ffi
 
 from vmkit import bytecode
 from vmkit.executable import executable
-from vmkit.target.device_type import numbered_device
+from vmkit.target.device_types import numbered_device
 
 __all__ = ["Executable", "ExecutableModule", "relay_executable"]
 

@@ -74,8 +74,9 @@ def model_digest(model: Any) -> str | None:
         if path.is_dir():
             return _digest(_folder_parts(path))
         return _digest(_file_parts(path)) if path.is_file() else None
-    if hasattr(model, "SerializeToString"):
-        data = model.SerializeToString(deterministic=True)
+    if hasattr(model, "SerializeToString") or isinstance(model, bytes | bytearray | memoryview):
+        is_read = hasattr(model, "SerializeToString")
+        data = model.SerializeToString(deterministic=True) if is_read else bytes(model)
         return None if _LOCATION.search(data) else _digest([b"onnx", data])
     if isinstance(model, tvm.ir.IRModule | tvm.ir.BaseFunc):
         return _digest([b"module", tvm.ir.save_json(model).encode()])

@@ -25,7 +25,7 @@ def to_module(
     """Return a model of any form that :func:`compile` takes as a module and its parameters."""
     if isinstance(model, str | os.PathLike):
         return _load_file(Path(model), shapes)
-    if hasattr(model, "SerializeToString"):
+    if hasattr(model, "SerializeToString") or isinstance(model, bytes | bytearray | memoryview):
         return _from_onnx(model, shapes)
     _refuse(shapes)
     if _is_exported_program(model):
@@ -37,8 +37,8 @@ def to_module(
     if isinstance(model, Function):
         return tvm.IRModule({"main": model}), {}
     raise ModelError(
-        "a model is a path, an onnx.ModelProto, a torch.export.ExportedProgram, a tvm.IRModule or a relay.Function, "
-        f"not {type(model).__name__}"
+        "a model is a path, the bytes of an ONNX file, an onnx.ModelProto, a torch.export.ExportedProgram, a "
+        f"tvm.IRModule or a relay.Function, not {type(model).__name__}"
     )
 
 

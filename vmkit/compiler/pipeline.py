@@ -33,7 +33,7 @@ from ..relax.size_names import name_sizes
 from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
-from ..relax.views import LEGALIZATIONS, views_of_computed_sizes
+from ..relax.views import LEGALIZATIONS, views_of_reshapes
 from ..schedule import gpu
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
@@ -79,6 +79,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
     ]
     if options.runs("FuseOps", 1):
         passes += [fuse_operators(), _fuse_kernels()]
+    passes += [views_of_reshapes(), eliminate_dead_code()]
     if options.runs("NameSizes", 1):
         passes.append(name_sizes())
     with target:
@@ -90,9 +91,21 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
 
 
 def _fuse_kernels() -> tvm.transform.Pass:
-    """Return TVM's ``FuseTIR``, of which the last step takes out dead code, with vmkit's pass for that."""
-    *fuse, _ = transform.FuseTIR().passes
-    return tvm.transform.Sequential([*fuse, eliminate_dead_code()], name="FuseTIR")
+    """Return TVM's ``FuseTIR``, of which the last step takes out dead code, with vmkit's pass for that.
+
+    Its first step takes time by the square of a function's length, and is for fused operators that take tuples.
+    """
+    expand, *fuse, _ = transform.FuseTIR().passes
+    rest = tvm.transform.Sequential([*fuse, eliminate_dead_code()])
+
+    def run(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
+        return rest(expand(mod) if any(map(_takes_tuples, mod.functions.values())) else mod)
+
+    return tvm.transform.module_pass(run, opt_level=0, name="FuseTIR")
+
+
+def _takes_tuples(function: tvm.ir.BaseFunc) -> bool:
+    return isinstance(function, relax.Function) and any(isinstance(p.ty, relax.TupleType) for p in function.params)
 
 
 def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
@@ -125,7 +138,6 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
     """
     passes = [
         transform.RewriteDataflowReshape(),
-        views_of_computed_sizes(),
         merge_views(),
         eliminate_dead_code(),
         transform.ToNonDataflow(),

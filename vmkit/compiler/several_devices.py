@@ -17,7 +17,6 @@ from ..bytecode.joining import Part, joined_programs
 from ..errors import VMKitError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Parts
-from ..relax.alignment import ELEMENTS
 from ..relay import transform
 from ..relay.ir import Function
 from ..relay.lower import Lowered, lower_module
@@ -27,8 +26,9 @@ from ..relay.signature import relay_signatures
 from ..relay.transform.divide_by_device import DevicePart, divided, names_other_devices
 from ..relay.transform.plan_devices import DeviceConfig
 from ..target import TargetPlan
-from ..target.device_type import numbered_name
+from ..target.device_types import numbered_name
 from ..tophub.choosing import tally
+from ..values.element_types import ELEMENTS
 from .options import CompilerOptions
 from .pipeline import Bytecode, generate_bytecode, link, optimize_relax
 from .stages import Program, ProgramPart, lower, optimize_relay, relay_module

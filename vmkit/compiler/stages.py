@@ -17,7 +17,6 @@ from .. import byoc, tophub
 from ..errors import ModelError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Executable
-from ..relax.alignment import ELEMENTS
 from ..relax.bounds import with_checked_bounds
 from ..relay import transform
 from ..relay.ir import Function
@@ -29,6 +28,7 @@ from ..stack import on_deep_stack
 from ..target import TargetPlan, canonical_target
 from ..tophub.choosing import tally
 from ..values.conversion import StoredTensor
+from ..values.element_types import ELEMENTS
 from ..values.signature import Signature
 from ..values.tensors import as_tensors
 from .models import to_module

@@ -14,11 +14,13 @@ from typing import Any
 import tvm
 
 from ..cache import Cache
-from ..errors import CompileError
+from ..errors import CompileError, OptionError
 from ..executable.executable import Executable, ProfilingParts
+from ..isolation import Limits
 from ..target import canonical_target
 from ..values.tensors import as_tensors
 from .cached import opened, through_cache
+from .isolated import Request, compile_isolated
 from .models import to_module
 from .pipeline import kernel_hashes, link_marked
 from .several_devices import build, lower_for_plan
@@ -37,15 +39,19 @@ def compile(
     *,
     shapes: Mapping[str, Sequence[Any]] | None = None,
     cache: bool | str | os.PathLike[str] | Cache = False,
+    isolated: bool = False,
+    timeout: float | None = None,
+    max_memory: int | None = None,
 ) -> Executable:
     """Return an executable for a model.
 
     Parameters
     ----------
-    model : path, onnx.ModelProto, torch.export.ExportedProgram, tvm.IRModule or relay.Function
-        An ONNX file or model, or a folder with one ONNX file; an exported program or its file (``.pt2``); a TFLite
-        file (``.tflite``) or StableHLO's text (``.mlir``); a Relay module, function, text file (``.relay``) or JSON
-        file (``.json`` or ``.json.gz``, of any TVM that had Relay or of today's); or a Relax module.
+    model : path, bytes, onnx.ModelProto, torch.export.ExportedProgram, tvm.IRModule or relay.Function
+        An ONNX file, what is in one, a model of ONNX, or a folder with one ONNX file; an exported program or its file
+        (``.pt2``); a TFLite file (``.tflite``) or StableHLO's text (``.mlir``); a Relay module, function, text file
+        (``.relay``) or JSON file (``.json`` or ``.json.gz``, of any TVM that had Relay or of today's); or a Relax
+        module.
     target : optional
         What to compile for; see :func:`vmkit.target.canonical_target`. By default this machine.
     target_host : optional
@@ -59,6 +65,15 @@ def compile(
         Where to look for the executable first, and to keep it: a folder, or with True that of
         :func:`vmkit.cache.default_folder`. Loading what lies there runs its code, so it has to be this user's alone.
         The log says at level INFO why something was found or not.
+    isolated : bool
+        Whether to compile in another process, so that a crash of TVM or LLVM, or a compilation that does not end, is an
+        error here. The process is kept for the next call. It knows what it can import: operators, converters and code
+        generators that a script registers by itself are not there. The executable is loaded from its file, so it has
+        to be for this machine, and keeps no sources of its kernels.
+    timeout : float, optional
+        Seconds that an isolated compilation may take, the start of the process included.
+    max_memory : int, optional
+        Bytes of memory that the process of an isolated compilation may have resident. On Linux.
 
     Raises
     ------
@@ -67,10 +82,17 @@ def compile(
     TargetError, OptionError, InputError
         When an argument is.
     CompileError
-        When a sound program cannot be compiled.
+        When a sound program cannot be compiled; of an isolated compilation, when its process ends.
+    CompileTimeoutError, CompileMemoryError
+        When an isolated compilation passes a limit.
     UnavailableError
         When a way in needs a package that is not installed.
     """
+    limits = Limits(timeout, max_memory)
+    if isolated:
+        return compile_isolated(Request.of(model, target, target_host, params or {}, shapes, cache), limits)
+    if limits != Limits():
+        raise OptionError("timeout and max_memory are for another process: pass isolated=True, too")
     given = as_tensors(params or {})
 
     def compiled(target: Any, target_host: Any = None) -> tuple[Executable, bool]:

@@ -23,7 +23,7 @@ def of_any_extents(executable: Executable) -> Executable:
         name: replace(signature, inputs=tuple(map(_of_any_extent, signature.inputs)))
         for name, signature in executable.signatures.items()
     }
-    return Executable(Parts(free, executable.libraries), signatures, executable.target, executable.info)
+    return Executable(Parts(free, executable.libraries), signatures, executable.built_for, executable.info)
 
 
 def _of_any_extent(spec: Spec) -> Spec:

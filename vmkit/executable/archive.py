@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._deferred import deferred
 from ..errors import ExecutableError
-from ..values.deferred import deferred
 from .replacing import replacing
 
 if TYPE_CHECKING:

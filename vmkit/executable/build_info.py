@@ -41,6 +41,9 @@ class BuildInfo(Mapping[str, Any]):
         What the model's file says of the model, such as who made it; kept for those who ask, and read by nothing else.
     devices
         The names of the devices that a program runs on, if there are several, in the order of the machine's.
+    graph
+        For a model that is found by a name in its file: that ``name``, as ``json`` the graph of its operators for tools
+        that show it, and as ``program`` what the two know each other by; None for one that is found by its functions.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class BuildInfo(Mapping[str, Any]):
     stack_bytes: int | None = None
     model: Mapping[str, Any] | None = None
     devices: tuple[str, ...] | None = None
+    graph: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         if self.devices is not None:
@@ -111,7 +115,7 @@ def _is_of_kind(name: str, value: Any) -> bool:
             return True
         case "kernels", dict():
             return all(isinstance(count, int) for count in value.values())
-        case "runtimes", dict():
+        case (("runtimes" | "graph"), dict()):
             return _are_texts(list(value.values()))
         case (("texts" | "devices"), list()):
             return _are_texts(value)

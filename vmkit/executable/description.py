@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-import tvm
-
 from ..errors import ExecutableError, VMKitError
-from ..target.llvm import default_triple
+from ..target.built_for import BuiltFor
 from ..values.signature import Signature
 from .build_info import BuildInfo
 
@@ -27,15 +25,13 @@ class Description:
     """The signatures by function name, what the code was compiled for, and facts about the build."""
 
     signatures: Mapping[str, Signature]
-    target: tvm.target.Target | None
+    built_for: BuiltFor
     info: BuildInfo
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values; :meth:`from_json` reads them."""
         return {
-            "triple": default_triple(),
-            "target": _target_text(self.target),
-            "target_host": _target_text(self.target and self.target.host),
+            **self.built_for.to_json(),
             "signatures": {name: signature.to_json() for name, signature in self.signatures.items()},
             "info": self.info.to_json(),
         }
@@ -44,7 +40,7 @@ class Description:
     def from_json(data: Mapping[str, Any]) -> Description:
         """Return what :meth:`to_json` described."""
         signatures = {name: Signature.from_json(each) for name, each in data["signatures"].items()}
-        return Description(signatures, _target_of(data), BuildInfo.from_json(data["info"]))
+        return Description(signatures, BuiltFor.from_json(data), BuildInfo.from_json(data["info"]))
 
     def as_note(self) -> str:
         """Return it as a text that stands among the constants of bytecode."""
@@ -70,14 +66,3 @@ class Description:
 def is_note(constant: Any) -> TypeGuard[str]:
     """Tell whether a constant is a note."""
     return isinstance(constant, str) and constant.startswith(_NOTE)
-
-
-def _target_of(data: Mapping[str, Any]) -> tvm.target.Target | None:
-    if data["target"] is None:
-        return None
-    target_host = data["target_host"]
-    return tvm.target.Target(json.loads(data["target"]), json.loads(target_host) if target_host else None)
-
-
-def _target_text(target: tvm.target.Target | None) -> str | None:
-    return None if target is None else str(target)

@@ -12,23 +12,29 @@ import tvm
 from tvm.runtime import Tensor
 
 from .. import bytecode
+from .._deferred import deferred
 from .._version import __version__
 from ..bytecode import Program, module_of
 from ..bytecode.late_constants import bound, late_names, taken_out
 from ..bytecode.stored_weights import moved_to_block
 from ..errors import ExecutableError
-from ..target import command_line, host_supports
+from ..target.built_for import BuiltFor
 from ..values.param_dict import load_param_dict, save_param_dict
 from ..values.signature import AnySpec, Signature, Spec
 from .archive import CODE, WEIGHTS, write_archive
 from .build_info import BuildInfo
 from .description import Description, is_note
-from .library_files import export_libraries
-from .linker import Linker
 from .runtimes import require_runtimes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from ..target import plan
+    from . import library_files
+    from .linker import Linker
+else:
+    # They need TVM's compiler, which running does not.
+    library_files, plan = deferred("vmkit.executable.library_files"), deferred("vmkit.target.plan")
 
 __all__ = ["Executable", "Parts", "ProfilingParts", "described"]
 
@@ -96,7 +102,7 @@ class Executable:
         self,
         mod: tvm.runtime.Module | Parts,
         signatures: Mapping[str, Signature] | None = None,
-        target: tvm.target.Target | None = None,
+        target: tvm.target.Target | BuiltFor | None = None,
         info: BuildInfo | None = None,
         *,
         libraries: Mapping[str, bytes] | None = None,
@@ -105,7 +111,7 @@ class Executable:
         self.profiling = profiling
         self._parts = mod if isinstance(mod, Parts) else None
         self._mod = None if isinstance(mod, Parts) else mod
-        self.target = target
+        self.built_for = target if isinstance(target, BuiltFor) else BuiltFor.of(target)
         self.info = info if info is not None else BuildInfo()
         self._libraries = libraries
         self._runnable: tvm.runtime.Module | None = None
@@ -131,10 +137,20 @@ class Executable:
         return _noted(inner)
 
     def __repr__(self) -> str:
-        target = command_line(self.target) if self.target is not None else "unknown"
+        target = plan.command_line(self.target) if self.target is not None else "unknown"
         main = self.signatures.get("main")
         shown = str(main) if main else ", ".join(map(str, self.signatures.values()))
         return f"<Executable {shown}, target {target}>"
+
+    @property
+    def target(self) -> tvm.target.Target | None:
+        """What it was compiled for; None if not known."""
+        return self.built_for.target
+
+    @property
+    def number_of_cores(self) -> int:
+        """How many cores it was compiled for; 0 if nothing was said."""
+        return self.built_for.number_of_cores
 
     @property
     def code(self) -> bytes:
@@ -198,10 +214,8 @@ class Executable:
     @property
     def device_kind(self) -> str | None:
         """The kind of device that the program runs on, such as ``cuda``; None if not known."""
-        if self.target is None:
-            return None
-        kind = self.target.kind.name
-        return _DEVICE_KINDS.get(kind, kind)
+        kind = self.built_for.kind
+        return None if kind is None else _DEVICE_KINDS.get(kind, kind)
 
     @property
     def globals(self) -> list[str]:
@@ -307,7 +321,7 @@ class Executable:
                 f"Need to load late-bound-constants before creating VM: {', '.join(self.late_bound)}; "
                 "call load_late_bound_consts"
             )
-        problems = host_supports(self.target) if self.target is not None else []
+        problems = self.built_for.problems_here()
         if problems:
             reasons = "; ".join(problems)
             raise ExecutableError(f"the executable cannot run here: {reasons}; compile the model for this machine")
@@ -393,7 +407,7 @@ class Executable:
             raise ExecutableError(f"cannot write {path}: there is no folder {path.parent}")
         if path.is_dir():
             raise ExecutableError(f"cannot write {path}: it is a folder")
-        libraries = self._libraries or export_libraries(list(self.libraries), self.target, linker)
+        libraries = self._libraries or library_files.export_libraries(list(self.libraries), self.target, linker)
         program, weights = moved_to_block(self.program)
         manifest = {
             **more,
@@ -406,7 +420,7 @@ class Executable:
 
     @property
     def _description(self) -> Description:
-        return Description(self.signatures, self.target, self.info)
+        return Description(self.signatures, self.built_for, self.info)
 
     def _derived(self, name: str) -> Signature:
         return Signature(name, tuple(AnySpec(param) for param in self.get_function_params(name)))
@@ -417,7 +431,7 @@ def described(
 ) -> Executable:
     """Return the executable of a module or its parts with what is known of it."""
     require_runtimes(description.info.runtimes or {})
-    return Executable(mod, description.signatures, description.target, description.info, libraries=libraries)
+    return Executable(mod, description.signatures, description.built_for, description.info, libraries=libraries)
 
 
 def _noted(mod: tvm.runtime.Module) -> Executable:

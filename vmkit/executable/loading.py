@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copyreg
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import tvm
 
 from .. import bytecode
-from .._tvm import load_library
+from .._tvm.importing import whole
+from .._tvm.running import load_library
 from ..bytecode.stored_weights import with_block
 from ..errors import ExecutableError, VMKitError
-from ..target import host_supports
 from .archive import CODE, WEIGHTS, read_archive
 from .description import MALFORMED, Description
 from .executable import Executable, Parts, described
@@ -67,10 +66,12 @@ def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, memoryview
     theirs, ours = str(manifest["tvm_version"]), str(tvm.__version__)
     if theirs.split(".")[:2] != ours.split(".")[:2]:
         raise ExecutableError(f"{path}: built with TVM {theirs}, this is TVM {ours}: compile the model again")
-    _refuse_foreign_code(path, manifest)
+    description = Description.from_json(manifest)
+    _refuse_foreign_code(path, description)
     program = with_block(bytecode.decode(members.pop(CODE)), members.pop(WEIGHTS, memoryview(b"")))
     program.validate()
-    description = Description.from_json(manifest)
+    if description.built_for.kind != "llvm" or any(name.endswith(".ll") for name in members):
+        whole()  # other devices have libraries of their own, and code that is not compiled yet needs the compiler
     # Libraries may hold modules of code generators' own kinds, which these know how to load.
     require_runtimes(description.info.runtimes or {})
     try:
@@ -84,18 +85,11 @@ def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, memoryview
     return described(Parts(program, tuple(modules)), description, libraries)
 
 
-def _refuse_foreign_code(path: Path, manifest: Mapping[str, Any]) -> None:
+def _refuse_foreign_code(path: Path, description: Description) -> None:
     """Raise if the code is for another machine: it would not fail when it ran, it would end the process."""
-    for text in (manifest["target"], manifest["target_host"]):
-        config = json.loads(text) if text else {}
-        if config.get("kind") != "llvm":
-            continue
-        # A target without a triple is for the machine that built it.
-        config = {"mtriple": manifest["triple"], **config}
-        config.pop("host", None)
-        problems = host_supports(tvm.target.Target(config))
-        if problems:
-            raise ExecutableError(f"{path}: {'; '.join(problems)}; compile the model for this machine")
+    problems = description.built_for.problems_here()
+    if problems:
+        raise ExecutableError(f"{path}: {'; '.join(problems)}; compile the model for this machine")
 
 
 def _load_library(name: str, data: memoryview) -> tvm.runtime.Module:

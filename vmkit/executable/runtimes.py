@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 
-import tvm
-
+from .._tvm import has_global_function
+from .._tvm.importing import whole
 from ..errors import ExecutableError
 
 __all__ = ["require_runtimes"]
@@ -26,7 +26,9 @@ def require_runtimes(runtimes: Mapping[str, str]) -> None:
         When one is not there, and its module cannot be imported or does not register it.
     """
     for function, module in runtimes.items():
-        if _is_there(function):
+        if not has_global_function(function):
+            whole()  # some come with TVM's compiler
+        if has_global_function(function):
             continue
         reason = f"the module {module} does not register it"
         if module == "__main__":
@@ -36,9 +38,5 @@ def require_runtimes(runtimes: Mapping[str, str]) -> None:
                 importlib.import_module(module)
             except ImportError as error:
                 reason = f"the module {module}, which registers it, cannot be imported: {error}"
-        if not _is_there(function):
+        if not has_global_function(function):
             raise ExecutableError(f"the executable needs {function}, the runtime of another code generator: {reason}")
-
-
-def _is_there(function: str) -> bool:
-    return tvm.get_global_func(function, allow_missing=True) is not None

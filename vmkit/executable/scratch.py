@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import ExecutableError
+from ..errors import ExecutableError, VMKitError
 from .locks import changing, is_locked_here
 
 __all__ = ["scratch_folder"]
@@ -38,6 +38,8 @@ def scratch_folder() -> Iterator[Path]:
                 folder = Path(held.enter_context(made))
                 is_locked_here(held.enter_context(open(folder / _LOCK, "wb")).fileno())
             yield folder
+    except VMKitError:  # some are OSErrors, too
+        raise
     except OSError as error:
         place = os.environ.get("TMPDIR") or "the folder for temporary files"
         raise ExecutableError(

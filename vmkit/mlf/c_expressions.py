@@ -10,7 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .._tvm import TensorLoad
+from .._tvm.nodes import TensorLoad
 from ..errors import CompileError
 
 __all__ = ["C_TYPES", "ExpressionWriter", "c_name", "c_type", "number_text"]

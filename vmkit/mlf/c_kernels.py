@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .._tvm import TensorLoad
+from .._tvm.nodes import TensorLoad
 from .c_expressions import ExpressionWriter, c_name, c_type, number_text
 from .kernels import Kernel, pointed_at
 

@@ -11,7 +11,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 from tvm.tirx.buffer import is_buffer_var
 
-from .._tvm import TensorLoad
+from .._tvm.nodes import TensorLoad
 from ..errors import CompileError
 from ..schedule.expressions import loads_in
 from ..schedule.scalar import schedule_for_scalars

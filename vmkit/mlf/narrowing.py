@@ -13,7 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .._tvm import TensorLoad
+from .._tvm.nodes import TensorLoad
 from .constants import narrowest
 from .kernels import Kernel, pointed_at
 from .program import Branch, Copy, Kind, Memory, Program, item_bytes, walk

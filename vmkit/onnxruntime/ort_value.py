@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm.runtime import Tensor
 
-from .._tvm import from_dlpack
+from .._tvm.running import from_dlpack
 from ..target.devices import device as find_device
 from ..values.conversion import StoredTensor, StringTensor, to_numpy
 from ..values.element_types import is_stored_type, numpy_dtype

@@ -110,7 +110,7 @@ def marked(executable: Executable) -> Executable:
     if parts is None or parts.marked is None:
         return executable
     program = Parts(executable.program, parts.marked())
-    return Executable(program, executable.signatures, executable.target, executable.info, profiling=parts)
+    return Executable(program, executable.signatures, executable.built_for, executable.info, profiling=parts)
 
 
 def refuse_remote(exe: object) -> None:

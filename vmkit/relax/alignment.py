@@ -13,18 +13,10 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ..values.element_types import stored_type
+from ..values.element_types import element_bytes
 from .rewrite import with_functions
 
-__all__ = ["ELEMENTS", "element_bytes", "expecting_elements"]
-
-ELEMENTS = "elements"
-"""What an executable's ``info.alignment`` says if all of its kernels read data at addresses of whole elements."""
-
-
-def element_bytes(dtype: str) -> int:
-    """Return the bytes of an element as it is stored, which its address is a multiple of."""
-    return max(1, tvm.DataType(stored_type(dtype)).bits // 8)
+__all__ = ["expecting_elements"]
 
 
 def expecting_elements(mod: tvm.IRModule) -> tvm.IRModule:

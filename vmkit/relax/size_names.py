@@ -18,6 +18,7 @@ from tvm.sym import Analyzer
 from tvm.tirx.buffer import is_buffer_var
 
 from .._tvm import retyped
+from ..relay.ir.dims import structural_key
 from .aliases import is_call
 from .rewrite import (
     bindings_of,
@@ -137,8 +138,8 @@ def _kernel_names(kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> dict[ir.Glob
     """Return a name for each kernel, whose parameters are others now; one name for all that are equal."""
     found: dict[tvm_ffi.StructuralKey, ir.GlobalVar] = {}
     for gvar, kernel in kernels.items():
-        found.setdefault(_key(kernel), retyped(ir.GlobalVar(gvar.name_hint), kernel.ty))
-    return {gvar: found[_key(kernel)] for gvar, kernel in kernels.items()}
+        found.setdefault(structural_key(kernel), retyped(ir.GlobalVar(gvar.name_hint), kernel.ty))
+    return {gvar: found[structural_key(kernel)] for gvar, kernel in kernels.items()}
 
 
 def _renamed(kernel: tirx.PrimFunc, inputs: int) -> _Renamed | None:
@@ -213,33 +214,30 @@ def _names_of(sizes: Sequence[tirx.Expr], reduces: bool) -> list[tuple[tirx.Expr
 
     def tell(size: tirx.Expr, constant: int = 0) -> None:
         name = tirx.Var("s", "int64")
-        told.setdefault(_key(size), (size, name - constant if constant else name))
+        told.setdefault(structural_key(size), (size, name - constant if constant else name))
 
-    compound = list({_key(size): size for size in sizes if not isinstance(size, ir.Var | tirx.IntImm)}.values())
+    compound = list(
+        {structural_key(size): size for size in sizes if not isinstance(size, ir.Var | tirx.IntImm)}.values()
+    )
     others = []
     for size in compound:
         part, constant = _without_constant(size)
-        if isinstance(part, ir.Var | tirx.Add | tirx.Sub | tirx.Mul) or _key(part) in told:
+        if isinstance(part, ir.Var | tirx.Add | tirx.Sub | tirx.Mul) or structural_key(part) in told:
             others.append(size)
         else:
             tell(part, constant)
-    known = {*told, *(_key(size) for size in sizes if isinstance(size, ir.Var))}
+    known = {*told, *(structural_key(size) for size in sizes if isinstance(size, ir.Var))}
     for size in others:
         part, constant = _without_constant(size)
-        if isinstance(part, ir.Var) or _key(part) in known:
+        if isinstance(part, ir.Var) or structural_key(part) in known:
             if reduces:
                 tell(size)
-        elif reduces or any(_key(atom) not in known for atom in _atoms_in(size)):
+        elif reduces or any(structural_key(atom) not in known for atom in _atoms_in(size)):
             tell(part, constant)
     for atom in (atom for size in compound for atom in _atoms_in(size)):
         if not isinstance(atom, ir.Var):
             tell(atom)
     return sorted(told.values(), key=lambda pair: -_length(pair[0]))
-
-
-def _key(node: ir.Node) -> tvm_ffi.StructuralKey:
-    """Return a key that equal nodes have in common."""
-    return tvm_ffi.StructuralKey(node)  # type: ignore[call-arg] # its class is annotated with what it computes itself
 
 
 def _length(size: tirx.Expr) -> int:

@@ -1,52 +1,61 @@
-"""Reshapes to sizes that are computed, such as one more than an input's, are views as all others are.
+"""Reshapes copy nothing, whatever their sizes are, but where a function would return what it was given.
 
-TVM makes a view of a reshape only where its kernel takes no sizes beside the tensor; the others it leaves as copies. So
-kernels of reshapes are marked when they are made, and found again by that.
+TVM makes a view of a reshape only where its kernel takes no sizes beside the tensor and its value stays in a dataflow
+block; the others it leaves as copies. Here a reshape whose unknown sizes come first before and after becomes a kernel,
+which others fuse with, marked so that it is found again where none did. Any other over unknown sizes stays an operator:
+nothing fuses with its kernel, which divides by each of the sizes to find an element, and the time that TVM takes to
+simplify that is exponential in their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import tvm
-import tvm_ffi
-from tvm import relax, te, tirx, topi
+from tvm import ir, relax, te, tirx, topi
 from tvm.sym import Analyzer
 
 from .._tvm import retyped
+from ..relay.ir import dims
 from .aliases import is_call
-from .rewrite import on_functions
+from .rewrite import bindings_of, on_bindings, on_functions, variables_in, with_branches, with_functions
 
-__all__ = ["LEGALIZATIONS", "views_of_computed_sizes"]
+__all__ = ["LEGALIZATIONS", "views_of_reshapes"]
 
 _MARK = "vmkit.reshape"
+_RESHAPE, _CALL_TIR = "relax.reshape", "relax.call_tir"
+_READERS = (_CALL_TIR, "relax.call_dps_packed")  # what they call keeps none of the tensors that it is given
 
 
 def _marked_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     data, shape = call.args
     if isinstance(shape, relax.Var):
         shape = builder.lookup_binding(shape)
-    return builder.call_te(_reshape, data, shape, primfunc_name_hint="reshape_tensor", primfunc_attrs={_MARK: 1})
-
-
-def _reshape(data: te.Tensor, shape: Sequence[tirx.Expr]) -> te.Tensor:
-    """Return a tensor in another shape.
-
-    Axes of unknown sizes that come first before and after are left out of the places of elements that are counted:
-    TVM fuses a kernel whose indices depend on sizes with none.
-    """
-    before, after = list(data.shape), list(shape)
+    before, after = list(data.ty.shape), list(shape)
     kept = _equal_first(before, after)
-    known = all(isinstance(d, tirx.IntImm) for d in (*before[kept:], *after[kept:]))
-    if not known or not any(isinstance(d, tirx.Expr) and not isinstance(d, tirx.IntImm) for d in before[:kept]):
-        return topi.reshape(data, shape)
-    inner = [int(d) for d in before[kept:]]
-    if 0 in inner:
+    if not all(isinstance(d, tirx.IntImm) for d in (*before[kept:], *after[kept:])):
+        return call
+
+    def kernel(tensor: te.Tensor) -> te.Tensor:
+        return _reshape(tensor, after, kept)
+
+    return builder.call_te(kernel, data, primfunc_name_hint="reshape_tensor", primfunc_attrs={_MARK: 1})
+
+
+def _reshape(data: te.Tensor, shape: Sequence[tirx.Expr], kept: int) -> te.Tensor:
+    """Return a tensor in another shape, of which the first `kept` dimensions are those before.
+
+    Axes of unknown sizes among them are left out of the places of elements that are counted: TVM fuses a kernel whose
+    indices depend on sizes with none.
+    """
+    inner = [int(d) for d in list(data.shape)[kept:]]
+    if all(isinstance(d, tirx.IntImm) for d in shape[:kept]) or 0 in inner:
         return topi.reshape(data, shape)
 
     def element(*index: tirx.Expr) -> tirx.Expr:
         place: tirx.Expr | int = 0
-        for at, size in zip(index[kept:], after[kept:], strict=True):
+        for at, size in zip(index[kept:], shape[kept:], strict=True):
             place = place * int(size) + at
         own: list[tirx.Expr] = []
         for extent in reversed(inner):
@@ -65,33 +74,103 @@ def _equal_first(before: Sequence[tirx.Expr], after: Sequence[tirx.Expr]) -> int
     return next(differs, min(len(before), len(after)))
 
 
-LEGALIZATIONS = {"relax.reshape": _marked_reshape}
+LEGALIZATIONS = {_RESHAPE: _marked_reshape}
 """For ``LegalizeOps``: how reshapes become kernels."""
 
 
-def views_of_computed_sizes() -> tvm.transform.Pass:
-    """Return the pass, to be run beside ``RewriteDataflowReshape``, that makes views of reshapes to computed sizes."""
-    return tvm.transform.module_pass(lambda mod, _: _rewritten(mod), opt_level=0, name="ViewsOfComputedSizes")
+def views_of_reshapes() -> tvm.transform.Pass:
+    """Return the pass that makes views of reshapes, to be run when operators are fused and have no schedules yet.
+
+    What leaves the function by another way than as an argument of a kernel is a copy, for it may be a view of what the
+    function was given.
+    """
+    return tvm.transform.module_pass(lambda mod, _: _Views(mod).rewritten(), opt_level=0, name="ViewsOfReshapes")
 
 
-def _rewritten(mod: tvm.IRModule) -> tvm.IRModule:
-    reshapes = {gvar for gvar, function in mod.functions.items() if _is_reshape(function)}
+class _Views:
+    def __init__(self, mod: tvm.IRModule) -> None:
+        self.mod = mod
+        self.reshapes = {gvar for gvar, function in mod.functions.items() if _is_reshape(function)}
+        self.names = {gvar.name_hint for gvar in mod.get_global_vars()}
+        self.copies: dict[tuple[object, ...], ir.GlobalVar] = {}
+        self.made: dict[ir.GlobalVar, tirx.PrimFunc] = {}
 
-    def view(binding: relax.VarBinding) -> relax.VarBinding:
+    def rewritten(self) -> tvm.IRModule:
+        """Return the module with views, and the kernels of copies."""
+        return with_functions(on_functions(self.mod, lambda _, function: self.sequence(function.body)), self.made)
+
+    def sequence(self, sequence: relax.SeqExpr) -> relax.SeqExpr:
+        """Return the body of a function or branch with views."""
+        leaving = _leaving(sequence)
+
+        def change(binding: relax.Binding) -> list[relax.Binding]:
+            call = binding.value
+            if not isinstance(binding, relax.VarBinding) or isinstance(call, relax.If):
+                return [with_branches(binding, self.sequence)]
+            leaves = not isinstance(binding.var, relax.DataflowVar) and binding.var in leaving
+            if is_call(call, _RESHAPE):
+                return self.copied(binding) if leaves else [binding]
+            if leaves or not _calls(call, self.reshapes):
+                return [binding]
+            view = retyped(relax.op.reshape(call.args[1].fields[0], call.ty.shape), call.ty)
+            return [relax.VarBinding(binding.var, view)]
+
+        return on_bindings(sequence, change)
+
+    def copied(self, binding: relax.VarBinding) -> list[relax.Binding]:
+        """Return a reshape as the copy of a view in one dimension, from where no element's place is a quotient."""
         call = binding.value
-        # What leaves the dataflow block may leave the function, which returns no view of what it was given.
-        if not (isinstance(binding.var, relax.DataflowVar) and _calls(call, reshapes)):
-            return binding
-        return relax.VarBinding(binding.var, retyped(relax.op.reshape(call.args[1].fields[0], call.ty.shape), call.ty))
+        data, ty = call.args[0], call.ty
+        count = dims.as_expr(dims.product(list(data.ty.shape.values)))
+        flat_type = relax.TensorType([count], ty.dtype, data.ty.vdevice)
+        flat = relax.Var("flat", flat_type)
+        view = retyped(relax.op.reshape(data, relax.ShapeExpr([count])), flat_type)
+        copy = relax.call_tir(self.copy(str(ty.dtype), list(ty.shape.values)), [flat], ty)
+        return [relax.VarBinding(flat, view), relax.VarBinding(binding.var, retyped(copy, ty))]
 
-    if not reshapes:
-        return mod
-    return on_functions(mod, lambda _, function: tvm_ffi.structural_map(function.body, (relax.VarBinding, view)))
+    def copy(self, dtype: str, shape: Sequence[tirx.Expr]) -> ir.GlobalVar:
+        """Return the kernel that copies a tensor of one dimension into another shape, one for all of a rank."""
+        known = tuple(int(d) if isinstance(d, tirx.IntImm) else None for d in shape)
+        key = (dtype, known)
+        if key not in self.copies:
+            sizes = [tirx.Var("s", "int64") if size is None else size for size in known]
+
+            def element(*index: tirx.Expr) -> tirx.Expr:
+                place: tirx.Expr = tirx.IntImm("int64", 0)
+                for at, size in zip(index, sizes, strict=True):
+                    place = place * size + at
+                return flat(place)
+
+            flat = te.placeholder([tirx.Var("count", "int64")], dtype, name="flat")
+            result = te.compute([dims.as_expr(size) for size in sizes], element, name="reshape_copy")
+            kernel = te.create_prim_func([flat, result]).with_attrs({"tirx.noalias": True})
+            self.copies[key] = retyped(ir.GlobalVar(self.name("reshape_copy")), kernel.ty)
+            self.made[self.copies[key]] = kernel
+        return self.copies[key]
+
+    def name(self, base: str) -> str:
+        """Return a name that no function of the module has yet."""
+        names = itertools.chain([base], (f"{base}{k}" for k in itertools.count(1)))
+        name = next(name for name in names if name not in self.names)
+        self.names.add(name)
+        return name
 
 
-def _is_reshape(function: tvm.ir.BaseFunc) -> bool:
+def _leaving(sequence: relax.SeqExpr) -> set[ir.Var]:
+    """Return the variables that something else than kernels and views reads, which may keep or return them."""
+
+    def readers() -> Iterator[relax.Expr]:
+        yield sequence.body
+        for binding in bindings_of(sequence):
+            if not any(is_call(binding.value, name) for name in (_RESHAPE, *_READERS)):
+                yield binding.value
+
+    return set(variables_in(*readers()))
+
+
+def _is_reshape(function: ir.BaseFunc) -> bool:
     return isinstance(function, tirx.PrimFunc) and _MARK in function.attrs
 
 
-def _calls(value: relax.Expr, kernels: set[tvm.ir.GlobalVar]) -> bool:
-    return is_call(value, "relax.call_tir") and value.args[0] in kernels and hasattr(value.ty, "shape")
+def _calls(value: relax.Expr, kernels: set[ir.GlobalVar]) -> bool:
+    return is_call(value, _CALL_TIR) and value.args[0] in kernels and hasattr(value.ty, "shape")

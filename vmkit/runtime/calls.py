@@ -18,9 +18,8 @@ from tvm.runtime import Tensor
 
 from ..bytecode import checked_parameters
 from ..executable.executable import Executable
-from ..relax.alignment import ELEMENTS, element_bytes
 from ..values.conversion import from_runtime
-from ..values.element_types import numpy_dtype
+from ..values.element_types import ELEMENTS, element_bytes, numpy_dtype
 from ..values.host_memory import ALIGNMENT, Scratch, readable
 from ..values.signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
 from .inputs import Inputs
@@ -73,7 +72,9 @@ def entry_of(executable: Executable, name: str, instance: Instance) -> Entry:
 def _is_direct(executable: Executable, name: str, instance: Instance) -> bool:
     """Tell whether a function takes tensors and arrays as they are, and checks by itself what is declared."""
     signature = executable.signatures[name]
-    if instance.device != tvm.cpu() or not signature.is_flat or any(spec.is_restored for spec in signature.inputs):
+    if instance.device != tvm.runtime.cpu() or not signature.is_flat:
+        return False
+    if any(spec.is_restored for spec in signature.inputs):
         return False
     if not instance.check_inputs:
         return True

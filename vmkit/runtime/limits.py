@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from tvm.runtime import Tensor
 
-from .._tvm import declare_packed, fail_packed
+from .._tvm.running import declare_packed, fail_packed
 from ..errors import OptionError, VMError
 from ..stack import DeepThread, checked_stack
 from .memory_limit import Budget, checked_memory

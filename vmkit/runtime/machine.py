@@ -112,7 +112,7 @@ class VirtualMachine:
         self.devices: list[Device] = all_devices(device) if wanted is None else devices_for(device, wanted)
         self.check_inputs = check_inputs
         self.num_threads = (
-            default_threads(self.executable.target) if num_threads is None else checked_threads(num_threads)
+            default_threads(self.executable.number_of_cores) if num_threads is None else checked_threads(num_threads)
         )
         self._instance = Instance(
             self.executable,

@@ -16,10 +16,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-import tvm
 import tvm_ffi
+from tvm.runtime import DataType
 
-from .._tvm import allocate_storage, empty_pools, reference_count
+from .._tvm.running import allocate_storage, empty_pools, reference_count
 from ..bytecode import Arg, ArgKind, Call, Instruction, Program
 from ..bytecode.builtins import ALLOC_COUNTED, ALLOC_STORAGE
 from ..bytecode.rewrite import with_packed
@@ -133,7 +133,7 @@ def counted(program: Program, budget: Budget) -> Program:
 
 @functools.lru_cache(maxsize=64)
 def _bytes_of(dtype: str) -> int:
-    kind = tvm.DataType(dtype)
+    kind = DataType(dtype)
     return -(-kind.bits * kind.lanes // 8)
 
 

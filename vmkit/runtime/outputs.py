@@ -18,7 +18,7 @@ from .._tvm import tensor_view
 from ..bytecode.given_outputs import GIVEN_OUTPUT, with_given_outputs
 from ..errors import InputError
 from ..executable.executable import Executable, Parts
-from ..relax.alignment import element_bytes
+from ..values.element_types import element_bytes
 from ..values.host_memory import ALIGNMENT
 from .calls import Entry, call_of
 from .instance import Instance
@@ -106,7 +106,7 @@ class GivenOutputs:
         if program is None:
             return None
         parts = Parts(program, executable.libraries)
-        own = Executable(parts, None, executable.target, executable.info)
+        own = Executable(parts, None, executable.built_for, executable.info)
         instance = Instance(own, base.devices, memory_cfg, base.check_inputs, base.num_threads, base.limits)
         return GivenOutputs(entry, instance)
 
@@ -165,7 +165,7 @@ class _Here(threading.local):
     """Where the program that runs on this thread is to write its results."""
 
     targets: Targets = ()
-    device: Device = tvm.cpu()
+    device: Device = tvm.runtime.cpu()
 
 
 _here = _Here()

@@ -89,7 +89,7 @@ class RemoteMachine:
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Set all inputs of a function; they stay set."""
-        names = self._names(func_name)
+        names = self.parameters(func_name)
         self._set[func_name] = dict(zip(names, self._bound(func_name, args, kwargs), strict=True))
 
     def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
@@ -97,7 +97,7 @@ class RemoteMachine:
         if (len(args), len(kwargs)) not in ((2, 0), (0, 1)):
             raise InputError("set_one_input takes one input: a name or an index and a value, or name=value")
         tag, value = args if args else next(iter(kwargs.items()))
-        names = self._names(func_name)
+        names = self.parameters(func_name)
         if isinstance(tag, int) and 0 <= tag < len(names):
             tag = names[tag]
         if tag not in names:
@@ -107,7 +107,7 @@ class RemoteMachine:
 
     def get_input_index(self, input_name: str, func_name: str = "main") -> int:
         """Return the position of an input, or -1 if there is none of that name."""
-        names = self._names(func_name)
+        names = self.parameters(func_name)
         return names.index(input_name) if input_name in names else -1
 
     def invoke_with_outputs(
@@ -124,19 +124,26 @@ class RemoteMachine:
         repeat: int = 5,
         number: int = 5,
         min_repeat_ms: int | None = None,
+        limit_zero_time_iterations: int = 100,
         end_to_end: bool = False,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
         **kwargs: Any,
     ) -> BenchmarkResult:
         """Return the seconds that a call takes there, as `repeat` means of `number` calls each.
 
-        With `end_to_end` each call is timed here: inputs are sent and results fetched.
+        With `end_to_end` each call is timed here: inputs are sent and results fetched. `limit_zero_time_iterations` is
+        of no use: TVM's machine has no limit of its own for calls that take no time.
         """
         if end_to_end:
             return BenchmarkResult([self._timed(number, func_name, args, kwargs) for _ in range(repeat)])
         timed = f"vmkit_timed_{func_name}"
         values = self._values(func_name, args, kwargs)
         self._machine.save_function(func_name, timed, *values, include_return=False)
-        options = {"number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms or 0}
+        options = {
+            **{"number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms or 0},
+            **{"cooldown_interval_ms": cooldown_interval_ms, "repeats_to_cooldown": repeats_to_cooldown},
+        }
         return self._machine.time_evaluator(timed, device, **options)()
 
     def _timed(self, number: int, func_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
@@ -156,18 +163,19 @@ class RemoteMachine:
         """Return the values of a call, of those that were set if none are given."""
         if args or kwargs:
             return self._bound(func_name, args, kwargs)
-        names, known = self._names(func_name), self._set.get(func_name, {})
+        names, known = self.parameters(func_name), self._set.get(func_name, {})
         missing = [name for name in names if name not in known]
         if missing:
             raise InputError(f"Input has not been set for function {func_name}: {', '.join(missing)}")
         return [known[name] for name in names]
 
     def _bound(self, func_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        signature = Signature(func_name, tuple(AnySpec(name) for name in self._names(func_name)))
+        signature = Signature(func_name, tuple(AnySpec(name) for name in self.parameters(func_name)))
         pairs = zip(signature.names, signature.bind(args, kwargs), strict=True)
         return [self._sent(value, name) for name, value in pairs]
 
-    def _names(self, func_name: str) -> tuple[str, ...]:
+    def parameters(self, func_name: str = "main") -> tuple[str, ...]:
+        """Return the names of what a function takes."""
         try:
             arity = self.module["get_function_arity"](func_name)
         except Exception as error:

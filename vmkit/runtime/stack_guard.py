@@ -11,7 +11,7 @@ import threading
 
 import tvm_ffi
 
-from .._tvm import declare_packed, fail_packed
+from .._tvm.running import declare_packed, fail_packed
 from ..bytecode import Call, Program
 from ..bytecode.program import VOID_REGISTER
 from ..bytecode.rewrite import edited, with_bodies, with_packed

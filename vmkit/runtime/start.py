@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm
 import tvm_ffi
 from tvm.runtime import Device, Tensor
 
+from .._deferred import deferred
+from .._tvm import has_global_function
+from .._tvm.importing import whole
 from ..bytecode import Program, lift_weights
-from ..bytecode.joining import with_devices
-from ..bytecode.placed_weights import with_placed_weights
 from ..bytecode.placeholders import large_constants
 from ..bytecode.stored_weights import tensor_over
 from ..errors import DeviceError, ExecutableError, OptionError, VMKitError
 from ..executable.executable import Executable
-from ..target.device_type import CPU, device_name, numbered_device
+from ..target.device_types import CPU, device_name, numbered_device
 from ..target.devices import device as one_device
 from .failures import useful_line
 from .limits import Limits
 from .memory_limit import counted
 from .polling import can_run_on, polled
 from .stack_guard import guarded
+
+if TYPE_CHECKING:
+    from ..bytecode import joining, placed_weights
+else:
+    # They are for programs on several devices.
+    joining, placed_weights = deferred("vmkit.bytecode.joining"), deferred("vmkit.bytecode.placed_weights")
 
 __all__ = ["started"]
 
@@ -76,6 +83,8 @@ def started(
         program = guarded(program)
     try:
         runnable = executable.runnable(program if program is not executable.program else None)
+        if not all(has_global_function(n) or runnable.implements_function(n, True) for n in program.packed_names):
+            whole()  # some functions that programs call are TVM's own in Python, such as those of relax.nonzero
         module = runnable["vm_load_executable"]()
         module["vm_initialization"](*options)
         for name in sorted(takers):
@@ -92,7 +101,7 @@ def _with_weights(program: Program, devices: Sequence[Device]) -> tuple[Program,
     if len(devices) == 1:
         lifted, constants, takers = lift_weights(program)
         return lifted, [tensor_over(constant) for constant in constants], takers
-    placed, places = with_placed_weights(program)
+    placed, places = placed_weights.with_placed_weights(program)
     positions = list(large_constants(placed))
     # TVM's VM takes the tensors of a tuple to its first device, and leaves those of a list where they are.
     lifted, constants, takers = lift_weights(placed, getitem="ffi.ListGetItem")
@@ -115,7 +124,7 @@ def _on_devices(program: Program, wanted: Sequence[str], devices: Sequence[Devic
     """Return a program that copies to the devices that there are in the places of those it was compiled for."""
     pairs = zip(map(numbered_device, wanted), map(numbered_device, devices), strict=False)
     moved = {one: other for one, other in pairs if one != other}
-    return with_devices(program, moved) if moved else program
+    return joining.with_devices(program, moved) if moved else program
 
 
 def _match_target(executable: Executable, devices: Sequence[Device]) -> None:

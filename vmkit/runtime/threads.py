@@ -23,9 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import tvm
-
-from .._tvm import configure_pool, limit_threads_of_this_thread, pool_size
+from .._tvm.running import configure_pool, limit_threads_of_this_thread, pool_size
 from ..errors import OptionError
 
 __all__ = ["PoolTooSmall", "call_with_threads", "checked_threads", "default_threads", "usable_processors"]
@@ -93,11 +91,11 @@ def _usable_cores() -> int:
     return min(len(cores), usable_processors())
 
 
-def default_threads(target: tvm.target.Target | None = None) -> int:
+def default_threads(compiled_for: int = 0) -> int:
     """Return how many threads a machine uses that was not told.
 
     What the environment variable ``TVM_NUM_THREADS`` or ``OMP_NUM_THREADS`` says; else one for each core that this
-    process may use, but not more than the ``-num-cores`` that the program was compiled for.
+    process may use, but not more than the cores that the program was compiled for, if that is known.
 
     Raises
     ------
@@ -110,7 +108,6 @@ def default_threads(target: tvm.target.Target | None = None) -> int:
             if not told.isdigit() or int(told) < 1:
                 raise OptionError(f"the environment variable {variable} is {told!r}, expected a number of threads")
             return int(told)
-    compiled_for = int(target.attrs.get("num-cores", 0)) if target is not None else 0
     return min(compiled_for, _usable_cores()) if compiled_for > 0 else _usable_cores()
 
 

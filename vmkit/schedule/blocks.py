@@ -17,7 +17,8 @@ from tvm.s_tir.schedule import LoopRV as Loop
 from tvm.s_tir.schedule import SBlockRV as Block
 from tvm.sym import Analyzer
 
-from .._tvm import TensorLoad, register_reducer
+from .._tvm import register_reducer
+from .._tvm.nodes import TensorLoad
 from ..relay.op.ordering import first_largest, first_smallest
 from .expressions import known, loads_in, stride, uses
 

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from .._tvm import TensorLoad
+from .._tvm.nodes import TensorLoad
 
 __all__ = ["conjuncts", "is_choice", "is_one", "known", "loads_in", "replaced", "stride", "uses"]
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from vmkit.target.device_type import device_name, device_type
-from vmkit.target.host import host_supports
-from vmkit.target.plan import TargetPlan, canonical_target, command_line
+from typing import TYPE_CHECKING
+
+from vmkit._later import named_later
+
+if TYPE_CHECKING:
+    from vmkit.target.device_types import device_name, device_type
+    from vmkit.target.host import host_supports
+    from vmkit.target.plan import TargetPlan, canonical_target, command_line
 
 __all__ = ["TargetPlan", "canonical_target", "command_line", "device_name", "device_type", "host_supports"]
+
+__getattr__, __dir__ = named_later(__name__)

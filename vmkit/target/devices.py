@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import tvm
+from tvm import runtime
 from tvm.runtime import Device
 
+from .._tvm.importing import whole
 from ..errors import DeviceError, suggest
 
 __all__ = ["device", "devices", "devices_for", "is_present"]
@@ -36,7 +37,7 @@ def device(spec: str | Device = "cpu", index: int | None = None) -> Device:
     DeviceError
         If the name is unknown or the device is absent. Nothing else is chosen in its place.
     """
-    if isinstance(spec, tvm.runtime.Device):
+    if isinstance(spec, Device):
         return _present(spec, str(spec))
     if not isinstance(spec, str):
         raise _DeviceTypeError(f"a device is a name such as 'cpu' or 'cuda:1', or a tvm.runtime.Device, not {spec!r}")
@@ -49,7 +50,9 @@ def device(spec: str | Device = "cpu", index: int | None = None) -> Device:
     if match[2] is not None and index is not None and int(match[2]) != index:
         raise DeviceError(f"device {spec!r} was given with another index {index}")
     number = int(match[2]) if match[2] is not None else index or 0
-    return _present(tvm.runtime.device(name, number), f"{name}:{number}")
+    if name != "cpu":
+        whole()  # with which the libraries for other devices come
+    return _present(runtime.device(name, number), f"{name}:{number}")
 
 
 def devices(spec: str | Device | Sequence[str | Device]) -> list[Device]:
@@ -66,7 +69,7 @@ def devices(spec: str | Device | Sequence[str | Device]) -> list[Device]:
         if kind in kinds[:position]:
             first = chosen[kinds.index(kind)]
             raise DeviceError(f"{first} and {chosen[position]} are of one kind, expected at most one device per kind")
-    cpu = tvm.cpu()
+    cpu = runtime.cpu()
     if cpu.dlpack_device_type() not in kinds:
         return [*chosen, cpu]
     # The machine looks for the CPU in the last place.
@@ -92,7 +95,7 @@ def devices_for(spec: str | Device | Sequence[str | Device], wanted: Sequence[st
     """
     given = list(spec) if isinstance(spec, list | tuple) else [spec]
     there = {str(device(one)): device(one) for one in given}  # type: ignore[arg-type]  # which refuses what is no device
-    there.setdefault("cpu:0", tvm.cpu())
+    there.setdefault("cpu:0", runtime.cpu())
     chosen: list[Device] = []
     for name in wanted:
         kind, _, number = name.partition(":")
@@ -108,8 +111,8 @@ def devices_for(spec: str | Device | Sequence[str | Device], wanted: Sequence[st
     idle = [name for name, one in there.items() if one not in chosen and name != "cpu:0"]
     if idle:
         raise DeviceError(f"the program was compiled for {', '.join(wanted)}, and does not use {', '.join(idle)}")
-    is_host = chosen[-1].dlpack_device_type() == tvm.cpu().dlpack_device_type()
-    return chosen if is_host else [*chosen, tvm.cpu()]
+    is_host = chosen[-1].dlpack_device_type() == runtime.cpu().dlpack_device_type()
+    return chosen if is_host else [*chosen, runtime.cpu()]
 
 
 def is_present(name: str) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "default_triple",
     "description_of",
     "feature_names",
+    "features_to_have",
     "host_cores",
     "host_cpu",
     "host_features",
@@ -126,8 +127,12 @@ def host_cpu() -> str:
 def missing_on_host(triple: str, cpu: str, attributes: tuple[str, ...]) -> list[str]:
     """Features that code for this cpu may use and that this machine does not have, sorted."""
     present = host_features()
-    used = cpu_features(triple, cpu, attributes) - _NEVER_EMITTED
-    return sorted(feature for feature in used if present.get(feature) is False)
+    return [feature for feature in features_to_have(triple, cpu, attributes) if not present[feature]]
+
+
+def features_to_have(triple: str, cpu: str, attributes: tuple[str, ...]) -> list[str]:
+    """Features that code for this cpu may use, of those that can be detected on machines like this one, sorted."""
+    return sorted((cpu_features(triple, cpu, attributes) - _NEVER_EMITTED) & host_features().keys())
 
 
 def host_cores() -> int:

@@ -14,7 +14,7 @@ from tvm.target import Target
 from vmkit.errors import TargetError
 from vmkit.target import llvm
 from vmkit.target.check import build_target
-from vmkit.target.device_type import CPU, device_name, device_type, numbered_device, numbered_name
+from vmkit.target.device_types import CPU, device_name, device_type, numbered_device, numbered_name
 from vmkit.target.options import NATIVE
 from vmkit.target.source import Problem, Source
 from vmkit.target.text import parse_command_line, split_host

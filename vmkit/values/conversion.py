@@ -18,7 +18,7 @@ import numpy as np
 import tvm_ffi
 from tvm.runtime import Device, Tensor
 
-from .._tvm import array_item
+from .._tvm.running import array_item
 from .element_types import to_stored
 from .host_memory import copied, to_tensor
 from .kinds import ADT, RefValue, Value

@@ -13,9 +13,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from tvm.runtime import DataType
 
 __all__ = [
+    "ELEMENTS",
     "STORED",
+    "element_bytes",
     "from_stored",
     "is_stored_type",
     "numpy_dtype",
@@ -23,6 +26,9 @@ __all__ = [
     "stored_type",
     "to_stored",
 ]
+
+ELEMENTS = "elements"
+"""What an executable's ``info.alignment`` says if all of its kernels read data at addresses of whole elements."""
 
 STORED = {
     "float4_e2m1fn": "uint8",
@@ -50,6 +56,11 @@ def is_stored_type(dtype: str) -> bool:
 def stored_type(dtype: str) -> str:
     """Return the element type that tensors of a type have at run time."""
     return STORED.get(dtype, dtype)
+
+
+def element_bytes(dtype: str) -> int:
+    """Return the bytes of an element as it is stored, which its address is a multiple of."""
+    return max(1, DataType(stored_type(dtype)).bits // 8)
 
 
 def small_integer_bits(dtype: str) -> int | None:

@@ -70,7 +70,7 @@ def bytes_of(tensor: Tensor) -> np.ndarray[Any, Any]:
 
 
 def _is_readable(tensor: Tensor) -> bool:
-    return tensor.device.dlpack_device_type() == tvm.cpu().dlpack_device_type() and tensor.is_contiguous()
+    return tensor.device.dlpack_device_type() == tvm.runtime.cpu().dlpack_device_type() and tensor.is_contiguous()
 
 
 def _digest(data: np.ndarray[Any, Any]) -> bytes:

@@ -8,10 +8,11 @@ from sys import getrefcount
 from typing import Any
 
 import numpy as np
-import tvm
+from tvm import runtime
 from tvm.runtime import Device, Tensor
 
-from .._tvm import from_dlpack, tensor_view
+from .._tvm import tensor_view
+from .._tvm.running import from_dlpack
 from ..errors import InputError
 
 __all__ = ["ALIGNMENT", "Scratch", "copied", "over_memory", "readable", "to_cpu_tensor", "to_tensor"]
@@ -40,7 +41,7 @@ def _references_of_a_local() -> int:
 
 
 _UNSHARED = _references_of_a_local()
-_CPU_TYPE = tvm.cpu().dlpack_device_type()
+_CPU_TYPE = runtime.cpu().dlpack_device_type()
 _CPU = (_CPU_TYPE, 0)
 
 
@@ -155,7 +156,7 @@ def copied(value: np.ndarray | Tensor) -> Tensor:
     """Return an aligned copy on the CPU."""
     array = value if isinstance(value, np.ndarray) else _compact(value)
     if not array.size:
-        return tvm.runtime.empty(array.shape, str(array.dtype.newbyteorder("=")), tvm.cpu())
+        return runtime.empty(array.shape, str(array.dtype.newbyteorder("=")), runtime.cpu())
     return _over(_aligned_copy(array))
 
 

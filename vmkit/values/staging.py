@@ -11,7 +11,7 @@ import numpy as np
 import tvm_ffi
 from tvm.runtime import Tensor
 
-from .._tvm import CObject, from_dlpack
+from .._tvm.running import CObject, from_dlpack
 from .element_types import numpy_dtype
 from .fitting import fits
 from .kinds import ADT, TensorSpec, Value

@@ -84,6 +84,6 @@ def as_stored(tensor: Tensor) -> Tensor:
     dtype = str(tensor.dtype)
     if dtype not in STORED:
         return tensor
-    if tvm.DataType(dtype).bits == 8:
+    if tvm.runtime.DataType(dtype).bits == 8:
         return tensor_view(tensor, tensor.shape, stored_type(dtype))
     return tvm.runtime.tensor(to_stored(tensor.numpy()))

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, SupportsFloat, cast
 
 import numpy as np
-import tvm
 import tvm_ffi
 from tvm.runtime import Tensor
 
@@ -47,7 +46,7 @@ def _function(function: Callable[..., Any]) -> Callable[..., Any]:
         stored = [to_tensor(texts.store(f) if f.dtype == object else f, device) for f in fields]
         return tvm_ffi.Array(stored) if isinstance(made, tuple) else stored[0]
 
-    tvm.register_global_func(name, call, override=True)
+    tvm_ffi.register_global_func(name, call, override=True)
     return function
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import tvm
 from tvm import auto_scheduler, autotvm, relay
 from tvm.autotvm.tuner import XGBTuner
-from tvm.contrib.debugger import debug_executor
+from tvm.contrib.debugger import debug_result
 from tvm.ir.diagnostics import DiagnosticLevel, get_renderer, override_renderer
 from tvm.ir.memory_pools import WorkspaceMemoryPools
-from tvm.micro.testing.utils import get_conv2d_relay_module
 from tvm.relay.backend import graph_executor_codegen
 from tvm.relay.frontend.common import infer_shape, infer_type
 from tvm.relay.frontend.tflite import from_tflite
@@ -27,9 +26,9 @@ def refuses(call, *parts):
 refuses(XGBTuner, "tvm.autotvm.tuner.XGBTuner is gone", "vmkit.tophub.tune")
 refuses(autotvm.task.extract_from_program, "vmkit.tophub.tune")
 refuses(auto_scheduler.SearchTask, "tvm.auto_scheduler.SearchTask")
-refuses(debug_executor.create, "VirtualMachine.benchmark")
+refuses(debug_result.DebugResult, "VirtualMachine.benchmark")
 refuses(WorkspaceMemoryPools, "memory is planned by vmkit")
-refuses(get_conv2d_relay_module, 'target="c"')
+assert tvm.WorkspaceMemoryPools is tvm.ir.WorkspaceMemoryPools is WorkspaceMemoryPools
 refuses(from_tflite, "export the model to ONNX")
 refuses(relay.frontend.from_pytorch, "export the model to ONNX")
 refuses(tvm.te.create_schedule, "tvm.s_tir.Schedule")

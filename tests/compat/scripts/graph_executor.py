@@ -83,8 +83,8 @@ for wrong, part in (
     (lambda: graph_executor.create(both.get_graph_json(), lib, tvm.cpu()), "of another program"),
     (lambda: graph_executor.create('{"nodes": []}', both, tvm.cpu()), "not one of vmkit's"),
     (lambda: first.get_output(3), "3 outputs"),
-    (lambda: first.debug_get_output(0, None), "extract_intermdeiate_expr"),
-    (lambda: library.get_graph_json(), "read from a file"),
+    (lambda: first.debug_get_output(0, None), "debug_executor"),
+    (lambda: library.source, "read from a file"),
 ):
     try:
         wrong()

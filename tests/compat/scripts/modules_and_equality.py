@@ -32,3 +32,12 @@ assert tvm.ir.Op.get("nn.relu").astext().endswith("\nnn.relu")
 call = relay.var("x", "float32") + relay.const(1.0)
 text = call.astext(annotate=lambda e: " /* here */" if isinstance(e, relay.Call) else "")
 assert text.endswith("free_var %x: float32;\nadd(%x, 1f) /* here */"), text
+
+# Type arguments of a call of anything but an operator count; those of operators follow from the operator.
+callee, argument = relay.var("callee"), relay.var("argument")
+scalar, vector = relay.TensorType(()), relay.TensorType((2,))
+call, other, without = (relay.Call(callee, [argument], None, types) for types in ([scalar], [vector], []))
+assert tvm.ir.structural_equal(call, relay.Call(callee, [argument], None, [relay.TensorType(())]))
+for each in (other, without):
+    assert not tvm.ir.structural_equal(call, each)
+    assert tvm.ir.structural_hash(call) != tvm.ir.structural_hash(each)

@@ -24,8 +24,9 @@ def test_a_chain_of_broadcasts_of_unknown_dimensions_stays_small() -> None:
         for k in range(12):
             expected = expected + arrays[(1, 2, 0)[k % 3]] if k % 2 else arrays[(2, 1)[k % 2]] - expected
         assert_same(run(*arrays), expected)
-    two, three = np.ones((2, 2), "float32"), np.ones((3, 2), "float32")
-    for mistaken in ((two, three, two), (two, two, three), (three, two, two)):
+    none, one, two, three = (np.ones((rows, 2), "float32") for rows in range(4))
+    mistakes = [(two, three, two), (two, two, three), (three, two, two), (one, two, three), (two, one, three)]
+    for mistaken in (*mistakes, (three, two, one), (none, one, two), (one, none, two), (two, none, one)):
         with pytest.raises(VMError, match=r"dimension 0 is .* in one input and .* in another"):
             run(*mistaken)
 

@@ -119,6 +119,12 @@ def test_transposes_and_slices_know_the_axes() -> None:
         assert_becomes(ConvertLayout(TO_NCHW), before, expected, X, W)
 
 
+def test_slices_whose_lists_end_early_are_filled_up() -> None:
+    before = relay.strided_slice(nhwc(X, W), begin=[0, 1], end=[1, -1, 7], strides=[1, 1, 2, 1])
+    expected = relay.strided_slice(nchw(lt(X), kernel(W)), [0, 0, 1, 0], [1, 6, -1, 7], [1, 1, 1, 2])
+    assert_becomes(ConvertLayout(TO_NCHW), before, back(expected), X, W)
+
+
 def test_other_layouts_and_kernels() -> None:
     x, w = v("x", 1, 4, 8, 8), v("w", 4, 1, 3, 3)
     depthwise = relay.nn.conv2d(x, w, channels=4, groups=4, kernel_size=(3, 3))

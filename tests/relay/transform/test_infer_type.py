@@ -133,8 +133,11 @@ def test_an_argument_of_the_wrong_type_names_the_function_and_the_position() -> 
     x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(3,))
     f = relay.GlobalVar("f")
     mod = tvm.IRModule({f: relay.Function([x], x), "main": relay.Function([y], relay.Call(f, [y]))})
-    with pytest.raises(TypeCheckError, match=r"argument 0 of @f: Tensor\[\(2\), float32\] does not agree with"):
+    with pytest.raises(
+        TypeCheckError, match=r"argument 0 of @f: Tensor\[\(2\), float32\] does not agree with"
+    ) as found:
         InferType()(mod)
+    assert str(found.value).endswith("In particular dimension 0 conflicts: 2 does not match 3.")
 
 
 def test_an_unknown_attribute_suggests_the_known_one() -> None:

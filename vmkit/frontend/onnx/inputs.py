@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from tvm import ir, tirx
 
-from ...errors import InputError, ModelError, suggest
+from ...errors import GivenInputsError, ModelError, suggest
 from ...relay.ir import Any as AnyDim
 from ...relay.ir import Dim, MapType, OptionalType, SequenceType, TensorType, Type, UnrankedType
 from .dtype import dtype_name
@@ -68,7 +68,7 @@ class InputTypes:
             head = (
                 f"{count} thing{'s' if count > 1 else ''} given for the inputs {'do' if count > 1 else 'does'} not fit"
             )
-            raise InputError(f"{head} the model:\n  " + "\n  ".join(self.problems))
+            raise GivenInputsError(f"{head} the model:\n  " + "\n  ".join(self.problems))
         return found
 
     def _check_names(self, names: Sequence[str], initializers: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.buffer import buffer_data, is_buffer_var
 
-from ..alignment import element_bytes
+from ...values.element_types import element_bytes
 from ..rewrite import substituted, variables_in
 from .parts import CALLS_PARTS, call_part, told_by_shapes
 

@@ -17,8 +17,8 @@ from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 
 from ..._tvm import retyped
+from ...values.element_types import element_bytes
 from ..aliases import TENSOR, home_of, is_call, is_silent
-from ..alignment import element_bytes
 from ..rewrite import allocation, bindings_of, substituted, variables_in
 from .functions import KernelCall, kernel_call
 from .loop_functions import KernelLoop, Move

@@ -11,7 +11,7 @@ import tvm
 import tvm_ffi
 from tvm.ir import GlobalVar, Op
 
-from ..._tvm import array_items
+from ..._tvm.running import array_items
 from ...errors import TypeCheckError, suggest
 from ...stack import on_deep_stack
 from ..ir.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, TypeData

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import tvm_ffi
 
-from ..._tvm import ObjectConvertible
+from ..._tvm.running import ObjectConvertible
 from .expr import Expr, TupleGetItem
 
 __all__ = ["TupleWrapper"]

@@ -247,10 +247,13 @@ class TypeSolver:
             raise TypeCheckError(f"{a} does not agree with {b}")
         shape = [_unify_dims(x, y) for x, y in zip(a.shape, b.shape, strict=True)]
         if None in shape and not join:
-            position = shape.index(None)
-            raise TypeCheckError(
-                f"{a} does not agree with {b}: dimension {position} is {a.shape[position]} and {b.shape[position]}"
-            )
+            conflicts = [
+                f"dimension {position} conflicts: {a.shape[position]} does not match {b.shape[position]}."
+                for position, dim in enumerate(shape)
+                if dim is None
+            ]
+            # In Relay's words, which those who met it there look for.
+            raise TypeCheckError(f"{a} does not agree with {b}. In particular {' '.join(conflicts)}")
         return TensorType([Any() if d is None else d for d in shape], a.dtype)
 
 

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm.ir import TupleType, Type
 from tvm_ffi.dataclasses import field, py_class
 
-from ..._tvm import array_items
+from ..._tvm.running import array_items
 from ...errors import DimensionError
 from .dim import Any, Dim
 from .dim_text import dim_text, own_name

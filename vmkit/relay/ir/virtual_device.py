@@ -5,7 +5,7 @@ from __future__ import annotations
 import tvm
 from tvm_ffi.dataclasses import py_class
 
-from ...target.device_type import device_name, device_type_of
+from ...target.device_types import device_name, device_type_of
 
 __all__ = ["DEVICE_PART", "PARAM_DEVICES", "RESULT_DEVICE", "VirtualDevice"]
 

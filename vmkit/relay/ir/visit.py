@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, overload
 
-from ..._tvm import array_items
+from ..._tvm.running import array_items
 from .adt import Clause, Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, pattern_vars
 from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, RelayExpr, Tuple, TupleGetItem, Var
 from .reference import RefCreate, RefRead, RefWrite

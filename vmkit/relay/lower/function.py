@@ -9,8 +9,9 @@ from typing import Any, cast
 
 from tvm import relax, tirx
 from tvm.ir import GlobalVar, Op
+from tvm.relax.analysis import tir_vars_in_type, type_lca
 
-from ..._tvm import begin_block, end_block
+from ..._tvm import begin_block, end_block, retyped
 from ...errors import CompileError, VMKitError
 from ..analysis.scopes import hoisted
 from ..ir import DEVICE_PART
@@ -94,6 +95,7 @@ class FunctionLowering:
         self.builder = module.builder
         self.context = LowerContext(self.builder, module.checks, module.device, module.texts)
         self.scopes: list[dict[Any, Value]] = [{}]
+        self.lasting: set[tirx.Var] = set()  # the symbols that parameters define, which all blocks know
         self.closures: dict[Var, Closure] = dict([own] if own is not None else [])
         self.before = hoisted(function.body, enter_functions=False)  # local functions are lifted out
         shared = {expr for exprs in self.before.values() for expr in exprs}
@@ -119,6 +121,7 @@ class FunctionLowering:
         """Return the lowered function."""
         builder = self.builder
         params = relax_params(self.function, self.context.symbols)
+        self.lasting = {symbol for param in params for symbol in tir_vars_in_type(param.ty)}
         builder.begin_scope(params)
         begin_block(builder)
         for variable, param in zip(self.function.params, params, strict=True):
@@ -172,6 +175,20 @@ class FunctionLowering:
         self.context.read_sizes.admitted = admitted
         return relax.SeqExpr([block], value)
 
+    def chosen(self, condition: relax.Expr, true_branch: relax.SeqExpr, false_branch: relax.SeqExpr) -> relax.Var:
+        """Bind the result of one of two blocks and return its variable."""
+        branches = (true_branch, false_branch)
+        types = [branch.body.ty for branch in branches]
+        if not all(self.lasting.issuperset(tir_vars_in_type(ty)) for ty in types):
+            return self.builder.emit(relax.If(condition, *branches))
+        # The builder looks at all that stands in branches to give an If its type, which takes time by the square of the
+        # depth of those within each other. Types without symbols of a branch are the ones that it would find.
+        either = type_lca(*types)
+        typed = [retyped(branch, ty) for branch, ty in zip(branches, types, strict=True)]
+        result = relax.Var("chosen", either)
+        self.builder.emit_normalized(relax.VarBinding(result, retyped(relax.If(condition, *typed), either)))
+        return result
+
     def joined(self, expr: RelayExpr, value: Value) -> Value:
         """Return the result of a call or branch with its unknown dimensions named.
 
@@ -204,11 +221,11 @@ class FunctionLowering:
         return self.closure_value(closure)
 
     def visit_if(self, branch: If) -> Value:
-        condition = self.visit(branch.cond)
+        condition = self.context.materialize(self.visit(branch.cond))
         self.compute_shared(branch)
         true_branch = self.block(lambda: self.visit(branch.true_branch))
         false_branch = self.block(lambda: self.visit(branch.false_branch))
-        return self.joined(branch, self.builder.emit(relax.If(condition, true_branch, false_branch)))
+        return self.joined(branch, self.chosen(condition, true_branch, false_branch))
 
     def visit_match(self, match: Match) -> Value:
         self.visit(match.data)

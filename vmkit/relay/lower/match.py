@@ -34,6 +34,9 @@ class ScopedLowering(Protocol):
     def block(self, lower: Callable[[], Value]) -> relax.SeqExpr:
         """Return what is lowered in a scope of its own."""
 
+    def chosen(self, condition: relax.Expr, true_branch: relax.SeqExpr, false_branch: relax.SeqExpr) -> relax.Var:
+        """Bind the result of one of two blocks and return its variable."""
+
     def bind(self, variable: Var, value: Value) -> None:
         """Give a variable its value in the current scope."""
 
@@ -68,7 +71,7 @@ class _MatchLowering:
         condition = self.all(tests)
         then = self.lowering.block(lambda: self.enter(clause))
         otherwise = self.lowering.block(lambda: self.from_clause(index + 1))
-        return self.context.emit(relax.If(condition, then, otherwise))
+        return self.lowering.chosen(condition, then, otherwise)
 
     def enter(self, clause: Clause) -> Value:
         """Return the right side of a clause, the variables of its pattern bound."""
@@ -109,7 +112,7 @@ class _MatchLowering:
             return first
         rest = self.lowering.block(lambda: self.all(tests[1:]))
         no = self.lowering.block(lambda: self.context.emit(relax.prim_value(False)))
-        return self.context.emit(relax.If(first, rest, no))
+        return self.lowering.chosen(first, rest, no)
 
     def has_alternatives(self, pattern: Pattern) -> bool:
         """Say whether a value may be of another constructor than a pattern's."""

@@ -12,7 +12,7 @@ from tvm.ir import GlobalVar, Op
 from tvm.target import Target
 
 from ...errors import VMKitError
-from ...target.device_type import device_type
+from ...target.device_types import device_type
 from ..ir.adt import TypeData
 from ..ir.definitions import type_definitions
 from ..ir.expr import Call, Function, RelayExpr, Var

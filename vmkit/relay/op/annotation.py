@@ -15,7 +15,7 @@ import tvm
 from tvm import relax, te
 
 from ...errors import CompileError, TypeCheckError
-from ...target.device_type import device_name
+from ...target.device_types import device_name
 from ..ir import VirtualDevice
 from ..ir.expr import Expr
 from ..ir.types import Type

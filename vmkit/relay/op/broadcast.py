@@ -107,13 +107,15 @@ def broadcast_dim(context: LowerContext, what: str, column: Sequence[Dim]) -> Di
     if len(distinct) > 1:
         name = context.current.name if context.current is not None else "broadcast"
         for dim in distinct:
-            if not isinstance(dim, int):
-                context.require_equal(
-                    dim,
-                    result if dims.absorbs(result, dim) else dims.select(dim == 1, dim, result),
-                    f"{name}: {what} is {{actual}} in one input and {{expected}} in another; "
-                    "they neither agree nor is one of them 1",
-                )
+            # What is the first of dimensions that is not 1 is the result, too, where these are the first of all.
+            if isinstance(dim, int) or (not fixed and _begin(whole, _alternatives(dim))):
+                continue
+            context.require_equal(
+                dim,
+                result if dims.absorbs(result, dim) else dims.select(dim == 1, dim, result),
+                f"{name}: {what} is {{actual}} in one input and {{expected}} in another; "
+                "they neither agree nor is one of them 1",
+            )
     return result
 
 
@@ -128,6 +130,10 @@ def _alternatives(dim: Dim) -> list[Dim]:
         if dims.equal(dim.condition.b, 1) and dims.equal(first, dim.false_value):
             return [first, *_alternatives(dims.simplify(dim.true_value))]
     return [dim]
+
+
+def _begin(whole: Sequence[Dim], first: Sequence[Dim]) -> bool:
+    return len(first) <= len(whole) and all(dims.equal(a, b) for a, b in zip(first, whole, strict=False))
 
 
 def _first_not_one(column: Sequence[Dim]) -> Dim:

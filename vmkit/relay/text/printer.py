@@ -10,7 +10,7 @@ from __future__ import annotations
 import tvm
 from tvm.ir import GlobalVar, Op
 
-from ..._tvm import array_items
+from ..._tvm.running import array_items
 from ...errors import ModelError
 from ...stack import on_deep_stack
 from ..ir import (

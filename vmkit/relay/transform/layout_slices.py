@@ -78,9 +78,14 @@ def _sliced(attrs: Any, old: Layout, new: Layout, shape: Sequence[object]) -> An
     """Return the attributes of a slice of the tensor in another layout, or None where that is none."""
     rank = len(old.axes)
     names_axes = attrs.axes is not None and len(attrs.axes) > 0
-    axes = [a % rank for a in attrs.axes] if names_axes else list(range(len(attrs.begin)))
-    count = len(axes)
     begin, end = list(attrs.begin), list(attrs.end)
+    told = max(len(begin), len(end), len(attrs.strides))
+    axes = [a % rank for a in attrs.axes] if names_axes else list(range(told))
+    count = len(axes)
+    if not names_axes:
+        # Lists may end early: what they leave out is the whole of an axis.
+        begin += [0] * (count - len(begin))
+        end += shape[len(end) : count] if attrs.slice_mode == "end" else [-1] * (count - len(end))
     strides = [1] * count if attrs.slice_mode == "size" else _spread(attrs.strides, count)
     if len(begin) != count or len(end) != count:
         return None

@@ -16,7 +16,7 @@ import tvm
 
 from ...errors import ModelError
 from ...target import canonical_target, device_type
-from ...target.device_type import CPU
+from ...target.device_types import CPU
 from ...target.plan import Targets
 from ...values.element_types import stored_type
 from ..analysis.forward_graph import is_fused_or_external, is_shaped_by_values

@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from ...stack import on_deep_stack
 from ...target import TargetPlan, canonical_target
-from ...target.device_type import CPU, numbered_name
+from ...target.device_types import CPU, numbered_name
 from ...target.plan import Targets, without_host
 from ..analysis.device_plan import DevicePlan, Use, plan_devices
 from ..analysis.forward_graph import is_fused_or_external

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
-from ..._tvm import TensorLoad
+from ..._tvm.nodes import TensorLoad
 from ..blocks import Loop, SingleReduction, unmarked, with_fields
 from ..expressions import conjuncts, is_choice, replaced, stride, uses
 

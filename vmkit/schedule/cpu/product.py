@@ -14,7 +14,7 @@ from math import log2
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from ..._tvm import TensorLoad
+from ..._tvm.nodes import TensorLoad
 from ...kernels.builder import Size, T, integer, local, loop, ramp
 from ...kernels.builder import kernel as written
 from ...kernels.product import Product, Tile, emit_product

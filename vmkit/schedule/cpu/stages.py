@@ -8,7 +8,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm_ffi import Object
 
-from ..._tvm import TensorLoad
+from ..._tvm.nodes import TensorLoad
 from ..blocks import with_fields
 from ..expressions import loads_in, replaced
 

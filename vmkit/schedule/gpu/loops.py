@@ -19,7 +19,7 @@ from tvm import s_tir, tirx
 from tvm.ir import Range
 from tvm.target import Target
 
-from ..._tvm import TensorLoad
+from ..._tvm.nodes import TensorLoad
 from ..blocks import with_fields
 from ..expressions import replaced, uses
 

@@ -17,7 +17,7 @@ from tvm import s_tir, tirx
 from tvm.ir import Range
 from tvm.sym import Analyzer
 
-from ..._tvm import TensorLoad
+from ..._tvm.nodes import TensorLoad
 from ..blocks import single_reduction
 from ..expressions import is_one, known, loads_in, replaced, uses
 from .vectors import is_conditional, neighbours

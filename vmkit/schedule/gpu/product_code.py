@@ -17,7 +17,7 @@ from tvm import s_tir, tirx
 from tvm.ir import Range
 from tvm.sym import Analyzer
 
-from ..._tvm import TensorLoad
+from ..._tvm.nodes import TensorLoad
 from ..expressions import is_choice, loads_in, replaced
 from .product import Operand, Product
 

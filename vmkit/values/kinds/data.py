@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from ..deferred import deferred
+from ..._deferred import deferred
 from .spec import Check, Mismatch, Spec, describe
 from .value import Release, Value
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ..deferred import deferred
+from ..._deferred import deferred
 from .spec import Check, Mismatch, Spec, describe
 from .tensor import TensorSpec
 from .value import Release

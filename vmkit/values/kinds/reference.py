@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..deferred import deferred
+from ..._deferred import deferred
 from .value import Release, Value
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..deferred import deferred
+from ..._deferred import deferred
 from .spec import Check, Mismatch, Spec, describe
 from .value import Release, Value
 

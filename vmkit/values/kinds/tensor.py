@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ..._deferred import deferred
 from ...errors import OptionError
-from ..deferred import deferred
 from ..dims import Dim, TensorPlan, is_dim, tensor_plan
 from .spec import Check, Mismatch, Spec, describe
 from .value import Release

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import tvm_ffi
     from tvm.runtime import Device, Tensor
 
-    from ..._tvm import CObject
+    from ..._tvm.running import CObject
 
 __all__ = ["Release", "Value"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tvm import tirx
 
 from tests.relay.ir.dims.symbols import at, m, n
 from vmkit.relay.ir import Any, dims
@@ -22,6 +23,21 @@ from vmkit.relay.ir import Any, dims
 )
 def test_equality_knows_what_it_does_not_know(a: object, b: object, expected: bool | None) -> None:
     assert dims.equal(a, b) is expected
+
+
+def first_of(*sizes: object) -> object:
+    """Return the first of sizes that is not 1, else the last."""
+    first, *others = sizes
+    return dims.select(first == 1, first_of(*others), first) if others else first
+
+
+def test_equality_of_choices() -> None:
+    k = tirx.Var("k", "int64")
+    assert dims.equal(first_of(n, m, k), first_of(n, m, k)) is True
+    assert dims.equal(dims.add(first_of(n, m), 1), first_of(n, m)) is False
+    assert dims.equal(first_of(n, dims.add(m, 1)), dims.add(first_of(n, m), 1)) is None
+    for a, b in ((n, first_of(m, n)), (n, first_of(n, m)), (first_of(n, m), first_of(n, m, k)), (k, first_of(n, m))):
+        assert dims.equal(a, b) is None and dims.equal(b, a) is None
 
 
 def test_broadcast_of_every_pair() -> None:

@@ -113,6 +113,16 @@ def test_nll_loss_agrees_with_onnxruntime(dim: Any) -> None:
     assert_table([p, t, w], table, (numbers(2, 3, 4), targets, np.abs(numbers(3))))
 
 
+def test_nll_loss_without_a_batch() -> None:
+    p, t, w = var("p", shape=(3,)), var("t", shape=(), dtype="int32"), var("w", shape=(3,))
+    values = (numbers(3), np.array(2, "int32"), np.array([1, 2, 4], "float32"))
+    table = {
+        "none": (nn.nll_loss(p, t, w, "none"), lambda p, t, w: -p[t] * w[t]),
+        "mean": (nn.nll_loss(p, t, w), lambda p, t, w: -p[t]),
+    }
+    assert_table([p, t, w], table, values)
+
+
 def test_a_target_that_is_no_class_counts_nothing() -> None:
     p, t, w = var("p", shape=(2, 3)), var("t", shape=(2,), dtype="int64"), var("w", shape=(3,))
     run = compiled([p, t, w], nn.nll_loss(p, t, w, "none"))

@@ -23,7 +23,18 @@ from .arithmetic import (
 from .cases import by_cases, in_ranges
 from .comparison import absorbs, at_least, broadcast, equal, larger, more_than, same_size, smaller
 from .division import exact_division, factors, quotient, truncdiv, truncmod, uncommon
-from .expressions import as_expr, choices, int64, is_any, is_long, is_static, simplify, substitute, symbols
+from .expressions import (
+    as_expr,
+    choices,
+    int64,
+    is_any,
+    is_long,
+    is_static,
+    simplify,
+    structural_key,
+    substitute,
+    symbols,
+)
 
 __all__ = [
     "LARGEST_POWER",
@@ -60,6 +71,7 @@ __all__ = [
     "select",
     "simplify",
     "smaller",
+    "structural_key",
     "sub",
     "substitute",
     "symbols",

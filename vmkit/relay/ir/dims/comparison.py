@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
 
@@ -20,10 +21,35 @@ def equal(a: Dim, b: Dim) -> bool | None:
         return a == b
     if is_any(a) or is_any(b):
         return None
+    if tvm_ffi.structural_equal(as_expr(a), as_expr(b)):
+        return True
+    if _varies(a, b) or _varies(b, a):
+        return None
+    match a, b:
+        case tirx.Select(), tirx.Select() if tvm_ffi.structural_equal(a.condition, b.condition):
+            parts = {equal(a.true_value, b.true_value), equal(a.false_value, b.false_value)}
+            return parts.pop() if len(parts) == 1 else None
     difference = sub(a, b)
     if isinstance(difference, int):
         return difference == 0
     return None
+
+
+def _varies(a: Dim, b: Dim) -> bool:
+    """Say whether `a` is a symbol that `b` surely differs from by no constant, which takes no proof to see.
+
+    So it is where `b` has not the symbol, and where a choice of `b` has not: the first of several that is not 1.
+    """
+    if not isinstance(a, tvm.ir.Var) or isinstance(b, int):
+        return isinstance(a, tvm.ir.Var)
+    if isinstance(b, tvm.ir.Var):
+        return not a.same_as(b)
+    if isinstance(b, tirx.Select) and isinstance(b.condition, tirx.EQ):
+        decides = symbols([b.condition.a, b.condition.b])
+        other = b.true_value
+        is_free = isinstance(other, tvm.ir.Var) and not any(other.same_as(each) for each in decides)
+        return _varies(a, b.false_value) or (is_free and _varies(a, other))
+    return not any(a.same_as(each) for each in symbols([b]))
 
 
 def at_least(a: Dim, b: Dim) -> bool | None:

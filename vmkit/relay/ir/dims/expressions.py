@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import tvm
 import tvm_ffi
@@ -11,11 +12,23 @@ from tvm.sym import Analyzer
 
 from ..dim import Any, Dim
 
-__all__ = ["as_expr", "choices", "int64", "is_any", "is_long", "is_static", "simplify", "substitute", "symbols"]
+__all__ = [
+    "as_expr",
+    "choices",
+    "int64",
+    "is_any",
+    "is_long",
+    "is_static",
+    "simplify",
+    "structural_key",
+    "substitute",
+    "symbols",
+]
 
 _MOST_PARTS = 64
 _MOST_CHOICES = 8
 _MOST_SYMBOLS = 8
+_MOST_REMEMBERED = 4096  # simplest forms: a proof with choices takes thirty times as long as finding it again
 _CHOICES: dict[type, int] = {tirx.Max: 1, tirx.Min: 1, tirx.Select: 3}  # A select has its condition beside two values.
 
 
@@ -60,8 +73,18 @@ def simplify(value: Dim) -> Dim:
         return int(value.value)
     if isinstance(value, tvm.ir.Var):
         return value
-    value = Analyzer().simplify(value)
+    return _simplified(structural_key(value))
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _simplified(key: tvm_ffi.StructuralKey) -> Dim:
+    value = Analyzer().simplify(key.key)
     return int(value.value) if isinstance(value, tirx.IntImm) else value
+
+
+def structural_key(node: tvm.ir.Node) -> tvm_ffi.StructuralKey:
+    """Return a key that equal nodes have in common, those with the same symbols."""
+    return tvm_ffi.StructuralKey(node)  # type: ignore[call-arg] # its class is annotated with what it computes itself
 
 
 def as_expr(dim: Dim) -> tvm.ir.Expr:
@@ -77,18 +100,17 @@ def int64(dim: Dim) -> tvm.ir.Expr:
 
 def symbols(dims: Sequence[Dim]) -> list[tirx.Var]:
     """Return the symbolic variables in dimensions, each once, in order of appearance."""
-    found: list[tirx.Var] = []
+    found: dict[tirx.Var, None] = {}
 
     def visit(node: tirx.Var) -> None:
-        if node not in found:
-            found.append(node)
+        found[node] = None
 
     for dim in dims:
         if isinstance(dim, tvm.ir.Var):
             visit(dim)
         elif not isinstance(dim, int | Any):
             tvm_ffi.structural_walk(dim, (tvm.ir.Var, visit))
-    return found
+    return list(found)
 
 
 def substitute(dim: Dim, mapping: Mapping[tirx.Var, tvm.ir.Expr]) -> Dim:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tvm import relax, te, tirx
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ...lower.context import LowerContext
 
 __all__: list[str] = []
+
+D = TypeVar("D")
 
 
 def _entropy_type(attrs: None, predictions: Type, targets: Type) -> Type:
@@ -68,9 +70,9 @@ class NLLLossAttrs(Attrs):
 class NLLLoss:
     """Negative log likelihood: minus the prediction of each target class times the weight of the class.
 
-    predictions are (batch, classes, ...), targets (batch, ...), weights (classes). A target equal to ignore_index
-    counts 0, and so does one that is no class. reduction is "none", "sum", or "mean": the sum divided by that of the
-    weights.
+    predictions are (batch, classes, ...), targets (batch, ...), weights (classes); without a batch predictions are
+    (classes) and the target a scalar. A target equal to ignore_index counts 0, and so does one that is no class.
+    reduction is "none", "sum", or "mean": the sum divided by that of the weights.
     """
 
     @staticmethod
@@ -79,15 +81,15 @@ class NLLLoss:
         w = require_tensor(weights, "weights")
         if attrs.reduction not in ("mean", "sum", "none"):
             raise TypeCheckError(f"reduction must be mean, sum or none, not {attrs.reduction!r}")
-        if len(x.shape) != len(t.shape) + 1 or not len(t.shape):
+        if len(x.shape) != len(t.shape) + 1:
             raise TypeCheckError(f"predictions must have one dimension more than targets, not {x} and {t}")
-        if len(w.shape) != 1 or dims.equal(w.shape[0], x.shape[1]) is False:
-            raise TypeCheckError(f"weights must be a vector of the {x.shape[1]} classes, not {w}")
+        classes, others = _parts(list(x.shape))
+        if len(w.shape) != 1 or dims.equal(w.shape[0], classes) is False:
+            raise TypeCheckError(f"weights must be a vector of the {classes} classes, not {w}")
         if x.dtype != w.dtype or not t.dtype.startswith(("int", "uint")):
             raise TypeCheckError(
                 f"weights must have the data type of predictions and targets be integers: {x}, {t}, {w}"
             )
-        others = [x.shape[0], *x.shape[2:]]
         for axis, (a, b) in enumerate(zip(others, t.shape, strict=True)):
             if dims.equal(a, b) is False:
                 raise TypeCheckError(f"dimension {axis} of targets is {b}, but predictions need {a}")
@@ -97,8 +99,8 @@ class NLLLoss:
     def lower(
         context: LowerContext, attrs: NLLLossAttrs, predictions: relax.Expr, targets: relax.Expr, weights: relax.Expr
     ) -> relax.Expr:
-        batch, classes, *rest = context.shape(predictions)
-        for axis, (a, b) in enumerate(zip(context.shape(targets), [batch, *rest], strict=True)):
+        classes, others = _parts(context.shape(predictions))
+        for axis, (a, b) in enumerate(zip(context.shape(targets), others, strict=True)):
             context.require_equal(
                 a, b, f"nn.nll_loss: dimension {axis} of targets is {{actual}}, but predictions need {{expected}}"
             )
@@ -107,8 +109,14 @@ class NLLLoss:
         return context.te(lambda *v: _nll_loss(attrs, *v), predictions, targets, weights, pattern=OpPattern.OPAQUE)
 
 
+def _parts(shape: Sequence[D]) -> tuple[D, list[D]]:
+    """Return the number of classes, and the other dimensions of predictions."""
+    at = min(1, len(shape) - 1)
+    return shape[at], [*shape[:at], *shape[at + 1 :]]
+
+
 def _nll_loss(attrs: NLLLossAttrs, predictions: te.Tensor, targets: te.Tensor, weights: te.Tensor) -> te.Tensor:
-    classes, dtype = predictions.shape[1], predictions.dtype
+    (classes, _), dtype = _parts(predictions.shape), predictions.dtype
     zero = tirx.const(0, dtype)
 
     def when_counted(index: Sequence[tirx.Expr], value: Callable[[tirx.Expr], tirx.Expr]) -> tirx.Expr:
@@ -117,7 +125,7 @@ def _nll_loss(attrs: NLLLossAttrs, predictions: te.Tensor, targets: te.Tensor, w
         return tirx.if_then_else(counts, value(inside(target, classes)), zero)
 
     def loss(*index: tirx.Expr) -> tirx.Expr:
-        return when_counted(index, lambda t: -predictions(index[0], t, *index[1:]) * weights(t))
+        return when_counted(index, lambda t: -predictions(*index[:1], t, *index[1:]) * weights(t))
 
     losses = te.compute(targets.shape, loss, name="nll_loss")
     if attrs.reduction == "none":
@@ -129,4 +137,6 @@ def _nll_loss(attrs: NLLLossAttrs, predictions: te.Tensor, targets: te.Tensor, w
 
 def _sum(values: te.Tensor, name: str) -> te.Tensor:
     over = [te.reduce_axis((0, d), name=f"k{i}") for i, d in enumerate(values.shape)]
+    if not over:
+        return values
     return te.compute((), lambda *_: te.sum(values(*over), axis=over), name=name)

@@ -1,73 +1,60 @@
 """Every private or unstable name of TVM and tvm-ffi that vmkit uses, each with the reason why.
 
-TVM promises nothing about the names below, and has no public ones for what they do. With a new release of TVM this is
-the file to go through; nothing else in vmkit reaches past what TVM documents. It was written against apache-tvm 0.27
-and apache-tvm-ffi 0.1.14.
+TVM promises nothing about the names below, and has no public ones for what they do. With a new release of TVM this
+package is what to go through; nothing else in vmkit reaches past what TVM documents. It was written against apache-tvm
+0.27 and apache-tvm-ffi 0.1.14.
+
+To import this module imports nothing of TVM. What has to be bound to TVM's objects once stands apart: in ``running.py``
+what running a program takes, in ``nodes.py`` classes of the compiler. ``importing.py`` and ``whole.py`` import TVM in
+two steps.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import tvm
-import tvm_ffi
-from tvm.ir import GlobalVar
-from tvm.ir import _ffi_api as _ir_ffi
-from tvm.ir.expr import TensorLoad
-from tvm.libinfo import find_libtvm_runtime
-from tvm.runtime import Device, Tensor
-from tvm_ffi.core import CObject, ObjectConvertible
-from tvm_ffi.libinfo import find_libtvm_ffi
+from .._deferred import deferred
 
 if TYPE_CHECKING:
+    import tvm
+    import tvm_ffi
     from tvm import relax, s_tir
+    from tvm.ir import GlobalVar
+    from tvm.runtime import Tensor
+else:
+    tvm, tvm_ffi = deferred("tvm"), deferred("tvm_ffi")
 
 __all__ = [
-    "DEVICE_NAMES",
-    "DEVICE_TYPES",
     "OLD_API",
     "OLD_BACKEND",
     "OLD_FFI",
+    "OPERATOR_TABLE",
     "PASSENGER_OPTION",
-    "CObject",
-    "ObjectConvertible",
-    "TensorLoad",
-    "allocate_storage",
-    "array_item",
-    "array_items",
+    "RUNTIME_TABLES",
     "begin_block",
     "c_module",
     "call_global_vars_by",
-    "configure_pool",
     "decide_dialect",
-    "declare_packed",
-    "empty_pools",
     "end_block",
-    "fail_packed",
-    "from_dlpack",
     "global_function_names",
     "has_global_function",
     "host_features",
     "kernels_of",
-    "limit_threads_of_this_thread",
     "link_executable",
-    "load_bytecode",
-    "pool_size",
     "put_code",
-    "reference_count",
     "register_error",
     "register_operator",
     "register_reducer",
     "retyped",
     "tensor_view",
     "unchecked_schedule",
+    "watching_tables",
 ]
 
 E = TypeVar("E")
@@ -85,22 +72,37 @@ OLD_BACKEND = "tvm.relay.backend._backend"
 OLD_API = "_ffi_api"
 """What each package of TVM called its table of functions from C++; scripts for tests reach into Relay's."""
 
-# TensorLoad (tvm.ir.expr): the node of a read of a buffer; TVM moved it between modules in each of the last releases.
-# CObject (tvm_ffi.core): the base of all objects of tvm-ffi, those without a registered Python class too.
-# ObjectConvertible (tvm_ffi.core): what may stand for an object in a call; its name has changed once.
+OPERATOR_TABLE = "tvm.ir._ffi_api"
+"""Where TVM has the functions of its registry of operators, which its own import calls."""
+
+RUNTIME_TABLES = ("tvm.runtime._ffi_api", "tvm.runtime._ffi_node_api")
+"""Tables of functions from C++ that are filled when they are imported: functions that come later are not in them."""
 
 
-# -- devices
+# -- import
 
-# The two tables in which TVM has the names of types of device; its public functions take a name and tell none.
-DEVICE_TYPES: Mapping[str, int] = Device._DEVICE_NAME_TO_TYPE
-DEVICE_NAMES: Mapping[int, str] = Device._DEVICE_TYPE_TO_NAME
+
+@contextlib.contextmanager
+def watching_tables(watch: Callable[[str | None], None]) -> Iterator[None]:
+    """Have `watch` called with the name of each table that modules of TVM fill with functions from C++, once it is.
+
+    They call ``tvm_ffi.init_ffi_api``, and nothing else says when they do.
+    """
+    fill = tvm_ffi.init_ffi_api
+    raw: Any = importlib.import_module("tvm_ffi")
+
+    def fill_and_tell(namespace: str, target_module_name: str | None = None) -> None:
+        fill(namespace, target_module_name)
+        watch(target_module_name)
+
+    raw.init_ffi_api = fill_and_tell
+    try:
+        yield
+    finally:
+        raw.init_ffi_api = fill
 
 
 # -- tensors
-
-# TVM registers its own class of tensors with tvm-ffi, which says in its types only that it returns one of its own.
-from_dlpack: Callable[[Any], Tensor] = cast("Callable[[Any], Tensor]", tvm_ffi.from_dlpack)
 
 
 def tensor_view(tensor: Tensor, shape: Sequence[int], dtype: str) -> Tensor:
@@ -141,7 +143,7 @@ def end_block(builder: relax.BlockBuilder) -> relax.BindingBlock:
 
 def register_operator(name: str, doc: str) -> None:
     """Put an operator into TVM's registry: ``tvm.ir._ffi_api.RegisterOp``, whose public form is in C++."""
-    _ir_ffi.RegisterOp(name, doc)
+    tvm.ir._ffi_api.RegisterOp(name, doc)
 
 
 def call_global_vars_by(call: Callable[[GlobalVar, tuple[Any, ...]], Any]) -> None:
@@ -150,7 +152,8 @@ def call_global_vars_by(call: Callable[[GlobalVar, tuple[Any, ...]], Any]) -> No
     A dialect in Python has no other way in: TVM's method makes a call of its own language from any arguments. For those
     that `call` leaves alone nothing changes. The newest `call` is asked first; one that is already is not put in twice.
     """
-    older = GlobalVar.__call__
+    kind: Any = tvm.ir.GlobalVar
+    older = kind.__call__
     if getattr(older, "asks", None) is call:
         return
 
@@ -159,7 +162,6 @@ def call_global_vars_by(call: Callable[[GlobalVar, tuple[Any, ...]], Any]) -> No
         return older(self, *args) if made is None else made
 
     call_either.asks = call  # type: ignore[attr-defined]
-    kind: Any = GlobalVar
     kind.__call__ = call_either
 
 
@@ -259,92 +261,15 @@ def link_executable(
     return _vmlink(builder, target, kernels, tir_pipeline=tir_pipeline).mod
 
 
-# -- running. Functions that TVM registers from C++ by names alone, without a Python interface.
-
-pool_size: Callable[[], int] = tvm.get_global_func("runtime.NumThreads")
-"""The number of threads that the calling thread's pool has, which is made by asking for it."""
-
-configure_pool: Callable[[int, int], None] = tvm.get_global_func("runtime.config_threadpool")
-"""Make the calling thread's pool anew, from a mode of affinity and a number of threads."""
-
-array_item: Callable[[Any, int], Any] = tvm_ffi.get_global_func("ffi.ArrayGetItem")
-"""Element of an array; ``tvm_ffi.Array`` has it too, after a conversion of its own that costs more than the read."""
-
-_array_size: Callable[[Any], int] = tvm_ffi.get_global_func("ffi.ArraySize")
+# -- the machine
 
 
-def array_items(array: Any) -> list[Any]:
-    """Return the elements of an array; ``list(array)`` asks for its size and checks the place before each of them."""
-    return [array_item(array, i) for i in range(_array_size(array))]
-
-
-host_features: Callable[[], Mapping[str, bool]] = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")
-"""What LLVM detects on this machine; ``tvm.target.codegen`` has what a named cpu should have."""
+def host_features() -> Mapping[str, bool]:
+    """Return what LLVM detects on this machine; ``tvm.target.codegen`` has what a named cpu should have."""
+    detect: Callable[[], Mapping[str, bool]] = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")
+    return detect()
 
 
 def c_module(source: str, functions: list[str]) -> tvm.runtime.Module:
     """Return the module of C that defines packed functions, which is compiled when it is run or exported."""
     return tvm.get_global_func("runtime.CSourceModuleCreate")(source, "c", functions, [])
-
-
-def load_library(path: Path) -> tvm.runtime.Module:
-    """Return the module of a file, which is unmapped once nothing refers to it; TVM's own loader keeps it for ever."""
-    return cast(tvm.runtime.Module, tvm_ffi.load_module(str(path), keep_module_alive=False))
-
-
-def load_bytecode(code: bytes) -> tvm.runtime.Module:
-    """Return the module of an executable's bytes, which the VM trusts; the public loader takes files alone."""
-    return tvm.get_global_func("ffi.Module.load_from_bytes.relax.VMExecutable")(code)
-
-
-# runtime::threading::SetMaxConcurrency of TVM's C++ interface, which its Python one lacks: the limit of the calling
-# thread alone, from which the thread's pool is made.
-limit_threads_of_this_thread: Callable[[int], Any] = ctypes.CDLL(find_libtvm_runtime())[
-    "_ZN3tvm7runtime9threading17SetMaxConcurrencyEi"
-]
-
-# The C interface of tvm-ffi. A packed function in Python costs microseconds a call; one with a C signature does not.
-_C_INTERFACE = ctypes.CDLL(find_libtvm_ffi())
-_PackedFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_size_t)
-_declared: list[Any] = []  # ctypes frees a callback that nobody holds
-
-
-class _Bytes(ctypes.Structure):
-    """TVMFFIByteArray of tvm-ffi's C interface."""
-
-    _fields_ = (("data", ctypes.c_char_p), ("size", ctypes.c_size_t))
-
-
-def declare_packed(name: str, function: Callable[[int, int, int, int], int]) -> None:
-    """Register a function of (self, arguments, their number, address of the result) by name, without any conversion.
-
-    It returns 0, or -1 after :func:`fail_packed`.
-    """
-    callback, handle, encoded = _PackedFunction(function), ctypes.c_void_p(), name.encode()
-    _declared.append(callback)
-    if _C_INTERFACE.TVMFFIFunctionCreate(
-        None, callback, None, ctypes.byref(handle)
-    ) or _C_INTERFACE.TVMFFIFunctionSetGlobal(ctypes.byref(_Bytes(encoded, len(encoded))), handle, 1):
-        raise ImportError(f"{name} cannot be registered with tvm-ffi")
-
-
-def allocate_storage(*args: Any) -> tvm_ffi.Object:
-    """Return what the VM's own ``alloc_storage`` does for the arguments that bytecode gives it."""
-    made: tvm_ffi.Object = tvm.get_global_func("vm.builtin.alloc_storage")(*args)
-    return made
-
-
-def empty_pools() -> None:
-    """Give the system what the VM's memory pools keep for the next allocation."""
-    tvm.get_global_func("vm.builtin.memory_manager.clear")()
-
-
-def reference_count(node: tvm_ffi.Object) -> int:
-    """Return how many refer to a node, this one included: the lower half of what a node of tvm-ffi begins with."""
-    return ctypes.c_uint32.from_address(node.__chandle__()).value
-
-
-def fail_packed(message: bytes) -> int:
-    """Set the RuntimeError that a function of :func:`declare_packed` ends with; return what it returns then."""
-    _C_INTERFACE.TVMFFIErrorSetRaisedFromCStr(b"RuntimeError", message)
-    return -1

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tvm.runtime import Device
-from tvm.target import Target
+from typing import TYPE_CHECKING
 
-from vmkit._tvm import DEVICE_NAMES, DEVICE_TYPES
+from tvm.runtime import Device
+
+from vmkit._tvm.running import DEVICE_NAMES, DEVICE_TYPES
 from vmkit.errors import TargetError, suggest
+
+if TYPE_CHECKING:
+    from tvm.target import Target
 
 __all__ = ["CPU", "device_name", "device_type", "device_type_of", "numbered_device", "numbered_name"]
 
