@@ -71,6 +71,19 @@ def test_a_reshape_over_unknown_sizes_is_a_view_behind_sizes_that_data_tell_and_
         np.testing.assert_array_equal(returned.numpy(), wanted)
 
 
+def test_a_field_of_a_result_is_no_view_of_an_input() -> None:
+    x, y = relay.var("x", shape=[relay.Any()] * 3), relay.var("y", shape=(1, 2, 3))
+    shape = relay.var("shape", shape=(3,), dtype="int64")
+    fields = [relay.reshape(x, shape), relay.reshape(x, (-1,)), relay.reshape(y, (6,)), relay.expand_dims(y, 0)]
+    results = relay.Tuple([*fields, *map(relay.exp, fields)])
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x, y, shape], results)))
+    a, b = (np.arange(6, dtype="float32").reshape(1, 2, 3) for _ in "xy")
+    returned = machine.run(a, b, np.array([3, 1, 2]))
+    a[...] = b[...] = 7
+    for field, shape_of_it in zip(returned, [(3, 1, 2), (6,), (6,), (1, 1, 2, 3)], strict=False):
+        np.testing.assert_array_equal(field.numpy(), np.arange(6).reshape(shape_of_it))
+
+
 def test_a_shuffle_of_channels_is_one_kernel_for_any_number_of_images() -> None:
     x = relay.var("x", shape=(n, 6, 5, 4))
     groups = relay.reshape(relay.exp(x), newshape=(-1, 2, 3, 5, 4))

@@ -12,6 +12,7 @@ from typing import Any
 
 import tvm
 from tvm.runtime import Tensor
+from tvm.support import cc
 
 from vmkit.compiler.vm_compiler import compile
 from vmkit.errors import InputError, ModelError, UnavailableError, suggest
@@ -224,24 +225,34 @@ class BuiltModule:
         """Write the model to a file, which ``tvm.runtime.load_module`` reads.
 
         A file whose name ends as that of a shared library, or in ``.tar``, is one, which TVM loads also where vmkit is
-        not, such as behind ``remote.load_module``; any other is a vmkit executable. `fcompile` links the kernels, such
-        as ``cc.cross_compiler(...)``.
+        not, such as behind ``remote.load_module``. Any other is a vmkit executable, and so are those of programs
+        without kernels, of models that were read from one, and where nothing can link. `fcompile` links the kernels,
+        such as ``cc.cross_compiler(...)``.
 
         Raises
         ------
         InputError
             For addons, which no file of a model takes.
+        ExecutableError
+            For kernels that were read from a shared library: those cannot be written again.
         """
         if addons:
             raise InputError("a model's file takes no addons: link them in fcompile")
         self._say_name()
         exe = self.executable
-        if str(file_name).endswith(_LIBRARIES) and all(each.is_compilation_exportable() for each in exe.libraries):
+        if self._goes_into_library(str(file_name), fcompile):
             options = {} if workspace_dir is None else {"workspace_dir": workspace_dir}
             relay_executable(exe).described_module().export_library(str(file_name), fcompile=fcompile, **options)
             return
         links = getattr(fcompile, "output_format", None) == "so"
         exe.export(file_name, linker=fcompile if links else None)
+
+    def _goes_into_library(self, file_name: str, fcompile: Callable[..., Any] | None) -> bool:
+        """Say whether a file can be a library: there are kernels, not linked yet, and what links them."""
+        libraries = self.executable.libraries
+        has_linker = file_name.endswith(".tar") or fcompile is not None or cc.get_cc() is not None
+        is_library = file_name.endswith(_LIBRARIES) and len(libraries) > 0
+        return is_library and has_linker and all(each.is_compilation_exportable() for each in libraries)
 
     def _say_name(self) -> None:
         """Put the name of the model and its graph among what the executable tells of itself."""

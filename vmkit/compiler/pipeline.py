@@ -33,7 +33,7 @@ from ..relax.size_names import name_sizes
 from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
-from ..relax.views import LEGALIZATIONS, views_of_reshapes
+from ..relax.views import LEGALIZATIONS, copies_of_given_values, views_of_reshapes
 from ..schedule import gpu
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
@@ -137,6 +137,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
     The names of kernels begin with `prefix`.
     """
     passes = [
+        copies_of_given_values(),
         transform.RewriteDataflowReshape(),
         merge_views(),
         eliminate_dead_code(),

@@ -29,6 +29,7 @@ from .rewrite import (
     variables_in,
     with_branches,
 )
+from .views import only_reshapes
 
 __all__ = ["name_sizes"]
 
@@ -153,8 +154,8 @@ def _renamed(kernel: tirx.PrimFunc, inputs: int) -> _Renamed | None:
         How many of its parameters are inputs.
     """
     names = _names_of(_sizes_of(kernel.params), _reduces(kernel))
-    if not names or _is_reshape(kernel):
-        return None
+    if not names or only_reshapes(kernel):
+        return None  # its sizes tell later passes that it only reshapes
     made = _with_names(kernel, names)
     shapes = _sizes_of(made.params)
     told = {size for size in shapes if isinstance(size, ir.Var)}
@@ -184,12 +185,6 @@ def _without_constant(size: tirx.Expr) -> tuple[tirx.Expr, int]:
     if isinstance(size, tirx.Add | tirx.Sub) and isinstance(size.b, tirx.IntImm):
         return size.a, int(size.b) if isinstance(size, tirx.Add) else -int(size.b)
     return size, 0
-
-
-def _is_reshape(kernel: tirx.PrimFunc) -> bool:
-    """Say whether a kernel only gives elements another shape, of which its sizes tell that to later passes."""
-    is_of_blocks = isinstance(kernel.body, s_tir.SBlockRealize)  # others are written out as loops
-    return is_of_blocks and bool(relax.analysis.has_reshape_pattern(kernel))
 
 
 def _reduces(kernel: tirx.PrimFunc) -> bool:

@@ -10,21 +10,30 @@ simplify that is exponential in their number.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
 import tvm
-from tvm import ir, relax, te, tirx, topi
+from tvm import ir, relax, s_tir, te, tirx, topi
 from tvm.sym import Analyzer
 
 from .._tvm import retyped
 from ..relay.ir import dims
 from .aliases import is_call
-from .rewrite import bindings_of, on_bindings, on_functions, variables_in, with_branches, with_functions
+from .rewrite import (
+    bindings_of,
+    on_bindings,
+    on_functions,
+    substituted,
+    variables_in,
+    with_branches,
+    with_functions,
+)
 
-__all__ = ["LEGALIZATIONS", "views_of_reshapes"]
+__all__ = ["LEGALIZATIONS", "copies_of_given_values", "only_reshapes", "views_of_reshapes"]
 
 _MARK = "vmkit.reshape"
 _RESHAPE, _CALL_TIR = "relax.reshape", "relax.call_tir"
+_CALL_PACKED = "relax.call_pure_packed"
 _READERS = (_CALL_TIR, "relax.call_dps_packed")  # what they call keeps none of the tensors that it is given
 
 
@@ -87,6 +96,49 @@ def views_of_reshapes() -> tvm.transform.Pass:
     return tvm.transform.module_pass(lambda mod, _: _Views(mod).rewritten(), opt_level=0, name="ViewsOfReshapes")
 
 
+def copies_of_given_values() -> tvm.transform.Pass:
+    """Return the pass, to be run before ``RewriteDataflowReshape``, that keeps results from being views of inputs.
+
+    TVM makes views of all reshapes whose values stay in a dataflow block, where tuples of results are made, too.
+    """
+    return tvm.transform.module_pass(lambda mod, _: _with_own_results(mod), opt_level=0, name="CopiesOfGivenValues")
+
+
+def _with_own_results(mod: tvm.IRModule) -> tvm.IRModule:
+    kernels = {gvar for gvar, each in mod.functions.items() if isinstance(each, tirx.PrimFunc) and only_reshapes(each)}
+
+    def sequence(whole: relax.SeqExpr) -> relax.SeqExpr:
+        leaving = _leaving(whole)
+        own: set[ir.Var] = set()
+        renamed: dict[ir.Var, relax.Var] = {}
+        for binding in bindings_of(whole):
+            value, var = binding.value, binding.var
+            if is_call(value, _CALL_TIR) and not (value.args[0] in kernels and value.args[1].fields[0] not in own):
+                own.add(var)
+            elif is_call(value, _CALL_TIR) and var in leaving and isinstance(var, relax.DataflowVar):
+                renamed[var] = relax.Var(var.name, var.ty)  # what leaves its block is no view to TVM
+        return on_bindings(whole, lambda each: [_renamed(with_branches(each, sequence), renamed)])
+
+    return on_functions(mod, lambda _, function: sequence(function.body)) if kernels else mod
+
+
+def _renamed(binding: relax.Binding, names: Mapping[ir.Var, relax.Var]) -> relax.Binding:
+    value = substituted(binding.value, names)
+    if binding.var in names:
+        return relax.VarBinding(names[binding.var], value)
+    if value.same_as(binding.value):
+        return binding
+    if isinstance(binding, relax.MatchCast):
+        return relax.MatchCast(binding.var, value, binding.ty)
+    return relax.VarBinding(binding.var, value)
+
+
+def only_reshapes(kernel: tirx.PrimFunc) -> bool:
+    """Say whether a kernel only gives elements another shape."""
+    is_of_blocks = isinstance(kernel.body, s_tir.SBlockRealize)  # others are written out as loops
+    return is_of_blocks and bool(relax.analysis.has_reshape_pattern(kernel))
+
+
 class _Views:
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
@@ -107,7 +159,7 @@ class _Views:
             call = binding.value
             if not isinstance(binding, relax.VarBinding) or isinstance(call, relax.If):
                 return [with_branches(binding, self.sequence)]
-            leaves = not isinstance(binding.var, relax.DataflowVar) and binding.var in leaving
+            leaves = binding.var in leaving
             if is_call(call, _RESHAPE):
                 return self.copied(binding) if leaves else [binding]
             if leaves or not _calls(call, self.reshapes):
@@ -157,15 +209,30 @@ class _Views:
 
 
 def _leaving(sequence: relax.SeqExpr) -> set[ir.Var]:
-    """Return the variables that something else than kernels and views reads, which may keep or return them."""
+    """Return the variables whose memory something else than kernels and views may keep, or the sequence gives.
 
-    def readers() -> Iterator[relax.Expr]:
-        yield sequence.body
-        for binding in bindings_of(sequence):
-            if not any(is_call(binding.value, name) for name in (_RESHAPE, *_READERS)):
-                yield binding.value
+    An operator in a dataflow block reads its arguments, as a kernel does, unless it calls what is not known.
+    """
+    found = set(variables_in(sequence.body))
+    for binding in reversed(list(bindings_of(sequence))):
+        value = binding.value
+        if any(is_call(value, name) for name in (_RESHAPE, *_READERS)):
+            continue
+        read = variables_in(value)
+        if _is_alias(value):
+            found.update(read if binding.var in found else ())
+        elif isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and not is_call(value, _CALL_PACKED):
+            found.update(each for each in read if not isinstance(each, relax.DataflowVar))
+        else:
+            found.update(read)
+    return found
 
-    return set(variables_in(*readers()))
+
+def _is_alias(value: relax.Expr) -> bool:
+    """Say whether a value is another name of what it reads, or holds it."""
+    if is_call(value, _CALL_PACKED):
+        return value.args[0].global_symbol == "vm.builtin.copy"
+    return isinstance(value, ir.Var | relax.Tuple | relax.TupleGetItem)
 
 
 def _is_reshape(function: ir.BaseFunc) -> bool:

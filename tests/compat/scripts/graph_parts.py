@@ -74,6 +74,8 @@ with tempfile.TemporaryDirectory() as folder:
         module.run(x=value)
         np.testing.assert_allclose(module.get_output(0).numpy(), expected)
     session.upload(f"{folder}/net.so")
+    nothing.built.export_library(f"{folder}/nothing.so")
+    assert graph_executor.GraphModule(tvm.runtime.load_module(f"{folder}/nothing.so")["default"](dev)).built
 remote = session.load_module("net.so")
 there = graph_executor.GraphModule(remote["net"](session.cpu()))
 sent = tvm.nd.array(value, session.cpu())
