@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import os
 import sys
 import threading
 import weakref
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-__all__ = ["COMPILER_STACK_BYTES", "MACHINE_STACK_BYTES", "DeepThread", "on_deep_stack"]
+from .errors import OptionError
+
+__all__ = ["COMPILER_STACK_BYTES", "MACHINE_STACK_BYTES", "DeepThread", "checked_stack", "on_deep_stack"]
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +67,15 @@ def on_deep_stack(function: Callable[..., T], *args: Any, stack_bytes: int = COM
     raise value
 
 
+def checked_stack(stack_bytes: int) -> int:
+    """Return the size of a stack that a caller asked for; OptionError if it is none."""
+    if isinstance(stack_bytes, bool) or not isinstance(stack_bytes, int) or stack_bytes < _SMALLEST_STACK_BYTES:
+        raise OptionError(
+            f"stack_bytes is {stack_bytes!r}, expected a number of bytes, at least {_SMALLEST_STACK_BYTES}"
+        )
+    return stack_bytes
+
+
 class _DeepRecursion:
     """Python's recursion limit lifted while at least one thread is inside.
 
@@ -93,6 +105,25 @@ class _DeepRecursion:
 _recursion = _DeepRecursion()
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
+_threads: weakref.WeakSet[DeepThread] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Note in a forked process that it has none of the threads."""
+    global _lock
+    _lock = threading.Lock()
+    for thread in list(_threads):
+        thread.is_lost = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class DeepThread:
     """A thread with a large stack that runs one call after another, for as long as this object lives.
 
@@ -106,6 +137,8 @@ class DeepThread:
     """
 
     def __init__(self, stack_bytes: int = MACHINE_STACK_BYTES) -> None:
+        self.is_lost = False  # whether this is a copy in a forked process, which has no thread
+        _threads.add(self)
         self._jobs: SimpleQueue[Any] = SimpleQueue()
         self.stack_bytes = stack_bytes
         self._thread = self._start()
@@ -130,14 +163,33 @@ class DeepThread:
                 self.stack_bytes = size
             return thread
 
-    def call(self, function: Callable[..., T], *args: Any) -> T:
-        """Return ``function(*args)``, run on the thread; an exception is raised again here."""
+    def call(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        timeout: float | None = None,
+        late: Callable[[], None] = _nothing,
+        left: Callable[[], None] = _nothing,
+    ) -> T:
+        """Return ``function(*args)``, run on the thread; an exception is raised again here.
+
+        `late` is called once `timeout` seconds have passed, after which the result is waited for all the same. `left`
+        is called if an exception, such as one of a signal's handler, ends the waiting; what runs goes on then.
+        """
         if threading.current_thread() is self._thread:
             return function(*args)
         outcome: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
         self._jobs.put((function, args, outcome))
         del args
-        ok, value = outcome.get()
+        try:
+            try:
+                ok, value = outcome.get(timeout=timeout)
+            except Empty:
+                late()
+                ok, value = outcome.get()
+        except BaseException:
+            left()
+            raise
         if ok:
             return value
         raise value

@@ -11,7 +11,7 @@ LOOP = (A, If(0, 3), B, Goto(-2), Ret(0))
 
 
 def program(*bodies: tuple[Call | Goto | If | Ret, ...]) -> Program:
-    rows, instructions = [VMFunction(FunctionKind.PACKED, "kernel", 0, 0, -2, 0, ())], ()
+    rows, instructions = [VMFunction(FunctionKind.PACKED, "test.kernel", 0, 0, -2, 0, ())], ()
     for number, body in enumerate(bodies):
         start, instructions = len(instructions), (*instructions, *body)
         rows.append(VMFunction(FunctionKind.VM, f"f{number}", start, len(instructions), 1, 3, ("x",)))
@@ -51,7 +51,7 @@ def test_a_packed_function_is_in_the_table_once() -> None:
     after, position = with_packed(before, "other")
     assert (position, after.functions[2].name, after.functions[2].kind) == (2, "other", FunctionKind.PACKED)
     assert with_packed(after, "other") == (after, 2)
-    assert with_packed(after, "kernel") == (after, 0)
+    assert with_packed(after, "test.kernel") == (after, 0)
 
 
 def test_special_registers_keep_their_numbers() -> None:

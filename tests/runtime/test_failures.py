@@ -46,6 +46,7 @@ def test_other_errors_are_left_alone(text: str) -> None:
         (FAILURE.format(pair="3 vs. 4", dims="n"), "match_cast, ty=R.Shape([n]): match_cast error, "
          "shape[0] mismatch to a previous populated value. (3 vs. 4)"),
         ("a plain\n   error", "a plain error"),
+        ("std::bad_alloc", "the system has no memory for a tensor of the size that the inputs ask for"),
         ("", "RuntimeError"),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from vmkit.errors import InputError
 from vmkit.values import host_memory
 from vmkit.values.host_memory import Scratch
 
@@ -66,3 +67,10 @@ def test_an_array_that_was_pickled_is_as_quick_to_hand_over_as_any() -> None:
     assert values is not None
     np.testing.assert_array_equal(values[0].numpy(), array)
     assert host_memory.readable([array], [64], [np.dtype("int32")], [Scratch()]) is None
+
+
+def test_a_copy_that_there_is_no_memory_for_is_an_error_of_the_input() -> None:
+    huge = np.lib.stride_tricks.as_strided(np.ones(1, "float32"), (1 << 59, 3), (0, 0))
+    for kind in (InputError, MemoryError):
+        with pytest.raises(kind, match=r"no memory for a copy of float32\[\d+, 3\], 6917529027641081856 bytes"):
+            host_memory.copied(huge)

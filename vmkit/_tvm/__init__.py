@@ -50,6 +50,7 @@ __all__ = [
     "put_code",
     "register_error",
     "register_operator",
+    "register_reducer",
     "retyped",
     "tensor_view",
     "unchecked_schedule",
@@ -199,6 +200,22 @@ def register_error(name: str, kind: type[Exception]) -> None:
 
 
 # -- schedules
+
+
+def register_reducer(name: str, combine: Callable[[Any, Any], Any], start: Callable[[str], Any]) -> None:
+    """Have schedules know a reduction of one value: ``s_tir.schedule.RegisterReducer``, which has no Python interface.
+
+    Without it, ``rfactor`` takes a reduction for one that cannot be cut in parts.
+    """
+    # The table of global functions is never freed; TVM's of reductions is, when Python is gone already.
+    parts: tuple[Callable[..., Any], ...] = (
+        lambda one, other: [combine(one[0], other[0])],
+        lambda values: [start(str(values[0].ty.dtype))],
+    )
+    names = (f"vmkit.reducer.{name}.combine", f"vmkit.reducer.{name}.start")
+    for each, part in zip(names, parts, strict=True):
+        tvm_ffi.register_global_func(each, part, override=True)
+    tvm.get_global_func("s_tir.schedule.RegisterReducer")(1, *map(tvm.get_global_func, names))
 
 
 def unchecked_schedule(function: tvm.tirx.PrimFunc) -> s_tir.Schedule:

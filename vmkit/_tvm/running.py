@@ -21,16 +21,19 @@ __all__ = [
     "DEVICE_TYPES",
     "CObject",
     "ObjectConvertible",
+    "allocate_storage",
     "array_item",
     "array_items",
     "configure_pool",
     "declare_packed",
+    "empty_pools",
     "fail_packed",
     "from_dlpack",
     "limit_threads_of_this_thread",
     "load_bytecode",
     "load_library",
     "pool_size",
+    "reference_count",
 ]
 
 # CObject (tvm_ffi.core): the base of all objects of tvm-ffi, those without a registered Python class too.
@@ -113,3 +116,19 @@ def fail_packed(message: bytes) -> int:
     """Set the RuntimeError that a function of :func:`declare_packed` ends with; return what it returns then."""
     _C_INTERFACE.TVMFFIErrorSetRaisedFromCStr(b"RuntimeError", message)
     return -1
+
+
+def allocate_storage(*args: Any) -> tvm_ffi.Object:
+    """Return what the VM's own ``alloc_storage`` does for the arguments that bytecode gives it."""
+    made: tvm_ffi.Object = tvm_ffi.get_global_func("vm.builtin.alloc_storage")(*args)
+    return made
+
+
+def empty_pools() -> None:
+    """Give the system what the VM's memory pools keep for the next allocation."""
+    tvm_ffi.get_global_func("vm.builtin.memory_manager.clear")()
+
+
+def reference_count(node: tvm_ffi.Object) -> int:
+    """Return how many refer to a node, this one included: the lower half of what a node of tvm-ffi begins with."""
+    return ctypes.c_uint32.from_address(node.__chandle__()).value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "ALLOC_COUNTED",
     "ALLOC_SHAPE_HEAP",
     "ALLOC_STORAGE",
     "ALLOC_TENSOR",
@@ -10,15 +11,22 @@ __all__ = [
     "CHECK_TUPLE_INFO",
     "COPY",
     "MAKE_CLOSURE",
+    "MAKE_PRIM_VALUE",
+    "MAKE_SHAPE",
     "MAKE_TUPLE",
     "MATCH_SHAPE",
     "NULL_VALUE",
     "PREFIX",
     "READ_IF_COND",
     "RESHAPE",
+    "SHAPE_OF",
+    "TENSOR_TO_SHAPE",
     "TO_DEVICE",
     "TUPLE_GETITEM",
 ]
+
+ALLOC_COUNTED = "vmkit.alloc_storage"
+"""What a machine of limited memory calls in the place of ALLOC_STORAGE: the number of its budget comes first."""
 
 PREFIX = "vm.builtin."
 """What the names of all of them begin with."""
@@ -30,10 +38,14 @@ CHECK_TENSOR_INFO = "vm.builtin.check_tensor_info"
 CHECK_TUPLE_INFO = "vm.builtin.check_tuple_info"
 COPY = "vm.builtin.copy"
 MAKE_CLOSURE = "vm.builtin.make_closure"
+MAKE_PRIM_VALUE = "vm.builtin.make_prim_value"
+MAKE_SHAPE = "vm.builtin.make_shape"
 MAKE_TUPLE = "vm.builtin.make_tuple"
 MATCH_SHAPE = "vm.builtin.match_shape"
 NULL_VALUE = "vm.builtin.null_value"
 READ_IF_COND = "vm.builtin.read_if_cond"
 RESHAPE = "vm.builtin.reshape"
+SHAPE_OF = "vm.builtin.shape_of"
+TENSOR_TO_SHAPE = "vm.builtin.tensor_to_shape"
 TO_DEVICE = "vm.builtin.to_device"
 TUPLE_GETITEM = "vm.builtin.tuple_getitem"

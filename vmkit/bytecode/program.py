@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
+from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from ..errors import ExecutableError
 from .builtins import MAKE_TUPLE, PREFIX
+from .instructions import (
+    SPECIAL_REGISTER,
+    VM_REGISTER,
+    VOID_REGISTER,
+    Arg,
+    ArgKind,
+    Call,
+    FunctionKind,
+    Goto,
+    If,
+    Instruction,
+    Ret,
+)
+from .verifier import register_problem
 
 __all__ = [
     "SPECIAL_REGISTER",
@@ -30,69 +44,6 @@ __all__ = [
     "TensorConstant",
     "VMFunction",
 ]
-
-SPECIAL_REGISTER = 1 << 54
-VOID_REGISTER = SPECIAL_REGISTER
-VM_REGISTER = SPECIAL_REGISTER + 1
-
-
-class FunctionKind(IntEnum):
-    """Where the code of a function is."""
-
-    PACKED = 0
-    VM = 1
-    VM_TIR = 2
-
-
-class ArgKind(IntEnum):
-    """What the value of an argument means."""
-
-    REGISTER = 0
-    IMMEDIATE = 1
-    CONSTANT = 2
-    FUNCTION = 3
-
-
-@dataclass(frozen=True)
-class Arg:
-    """One argument of a call: a register, a small integer, or an index of a constant or function."""
-
-    kind: ArgKind
-    value: int
-
-
-@dataclass(frozen=True)
-class Call:
-    """Call a function of the table; `destination` may be :data:`VOID_REGISTER`."""
-
-    destination: int
-    function: int
-    args: tuple[Arg, ...]
-
-
-@dataclass(frozen=True)
-class Ret:
-    """Return the value of a register."""
-
-    result: int
-
-
-@dataclass(frozen=True)
-class Goto:
-    """Go on `offset` instructions from here."""
-
-    offset: int
-
-
-@dataclass(frozen=True)
-class If:
-    """Go on with the next instruction, or `false_offset` from here if the condition's register holds zero."""
-
-    condition: int
-    false_offset: int
-
-
-Instruction = Call | Ret | Goto | If
 
 
 @dataclass(frozen=True)
@@ -136,6 +87,15 @@ class DTypeConstant:
 
 
 Constant = TensorConstant | DTypeConstant | tuple[int, ...] | str | int | float
+_PLACEHOLDERS = "vmkit."  # what texts begin with that stand in the place of tensors that are kept elsewhere
+_KINDS: dict[type, str] = {
+    TensorConstant: "a tensor",
+    DTypeConstant: "a data type",
+    tuple: "a shape",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+}
 """A constant of a program; tuples are shapes."""
 
 
@@ -150,6 +110,12 @@ class VMFunction:
     num_args: int
     register_file_size: int
     param_names: tuple[str, ...]
+
+
+def _kind_of(constant: Constant) -> str:
+    if isinstance(constant, str) and constant.startswith(_PLACEHOLDERS):
+        return _KINDS[TensorConstant]
+    return _KINDS[type(constant)]
 
 
 @dataclass(frozen=True)
@@ -169,6 +135,16 @@ class Program:
     def code(self, function: VMFunction) -> tuple[Instruction, ...]:
         """Return the instructions of a function of the table; packed ones have none."""
         return self.instructions[function.start : function.end] if function.kind == FunctionKind.VM else ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the functions, by position."""
+        return tuple(function.name for function in self.functions)
+
+    @cached_property
+    def constant_kinds(self) -> tuple[str, ...]:
+        """What each constant is."""
+        return tuple(_kind_of(constant) for constant in self.constants)
 
     @property
     def globals(self) -> list[str]:
@@ -223,8 +199,9 @@ class Program:
     def validate(self) -> None:
         """Raise if an instruction refers to a register, constant, function or instruction that does not exist.
 
-        Likewise if a constant has fewer bytes than elements. The VM does not look at this itself: bad bytecode reads
-        and writes foreign memory there.
+        Likewise if a constant has fewer bytes than elements, or a register is read that is not set on every path, or
+        does not hold what one of the VM's functions expects (see :mod:`.verifier`). The VM does not look at this
+        itself: bad bytecode reads and writes foreign memory there.
         """
         for position, constant in enumerate(self.constants):
             if isinstance(constant, TensorConstant) and not constant.is_whole:
@@ -242,6 +219,9 @@ class Program:
                 problem = self._problem(function, position)
                 if problem:
                     raise ExecutableError(f"bytecode of {function.name}, instruction {position}: {problem}")
+            found = register_problem(self, function)
+            if found is not None:
+                raise ExecutableError(f"bytecode of {function.name}, instruction {found[0]}: {found[1]}")
 
     def _problem(self, function: VMFunction, position: int) -> str:
         instruction = self.instructions[position]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copyreg
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,3 +98,22 @@ def _load_library(name: str, data: memoryview) -> tvm.runtime.Module:
         path = folder / name
         path.write_bytes(data)
         return load_library(path)
+
+
+def _unpickled(data: bytes) -> Executable:
+    """Return the executable in the bytes of a file: unpickling it runs code, as loading does."""
+    with scratch_folder() as folder:
+        path = folder / "pickled.vmx"
+        path.write_bytes(data)
+        return load(path)
+
+
+def _reduced(executable: Executable) -> tuple[Callable[[bytes], Executable], tuple[bytes]]:
+    """Return what pickle keeps of an executable: the bytes of its file, which needs what exporting needs."""
+    with scratch_folder() as folder:
+        path = folder / "pickled.vmx"
+        executable.export(path)
+        return _unpickled, (path.read_bytes(),)
+
+
+copyreg.pickle(Executable, _reduced)

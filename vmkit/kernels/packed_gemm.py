@@ -173,7 +173,7 @@ def _finished(
     if s.has_residual:
         value = value + buffers["residual"][tuple(at)]
     if s.low is not None:
-        value = tirx.Max(value, splat(s.low, s.lanes))
+        value = tirx.Max(splat(s.low, s.lanes), value)  # the limit first, so that NaN stays NaN
     if s.high is not None:
-        value = tirx.Min(value, splat(s.high, s.lanes))
+        value = tirx.Min(splat(s.high, s.lanes), value)
     return value

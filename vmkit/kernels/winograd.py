@@ -248,9 +248,9 @@ class _Writer:
         if s.has_residual:
             value = value + self.buffers["residual"][tuple(at)]
         if s.low is not None:
-            value = tirx.Max(value, self._number(s.low))
+            value = tirx.Max(self._number(s.low), value)  # the limit first, so that NaN stays NaN
         if s.high is not None:
-            value = tirx.Min(value, self._number(s.high))
+            value = tirx.Min(self._number(s.high), value)
         T.buffer_store(self.buffers["out"], value, at)
 
     def _data(self, elements: list[tirx.Expr]) -> list[tirx.Expr]:

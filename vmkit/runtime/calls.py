@@ -24,6 +24,7 @@ from ..values.host_memory import ALIGNMENT, Scratch, readable
 from ..values.signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
 from .inputs import Inputs
 from .instance import Instance
+from .limits import is_of_tvm
 from .threads import PoolTooSmall, call_with_threads
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ class StagedCall:
         except PoolTooSmall:
             raise
         except Exception as error:
+            if not is_of_tvm(error):
+                raise
             if unchecked is not None and self._instance.check_inputs:
                 self._signature.check(unchecked)
             raise self._instance.explained(self._signature.name, error) from error
@@ -176,6 +179,8 @@ class DeepCall(StagedCall):
         except PoolTooSmall:
             raise
         except Exception as error:
+            if not is_of_tvm(error):
+                raise
             raise self._instance.explained(self._signature.name, error) from error
         if self._restored is not None:
             return self._restored.from_runtime(result, self._instance.release)

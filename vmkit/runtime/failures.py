@@ -39,6 +39,8 @@ def explain_failure(text: str, messages: Mapping[str, str]) -> str | None:
 def useful_line(error: Exception) -> str:
     """Return what an error of TVM says, without the C++ condition that failed; the values compared are kept."""
     text = " ".join(str(error).split())
+    if text == "std::bad_alloc":
+        return "the system has no memory for a tensor of the size that the inputs ask for"
     match = re.match(r"Check failed: (?P<condition>.*?) ?: (?P<said>\S.*)", text)
     if match is None:
         return text or type(error).__name__

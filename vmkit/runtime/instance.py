@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm.runtime import Device, Tensor
@@ -17,6 +17,8 @@ from ..stack import MACHINE_STACK_BYTES, DeepThread
 from ..values.conversion import Release, holds_adt
 from ..values.texts import Texts, open_call
 from .failures import explain_failure, useful_line
+from .limits import Limits, Stopper
+from .polling import FLAG
 from .stack_guard import guard_this_thread
 from .start import started
 from .threads import call_with_threads
@@ -42,6 +44,8 @@ class Instance:
         Whether calls compare their inputs with the signature.
     num_threads
         The most threads that a call uses.
+    limits
+        What calls may take.
     """
 
     def __init__(
@@ -51,8 +55,13 @@ class Instance:
         memory_cfg: str | Mapping[Device | str, str] | None,
         check_inputs: bool,
         num_threads: int,
+        limits: Limits | None = None,
     ) -> None:
-        self.module: tvm.runtime.Module = started(executable, devices, memory_cfg)
+        self.limits = limits or Limits()
+        self.module: tvm.runtime.Module = started(executable, devices, memory_cfg, self.limits)
+        is_polled = self.module.implements_function(FLAG)
+        # What ends runs, for a program that can be ended.
+        self.stopper = Stopper(self.module[FLAG](), self.limits.timeout) if is_polled else None
         self.devices = tuple(devices)
         self.device = devices[0]
         self.check_inputs = check_inputs
@@ -63,8 +72,9 @@ class Instance:
         # The texts of the program's constants, if it has strings at all.
         self.texts = None if executable.info.texts is None else Texts.of(executable.info.texts)
         self._checks = executable.info.checks
-        self._stack_bytes = executable.info.stack_bytes or MACHINE_STACK_BYTES
-        if executable.needs_deep_stack:
+        self._stack_bytes = self.limits.stack_bytes or executable.info.stack_bytes or MACHINE_STACK_BYTES
+        # A call that can be ended runs elsewhere, so that its caller can be interrupted.
+        if executable.needs_deep_stack or self.stopper is not None:
             self.go_deep()
 
     def go_deep(self) -> None:
@@ -91,10 +101,15 @@ class Instance:
         """Return the result of a function of the program, with the kernels on the threads that calls may use."""
         if self.deep is None:
             return self._locked(function, values)
+        if self.deep.is_lost:
+            self.go_deep()
         if self.texts is not None:
             # The call's texts are a variable of this thread.
-            return self.deep.call(copy_context().run, self._locked_and_dropped, function, values)
-        return self.deep.call(self._locked_and_dropped, function, values)
+            return self._deep_call(self.deep, copy_context().run, self._locked_and_dropped, function, values)
+        return self._deep_call(self.deep, self._locked_and_dropped, function, values)
+
+    def _deep_call(self, deep: DeepThread, *job: Any) -> RuntimeValue:
+        return deep.call(*job) if self.stopper is None else self.stopper.call(deep, *job)
 
     def _locked(self, function: Callable[..., RuntimeValue], values: list[RuntimeValue] | list[Tensor]) -> RuntimeValue:
         with self.lock:

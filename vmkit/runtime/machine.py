@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import tvm
 from tvm.runtime import Device, Tensor
@@ -22,6 +22,7 @@ from ..values.signature import AnySpec, Signature
 from .calls import Call, Entry, call_of, entry_of
 from .inputs import Inputs
 from .instance import Instance, NeedsDeepThread
+from .limits import Limits
 from .outputs import GivenOutputs, Targets, copy_outputs
 from .threads import PoolTooSmall, checked_threads, default_threads
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["VirtualMachine"]
 
 T = TypeVar("T")
+
+
+class _NotPicklable(VMError, TypeError):
+    """As pickle has it, a TypeError."""
 
 
 class VirtualMachine:
@@ -64,6 +69,16 @@ class VirtualMachine:
         was compiled for. More than there are processors only if it is asked for here. With 1, kernels run in the
         caller's thread and no other is started or woken. Calls at the same time, of whatever machine, divide the
         processors among them.
+    timeout
+        How many seconds a call may take; VMError once it took longer. Looked at between kernels, in every iteration of
+        a loop and at every level of a recursion, so that a kernel, or a loop that became one, is not cut off. By
+        default a call may take any time. On a GPU there is none.
+    stack_bytes
+        The stack of the thread on which a recursive program runs, in bytes: a deeper recursion is a VMError.
+    max_memory
+        The bytes that results and intermediate values may take at one time, those of earlier calls that are still there
+        and of the last one included, inputs and weights not: a VMError before more is allocated. Counting takes some
+        microseconds for each allocation. By default as much as there is.
 
     Attributes
     ----------
@@ -88,6 +103,9 @@ class VirtualMachine:
         *,
         check_inputs: bool = True,
         num_threads: int | None = None,
+        timeout: float | None = None,
+        stack_bytes: int | None = None,
+        max_memory: int | None = None,
     ) -> None:
         self.executable = exe if isinstance(exe, Executable) else Executable.from_module(exe)
         wanted = self.executable.info.devices
@@ -96,7 +114,14 @@ class VirtualMachine:
         self.num_threads = (
             default_threads(self.executable.number_of_cores) if num_threads is None else checked_threads(num_threads)
         )
-        self._instance = Instance(self.executable, self.devices, memory_cfg, check_inputs, self.num_threads)
+        self._instance = Instance(
+            self.executable,
+            self.devices,
+            memory_cfg,
+            check_inputs,
+            self.num_threads,
+            Limits.of(timeout, stack_bytes, max_memory),
+        )
         self._memory_cfg = memory_cfg
         self._given_outputs: dict[str, GivenOutputs | None] = {}
         self._outputs: list[Result] | None = None
@@ -124,6 +149,12 @@ class VirtualMachine:
             self._go_deep()
         return action()
 
+    def __reduce__(self) -> NoReturn:
+        raise _NotPicklable(
+            "a VirtualMachine cannot be pickled: it is memory and threads of this process; pickle machine.executable, "
+            "and make a machine of it there"
+        )
+
     def __del__(self) -> None:
         # TVM's VM keeps its last result: it has to go where the stack is deep enough to drop a long list.
         instance = self.__dict__.get("_instance")
@@ -134,7 +165,7 @@ class VirtualMachine:
             self.__dict__.clear()
             deep.release(owned)
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return what ``main`` returns for these inputs, or for those that were set before if none are given."""
         try:
             return (self._main or self._find("main")).call(args, kwargs)
@@ -144,7 +175,16 @@ class VirtualMachine:
 
     __call__ = run
 
-    def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
+    def cancel(self) -> None:
+        """End the call that runs now, and those that wait for it, from another thread: each is a VMError there.
+
+        A program ends at its next iteration or level of recursion; one that has none of them and no `timeout` runs to
+        its end, which it comes to.
+        """
+        if self._instance.stopper is not None:
+            self._instance.stopper.cancel()
+
+    def invoke(self, func_name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Return what the function `func_name` returns; inputs as for :meth:`run`."""
         try:
             return self._find(func_name).call(args, kwargs)
@@ -152,13 +192,13 @@ class VirtualMachine:
             self._go_deep()
         return self._find(func_name).call(args, kwargs)
 
-    def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+    def set_input(self, func_name: str, /, *args: Any, **kwargs: Any) -> None:
         """Set all inputs of a function; they stay set. Arrays are copied, tensors on the device are not."""
         entry = self._find(func_name).entry
         bound = entry.signature.bind(args, kwargs)
         self._deep_if_needed(lambda: entry.inputs.set_all(bound))
 
-    def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+    def set_one_input(self, func_name: str, /, *args: Any, **kwargs: Any) -> None:
         """Set one input: ``set_one_input("main", "x", value)``, ``("main", 0, value)`` or ``("main", x=value)``."""
         entry = self._find(func_name).entry
         names = entry.signature.names
@@ -173,7 +213,7 @@ class VirtualMachine:
             raise InputError(f"{func_name} has no input {tag!r}, expected {_one_of(names)}{suggest(str(tag), names)}")
         self._deep_if_needed(lambda: entry.inputs.set_one(index, value))
 
-    def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+    def invoke_stateful(self, func_name: str, /, *args: Any, **kwargs: Any) -> None:
         """Call a function and keep its result for :meth:`get_outputs`."""
         result = self.invoke(func_name, *args, **kwargs)
         self._outputs = list(result) if isinstance(result, tuple) else [result]

@@ -107,7 +107,8 @@ class GivenOutputs:
             return None
         parts = Parts(program, executable.libraries)
         own = Executable(parts, None, executable.built_for, executable.info)
-        return GivenOutputs(entry, Instance(own, base.devices, memory_cfg, base.check_inputs, base.num_threads))
+        instance = Instance(own, base.devices, memory_cfg, base.check_inputs, base.num_threads, base.limits)
+        return GivenOutputs(entry, instance)
 
     def call(self, args: Sequence[Given], kwargs: Mapping[str, Given], targets: Targets) -> Result:
         """Return the results, those that could be in their targets; the others as the program allocated them."""

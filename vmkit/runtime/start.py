@@ -15,11 +15,14 @@ from .._tvm.importing import whole
 from ..bytecode import Program, lift_weights
 from ..bytecode.placeholders import large_constants
 from ..bytecode.stored_weights import tensor_over
-from ..errors import DeviceError, ExecutableError, OptionError
+from ..errors import DeviceError, ExecutableError, OptionError, VMKitError
 from ..executable.executable import Executable
 from ..target.device_types import CPU, device_name, numbered_device
 from ..target.devices import device as one_device
 from .failures import useful_line
+from .limits import Limits
+from .memory_limit import counted
+from .polling import can_run_on, polled
 from .stack_guard import guarded
 
 if TYPE_CHECKING:
@@ -40,9 +43,14 @@ class _OptionTypeError(OptionError, TypeError):
 
 
 def started(
-    executable: Executable, devices: Sequence[Device], memory_cfg: str | Mapping[Any, str] | None
+    executable: Executable,
+    devices: Sequence[Device],
+    memory_cfg: str | Mapping[Any, str] | None,
+    limits: Limits | None = None,
 ) -> tvm.runtime.Module:
     """Return TVM's VM with an executable loaded, every kernel found and its weights passed to its functions.
+
+    A program that may run for any time, or has a time, looks at a flag: it has the function :data:`.polling.FLAG` then.
 
     Raises
     ------
@@ -53,6 +61,7 @@ def started(
     ExecutableError
         If a kernel is missing, or is for another machine.
     """
+    limits = limits or Limits()
     _match_target(executable, devices)
     if executable.info.texts is not None:
         from ..values import text_functions  # noqa: F401 - the functions that programs with strings call
@@ -64,16 +73,24 @@ def started(
         program = _on_devices(program, executable.info.devices, devices)
     if executable.holds_weights and (executable.info.devices is not None or len(devices) == 1):
         program, weights, takers = _with_weights(program, devices)
+    # Flags of programs elsewhere would lie there, too.
+    has_time = limits.timeout is not None
+    if str(devices[0]).startswith("cpu") and (has_time or can_run_on(program)):
+        program = polled(program, kernels=has_time)
+    if limits.budget is not None:
+        program = counted(program, limits.budget)
     if program.recursive_functions():
         program = guarded(program)
-    runnable = executable.runnable(program if program is not executable.program else None)
-    if not all(has_global_function(name) or runnable.implements_function(name, True) for name in program.packed_names):
-        whole()  # some functions that programs call are TVM's own in Python, such as those of relax.nonzero
     try:
+        runnable = executable.runnable(program if program is not executable.program else None)
+        if not all(has_global_function(n) or runnable.implements_function(n, True) for n in program.packed_names):
+            whole()  # some functions that programs call are TVM's own in Python, such as those of relax.nonzero
         module = runnable["vm_load_executable"]()
         module["vm_initialization"](*options)
         for name in sorted(takers):
             module["save_function"](name, name, 1, weights)
+    except VMKitError:
+        raise
     except Exception as error:
         raise ExecutableError(f"the executable cannot be linked: {useful_line(error)}") from error
     return module

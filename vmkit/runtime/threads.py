@@ -53,6 +53,18 @@ class _Setting(threading.local):
 _setting = _Setting()
 
 
+def _after_fork() -> None:
+    """Note in a forked process that the calling thread's pool has none of its threads: a call needs another thread."""
+    _calls.clear()
+    _in_use.clear()
+    if _setting.pool > 0:
+        _setting.pool = 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class PoolTooSmall(Exception):
     """The calling thread has a pool already, of fewer threads than were asked for."""
 

@@ -17,7 +17,9 @@ from tvm.s_tir.schedule import LoopRV as Loop
 from tvm.s_tir.schedule import SBlockRV as Block
 from tvm.sym import Analyzer
 
+from .._tvm import register_reducer
 from .._tvm.nodes import TensorLoad
+from ..relay.op.ordering import first_largest, first_smallest
 from .expressions import known, loads_in, stride, uses
 
 __all__ = [
@@ -236,6 +238,11 @@ def single_reduction(schedule: s_tir.Schedule) -> SingleReduction | None:
     used = [block, *after]
     others = [b for b in blocks if not any(schedule.get(b).same_as(schedule.get(u)) for u in used)]
     return SingleReduction(block, spatial, after[0] if after else None, others)
+
+
+# Reductions to an extreme that pass over NaN, which TVM does not know: the further element comes first.
+register_reducer("first_largest", first_largest, tirx.min_value)
+register_reducer("first_smallest", first_smallest, tirx.max_value)
 
 
 def partial_results(schedule: s_tir.Schedule, block: Block, loop: Loop, axis: int) -> Block:

@@ -13,6 +13,7 @@ from tvm.runtime import Device, Tensor
 
 from .._tvm import tensor_view
 from .._tvm.running import from_dlpack
+from ..errors import InputError
 
 __all__ = ["ALIGNMENT", "Scratch", "copied", "over_memory", "readable", "to_cpu_tensor", "to_tensor"]
 
@@ -20,6 +21,10 @@ ALIGNMENT = 64
 """The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""
 
 _BYTE = np.dtype("uint8")
+
+
+class _NoMemory(InputError, MemoryError):
+    """As numpy has it, a MemoryError."""
 
 
 def _references_of_a_local() -> int:
@@ -157,7 +162,13 @@ def copied(value: np.ndarray | Tensor) -> Tensor:
 
 def _aligned_copy(array: np.ndarray) -> np.ndarray:
     native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
-    memory = np.empty(array.nbytes + ALIGNMENT, _BYTE)
+    try:
+        memory = np.empty(array.nbytes + ALIGNMENT, _BYTE)
+    except MemoryError as error:
+        raise _NoMemory(
+            f"no memory for a copy of {array.dtype}{list(array.shape)}, {array.nbytes} bytes: arrays are copied that "
+            f"are not contiguous, cannot be written to, or do not begin at a multiple of {ALIGNMENT}"
+        ) from error
     start = -from_dlpack(memory).data_ptr() % ALIGNMENT
     aligned = np.ndarray(array.shape, native, memory, start)
     aligned[...] = array

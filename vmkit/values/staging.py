@@ -91,7 +91,7 @@ def _cast(value: Given, dtype: str, path: str, refused: dict[str, str], expected
     """Return a scalar or list as an array of `dtype`; rounding to a float's precision is the one change allowed."""
     try:
         given = np.asarray(value)
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
         refused[path] = f"{describe(value)} that is no array ({error}), expected {expected}"
         return value
     if given.dtype.kind not in "biufc" or not fits(given, dtype):

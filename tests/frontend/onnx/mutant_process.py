@@ -6,8 +6,6 @@ arrays. With ``--run`` what imports is compiled too, and run beside onnxruntime;
 
 from __future__ import annotations
 
-import json
-import logging
 import pickle
 import sys
 import traceback
@@ -22,10 +20,10 @@ import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
 import vmkit
+from tests.children import Outcome, answer
 from vmkit.errors import VMKitError
 from vmkit.relay.frontend import from_onnx
 
-Outcome = dict[str, Any]
 Arrays = Sequence[Any]
 # Of a product of numbers of eight bits the last may be rounded otherwise; narrow floats have few digits.
 _TOLERANCES = {"float16": 1e-2, "bfloat16": 4e-2, "int8": 1.0, "uint8": 1.0}
@@ -111,12 +109,5 @@ def _difference(results: Arrays, expected: Arrays) -> str | None:
     return None
 
 
-def main() -> None:
-    """Read paths, print outcomes."""
-    logging.disable(logging.CRITICAL)
-    for line in sys.stdin:
-        print(json.dumps(outcome(Path(line.strip()), "--run" in sys.argv, "--alone" in sys.argv)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answer(lambda line: outcome(Path(line), "--run" in sys.argv, "--alone" in sys.argv))

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import pickle
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.children import Child, Outcome
 from tests.frontend.onnx.mutations import FEEDS, SEEDS
 from tests.frontend.onnx.programs import check
 from tests.frontend.onnx.suite_mutants import Mutant, family_mutant, own_mutant, suite_mutant
-from tests.places import TOP
 
-SECONDS = 60
-Outcome = dict[str, Any]
+PROCESS = "tests.frontend.onnx.mutant_process"
 
 
 @pytest.mark.parametrize("name", SEEDS)
@@ -28,47 +21,11 @@ def test_the_models_are_sound_before_they_are_broken(name: str) -> None:
     check(SEEDS[name](), FEEDS)
 
 
-class _Child:
-    """A process that tells what becomes of mutants; one that dies or hangs is replaced by the next question."""
-
-    def __init__(self, *options: str) -> None:
-        self._command = [sys.executable, "-m", "tests.frontend.onnx.mutant_process", *options]
-        self._process: subprocess.Popen[str] | None = None
-
-    def tell(self, path: Path) -> Outcome:
-        process = self._process = self._process or self._started()
-        assert process.stdin is not None and process.stdout is not None
-        timer = threading.Timer(SECONDS, process.kill)
-        timer.start()
-        process.stdin.write(f"{path}\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
-        timer.cancel()
-        if line:
-            return dict(json.loads(line))
-        self._process = None
-        return {"became": "died", "said": f"of signal {-process.wait()}, or after {SECONDS} s"}
-
-    def _started(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TOP), *filter(None, sys.path)])},
-        )
-
-    def close(self) -> None:
-        if self._process is not None:
-            self._process.communicate()
-
-
 def outcomes(
     numbers: range, folder: Path, *options: str, make: Callable[[int], Mutant] = own_mutant
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield what became of each mutant."""
-    child, alone = _Child(*options), _Child(*options, "--alone")
+    child, alone = Child(PROCESS, *options), Child(PROCESS, *options, "--alone")
     (folder / "short.bin").write_bytes(bytes(3))
     path = folder / "mutant.onnx"
     for number in numbers:

@@ -53,3 +53,9 @@ def test_a_chain_after_a_kernel_is_one_kernel(program: object, batch: object) ->
     values = RNG.standard_normal((2, 4, 4, 4)).astype("float32")
     results = [vmkit.VirtualMachine(exe).run(values).numpy() for exe in (fused, plain)]
     np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_a_field_of_a_field_is_no_kernel() -> None:
+    text = '#[version = "0.0.5"]\ndef @main(%p: ((float32,),)) { let %q = %p.0; %q.0 }'
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.fromtext(text), "llvm"), "cpu", num_threads=1)
+    assert machine.run(((1.5,),)).numpy() == 1.5

@@ -9,6 +9,7 @@ import pytest
 import tvm
 
 from vmkit import relay
+from vmkit.errors import TypeCheckError
 from vmkit.relay import Call, Function, If, Let, Tuple, TupleGetItem, const, var
 from vmkit.relay.text.printed_scopes import _enclosing, _Scope
 
@@ -52,6 +53,37 @@ def test_large_program_is_typed_printed_read_and_saved(make: Callable[[], Functi
     assert relay.structural_equal(relay.parse(relay.astext(mod)), mod)
     assert str(mod["main"]) == repr(mod["main"])
     assert relay.structural_equal(relay.load_json(relay.save_json(mod)), mod)
+
+
+def _pairs(count: int, name: str = "v", first: str = "%x") -> str:
+    pairs = [f"let %{name}1 = ({first}, {first});"]
+    return "\n".join(pairs + [f"let %{name}{i + 1} = (%{name}{i}, %{name}{i});" for i in range(1, count)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"def @main(%x: float32) {{ {_pairs(1000)} %v1000 }}",
+        f"def @main(%x: Tensor[(n, 3), float32]) {{ {_pairs(100)} %v100 }}",
+        f"def @id[A](%x: A) -> A {{ %x }} def @main(%x: float32) {{ {_pairs(100)} @id(%v100) }}",
+        f"def @main(%x: float32, %c: bool) {{ {_pairs(100)} {_pairs(100, 'w')} if (%c) {{ %v100 }} else {{ %w100 }} }}",
+        f"def @f(%x: Tensor[(n), float32]) {{ {_pairs(100)} %v100 }} def @main(%x: Tensor[(2), float32]) {{ @f(%x) }}",
+        f"def @main(%x: {'(' * 3000}float32{',)' * 3000}) {{ %x }}",
+    ],
+)
+def test_types_that_hold_one_type_many_times_are_found_in_the_time_of_one(text: str) -> None:
+    mod = relay.fromtext(f'#[version = "0.0.5"]\n{text}')
+    ty, depth = mod["main"].ret_type, 0
+    while isinstance(ty, relay.TupleType):
+        ty, depth = ty.fields[0], depth + 1
+    assert depth in (100, 1000, 3000) and isinstance(ty, relay.TensorType)
+
+
+def test_errors_show_large_types_in_brief() -> None:
+    with pytest.raises(TypeCheckError) as caught:
+        relay.fromtext(f'#[version = "0.0.5"]\ndef @main(%x: float32) {{ {_pairs(100)} nn.relu(%v100) }}')
+    deep = "((..., ...), (..., ...))"
+    assert f"nn.relu(({deep}, {deep})): data must be a tensor, not ({deep}, {deep})" in str(caught.value)
 
 
 def test_nested_blocks_are_indented_by_their_depth() -> None:

@@ -28,9 +28,9 @@ from ..ir.types import (
     TupleType,
     Type,
     TypeCall,
+    brief_type_text,
+    distinct_parts,
     scalar_type,
-    type_parts,
-    type_text,
 )
 from ..op.registry import entry
 from .coverage import pattern_text, unmatched_cases
@@ -51,9 +51,7 @@ def infer_module(mod: tvm.IRModule) -> tvm.IRModule:
     TypeCheckError
         With every type error of the module, each with its function, the expression and the reason.
     """
-    inference = _Inference(mod)
-    on_deep_stack(inference.run)
-    for expr, found in inference.facts():
+    for expr, found in on_deep_stack(_Inference(mod).run):
         fill(expr, found)
     return mod
 
@@ -63,9 +61,7 @@ def inferred(mod: tvm.IRModule) -> tvm.IRModule:
 
     Nodes that have their types already are those of the module given, and so are variables that were declared with one.
     """
-    inference = _Inference(mod)
-    on_deep_stack(inference.run)
-    return with_facts(mod, dict(inference.facts()))
+    return with_facts(mod, dict(on_deep_stack(_Inference(mod).run)))
 
 
 def typed(mod: tvm.IRModule) -> tvm.IRModule:
@@ -77,8 +73,7 @@ def typed(mod: tvm.IRModule) -> tvm.IRModule:
 def infer_expr(expr: RelayExpr, mod: tvm.IRModule | None = None) -> Type:
     """Return the type of an expression (or function), written into its nodes as `infer_module` does."""
     inference = _Inference(mod or tvm.IRModule({}))
-    on_deep_stack(inference.run_expr, expr)
-    for node, found in inference.facts():
+    for node, found in on_deep_stack(inference.run_expr, expr):
         fill(node, found)
     return inference.types[expr]
 
@@ -127,22 +122,24 @@ class _Inference:
             Var: self.visit_free_var,
         }
 
-    def run(self) -> None:
+    def run(self) -> list[tuple[Any, Facts]]:
+        """Return what is known of the module's expressions, of each the fields of its node."""
         for gvar, function in self.mod.functions.items():
             if isinstance(function, Function):
                 self.global_type(gvar)
                 self.where = f"@{gvar.name_hint}"
                 declared = self.global_types[gvar]
                 self.attempt(partial(self.agree, declared, function), function)
-        self.finish()
+        return self.finish()
 
-    def run_expr(self, expr: RelayExpr) -> None:
+    def run_expr(self, expr: RelayExpr) -> list[tuple[Any, Facts]]:
+        """Return what is known of an expression and of those in it."""
         self.where = "the expression"
         self.allow_free_vars = True
         self.visit(expr)
-        self.finish()
+        return self.finish()
 
-    def finish(self) -> None:
+    def finish(self) -> list[tuple[Any, Facts]]:
         self.solve_pending()
         for step in self.pending:
             if not self.is_poisoned(step.inputs):
@@ -151,6 +148,7 @@ class _Inference:
                 self.errors.append(f"in {place}: {missing} cannot be inferred; annotate the variable")
         if self.errors:
             raise TypeCheckError.of(self.errors)
+        return list(self.facts())
 
     def facts(self) -> Iterator[tuple[Any, Facts]]:
         """Yield each expression with the fields that are known of it now."""
@@ -299,16 +297,13 @@ class _Inference:
         return self.attempt(lambda: self.checked_annotation(ty), expr)
 
     def checked_annotation(self, ty: Type) -> Type:
-        waiting = [ty]
-        while waiting:
-            part = waiting.pop()
+        for part in distinct_parts(ty):
             if isinstance(part, GlobalTypeVar):
                 raise TypeCheckError(f"{part} is the name of a data type, not a type; write {part}[] or its arguments")
             if isinstance(part, TypeCall) and isinstance(part.func, GlobalTypeVar):
                 expected = len(self.definition(part.func).type_vars)
                 if len(part.args) != expected:
-                    raise TypeCheckError(f"{part.func} takes {expected} type arguments, got {type_text(part)}")
-            waiting += type_parts(part)
+                    raise TypeCheckError(f"{part.func} takes {expected} type arguments, got {brief_type_text(part)}")
         return ty
 
     def definition(self, header: GlobalTypeVar) -> TypeData:
@@ -380,7 +375,7 @@ class _Inference:
             self.solver.unify(callee, FuncType(inputs, result))
             return result
         if not isinstance(callee, FuncType):
-            raise TypeCheckError(f"{type_text(callee)} is called, which is no function")
+            raise TypeCheckError(f"{brief_type_text(callee)} is called, which is no function")
         return self.call_function(callee, call, inputs)
 
     def call_function(self, callee: FuncType, call: Call, inputs: Sequence[Type]) -> Type:

@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import TypeCheckError
 from ..ir.expr import Call, TupleGetItem
 from ..ir.type_solver import TypeSolver
-from ..ir.types import IncompleteType, TupleType, Type, type_text
+from ..ir.types import IncompleteType, TupleType, Type, brief_type_text
 from ..op.attrs import Attrs
 from ..op.registry import OpEntry, entry
 from ..op.storage import check_element_types
@@ -89,9 +89,9 @@ class Projection(Pending):
         item: TupleGetItem = self.expr
         ty = solver.resolve(self.inputs[0])
         if not isinstance(ty, TupleType):
-            raise TypeCheckError(f"a field is taken of {type_text(solver.apply(ty))}, which is no tuple")
+            raise TypeCheckError(f"a field is taken of {brief_type_text(solver.apply(ty))}, which is no tuple")
         if not 0 <= item.index < len(ty.fields):
-            text = type_text(solver.apply(ty))
+            text = brief_type_text(solver.apply(ty))
             raise TypeCheckError(f"field {item.index} is taken of {text}, which has {len(ty.fields)}")
         return ty.fields[item.index]
 
@@ -111,4 +111,4 @@ def apply_relation(made: OpEntry, attrs: Attrs | None, types: Sequence[Type]) ->
 
 def described(name: str, types: Sequence[Type], error: TypeCheckError) -> str:
     """Return the text of an error of an operator's relation, with what the operator was given."""
-    return f"{name}({', '.join(type_text(t) for t in types)}): {error}"
+    return f"{name}({', '.join(brief_type_text(t) for t in types)}): {error}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import tvm
-import tvm_ffi
 
 from ...errors import TypeCheckError
 from . import dims
@@ -25,17 +24,15 @@ from .types import (
     TypeCall,
     TypeVar,
     UnrankedType,
+    address,
+    brief_type_text,
     composite_of,
+    distinct_parts,
+    rebuilt,
     type_parts,
-    type_text,
 )
 
 __all__ = ["TypeSolver", "as_unranked", "bind_symbols", "replace", "substitute_symbols", "type_symbols"]
-
-
-def _address(ty: Type) -> int:
-    """Return what tells a type from every other; types of TVM compare by structure and do not hash."""
-    return tvm_ffi.Object.__hash__(ty)
 
 
 class TypeSolver:
@@ -43,12 +40,20 @@ class TypeSolver:
 
     A hole (``IncompleteType``) is bound at most once; binding it again unifies the two. A dimension ``Any`` agrees
     with every dimension, and so does a symbol with another: what they stand for is checked at run time.
+
+    A type may be in another many times, and that again in a third: each is looked at once.
     """
 
     def __init__(self) -> None:
         self._bound: dict[IncompleteType, Type] = {}
-        # Types without holes, by address: a type nested in another, and that in a third, is walked once.
+        # Types without holes, by address.
         self._complete: dict[int, Type] = {}
+        # Types whose holes are filled, by address, and what they stand for; for as long as no filled hole changes.
+        self._applied: dict[int, tuple[Type, Type]] = {}
+        self._known: dict[int, Type] = {}
+        # Pairs that agreed, by address, with what both are; for as long as no hole changes, and one call.
+        self._agreed: dict[tuple[int, int, bool], tuple[Type, Type, Type]] = {}
+        self._depth = 0
 
     def hole(self) -> IncompleteType:
         """Return a new hole."""
@@ -62,24 +67,40 @@ class TypeSolver:
 
     def apply(self, ty: Type) -> Type:
         """Return a type with every filled hole replaced, at all levels."""
+        return self._apply(ty, {})
+
+    def _apply(self, ty: Type, done: dict[int, Type]) -> Type:
         ty = self.resolve(ty)
         parts = type_parts(ty)
-        if not parts or _address(ty) in self._complete:
+        if not parts or address(ty) in self._complete:
             return ty
-        applied = [self.apply(p) for p in parts]
+        if address(ty) in done:
+            return done[address(ty)]
+        if address(ty) in self._applied:
+            return self._applied[address(ty)][1]
+        applied = [self._apply(p, done) for p in parts]
+        made = ty
         if not all(a.same_as(p) for a, p in zip(applied, parts, strict=True)):
-            ty = composite_of(ty, applied)
+            made = composite_of(ty, applied)
         if not any(self._may_change(a) for a in applied):
-            self._complete[_address(ty)] = ty
-        return ty
+            self._complete[address(made)] = made
+            self._applied[address(ty)] = (ty, made)
+        done[address(ty)] = made
+        return made
 
     def _may_change(self, ty: Type) -> bool:
-        return isinstance(ty, IncompleteType) or (bool(type_parts(ty)) and _address(ty) not in self._complete)
+        return isinstance(ty, IncompleteType) or (bool(type_parts(ty)) and address(ty) not in self._complete)
 
     def is_known(self, ty: Type) -> bool:
         """Say whether no hole is left in a type."""
         ty = self.resolve(ty)
-        return not isinstance(ty, IncompleteType) and all(self.is_known(p) for p in type_parts(ty))
+        parts = type_parts(ty)
+        if not parts or address(ty) in self._known:
+            return not isinstance(ty, IncompleteType)
+        is_known = all(self.is_known(part) for part in parts)
+        if is_known:
+            self._known[address(ty)] = ty
+        return is_known
 
     def unify(self, a: Type, b: Type, *, join: bool = False) -> Type:
         """Make two types agree and return the more general of them.
@@ -103,10 +124,25 @@ class TypeSolver:
             return self._bind(x, y)
         if isinstance(y, IncompleteType):
             return self._bind(y, x)
-        unified = self._unify_known(x, y, join)
+        unified = (self._unify_composite if type_parts(x) else self._unify_known)(x, y, join)
         # A filled hole becomes as general as what it had to agree with.
         self._widen(a, x, unified)
         self._widen(b, y, unified)
+        return unified
+
+    def _unify_composite(self, a: Type, b: Type, join: bool) -> Type:
+        """Make two types agree that are made of others, unless they are known to."""
+        pair = (address(a), address(b), join)
+        if pair in self._agreed:
+            return self._agreed[pair][-1]
+        self._depth += 1
+        try:
+            unified = self._unify_known(a, b, join)
+            self._agreed[pair] = (a, b, unified)
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                self._agreed.clear()
         return unified
 
     def _widen(self, hole: Type, ty: Type, unified: Type) -> None:
@@ -116,6 +152,9 @@ class TypeSolver:
             inner = self._bound[hole]
             if inner.same_as(ty):
                 self._bound[hole] = unified
+                self._agreed.clear()
+                self._applied.clear()
+                self._known.clear()
             hole = inner
 
     def _unify_known(self, a: Type, b: Type, join: bool) -> Type:
@@ -143,7 +182,7 @@ class TypeSolver:
             return self._unify_unranked(a, b)
         if type(a) is type(b) and not isinstance(a, TypeVar | GlobalTypeVar) and not type_parts(a) and a == b:
             return a
-        raise TypeCheckError(f"{type_text(self.apply(a))} does not agree with {type_text(self.apply(b))}")
+        raise TypeCheckError(f"{brief_type_text(self.apply(a))} does not agree with {brief_type_text(self.apply(b))}")
 
     def _unify_elements(self, a: Type, b: Type, join: bool) -> Type:
         """Make the elements of two sequences agree; with `join`, in ranks that differ too."""
@@ -195,15 +234,13 @@ class TypeSolver:
 
     def _bind(self, hole: IncompleteType, ty: Type) -> Type:
         if self._occurs(hole, ty):
-            raise TypeCheckError(f"the type would contain itself: {type_text(self.apply(ty))}")
+            raise TypeCheckError(f"the type would contain itself: {brief_type_text(self.apply(ty))}")
         self._bound[hole] = ty
+        self._agreed.clear()
         return ty
 
     def _occurs(self, hole: IncompleteType, ty: Type) -> bool:
-        ty = self.resolve(ty)
-        if isinstance(ty, IncompleteType):
-            return ty.same_as(hole)
-        return any(self._occurs(hole, p) for p in type_parts(ty))
+        return not self.is_known(ty) and any(part.same_as(hole) for part in distinct_parts(ty, self.resolve))
 
     def _unify_tensors(self, a: TensorType, b: TensorType, join: bool) -> TensorType:
         if a.dtype != b.dtype or len(a.shape) != len(b.shape):
@@ -247,38 +284,44 @@ def _is_same_name(a: Type, b: Type) -> bool:
 
 def replace(ty: Type, mapping: Mapping[TypeVar, Type]) -> Type:
     """Return a type with type variables replaced."""
-    if isinstance(ty, TypeVar):
-        return mapping.get(ty, ty)
-    parts = type_parts(ty)
-    return composite_of(ty, [replace(p, mapping) for p in parts]) if parts and mapping else ty
+    return rebuilt(ty, lambda leaf: mapping.get(leaf, leaf) if isinstance(leaf, TypeVar) else leaf) if mapping else ty
 
 
 def bind_symbols(formal: Type, actual: Type, bound: dict[tvm.ir.Var, Dim]) -> None:
     """Record in `bound` what the symbolic dimensions of a parameter's type stand for in an argument's type."""
-    if isinstance(formal, TupleType) and isinstance(actual, TupleType):
-        for f, a in zip(formal.fields, actual.fields, strict=False):
-            bind_symbols(f, a, bound)
-    elif isinstance(formal, TensorType) and isinstance(actual, TensorType):
-        for f, a in zip(formal.shape, actual.shape, strict=False):
-            if isinstance(f, tvm.ir.Var):
-                bound.setdefault(f, a)
+    waiting, seen = [(formal, actual)], set[tuple[int, int]]()
+    while waiting:
+        formal, actual = waiting.pop()
+        if isinstance(formal, TensorType) and isinstance(actual, TensorType):
+            for f, a in zip(formal.shape, actual.shape, strict=False):
+                if isinstance(f, tvm.ir.Var):
+                    bound.setdefault(f, a)
+        elif isinstance(formal, TupleType) and isinstance(actual, TupleType):
+            pair = (address(formal), address(actual))
+            if pair not in seen:
+                seen.add(pair)
+                waiting += reversed([*zip(formal.fields, actual.fields, strict=False)])
 
 
 def type_symbols(ty: Type) -> list[tvm.ir.Var]:
     """Return the symbolic dimensions in a type."""
-    if isinstance(ty, TensorType):
-        return dims.symbols(list(ty.shape)) if not all(isinstance(d, int) for d in ty.shape) else []
-    return [s for part in type_parts(ty) for s in type_symbols(part)]
+    return [
+        symbol
+        for part in distinct_parts(ty)
+        if isinstance(part, TensorType) and not all(isinstance(d, int) for d in part.shape)
+        for symbol in dims.symbols(list(part.shape))
+    ]
 
 
 def substitute_symbols(ty: Type, bound: dict[tvm.ir.Var, Dim]) -> Type:
     """Return a type with symbolic dimensions replaced; one that depends on an unknown dimension becomes ``Any``."""
-    if not bound:
-        return ty
-    if isinstance(ty, TensorType):
-        return TensorType([_substitute_dim(d, bound) for d in ty.shape], ty.dtype)
-    parts = type_parts(ty)
-    return composite_of(ty, [substitute_symbols(p, bound) for p in parts]) if parts else ty
+
+    def substituted(leaf: Type) -> Type:
+        if not isinstance(leaf, TensorType):
+            return leaf
+        return TensorType([_substitute_dim(d, bound) for d in leaf.shape], leaf.dtype)
+
+    return rebuilt(ty, substituted) if bound else ty
 
 
 def _substitute_dim(dim: Dim, bound: dict[tvm.ir.Var, Dim]) -> Dim:

@@ -7,7 +7,7 @@ dimensions, which ``Any`` cannot say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any as AnyValue
 
 import numpy as np
@@ -39,8 +39,12 @@ __all__ = [
     "TypeCall",
     "TypeVar",
     "UnrankedType",
+    "address",
+    "brief_type_text",
     "composite_of",
     "dim_text",
+    "distinct_parts",
+    "rebuilt",
     "scalar_type",
     "type_parts",
     "type_text",
@@ -332,6 +336,10 @@ class MapType(Type):
         return type_text(self)
 
 
+_BRIEF = 50
+"""How many types are in one that errors show whole."""
+
+
 def scalar_type(dtype: str) -> TensorType:
     """Return the type of a 0-dimensional tensor."""
     return TensorType((), dtype)
@@ -353,6 +361,40 @@ def type_parts(ty: Type) -> list[Type]:
     """Return the types that a type is made of; none for a tensor type or a variable."""
     parts = _PARTS.get(type(ty))
     return parts(ty) if parts is not None else []
+
+
+def address(ty: Type) -> int:
+    """Return what tells a type from every other; types of TVM compare by structure and do not hash."""
+    return tvm_ffi.Object.__hash__(ty)
+
+
+def distinct_parts(ty: Type, resolve: Callable[[Type], Type] = lambda ty: ty) -> Iterator[Type]:
+    """Yield what a type is made of at all levels, itself first, each as `resolve` returns it, and once."""
+    waiting, seen = [ty], set[int]()
+    while waiting:
+        part = resolve(waiting.pop())
+        below = type_parts(part)
+        if below:
+            if address(part) in seen:
+                continue
+            seen.add(address(part))
+            waiting += reversed(below)
+        yield part
+
+
+def rebuilt(ty: Type, change: Callable[[Type], Type]) -> Type:
+    """Return a type with `change` applied to what is not made of other types, at all levels."""
+    done: dict[int, Type] = {}
+
+    def rebuild(ty: Type) -> Type:
+        parts = type_parts(ty)
+        if not parts:
+            return change(ty)
+        if address(ty) not in done:
+            done[address(ty)] = composite_of(ty, [rebuild(part) for part in parts])
+        return done[address(ty)]
+
+    return rebuild(ty)
 
 
 def composite_of(ty: Type, parts: Sequence[Type]) -> Type:
@@ -379,6 +421,24 @@ def composite_of(ty: Type, parts: Sequence[Type]) -> Type:
 
 def _shape_text(ty: TensorType, symbol_name: Callable[[AnyValue], str]) -> str:
     return f"({', '.join([dim_text(d, symbol_name) for d in ty.shape[:]])})"
+
+
+def brief_type_text(ty: Type) -> str:
+    """Return a type as errors show it: of a large one, which may hold another many times, what is not deep in it."""
+    sizes: dict[int, int] = {}
+
+    def size(ty: Type) -> int:
+        if address(ty) not in sizes:
+            sizes[address(ty)] = 1 + sum(map(size, type_parts(ty)))
+        return sizes[address(ty)]
+
+    def cut(ty: Type, depth: int) -> Type:
+        parts = type_parts(ty)
+        if not parts or size(ty) <= _BRIEF:
+            return ty
+        return composite_of(ty, [cut(part, depth - 1) for part in parts]) if depth else GlobalTypeVar("...")
+
+    return type_text(cut(ty, 3))
 
 
 def type_text(ty: Type, symbol_name: Callable[[AnyValue], str] = own_name) -> str:

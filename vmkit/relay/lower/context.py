@@ -16,6 +16,7 @@ from ..ir import dims
 from ..ir.types import Dim, TensorType, TupleType, Type
 from ..op.registry import OpEntry, OpPattern
 from .checks import RuntimeChecks
+from .read_sizes import ReadSizes
 
 __all__ = ["LowerContext", "Value", "relax_type"]
 
@@ -37,6 +38,8 @@ class LowerContext:
         The operator that is being lowered.
     types : list of Type
         The Relay types of its arguments, whose element types may be stored as others.
+    read_sizes : ReadSizes
+        The symbols that stand for numbers in tensors.
     texts : dict
         The texts of the module's constants, as keys; a lowering adds to them.
     """
@@ -55,6 +58,7 @@ class LowerContext:
         self.current: OpEntry | None = None
         self.types: list[Type] = []
         self.texts: dict[str, None] = {} if texts is None else texts
+        self.read_sizes = ReadSizes()
         self._fresh = 0
         self._origins: dict[tirx.Var, Dim] = {}
 
@@ -68,8 +72,18 @@ class LowerContext:
     # -- emitting
 
     def emit(self, expr: relax.Expr) -> relax.Var:
-        """Bind an expression and return its variable."""
+        """Bind an expression and return its variable. Sizes in its type that come from data are checked before."""
+        if self.read_sizes.symbols:
+            expr = self.builder.normalize(expr)
+            self._check_sizes(expr.ty)
         return self.builder.emit(expr)
+
+    def _check_sizes(self, ty: relax.Type) -> None:
+        condition = self.read_sizes.condition(ty)
+        if condition is not None:
+            name = self.current.name if self.current is not None else "a call"
+            what = "the sizes of the result, read from data, are negative or of more elements than a tensor can have"
+            self.require(condition, f"{name}: {what}")
 
     def te(
         self,
@@ -96,12 +110,13 @@ class LowerContext:
             pattern = made.pattern if made is not None else OpPattern.OPAQUE
         if name is None:
             name = made.name.replace(".", "_") if made is not None else function.__name__
-        value = self.builder.emit_te(
+        call = self.builder.call_te(
             function,
             *[self.tensors(a) for a in args],
             primfunc_name_hint=name,
             primfunc_attrs={"op_pattern": int(pattern)},
         )
+        value = self.emit(call)
         if isinstance(value.ty, relax.TupleType):
             return tuple(self.emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
         return value
@@ -205,6 +220,7 @@ class LowerContext:
     def _named(self, dim: Dim) -> tirx.Var:
         symbol = self.symbol("s")
         self._origins[symbol] = dim
+        self.read_sizes.add_if_derived(symbol, dim)
         return symbol
 
     def origin(self, dim: Dim) -> Dim:
@@ -232,9 +248,10 @@ class LowerContext:
         if str(value.ty.dtype) != "int64":
             value = self.emit(relax.op.astype(value, "int64"))
         shape = self.emit(relax.op.tensor_to_shape(value))
-        names: list[Dim] = [self.symbol("v") for _ in range(length)]
-        self.builder.match_cast(shape, relax.ShapeType([dims.as_expr(d) for d in names]))
-        return names
+        names = [self.symbol("v") for _ in range(length)]
+        self.builder.match_cast(shape, relax.ShapeType(names))
+        self.read_sizes.add(names)
+        return list[Dim](names)
 
     # -- run-time checks
 

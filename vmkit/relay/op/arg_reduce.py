@@ -11,6 +11,7 @@ from tvm import relax, te, tirx, topi
 from ..ir.types import TensorType, Type
 from .attrs import Attrs, Bool, Ints, attrs_node, field
 from .elementwise import require_tensor
+from .ordering import first_largest, first_smallest, is_number
 from .reduce import reduced_axes, reduced_shape
 from .registry import OpPattern, Parameters, operator
 
@@ -41,10 +42,10 @@ def _reducer(is_better: Callable[..., tirx.Expr], last: bool) -> Callable[..., t
 
     def pick(one: tuple[tirx.Expr, tirx.Expr], other: tuple[tirx.Expr, tirx.Expr]) -> tuple[tirx.Expr, tirx.Expr]:
         (i, x), (j, y) = one, other
-        preferred = i > j if last else i < j
-        wins = tirx.any(is_better(x, y), tirx.all(x == y, preferred))
-        stays = tirx.any(j < 0, tirx.all(i >= 0, wins))
-        return tirx.Select(stays, i, j), tirx.Select(stays, x, y)
+        preferred = j > i if last else j < i
+        # Asked of the further one, so that NaN is never taken.
+        goes = tirx.all(j >= 0, tirx.any(tirx.all(i < 0, is_number(y)), is_better(y, x), tirx.all(x == y, preferred)))
+        return tirx.Select(goes, j, i), tirx.Select(goes, y, x)
 
     return te.comm_reducer(pick, lambda i, x: (tirx.const(-1, i), tirx.const(0, x)), name="position")
 
@@ -68,7 +69,11 @@ def _position(attrs: ArgReduceAttrs, data: te.Tensor, is_better: Callable[..., t
         return reduce((flat.astype("int32"), value), axis=list(over.values()))
 
     found = te.compute(reduced_shape(attrs, list(data.shape)), element, name="position")
-    return topi.identity(found[0])
+    count = math.prod(data.shape[a] for a in axes)
+    # Where there is nothing but NaN, the first is as good as any.
+    return te.compute(
+        found[0].shape, lambda *i: tirx.Select(count > 0, tirx.max(found[0](*i), 0), found[0](*i)), name="first"
+    )
 
 
 def _best(is_max: bool, dtype: str) -> Callable[..., tirx.Expr]:
@@ -76,8 +81,8 @@ def _best(is_max: bool, dtype: str) -> Callable[..., tirx.Expr]:
     if not dtype.startswith("float"):
         return te.max if is_max else te.min
     if is_max:
-        return te.comm_reducer(lambda x, y: tirx.max(x, y), lambda t: tirx.const(-math.inf, t), name="best")
-    return te.comm_reducer(lambda x, y: tirx.min(x, y), lambda t: tirx.const(math.inf, t), name="best")
+        return te.comm_reducer(first_largest, lambda t: tirx.const(-math.inf, t), name="best")
+    return te.comm_reducer(first_smallest, lambda t: tirx.const(math.inf, t), name="best")
 
 
 def _in_last(context: LowerContext, attrs: ArgReduceAttrs, data: relax.Expr, is_max: bool) -> relax.Expr:

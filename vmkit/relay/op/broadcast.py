@@ -11,6 +11,7 @@ from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import require_tensor
+from .ordering import has_nan, holds_numbers, is_nan, larger, smaller
 from .registry import Mixed, OpPattern, operator
 
 if TYPE_CHECKING:
@@ -186,11 +187,22 @@ def _binary(
     level: int = 1,
     relation: Callable[..., Type] = _broadcast_relation,
     mixed: Mixed | None = None,
+    limited: Callable[[tirx.Expr, tirx.Expr], tirx.Expr] | None = None,
 ) -> None:
+    """Register an operator of two tensors; `limited` is what is quicker where the first of them holds numbers alone."""
+
+    def lower(context: LowerContext, attrs: None, lhs: relax.Expr, rhs: relax.Expr) -> relax.Expr:
+        chosen = combine
+        if limited is not None and holds_numbers(lhs):
+            chosen = limited
+        elif limited is not None and holds_numbers(rhs):
+            chosen = lambda a, b: limited(b, a)  # noqa: E731
+        return broadcast_lowering(context, chosen, lhs, rhs)
+
     body = {
         "__doc__": doc + " The inputs are broadcast.",
         "relation": staticmethod(relation),
-        "lower": staticmethod(lambda context, attrs, lhs, rhs: broadcast_lowering(context, combine, lhs, rhs)),
+        "lower": staticmethod(lower),
     }
     operator(name, "lhs", "rhs", level=level, pattern=OpPattern.BROADCAST, mixed=mixed)(type(name, (), body))
 
@@ -271,7 +283,8 @@ def _differ(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     """Compare for inequality; bool, of which TVM's comparison is taken for one of floats by LLVM, by logic."""
     if str(a.ty.dtype) == "bool":
         return tirx.all(tirx.any(a, b), tirx.Not(tirx.all(a, b)))
-    return tirx.NE(a, b)
+    # LLVM is asked for numbers that differ; NaN, which is no number, differs from everything.
+    return tirx.any(tirx.NE(a, b), is_nan(a), is_nan(b)) if has_nan(str(a.ty.dtype)) else tirx.NE(a, b)
 
 
 def _ordered(
@@ -297,8 +310,8 @@ _binary("mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("trunc_divide", _trunc_divide, "Quotient rounded towards zero.")
 _binary("trunc_mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("power", tirx.power, "Power.", mixed="never")
-_binary("maximum", _ordered(lambda a, b: tirx.max(a, b)), "Larger of the two.", level=4, mixed="follow")
-_binary("minimum", _ordered(lambda a, b: tirx.min(a, b)), "Smaller of the two.", level=4, mixed="follow")
+_binary("maximum", _ordered(larger), "Larger of the two.", level=4, mixed="follow", limited=_ordered(tirx.max))
+_binary("minimum", _ordered(smaller), "Smaller of the two.", level=4, mixed="follow", limited=_ordered(tirx.min))
 _binary("left_shift", _shift("left_shift", lambda a, b: a << b), "Bits shifted left.", level=4)
 _binary("right_shift", _shift("right_shift", lambda a, b: a >> b), "Bits shifted right.", level=4)
 _binary("bitwise_and", lambda a, b: a & b, "Bitwise and.", level=4, relation=_only("int", "uint", "bool"))

@@ -10,7 +10,7 @@ from tvm import relax, te, tirx, topi
 
 from ...errors import TypeCheckError
 from ...values.element_types import is_stored_type, numpy_dtype
-from ..ir.types import TensorType, Type, type_text
+from ..ir.types import TensorType, Type, brief_type_text
 from .attrs import Attrs, DType, Float, attrs_node
 from .conversion import converted
 from .registry import Mixed, OpPattern, operator
@@ -24,7 +24,7 @@ __all__ = ["check_dtype", "require_tensor", "round_half_away"]
 def require_tensor(ty: Type, name: str = "the input") -> TensorType:
     """Return `ty` if it is a tensor type; TypeCheckError otherwise."""
     if not isinstance(ty, TensorType):
-        raise TypeCheckError(f"{name} must be a tensor, not {type_text(ty)}")
+        raise TypeCheckError(f"{name} must be a tensor, not {brief_type_text(ty)}")
     return ty
 
 
@@ -76,11 +76,15 @@ def _test(compute: Callable[[te.Tensor], te.Tensor]) -> Callable[[te.Tensor], te
 
 
 def _sign(x: te.Tensor) -> te.Tensor:
-    """Unsigned integers have no -1 to choose from."""
-    if not str(x.dtype).startswith("uint"):
-        return topi.sign(x)
+    """What is neither positive nor negative, 0 and NaN, stays; unsigned integers have no -1 to choose from."""
     zero, one = tirx.const(0, x.dtype), tirx.const(1, x.dtype)
-    return te.compute(x.shape, lambda *i: tirx.Select(x(*i) > zero, one, zero), name="sign")
+
+    def element(*i: tirx.Expr) -> tirx.Expr:
+        value = x(*i)
+        rest = value if str(x.dtype).startswith("uint") else tirx.Select(value < zero, -one, value)
+        return tirx.Select(value > zero, one, rest)
+
+    return te.compute(x.shape, element, name="sign")
 
 
 _unary("abs", topi.abs, "Absolute value.", level=3)
@@ -217,15 +221,17 @@ class Clip:
         dtype = str(a.dtype)
         least, most = (limit(dtype).value for limit in (tirx.min_value, tirx.max_value))
         if least <= attrs.a_min <= most and least <= attrs.a_max <= most:
-            return topi.clip(a, attrs.a_min, attrs.a_max)
+            low, high = tirx.const(attrs.a_min, dtype), tirx.const(attrs.a_max, dtype)
+            # The limits come first, so that NaN stays NaN.
+            return te.compute(a.shape, lambda *i: tirx.max(low, tirx.min(high, a(*i))), name="clip")
 
         def element(*index: tirx.Expr) -> tirx.Expr:
             # A bound that the data type cannot hold limits nothing, or, on the other side, everything.
             value = a(*index)
             if attrs.a_max < most:
-                value = tirx.min(value, tirx.const(max(attrs.a_max, least), dtype))
+                value = tirx.min(tirx.const(max(attrs.a_max, least), dtype), value)
             if attrs.a_min > least:
-                value = tirx.max(value, tirx.const(min(attrs.a_min, most), dtype))
+                value = tirx.max(tirx.const(min(attrs.a_min, most), dtype), value)
             return value
 
         return te.compute(a.shape, element, name="clip")

@@ -15,6 +15,7 @@ from ..ir.types import TensorType, TupleType, Type
 from .attrs import Attrs, Bool, attrs_node, field
 from .elementwise import require_tensor
 from .kernel import Result, as_index, const, grid, loops
+from .ordering import is_nan
 from .registry import OpPattern, Parameters, operator
 from .sort import sorted_positions
 
@@ -37,7 +38,11 @@ class Argwhere:
         rank = len(context.shape(condition))
 
         def holds(value: tirx.Expr) -> tirx.Expr:
-            return value if str(value.ty.dtype) == "bool" else value != tirx.const(0, str(value.ty.dtype))
+            return (
+                value
+                if str(value.ty.dtype) == "bool"
+                else tirx.any(value != tirx.const(0, value.ty.dtype), is_nan(value))
+            )
 
         def count(outputs: list[tirx.Buffer], condition: tirx.Buffer) -> None:
             (total,) = outputs

@@ -12,7 +12,7 @@ from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.expr import Call, Expr, Tuple
 from ..ir.tuple_wrapper import TupleWrapper
-from ..ir.types import Dim, TensorType, TupleType, Type, type_text
+from ..ir.types import Dim, TensorType, TupleType, Type, brief_type_text
 from .attrs import Attrs, Int, Nested, Str, attrs_node, field
 from .axis import resolve_axis
 from .elementwise import require_tensor
@@ -42,7 +42,7 @@ def as_tuple(data: TupleLike) -> Expr | TupleWrapper:
 def require_tensors(ty: Type) -> list[TensorType]:
     """Return the fields of a tuple type that must be one or more tensors of one data type."""
     if not isinstance(ty, TupleType) or len(ty.fields) == 0:
-        raise TypeCheckError(f"the input must be a tuple of tensors, not {type_text(ty)}")
+        raise TypeCheckError(f"the input must be a tuple of tensors, not {brief_type_text(ty)}")
     fields = [require_tensor(f, f"field {i}") for i, f in enumerate(ty.fields)]
     dtypes = sorted({f.dtype for f in fields})
     if len(dtypes) > 1:

@@ -15,6 +15,7 @@ from .agreement import may_agree
 from .attrs import Attrs, Bool, Ints, attrs_node, attrs_row, field
 from .axis import Axes, resolve_axes
 from .elementwise import require_tensor
+from .ordering import first_largest, first_smallest
 from .registry import Mixed, OpPattern, Parameters, build, entry, operator
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _extreme(pick: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], is_largest: bool
     return reduce
 
 
-_max, _min = _extreme(lambda a, b: tirx.max(a, b), True), _extreme(lambda a, b: tirx.min(a, b), False)
+_max, _min = _extreme(first_largest, True), _extreme(first_smallest, False)
 _any, _all = _logical(_max), _logical(_min)
 _reduction("sum", "Sum of the elements over axes.", _wide(topi.sum), _any, mixed="never")
 _reduction("prod", "Product of the elements over axes.", _wide(topi.prod), _all)

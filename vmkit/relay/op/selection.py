@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tvm import relax, tirx
+from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ..ir import dims
 from ..ir.types import Dim
 from .kernel import const, grid, loops
+from .ordering import has_nan, keys_of_floats
+from .registry import OpPattern
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["best_along"]
 
 # What has no comparisons of its own is compared as something that holds all of its values.
-_COMPARED_AS = {"bool": "int8", "bfloat16": "float32", "float16": "float32"}
+_COMPARED_AS = {"bool": "int8"}
+_WIDER = {"bfloat16": "float32", "float16": "float32"}
 
 
 def best_along(
@@ -27,8 +30,26 @@ def best_along(
     """Return the `k` largest or smallest elements of a lowered tensor along an axis, and their positions as int32.
 
     Of equal elements the first come first. `k` is at most the size of the axis. An element takes time that grows with
-    the logarithm of `k`, and no more than a comparison if it is none of the best.
+    the logarithm of `k`, and no more than a comparison if it is none of the best. Floats are found by integers in their
+    order, so that a comparison stays one instruction.
     """
+    if not has_nan(str(data.ty.dtype)):
+        return _best(context, data, axis, k, smallest)
+    wider = _WIDER.get(str(data.ty.dtype))
+    floats = data if wider is None else context.emit(relax.op.astype(data, wider))
+    keys = context.te(keys_of_floats, floats, name="in_order", pattern=OpPattern.ELEMWISE)
+    _, positions = _best(context, keys, axis, k, smallest)
+
+    def values(data: te.Tensor, positions: te.Tensor) -> te.Tensor:
+        def element(*i: tirx.Expr) -> tirx.Expr:
+            return data(*i[:axis], positions(*i).astype("int64"), *i[axis + 1 :])
+
+        return te.compute(positions.shape, element, name="best")
+
+    return context.te(values, data, positions, name="topk_values", pattern=OpPattern.INJECTIVE), positions
+
+
+def _best(context: LowerContext, data: relax.Expr, axis: int, k: Dim, smallest: bool) -> tuple[relax.Expr, relax.Expr]:
     shape = context.shape(data)
     dtype = str(data.ty.dtype)
     whole = [*shape[:axis], k, *shape[axis + 1 :]]

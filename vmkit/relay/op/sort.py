@@ -18,6 +18,7 @@ from .axis import resolve_axis
 from .create import require_scalar
 from .elementwise import require_tensor
 from .kernel import as_index, const, indexed
+from .ordering import floats_of_keys, has_nan, keys_of_floats
 from .registry import OpPattern, Parameters, entry, operator
 from .selection import best_along
 
@@ -35,6 +36,7 @@ _WIDER = {
     "uint16": "int32",
     "uint32": "int64",
     "bfloat16": "float32",
+    "float16": "float32",
 }
 
 
@@ -59,7 +61,8 @@ def _sortable(context: LowerContext, data: relax.Expr) -> relax.Expr:
         # With the highest bit turned, the order is that of the signed numbers.
         return context.te(_with_sign, data, name="with_sign")
     wider = _WIDER.get(str(data.ty.dtype))
-    return data if wider is None else context.emit(relax.op.astype(data, wider))
+    data = data if wider is None else context.emit(relax.op.astype(data, wider))
+    return context.te(keys_of_floats, data, name="in_order") if has_nan(str(data.ty.dtype)) else data
 
 
 def _with_sign(data: te.Tensor) -> te.Tensor:
@@ -88,6 +91,9 @@ class Sort:
         axis = resolve_axis(attrs.axis, len(context.shape(data)))
         made = context.emit(relax.op.sort(_sortable(context, data), axis, not attrs.is_ascend))
         dtype = str(data.ty.dtype)
+        wide = _WIDER.get(dtype, dtype)
+        if has_nan(wide):
+            made = context.te(lambda keys: floats_of_keys(keys, wide), made, name="out_of_order")
         if dtype == "uint64":
             made = context.te(_with_sign, made, name="without_sign")
         return made if str(made.ty.dtype) == dtype else context.emit(relax.op.astype(made, dtype))

@@ -34,6 +34,10 @@ class Check:
     dims: NamedDims = field(default_factory=NamedDims)
 
 
+_TEXTS = {"name", "dtype", "type", "key", "value"}
+"""The fields of specs that are texts, of whatever kind."""
+
+
 @dataclass(frozen=True)
 class Spec:
     """What a parameter, a result or a part of one may be.
@@ -110,6 +114,9 @@ class Spec:
         if kind is None:
             *most, last = KINDS
             raise OptionError(f"unknown kind of spec {data['kind']!r}, expected {', '.join(most)} or {last}")
+        for name in _TEXTS & data.keys():
+            if not isinstance(data[name], str):
+                raise OptionError(f"the {name} of a {data['kind']} is {data[name]!r}, expected a text")
         return kind._of_json(data)
 
     @classmethod

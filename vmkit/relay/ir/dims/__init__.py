@@ -22,7 +22,7 @@ from .arithmetic import (
 )
 from .cases import by_cases, in_ranges
 from .comparison import absorbs, at_least, broadcast, equal, larger, more_than, same_size, smaller
-from .division import exact_division, quotient, truncdiv, truncmod, uncommon
+from .division import exact_division, factors, quotient, truncdiv, truncmod, uncommon
 from .expressions import (
     as_expr,
     choices,
@@ -51,6 +51,7 @@ __all__ = [
     "choices",
     "equal",
     "exact_division",
+    "factors",
     "floordiv",
     "floormod",
     "in_ranges",

@@ -49,9 +49,9 @@ def quotient(dividends: Iterable[Dim], divisors: Iterable[Dim]) -> Dim:
 
 def uncommon(first: Iterable[Dim], second: Iterable[Dim]) -> tuple[list[Dim], list[Dim]]:
     """Return the factors of two products of dimensions, without what both have."""
-    above = [f for d in first for f in _factors(d)]
+    above = [f for d in first for f in factors(d)]
     below: list[Dim] = []
-    for factor in (f for d in second for f in _factors(d)):
+    for factor in (f for d in second for f in factors(d)):
         at = next((i for i, f in enumerate(above) if not isinstance(factor, int) and equal(f, factor)), None)
         if at is None:
             below.append(factor)
@@ -67,8 +67,8 @@ def _apart(factors: Sequence[Dim]) -> tuple[int, list[Dim]]:
     return prod(f for f in factors if isinstance(f, int)), [f for f in factors if not isinstance(f, int)]
 
 
-def _factors(dim: Dim) -> list[Dim]:
+def factors(dim: Dim) -> list[Dim]:
     """Return what a dimension is the product of."""
     if isinstance(dim, tirx.Mul):
-        return [*_factors(simplify(dim.a)), *_factors(simplify(dim.b))]
+        return [*factors(simplify(dim.a)), *factors(simplify(dim.b))]
     return [dim]

@@ -86,13 +86,14 @@ def _same(attrs: LeakyReluAttrs | None, data: Type) -> Type:
 
 @operator("nn.relu", "data", level=1, pattern=OpPattern.ELEMWISE, mixed="follow")
 class Relu:
-    """The data where it is positive, else 0."""
+    """The data where it is not negative, else 0; NaN stays."""
 
     relation = staticmethod(_same)
 
     @staticmethod
     def compute(attrs: None, data: te.Tensor) -> te.Tensor:
-        return topi.nn.relu(data)
+        # The limit comes first, so that NaN stays NaN.
+        return te.compute(data.shape, lambda *i: tirx.max(tirx.const(0, data.dtype), data(*i)), name="relu")
 
 
 @attrs_node("relay.attrs.LeakyReluAttrs")

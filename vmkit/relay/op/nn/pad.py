@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _MODES = ("constant", "edge", "reflect")
+_WIDEST = 1 << 60
 
 
 @attrs_node("relay.attrs.PadAttrs")
@@ -253,7 +254,7 @@ class DynPad:
 
         def sizes(widths: te.Tensor, shape: list[Any]) -> te.Tensor:
             def element(axis: tirx.Expr) -> tirx.Expr:
-                total = widths(axis, 0).astype("int64") + widths(axis, 1).astype("int64")
+                total = _width(widths(axis, 0)) + _width(widths(axis, 1))
                 return tirx.max(chosen(axis, shape) + total, 0)
 
             return te.compute((len(shape),), element, name="padded_shape")
@@ -269,6 +270,12 @@ class DynPad:
             return _padded(x, whole, before, attrs.pad_mode, reader(value))
 
         return context.te(compute, data, pad_width, tensors, list(shape), pattern=OpPattern.OPAQUE)
+
+
+def _width(value: tirx.Expr) -> tirx.Expr:
+    """Return a width, limited to what no tensor has, so that a sum of a few does not leave 64 bits."""
+    width, most = value.astype("int64"), tirx.const(_WIDEST, "int64")
+    return tirx.max(tirx.min(width, most), -most)
 
 
 @operator("nn.mirror_pad", "data", attrs=MirrorPadAttrs, level=2, pattern=OpPattern.INJECTIVE)

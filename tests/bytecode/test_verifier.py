@@ -1,0 +1,145 @@
+"""What a program must not read is found before it runs, on every path; mutated programs end in errors alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.bytecode.mutant_process import ARRAYS, seed
+from tests.children import tally
+from vmkit.bytecode import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, VMFunction, builtins
+from vmkit.bytecode.program import VM_REGISTER, VOID_REGISTER, DTypeConstant
+from vmkit.errors import ExecutableError
+
+MUTANTS = "tests.bytecode.mutant_process"
+PACKED = (
+    "kernel",
+    builtins.ALLOC_SHAPE_HEAP,
+    builtins.ALLOC_STORAGE,
+    builtins.ALLOC_TENSOR,
+    builtins.COPY,
+    builtins.MAKE_SHAPE,
+    builtins.MAKE_TUPLE,
+    builtins.MATCH_SHAPE,
+    builtins.NULL_VALUE,
+    builtins.TENSOR_TO_SHAPE,
+    builtins.TUPLE_GETITEM,
+)
+
+
+def reg(number: int) -> Arg:
+    return Arg(ArgKind.REGISTER, number)
+
+
+def imm(number: int) -> Arg:
+    return Arg(ArgKind.IMMEDIATE, number)
+
+
+def call(name: str, *args: Arg, to: int = VOID_REGISTER) -> Call:
+    return Call(to, PACKED.index(name), args)
+
+
+def program(*code: Instruction) -> Program:
+    """Return a program of a function of two parameters, in the registers 0 and 1, and six registers."""
+    rows = [VMFunction(FunctionKind.PACKED, name, 0, 0, -2, 0, ()) for name in PACKED]
+    rows.append(VMFunction(FunctionKind.VM, "main", 0, len(code), 2, 6, ("x", "y")))
+    return Program("", tuple(rows), (), ((2, 3), "text", DTypeConstant((2, 32, 1))), code)
+
+
+COPIED = call(builtins.COPY, reg(0), to=3)
+FIELD = call(builtins.TUPLE_GETITEM, reg(3), imm(0), to=4)
+DTYPE = Arg(ArgKind.CONSTANT, 2)
+STORAGE = call(builtins.ALLOC_STORAGE, reg(VM_REGISTER), Arg(ArgKind.CONSTANT, 0), imm(0), DTYPE,
+               Arg(ArgKind.CONSTANT, 1), to=3)  # fmt: skip
+HEAP = call(builtins.ALLOC_SHAPE_HEAP, reg(VM_REGISTER), imm(2), to=2)
+
+
+def tensor(offset: Arg) -> Call:
+    return call(builtins.ALLOC_TENSOR, reg(3), offset, Arg(ArgKind.CONSTANT, 0), DTYPE, to=4)
+
+
+@pytest.mark.parametrize(
+    ("code", "at", "problem"),
+    [
+        ((call("kernel", reg(3)), Ret(0)), 0, "reads register 3, which is not set on every path"),
+        ((Ret(5),), 0, "reads register 5, which is not set"),
+        # One branch sets it, the other does not.
+        ((If(0, 2), call(builtins.COPY, reg(0), to=3), Ret(3)), 2, "reads register 3, which is not set"),
+        # Set in the first round of a loop, taken away at its end.
+        (
+            (COPIED, call("kernel", reg(3)), call(builtins.NULL_VALUE, to=3), If(0, 2), Goto(-3), Ret(0)),
+            1,
+            "reads register 3, which is not set",
+        ),
+        ((call("kernel", reg(0), to=3), call("kernel", reg(3)), Ret(0)), 1, "argument 0 of kernel is nothing"),
+        ((call("kernel", reg(VM_REGISTER)), Ret(0)), 0, "argument 0 of kernel is the machine, expected a tensor"),
+        ((call("kernel", reg(VOID_REGISTER)), Ret(0)), 0, "argument 0 of kernel is nothing, expected a tensor"),
+        ((call("kernel", Arg(ArgKind.FUNCTION, 0)), Ret(0)), 0, "argument 0 of kernel is a function, expected"),
+        ((call("kernel", Arg(ArgKind.CONSTANT, 1)), Ret(0)), 0, "argument 0 of kernel is a string, expected"),
+        ((HEAP, call(builtins.TENSOR_TO_SHAPE, reg(2)), Ret(0)), 1, "is a shape heap, expected a tensor"),
+        ((call(builtins.TENSOR_TO_SHAPE), Ret(0)), 0, "takes 1 arguments or more, 0 are given"),
+        ((call(builtins.TENSOR_TO_SHAPE, reg(0), to=3), If(3, 1), Ret(0)), 1, "register 3 holds a shape, not a number"),
+        ((call(builtins.ALLOC_STORAGE, reg(0)), Ret(0)), 0, "is a value, expected the machine"),
+        ((HEAP, call(builtins.MAKE_SHAPE, reg(2), imm(1), imm(1), imm(2)), Ret(0)), 1, "uses place 2 of a shape heap"),
+        ((HEAP, call(builtins.MAKE_SHAPE, reg(2), imm(2), imm(1), imm(1)), Ret(0)), 1, "of 2 dims has 2 arguments"),
+        ((call(builtins.MAKE_SHAPE, reg(0), imm(1), imm(1), imm(0)), Ret(0)), 0, "is a value, expected a shape heap"),
+        (
+            (HEAP, call(builtins.MATCH_SHAPE, reg(0), reg(2), imm(1), imm(3), imm(-1)), Ret(0)),
+            1,
+            "uses place -1 of a shape heap of 2",
+        ),
+        ((STORAGE, tensor(imm(-1)), Ret(4)), 1, "a tensor begins at -1 in its storage, expected a multiple of 64"),
+        ((STORAGE, tensor(imm(8)), Ret(4)), 1, "a tensor begins at 8 in its storage"),
+        ((STORAGE, tensor(reg(0)), Ret(4)), 1, "expected a multiple of 64"),
+        # Nothing does not become something on its way through a tuple or a caller.
+        ((call(builtins.MAKE_TUPLE, reg(0), reg(VOID_REGISTER), to=3), Ret(3)), 0, "argument 1 of .* is nothing"),
+        ((call("kernel", reg(0), to=3), call(builtins.MAKE_TUPLE, reg(3), to=4), Ret(4)), 1, "is nothing"),
+        ((call(builtins.COPY, reg(VOID_REGISTER), to=3), Ret(0)), 0, "argument 0 of .* is nothing"),
+        ((Ret(VOID_REGISTER),), 0, "the result is nothing"),
+        ((call("kernel", reg(0), to=3), Ret(3)), 1, "the result is nothing"),
+        ((Call(3, len(PACKED), (reg(0),)), Ret(3)), 0, "main takes 2 arguments, 1 are given"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_place(code: tuple[Instruction, ...], at: int, problem: str) -> None:
+    with pytest.raises(ExecutableError, match=f"bytecode of main, instruction {at}: .*{problem}"):
+        program(*code).validate()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        (If(0, 3), call(builtins.COPY, reg(0), to=3), Goto(2), call(builtins.COPY, reg(1), to=3), Ret(3)),
+        (HEAP, call(builtins.MAKE_SHAPE, reg(2), imm(2), imm(1), imm(1), imm(0), imm(7), to=3), Ret(3)),
+        (call(builtins.MAKE_SHAPE, reg(VOID_REGISTER), imm(1), imm(0), imm(7), to=3), Ret(3)),
+        (STORAGE, tensor(imm(128)), Ret(4)),
+        # A field of a tuple may be anything, a tensor too.
+        (call(builtins.MAKE_TUPLE, reg(0), to=3), FIELD, call("kernel", reg(4)), Ret(4)),
+    ],
+)  # fmt: skip
+def test_what_is_right_passes(code: tuple[Instruction, ...]) -> None:
+    program(*code).validate()
+
+
+@pytest.mark.parametrize("number", range(len(ARRAYS)))
+def test_the_compilers_programs_pass_and_each_instruction_counts(number: int) -> None:
+    right = seed(number)[0].program
+    right.validate()
+    skipped = 0
+    for at, instruction in enumerate(right.instructions):
+        if isinstance(instruction, Call) and right.names[instruction.function] == builtins.ALLOC_TENSOR:
+            without = (*right.instructions[:at], Goto(1), *right.instructions[at + 1 :])
+            with pytest.raises(ExecutableError, match="is not set on every path"):
+                replace(right, instructions=without).validate()
+            skipped += 1
+    assert skipped
+
+
+def test_mutated_programs_end_in_errors_alone() -> None:
+    counts = tally(MUTANTS, range(300))
+    assert counts["refused"] > 100 and counts["failed"] > 5
+
+
+@pytest.mark.nightly
+def test_many_mutated_programs_end_in_errors_alone() -> None:
+    assert tally(MUTANTS, range(200, 10_000))["refused"] > 5000

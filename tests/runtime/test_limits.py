@@ -1,0 +1,182 @@
+"""Calls that end early: too long, cancelled, or interrupted by a signal; and the next call is as ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import vmkit
+from vmkit import relay
+from vmkit.errors import OptionError, VMError
+from vmkit.executable.executable import Executable
+from vmkit.relay.loops import while_loop
+from vmkit.runtime.polling import can_run_on
+
+SOON = 10.0  # seconds that a busy machine may take to end a call; an endless one takes for ever
+
+
+@pytest.fixture(scope="module")
+def loop() -> Executable:
+    """Return a program that goes round for ever if its input is 1, and once if it is 0."""
+    step, start = relay.var("step", shape=(), dtype="int32"), relay.var("s", shape=(relay.Any(),), dtype="int32")
+    x = relay.var("x", shape=(relay.Any(),), dtype="int32")
+    found = while_loop(
+        lambda step, _: relay.greater(step, relay.const(0)),
+        [step, x],
+        lambda step, x: [
+            relay.take(x, relay.const(0)),
+            relay.concatenate([relay.strided_slice(x, [0], [1]), relay.const([7])], 0),
+        ],
+    )
+    return vmkit.compile(relay.Function([start], found(relay.const(1), start)), "llvm")
+
+
+@pytest.fixture(scope="module")
+def recursion() -> Executable:
+    text = """#[version = "0.0.5"]
+    def @f(%n: int32) -> int32 { if (%n == 0) { 0 } else { let %y = @f(%n - 1); %y + 1 } }
+    def @main(%n: int32) -> int32 { @f(%n) }"""
+    return vmkit.compile(relay.fromtext(text), "llvm")
+
+
+CASES = [("loop", np.ones(1, "int32"), np.zeros(1, "int32")), ("recursion", np.int32(-1), np.int32(3))]
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case[0])
+def case(request: pytest.FixtureRequest) -> tuple[Executable, np.ndarray, np.ndarray]:
+    name, endless, short = request.param
+    return request.getfixturevalue(name), endless, short
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    begin = time.monotonic()
+    yield
+    assert time.monotonic() - begin < SOON
+
+
+def later(action: Callable[[], object]) -> None:
+    threading.Timer(0.2, action).start()
+
+
+def test_a_timeout_ends_a_call_and_the_next_one_runs(case: tuple[Executable, np.ndarray, np.ndarray]) -> None:
+    executable, endless, short = case
+    machine = vmkit.VirtualMachine(executable, "cpu", num_threads=1, timeout=0.2)
+    for _ in range(2):
+        with soon(), pytest.raises(VMError, match=r"^the call took longer than the timeout of 0\.2 s$"):
+            machine.run(endless)
+        with soon():
+            machine.run(short)
+
+
+def test_another_thread_cancels_a_call(case: tuple[Executable, np.ndarray, np.ndarray]) -> None:
+    executable, endless, short = case
+    machine = vmkit.VirtualMachine(executable, "cpu", num_threads=1)
+    machine.cancel()
+    machine.run(short)
+    later(machine.cancel)
+    with soon(), pytest.raises(VMError, match=r"^the call was cancelled$"):
+        machine.run(endless)
+    machine.run(short)
+
+
+def test_a_call_that_waits_is_cancelled_too(loop: Executable) -> None:
+    machine = vmkit.VirtualMachine(loop, "cpu", num_threads=1)
+    said: list[str] = []
+
+    def endless() -> None:
+        with pytest.raises(VMError) as caught:
+            machine.run(np.ones(1, "int32"))
+        said.append(str(caught.value))
+
+    threads = [threading.Thread(target=endless) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    later(machine.cancel)
+    with soon():
+        for thread in threads:
+            thread.join()
+    assert said == ["the call was cancelled"] * 2
+
+
+def test_an_interrupt_ends_a_call_and_the_next_does_not_wait(case: tuple[Executable, np.ndarray, np.ndarray]) -> None:
+    executable, endless, short = case
+    machine = vmkit.VirtualMachine(executable, "cpu", num_threads=1, timeout=60)
+    # A process in the background may have been started with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        later(lambda: os.kill(os.getpid(), signal.SIGINT))
+        with soon(), pytest.raises(KeyboardInterrupt):
+            machine.run(endless)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with soon():
+        machine.run(short)
+
+
+class Alarm(Exception):
+    """What a handler of a signal raises."""
+
+
+def test_what_a_handler_raises_arrives_as_it_is(loop: Executable) -> None:
+    machine = vmkit.VirtualMachine(loop, "cpu", num_threads=1)
+
+    def ring(*_: object) -> None:
+        raise Alarm("time is up")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with soon(), pytest.raises(Alarm, match="time is up"):
+            machine.run(np.ones(1, "int32"))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    machine.run(np.zeros(1, "int32"))
+
+
+def test_a_handler_that_returns_does_not_end_a_call(loop: Executable) -> None:
+    machine, rung = vmkit.VirtualMachine(loop, "cpu", num_threads=1, timeout=0.5), list[int]()
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        with pytest.raises(VMError, match="timeout"):
+            machine.run(np.ones(1, "int32"))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(rung) > 2
+
+
+def test_a_program_without_loops_is_left_as_it_is() -> None:
+    x = relay.var("x", shape=(2,))
+    executable = vmkit.compile(relay.Function([x], relay.exp(x)), "llvm")
+    assert not can_run_on(executable.program)
+    assert vmkit.VirtualMachine(executable, "cpu")._instance.stopper is None
+    limited = vmkit.VirtualMachine(executable, "cpu", timeout=10)
+    np.testing.assert_allclose(limited.run(np.zeros(2, "float32")).numpy(), [1, 1])
+
+
+def test_a_stack_of_the_callers_size(recursion: Executable) -> None:
+    machine = vmkit.VirtualMachine(recursion, "cpu", num_threads=1, stack_bytes=32 << 20)
+    with pytest.raises(VMError, match="the recursion is too deep for a stack of 32 MiB"):
+        machine.run(np.int32(-1))
+    assert machine.run(np.int32(9)).numpy() == 9
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, True, "1", float("nan")])
+def test_a_timeout_that_is_none_is_refused(loop: Executable, timeout: object) -> None:
+    with pytest.raises(OptionError, match=r"timeout is .*, expected seconds"):
+        vmkit.VirtualMachine(loop, "cpu", timeout=timeout)
+
+
+def test_a_stack_that_is_none_is_refused(loop: Executable) -> None:
+    with pytest.raises(OptionError, match="stack_bytes is 5, expected a number of bytes, at least 16777216"):
+        vmkit.VirtualMachine(loop, "cpu", stack_bytes=5)

@@ -1,0 +1,266 @@
+"""What registers hold, on every path through a program: what the VM does not look at, and kernels do not either.
+
+A register that nothing was put into holds nothing, and a kernel takes that for the address of a tensor. A place of the
+shape heap past its end is foreign memory. So each function is followed along its jumps: each register must be set
+before it is read, on every path, and hold what the VM's own functions expect. What is only known when the program runs,
+such as a field of a tuple, may be anything; kernels look at the types and shapes of their tensors by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import builtins
+from .instructions import VM_REGISTER, VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Ret
+
+if TYPE_CHECKING:
+    from .program import Program, VMFunction
+
+__all__ = ["register_problem"]
+
+_ALIGNMENT = 64  # bytes, what kernels assume addresses to be multiples of
+
+# What a register may hold. Nothing stands for a register that is not set; a shape heap is its length.
+_TENSOR, _SHAPE, _STORAGE, _TUPLE, _NUMBER, _CLOSURE = (
+    "a tensor",
+    "a shape",
+    "storage",
+    "a tuple",
+    "a number",
+    "a closure",
+)
+_DTYPE, _STRING, _FUNCTION, _MACHINE = "a data type", "a string", "a function", "the machine"
+_ANYTHING, _NOTHING = "a value", "nothing"
+_Kind = str | int
+_State = dict[int, _Kind]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What one of the VM's functions takes and gives.
+
+    Parameters
+    ----------
+    takes
+        What its first arguments must be, each one of several kinds; of further ones only that they are set.
+    gives
+        What its result is; None if it has none.
+    """
+
+    takes: tuple[tuple[str, ...], ...]
+    gives: str | None = None
+
+
+# What the names of kernels begin with that TVM's pass ComputePrimValue makes.
+_COMPUTES = "compute_symbolic_expr"
+_HEAP = "a shape heap"
+_HEAP_OR_NOT = (_HEAP, _NOTHING)
+_OF_KERNELS = (_TENSOR, _NUMBER, _HEAP)
+_RULES: Mapping[str, _Rule] = {
+    builtins.ALLOC_SHAPE_HEAP: _Rule(((_MACHINE,), (_NUMBER,)), _HEAP),
+    builtins.ALLOC_STORAGE: _Rule(((_MACHINE,), (_SHAPE,), (_NUMBER,), (_DTYPE,), (_STRING,)), _STORAGE),
+    builtins.ALLOC_COUNTED: _Rule(((_NUMBER,), (_MACHINE,), (_SHAPE,), (_NUMBER,), (_DTYPE,), (_STRING,)), _STORAGE),
+    builtins.ALLOC_TENSOR: _Rule(((_STORAGE,), (_NUMBER,), (_SHAPE,), (_DTYPE,)), _TENSOR),
+    builtins.CHECK_TENSOR_INFO: _Rule(((_TENSOR,), (_NUMBER,))),
+    builtins.CHECK_TUPLE_INFO: _Rule(((_TUPLE,), (_NUMBER,))),
+    builtins.MAKE_SHAPE: _Rule((_HEAP_OR_NOT, (_NUMBER,)), _SHAPE),
+    builtins.MAKE_PRIM_VALUE: _Rule((_HEAP_OR_NOT, (_NUMBER,), (_NUMBER,)), _NUMBER),
+    builtins.MAKE_TUPLE: _Rule((), _TUPLE),
+    builtins.MAKE_CLOSURE: _Rule(((_FUNCTION,),), _CLOSURE),
+    builtins.MATCH_SHAPE: _Rule(((_TENSOR, _SHAPE), _HEAP_OR_NOT, (_NUMBER,))),
+    builtins.NULL_VALUE: _Rule(()),
+    builtins.READ_IF_COND: _Rule(((_TENSOR, _NUMBER),), _NUMBER),
+    builtins.RESHAPE: _Rule(((_TENSOR,), (_SHAPE,)), _TENSOR),
+    builtins.SHAPE_OF: _Rule(((_TENSOR,),), _SHAPE),
+    builtins.TENSOR_TO_SHAPE: _Rule(((_TENSOR,),), _SHAPE),
+    builtins.TUPLE_GETITEM: _Rule(((_TUPLE,), (_NUMBER,)), _ANYTHING),
+}
+# Which of the dims of these lie on the shape heap: the codes that say so, and the first pair of code and place.
+_LOADS, _STORES, _EQUALS_STORED = 1, 1, 3
+_HEAP_CODES = {
+    builtins.MAKE_SHAPE: (0, 2, (_LOADS,)),
+    builtins.MATCH_SHAPE: (1, 3, (_STORES, _EQUALS_STORED)),
+}
+
+
+def register_problem(program: Program, function: VMFunction) -> tuple[int, str] | None:
+    """Return the position of the first instruction of a function that reads what it must not, and what is wrong.
+
+    The program is one whose instructions name registers, functions and places that there are.
+    """
+    return _Following(program, function).problem()
+
+
+class _Following:
+    def __init__(self, program: Program, function: VMFunction) -> None:
+        self.program = program
+        self.function = function
+        self.names = program.names
+        self.code = program.code(function)
+
+    def problem(self) -> tuple[int, str] | None:
+        """Follow every path until what registers hold at each join does not change any more."""
+        given: _State = dict.fromkeys(range(self.function.num_args), _ANYTHING)
+        joins = _targets(self.code)
+        known: dict[int, _State] = {0: given}
+        waiting = [0]
+        while waiting:
+            at = waiting.pop()
+            state = dict(known[at])
+            while True:
+                instruction = self.code[at]
+                wrong = self._step(instruction, state)
+                if wrong:
+                    return self.function.start + at, wrong
+                following = _following(instruction, at)
+                for place in following[1:]:
+                    self._join(place, state, known, waiting)
+                if not following:
+                    break
+                at = following[0]
+                if at in joins:
+                    self._join(at, state, known, waiting)
+                    break
+        return None
+
+    def _join(self, place: int, state: _State, known: dict[int, _State], waiting: list[int]) -> None:
+        """Note what registers hold where a jump arrives; go on from there if that is less than was known."""
+        before = known.get(place)
+        if before is None:
+            known[place] = dict(state)
+            waiting.append(place)
+            return
+        both = {r: kind if state[r] == kind else _ANYTHING for r, kind in before.items() if r in state}
+        if both != before:
+            known[place] = both
+            waiting.append(place)
+
+    def _step(self, instruction: Instruction, state: _State) -> str:
+        """Return what is wrong with an instruction; change what registers hold to what they hold after it."""
+        match instruction:
+            case Call(destination, position, args):
+                return self._call(destination, position, args, state)
+            case Ret(result):
+                kind = _NOTHING if result == VOID_REGISTER else state.get(result)
+                return _unset(result) if kind is None else "the result is nothing" if kind == _NOTHING else ""
+            case If(condition):
+                kind = state.get(condition)
+                if kind is None:
+                    return _unset(condition)
+                return (
+                    "" if kind in (_NUMBER, _ANYTHING) else f"register {condition} holds {_shown(kind)}, not a number"
+                )
+        return ""
+
+    def _call(self, destination: int, position: int, args: Sequence[Arg], state: _State) -> str:
+        name, kind = self.names[position], self.program.functions[position].kind
+        rule = _RULES.get(name) if kind == FunctionKind.PACKED else None
+        # The names of a program's kernels have no dots.
+        is_kernel = kind == FunctionKind.PACKED and "." not in name
+        for at, arg in enumerate(args):
+            found = self._kind(arg, state)
+            if found is None:
+                return _unset(arg.value)
+            expected = _OF_KERNELS if is_kernel else rule.takes[at] if rule and at < len(rule.takes) else None
+            problem = _mismatch(found, expected, of_machine=name.startswith(builtins.PREFIX))
+            if problem:
+                return f"argument {at} of {name} is {problem}"
+        if rule is not None and len(args) < len(rule.takes):
+            return f"{name} takes {len(rule.takes)} arguments or more, {len(args)} are given"
+        if kind == FunctionKind.VM and len(args) != self.program.functions[position].num_args:
+            return f"{name} takes {self.program.functions[position].num_args} arguments, {len(args)} are given"
+        problem = _offset_problem(args[1]) if name == builtins.ALLOC_TENSOR else self._heap_problem(name, args, state)
+        if destination != VOID_REGISTER:
+            gives = self._result(name, kind, rule, args, state)
+            if gives is None:
+                state.pop(destination, None)
+            else:
+                state[destination] = gives
+        return problem
+
+    def _result(
+        self, name: str, kind: FunctionKind, rule: _Rule | None, args: Sequence[Arg], state: _State
+    ) -> _Kind | None:
+        if name == builtins.COPY and args:
+            return self._kind(args[0], state)
+        if rule is not None:
+            return args[1].value if rule.gives == _HEAP else rule.gives
+        if kind != FunctionKind.PACKED or "." in name:
+            return _ANYTHING
+        # Kernels give nothing, since they write into their arguments, but for those that compute a number.
+        return _NUMBER if name.startswith(_COMPUTES) else _NOTHING
+
+    def _kind(self, arg: Arg, state: _State) -> _Kind | None:
+        """Return what an argument is; None for a register that is not set."""
+        match arg.kind:
+            case ArgKind.IMMEDIATE:
+                return _NUMBER
+            case ArgKind.FUNCTION:
+                return _FUNCTION
+            case ArgKind.CONSTANT:
+                return self.program.constant_kinds[arg.value]
+        special = {VOID_REGISTER: _NOTHING, VM_REGISTER: _MACHINE}.get(arg.value)
+        return special or state.get(arg.value)
+
+    def _heap_problem(self, name: str, args: Sequence[Arg], state: _State) -> str:
+        """Say which place of a shape heap there is not."""
+        if name == builtins.MAKE_PRIM_VALUE:
+            heap, places = args[0], [args[2].value] if args[1].value == _LOADS else []
+        elif name in _HEAP_CODES:
+            at, first, codes = _HEAP_CODES[name]
+            count = args[first - 1].value
+            pairs = args[first : first + 2 * count]
+            if count < 0 or len(pairs) != 2 * count:
+                return f"{name} of {count} dims has {len(args) - first} arguments for them"
+            heap = args[at]
+            places = [v.value for c, v in zip(pairs[::2], pairs[1::2], strict=True) if c.value in codes]
+        else:
+            return ""
+        length = self._kind(heap, state)
+        length = length if isinstance(length, int) else 0
+        outside = [place for place in places if not 0 <= place < length]
+        return f"{name} uses place {outside[0]} of a shape heap of {length}" if outside else ""
+
+
+def _mismatch(found: _Kind, expected: tuple[str, ...] | None, of_machine: bool) -> str:
+    kind = _HEAP if isinstance(found, int) else found
+    if expected is None:
+        # The machine is an address, and nothing is taken for one: out of a tuple, too, of which no more is known.
+        return "" if kind != _NOTHING and (of_machine or kind != _MACHINE) else kind
+    if kind in expected or (kind == _ANYTHING and _MACHINE not in expected and expected[0] != _HEAP):
+        return ""
+    return f"{kind}, expected {' or '.join(expected)}"
+
+
+def _offset_problem(offset: Arg) -> str:
+    """Say what is wrong with where a tensor begins in its storage; that it ends in there is left to the VM."""
+    if offset.kind == ArgKind.IMMEDIATE and offset.value >= 0 and offset.value % _ALIGNMENT == 0:
+        return ""
+    return f"a tensor begins at {offset.value} in its storage, expected a multiple of {_ALIGNMENT}"
+
+
+def _shown(kind: _Kind) -> str:
+    return _HEAP if isinstance(kind, int) else kind
+
+
+def _unset(register: int) -> str:
+    return f"reads register {register}, which is not set on every path"
+
+
+def _targets(code: Sequence[Instruction]) -> set[int]:
+    """Return the places that jumps go to."""
+    return {place for at, one in enumerate(code) if isinstance(one, Goto | If) for place in _following(one, at)}
+
+
+def _following(instruction: Instruction, at: int) -> tuple[int, ...]:
+    match instruction:
+        case Ret():
+            return ()
+        case Goto(offset):
+            return (at + offset,)
+        case If(_, offset):
+            return (at + 1, at + offset)
+        case _:
+            return (at + 1,)

@@ -1,0 +1,152 @@
+"""Runs that end before they are done: cancelled, too long, or given up by the caller whom a signal interrupted.
+
+A program that can run for any time runs on a thread of its own and looks at a flag (see :mod:`.polling`). The caller
+waits, so that handlers of signals run as ever, and sets the flag where the run is to end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from tvm.runtime import Tensor
+
+from .._tvm.running import declare_packed, fail_packed
+from ..errors import OptionError, VMError
+from ..stack import DeepThread, checked_stack
+from .memory_limit import Budget, checked_memory
+from .polling import POLL
+
+__all__ = ["Limits", "Stopper", "checked_timeout", "is_of_tvm"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What calls of a machine may take.
+
+    Parameters
+    ----------
+    timeout
+        Seconds that a call may take; None for any time.
+    stack_bytes
+        The stack of the thread that recursive programs run on, if not what the compiler said.
+    budget
+        The memory that the machine may use; None for any.
+    """
+
+    timeout: float | None = None
+    stack_bytes: int | None = None
+    budget: Budget | None = None
+
+    @staticmethod
+    def of(timeout: float | None, stack_bytes: int | None, max_memory: int | None) -> Limits:
+        """Return limits that a caller asked for; OptionError for one that is none."""
+        return Limits(
+            checked_timeout(timeout),
+            None if stack_bytes is None else checked_stack(stack_bytes),
+            None if max_memory is None else Budget(checked_memory(max_memory)),
+        )
+
+
+_local = threading.local()
+
+
+def checked_timeout(timeout: float | None) -> float | None:
+    """Return seconds that a caller asked for; OptionError if they are none."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= threading.TIMEOUT_MAX:
+        raise OptionError(f"timeout is {timeout!r}, expected seconds, more than 0")
+    return float(timeout)
+
+
+def is_of_tvm(error: Exception) -> bool:
+    """Tell whether an error came out of TVM, and not from what else runs in a call, such as a handler of a signal."""
+    return hasattr(error, "__tvm_ffi_error__")
+
+
+class _Run:
+    """One run: why it is to end, if it is."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+
+
+class Stopper:
+    """Ends the runs of one machine, of which one goes on at a time.
+
+    Parameters
+    ----------
+    flag
+        The flag of the machine's program.
+    timeout
+        How long a run may take, in seconds; None for any time.
+    """
+
+    def __init__(self, flag: Tensor, timeout: float | None) -> None:
+        # The view keeps the tensor alive.
+        self._flag = np.from_dlpack(flag).view("uint8").reshape(1)
+        self._timeout = timeout
+        self._current: _Run | None = None
+        # Runs that have not ended, those that wait for their turn too.
+        self._runs: list[_Run] = []
+
+    def call(self, thread: DeepThread, function: Callable[..., T], *args: Any) -> T:
+        """Return ``function(*args)``, run on a thread; the run is ended if it takes too long, or the caller gives up.
+
+        Raises
+        ------
+        VMError
+            If it was cancelled, or took too long.
+        """
+        run = _Run()
+
+        def overdue() -> None:
+            self._stop(run, f"the call took longer than the timeout of {self._timeout:g} s")
+
+        def given_up() -> None:
+            self._stop(run, "the call was given up")
+
+        self._runs.append(run)
+        try:
+            return thread.call(self._on_thread, run, function, args, timeout=self._timeout, late=overdue, left=given_up)
+        finally:
+            self._runs.remove(run)
+
+    def cancel(self) -> None:
+        """End the run that goes on now, if there is one, at its next look at the flag, and those that wait."""
+        for run in self._runs.copy():
+            self._stop(run, "the call was cancelled")
+
+    def _stop(self, run: _Run, reason: str) -> None:
+        run.reason = reason
+        if self._current is run:
+            self._flag[0] = 1
+
+    def _on_thread(self, run: _Run, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+        outer, outer_run = getattr(_local, "run", None), self._current
+        _local.run = self._current = run
+        # Who stops the run from here on sets the flag; who did before is seen by its reason.
+        self._flag[0] = 0
+        try:
+            if run.reason is None:
+                return function(*args)
+        except Exception as error:
+            if run.reason is None or not is_of_tvm(error):
+                raise
+        finally:
+            _local.run, self._current = outer, outer_run
+        raise VMError(run.reason)
+
+
+def _poll(_self: int, _args: int, _count: int, _result: int) -> int:
+    run: _Run | None = getattr(_local, "run", None)
+    return 0 if run is None or run.reason is None else fail_packed(run.reason.encode())
+
+
+declare_packed(POLL, _poll)

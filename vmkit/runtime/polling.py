@@ -1,0 +1,79 @@
+"""Where a running program can be stopped: a look at a flag in every iteration and at every level of a recursion.
+
+The flag is a constant of the program, a tensor of one element, which the VM's own ``read_if_cond`` reads: that takes no
+lock and some tens of nanoseconds. Only where it is set is a function of vmkit called, which says whether to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..bytecode import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, TensorConstant, VMFunction
+from ..bytecode.builtins import COPY, READ_IF_COND
+from ..bytecode.program import VOID_REGISTER
+from ..bytecode.rewrite import JumpTo, edited, with_bodies, with_packed
+
+__all__ = ["FLAG", "POLL", "can_run_on", "polled"]
+
+FLAG = "vmkit.flag"
+"""The function of a program of :func:`polled` that returns its flag."""
+
+POLL = "vmkit.poll"
+"""What is called where the flag is set."""
+
+
+def can_run_on(program: Program) -> bool:
+    """Tell whether a program may run for any time: it has loops or recursion."""
+    return bool(program.recursive_functions()) or any(
+        isinstance(one, Goto) and one.offset <= 0 for one in program.instructions
+    )
+
+
+def polled(program: Program, *, kernels: bool) -> Program:
+    """Return a program that looks at its flag before it jumps back, and where a recursive function begins.
+
+    Parameters
+    ----------
+    kernels
+        Whether it does before each kernel, too.
+    """
+    recursive = program.recursive_functions()
+    program, read = with_packed(program, READ_IF_COND)
+    program, copy = with_packed(program, COPY)
+    program, poll = with_packed(program, POLL)
+    flag = Arg(ArgKind.CONSTANT, len(program.constants))
+    constant = TensorConstant((1, 8, 1), (1, 0), (), bytes(1))
+    program = replace(program, constants=(*program.constants, constant))
+    bodies: dict[int, tuple[VMFunction, Sequence[Instruction]]] = {}
+    for at, function in enumerate(program.functions):
+        if function.kind != FunctionKind.VM:
+            continue
+        register, code = function.register_file_size, program.code(function)
+        look = (Call(register, read, (flag,)), If(register, 2), Call(VOID_REGISTER, poll, ()))
+        places = {i for i, one in enumerate(code) if _is_place(one, program, kernels)}
+        instead = {i: [*look, _kept(code[i], i)] for i in places}
+        changed = edited(code, instead=instead, before={0: look} if at in recursive else None)
+        if len(changed) > len(code):
+            bodies[at] = (replace(function, register_file_size=register + 1), changed)
+    return _with_flag(with_bodies(program, bodies), copy, flag)
+
+
+def _is_place(one: Instruction, program: Program, kernels: bool) -> bool:
+    if isinstance(one, Goto):
+        return one.offset <= 0
+    if not kernels or not isinstance(one, Call):
+        return False
+    callee = program.functions[one.function]
+    return callee.kind == FunctionKind.PACKED and "." not in callee.name
+
+
+def _kept(one: Instruction, at: int) -> Instruction | JumpTo:
+    return JumpTo(at + one.offset) if isinstance(one, Goto) else one
+
+
+def _with_flag(program: Program, copy: int, flag: Arg) -> Program:
+    code = (Call(0, copy, (flag,)), Ret(0))
+    start = len(program.instructions)
+    row = VMFunction(FunctionKind.VM, FLAG, start, start + len(code), 0, 1, ())
+    return replace(program, functions=(*program.functions, row), instructions=(*program.instructions, *code))
