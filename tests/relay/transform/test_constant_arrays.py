@@ -106,7 +106,9 @@ def test_a_program_computes_what_is_left_of_what_numpy_has_computed() -> None:
     doubled = relay.add(relay.const(x), relay.const(x))
     joined = relay.stack([doubled, relay.tanh(doubled)], 0)
     turned = relay.transpose(doubled)
-    mod = infer_module(tvm.IRModule({"main": relay.Function([], relay.Tuple([joined, turned, relay.negative(joined)]))}))
+    mod = infer_module(
+        tvm.IRModule({"main": relay.Function([], relay.Tuple([joined, turned, relay.negative(joined)]))})
+    )
     runs: list[list[str]] = []
 
     def evaluate(program: tvm.IRModule) -> list[tvm.runtime.Tensor]:

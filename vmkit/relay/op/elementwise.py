@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXACT", "check_dtype", "require_tensor", "round_half_away"]
 
-EXACT = frozenset("int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
+EXACT = frozenset(["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"])
 """The data types whose sums, products and quotients numpy rounds, and wraps, as kernels do."""
 
 

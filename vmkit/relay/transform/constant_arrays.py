@@ -32,21 +32,21 @@ def with_known_values(root: Tuple) -> dict[RelayExpr, Constant]:
     root : Tuple
         Expressions that depend on constants alone.
     """
-    order = list(post_order(root))
+    order = [node for node in post_order(root) if not node.same_as(root)]
     uses = Counter(child for node in order for child in _operands(node))
     wanted = set(root.fields)
     values: dict[RelayExpr, Value] = {}
     made: dict[RelayExpr, Constant] = {}
     for node in order:
-        if node.same_as(root):
-            continue
         operands = _operands(node)
         found = _value(node, [values.get(each) for each in operands])
-        if found is not None:
-            values[node] = found
         # Where a kernel computes on with what numpy has computed, that is a constant.
-        for each in [node] if node in wanted else operands if found is None else ():
+        for each in operands if found is None else ():
             _make_constants(made, each, values.get(each))
+        if node in wanted:
+            _make_constants(made, node, found)
+        if found is not None and uses[node]:
+            values[node] = found
         for each in operands:
             uses[each] -= 1
             if not uses[each]:
