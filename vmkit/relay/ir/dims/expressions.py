@@ -49,6 +49,11 @@ def is_long(dim: Dim) -> bool:
     """Say whether a dimension is an expression of so many parts, or choices, that more should not be built of it."""
     if isinstance(dim, int | Any | tirx.IntImm | tvm.ir.Var):
         return False
+    return _is_long(dim)
+
+
+@lru_cache(REMEMBERED)
+def _is_long(dim: tvm.ir.Expr) -> bool:
     found = _parts(dim)
     return len(found) > _MOST_PARTS or _weight(found) > _MOST_CHOICES or len(symbols([dim])) > _MOST_SYMBOLS
 
