@@ -18,7 +18,6 @@ from ..errors import VMKitError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Parts
 from ..relay import transform
-from ..relay.ir import Function
 from ..relay.lower import Lowered, lower_module
 from ..relay.lower.checks import RuntimeChecks
 from ..relay.params import bind_params
@@ -38,7 +37,7 @@ __all__ = ["build", "lower_for_plan"]
 
 
 def lower_for_plan(
-    mod: Handed[tvm.IRModule | Function],
+    mod: Handed[tvm.IRModule],
     params: Mapping[str, tvm.runtime.Tensor],
     plan: TargetPlan,
     options: CompilerOptions,

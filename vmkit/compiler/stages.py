@@ -151,7 +151,7 @@ def fused_kernels(model: Any, target: Target, params: Mapping[str, Any] | None =
 
 
 def to_relax(
-    mod: Handed[tvm.IRModule | Function],
+    mod: Handed[tvm.IRModule],
     params: Mapping[str, tvm.runtime.Tensor],
     target: Target,
     options: CompilerOptions,
@@ -172,7 +172,7 @@ def to_relax(
 
 
 def lower(
-    mod: Handed[tvm.IRModule | Function],
+    mod: Handed[tvm.IRModule],
     params: Mapping[str, tvm.runtime.Tensor],
     plan: TargetPlan,
     options: CompilerOptions,

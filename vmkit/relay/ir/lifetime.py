@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import tvm_ffi
 from tvm_ffi import dataclasses
@@ -76,7 +76,7 @@ def _py_class(type_key: str, **options: Any) -> Callable[[type], type]:
     register = dataclasses.py_class(type_key, **options)
 
     def decorate(cls: type) -> type:
-        made = cast(type, register(cls))
+        made = register(cls)
         _defined.add(made)
         places: Places = []
         is_known = False  # fields are registered when the first node is made

@@ -122,7 +122,6 @@ class OpEntry:
     compute: Callable[..., Any] | None
     lower: Callable[..., Any] | None
     canonicalize: Callable[..., Any] | None
-    on_arrays: Callable[..., Any] | None
     builder: Callable[..., Any]
     is_pure: bool = True
     is_dynamic: bool = True
@@ -134,6 +133,8 @@ class OpEntry:
     by_place: bool = False
     moves: bool = False
     allocates: bool = False
+    on_arrays: Callable[..., Any] | None = None
+    """The value of arrays, of an operator that numpy computes as its kernel does."""
 
     @property
     def op(self) -> Op:
