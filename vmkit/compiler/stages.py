@@ -30,6 +30,7 @@ from ..target import TargetPlan, canonical_target
 from ..tophub.choosing import tally
 from ..values.conversion import StoredTensor
 from ..values.element_types import ELEMENTS
+from ..values.host_memory import return_free_memory
 from ..values.signature import Signature
 from ..values.tensors import as_tensors
 from .handed import Handed
@@ -93,11 +94,13 @@ def run_stage(plan: TargetPlan, stage: Callable[[CompilerOptions], T]) -> T:
 
 
 def _ending_nodes(stage: Callable[[CompilerOptions], T]) -> Callable[[CompilerOptions], T]:
-    """Return a stage in which nodes that it makes end with the last reference."""
+    """Return a stage in which nodes that it makes end with the last reference, and which gives back their memory."""
 
     def run(options: CompilerOptions) -> T:
         with nodes_end():
-            return stage(options)
+            made = stage(options)
+        return_free_memory()
+        return made
 
     return run
 
