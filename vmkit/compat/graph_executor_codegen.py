@@ -6,6 +6,7 @@ from typing import Any
 
 import tvm
 
+from vmkit.compiler.handed import Handed
 from vmkit.compiler.stages import lower, run_stage
 from vmkit.executor import TargetLike
 from vmkit.relay.ir import Function, with_functions
@@ -53,6 +54,6 @@ class GraphExecutorCodegen:
         if func is not None:
             mod["main"] = func
         graph = graph_of(mod)
-        program = run_stage(self._plan, lambda options: lower(mod, {}, self._plan, options))
+        program = run_stage(self._plan, lambda options: lower(Handed(mod), {}, self._plan, options))
         kernels = program.code.kernels if program.code.kernels is not None else tvm.IRModule({})
         return graph.json, {self._plan.primary: kernels}, graph.params

@@ -18,7 +18,6 @@ from ..errors import VMKitError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Parts
 from ..relay import transform
-from ..relay.ir import Function
 from ..relay.lower import Lowered, lower_module
 from ..relay.lower.checks import RuntimeChecks
 from ..relay.params import bind_params
@@ -29,6 +28,7 @@ from ..target import TargetPlan
 from ..target.device_types import numbered_name
 from ..tophub.choosing import tally
 from ..values.element_types import ELEMENTS
+from .handed import Handed
 from .options import CompilerOptions
 from .pipeline import Bytecode, generate_bytecode, link, optimize_relax
 from .stages import Program, ProgramPart, lower, optimize_relay, relay_module
@@ -37,7 +37,7 @@ __all__ = ["build", "lower_for_plan"]
 
 
 def lower_for_plan(
-    mod: tvm.IRModule | Function,
+    mod: Handed[tvm.IRModule],
     params: Mapping[str, tvm.runtime.Tensor],
     plan: TargetPlan,
     options: CompilerOptions,
@@ -46,21 +46,21 @@ def lower_for_plan(
 
     A program that places nothing on another device than the first is compiled for that alone.
     """
-    module = relay_module(mod)
-    if len(plan.targets) == 1 or any(isinstance(f, relax.Function) for f in module.functions.values()):
-        return lower(module, params, plan, options)
+    mod.become(relay_module)
+    if len(plan.targets) == 1 or any(isinstance(f, relax.Function) for f in mod.value.functions.values()):
+        return lower(mod, params, plan, options)
     config = DeviceConfig.of(plan)
     first = config.target_of(config.default)
-    if not names_other_devices(module, config.default):
+    if not names_other_devices(mod.value, config.default):
         single = replace(plan, targets=(first,), numbers=())
-        return replace(lower(module, params, single, options), plan=plan)
-    module = bind_params(module, params)
+        return replace(lower(mod, params, single, options), plan=plan)
+    module = bind_params(mod.take(), params)
     for each in (transform.InferType(), transform.UnmanifestAlloc(), transform.LiftCalledFunctions()):
         module = each(module)
     module, parts = divided(module, config)
     checks = RuntimeChecks()
     # Copies are made by what runs on the first device, for which a module is lowered without a target.
-    optimized = optimize_relay(module, {}, first, options)
+    optimized = optimize_relay(Handed(module), {}, first, options)
     linked = byoc.link_functions(optimized, first)
     lowered = lower_module(optimized, None, linked.externals, checks)
     signatures = {lowered.names[n]: s for n, s in relay_signatures(optimized).items() if n in lowered.names}
@@ -101,7 +101,7 @@ def _devices(config: DeviceConfig, parts: list[ProgramPart]) -> list[tuple[int, 
 def _lowered_part(part: DevicePart, target: Target, checks: RuntimeChecks, options: CompilerOptions) -> Lowered:
     try:
         return lower_module(
-            optimize_relay(tvm.IRModule({"main": part.function}), {}, target, options), target, checks=checks
+            optimize_relay(Handed(tvm.IRModule({"main": part.function})), {}, target, options), target, checks=checks
         )
     except VMKitError as error:
         raise type(error)(f"in what {part.device} computes: {error}") from error

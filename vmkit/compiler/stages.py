@@ -20,6 +20,7 @@ from ..executable.executable import Executable
 from ..relax.bounds import with_checked_bounds
 from ..relay import transform
 from ..relay.ir import Function
+from ..relay.ir.lifetime import end_unused_nodes, nodes_end
 from ..relay.lower import Lowered, lower_module
 from ..relay.params import bind_params
 from ..relay.signature import relax_signatures, relay_signatures
@@ -29,8 +30,10 @@ from ..target import TargetPlan, canonical_target
 from ..tophub.choosing import tally
 from ..values.conversion import StoredTensor
 from ..values.element_types import ELEMENTS
+from ..values.host_memory import return_free_memory
 from ..values.signature import Signature
 from ..values.tensors import as_tensors
+from .handed import Handed
 from .models import to_module
 from .options import CompilerOptions, current_options
 from .pipeline import Bytecode, fuse_relax, generate_bytecode, link, optimize_relax
@@ -78,6 +81,7 @@ def run_stage(plan: TargetPlan, stage: Callable[[CompilerOptions], T]) -> T:
     with tophub.context(plan.targets):
         options = current_options()
         surroundings = Surroundings.capture()
+        stage = _ending_nodes(stage)
         if surroundings.has_instruments:
             # Instruments keep what they saw for each thread by itself; the caller reads it in this one.
             return stage(options)
@@ -87,6 +91,18 @@ def run_stage(plan: TargetPlan, stage: Callable[[CompilerOptions], T]) -> T:
                 return stage(options)
 
         return on_deep_stack(deep)
+
+
+def _ending_nodes(stage: Callable[[CompilerOptions], T]) -> Callable[[CompilerOptions], T]:
+    """Return a stage in which nodes that it makes end with the last reference, and which gives back their memory."""
+
+    def run(options: CompilerOptions) -> T:
+        with nodes_end():
+            made = stage(options)
+        return_free_memory()
+        return made
+
+    return run
 
 
 def _is_relax(mod: tvm.IRModule) -> bool:
@@ -106,18 +122,23 @@ def relay_module(mod: tvm.IRModule | Function) -> tvm.IRModule:
 
 
 def optimize_relay(
-    mod: tvm.IRModule, params: Mapping[str, tvm.runtime.Tensor], target: Target, options: CompilerOptions
+    mod: Handed[tvm.IRModule], params: Mapping[str, tvm.runtime.Tensor], target: Target, options: CompilerOptions
 ) -> tvm.IRModule:
     """Return a Relay module that lowering takes, with parameters bound, made fast on a target."""
-    mod = byoc.with_global_functions(bind_params(mod, params))
+    current = byoc.with_global_functions(bind_params(mod.take(), params))
     # Lowering takes typed modules, calls of global functions and operators that have kernels, so the first ones are
     # no optimisations.
     passes = [transform.InferType(), transform.UnmanifestAlloc(), transform.LiftCalledFunctions()]
     passes.append(transform.QnnCanonicalize())
     passes += [each for level, each in passes_for(target, evaluate) if options.runs(each.info.name, level)]
     for each in passes:
-        mod = each(mod)
-    return mod
+        made = each(current)
+        is_changed = not made.same_as(current)
+        current = made
+        del made
+        if is_changed:
+            end_unused_nodes()
+    return current
 
 
 def fused_kernels(model: Any, target: Target, params: Mapping[str, Any] | None = None) -> tvm.IRModule:
@@ -126,23 +147,27 @@ def fused_kernels(model: Any, target: Target, params: Mapping[str, Any] | None =
     bound = {**own_params, **as_tensors(params or {})}
 
     def stage(options: CompilerOptions) -> tvm.IRModule:
-        lowered, _, _ = to_relax(mod, bound, target, options)
+        lowered, _, _ = to_relax(Handed(mod), bound, target, options)
         return fuse_relax(lowered.module, target, options)
 
     return run_stage(canonical_target(target), stage)
 
 
 def to_relax(
-    mod: tvm.IRModule | Function, params: Mapping[str, tvm.runtime.Tensor], target: Target, options: CompilerOptions
+    mod: Handed[tvm.IRModule],
+    params: Mapping[str, tvm.runtime.Tensor],
+    target: Target,
+    options: CompilerOptions,
 ) -> tuple[Lowered, dict[str, Signature], byoc.Linked]:
     """Return a Relay or Relax module as Relax, its functions' signatures, and what other code generators made."""
-    module = relay_module(mod)
-    if _is_relax(module):
+    mod.become(relay_module)
+    if _is_relax(mod.value):
+        module = mod.take()
         if params:
             module = relax.transform.BindParams("main", dict(params))(module)
         module, messages = with_checked_bounds(module)
         return Lowered(module, messages, {}), relax_signatures(module), byoc.Linked()
-    module = optimize_relay(module, params, target, options)
+    module = optimize_relay(mod, params, target, options)
     linked = byoc.link_functions(module, target)
     lowered = lower_module(module, target, linked.externals)
     signatures = {n: s for n, s in relay_signatures(module).items() if n in lowered.names}
@@ -150,13 +175,14 @@ def to_relax(
 
 
 def lower(
-    mod: tvm.IRModule | Function,
+    mod: Handed[tvm.IRModule],
     params: Mapping[str, tvm.runtime.Tensor],
     plan: TargetPlan,
     options: CompilerOptions,
 ) -> Program:
     """Return a Relay or Relax module as bytecode and kernels that are not built yet."""
     lowered, signatures, linked = to_relax(mod, params, plan.primary, options)
+    end_unused_nodes()
     optimized = optimize_relax(lowered.module, plan.primary, options)
     kernels = tally(optimized)
     code = generate_bytecode(optimized, plan.primary, options)
@@ -174,7 +200,7 @@ def lower(
 def evaluate(mod: tvm.IRModule) -> list[tvm.runtime.Tensor]:
     """Return the results of ``main``, a function of nothing, computed on this machine, as tensors of stored types."""
     plan = canonical_target("native")
-    program = lower(mod, {}, plan, CompilerOptions(opt_level=0))
+    program = lower(Handed(mod), {}, plan, CompilerOptions(opt_level=0))
     built = link(program.code, plan.primary, program.modules)
     executable = Executable(built, program.signatures, plan.primary, program.info)
     values = VirtualMachine(executable, "cpu", num_threads=1).run()

@@ -17,9 +17,11 @@ from ..cache import Cache
 from ..errors import CompileError, OptionError
 from ..executable.executable import Executable, ProfilingParts
 from ..isolation import Limits
+from ..relay.ir.lifetime import nodes_end
 from ..target import canonical_target
 from ..values.tensors import as_tensors
 from .cached import opened, through_cache
+from .handed import Handed
 from .isolated import Request, compile_isolated
 from .models import to_module
 from .pipeline import kernel_hashes, link_marked
@@ -96,18 +98,26 @@ def compile(
     given = as_tensors(params or {})
 
     def compiled(target: Any, target_host: Any = None) -> tuple[Executable, bool]:
-        mod, own_params = to_module(model, shapes=shapes)
-        compiler = VMCompiler()
-        compiler.set_params({**own_params, **given})
-        compiler.lower(mod, target, target_host)
-        compiler.codegen()
-        return compiler.get_exec(), compiler._has_foreign_parts
+        with nodes_end():
+            compiler = VMCompiler()
+            compiler._lower(_with_params(compiler, to_module(model, shapes=shapes), given), target, target_host)
+            compiler.codegen()
+            return compiler.get_exec(), compiler._has_foreign_parts
 
     kept = opened(cache)
     if kept is None:
         return compiled(target, target_host)[0]
     plan = canonical_target(target, target_host)
     return through_cache(kept, model, plan, given, shapes, lambda: compiled(plan))
+
+
+def _with_params(
+    compiler: VMCompiler, loaded: tuple[tvm.IRModule, Mapping[str, Any]], given: Mapping[str, tvm.runtime.Tensor]
+) -> Handed[tvm.IRModule]:
+    """Return the module of a model that was loaded, after its parameters, and those given, are the compiler's."""
+    mod, own_params = loaded
+    compiler.set_params({**own_params, **given})
+    return Handed(mod)
 
 
 class VMCompiler:
@@ -160,6 +170,9 @@ class VMCompiler:
         target, target_host : optional
             See :func:`vmkit.target.canonical_target`.
         """
+        self._lower(Handed(mod), target, target_host)
+
+    def _lower(self, mod: Handed[tvm.IRModule], target: Any, target_host: Any) -> None:
         if self._program is not None:
             raise CompileError("Can't reuse VMCompiler object for multiple modules")
         plan = canonical_target(target, target_host)
@@ -208,7 +221,7 @@ class VMCompiler:
             self.set_params(params)
         plan = canonical_target(target, target_host)
         optimized = run_stage(
-            plan, lambda options: optimize_relay(relay_module(mod), self._params, plan.primary, options)
+            plan, lambda options: optimize_relay(Handed(relay_module(mod)), self._params, plan.primary, options)
         )
         self._params = {}
         return optimized, {}

@@ -16,6 +16,7 @@ from tvm.relax import transform
 from tvm.target import Target
 
 from .. import relay
+from ..compiler.handed import Handed
 from ..compiler.options import CompilerOptions
 from ..compiler.pipeline import fuse_relax
 from ..compiler.stages import relay_module, run_stage, to_relax
@@ -215,7 +216,7 @@ def compiled_model(
         options = replace(options, required=required - options.disabled, disabled=disabled)
         # An object file is made of the same loops as the C: LLVM finds vectors in them by itself.
         source = canonical_target("c").primary
-        lowered, signatures, linked = to_relax(mod, params, source, options)
+        lowered, signatures, linked = to_relax(Handed(mod), params, source, options)
         if linked.externals:
             names = ", ".join(linked.externals)
             raise CompileError(f"{names}: C that other code generators wrote needs TVM's runtime, and is not exported")
@@ -246,7 +247,7 @@ def kernel_functions(
     def stage(options: CompilerOptions) -> dict[str, tirx.PrimFunc]:
         require_static(mod, params)
         source = canonical_target("c").primary
-        fused = fuse_relax(to_relax(mod, params, source, options)[0].module, source, options)
+        fused = fuse_relax(to_relax(Handed(mod), params, source, options)[0].module, source, options)
         return {v.name_hint: f for v, f in fused.functions.items() if isinstance(f, tirx.PrimFunc)}
 
     return run_stage(plan, stage)

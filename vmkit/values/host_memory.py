@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
 from collections.abc import Sequence
 from sys import getrefcount
@@ -15,7 +17,16 @@ from .._tvm import tensor_view
 from .._tvm.running import from_dlpack
 from ..errors import InputError
 
-__all__ = ["ALIGNMENT", "Scratch", "copied", "over_memory", "readable", "to_cpu_tensor", "to_tensor"]
+__all__ = [
+    "ALIGNMENT",
+    "Scratch",
+    "copied",
+    "over_memory",
+    "readable",
+    "return_free_memory",
+    "to_cpu_tensor",
+    "to_tensor",
+]
 
 ALIGNMENT = 64
 """The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""
@@ -195,3 +206,13 @@ def _compact(tensor: Tensor) -> np.ndarray:
     if tensor.device.dlpack_device_type() == _CPU_TYPE and str(tensor.dtype) != "bfloat16":
         return np.from_dlpack(tensor)
     return tensor.numpy()
+
+
+def return_free_memory() -> None:
+    """Give memory that nothing uses back to the system, where the C library keeps it: glibc does.
+
+    It keeps all that lies below what is in use, such as the weights before they were packed.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(ctypes.c_size_t(0))

@@ -54,7 +54,7 @@ def test_equal_expressions_of_constants_are_computed_once_and_are_one_constant()
     halves = [relay.split(copy(), 2)[1] for _ in range(2)]
     body = relay.Tuple([*moved, *halves, relay.transpose(relay.const(ARRAY + 1))])
     folded = FoldConstant(evaluate=evaluate)(tvm.IRModule({"main": relay.Function([], body)}))
-    assert computed == [3]
+    assert computed == [1]  # the half; numpy transposes
     fields = folded["main"].body.fields
     assert len(set(fields[:3])) == len(set(fields[3:5])) == 1
     for field, expected in zip(fields, [ARRAY.T] * 3 + [ARRAY[32:]] * 2 + [(ARRAY + 1).T], strict=True):

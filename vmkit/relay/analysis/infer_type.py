@@ -106,21 +106,6 @@ class _Inference:
         self.poisoned: set[Type] = set()
         self.where = ""
         self.allow_free_vars = False
-        self.visitors: dict[type, Callable[[Any], Type]] = {
-            Call: self.visit_call,
-            Constant: lambda e: e.checked_type,
-            Constructor: self.visit_constructor,
-            Function: self.visit_function,
-            If: self.visit_if,
-            Let: self.visit_let,
-            Match: self.visit_match,
-            RefCreate: lambda e: RefType(self.visit(e.value)),
-            RefRead: self.visit_ref_read,
-            RefWrite: self.visit_ref_write,
-            Tuple: lambda e: TupleType([self.visit(f) for f in e.fields]),
-            TupleGetItem: self.visit_tuple_get_item,
-            Var: self.visit_free_var,
-        }
 
     def run(self) -> list[tuple[Any, Facts]]:
         """Return what is known of the module's expressions, of each the fields of its node."""
@@ -195,10 +180,10 @@ class _Inference:
             return known
         if isinstance(expr, GlobalVar):
             return self.attempt(lambda: self.global_type(expr), expr)
-        visitor = self.visitors.get(type(expr))
+        visitor = _VISITORS.get(type(expr))
         if visitor is None:
             raise TypeCheckError(f"in {self.where}: {type(expr).__name__} is not a Relay expression")
-        ty = self.attempt(lambda: visitor(expr), expr)
+        ty = self.attempt(lambda: visitor(self, expr), expr)
         self.types[expr] = ty
         return ty
 
@@ -433,6 +418,24 @@ class _Inference:
             self.errors.append(f"in {step.where}{_location(step.expr)}: {error}")
             self.poisoned.add(step.result)
         return True
+
+
+# Not of an instance, which would hold itself by its methods, and all modules that it has seen until they are collected.
+_VISITORS: dict[type, Callable[[_Inference, Any], Type]] = {
+    Call: _Inference.visit_call,
+    Constant: lambda _, e: e.checked_type,
+    Constructor: _Inference.visit_constructor,
+    Function: _Inference.visit_function,
+    If: _Inference.visit_if,
+    Let: _Inference.visit_let,
+    Match: _Inference.visit_match,
+    RefCreate: lambda self, e: RefType(self.visit(e.value)),
+    RefRead: _Inference.visit_ref_read,
+    RefWrite: _Inference.visit_ref_write,
+    Tuple: lambda self, e: TupleType([self.visit(f) for f in e.fields]),
+    TupleGetItem: _Inference.visit_tuple_get_item,
+    Var: _Inference.visit_free_var,
+}
 
 
 def _callee_name(call: Call) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+import tvm_ffi
 
 from ...errors import TypeCheckError
 from ..ir.expr import Call, TupleGetItem
@@ -104,9 +107,39 @@ def apply_relation(made: OpEntry, attrs: Attrs | None, types: Sequence[Type]) ->
     if not made.is_variadic and len(types) != len(made.inputs):
         expected = f"{len(made.inputs)} arguments ({', '.join(made.inputs)})"
         raise TypeCheckError(f"it takes {expected}, got {len(types)}")
+    return _related(made, _Same((attrs, *types)))
+
+
+class _Same:
+    """Objects as a key: equal to the same objects alone. Most types cannot be hashed, being equal by what they say."""
+
+    __slots__ = ("_addresses", "objects")
+
+    def __init__(self, objects: tuple[Any, ...]) -> None:
+        self.objects = objects  # while they are held, nothing else has their addresses
+        self._addresses = tuple([0 if each is None else each.__chandle__() for each in objects])
+
+    def __hash__(self) -> int:
+        return hash(self._addresses)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._addresses == other._addresses
+
+
+@lru_cache(1 << 14)
+def _related(made: OpEntry, key: _Same) -> Type:
+    """Return the type of a result, for attributes and types of inputs: what a pass leaves alone is found again."""
+    attrs, *types = key.objects
     result = made.relation(attrs, *types)
     check_element_types(made.name, attrs, types, result)
-    return result
+    return _one_of_equal(tvm_ffi.StructuralKey(result))  # type: ignore[call-arg] # as in vmkit.relax.size_names
+
+
+@lru_cache(1 << 12)
+def _one_of_equal(key: tvm_ffi.StructuralKey) -> Type:
+    """Return the same type for all that are equal, so that what follows from it is found again."""
+    found: Type = key.key
+    return found
 
 
 def described(name: str, types: Sequence[Type], error: TypeCheckError) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 
 import tvm_ffi
 from tvm.ir import GlobalInfo, Span
-from tvm_ffi.dataclasses import field, py_class
+from tvm_ffi.dataclasses import field
 
 from .expr import Call, Expr, RelayExpr, Var
+from .lifetime import py_class
 from .types import FuncType, GlobalTypeVar, Type, TypeCall, TypeVar
 
 __all__ = [

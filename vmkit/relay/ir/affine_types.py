@@ -10,9 +10,9 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm_ffi.dataclasses import py_class
 
 from .expr import RelayExpr
+from .lifetime import py_class
 from .types import dtype_name
 
 __all__ = ["AffineType", "TensorAffineType", "TupleAffineType"]

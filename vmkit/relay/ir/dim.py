@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import tvm
-from tvm_ffi.dataclasses import py_class
+
+from .lifetime import py_class
 
 __all__ = ["Any", "Dim"]
 

@@ -14,12 +14,13 @@ import numpy.typing as npt
 import tvm
 import tvm_ffi
 from tvm.ir import GlobalVar, Op, Span, Type
-from tvm_ffi.dataclasses import field, py_class
+from tvm_ffi.dataclasses import field
 
 from ..._tvm import call_global_vars_by
 from ...values.element_types import small_integer_bits
 from ...values.tensors import as_tensor
 from . import hooks
+from .lifetime import py_class
 from .types import Dim, FuncType, TensorType, dtype_name
 
 __all__ = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tvm.ir import Span
-from tvm_ffi.dataclasses import py_class
 
 from .expr import Expr, RelayExpr
+from .lifetime import py_class
 from .types import RefType
 
 __all__ = ["RefCreate", "RefRead", "RefType", "RefWrite"]

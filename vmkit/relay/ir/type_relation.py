@@ -8,7 +8,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm.ir import Type
-from tvm_ffi.dataclasses import py_class
+
+from .lifetime import py_class
 
 __all__ = ["TypeRelation"]
 

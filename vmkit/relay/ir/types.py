@@ -14,13 +14,14 @@ import numpy as np
 import tvm
 import tvm_ffi
 from tvm.ir import TupleType, Type
-from tvm_ffi.dataclasses import field, py_class
+from tvm_ffi.dataclasses import field
 
 from ..._tvm.running import array_items
 from ...errors import DimensionError
 from .dim import Any, Dim
 from .dim_text import dim_text, own_name
 from .dims import canonical
+from .lifetime import py_class
 
 __all__ = [
     "Any",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tvm
-from tvm_ffi.dataclasses import py_class
 
 from ...target.device_types import device_name, device_type_of
+from .lifetime import py_class
 
 __all__ = ["DEVICE_PART", "PARAM_DEVICES", "RESULT_DEVICE", "VirtualDevice"]
 

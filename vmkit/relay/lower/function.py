@@ -100,22 +100,6 @@ class FunctionLowering:
         self.before = hoisted(function.body, enter_functions=False)  # local functions are lifted out
         shared = {expr for exprs in self.before.values() for expr in exprs}
         self.tails = tail_calls(function.body) - shared
-        self.visitors: dict[type, Callable[[Any], Value]] = {
-            Call: self.visit_call,
-            Constant: self.visit_constant,
-            Constructor: self.visit_constructor,
-            Function: lambda e: self.closure_value(module.lift(e, f"{name}_closure", None)),
-            GlobalVar: self.visit_global,
-            If: self.visit_if,
-            Let: self.visit_let,
-            Match: self.visit_match,
-            RefCreate: lambda e: self.impure("ffi.List", self.kept(self.visit(e.value))),
-            RefRead: self.visit_ref_read,
-            RefWrite: self.visit_ref_write,
-            Tuple: lambda e: tuple(self.visit(f) for f in e.fields),
-            TupleGetItem: lambda e: self.context.fields(self.visit(e.tuple_value))[e.index],
-            Var: self.visit_var,
-        }
 
     def run(self) -> relax.Function:
         """Return the lowered function."""
@@ -152,10 +136,10 @@ class FunctionLowering:
         for scope in reversed(self.scopes):
             if expr in scope:
                 return scope[expr]
-        visitor = self.visitors.get(type(expr))
+        visitor = _VISITORS.get(type(expr))
         if visitor is None:
             raise CompileError(f"{type(expr).__name__} cannot be compiled here: {expr}")
-        value = visitor(expr)
+        value = visitor(self, expr)
         self.scopes[-1][expr] = value
         return value
 
@@ -328,3 +312,22 @@ class FunctionLowering:
         except Exception as error:
             types = ", ".join(type_text(a.checked_type) for a in call.args)
             raise CompileError(f"{made.name}({types}) cannot be lowered: {error}") from error
+
+
+# Not of an instance, which would hold itself, and the program, by its methods.
+_VISITORS: dict[type, Callable[[FunctionLowering, Any], Value]] = {
+    Call: FunctionLowering.visit_call,
+    Constant: FunctionLowering.visit_constant,
+    Constructor: FunctionLowering.visit_constructor,
+    Function: lambda self, e: self.closure_value(self.module.lift(e, f"{self.name}_closure", None)),
+    GlobalVar: FunctionLowering.visit_global,
+    If: FunctionLowering.visit_if,
+    Let: FunctionLowering.visit_let,
+    Match: FunctionLowering.visit_match,
+    RefCreate: lambda self, e: self.impure("ffi.List", self.kept(self.visit(e.value))),
+    RefRead: FunctionLowering.visit_ref_read,
+    RefWrite: FunctionLowering.visit_ref_write,
+    Tuple: lambda self, e: tuple(self.visit(f) for f in e.fields),
+    TupleGetItem: lambda self, e: self.context.fields(self.visit(e.tuple_value))[e.index],
+    Var: FunctionLowering.visit_var,
+}

@@ -24,9 +24,9 @@ from typing import Any as AnyValue
 from typing import ClassVar, TypeVar
 
 import tvm
-from tvm_ffi.dataclasses import py_class
 
 from ...errors import TypeCheckError, suggest
+from ..ir.lifetime import py_class
 from .fields import REQUIRED, AttrField, Declared, field
 from .kinds import Bool, ConstantValue, Dim, Dims, DType, Float, Floats, Int, Ints, Nested, Placement, Str
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.types import Dim, TensorType, Type, type_text
-from .elementwise import require_tensor
+from .elementwise import EXACT, require_tensor
 from .ordering import has_nan, holds_numbers, is_nan, larger, smaller
 from .registry import Mixed, OpPattern, operator
 
@@ -188,6 +189,7 @@ def _binary(
     relation: Callable[..., Type] = _broadcast_relation,
     mixed: Mixed | None = None,
     limited: Callable[[tirx.Expr, tirx.Expr], tirx.Expr] | None = None,
+    on_arrays: Callable[[np.ndarray, np.ndarray], np.ndarray | None] | None = None,
 ) -> None:
     """Register an operator of two tensors; `limited` is what is quicker where the first of them holds numbers alone."""
 
@@ -204,6 +206,8 @@ def _binary(
         "relation": staticmethod(relation),
         "lower": staticmethod(lower),
     }
+    if on_arrays is not None:
+        body["on_arrays"] = staticmethod(lambda attrs, lhs, rhs: on_arrays(lhs, rhs))
     operator(name, "lhs", "rhs", level=level, pattern=OpPattern.BROADCAST, mixed=mixed)(type(name, (), body))
 
 
@@ -300,10 +304,28 @@ def _ordered(
     return combine
 
 
-_binary("add", lambda a, b: a + b, "Sum.", mixed="follow")
-_binary("subtract", lambda a, b: a - b, "Difference.", mixed="follow")
-_binary("multiply", lambda a, b: a * b, "Product.", mixed="follow")
-_binary("divide", _divide, "Quotient; of integers, rounded towards zero.", mixed="follow")
+def _by_numpy(
+    combine: Callable[[np.ndarray, np.ndarray], np.ndarray], kinds: str = "iuf"
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray | None]:
+    """Return what a function of numpy gives for arrays of the kinds of data types in which it computes as kernels."""
+
+    def combined(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        with np.errstate(all="ignore"):
+            return combine(a, b) if a.dtype.name in EXACT and a.dtype.kind in kinds else None
+
+    return combined
+
+
+_binary("add", lambda a, b: a + b, "Sum.", mixed="follow", on_arrays=_by_numpy(np.add))
+_binary("subtract", lambda a, b: a - b, "Difference.", mixed="follow", on_arrays=_by_numpy(np.subtract))
+_binary("multiply", lambda a, b: a * b, "Product.", mixed="follow", on_arrays=_by_numpy(np.multiply))
+_binary(
+    "divide",
+    _divide,
+    "Quotient; of integers, rounded towards zero.",
+    mixed="follow",
+    on_arrays=_by_numpy(np.divide, "f"),
+)
 _binary("floor_divide", _floor_divide, "Quotient rounded down.")
 _binary("floor_mod", _floor_mod, "Remainder of the quotient rounded down.")
 _binary("mod", _mod, "Remainder of the quotient rounded towards zero.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import tvm
 from tvm import relax, te, tirx, topi
 
@@ -18,7 +19,10 @@ from .registry import Mixed, OpPattern, operator
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["check_dtype", "require_tensor", "round_half_away"]
+__all__ = ["EXACT", "check_dtype", "require_tensor", "round_half_away"]
+
+EXACT = frozenset(["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"])
+"""The data types whose sums, products and quotients numpy rounds, and wraps, as kernels do."""
 
 
 def require_tensor(ty: Type, name: str = "the input") -> TensorType:
@@ -44,8 +48,11 @@ def _unary(
     level: int = 1,
     relation: Callable[..., Type] = _same,
     mixed: Mixed | None = None,
+    on_arrays: Callable[[np.ndarray], np.ndarray | None] | None = None,
 ) -> None:
     body = {"__doc__": doc, "relation": staticmethod(relation), "compute": staticmethod(lambda attrs, x: compute(x))}
+    if on_arrays is not None:
+        body["on_arrays"] = staticmethod(lambda attrs, x: on_arrays(x))
     operator(name, "data", level=level, pattern=OpPattern.ELEMWISE, mixed=mixed)(type(name, (), body))
 
 
@@ -87,6 +94,15 @@ def _sign(x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, element, name="sign")
 
 
+def _negated(x: np.ndarray) -> np.ndarray | None:
+    return -x if x.dtype.name in EXACT else None
+
+
+def _root(x: np.ndarray) -> np.ndarray | None:
+    with np.errstate(invalid="ignore"):
+        return np.sqrt(x) if x.dtype in ("float32", "float64") else None
+
+
 _unary("abs", topi.abs, "Absolute value.", level=3)
 _unary("acos", _wide(topi.acos), "Inverse cosine.")
 _unary("acosh", _wide(topi.acosh), "Inverse hyperbolic cosine.")
@@ -96,7 +112,7 @@ _unary("atan", _wide(topi.atan), "Inverse tangent.")
 _unary("atanh", _wide(topi.atanh), "Inverse hyperbolic tangent.")
 _unary("bitwise_not", topi.bitwise_not, "Bitwise complement.", level=4)
 _unary("ceil", topi.ceil, "Round up.", level=3)
-_unary("copy", topi.identity, "A copy of the input.", level=3, mixed="follow")
+_unary("copy", topi.identity, "A copy of the input.", level=3, mixed="follow", on_arrays=lambda x: x)
 _unary("cos", topi.cos, "Cosine.")
 _unary("cosh", _wide(topi.cosh), "Hyperbolic cosine.")
 _unary("erf", _wide(topi.erf), "Gauss error function.", mixed="never")
@@ -109,14 +125,14 @@ _unary("log", topi.log, "Natural logarithm.")
 _unary("log10", topi.log10, "Logarithm to base 10.")
 _unary("log2", topi.log2, "Logarithm to base 2.")
 _unary("logical_not", topi.logical_not, "Logical complement.", level=4)
-_unary("negative", topi.negative, "Negation.", level=3)
+_unary("negative", topi.negative, "Negation.", level=3, on_arrays=_negated)
 _unary("round", _round, "Round to the nearest integer, halves away from zero.", level=3)
 _unary("rsqrt", topi.rsqrt, "Reciprocal of the square root.")
 _unary("sigmoid", topi.sigmoid, "Logistic function.", mixed="follow")
 _unary("sign", _sign, "Sign.", level=3)
 _unary("sin", topi.sin, "Sine.")
 _unary("sinh", _wide(topi.sinh), "Hyperbolic sine.")
-_unary("sqrt", topi.sqrt, "Square root.", mixed="follow")
+_unary("sqrt", topi.sqrt, "Square root.", mixed="follow", on_arrays=_root)
 _unary("tan", topi.tan, "Tangent.")
 _unary("tanh", topi.tanh, "Hyperbolic tangent.", mixed="follow")
 _unary("trunc", topi.trunc, "Round towards zero.", level=3)
@@ -141,6 +157,15 @@ class Cast:
     @staticmethod
     def lower(context: LowerContext, attrs: CastAttrs, data: relax.Expr) -> relax.Expr:
         return _cast(context, data, context.types[0].dtype, attrs.dtype)
+
+    @staticmethod
+    def on_arrays(attrs: CastAttrs, data: np.ndarray) -> np.ndarray | None:
+        # Not those of which processors or TVM have their own idea: floats too large for an integer, what is true.
+        is_rounded = data.dtype.kind == "f" and not attrs.dtype.startswith("float")
+        if not {data.dtype.name, attrs.dtype} <= EXACT or is_rounded:
+            return None
+        with np.errstate(over="ignore"):
+            return data.astype(attrs.dtype, copy=False)
 
 
 def check_dtype(dtype: str, source: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
@@ -116,6 +117,12 @@ class Take:
             return data(*i[:axis], position, *i[axis + count :])
 
         return indexed(context, whole, element, data, indices)
+
+    @staticmethod
+    def on_arrays(attrs: TakeAttrs, data: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
+        if attrs.batch_dims or not data.size:
+            return None
+        return np.take(data, indices, attrs.axis, mode="wrap" if attrs.mode == "wrap" else "clip")
 
 
 @attrs_node("relay.attrs.GatherAttrs")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
@@ -128,6 +129,10 @@ class Concatenate:
         shape = _agreed(shapes, axis)
         _require_agreed(context, shapes, shape, axis)
         return _joined(context, values, shape, axis)
+
+    @staticmethod
+    def on_arrays(attrs: ConcatenateAttrs, data: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate(data, attrs.axis)
 
 
 def _joined(context: LowerContext, values: Sequence[relax.Expr], agreed: Sequence[Dim], axis: int) -> relax.Expr:

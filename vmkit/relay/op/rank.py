@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
@@ -76,6 +77,10 @@ class ExpandDims:
     @staticmethod
     def lower(context: LowerContext, attrs: ExpandDimsAttrs, data: relax.Expr) -> relax.Expr:
         return reshape_value(context, data, ExpandDims.shape(attrs, context.shape(data)))
+
+    @staticmethod
+    def on_arrays(attrs: ExpandDimsAttrs, data: np.ndarray) -> np.ndarray:
+        return data.reshape(ExpandDims.shape(attrs, list(data.shape)))
 
 
 @attrs_node("relay.attrs.DynExpandDimsAttrs")
@@ -172,6 +177,10 @@ class Squeeze:
                 shape[axis], 1, f"squeeze: dimension {axis} is {{actual}}; only a dimension of 1 can be removed"
             )
         return reshape_value(context, data, [d for i, d in enumerate(shape) if i not in axes])
+
+    @staticmethod
+    def on_arrays(attrs: SqueezeAttrs, data: np.ndarray) -> np.ndarray:
+        return data.squeeze(tuple(Squeeze.axes(attrs, list(data.shape))))
 
 
 @operator("dyn.squeeze", "data", "axis", attrs=SqueezeAttrs, level=3, pattern=OpPattern.INJECTIVE)

@@ -18,6 +18,9 @@ The class may define (all static):
     In place of a lowering, what the operator stands for: an expression of other operators over the expressions
     `args`. `types` are the types of the arguments and, last, of the result. See
     :func:`vmkit.relay.transform.qnn_canonicalize.canonicalize_ops`.
+``on_arrays(attrs, *arrays) -> array, or None``
+    The value of numpy arrays, element for element what the kernel gives; None where numpy computes otherwise, as with
+    some data types. Constants are folded by it, in the place of kernels that would be compiled to run once.
 ``make(**parameters) -> Expr``
     The value of the builder for its parameters, spread over axes and with defaults, where it is more than a call.
 ``value(call) -> Expr``
@@ -130,6 +133,8 @@ class OpEntry:
     by_place: bool = False
     moves: bool = False
     allocates: bool = False
+    on_arrays: Callable[..., Any] | None = None
+    """The value of arrays, of an operator that numpy computes as its kernel does."""
 
     @property
     def op(self) -> Op:
@@ -259,6 +264,7 @@ def _register(
         attrs=attrs,
         relation=cls.relation,  # type: ignore[attr-defined]
         infer_inputs=getattr(cls, "infer_inputs", None),
+        on_arrays=getattr(cls, "on_arrays", None),
         builder=own_builder or derived_builder(name, inputs, attrs, doc, parameters, make, value),
         home=cls.__module__,
         **ways,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
@@ -68,3 +69,16 @@ class LayoutTransform:
             return tirx.if_then_else(tirx.all(*inside), value, tirx.const(0, str(data.dtype)))
 
         return indexed(context, shape, element, data, [dims.as_expr(have[letter]) for letter in filled])
+
+    @staticmethod
+    def on_arrays(attrs: LayoutTransformAttrs, data: np.ndarray) -> np.ndarray:
+        source, target = Layout.of(attrs.src_layout), Layout.of(attrs.dst_layout)
+        have = source.whole(data.shape)
+        made = target.whole(target.shape(have, padded=True))
+        whole = data.transpose(source.by_letter()).reshape([have[letter] for letter in source.letters])
+        if have != made:
+            whole = np.pad(whole, [(0, made[letter] - have[letter]) for letter in source.letters])
+        whole = whole.transpose([source.letters.index(letter) for letter in target.letters])
+        order = target.by_letter()
+        apart = whole.reshape([target.shape(made)[axis] for axis in order])
+        return apart.transpose(np.argsort(order))

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import mul
 from typing import TYPE_CHECKING
 
+import numpy as np
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 from tvm.sym import Analyzer
@@ -164,6 +165,11 @@ class Reshape:
             values = [-1 if dims.is_any(v) else v for v in values]
         asked = context.dims(values)
         return reshape_value(context, seen_through(context, data), reshaped(have, asked, attrs.allowzero))
+
+    @staticmethod
+    def on_arrays(attrs: ReshapeAttrs, data: np.ndarray) -> np.ndarray | None:
+        shape = _target(attrs, list(data.shape))
+        return data.reshape(shape) if all(isinstance(d, int) for d in shape) else None
 
 
 def seen_through(context: LowerContext, data: relax.Expr) -> relax.Expr:

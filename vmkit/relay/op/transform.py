@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from tvm import relax, te, tirx, topi
 
 from ...errors import TypeCheckError
@@ -64,6 +65,10 @@ class Transpose:
         if len(data.shape) == 0:
             return topi.identity(data)
         return topi.transpose(data, Transpose.order(attrs, len(data.shape)))
+
+    @staticmethod
+    def on_arrays(attrs: TransposeAttrs, data: np.ndarray) -> np.ndarray:
+        return data.transpose(Transpose.order(attrs, data.ndim))
 
 
 @attrs_node("relay.attrs.ReverseAttrs")

@@ -6,10 +6,9 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from tvm_ffi.dataclasses import py_class
-
 from ..analysis import check_constant, free_vars
 from ..ir import Call, Constant, Function, RelayExpr, Tuple, const, is_call, var
+from ..ir.lifetime import py_class
 from ..op.attached import Attached, attach
 from ..op.registry import entry
 from ..transform.forward_rewrite import TempExpr, forward_rewrite, realized

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm_ffi.dataclasses import py_class
-
 from ..analysis import check_constant
 from ..ir import Call, Function, RelayExpr
+from ..ir.lifetime import py_class
 from ..op.attached import Attached, attach
 from ..op.registry import build
 from ..transform.forward_rewrite import TempExpr, forward_rewrite

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tvm_ffi.dataclasses import py_class
 
 from ...errors import QuantizationError
 from ..ir import Call, Constant, Function, RelayExpr, Tuple, const, is_call
+from ..ir.lifetime import py_class
 from ..op.attached import Attached, attach
 from ..op.qnn.parameters import Parameter
 from ..op.qnn.scaling import fixed_point_product

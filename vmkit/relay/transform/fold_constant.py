@@ -36,6 +36,7 @@ from ..op.attrs import Attrs
 from ..op.registry import entry
 from ..op.storage import is_stored_constant, stored_constant
 from .common_subexpressions import without_common_subexpressions
+from .constant_arrays import with_known_values
 from .evaluation import Evaluate, evaluate_now
 from .known_values import decided, without_lets
 from .registry import ModuleTransform, is_changeable, relay_pass
@@ -97,13 +98,19 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
 
 
 def _evaluated(tensors: Sequence[RelayExpr], evaluate: Evaluate) -> Iterator[RelayExpr]:
-    """Yield the values of expressions of tensors, computed in one run: of equal expressions once."""
+    """Yield the values of expressions of tensors, of equal expressions once.
+
+    What numpy does not compute as kernels do is computed in one run of a program.
+    """
     wanted = without_common_subexpressions(Function([], Tuple(tensors))).body.fields
-    once = list(dict.fromkeys(wanted))
-    mod = infer_module(tvm.IRModule({"main": Function([], Tuple(once))}))
-    types = mod["main"].checked_type.ret_type.fields
-    constants = [stored_constant(value, ty.dtype) for value, ty in zip(evaluate(mod), types, strict=True)]
-    return map(dict(zip(once, constants, strict=True)).__getitem__, wanted)
+    values: dict[RelayExpr, RelayExpr] = dict(with_known_values(Tuple(list(dict.fromkeys(wanted)))))
+    rest = list(dict.fromkeys(each for each in wanted if each not in values))
+    if rest:
+        mod = infer_module(tvm.IRModule({"main": Function([], rewrite(Tuple(rest), values))}))
+        types = mod["main"].checked_type.ret_type.fields
+        run = (stored_constant(value, ty.dtype) for value, ty in zip(evaluate(mod), types, strict=True))
+        values.update(zip(rest, run, strict=True))
+    return map(values.__getitem__, wanted)
 
 
 def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> tvm.IRModule:

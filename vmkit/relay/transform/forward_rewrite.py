@@ -10,9 +10,8 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
-from tvm_ffi.dataclasses import py_class
-
 from ..ir import Call, Expr, Function, Op, RelayExpr, Tuple, TupleGetItem, children, post_order, rewrite
+from ..ir.lifetime import py_class
 from ..op.attached import attached
 from .known_type import use_counts
 

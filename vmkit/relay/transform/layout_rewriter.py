@@ -8,7 +8,7 @@ operators say of themselves (:mod:`.layout_rules`), or what scripts attached to 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tvm
@@ -177,14 +177,7 @@ class LayoutRewriter(ABC):
     ) -> LayoutValue | None:
         """Return the value of a call, `made` of the arguments given, which get the layouts that it takes."""
         wanted = iter(zip(now, second.input_layouts, strict=True))
-
-        def fitting(arg: RelayExpr) -> RelayExpr:
-            if isinstance(arg, Tuple):
-                return Tuple([fitting(f) for f in arg.fields])
-            have, takes = next(wanted)
-            return self.layouts.transformed(arg, have, takes)
-
-        args = [fitting(a) for a in given]
+        args = [self.fitted(arg, wanted) for arg in given]
         result: RelayExpr = Call(made.op, args, second.new_attrs, span=call.span)
         if made.op.name == "layout_transform" and second.input_layouts == second.output_layouts:
             result = args[0]
@@ -195,6 +188,13 @@ class LayoutRewriter(ABC):
                 return None  # the operator knows no such layout, and takes what the program has
             raise
         return _value(call, result, first, second)
+
+    def fitted(self, arg: RelayExpr, wanted: Iterator[tuple[Layout, Layout]]) -> RelayExpr:
+        """Return an argument whose tensors have the layouts that are wanted of them, each after the one that it has."""
+        if isinstance(arg, Tuple):
+            return Tuple([self.fitted(field, wanted) for field in arg.fields])
+        have, takes = next(wanted)
+        return self.layouts.transformed(arg, have, takes)
 
 
 def _value(call: Call, result: RelayExpr, first: KnownLayouts, second: KnownLayouts) -> LayoutValue:

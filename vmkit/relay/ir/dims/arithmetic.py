@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from functools import reduce
+from functools import lru_cache, reduce
 
 import tvm
 from tvm import tirx
 
 from ..dim import Any, Dim
-from .expressions import as_expr, int64, is_any, simplify
+from .expressions import REMEMBERED, as_expr, int64, is_any, simplify
 
 __all__ = [
     "LARGEST_POWER",
@@ -44,6 +44,10 @@ def _arithmetic(
             return Any()
         if isinstance(a, int) and isinstance(b, int):
             return int(on_ints(a, b))
+        return on_expressions(a, b)
+
+    @lru_cache(REMEMBERED)
+    def on_expressions(a: Dim, b: Dim) -> Dim:
         return simplify(on_symbols(int64(a), int64(b)))
 
     return operation
@@ -69,6 +73,7 @@ _OPERATIONS: dict[type, Callable[[Dim, Dim], Dim]] = {
 }
 
 
+@lru_cache(REMEMBERED)
 def canonical(value: tvm.ir.Expr) -> Dim:
     """Return a dimension in the form in which the functions of this module give it."""
     if isinstance(value, tirx.Cast) and str(value.ty.dtype).startswith("int"):

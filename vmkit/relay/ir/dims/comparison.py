@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import tvm
 import tvm_ffi
 from tvm import tirx
@@ -9,7 +11,7 @@ from tvm.sym import Analyzer
 
 from ..dim import Any, Dim
 from .arithmetic import add, maximum, minimum, sub
-from .expressions import as_expr, is_any, symbols
+from .expressions import REMEMBERED, as_expr, is_any, symbols
 from .limits import is_limited, is_never_less, rows
 
 __all__ = ["absorbs", "at_least", "broadcast", "equal", "larger", "more_than", "same_size", "smaller"]
@@ -61,6 +63,11 @@ def at_least(a: Dim, b: Dim) -> bool | None:
         return None
     if isinstance(a, int) and isinstance(b, int):
         return a >= b
+    return _at_least(a, b)
+
+
+@lru_cache(REMEMBERED)
+def _at_least(a: Dim, b: Dim) -> bool | None:
     analyzer = Analyzer()
     for symbol in symbols([a, b]):
         analyzer.bind(symbol, tvm.ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", 1 << 40)))

@@ -13,6 +13,7 @@ from tvm.sym import Analyzer
 from ..dim import Any, Dim
 
 __all__ = [
+    "REMEMBERED",
     "as_expr",
     "choices",
     "int64",
@@ -25,10 +26,12 @@ __all__ = [
     "symbols",
 ]
 
+REMEMBERED = 1 << 12
+"""How many results each function of dimensions remembers: in a network the same few are asked for by every layer."""
+
 _MOST_PARTS = 64
 _MOST_CHOICES = 8
 _MOST_SYMBOLS = 8
-_MOST_REMEMBERED = 4096  # simplest forms: a proof with choices takes thirty times as long as finding it again
 _CHOICES: dict[type, int] = {tirx.Max: 1, tirx.Min: 1, tirx.Select: 3}  # A select has its condition beside two values.
 
 
@@ -46,6 +49,11 @@ def is_long(dim: Dim) -> bool:
     """Say whether a dimension is an expression of so many parts, or choices, that more should not be built of it."""
     if isinstance(dim, int | Any | tirx.IntImm | tvm.ir.Var):
         return False
+    return _is_long(dim)
+
+
+@lru_cache(REMEMBERED)
+def _is_long(dim: tvm.ir.Expr) -> bool:
     found = _parts(dim)
     return len(found) > _MOST_PARTS or _weight(found) > _MOST_CHOICES or len(symbols([dim])) > _MOST_SYMBOLS
 
@@ -76,7 +84,7 @@ def simplify(value: Dim) -> Dim:
     return _simplified(structural_key(value))
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+@lru_cache(REMEMBERED)
 def _simplified(key: tvm_ffi.StructuralKey) -> Dim:
     value = Analyzer().simplify(key.key)
     return int(value.value) if isinstance(value, tirx.IntImm) else value

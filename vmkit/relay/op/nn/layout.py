@@ -82,6 +82,12 @@ class Layout:
             size *= elements if axis == letter.lower() else 1
         return size
 
+    def by_letter(self) -> list[int]:
+        """Return the dimensions in the order that puts the blocks of each axis behind it, the larger ones first."""
+        places = range(len(self.axes))
+        # A block that stands before its axis in the text counts within it all the same.
+        return sorted(places, key=lambda at: (self.letters.index(self.axes[at][0].upper()), self.axes[at][0].islower()))
+
     def require(self, ty: TensorType, name: str) -> None:
         """Check that a tensor's dimensions can be those of the layout."""
         require_rank(ty, len(self.axes), name)
