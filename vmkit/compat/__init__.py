@@ -15,6 +15,17 @@ Relay's is a superset.
 
 from __future__ import annotations
 
-from .install import install
-
 __all__ = ["install"]
+
+
+def install() -> None:
+    """Give ``tvm`` what scripts for Relay use; a second call does nothing more.
+
+    ``tvm.relay``, ``tvm.nd``, ``tvm.parser``, ``tvm.tir``, ``relay.vm``, ``tvm.runtime.vm``, ``relay.build`` with
+    ``tvm.contrib.graph_executor``, ``tvm.driver.tvmc``, ``tvm.TVMError``, targets as text, and Relay's methods of
+    ``tvm.IRModule``.
+    """
+    # What has to be imported for this takes longer than a command line's --help may.
+    from .installing import install_all
+
+    install_all()

@@ -34,15 +34,11 @@ from .targets import install_targets
 from .testing import install_testing
 from .type_solver import register_relations
 
-__all__ = ["install"]
+__all__ = ["install_all"]
 
 
-def install() -> None:
-    """Give ``tvm`` what scripts for Relay use; a second call does nothing more.
-
-    ``tvm.relay``, ``tvm.nd``, ``tvm.parser``, ``tvm.tir``, ``relay.vm``, ``tvm.runtime.vm``, ``relay.build`` with
-    ``tvm.contrib.graph_executor``, ``tvm.TVMError``, targets as text, and Relay's methods of ``tvm.IRModule``.
-    """
+def install_all() -> None:
+    """Do what :func:`vmkit.compat.install` does."""
     install_aliases()
     install_module_methods()
     install_node_attributes()
