@@ -144,7 +144,20 @@ def test_the_search_goes_one_decision_at_a_time_and_keeps_the_default_where_litt
     assert search(default, candidates, lambda d: None, 10.0) is None
     asked.clear()
     assert search(default, candidates, seconds_of, 1e-9) == (default, 0.25, 0.25)
+    assert search(default, candidates, seconds_of, 10.0, most=1) == (default, 0.25, 0.25)
     assert set(asked) == {default}
+
+
+def test_the_search_ends_after_so_many_that_are_no_better() -> None:
+    candidates = [dot.Decisions(lanes, 1, False) for lanes in (4, 8, 16, 32)]
+    asked: list[dot.Decisions] = []
+
+    def seconds_of(decisions: dot.Decisions) -> float:
+        asked.append(decisions)
+        return float(decisions.lanes)
+
+    assert search(candidates[0], candidates, seconds_of, 10.0, patience=2) == (candidates[0], 4.0, 4.0)
+    assert set(asked) == set(candidates[:3])
 
 
 @contextlib.contextmanager

@@ -1,5 +1,7 @@
 """The tuner: kernels of a model, candidates of their schedule rules, measured in processes of their own."""
 
+from .extract import Kernel, kernels_of
+from .places import Timing
 from .tune import Progress, tune
 
-__all__ = ["Progress", "tune"]
+__all__ = ["Kernel", "Progress", "Timing", "kernels_of", "tune"]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
@@ -19,7 +19,7 @@ from tvm.target import Target
 from ..schedule.rule import AnyDecisions
 from ..target.processor import cores_of
 from .extract import Kernel
-from .places import Tracker
+from .places import Timing, Tracker
 
 __all__ = ["Measured", "Measurer"]
 
@@ -51,6 +51,8 @@ class Measurer:
         What starts a worker.
     tracker : Tracker, optional
         Where the device is on which candidates run; they are built here all the same.
+    timing : Timing, optional
+        How they are timed.
     """
 
     def __init__(
@@ -62,11 +64,13 @@ class Measurer:
         start: float = 60.0,
         command: Sequence[str] = WORKER,
         tracker: Tracker | None = None,
+        timing: Timing | None = None,
     ) -> None:
         self._target = tvm.ir.save_json(target)
         self._cores = cores_of(target)
         self._sizes = dict(sizes)
-        self._where = {} if tracker is None else {"tracker": tracker}
+        self._where: dict[str, Any] = {} if tracker is None else {"tracker": tracker}
+        self._where |= {} if timing is None else {"timing": asdict(timing)}
         self._timeout = timeout
         self._start = start
         self._command = tuple(command)

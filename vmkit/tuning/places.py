@@ -7,6 +7,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -18,15 +19,35 @@ from ..errors import OptionError
 from ..executable.linker import linker_for
 from ..target import llvm
 
-__all__ = ["Here", "Place", "Remote", "Running", "Tracker", "place_of", "require_devices"]
+__all__ = ["DEFAULT_TIMING", "Here", "Place", "Remote", "Running", "Timing", "Tracker", "place_of", "require_devices"]
 
 Tracker = tuple[str, int, str]
 """Host and port of an RPC tracker, and the key of the devices to run on."""
 
-_BATCH = 0.002  # seconds that one timing takes at least, so that the clock and the call weigh little
-_REPEATS = 5
 _ANSWER = 10  # seconds that a tracker may take to answer
 _SESSION = 120  # seconds after which a device ends what was started on it
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How a candidate is timed: the least time of a call, over batches of calls.
+
+    Parameters
+    ----------
+    number : int
+        How many calls a batch has at least.
+    repeat : int
+        How many batches there are.
+    batch : float
+        The seconds that a batch takes at least, so that the clock and the call weigh little.
+    """
+
+    number: int = 1
+    repeat: int = 5
+    batch: float = 0.002
+
+
+DEFAULT_TIMING = Timing()
 
 
 class Running(Protocol):
@@ -37,7 +58,7 @@ class Running(Protocol):
     def call(self, name: str, operands: Sequence[Tensor | int]) -> None:
         """Run a kernel once."""
 
-    def seconds(self, name: str, operands: Sequence[Tensor | int]) -> float:
+    def seconds(self, name: str, operands: Sequence[Tensor | int], timing: Timing = DEFAULT_TIMING) -> float:
         """Return the least time of a call, over some batches of them."""
 
 
@@ -86,23 +107,23 @@ class _Own:
     def call(self, name: str, operands: Sequence[Tensor | int]) -> None:
         self._built[name](*operands)
 
-    def seconds(self, name: str, operands: Sequence[Tensor | int]) -> float:
+    def seconds(self, name: str, operands: Sequence[Tensor | int], timing: Timing = DEFAULT_TIMING) -> float:
         run = self._built[name]
-        return _least_seconds(lambda: run(*operands), self.device)
+        return _least_seconds(lambda: run(*operands), self.device, timing)
 
 
-def _least_seconds(run: Callable[[], None], device: Device) -> float:
+def _least_seconds(run: Callable[[], None], device: Device, timing: Timing) -> float:
     """Return the least time of a call, over some batches of them that the device has done."""
-    count, best = 1, float("inf")
+    count, best = timing.number, float("inf")
     repeats = 0
-    while repeats < _REPEATS:
+    while repeats < timing.repeat:
         start = time.perf_counter()
         for _ in range(count):
             run()
         device.sync()
         took = time.perf_counter() - start
-        if took < _BATCH and count < 1_000_000:
-            count = max(count * 2, int(count * _BATCH / max(took, 1e-7)) + 1)
+        if took < timing.batch and count < 1_000_000:
+            count = max(count * 2, int(count * timing.batch / max(took, 1e-7)) + 1)
             continue
         best, repeats = min(best, took / count), repeats + 1
     return best
@@ -136,8 +157,12 @@ class _Lent:
     def call(self, name: str, operands: Sequence[Tensor | int]) -> None:
         self._module[name](*operands)
 
-    def seconds(self, name: str, operands: Sequence[Tensor | int]) -> float:
+    def seconds(self, name: str, operands: Sequence[Tensor | int], timing: Timing = DEFAULT_TIMING) -> float:
         timed = self._module.time_evaluator(
-            name, self.device, number=1, repeat=_REPEATS, min_repeat_ms=round(_BATCH * 1000)
+            name,
+            self.device,
+            number=timing.number,
+            repeat=timing.repeat,
+            min_repeat_ms=round(timing.batch * 1000),
         )
         return float(timed(*operands).min)

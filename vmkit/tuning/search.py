@@ -14,7 +14,12 @@ _WORTH = 0.97  # the part of the default's time that is worth other decisions: l
 
 
 def search(
-    default: D, candidates: Iterable[D], seconds_of: Callable[[D], float | None], seconds: float
+    default: D,
+    candidates: Iterable[D],
+    seconds_of: Callable[[D], float | None],
+    seconds: float,
+    most: int | None = None,
+    patience: int | None = None,
 ) -> tuple[D, float, float] | None:
     """Return the best decisions found, and the seconds of a call with the default and with these ones.
 
@@ -28,6 +33,10 @@ def search(
         Measures decisions; None where that fails.
     seconds : float
         The time after which nothing else is tried.
+    most : int, optional
+        How many decisions are tried, the default ones included.
+    patience : int, optional
+        After how many that were no better nothing else is tried.
 
     Returns
     -------
@@ -39,17 +48,24 @@ def search(
     if measured[default] is None:
         return None
     candidates, best = list(candidates), default
+    idle = 0
+
+    def is_over() -> bool:
+        spent = most is not None and len(measured) >= most
+        return spent or time.monotonic() >= end or (patience is not None and idle >= patience)
+
     improved = True
-    while improved and time.monotonic() < end:
+    while improved and not is_over():
         improved = False
         for candidate in _neighbours(best, candidates):
             if candidate in measured:
                 continue
-            if time.monotonic() >= end:
+            if is_over():
                 break
             measured[candidate] = seconds_of(candidate)
+            idle += 1
             if _less(measured[candidate], measured[best]):
-                best, improved = candidate, True
+                best, improved, idle = candidate, True, 0
     return _confirmed(default, best, seconds_of)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +15,7 @@ import tvm
 from tvm.target import Target
 
 from .._version import __version__
-from ..errors import OptionError
+from ..errors import OptionError, suggest
 from ..schedule.rule import AnyDecisions
 from ..schedule.scheduling import scheduling
 from ..target import canonical_target, llvm
@@ -24,7 +24,7 @@ from ..tophub.classes import target_class
 from ..tophub.records import Record, Records
 from .extract import Kernel, kernels_of, sizes_of
 from .measure import Measured, Measurer
-from .places import Tracker, require_devices
+from .places import Timing, Tracker, require_devices
 from .search import search
 
 __all__ = ["Progress", "tune"]
@@ -79,6 +79,10 @@ def tune(
     sizes: Mapping[str, int] | None = None,
     trials: int = 0,
     tracker: Tracker | None = None,
+    kernels: Collection[str] | None = None,
+    candidates: int | None = None,
+    patience: int | None = None,
+    timing: Timing | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Records:
     """Return the records of a file after measuring the kernels of a model that it does not hold yet.
@@ -112,6 +116,14 @@ def tune(
     tracker : tuple of str, int, str, optional
         Host and port of an RPC tracker and the key of the devices on which candidates run. They are linked here by the
         cross compiler of the target's triple (see :meth:`vmkit.Executable.export`), else by the device's own compiler.
+    kernels : collection of str, optional
+        The names of the kernels to tune, of those that :func:`vmkit.tuning.kernels_of` finds; all by default.
+    candidates : int, optional
+        How many candidates are measured in all.
+    patience : int, optional
+        After how many candidates of a kernel that were no better the next one is begun.
+    timing : Timing, optional
+        How each is timed; see :class:`vmkit.tuning.Timing`.
     progress : callable, optional
         Called with a :class:`Progress` after each kernel; by default it is logged.
 
@@ -131,7 +143,7 @@ def tune(
         with load("mine.json"):
             exe = vmkit.compile("model.onnx", "native")
     """
-    _require_numbers({"seconds": seconds, "budget": budget, "timeout": timeout}, trials)
+    _require_numbers({"seconds": seconds, "budget": budget, "timeout": timeout}, trials, candidates)
     plan = canonical_target(target).primary
     _require_measurable(plan, trials, is_remote=tracker is not None)
     if tracker is not None:
@@ -140,18 +152,19 @@ def tune(
     if not path.parent.is_dir():
         raise OptionError(f"database: there is no folder {path.parent}")
     records = Records.read(path) if path.exists() else Records()
-    kernels = kernels_of(model, plan, params)
+    found = _chosen(kernels_of(model, plan, params), kernels)
+    limits = _Limits(seconds, budget, candidates, patience)
     tell = _log if progress is None else progress
-    with Measurer(plan, sizes_of(kernels, sizes or {}), timeout, tracker=tracker) as measurer:
-        for found in _tuned(kernels, records, plan, measurer, seconds, budget):
-            if found.record is not None:
-                records += Records([found.record])
+    with Measurer(plan, sizes_of(found, sizes or {}), timeout, tracker=tracker, timing=timing) as measurer:
+        for each in _tuned(found, records, plan, measurer, limits):
+            if each.record is not None:
+                records += Records([each.record])
                 records.write(path)
-            tell(found)
+            tell(each)
         if trials:
             from .deeper import search_deeper
 
-            count = search_deeper(kernels, plan, path.with_suffix(""), trials, measurer)
+            count = search_deeper(found, plan, path.with_suffix(""), trials, measurer)
             logger.info("MetaSchedule searched schedules for %d kernels", count)
     return records
 
@@ -160,27 +173,48 @@ def _log(progress: Progress) -> None:
     logger.info("%s", progress)
 
 
+@dataclass(frozen=True)
+class _Limits:
+    """When a search ends: each kernel's, and that of all."""
+
+    seconds: float
+    budget: float | None
+    candidates: int | None
+    patience: int | None
+
+
+def _chosen(kernels: list[Kernel], names: Collection[str] | None) -> list[Kernel]:
+    if names is None:
+        return kernels
+    known = [kernel.name for kernel in kernels]
+    for name in names:
+        if name not in known:
+            raise OptionError(f"kernels: the model has no kernel {name!r} to tune{suggest(name, known)}")
+    return [kernel for kernel in kernels if kernel.name in names]
+
+
 def _tuned(
-    kernels: Sequence[Kernel],
-    known: Records,
-    target: Target,
-    measurer: Measurer,
-    seconds: float,
-    budget: float | None,
+    kernels: Sequence[Kernel], known: Records, target: Target, measurer: Measurer, limits: _Limits
 ) -> Iterator[Progress]:
     """Yield what is found for each kernel that has no record yet, until the budget is spent."""
-    of_class, end = target_class(target), None if budget is None else time.monotonic() + budget
+    of_class, end = target_class(target), None if limits.budget is None else time.monotonic() + limits.budget
+    tried = 0
     for done, kernel in enumerate(kernels, 1):
         if known.exact(kernel.workload, of_class) is not None:
             continue
-        if end is not None and time.monotonic() >= end:
+        left = None if limits.candidates is None else limits.candidates - tried
+        if (end is not None and time.monotonic() >= end) or (left is not None and left <= 0):
             logger.info("the budget is spent: %d of %d kernels are left", len(kernels) - done + 1, len(kernels))
             return
-        yield _searched(kernel, target, measurer, seconds, done, len(kernels))
+        found = _searched(kernel, target, measurer, limits, left, (done, len(kernels)))
+        tried += found.tried
+        yield found
 
 
-def _searched(kernel: Kernel, target: Target, measurer: Measurer, seconds: float, done: int, total: int) -> Progress:
-    """Return the best decisions for one kernel, measured for so many seconds."""
+def _searched(
+    kernel: Kernel, target: Target, measurer: Measurer, limits: _Limits, most: int | None, place: tuple[int, int]
+) -> Progress:
+    """Return the best decisions for one kernel, of what is measured within the limits."""
     outcomes: list[Measured] = []
 
     def seconds_of(decisions: AnyDecisions) -> float | None:
@@ -190,10 +224,10 @@ def _searched(kernel: Kernel, target: Target, measurer: Measurer, seconds: float
     schedule = scheduling(target).prepared(kernel.function)
     assert schedule is not None
     default, candidates = kernel.rule.decide(schedule, target), kernel.rule.candidates(schedule, target)
-    found = search(default, candidates, seconds_of, seconds)
+    found = search(default, candidates, seconds_of, limits.seconds, most, limits.patience)
     failed = tuple(m.error for m in outcomes if m.error is not None)
     record = None if found is None else _record(kernel, target, *found)
-    return Progress(kernel.name, done, total, record, len(outcomes), failed)
+    return Progress(kernel.name, *place, record, len(outcomes), failed)
 
 
 def _record(kernel: Kernel, target: Target, decisions: AnyDecisions, before: float, after: float) -> Record:
@@ -210,10 +244,12 @@ def _record(kernel: Kernel, target: Target, decisions: AnyDecisions, before: flo
     )
 
 
-def _require_numbers(seconds: Mapping[str, float | None], trials: int) -> None:
+def _require_numbers(seconds: Mapping[str, float | None], trials: int, candidates: int | None) -> None:
     for name, value in seconds.items():
         if value is not None and not value > 0:
             raise OptionError(f"{name} is {value!r}, expected a positive number of seconds")
+    if candidates is not None and candidates < 1:
+        raise OptionError(f"candidates is {candidates}, expected a positive number of them to measure")
     if trials < 0:
         raise OptionError(f"trials is {trials}, expected a number of schedules for MetaSchedule to try")
 

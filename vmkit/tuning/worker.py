@@ -20,7 +20,7 @@ from tvm.target import Target
 
 from ..schedule.rule import AnyDecisions
 from ..schedule.scheduling import scheduling
-from .places import Place, Running, place_of
+from .places import Place, Running, Timing, place_of
 
 __all__ = ["answer", "serve"]
 
@@ -73,7 +73,7 @@ def answer(request: dict[str, Any], subjects: dict[str, _Subject]) -> dict[str, 
             operands = _operands(subject.values, running)
             if not all(map(_agree, _results(running, operands), subject.expected)):
                 return {"error": "it computes other values than the default schedule"}
-            return {"seconds": running.seconds(_NAME, operands)}
+            return {"seconds": running.seconds(_NAME, operands, _timing(request))}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
@@ -83,11 +83,15 @@ def _place(request: dict[str, Any]) -> Place:
     return place_of(None if tracker is None else (str(tracker[0]), int(tracker[1]), str(tracker[2])))
 
 
+def _timing(request: dict[str, Any]) -> Timing:
+    return Timing(**request.get("timing", {}))
+
+
 def _seconds_of_scheduled(request: dict[str, Any]) -> float:
     module: tvm.IRModule = tvm.ir.load_json(request["scheduled"])
     target: Target = tvm.ir.load_json(request["target"])
     with _place(request).loaded(tvm.compile(module, target), target) as running:
-        return running.seconds("main", _operands(_values(module["main"], {}), running))
+        return running.seconds("main", _operands(_values(module["main"], {}), running), _timing(request))
 
 
 def _operands(values: list[Value], running: Running) -> list[Operand]:
