@@ -407,7 +407,7 @@ class Executable:
             raise ExecutableError(f"cannot write {path}: there is no folder {path.parent}")
         if path.is_dir():
             raise ExecutableError(f"cannot write {path}: it is a folder")
-        libraries = self._libraries or library_files.export_libraries(list(self.libraries), self.target, linker)
+        libraries = self.library_files(linker)
         program, weights = moved_to_block(self.program)
         manifest = {
             **more,
@@ -417,6 +417,10 @@ class Executable:
         }
         members = {CODE: bytecode.encode(program), **({WEIGHTS: weights} if weights else {}), **libraries}
         write_archive(path, manifest, members, sign)
+
+    def library_files(self, linker: Linker | None = None) -> Mapping[str, bytes]:
+        """Return the libraries of kernels as files, by their names; see :meth:`export` for `linker`."""
+        return self._libraries or library_files.export_libraries(list(self.libraries), self.target, linker)
 
     @property
     def _description(self) -> Description:

@@ -68,7 +68,10 @@ class Report:
         columns = self._columns()
         shown = [columns, *([_shown(row.get(name, "")) for name in columns] for row in rows)]
         widths = [max(len(row[at]) for row in shown) for at in range(len(columns))]
-        lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in shown)
+        lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in shown]
+        if col_sums:
+            # Programs that read the table know by it where the kernels end.
+            lines.insert(len(lines) - 1 - len(self.device_metrics), "-" * 10)
         return "\n".join(line.rstrip() for line in lines) + "\n"
 
     def csv(self) -> str:

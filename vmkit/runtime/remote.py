@@ -1,14 +1,17 @@
 """A program on another machine, called through TVM's RPC.
 
 The program goes there as a shared library: ``executable.mod.export_library``, ``session.upload``,
-``session.load_module``. The server needs TVM, not vmkit. A server runs whatever code it is sent and writes whatever
-files it is told to, for everyone who reaches its port: it belongs in a network of people who trust each other.
+``session.load_module``; :func:`send` does that, also for an executable out of a file. The
+server needs TVM, not vmkit. A server runs whatever code it is sent and writes whatever files it is told to, for
+everyone who reaches its port: it belongs in a network of people who trust each other.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,13 +21,15 @@ from tvm.rpc.base import RPC_SESS_MASK
 from tvm.runtime import Device, Tensor
 from tvm.runtime.module import BenchmarkResult
 
+from .._tvm.running import load_bytecode_there
 from ..errors import InputError, VMError, suggest
+from ..executable.executable import Executable
 from ..values.kinds.spec import describe
 from ..values.signature import AnySpec, Signature
 from ..values.staging import staged_any
 from .outputs import copy_outputs
 
-__all__ = ["RemoteMachine"]
+__all__ = ["RemoteMachine", "send"]
 
 
 class RemoteMachine:
@@ -200,6 +205,26 @@ class RemoteMachine:
             return tvm.runtime.tensor(array, self.device)
         refused.setdefault(path, f"{describe(staged)}, which cannot be sent: expected arrays, numbers, tuples of them")
         return staged
+
+
+def send(executable: Executable, session: Any) -> tvm.runtime.Module:
+    """Return the module of an executable on the other side of an RPC session, for :class:`RemoteMachine`.
+
+    Parameters
+    ----------
+    executable : Executable
+        The program; its kernels are linked here if they are not yet, by the linker of their target.
+    session : tvm.rpc.RPCSession
+        What ``tvm.rpc.connect`` returned, or a tracker lent.
+    """
+    libraries = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in executable.library_files().items():
+            path = Path(folder) / name
+            path.write_bytes(data)
+            session.upload(str(path))
+            libraries.append(session.load_module(name))
+    return load_bytecode_there(session, executable.code, libraries)
 
 
 def _session_of(device: Device) -> int:

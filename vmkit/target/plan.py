@@ -283,7 +283,8 @@ def without_host(target: Target) -> Target:
 
 
 def _config_of(target: Target) -> dict[str, Any]:
-    config: dict[str, Any] = json.loads(str(target))
+    # Not as a kind of target that prints in another way would say it.
+    config: dict[str, Any] = json.loads(Target.__str__(target))
     if not config.get("tag"):
         config.pop("tag", None)
     return config

@@ -12,7 +12,7 @@ from .element_types import numpy_dtype
 from .kinds import TensorSpec
 from .signature import Signature
 
-__all__ = ["FILL_MODES", "FillMode", "filled_inputs"]
+__all__ = ["FILL_MODES", "FillMode", "filled", "filled_inputs"]
 
 FillMode: TypeAlias = Literal["random", "zeros", "ones"]
 FILL_MODES: tuple[FillMode, ...] = ("random", "zeros", "ones")
@@ -60,7 +60,7 @@ def filled_inputs(
         if spec.name in given:
             made[spec.name] = given[spec.name]
         elif isinstance(spec, TensorSpec):
-            made[spec.name] = _filled(sizes.of(spec), spec.dtype, mode, numbers)
+            made[spec.name] = filled(sizes.of(spec), spec.dtype, mode, numbers)
         else:
             raise InputError(f"{spec.name}: a {spec} cannot be made up; give it")
     return made
@@ -77,8 +77,8 @@ class _Sizes:
         for name, shape in shapes.items():
             if name in specs:
                 self.bind(specs[name], _fixed(name, shape))
-            elif name in names and isinstance(shape, int):
-                self._bound[name] = shape
+            elif name in names and (size := _size(shape)) is not None:
+                self._bound[name] = size
             else:
                 raise InputError(f"there is no input {name!r}{suggest(name, [*specs, *names])}")
 
@@ -105,6 +105,13 @@ class _Sizes:
         return tuple(size for size in sizes if size is not None)
 
 
+def _size(given: int | Sequence[int | str]) -> int | None:
+    """Return a size by itself, which a command line reads as the shape of one axis."""
+    if isinstance(given, int):
+        return given
+    return given[0] if len(given) == 1 and isinstance(given[0], int) else None
+
+
 def _fixed(name: str, shape: Sequence[int | str] | tuple[int, int]) -> list[int]:
     sizes = [size for size in shape if isinstance(size, int)]
     if len(sizes) < len(shape):
@@ -112,7 +119,8 @@ def _fixed(name: str, shape: Sequence[int | str] | tuple[int, int]) -> list[int]
     return sizes
 
 
-def _filled(shape: tuple[int, ...], dtype: str, mode: FillMode, numbers: np.random.Generator) -> np.ndarray:
+def filled(shape: tuple[int, ...], dtype: str, mode: FillMode, numbers: np.random.Generator) -> np.ndarray:
+    """Return an array of a shape and data type that a mode of :func:`filled_inputs` says."""
     kind = numpy_dtype(dtype)
     if dtype == "string":
         return np.full(shape, "", kind)
