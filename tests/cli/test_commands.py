@@ -113,7 +113,7 @@ def test_layouts_and_precision_change_what_is_compiled(
         (["--target", "llvm -mcpu=skylake-avx51"], "did you mean 'skylake-avx512'"),
         (["--disabled-pass", "FuseOp"], "there is no pass 'FuseOp'; did you mean 'FuseOps'"),
         (["--pass-config", "tir.disable_vectorise=1"], "did you mean 'tirx.disable_vectorize'"),
-        (["--desired-layout", "NHWX"], "no kernel layout goes with NHWX"),
+        (["--desired-layout", "NHWX"], "there is no layout 'NHWX' of data; did you mean 'NHWC'"),
         (["--desired-layout-ops", "nn.conv2d"], "--desired-layout gives no layout"),
         (["--mixed-precision", "--mixed-precision-ops", "nn.conv"], "there is no operator 'nn.conv'"),
         (["--mixed-precision-ops", "nn.conv2d"], "--mixed-precision is not given"),

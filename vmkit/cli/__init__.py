@@ -2,6 +2,7 @@
 
 A sub-command's module has ``add_arguments(parser)`` and ``run(arguments)``, which returns an :class:`ExitCode`. It is
 imported only when its command is given, and imports TVM and onnx only when it runs, so that ``vmkit --help`` is quick.
+``vmkit tvmc`` has commands, options and exit codes of its own: it takes over the words behind it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ COMMANDS = {
     "verify": "compare a model with onnxruntime, or with the reference of ONNX",
     "bench": "time a model at several shapes and numbers of threads, beside peers",
     "cache": "list or remove the executables that vmkit.compile(..., cache=True) keeps on disk",
+    "tvmc": "compile, tune and run models as TVM 0.14's tvmc did, with its arguments and packages",
     "check": "say what an ONNX model takes and gives, what is dynamic in it and what is not supported",
     "demo": "compile the small model that ships with vmkit, save it, load it and run it at two batch sizes",
 }
@@ -37,6 +39,8 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments`, by default the process's own, and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["tvmc"]:
+        return int(_module("tvmc").take_over(words[1:]))
     options = _parser(words).parse_args(words, argparse.Namespace(verbose=0))
     logging.basicConfig(level=_log_level(options.verbose), format="%(name)s: %(message)s", stream=sys.stderr)
     try:
@@ -69,7 +73,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".", parents=[shared])
-        if name in words:
+        if name in words and name != "tvmc":
             _module(name).add_arguments(command)
     return parser
 

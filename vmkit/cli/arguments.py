@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from ..errors import InputError, OptionError, VMKitError, suggest
+from ..errors import OptionError, VMKitError
 from .shape_text import Shapes, parse_shapes
 
-if TYPE_CHECKING:
-    import numpy as np
-
-__all__ = ["add_json", "add_shapes", "add_target", "arrays_of", "key_and_value", "listed", "parsed", "shapes_of"]
+__all__ = [
+    "add_graph_changes",
+    "add_json",
+    "add_shapes",
+    "add_target",
+    "key_and_value",
+    "listed",
+    "parsed",
+    "positive",
+    "shapes_of",
+]
 
 T = TypeVar("T")
 
@@ -67,6 +73,18 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target-host", help="the host that drives a device, in the same forms")
 
 
+def add_graph_changes(parser: argparse._ActionsContainer) -> None:
+    """Add the options of layouts and of precision."""
+    parser.add_argument(
+        "--desired-layout", nargs="+", default=[], metavar="LAYOUT", help="NHWC or NHWC:HWIO; one, or one an operator"
+    )
+    parser.add_argument("--desired-layout-ops", nargs="+", metavar="OPERATOR", help="what gets that layout")
+    parser.add_argument("--mixed-precision", action="store_true", help="compute in lower precision where that pays")
+    parser.add_argument("--mixed-precision-ops", nargs="+", metavar="OPERATOR")
+    parser.add_argument("--mixed-precision-calculation-type", default="float16", metavar="DTYPE")
+    parser.add_argument("--mixed-precision-acc-type", default="float16", metavar="DTYPE")
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -98,25 +116,8 @@ def key_and_value(word: str) -> tuple[str, Any]:
         return name.strip(), value
 
 
-def arrays_of(path: Path, known: Mapping[str, Any] | None = None) -> dict[str, np.ndarray]:
-    """Return the arrays in an ``.npz`` file by name, all of which have to be `known`, if that is given.
-
-    Raises
-    ------
-    InputError
-        If the file is none, holds objects, or has an array of another name.
-    """
-    import zipfile
-
-    import numpy as np
-
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
-        raise InputError(f"{path}: not an .npz file of arrays: {error}") from error
-    for name in arrays:
-        if known is not None and name not in known:
-            expected = ", ".join(known) or "none"
-            raise InputError(f"{path}: there is no input {name!r}{suggest(name, known)}; the inputs are {expected}")
-    return arrays
+def positive(word: str) -> int:
+    """Return a number above 0 out of a word."""
+    if not word.isdigit() or int(word) == 0:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number above 0")
+    return int(word)

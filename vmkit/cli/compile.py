@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import OptionError
 from ..isolation import Limits, run_isolated
-from .arguments import add_json, add_shapes, add_target, arrays_of, key_and_value, listed, shapes_of
+from .arguments import add_graph_changes, add_json, add_shapes, add_target, key_and_value, listed, shapes_of
 from .exit_code import ExitCode
+from .files import arrays_of, write_dumps
+from .tvmc.transform import apply_graph_transforms, parse_graph_transform_args
 
 if TYPE_CHECKING:
     import tvm
 
     import vmkit
-    from vmkit.compiler.snapshots import Snapshots
+    from vmkit.compiler.dumps import Dumps
 
 __all__ = ["add_arguments", "run"]
 
-_SOURCES = ("ll", "asm", "c")
 _COMPILED = f"{__name__}:compiled"
-_STAGES = ("relay", "relax", "tir", "bytecode")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pass-config", type=key_and_value, action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--disabled-pass", type=listed, default=[], metavar="NAMES", help="passes to leave out")
     parser.add_argument("--required-pass", type=listed, default=[], metavar="NAMES", help="passes to run at any level")
-    _add_changes(parser)
+    add_graph_changes(parser)
     parser.add_argument(
         "--tuning-records", type=Path, action="append", default=[], metavar="PATH", help="may be given several times"
     )
@@ -57,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=listed,
         default=[],
         metavar="FORMATS",
-        help=f"write FILE.FORMAT beside the executable: {', '.join((*_STAGES, *_SOURCES))}; or tir:PASS, the program "
-        "after a pass",
+        help="write FILE.FORMAT beside the executable: relay, relax, tir (tir0 to tir2 are earlier), bytecode, ll, "
+        "asm, c; or tir:PASS, the program after a pass",
     )
     parser.add_argument("--print-pass-times", action="store_true", help="print what each pass took, on stderr")
     parser.add_argument(
@@ -72,17 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cross-compiler", metavar="COMMAND", help="what links kernels for another machine")
     parser.add_argument("--cross-compiler-options", default="", metavar="WORDS", help="options of that command")
     add_json(parser)
-
-
-def _add_changes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--desired-layout", nargs="+", default=[], metavar="LAYOUT", help="NHWC or NHWC:HWIO; one, or one an operator"
-    )
-    parser.add_argument("--desired-layout-ops", nargs="+", metavar="OPERATOR", help="what gets that layout")
-    parser.add_argument("--mixed-precision", action="store_true", help="compute in lower precision where that pays")
-    parser.add_argument("--mixed-precision-ops", nargs="+", metavar="OPERATOR")
-    parser.add_argument("--mixed-precision-calculation-type", default="float16", metavar="DTYPE")
-    parser.add_argument("--mixed-precision-acc-type", default="float16", metavar="DTYPE")
 
 
 @dataclass(frozen=True)
@@ -110,22 +99,23 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 def compiled(arguments: argparse.Namespace) -> Report:
     """Do all of the command but the printing."""
     import vmkit
+    from vmkit.compiler.dumps import Dumps
     from vmkit.compiler.models import to_module
 
     suffix = "tar" if arguments.output_format == "mlf" else "vmx"
     output = arguments.output or Path(f"{arguments.model.stem}.{suffix}")
-    stages = _stages(arguments.dump_code)
+    dumps = Dumps(arguments.dump_code)
     start = time.perf_counter()
     mod, params = to_module(arguments.model, shapes=shapes_of(arguments))
-    mod = _changed(mod, arguments)
+    mod = apply_graph_transforms(mod, parse_graph_transform_args(arguments))
     if arguments.output_format == "mlf":
         return _export(mod, params, arguments, output)
-    with _options(arguments, stages) as snapshots:
+    with _options(arguments, dumps):
         executable = vmkit.compile(mod, arguments.target, arguments.target_host, {**params, **_weights(arguments)})
     executable.export(output, _linker(arguments))
     seconds = time.perf_counter() - start
-    dumps = _dump(mod, executable, snapshots, stages, output)
-    size, signature, paths = output.stat().st_size, str(executable.signature), [str(path) for path in dumps]
+    files = write_dumps(dumps.texts(mod, executable), output)
+    size, signature, paths = output.stat().st_size, str(executable.signature), [str(path) for path in files]
     facts = {
         "output": str(output),
         "bytes": size,
@@ -141,6 +131,7 @@ def compiled(arguments: argparse.Namespace) -> Report:
 def _export(mod: tvm.IRModule, params: Mapping[str, Any], arguments: argparse.Namespace, output: Path) -> Report:
     """Write the model as C99, and tell how much memory it takes."""
     import vmkit
+    from vmkit.compiler.dumps import Dumps
 
     if arguments.dump_code or arguments.cross_compiler or arguments.target_host:
         raise OptionError(
@@ -148,33 +139,13 @@ def _export(mod: tvm.IRModule, params: Mapping[str, Any], arguments: argparse.Na
             "--dump-code, --cross-compiler and --target-host are for executables"
         )
     target = "c" if arguments.target == "native" else arguments.target
-    with _options(arguments, {}):
+    with _options(arguments, Dumps(())):
         weights = {**params, **_weights(arguments)}
         metadata = vmkit.mlf.export(mod, output, weights, target, arguments.module_name)
     main = metadata["modules"][arguments.module_name]["memory"]["functions"]["main"][0]
     size = output.stat().st_size
     sizes = [f"{kind}: {main[f'{kind}_size_bytes']:,} bytes" for kind in ("workspace", "constants", "io")]
     return Report({"output": str(output), "bytes": size, "memory": main}, [f"{output}: {size / 1024:,.0f} KiB", *sizes])
-
-
-def _changed(mod: tvm.IRModule, arguments: argparse.Namespace) -> tvm.IRModule:
-    from vmkit.compiler import graph_changes
-
-    if arguments.desired_layout:
-        operators = arguments.desired_layout_ops or graph_changes.LAYOUT_OPERATORS
-        mod = graph_changes.with_layouts(mod, arguments.desired_layout, operators)
-    elif arguments.desired_layout_ops:
-        raise OptionError("--desired-layout-ops names operators, but --desired-layout gives no layout")
-    if arguments.mixed_precision:
-        wanted = graph_changes.MixedPrecision(
-            arguments.mixed_precision_ops or graph_changes.MIXED_PRECISION_OPERATORS,
-            arguments.mixed_precision_calculation_type,
-            arguments.mixed_precision_acc_type,
-        )
-        mod = graph_changes.with_mixed_precision(mod, wanted)
-    elif arguments.mixed_precision_ops:
-        raise OptionError("--mixed-precision-ops names operators, but --mixed-precision is not given")
-    return mod
 
 
 def _weights(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -195,84 +166,24 @@ def _linker(arguments: argparse.Namespace) -> str | None:
     return f"{arguments.cross_compiler} {arguments.cross_compiler_options}".strip()
 
 
-def _stages(formats: list[str]) -> dict[str, str | None]:
-    """Return the pass after which each dump is taken, None for those that are no snapshots."""
-    from vmkit.compiler.pass_names import known_passes, todays_name
-    from vmkit.compiler.snapshots import LOWERED, SCHEDULED
-    from vmkit.errors import suggest
-
-    passes: dict[str, str | None] = dict.fromkeys(("relay", "bytecode", *_SOURCES))
-    passes.update(relax=SCHEDULED, tir=LOWERED)
-    stages = {}
-    for each in formats:
-        kind, colon, name = each.partition(":")
-        if colon and kind == "tir":
-            forms = (todays_name(name), todays_name(f"tir.{name}"))
-            stages[each] = next((form for form in forms if form in known_passes()), None)
-            if stages[each] is None:
-                raise OptionError(f"--dump-code: there is no pass {name!r}{suggest(name, known_passes())}")
-        elif each in passes:
-            stages[each] = passes[each]
-        else:
-            raise OptionError(
-                f"--dump-code: there is no {each!r}; there are {', '.join((*_STAGES, *_SOURCES))}, tir:PASS"
-            )
-    return stages
-
-
 @contextlib.contextmanager
-def _options(arguments: argparse.Namespace, stages: dict[str, str | None]) -> Iterator[Snapshots]:
-    """Enter the options of the compiler, and yield what keeps the texts between passes."""
+def _options(arguments: argparse.Namespace, dumps: Dumps) -> Iterator[None]:
+    """Enter the options of the compiler."""
     import sys
 
     from tvm.ir.instrument import PassTimingInstrument
 
     import vmkit
-    from vmkit.compiler.snapshots import Snapshots
 
-    snapshots, times = Snapshots(name for name in stages.values() if name), PassTimingInstrument()
-    instruments = [*([snapshots] if any(stages.values()) else []), *([times] if arguments.print_pass_times else [])]
+    times = PassTimingInstrument()
     context = vmkit.PassContext(
         arguments.opt_level,
         arguments.required_pass,
         arguments.disabled_pass,
-        instruments,
+        [*dumps.instruments, *([times] if arguments.print_pass_times else [])],
         dict(arguments.pass_config),
     )
     with vmkit.tophub.load(*arguments.tuning_records), context:
-        yield snapshots
+        yield
         if arguments.print_pass_times:
             print(times.render(), file=sys.stderr)
-
-
-def _dump(
-    mod: tvm.IRModule,
-    executable: vmkit.Executable,
-    snapshots: Snapshots,
-    stages: dict[str, str | None],
-    output: Path,
-) -> list[Path]:
-    """Write what was asked for beside the executable, and return the files."""
-    files = []
-    for each, name in stages.items():
-        path = output.with_name(f"{output.name}.{each.replace(':', '.')}")
-        path.write_text(snapshots.text(name) if name else _text(mod, executable, each), encoding="utf-8")
-        files.append(path)
-    return files
-
-
-def _text(mod: tvm.IRModule, executable: vmkit.Executable, each: str) -> str:
-    import vmkit
-    from vmkit.errors import ModelError
-
-    if each == "bytecode":
-        return executable.bytecode
-    if each == "relay":
-        if not any(isinstance(f, vmkit.relay.Function) for f in mod.functions.values()):
-            raise ModelError("--dump-code relay: the model is Relax and has no Relay text; --dump-code relax shows it")
-        return vmkit.relay.astext(mod, show_meta_data=False)
-    kinds = {"c": ("c",), "ll": ("llvm",), "asm": ("llvm",)}[each]
-    libraries = [library for library in executable.libraries if library.kind in kinds]
-    if not libraries:
-        raise OptionError(f"--dump-code {each}: there is no such code for {executable.target}")
-    return "\n".join(library.inspect_source(each) for library in libraries)

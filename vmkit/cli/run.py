@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .arguments import add_json, add_shapes, arrays_of, shapes_of
+from .arguments import add_json, add_shapes, positive, shapes_of
 from .exit_code import ExitCode
+from .files import arrays_of, executable_of, named_outputs, write_arrays
+from .tvmc.package_file import is_library_format
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: %(default)s)")
     parser.add_argument("--device", default=None, help="cpu, cuda, ... (default: what it was compiled for)")
-    parser.add_argument("--num-threads", type=_positive, help="threads of kernels (default: all cores)")
-    parser.add_argument("--print-top", type=_positive, metavar="N", help="print places and values of the N largest")
+    parser.add_argument("--num-threads", type=positive, help="threads of kernels (default: all cores)")
+    parser.add_argument("--print-top", type=positive, metavar="N", help="print places and values of the N largest")
     parser.add_argument("--print-time", action="store_true", help="print what calls took")
-    parser.add_argument("--repeat", type=_positive, default=10, help="measurements (default: %(default)s)")
-    parser.add_argument("--number", type=_positive, default=1, help="calls a measurement (default: %(default)s)")
+    parser.add_argument("--repeat", type=positive, default=10, help="measurements (default: %(default)s)")
+    parser.add_argument("--number", type=positive, default=1, help="calls a measurement (default: %(default)s)")
     parser.add_argument("--end-to-end", action="store_true", help="time copies of inputs and outputs, too")
     add_json(parser)
 
@@ -50,18 +52,18 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     import vmkit
     from vmkit.values.filling import filled_inputs
 
-    if arguments.file.suffix == ".tar":
+    if arguments.file.suffix == ".tar" and is_library_format(arguments.file):
         return _run_archive(arguments)
-    executable = _executable(arguments.file)
+    executable = executable_of(arguments.file)
     signature = executable.signature
     given = arrays_of(arguments.inputs, dict.fromkeys(signature.names)) if arguments.inputs else {}
     inputs = filled_inputs(signature, shapes_of(arguments), arguments.fill_mode, given=given, seed=arguments.seed)
     device = arguments.device or executable.device_kind or "cpu"
     machine = vmkit.VirtualMachine(executable, device, num_threads=arguments.num_threads)
     values = [inputs[name] for name in signature.names]
-    outputs = _named(machine.run(*values), executable)
+    outputs = named_outputs(machine.run(*values), executable)
     if arguments.outputs:
-        _save(arguments.outputs, outputs)
+        write_arrays(arguments.outputs, outputs)
     timing = _timing(machine, device, values, arguments) if arguments.print_time else None
     _tell(inputs, outputs, timing, arguments)
     return ExitCode.OK
@@ -83,7 +85,7 @@ def _run_archive(arguments: argparse.Namespace) -> ExitCode:
     values = [inputs[name] for name in signature.names]
     outputs = dict(zip([spec.name for spec in signature.outputs], model.run(*values), strict=True))
     if arguments.outputs:
-        _save(arguments.outputs, outputs)
+        write_arrays(arguments.outputs, outputs)
     measured = model.seconds(values, arguments.repeat, arguments.number) if arguments.print_time else None
     _tell(inputs, outputs, None if measured is None else BenchmarkResult(measured), arguments)
     return ExitCode.OK
@@ -99,52 +101,6 @@ def _tell(
         print(json.dumps(_facts(inputs, outputs, timing, arguments), indent=2))
     else:
         _print(outputs, timing, arguments)
-
-
-def _executable(path: Path) -> vmkit.Executable:
-    import vmkit
-
-    return vmkit.load(path) if path.suffix == ".vmx" else vmkit.compile(path, "native")
-
-
-def _named(result: object, executable: vmkit.Executable) -> dict[str, np.ndarray]:
-    """Return the tensors of a result by the names of the outputs; what is inside another has its place behind that."""
-    import numpy as np
-
-    fields = list(result) if isinstance(result, list | tuple) and executable.signature.result_is_tuple else [result]
-    names = [spec.name for spec in executable.outputs]
-    flat: dict[str, np.ndarray] = {}
-
-    def add(name: str, value: object) -> None:
-        if isinstance(value, list | tuple):
-            for place, part in enumerate(value):
-                add(f"{name}.{place}", part)
-        elif isinstance(value, dict):
-            add(f"{name}.keys", np.asarray(list(value)))
-            add(f"{name}.values", np.asarray(list(value.values())))
-        elif value is not None:
-            flat[name] = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
-
-    for place, value in enumerate(fields):
-        add((names[place] if place < len(names) else "") or f"output_{place}", value)
-    return flat
-
-
-def _save(path: Path, outputs: dict[str, np.ndarray]) -> None:
-    import zipfile
-
-    import numpy as np
-
-    if path.suffix != ".npz":
-        raise InputError(f"{path}: outputs are written to an .npz file")
-    for name, array in outputs.items():
-        if array.dtype.hasobject:
-            raise InputError(f"{path}: output {name!r} holds strings, which an .npz file would keep as code to be run")
-    # Not by np.savez, whose own arguments cannot be names of arrays.
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in outputs.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _timing(
@@ -193,9 +149,3 @@ def _print(outputs: dict[str, np.ndarray], timing: BenchmarkResult | None, argum
                 print(f"  {place:8d}  {value:g}")
     if timing is not None:
         print(timing)
-
-
-def _positive(word: str) -> int:
-    if not word.isdigit() or int(word) == 0:
-        raise argparse.ArgumentTypeError(f"{word!r} is not a number above 0")
-    return int(word)

@@ -6,8 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from .arguments import add_json, add_shapes, arrays_of, shapes_of
+from .arguments import add_json, add_shapes, shapes_of
 from .exit_code import ExitCode
+from .files import arrays_of
 
 __all__ = ["add_arguments", "run"]
 

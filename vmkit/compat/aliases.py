@@ -42,6 +42,7 @@ MODULES = {
     "tvm.relay.parser": "vmkit.relay.text",
     "tvm.relay.op.algorithm": "vmkit.relay.op",
     "tvm.relay.op.contrib.dnnl": "vmkit.compat.dnnl",
+    "tvm.relay.op.contrib.ethosn": "vmkit.compat.accelerators",
     "tvm.relay.op.nn.nn": "vmkit.relay.nn",
     "tvm.relay.op.op": "vmkit.compat.op",
     "tvm.relay.op.random": "vmkit.relay.random",
@@ -54,8 +55,10 @@ MODULES = {
     "tvm.relay.transform.transform": "vmkit.relay.transform",
     "tvm.auto_scheduler": "vmkit.compat.auto_scheduler",
     "tvm.autotvm": "vmkit.compat.autotvm",
+    "tvm.autotvm.task.dispatcher": "vmkit.compat.autotvm",
     "tvm.ir.container": "vmkit.compat.ir_container",
     "tvm.ir.diagnostics": "vmkit.relay.diagnostics",
+    "tvm.ir.memory_pools": "vmkit.compat.memory_pools",
     "tvm.meta_schedule": "tvm.s_tir.meta_schedule",
     "tvm.micro": "vmkit.compat.micro",
     "tvm.micro.model_library_format": "vmkit.compat.model_library_format",
@@ -78,6 +81,9 @@ MODULES = {
     "tvm.runtime.vm": "vmkit.compat.vm",
     "tvm.contrib.debugger.debug_executor": "vmkit.compat.debug_executor",
     "tvm.contrib.graph_executor": "vmkit.compat.graph_executor",
+    "tvm.contrib.target": "vmkit.compat.accelerators",
+    "tvm.contrib.target.vitis_ai": "vmkit.compat.accelerators",
+    "tvm.driver.tvmc": "vmkit.cli.tvmc",
     "tvm.script.tir": "tvm.tirx.script",
     "tvm.testing.aot": "vmkit.compat.testing_aot",
     "tvm.tir": "tvm.tirx",
@@ -94,6 +100,7 @@ MODULES |= {f"tvm.contrib.{name}": f"tvm.support.{name}" for name in _MOVED}
 _LATER = (
     *("tvm.testing.plugin", "tvm.testing.aot", "tvm.auto_scheduler", "tvm.autotvm", "tvm.meta_schedule"),
     *("tvm.micro", "tvm.micro.model_library_format", "tvm.micro.testing.utils"),
+    *("tvm.autotvm.task.dispatcher", "tvm.driver.tvmc"),
 )
 # What another package has in some releases, and scripts import where it is not.
 _WHERE_MISSING = {"onnx.mapping": "vmkit.compat.onnx_mapping"}

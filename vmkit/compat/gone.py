@@ -58,11 +58,6 @@ GONE_MODULES: dict[str, tuple[str, str]] = {
     "tvm.contrib.debugger": (_PROFILE, ""),
     "tvm.contrib.debugger.debug_result": (_PROFILE, "DebugResult"),
     "tvm.contrib.pipeline_executor": (_PROFILE, "PipelineModule build"),
-    "tvm.ir.memory_pools": (
-        "memory is planned by vmkit, in no pools",
-        "AllocatedPoolInfo ConstantMemoryPools ConstantPoolInfo PoolInfoProperties WorkspaceMemoryPools "
-        "WorkspacePoolInfo",
-    ),
     "tvm.tirx.stmt_functor": (
         "TVM has no visitors of TIR in Python any more; a pass of tvm.tirx.transform.prim_func_pass sees each function",
         "ir_transform post_order_visit pre_order_visit renew_defs substitute",
@@ -88,6 +83,9 @@ GONE_MODULES: dict[str, tuple[str, str]] = {
         }.items()
     },
 }
+
+# Modules below such ones that have something in them, where vmkit.compat.aliases says.
+_KEPT = ("tvm.autotvm.task.dispatcher",)
 
 # By module, what of it is gone: what to use in its place, and the names.
 GONE_NAMES: dict[str, tuple[str, str]] = {
@@ -132,7 +130,7 @@ class _GoneModule(ModuleType):
 
     def __getattr__(self, name: str) -> ModuleType:
         # A module below this one is imported when it is first named.
-        if f"{self.__name__}.{name}" in GONE_MODULES:
+        if f"{self.__name__}.{name}" in (*GONE_MODULES, *_KEPT):
             return importlib.import_module(f"{self.__name__}.{name}")
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{suggest(name, self.__all__)}")
 

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import tvm
 
-from ..errors import ModelError, OptionError
+from ..errors import ModelError, OptionError, suggest
 from ..relay import transform
 from ..relay.ir import Function
 from ..relay.op.mixed_precision import MIXED_PRECISION_ALWAYS, conversions
 
-__all__ = ["LAYOUT_OPERATORS", "MIXED_PRECISION_OPERATORS", "MixedPrecision", "with_layouts", "with_mixed_precision"]
+__all__ = [
+    "LAYOUT_OPERATORS",
+    "MIXED_PRECISION_OPERATORS",
+    "MixedPrecision",
+    "accumulating",
+    "in_lower_precision",
+    "with_layouts",
+    "with_mixed_precision",
+]
 
 LAYOUT_OPERATORS = ("nn.conv2d", "nn.conv2d_transpose", "qnn.conv2d")
 """The operators whose layouts change where none are named."""
 
 MIXED_PRECISION_OPERATORS = ("nn.conv2d", "nn.dense")
 """The operators that are told what to add up in where none are named."""
+
+
+# Layouts of data without blocks: a block is the small letter of an axis behind its size.
+_LAYOUTS = ("NCHW", "NHWC", "HWNC", "NCW", "NWC", "NCDHW", "NDHWC")
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,10 @@ def with_layouts(
 
 def _data_and_kernel(layout: str) -> list[str]:
     data, colon, kernel = layout.partition(":")
+    if sorted(letter for letter in data if letter.isupper()) not in map(sorted, _LAYOUTS):
+        raise OptionError(
+            f"there is no layout {data!r} of data{suggest(data, _LAYOUTS)}; there are such as NHWC, NCHW4c"
+        )
     return [data, kernel if colon else "default"]
 
 
@@ -79,13 +96,29 @@ def with_mixed_precision(mod: tvm.IRModule, wanted: MixedPrecision) -> tvm.IRMod
     OptionError
         If an operator or a data type does not exist.
     """
+    with accumulating(wanted.operators, wanted.accumulator):
+        return in_lower_precision(mod, wanted.dtype)
+
+
+def accumulating(operators: Sequence[str], dtype: str) -> AbstractContextManager[None]:
+    """Return a scope in which operators that are computed in lower precision add up in a data type of their own.
+
+    Raises
+    ------
+    OptionError
+        When it is entered, if an operator does not exist.
+    """
+
+    def always(call: object, mixed: str) -> Sequence[int | str]:
+        return [MIXED_PRECISION_ALWAYS, dtype, mixed]
+
+    return conversions(dict.fromkeys(operators, always))
+
+
+def in_lower_precision(mod: tvm.IRModule, dtype: str) -> tvm.IRModule:
+    """Return a Relay module that computes in another data type where that pays; see :func:`accumulating`."""
     _require_relay(mod, "mixed precision")
-
-    def always(call: object, dtype: str) -> Sequence[int | str]:
-        return [MIXED_PRECISION_ALWAYS, wanted.accumulator, dtype]
-
-    with conversions(dict.fromkeys(wanted.operators, always)):
-        return _after([transform.InferType(), transform.ToMixedPrecision(wanted.dtype, missing_op_mode=2)], mod)
+    return _after([transform.InferType(), transform.ToMixedPrecision(dtype, missing_op_mode=2)], mod)
 
 
 def _after(passes: Sequence[tvm.transform.Pass], mod: tvm.IRModule) -> tvm.IRModule:

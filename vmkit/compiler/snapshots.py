@@ -10,10 +10,19 @@ from tvm.ir.instrument import pass_instrument
 from ..relay.ir import Function
 from ..relay.text import astext
 
-__all__ = ["LOWERED", "SCHEDULED", "Snapshots"]
+__all__ = ["FLATTENED", "LOWERED", "SCHEDULED", "SIMPLIFIED", "TENSORS", "Snapshots"]
 
 SCHEDULED = "RewriteDataflowReshape"
 """The pass after which a program is calls in Relax of kernels that have their schedules."""
+
+TENSORS = "tirx.BindTarget"
+"""The pass after which kernels are as their schedules left them, with tensors of several axes."""
+
+FLATTENED = "tirx.FlattenBuffer"
+"""The pass after which kernels compute on flat memory."""
+
+SIMPLIFIED = "tirx.CommonSubexprElim"
+"""The last pass that simplifies kernels, whose memory is planned then."""
 
 LOWERED = "tirx.LowerIntrin"
 """The last pass over kernels before code is made of them."""

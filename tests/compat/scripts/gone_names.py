@@ -28,7 +28,6 @@ refuses(XGBTuner, "tvm.autotvm.tuner.XGBTuner is gone", "vmkit.tophub.tune")
 refuses(autotvm.task.extract_from_program, "vmkit.tophub.tune")
 refuses(auto_scheduler.SearchTask, "tvm.auto_scheduler.SearchTask")
 refuses(debug_result.DebugResult, "VirtualMachine.benchmark")
-refuses(WorkspaceMemoryPools, "memory is planned by vmkit")
 assert tvm.WorkspaceMemoryPools is tvm.ir.WorkspaceMemoryPools is WorkspaceMemoryPools
 refuses(check_tune_log, "vmkit.mlf.export writes C")
 refuses(from_tflite, "export the model to ONNX")
