@@ -290,3 +290,27 @@ def test_compile_ends_what_takes_too_long_in_a_process_of_its_own(
     here = json.loads(printed(capsys, "compile", model, "-o", path, "--in-process", "--json"))
     there = json.loads(printed(capsys, "compile", model, "-o", path, "--json"))
     assert {**here, "seconds": 0, "bytes": 0} == {**there, "seconds": 0, "bytes": 0}
+
+
+def test_records_of_tune_are_what_compile_takes(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tune", model, "--input-shapes", "x:[n,1,6,6]", "-o", tmp_path / "records.json"]
+    name, *_ = json.loads(printed(capsys, *words, "--list", "--json"))
+    limits = ["--candidates", "2", "--sizes", "n=2", "--kernels", name]
+    assert json.loads(printed(capsys, *words, *limits, "--json"))["records"] == 1
+    assert "the model has no kernel 'nosuch' to tune" in refused(capsys, *words, "--kernels", "nosuch")
+    assert "expected NAME=N" in refused(capsys, *words, "--sizes", "n")
+    assert "--tracker and --key go together" in refused(capsys, *words, "--key", "board")
+    path = tmp_path / "m.vmx"
+    facts = json.loads(
+        printed(capsys, "compile", model, "--tuning-records", tmp_path / "records.json", "-o", path, "--json")
+    )
+    assert facts["kernels"]["tuned"] == 1
+
+
+def test_profile_has_a_row_for_each_kernel(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "trace.json"
+    text = printed(capsys, "profile", model, "--input-shapes", "n:2", "--target", "llvm", "--trace", trace)
+    assert text.startswith("Name") and "float32[2, 8, 4, 4]" in text and "\n----------\nSum" in text
+    assert json.loads(trace.read_text())["traceEvents"]

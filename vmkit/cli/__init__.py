@@ -19,7 +19,7 @@ from vmkit._version import __version__
 from vmkit.cli.exit_code import ExitCode
 from vmkit.errors import VMKitError
 
-__all__ = ["COMMANDS", "ExitCode", "main"]
+__all__ = ["COMMANDS", "ExitCode", "main", "top_level"]
 
 COMMANDS = {
     "compile": "compile a model to an executable",
@@ -29,9 +29,12 @@ COMMANDS = {
     "targets": "list what can be compiled for, and what this machine is",
     "verify": "compare a model with onnxruntime, or with the reference of ONNX",
     "bench": "time a model at several shapes and numbers of threads, beside peers",
+    "tune": "measure what is the fastest for the kernels of a model, into a file of records",
+    "profile": "say where the time of a call goes, kernel by kernel",
     "cache": "list or remove the executables that vmkit.compile(..., cache=True) keeps on disk",
     "tvmc": "compile, tune and run models as TVM 0.14's tvmc did, with its arguments and packages",
     "check": "say what an ONNX model takes and gives, what is dynamic in it and what is not supported",
+    "completion": "print what bash and zsh need to complete these commands",
     "demo": "compile the small model that ships with vmkit, save it, load it and run it at two batch sizes",
 }
 
@@ -52,6 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         text = f"internal error: {type(error).__name__}: {error}\nrun again with -v for the traceback"
         return _report(error, ExitCode.INTERNAL, text, options.verbose)
+
+
+def top_level() -> argparse.ArgumentParser:
+    """Return the parser of the options before a command."""
+    return _parser(())
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

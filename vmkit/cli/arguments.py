@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import OptionError, VMKitError
@@ -12,6 +13,7 @@ from .shape_text import Shapes, parse_shapes
 
 __all__ = [
     "add_graph_changes",
+    "add_inputs",
     "add_json",
     "add_shapes",
     "add_target",
@@ -83,6 +85,18 @@ def add_graph_changes(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--mixed-precision-ops", nargs="+", metavar="OPERATOR")
     parser.add_argument("--mixed-precision-calculation-type", default="float16", metavar="DTYPE")
     parser.add_argument("--mixed-precision-acc-type", default="float16", metavar="DTYPE")
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add what says on which inputs a program runs, and where; :func:`vmkit.cli.files.inputs_of` reads it."""
+    parser.add_argument("-i", "--inputs", type=Path, metavar="FILE", help="inputs by name (.npz)")
+    add_shapes(parser)
+    parser.add_argument(
+        "--fill-mode", choices=("random", "zeros", "ones"), default="random", help="what inputs that are not given hold"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: %(default)s)")
+    parser.add_argument("--device", default=None, help="cpu, cuda, ... (default: what it was compiled for)")
+    parser.add_argument("--num-threads", type=positive, help="threads of kernels (default: all cores)")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ExecutableError, InputError, suggest
+from .arguments import shapes_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     from vmkit.executable.executable import Executable
+    from vmkit.values.signature import Signature
 
-__all__ = ["arrays_of", "executable_of", "named_outputs", "write_arrays", "write_dumps"]
+__all__ = ["arrays_of", "executable_of", "inputs_of", "named_outputs", "write_arrays", "write_dumps"]
 
 
 def executable_of(path: Path, target: str = "native") -> Executable:
@@ -62,6 +65,15 @@ def arrays_of(path: Path, known: Mapping[str, Any] | None = None) -> dict[str, n
             expected = ", ".join(known) or "none"
             raise InputError(f"{path}: there is no input {name!r}{suggest(name, known)}; the inputs are {expected}")
     return arrays
+
+
+def inputs_of(arguments: argparse.Namespace, signature: Signature) -> dict[str, Any]:
+    """Return the inputs that arguments ask for by name, in order: those of a file, and others that are made up."""
+    from vmkit.values.filling import filled_inputs
+
+    given = arrays_of(arguments.inputs, dict.fromkeys(signature.names)) if arguments.inputs else {}
+    made = filled_inputs(signature, shapes_of(arguments), arguments.fill_mode, given=given, seed=arguments.seed)
+    return {name: made[name] for name in signature.names}
 
 
 def named_outputs(result: object, executable: Executable) -> dict[str, np.ndarray]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .arguments import add_json, add_shapes, positive, shapes_of
+from .arguments import add_inputs, add_json, positive
 from .exit_code import ExitCode
-from .files import arrays_of, executable_of, named_outputs, write_arrays
+from .files import executable_of, inputs_of, named_outputs, write_arrays
 from .tvmc.package_file import is_library_format
 
 if TYPE_CHECKING:
@@ -27,18 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         type=Path,
-        help="an executable (.vmx; running it runs its code), an archive of the Model Library Format (.tar; likewise, "
+        help="an executable (.vmx, .tar; running it runs its code), an archive of the Model Library Format (.tar; likewise, "
         "built by the C compiler), or a model, compiled first",
     )
-    parser.add_argument("-i", "--inputs", type=Path, metavar="FILE", help="inputs by name (.npz)")
+    add_inputs(parser)
     parser.add_argument("-o", "--outputs", type=Path, metavar="FILE", help="write the outputs by name (.npz)")
-    add_shapes(parser)
-    parser.add_argument(
-        "--fill-mode", choices=("random", "zeros", "ones"), default="random", help="what inputs that are not given hold"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: %(default)s)")
-    parser.add_argument("--device", default=None, help="cpu, cuda, ... (default: what it was compiled for)")
-    parser.add_argument("--num-threads", type=positive, help="threads of kernels (default: all cores)")
     parser.add_argument("--print-top", type=positive, metavar="N", help="print places and values of the N largest")
     parser.add_argument("--print-time", action="store_true", help="print what calls took")
     parser.add_argument("--repeat", type=positive, default=10, help="measurements (default: %(default)s)")
@@ -50,17 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Run the program once, and measure it if asked to."""
     import vmkit
-    from vmkit.values.filling import filled_inputs
 
     if arguments.file.suffix == ".tar" and is_library_format(arguments.file):
         return _run_archive(arguments)
     executable = executable_of(arguments.file)
-    signature = executable.signature
-    given = arrays_of(arguments.inputs, dict.fromkeys(signature.names)) if arguments.inputs else {}
-    inputs = filled_inputs(signature, shapes_of(arguments), arguments.fill_mode, given=given, seed=arguments.seed)
+    inputs = inputs_of(arguments, executable.signature)
     device = arguments.device or executable.device_kind or "cpu"
     machine = vmkit.VirtualMachine(executable, device, num_threads=arguments.num_threads)
-    values = [inputs[name] for name in signature.names]
+    values = list(inputs.values())
     outputs = named_outputs(machine.run(*values), executable)
     if arguments.outputs:
         write_arrays(arguments.outputs, outputs)
@@ -74,16 +64,13 @@ def _run_archive(arguments: argparse.Namespace) -> ExitCode:
     from tvm.runtime.module import BenchmarkResult
 
     import vmkit
-    from vmkit.values.filling import filled_inputs
 
     if arguments.device not in (None, "cpu") or arguments.num_threads not in (None, 1):
         raise InputError(f"{arguments.file}: its C runs on the cpu, in one thread")
     model = vmkit.mlf.load(arguments.file).build()
-    signature = model.signature
-    given = arrays_of(arguments.inputs, dict.fromkeys(signature.names)) if arguments.inputs else {}
-    inputs = filled_inputs(signature, shapes_of(arguments), arguments.fill_mode, given=given, seed=arguments.seed)
-    values = [inputs[name] for name in signature.names]
-    outputs = dict(zip([spec.name for spec in signature.outputs], model.run(*values), strict=True))
+    inputs = inputs_of(arguments, model.signature)
+    values = list(inputs.values())
+    outputs = dict(zip([spec.name for spec in model.signature.outputs], model.run(*values), strict=True))
     if arguments.outputs:
         write_arrays(arguments.outputs, outputs)
     measured = model.seconds(values, arguments.repeat, arguments.number) if arguments.print_time else None

@@ -21,7 +21,7 @@ from .registry import generate_registry_args
 from .target import generate_target_args
 from .transform import generate_transform_args
 
-__all__ = ["COMMANDS", "main", "parsers", "run_words"]
+__all__ = ["COMMANDS", "all_parsers", "main", "parsers", "run_words"]
 
 Parsers: TypeAlias = dict[str, argparse.ArgumentParser]
 
@@ -50,7 +50,7 @@ def run_words(words: Sequence[str], program: str) -> int:
     program : str
         That name, for ``--help``.
     """
-    parser, commands = _parsers(program)
+    parser, commands = all_parsers(program)
     verbose = 0
     try:
         _set_defaults(words, commands)
@@ -98,10 +98,11 @@ def _fail(error: BaseException, code: int, verbose: int, text: str | None = None
 
 def parsers() -> Parsers:
     """Return the parser of each command."""
-    return _parsers("tvmc")[1]
+    return all_parsers("tvmc")[1]
 
 
-def _parsers(program: str) -> tuple[argparse.ArgumentParser, Parsers]:
+def all_parsers(program: str) -> tuple[argparse.ArgumentParser, Parsers]:
+    """Return the parser of the options before a command, and that of each command."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("-v", "--verbose", action="count", default=argparse.SUPPRESS, help="say more; -vv all there is")
     parser = argparse.ArgumentParser(

@@ -1,0 +1,48 @@
+"""``vmkit profile``: where the time of a call goes, kernel by kernel."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .arguments import add_inputs, add_json
+from .exit_code import ExitCode
+from .files import executable_of, inputs_of
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``vmkit profile``."""
+    parser.add_argument(
+        "file",
+        type=Path,
+        help="a model, compiled first, whose kernels are told apart; or an executable (.vmx, .tar; running it runs its "
+        "code), whose kernel groups are rows",
+    )
+    add_inputs(parser)
+    parser.add_argument("--target", default="native", help="what a model is compiled for (default: %(default)s)")
+    parser.add_argument("--order", action="store_true", help="a row for each call, as they came, not the longest first")
+    parser.add_argument("--csv", action="store_true", help="print comma-separated values")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for chrome://tracing and Perfetto")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Print the report of one call."""
+    from vmkit.profiling import VirtualMachineProfiler
+
+    executable = executable_of(arguments.file, arguments.target)
+    inputs = inputs_of(arguments, executable.signature)
+    device = arguments.device or executable.device_kind or "cpu"
+    machine = VirtualMachineProfiler(executable, device, num_threads=arguments.num_threads)
+    report = machine.profile(*inputs.values())
+    if arguments.trace:
+        arguments.trace.write_text(report.chrome_trace(), encoding="utf-8")
+    if arguments.json:
+        print(report.json())
+    elif arguments.csv:
+        print(report.csv(), end="")
+    else:
+        print(report.table(sort=not arguments.order, aggregate=not arguments.order), end="")
+    return ExitCode.OK
