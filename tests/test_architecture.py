@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("as_python", "benchmarking", "executor", "mlf", "pages", "tuning", "verification"),
     ("backend", "compat", "onnxruntime"),
     ("cli",),
+    ("flow",),
     ("__main__",),
 )
 # The rooms inside relay, in the same way.

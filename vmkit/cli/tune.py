@@ -45,10 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure, and print what was found for each kernel."""
-    from vmkit import tophub
     from vmkit.compiler.models import to_module
     from vmkit.target import canonical_target
-    from vmkit.tuning import kernels_of
+    from vmkit.tuning import kernels_of, tune
 
     mod, params = to_module(arguments.model, shapes=shapes_of(arguments))
     target = canonical_target(arguments.target, arguments.target_host)
@@ -57,7 +56,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print(json.dumps(names, indent=2) if arguments.json else "\n".join(names))
         return ExitCode.OK
     output = arguments.output or Path(f"{arguments.model.stem}.json")
-    records = tophub.tune(
+    records = tune(
         mod,
         target,
         params,

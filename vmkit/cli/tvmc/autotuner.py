@@ -259,6 +259,8 @@ def gen_task_list(tasks: Sequence[object], enable_autoscheduler: bool = False) -
 def drive_tune(args: Namespace) -> int:
     """Run ``tvmc tune``, and return 0."""
     require_input_file(args.FILE)
+    # It takes minutes, and says what it has found.
+    logger.setLevel(min(logger.getEffectiveLevel(), logging.INFO))
     host, port = tracker_host_port_from_cli(args.rpc_tracker)
     model = frontends.load_model(args.FILE, args.model_format, shape_dict=shapes_of(args))
     options = reconstruct_target_args(args)

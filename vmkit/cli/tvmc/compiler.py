@@ -106,15 +106,17 @@ def compile_model(
     with _context(options, [*dumps.instruments, *(instruments or ())], tuning_records, print_pass_times):
         changed = apply_graph_transforms(tvmc_model.mod, transforms, tvmc_model.params)
         mod = _partitioned(changed, tvmc_model.params, generators, mod_name)
+        # A program that was cut has them inside.
+        params = {} if generators else tvmc_model.params
         if dump_offloads:
             dump_operation_offloads(mod, dump_offloads)
         if output_format == "mlf":
             require_no_linker(cross)
-            path = package_path or tvmc_model.default_package_path()
+            path = str(package_path or tvmc_model.default_package_path())
             built = None
-            export_library_format(mod, Path(path), tvmc_model.params, plan, mod_name or "default", executor)
+            export_library_format(mod, Path(path), params, plan, mod_name or "default", executor)
         else:
-            built = build(mod, plan, executor, runtime, tvmc_model.params, use_vm, mod_name, workspace_pools)
+            built = build(mod, plan, executor, runtime, params, use_vm, mod_name, workspace_pools)
     if built is not None:
         path = tvmc_model.export_package(built, package_path, cross, cross_options, output_format)
     if dumps:

@@ -135,6 +135,7 @@ def set_json_config_values(parser: argparse.ArgumentParser, options: Sequence[Ma
                 known = [each.replace("_", "-") for each in actions]
                 raise TVMCException(f"--config: {parser.prog} has no option {shown!r}{suggest(shown, known)}")
             parser.set_defaults(**{name: _parsed(actions[name], value)})
+            actions[name].required = False
 
 
 def _parsed(action: argparse.Action, value: Any) -> Any:  # noqa: ANN401 - of the types of options

@@ -19,6 +19,7 @@ _GENERIC = "generic"
 _WIDTH = 15
 # A line of Relay's text that calls an operator: what it is called, after the name of its value.
 _OPERATOR = re.compile(r"(?:%\w+ = )?([a-z][\w.]*)\(")
+_COMMENT = re.compile(r" ?/\*.*?\*/")
 _CALL = re.compile(r"(?:%\w+ = )?@(\w+)\(")
 
 
@@ -85,4 +86,5 @@ def _body(mod: tvm.IRModule, name: str) -> list[str]:
     alone = tvm.IRModule({"main": _function(mod, name)})
     text = astext(alone, show_meta_data=False)
     start, end = text.index("{"), text.rindex("}")
-    return [line.strip().rstrip(";") for line in text[start + 1 : end].splitlines() if line.strip(" {}")]
+    lines = _COMMENT.sub("", text[start + 1 : end]).splitlines()
+    return [line.strip().rstrip(";") for line in lines if line.strip(" {}")]

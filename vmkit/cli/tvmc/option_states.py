@@ -133,7 +133,7 @@ MLONMCU: dict[str, State] = {
     "relay_debug": State("no effect", "TVM_LOG_DEBUG needs another build of TVM"),
     "custom_unroll": State("refused", "LLVM as it is has no feature no-default-unroll"),
     "refresh_model_info": State("works", "--dump-code relay has the names and shapes"),
-    "generate_wrapper": State("changed", "of -f mlf"),
+    "generate_wrapper": State("changed", "auto alone: an archive of -f mlf has its entry itself"),
     "moiopt": State("refused", "the pass was never TVM's"),
     "disable_legalize": State("refused", "the pass was never TVM's"),
     "tvm.build_dir": State("no effect", "TVM is a package of Python"),

@@ -165,14 +165,16 @@ def _run_remotely(
 
 def _numbered(result: Any) -> dict[str, np.ndarray]:  # noqa: ANN401 - whatever a program returns
     """Return the tensors of a result as tvmc names them; what is in a tuple within another follows in its place."""
+    import numpy as np
+
     leaves: list[np.ndarray] = []
 
     def add(value: Any) -> None:  # noqa: ANN401
         if isinstance(value, list | tuple):
             for part in value:
                 add(part)
-        else:
-            leaves.append(value.numpy())
+        elif value is not None:
+            leaves.append(np.asarray(value.numpy() if hasattr(value, "numpy") else value))
 
     add(result)
     return {f"output_{place}": leaf for place, leaf in enumerate(leaves)}
