@@ -105,6 +105,14 @@ def test_a_model_becomes_artifacts_and_metrics(model: Path, tmp_path: Path, caps
     assert TVMCPackage(str(tmp_path / "default.tar")).executor_type == "graph"
 
 
+def test_c_has_a_workspace_of_a_known_size(model: Path) -> None:
+    flow = Flow({"fmt": "mlf", "executor": "aot", "num_threads": 1})
+    flow.load_model(model)
+    artifacts, metrics = flow.generate()
+    assert artifacts["default"][0].format is ArtifactFormat.MLF
+    assert metrics["default"]["Workspace Size [B]"] >= 0
+
+
 def test_a_compiler_that_fails_or_takes_too_long_is_an_error(model: Path, tmp_path: Path) -> None:
     flow = Flow({"target": "llvm", "disabled_passes": "FuseOp"})
     flow.load_model(model)

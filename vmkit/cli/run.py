@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         type=Path,
-        help="an executable (.vmx, .tar; running it runs its code), an archive of the Model Library Format (.tar; likewise, "
-        "built by the C compiler), or a model, compiled first",
+        help="an executable or a package (.vmx, .tar; running it runs its code), an archive of the Model Library "
+        "Format (.tar; likewise, built by the C compiler), or a model, compiled first",
     )
     add_inputs(parser)
     parser.add_argument("-o", "--outputs", type=Path, metavar="FILE", help="write the outputs by name (.npz)")

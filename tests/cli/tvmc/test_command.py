@@ -16,6 +16,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from vmkit.cli import main
+from vmkit.cli.tvmc import TVMCPackage
 from vmkit.cli.tvmc.main import SCRIPT, parsers
 from vmkit.cli.tvmc.option_states import MLONMCU, STATES, rows
 from vmkit.tophub import Records
@@ -164,11 +165,21 @@ def test_exit_codes(words: list[str], code: int, error: str, capsys: pytest.Capt
     assert error in said(capsys, *words, code=code)
 
 
-def test_an_archive_of_c_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_archive_of_c_is_written_and_not_run(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "m.tar"
-    with tarfile.open(path, "w") as archive:
-        (tmp_path / "metadata.json").write_text("{}")
-        archive.add(tmp_path / "metadata.json", "./metadata.json")
+    words = ["compile", model, "-f", "mlf", "--target", "c", "--executor", "aot", "--runtime", "crt", "-o", path]
+    more = ["--executor-aot-unpacked-api", 1, "--executor-aot-interface-api", "c", "--module-name", "small"]
+    assert "input x" in said(capsys, *words, code=4)  # whose batch is of any size
+    said(capsys, *words, *more, "--input-shapes", "x:[1,8]", "--executor-aot-workspace-byte-alignment", 16)
+    with tarfile.open(path) as archive:
+        header = archive.extractfile("./codegen/host/include/tvmgen_small.h")
+        assert header is not None and b"tvmgen_small_run(" in header.read()
+    package = TVMCPackage(str(path), project_dir="project")
+    assert (package.type, package.lib_path, package.graph, package.executor_type) == ("mlf", None, None, "aot")
+    cross = said(capsys, *words, "--input-shapes", "x:[1,8]", "--cross-compiler", "gcc", code=4)
+    assert "Specifying the MLF output and a cross compiler is not supported." in cross
     assert "saved using the Model Library Format (MLF)" in said(capsys, "run", path, code=4)
 
 
