@@ -177,7 +177,8 @@ def rows(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[tuple[str, 
             name = max(action.option_strings, key=len, default=action.dest)
             if name.startswith("--target-") and name != "--target-host":
                 continue  # the kinds' own, as TVM registers them
-            yield f"tvmc {command}", name, states.get(name.removeprefix("--"), State("works", action.help or ""))
+            said = (action.help or "as its name says").replace("%(default)s", str(action.default))
+            yield f"tvmc {command}", name, states.get(name.removeprefix("--"), State("works", said))
     yield "tvmc compile, tune", "--target-KIND-OPTION", State("works", "the options that TVM has for each kind")
     yield "tvmc", "micro", STATES["micro"][""]
     for name, state in MLONMCU.items():
