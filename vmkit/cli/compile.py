@@ -21,7 +21,6 @@ from .tvmc.transform import apply_graph_transforms, parse_graph_transform_args
 if TYPE_CHECKING:
     import tvm
 
-    import vmkit
     from vmkit.compiler.dumps import Dumps
 
 __all__ = ["add_arguments", "run"]
