@@ -47,6 +47,7 @@ __all__ = [
     "host_features",
     "kernels_of",
     "link_executable",
+    "load_bytecode_there",
     "put_code",
     "register_error",
     "register_operator",
@@ -273,3 +274,16 @@ def host_features() -> Mapping[str, bool]:
 def c_module(source: str, functions: list[str]) -> tvm.runtime.Module:
     """Return the module of C that defines packed functions, which is compiled when it is run or exported."""
     return tvm.get_global_func("runtime.CSourceModuleCreate")(source, "c", functions, [])
+
+
+def load_bytecode_there(session: Any, code: bytes, libraries: Sequence[tvm.runtime.Module]) -> tvm.runtime.Module:
+    """Return the module of the VM on the other side of an RPC session, with libraries that are loaded there.
+
+    A module of a session has no public way to import another.
+    """
+    from tvm.rpc import _ffi_api as rpc_ffi
+
+    module: tvm.runtime.Module = session.get_function("ffi.Module.load_from_bytes.relax.VMExecutable")(code)
+    for library in libraries:
+        rpc_ffi.ImportRemoteModule(module, library)
+    return module

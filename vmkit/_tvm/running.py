@@ -6,7 +6,7 @@ What is here needs TVM's runtime alone: a process that only runs programs does n
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,7 +31,6 @@ __all__ = [
     "from_dlpack",
     "limit_threads_of_this_thread",
     "load_bytecode",
-    "load_bytecode_there",
     "load_library",
     "pool_size",
     "reference_count",
@@ -75,19 +74,6 @@ def array_items(array: Any) -> list[Any]:
 def load_library(path: Path) -> Module:
     """Return the module of a file, which is unmapped once nothing refers to it; TVM's own loader keeps it for ever."""
     return cast(Module, tvm_ffi.load_module(str(path), keep_module_alive=False))
-
-
-def load_bytecode_there(session: Any, code: bytes, libraries: Sequence[Module]) -> Module:
-    """Return the module of the VM on the other side of an RPC session, with libraries that are loaded there.
-
-    A module of a session has no public way to import another.
-    """
-    from tvm.rpc import _ffi_api as rpc_ffi
-
-    module: Module = session.get_function("ffi.Module.load_from_bytes.relax.VMExecutable")(code)
-    for library in libraries:
-        rpc_ffi.ImportRemoteModule(module, library)
-    return module
 
 
 def load_bytecode(code: bytes) -> Module:

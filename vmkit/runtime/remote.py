@@ -21,7 +21,6 @@ from tvm.rpc.base import RPC_SESS_MASK
 from tvm.runtime import Device, Tensor
 from tvm.runtime.module import BenchmarkResult
 
-from .._tvm.running import load_bytecode_there
 from ..errors import InputError, VMError, suggest
 from ..executable.executable import Executable
 from ..values.kinds.spec import describe
@@ -217,6 +216,9 @@ def send(executable: Executable, session: Any) -> tvm.runtime.Module:
     session : tvm.rpc.RPCSession
         What ``tvm.rpc.connect`` returned, or a tracker lent.
     """
+    # It takes all of TVM, which a program that runs here does not.
+    from .._tvm import load_bytecode_there
+
     libraries = []
     with tempfile.TemporaryDirectory() as folder:
         for name, data in executable.library_files().items():
