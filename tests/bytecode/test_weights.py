@@ -20,7 +20,7 @@ def constant(number: int) -> Arg:
 def program(last: Call) -> Program:
     """Return ``main``, which calls ``uses``, which reads the constants, and ``other``, whose first call is `last`."""
     rows = (
-        VMFunction(FunctionKind.PACKED, "kernel", 0, 0, -2, 0, ()),
+        VMFunction(FunctionKind.PACKED, "test.kernel", 0, 0, -2, 0, ()),
         VMFunction(FunctionKind.VM, "main", 0, 2, 1, 2, ("x",)),
         VMFunction(FunctionKind.VM, "uses", 2, 4, 1, 2, ("x",)),
         VMFunction(FunctionKind.VM, "other", 4, 6, 1, 2, ("x",)),
@@ -48,10 +48,10 @@ def test_who_needs_a_weight_takes_the_tuple_and_its_callers_do() -> None:
     assert main == ["%2 = invoke uses(%0, %1)", "ret %2"]
     assert uses == [
         "%3 = tuple_getitem(%1, 0)",
-        "%2 = invoke_packed kernel(%0, c[0]:float32[], %3)",
+        "%2 = invoke_packed test.kernel(%0, c[0]:float32[], %3)",
         "ret %2",
     ]
-    assert other == ["%1 = invoke_packed kernel(%0, c[0]:float32[])", "ret %1"]
+    assert other == ["%1 = invoke_packed test.kernel(%0, c[0]:float32[])", "ret %1"]
     assert lifted.function("uses").param_names == ("x", "vmkit.weights")
     assert lifted.function("uses").register_file_size == 4
 

@@ -122,8 +122,8 @@ def test_files_that_hold_no_model(files: Path, name: str, content: bytes | None,
     [
         (
             3,
-            "a model is a path, an onnx.ModelProto, a torch.export.ExportedProgram, a tvm.IRModule or "
-            "a relay.Function, not int",
+            "a model is a path, the bytes of an ONNX file, an onnx.ModelProto, a torch.export.ExportedProgram, "
+            "a tvm.IRModule or a relay.Function, not int",
         ),
         (tvm.IRModule({}), "the module has no function 'main', only nothing"),
         (tvm.IRModule({"f": relay.parse(TEXT)["main"]}), "the module has no function 'main', only f"),

@@ -17,6 +17,7 @@ from tvm.target import Target
 
 import vmkit
 from vmkit.compiler import pipeline
+from vmkit.compiler.handed import Handed
 from vmkit.compiler.options import CompilerOptions
 from vmkit.compiler.stages import optimize_relay, relay_module
 from vmkit.executable.build_info import BuildInfo
@@ -47,7 +48,7 @@ class Scheduled:
 def scheduled(function: Any, target: Target = TARGET) -> Scheduled:
     """Return a Relay function as Relax with its kernels scheduled for the GPU."""
     options = CompilerOptions()
-    mod = optimize_relay(relay_module(function), {}, target, options)
+    mod = optimize_relay(Handed(relay_module(function)), {}, target, options)
     lowered = lower_module(mod, target)
     return Scheduled(mod, lowered, pipeline.optimize_relax(lowered.module, target, options))
 

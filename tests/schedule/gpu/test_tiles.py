@@ -19,6 +19,7 @@ import vmkit
 from tests.schedule.gpu.cuda_on_cpu import cuda_source, run_source
 from tests.schedule.gpu.gpu_on_cpu import TARGET
 from vmkit import relay, tophub
+from vmkit.compiler.handed import Handed
 from vmkit.compiler.options import CompilerOptions
 from vmkit.compiler.pipeline import optimize_relax
 from vmkit.compiler.stages import fused_kernels, to_relax
@@ -262,7 +263,7 @@ def attention_layer() -> relay.Function:
 
 @pytest.mark.parametrize("net", [residual_net, attention_layer])
 def test_every_product_of_a_net_is_computed_in_tiles_and_all_kernels_are_counted(net: Callable[[], Any]) -> None:
-    lowered, _, _ = to_relax(net(), {}, TARGET, CompilerOptions())
+    lowered, _, _ = to_relax(Handed(net()), {}, TARGET, CompilerOptions())
     module = optimize_relax(lowered.module, TARGET, CompilerOptions())
     kernels = {v.name_hint: f for v, f in module.functions.items() if isinstance(f, tirx.PrimFunc)}
     launched = {name: f for name, f in kernels.items() if not f.attrs.get("tirx.is_host_func", False)}

@@ -17,6 +17,9 @@ from .registry import operator
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
+# A function that gives a number is named as those of TVM's pass ComputePrimValue are: bytecode's verifier tells it so
+# from kernels, which give nothing.
+_COMPUTES_RANK = "compute_symbolic_expr_rank"
 _RANK = 4  # what tvm_struct_get reads of a tensor: the number of its dimensions
 
 
@@ -75,7 +78,7 @@ class UnrankedRank:
 
 def _rank(context: LowerContext, data: relax.Expr) -> tirx.Var:
     """Return the rank of a tensor as a symbolic integer."""
-    function = context.builder.add_func(_rank_function(), "rank")
+    function = context.builder.add_func(_rank_function(), _COMPUTES_RANK)
     count = context.emit(relax.Call(function, [data], ty_args=[PrimType("int64")]))
     shape = context.emit(relax.op.call_pure_packed("ffi.Shape", count, ty_args=[relax.ShapeType(ndim=1)]))
     rank = context.symbol("rank")

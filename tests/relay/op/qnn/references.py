@@ -16,7 +16,7 @@ def column(values: Any, axis: int, rank: int) -> np.ndarray:
 
 def saturated(values: np.ndarray, dtype: str) -> np.ndarray:
     info = np.iinfo(dtype)
-    return np.clip(values, info.min, info.max).astype(dtype)
+    return np.clip(np.where(np.isnan(values), info.max, values), info.min, info.max).astype(dtype)
 
 
 def round_away(values: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ _SCALES, _ZEROS = np.float32([0.5, 0.1, 3.0]), np.int32([1, -4, 20])
 
 def reals(*shape: int) -> np.ndarray:
     drawn = np.random.default_rng(0).normal(0, 40, shape).astype("float32")
-    drawn.flat[:8] = [0.25, -0.25, 0.75, -0.75, 1e9, -1e9, 1e20, 0]
+    drawn.flat[:8] = [0.25, -0.25, 0.75, -0.75, 1e9, -1e9, 1e20, np.nan]
     return drawn
 
 

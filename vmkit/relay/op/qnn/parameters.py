@@ -24,6 +24,7 @@ __all__ = [
     "require_one",
     "require_vector",
     "saturated",
+    "saturation",
     "shifted",
 ]
 
@@ -173,11 +174,11 @@ def saturated(data: Expr, dtype: str, source: str = "int32") -> Expr:
     """Return numbers of the data type `source` limited to the range of an integer type, and converted to it."""
     if source == dtype:
         return data
-    low, high = _range(dtype, source)
+    low, high = saturation(dtype, source)
     return build("cast", build("clip", data, a_min=low, a_max=high), dtype=dtype)
 
 
-def _range(dtype: str, source: str) -> tuple[Any, Any]:
+def saturation(dtype: str, source: str) -> tuple[Any, Any]:
     """Return the least and the greatest number of an integer type that `source` can hold too."""
     info = np.iinfo(dtype)
     if not source.startswith("float"):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from tvm import te, tirx
 
 from ....errors import TypeCheckError
 from ...ir.expr import Expr
 from ...ir.types import TensorType, Type
-from ..attrs import Attrs, DType, Int, attrs_node, field
+from ..attrs import Attrs, DType, Float, Int, attrs_node, field
+from ..elementwise import require_tensor
 from ..registry import OpPattern, Parameters, build, operator
-from .parameters import Quantization, require_along_axis, require_dtype, saturated, shifted
+from .parameters import Quantization, require_along_axis, require_dtype, saturated, saturation, shifted
 
 __all__ = ["DequantizeAttrs", "dequantized", "quantized"]
 
@@ -65,12 +67,34 @@ class Quantize:
         return quantized(args[0], len(types[0].shape), wanted, attrs.out_dtype)
 
 
+@attrs_node("relay.attrs.AtMostAttrs")
+class AtMostAttrs(Attrs):
+    """Attributes of qnn.at_most."""
+
+    limit: Float
+
+
+@operator("qnn.at_most", "data", attrs=AtMostAttrs, level=11, pattern=OpPattern.ELEMWISE)
+class AtMost:
+    """The input where it is less than a limit, else the limit: NaN, too, becomes an integer by that, as in Relay."""
+
+    @staticmethod
+    def relation(attrs: AtMostAttrs, data: Type) -> Type:
+        return require_tensor(data, "data")
+
+    @staticmethod
+    def compute(attrs: AtMostAttrs, data: te.Tensor) -> te.Tensor:
+        # The smaller of two numbers is the second where one of them is NaN.
+        limit = tirx.const(attrs.limit, data.dtype)
+        return te.compute(data.shape, lambda *i: tirx.min(data(*i), limit), name="at_most")
+
+
 def quantized(data: Expr, rank: int, wanted: Quantization, dtype: str) -> Expr:
     """Return float32 data of a rank as integers of a data type by a quantisation."""
     scaled = build("round", data / wanted.scale.along(wanted.axis, rank))
     if not wanted.zero_point.is_zero:
         scaled = scaled + build("cast", wanted.zero_point.along(wanted.axis, rank), dtype="float32")
-    return saturated(scaled, dtype, "float32")
+    return saturated(build("qnn.at_most", scaled, limit=saturation(dtype, "float32")[1]), dtype, "float32")
 
 
 @operator(
