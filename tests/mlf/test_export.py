@@ -78,7 +78,12 @@ def test_archive_of_mnist(tmp_path: Path) -> None:
         "./codegen/host/src/default_lib0.c",
         "./codegen/host/src/default_lib1.c",
         "./parameters/default.params",
+        "./runtime/include/dlpack/dlpack.h",
+        "./runtime/include/tvm/runtime/c_runtime_api.h",
+        "./runtime/include/tvm/runtime/crt/error_codes.h",
+        "./runtime/include/tvm/runtime/crt/stack_allocator.h",
         "./runtime/include/tvm_wrapper.h",
+        "./runtime/src/stack_allocator.c",
         "./runtime/src/tvm_wrapper.c",
         "./src/default.relay",
     ]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from vmkit.errors import OptionError, suggest
 
-__all__ = ["Executor", "Runtime"]
+__all__ = ["Executor", "Runtime", "c_interface"]
 
 _NUMBER, _STRING, _FLOAT = "IntImm", "runtime.String", "FloatImm"
 # Booleans were integers of one bit.
@@ -134,3 +134,8 @@ class Runtime(_Choice):
 
     kind = "Runtime"
     table: ClassVar[Mapping[str, Mapping[str, str]]] = {"cpp": {"system-lib": _NUMBER}, "crt": {"system-lib": _NUMBER}}
+
+
+def c_interface(executor: Executor | None) -> str:
+    """Return what the entry of a model in C takes: ``"packed"`` where that is asked for, else ``"c"``."""
+    return "c" if executor is None else str(executor.options.get("interface-api", "c"))

@@ -15,6 +15,7 @@ from vmkit.mlf.model import compiled_model
 from vmkit.target.plan import without_host
 from vmkit.values.tensors import as_tensors
 
+from .build_choices import c_interface
 from .built_module import BuiltModule
 
 __all__ = [
@@ -82,7 +83,8 @@ def export_model_library_format(
         # As in graph_json of what was built.
         beside = {"program": model.fingerprint} if executor.name == "graph" else {}
         mod, plan, name = source.ir_mod, source.plan, model.libmod_name
-        compiled = compiled_model(mod, params, plan, name, alignment, executor.name, named, beside)
+        interface = c_interface(executor)
+        compiled = compiled_model(mod, params, plan, name, alignment, executor.name, named, beside, interface)
         made.append(replace(compiled, text=str(mod)))
     write(Path(file_name), made)
     return file_name

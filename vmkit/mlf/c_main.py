@@ -54,6 +54,10 @@ class MainWriter:
         The functions of the kernels.
     alignment : int
         What the workspace's address is a multiple of.
+    entry : str
+        The name of the entry.
+    declared : sequence of str
+        What else the header declares.
     """
 
     name: str
@@ -62,6 +66,8 @@ class MainWriter:
     kernels: Mapping[str, Kernel]
     symbols: Mapping[str, str]
     alignment: int
+    entry: str
+    declared: Sequence[str] = ()
 
     @property
     def prefix(self) -> str:
@@ -77,6 +83,12 @@ class MainWriter:
     def output_fields(self) -> list[str]:
         """The names of the outputs in the struct of them."""
         return field_names([name for name, _ in self.program.outputs])
+
+    @property
+    def head(self) -> str:
+        """The head of the entry."""
+        inputs, outputs = f"struct {self.prefix}_inputs* inputs", f"struct {self.prefix}_outputs* outputs"
+        return f"int32_t {self.entry}({inputs}, {outputs})"
 
     def header(self) -> str:
         """Return the header of the entry."""
@@ -107,9 +119,9 @@ class MainWriter:
                 f"extern uint8_t {self.prefix}_workspace[];",
                 "",
                 "/* Computes the outputs; no two of the tensors may overlap. Returns 0. */",
-                f"int32_t {self.prefix}_run(struct {self.prefix}_inputs* inputs,"
-                f" struct {self.prefix}_outputs* outputs);",
+                f"{self.head};",
                 "",
+                *self.declared,
                 "#ifdef __cplusplus",
                 "}",
                 "#endif",
@@ -126,8 +138,6 @@ class MainWriter:
         assert len(arrays) == len(used)
         ran = indent("\n".join(self.statements(self.program.body)), "  ")
         unread = [f"  (void){each};" for each in ("inputs", "outputs") if f"{each}->" not in ran]
-        entry = f"int32_t {self.prefix}_run("
-        entry += f"struct {self.prefix}_inputs* inputs, struct {self.prefix}_outputs* outputs) {{"
         return "\n".join(
             [
                 f'#include "{self.prefix}.h"',
@@ -141,7 +151,7 @@ class MainWriter:
                 *arrays,
                 *self.workspace(),
                 "",
-                entry,
+                f"{self.head} {{",
                 *unread,
                 *([ran] if ran else []),
                 "  return 0;",

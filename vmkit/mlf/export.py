@@ -31,6 +31,7 @@ def export(
     *,
     style: str | None = None,
     executor: str = "aot",
+    interface: str = "c",
     shapes: Mapping[str, Sequence[Any]] | None = None,
     workspace_byte_alignment: int = 1,
 ) -> dict[str, Any]:
@@ -60,6 +61,10 @@ def export(
     executor : str
         ``"aot"``: the entry above. ``"graph"``: the graph, parameters and packed functions that the graph executor of
         TVM 0.14's C runtime reads, in place of an entry; the runtime is not in the archive.
+    interface : str
+        What the entry of ``"aot"`` takes: ``"c"``, the structs above; ``"packed"``, arguments as TVM 0.14's C runtime
+        gives them, the inputs' tensors before the outputs'. With the latter, the one of structs is called
+        ``tvmgen_<model_name>_run_unpacked``.
     shapes : mapping, optional
         For an ONNX model, the shapes of inputs by name.
     workspace_byte_alignment : int
@@ -103,7 +108,8 @@ def export(
     if style == "operator":
         functions = kernel_functions(mod, given, plan)
         return _write_operators(path, Operators(model_name, [(plan.primary, functions)]))
-    return write(path, [compiled_model(mod, given, plan, model_name, workspace_byte_alignment, executor)])
+    compiled = compiled_model(mod, given, plan, model_name, workspace_byte_alignment, executor, interface=interface)
+    return write(path, [compiled])
 
 
 def _plan(target: Any) -> TargetPlan:

@@ -1,7 +1,6 @@
 """A program as the graph that microTVM's graph executor reads: nodes in JSON, constants beside it, packed functions.
 
-The functions have the convention of TVM 0.14's C runtime (``TVMBackendPackedCFunc``): values of 8 bytes, of which those
-of tensors point at ``DLTensor``. The executor itself is that runtime's; an archive for it holds none.
+The executor itself is that of TVM 0.14's C runtime; an archive for it holds none.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 from ..errors import CompileError
 from .c_kernels import declaration
 from .kernels import Kernel
+from .packed import PREAMBLE, packed_function
 from .planning import memory_spans
 from .program import Branch, Call, Copy, Kind, Loop, Memory, Program, Tensor
 from .workspaces import workspace_lines
@@ -23,29 +23,6 @@ from .workspaces import workspace_lines
 __all__ = ["Graph", "graph_of", "packed_source"]
 
 _CPU = 1
-
-_PACKED = """#include <stdint.h>
-
-typedef struct {
-  void* data;
-  struct { int32_t type; int32_t id; } device;
-  int32_t ndim;
-  struct { uint8_t code; uint8_t bits; uint16_t lanes; } dtype;
-  int64_t* shape;
-  int64_t* strides;
-  uint64_t byte_offset;
-} Tensor;
-
-typedef union {
-  int64_t number;
-  double real;
-  Tensor* tensor;
-} Value;
-
-static void* elements(const void* args, int place) {
-  const Tensor* tensor = ((const Value*)args)[place].tensor;
-  return (uint8_t*)tensor->data + tensor->byte_offset;
-}"""
 
 
 @dataclass(frozen=True)
@@ -209,7 +186,7 @@ def packed_source(kernels: Mapping[str, Kernel], symbols: Mapping[str, str], inn
     """
     heads = "\n".join(f"{declaration(kernel, inner[name])};" for name, kernel in kernels.items())
     bodies = [_packed(kernel, symbols[name], inner[name]) for name, kernel in kernels.items()]
-    return "\n\n".join([_PACKED, heads, *bodies]) + "\n"
+    return "\n\n".join([PREAMBLE, heads, *bodies]) + "\n"
 
 
 def _packed(kernel: Kernel, symbol: str, inner: str) -> str:
@@ -217,7 +194,5 @@ def _packed(kernel: Kernel, symbol: str, inner: str) -> str:
     # The convention has results last, wherever they stand among a kernel's parameters.
     order = sorted(range(len(kernel.params)), key=lambda place: place in kernel.written)
     args = [f"elements(args, {order.index(place)})" for place in range(len(kernel.params))]
-    unread = [f"  (void){name};" for name in ("type_codes", "count", "result", "result_code", "resource")]
-    params = "void* args, int32_t* type_codes, int32_t count, void* result, int32_t* result_code, void* resource"
     called = f"  {inner}({', '.join([*args, *addresses])});"
-    return "\n".join([f"int32_t {symbol}({params}) {{", *memory, *unread, called, "  return 0;", "}"])
+    return packed_function(symbol, memory, [called])

@@ -124,7 +124,7 @@ class ModelLibrary:
         folder = Path(tempfile.mkdtemp(prefix="vmkit-mlf-"))
         try:
             self.extract(folder / "archive")
-            return BuiltModel(self.signature(name), _compiled(folder, name, command, self.path), name)
+            return BuiltModel(self.signature(name), _compiled(folder, name, command, self.path), self._entry(name))
         finally:
             # A library that is loaded stays so without its file.
             shutil.rmtree(folder, ignore_errors=True)
@@ -138,6 +138,14 @@ class ModelLibrary:
         if name not in self.models:
             raise ExecutableError(f"{self.path}: there is no model {name!r}; there is {', '.join(self.models)}")
         return name
+
+    def _entry(self, name: str) -> str:
+        """Return the function that takes structs of pointers, as the header declares it."""
+        header = self.files[f"codegen/host/include/tvmgen_{name}.h"].decode(errors="replace")
+        found = re.search(rf"int32_t (tvmgen_{name}_run\w*)\(\s*struct ", header)
+        if found is None:
+            raise ExecutableError(f"{self.path}: the header of model {name!r} declares no entry")
+        return found[1]
 
     def _shapes(self, name: str) -> dict[str, dict[int, tuple[int, ...]]]:
         """Return the shapes of inputs and outputs by their places, as the header's comments say them."""
@@ -170,9 +178,9 @@ class BuiltModel:
     [array([2., 4.], dtype=float32)]
     """
 
-    def __init__(self, signature: Signature, library: ctypes.CDLL, name: str) -> None:
+    def __init__(self, signature: Signature, library: ctypes.CDLL, entry: str) -> None:
         self.signature = signature
-        self._entry = getattr(library, f"tvmgen_{name}_run")
+        self._entry = getattr(library, entry)
         self._entry.restype = ctypes.c_int32
 
     def run(self, *args: np.ndarray, **kwargs: np.ndarray) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ from ..compiler.handed import Handed
 from ..compiler.options import CompilerOptions
 from ..compiler.pipeline import fuse_relax
 from ..compiler.stages import relay_module, run_stage, to_relax
-from ..errors import CompileError, ModelError
+from ..errors import CompileError, ModelError, OptionError
 from ..relax.dead_code import eliminate_dead_code
 from ..target import TargetPlan, canonical_target
 from ..target.plan import command_line
@@ -33,6 +33,7 @@ from .kernels import Kernel, lowered_kernel
 from .lowering import lowered_program
 from .narrowing import with_narrow_tensors
 from .objects import object_file
+from .packed import packed_entry, packed_head
 from .planning import Plan, plan_workspace
 from .program import Program
 from .refusals import require_static, with_nodes
@@ -68,6 +69,8 @@ class Model:
         How the description names the target; by default as on a command line.
     graph_metadata : mapping of str to str
         What stands in the JSON beside a graph.
+    interface : str
+        How the entry in C takes tensors: ``c``, in structs of pointers, or ``packed``, as TVM's C runtime calls it.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Model:
     executor: str = "aot"
     target_text: str = ""
     graph_metadata: Mapping[str, str] = field(default_factory=dict)
+    interface: str = "c"
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -90,7 +94,13 @@ class Model:
     @cached_property
     def writer(self) -> MainWriter:
         """What writes the entry."""
-        return MainWriter(self.name, self.program, self.plan, self.kernels, self.symbols, self.alignment)
+        entry, declared = f"tvmgen_{self.name}_run", []
+        if self.interface == "packed":
+            said = "/* The same, as TVM's C runtime calls it: of DLTensors, those of the inputs first. */"
+            declared, entry = [said, f"{packed_head(entry)};", ""], f"{entry}_unpacked"
+        return MainWriter(
+            self.name, self.program, self.plan, self.kernels, self.symbols, self.alignment, entry, declared
+        )
 
     def files(self) -> dict[str, bytes]:
         """Return the files of the model, by their places in the archive."""
@@ -131,6 +141,8 @@ class Model:
             f"codegen/host/include/tvmgen_{name}.h": self.writer.header(),
             **wrapper_files(self.writer),
         }
+        if self.interface == "packed":
+            texts[f"{source}/{name}_lib2.c"] = packed_entry(self.writer)
         made = {place: text.encode() for place, text in texts.items()}
         # Constants are arrays in the code; the file is there for whoever looks for it.
         made[f"parameters/{name}.params"] = bytes(relay.save_param_dict({}))
@@ -195,6 +207,7 @@ def compiled_model(
     executor: str = "aot",
     target_text: str = "",
     graph_metadata: Mapping[str, str] = MappingProxyType({}),
+    interface: str = "c",
 ) -> Model:
     """Return a module compiled as a model.
 
@@ -204,9 +217,15 @@ def compiled_model(
         When a size of it is known at run time only, or the name is no identifier.
     CompileError
         When it has what C has no counterpart of.
+    OptionError
+        When there is no such interface.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ModelError(f"the model's name {name!r} is no identifier of C")
+    if interface not in ("c", "packed"):
+        raise OptionError(f"interface: expected 'c' or 'packed', got {interface!r}")
+    if executor == "graph" and interface != "c":
+        raise OptionError(f"interface {interface!r}: a graph's functions are packed, and there is no entry to choose")
     target = plan.primary
 
     def stage(options: CompilerOptions) -> Model:
@@ -231,7 +250,11 @@ def compiled_model(
         memory = plan_workspace(program, kernels, workspace_byte_alignment)
         alignment = max(_ALIGNMENT, workspace_byte_alignment)
         made = Model(
-            name, target, program, memory, kernels, *_text(mod), alignment, executor, target_text, graph_metadata
+            *(name, target, program, memory, kernels, *_text(mod), alignment),
+            executor=executor,
+            target_text=target_text,
+            graph_metadata=graph_metadata,
+            interface=interface,
         )
         assert executor == "aot" or made.graph is not None  # made here, where what no graph has is an error
         return made

@@ -1,11 +1,13 @@
 """Functions around the entry that hold the inputs and outputs themselves, for firmware that knows no model.
 
-Their names and what they do are those of mlonmcu's ``tvm_wrapper.h``.
+Their names and what they do are those of mlonmcu's ``tvm_wrapper.h``. For wrappers that others write, :mod:`.c_runtime`
+has the names of TVM's C runtime that such include.
 """
 
 from __future__ import annotations
 
 from .c_main import MainWriter
+from .c_runtime import FILES
 from .program import Tensor
 
 __all__ = ["wrapper_files"]
@@ -41,7 +43,7 @@ size_t TVMWrap_GetOutputSize(int index);
 
 def wrapper_files(writer: MainWriter) -> dict[str, str]:
     """Return the wrapper of a model, by places in the archive."""
-    return {"runtime/include/tvm_wrapper.h": _HEADER, "runtime/src/tvm_wrapper.c": _source(writer)}
+    return {"runtime/include/tvm_wrapper.h": _HEADER, "runtime/src/tvm_wrapper.c": _source(writer), **FILES}
 
 
 def _source(writer: MainWriter) -> str:
@@ -54,7 +56,7 @@ def _source(writer: MainWriter) -> str:
     for _, name, tensors in sides:
         values = ", ".join(f"{name}[{place}]" for place in range(len(tensors))) or "0"
         lines.append(f"  struct {prefix}_{name} all_{name} = {{{values}}};")
-    lines += [f"  return (int){prefix}_run(&all_inputs, &all_outputs);", "}", ""]
+    lines += [f"  return (int){writer.entry}(&all_inputs, &all_outputs);", "}", ""]
     return "\n".join(lines)
 
 

@@ -40,7 +40,8 @@ def export(
     name : str
         The name of the module, which names of C contain.
     executor : Executor, optional
-        ``"graph"`` for a graph in place of an entry in C; its option ``workspace-byte-alignment`` is of the memory.
+        ``"graph"`` for a graph in place of an entry in C. Of the entry are the options ``interface-api`` and
+        ``workspace-byte-alignment``.
 
     Raises
     ------
@@ -48,10 +49,16 @@ def export(
         As :func:`vmkit.mlf.export` does.
     """
     from vmkit import mlf
+    from vmkit.compat.build_choices import c_interface
 
     alignment = 1 if executor is None else int(executor.options.get("workspace-byte-alignment", 1))
     chosen = "aot" if executor is None else executor.name
-    mlf.export(mod, path, params, target, name, executor=chosen, workspace_byte_alignment=alignment)
+    mlf.export(
+        *(mod, path, params, target, name),
+        executor=chosen,
+        interface=c_interface(executor),
+        workspace_byte_alignment=alignment,
+    )
 
 
 def require_no_linker(cross: object) -> None:
