@@ -105,12 +105,25 @@ def test_a_model_becomes_artifacts_and_metrics(model: Path, tmp_path: Path, caps
     assert TVMCPackage(str(tmp_path / "default.tar")).executor_type == "graph"
 
 
-def test_c_has_a_workspace_of_a_known_size(model: Path) -> None:
-    flow = Flow({"fmt": "mlf", "executor": "aot", "num_threads": 1})
+@pytest.mark.parametrize(("executor", "beside"), [("aot", {"params"}), ("graph", {"params", "graph"})])
+def test_c_has_a_workspace_of_a_known_size(executor: str, beside: set[str], model: Path) -> None:
+    flow = Flow({"fmt": "mlf", "executor": executor, "num_threads": 1})
     flow.load_model(model)
     artifacts, metrics = flow.generate()
     assert artifacts["default"][0].format is ArtifactFormat.MLF
+    names = {f"default.{suffix}" for suffix in beside | {"tar", "json"}}
+    assert {each.name for each in artifacts["default"]} == names | {"tvmc_compile_out.log"}
     assert metrics["default"]["Workspace Size [B]"] >= 0
+
+
+@pytest.mark.parametrize(("is_unpacked", "interface"), [(False, "packed"), (True, "c")])
+def test_an_entry_in_c_is_packed_where_it_is_not_said_to_be_unpacked(
+    is_unpacked: bool, interface: str, model: Path
+) -> None:
+    flow = Flow({"fmt": "mlf", "executor": "aot", "unpacked_api": is_unpacked})
+    flow.load_model(model)
+    words = flow.get_compile_args("o.tar")
+    assert words[words.index("--executor-aot-interface-api") + 1] == interface
 
 
 def test_a_compiler_that_fails_or_takes_too_long_is_an_error(model: Path, tmp_path: Path) -> None:

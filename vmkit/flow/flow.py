@@ -105,9 +105,10 @@ class Flow:
         words += ["--opt-level", str(options.opt_level), "--output", str(output), "-f", options.fmt]
         if options.executor != "vm":
             words += ["--executor", options.executor]
-        if options.fmt == "mlf":
+        if options.fmt == "mlf" and options.executor == "aot":
             words += ["--executor-aot-workspace-byte-alignment", str(options.alignment_bytes)]
             words += ["--executor-aot-unpacked-api", self._shown(options.unpacked_api)]
+            words += ["--executor-aot-interface-api", "c" if options.unpacked_api else "packed"]
         if self._shapes:
             shapes = (f"{name}:[{','.join(map(str, shape))}]" for name, shape in self._shapes.items())
             words += ["--input-shapes", " ".join(shapes)]
@@ -238,6 +239,7 @@ def _artifacts(folder: Path, fmt: str) -> list[Artifact]:
     formats = {"mlf": ArtifactFormat.MLF, "so": ArtifactFormat.ARCHIVE}
     found = [Artifact(archive.name, archive.read_bytes(), formats[fmt])]
     parts = {"metadata.json": "json", "package.json": "json", "mod.json": "graph", "mod.params": "params"}
+    parts |= {f"executor-config/graph/{_NAME}.graph": "graph", f"parameters/{_NAME}.params": "params"}
     kinds = {"json": ArtifactFormat.JSON, "graph": ArtifactFormat.SOURCE, "params": ArtifactFormat.PARAMS}
     with tarfile.open(archive) as members:
         for member in members.getmembers():
