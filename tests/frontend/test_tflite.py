@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import vmkit
+from vmkit.cli import tvmc
+from vmkit.cli.tvmc.exceptions import TVMCException
 
 tflite = pytest.importorskip("tflite", reason="tflite is not installed: pip install '.[tflite]'")
 flatbuffers = pytest.importorskip("flatbuffers")
@@ -85,3 +87,13 @@ def test_a_file_with_a_weight(tmp_path: Path) -> None:
     executable = vmkit.compile(tmp_path / "model.tflite", "llvm")
     assert [spec.name for spec in executable.inputs] == ["x"]
     np.testing.assert_array_equal(vmkit.VirtualMachine(executable, "cpu").run(x).numpy(), x + weight)
+
+
+def test_shapes_that_tvmc_is_told_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(sum_with_a_constant(np.zeros(SHAPE, "float32")))
+    assert tvmc.load(str(path), shape_dict={"x": [2, 3]}).params == {}
+    with pytest.raises(TVMCException, match=r"'x' has the shape \[2, 3\] in the file, which says it"):
+        tvmc.load(str(path), shape_dict={"x": [3, 3]})
+    with pytest.raises(TVMCException, match="the model has no input 'y'"):
+        tvmc.load(str(path), shape_dict={"y": [2, 3]})

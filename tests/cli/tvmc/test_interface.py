@@ -105,7 +105,7 @@ def test_models_are_read_by_their_format(tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
     path.write_text(TEXT)
     assert tvmc.load(str(path), model_format="relay", shape_dict={"x": [2, 4]}).params == {}
-    with pytest.raises(TVMCException, match=r"'x' has the shape \[2, 4\] in the text"):
+    with pytest.raises(TVMCException, match=r"'x' has the shape \[2, 4\] in the file"):
         tvmc.load(str(path), model_format="relay", shape_dict={"x": [3, 4]})
     with pytest.raises(TVMCException, match="cannot infer the model format of"):
         tvmc.load(str(path))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import ModelError, suggest
 from .exceptions import TVMCException, TVMCImportError
+from .input_shapes import Shapes, of_inputs, of_shapes
 from .model import TVMCModel
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ __all__ = [
     "load_model",
 ]
 
-Shapes = Mapping[str, Sequence[Any]]
 Loaded = tuple["tvm.IRModule", dict[str, Any]]
 
 
@@ -85,20 +85,8 @@ class OnnxFrontend(Frontend):
             # Whoever catches protobuf's error has it, too.
             undecoded = type("UndecodedModel", (TVMCException, type(error)), {"__doc__": "A file that is no model."})
             raise undecoded(f"{path}: not an ONNX model: {error}") from error
-        mod, params = from_onnx(path, shape=_of_inputs(header.graph, dict(shape_dict or {})) or None, **kwargs)
+        mod, params = from_onnx(path, shape=of_inputs(header.graph, dict(shape_dict or {})) or None, **kwargs)
         return mod, dict(params)
-
-
-def _of_inputs(graph: Any, shapes: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:  # noqa: ANN401 - of onnx
-    """Return the shapes of inputs without those of weights that the model lists among them, which have to agree."""
-    weights = {weight.name: tuple(weight.dims) for weight in graph.initializer}
-    for name in [name for name in shapes if name in weights]:
-        given = tuple(shapes.pop(name))
-        if given != weights[name]:
-            raise TVMCException(
-                f"--input-shapes: {name!r} is a weight of shape {list(weights[name])}, not {list(given)}"
-            )
-    return shapes
 
 
 class RelayFrontend(Frontend):
@@ -112,23 +100,7 @@ class RelayFrontend(Frontend):
         _refuse(self, kwargs)
         _require_file(path)
         mod = parse(Path(path).read_text(encoding="utf-8"), Path(path).name)
-        _require_shapes(mod, shape_dict or {})
-        return mod, {}
-
-
-def _require_shapes(mod: tvm.IRModule, shapes: Shapes) -> None:
-    """Raise TVMCException for shapes that differ from those which a program declares."""
-    from vmkit.relay.ir import Any as AnySize
-
-    declared = {str(param.name_hint): param.type_annotation for param in mod["main"].params}
-    for name, shape in shapes.items():
-        if name not in declared:
-            raise TVMCException(f"--input-shapes: the model has no input {name!r}{suggest(name, declared)}")
-        own = [None if isinstance(size, AnySize) else int(size) for size in getattr(declared[name], "shape", ())]
-        given = [size if isinstance(size, int) else None for size in shape]
-        if own != given:
-            shown = ["?" if size is None else size for size in own]
-            raise TVMCException(f"--input-shapes: {name!r} has the shape {shown} in the text, which says it")
+        return of_shapes(mod, shape_dict), {}
 
 
 class PyTorchFrontend(Frontend):
@@ -138,7 +110,7 @@ class PyTorchFrontend(Frontend):
 
     def load(self, path: str, shape_dict: Shapes | None = None, **kwargs: Any) -> Loaded:
         lazy_import("torch")
-        _refuse(self, kwargs, shape_dict)
+        _refuse(self, kwargs)
         _require_file(path)
         if Path(path).suffix in (".pth", ".zip"):
             raise TVMCException(
@@ -146,24 +118,25 @@ class PyTorchFrontend(Frontend):
             )
         from vmkit.frontend.torch import from_pt2
 
-        return from_pt2(Path(path)), {}
+        return of_shapes(from_pt2(Path(path)), shape_dict), {}
 
 
 class TFLiteFrontend(Frontend):
-    """TFLite; sizes are as in the file."""
+    """TFLite; shapes are as in the file."""
 
     format, endings = "tflite", ("tflite",)
 
     def load(self, path: str, shape_dict: Shapes | None = None, **kwargs: Any) -> Loaded:
         lazy_import("tflite.Model")
-        _refuse(self, kwargs, shape_dict)
+        _refuse(self, kwargs)
         _require_file(path)
         from vmkit.frontend.tflite import from_tflite
 
         try:
-            return from_tflite(Path(path)), {}
+            mod = from_tflite(Path(path))
         except ModelError as error:
             raise TVMCException(str(error)) from error
+        return of_shapes(mod, shape_dict), {}
 
 
 class StableHLOFrontend(Frontend):
@@ -172,11 +145,11 @@ class StableHLOFrontend(Frontend):
     format, endings = "stablehlo", ("mlir",)
 
     def load(self, path: str, shape_dict: Shapes | None = None, **kwargs: Any) -> Loaded:
-        _refuse(self, kwargs, shape_dict)
+        _refuse(self, kwargs)
         _require_file(path)
         from vmkit.frontend.stablehlo import from_stablehlo
 
-        return from_stablehlo(Path(path).read_text(encoding="utf-8"), Path(path).name), {}
+        return of_shapes(from_stablehlo(Path(path).read_text(encoding="utf-8"), Path(path).name), shape_dict), {}
 
 
 class _GoneFrontend(Frontend):
@@ -291,8 +264,6 @@ def _require_file(path: str) -> None:
         raise FileNotFoundError(f"{path}: there is no such file{suggest(Path(path).name, beside)}")
 
 
-def _refuse(frontend: Frontend, options: Mapping[str, object], shapes: Shapes | None = None) -> None:
+def _refuse(frontend: Frontend, options: Mapping[str, object]) -> None:
     if options:
         raise TVMCException(f"{', '.join(options)}: reading {frontend.name()} takes no such argument")
-    if shapes:
-        raise TVMCException(f"--input-shapes: the sizes of a model of {frontend.name()} are as in its file")
