@@ -100,7 +100,8 @@ def linked(made: dict[str, Any], folder: Path, flags: tuple[str, ...], without: 
     """Return the library of an archive's code, and of the wrapper where there is one for this runtime."""
     with tarfile.open(fileobj=io.BytesIO(made["default.tar"])) as archive:
         archive.extractall(folder, filter="data")
-    for place, text in (PLATFORM | {name: text for name, text in made.items() if name.endswith((".c", ".h"))}).items():
+    wrapper = {name: text for name, text in made.items() if name.endswith(("_wrapper.c", "_wrapper.h"))}
+    for place, text in (PLATFORM | wrapper).items():
         (folder / place).write_text(text)
     sources = [each for each in folder.rglob("*.[co]") if each.name not in ("tvm_wrapper.c", without)]
     includes = [f"-I{folder / place}" for place in ("", "codegen/host/include", "runtime/include")]
@@ -128,7 +129,7 @@ def wrapped(library: ctypes.CDLL, inputs: list[np.ndarray]) -> list[np.ndarray]:
     ("name", "config"),
     [
         ("tvmaot", {}),
-        ("tvmaot", {"arena_size": 0, "debug_arena": True, "refresh_model_info": True, "dump": "relay,tir"}),
+        ("tvmaot", {"arena_size": 0, "debug_arena": True, "refresh_model_info": True, "dump": "relay,tir,c"}),
         ("tvmaot", {"unpacked_api": True, "debug_arena": True}),
         ("tvmaotplus", {}),
     ],
@@ -136,6 +137,7 @@ def wrapped(library: ctypes.CDLL, inputs: list[np.ndarray]) -> list[np.ndarray]:
 )
 def test_wrappers_of_entries_run_the_model(name: str, config: dict[str, Any], model: Model, tmp_path: Path) -> None:
     made = generated(backend_of(name, model, **config))
+    assert {f"default.{each}" for each in config.get("dump", "tar").split(",")} <= set(made)
     assert {"default.tar", "default.json", "aot_wrapper.c", "tvm_wrapper.h", "tvmc_compile_out.log"} <= set(made)
     assert json.loads(made["default.json"])["modules"]["default"]["executors"] == ["aot"]
     model.check(wrapped(linked(made, tmp_path, ("-std=c99", "-Wall", "-Werror")), list(model.inputs.values())))
@@ -143,18 +145,20 @@ def test_wrappers_of_entries_run_the_model(name: str, config: dict[str, Any], mo
 
 @pytest.mark.parametrize("name", ["tvmrt", "tvmllvm", "tvmcg"])
 def test_graphs_and_their_parameters_are_the_model(name: str, model: Model, tmp_path: Path) -> None:
-    backend = backend_of(name, model)
+    backend = backend_of(name, model, dump="ll" if name == "tvmllvm" else "c")
     if name == "tvmcg":
         # What is more in it is a program that is not a part of mlonmcu.
         backend.generate = super(type(backend), backend).generate
     made = generated(backend)
     assert {"default.graph", "default.params", "rt_wrapper.c", "tvm_wrapper.h", "default.json"} <= set(made)
     facts = json.loads(made["default.json"])["modules"]["default"]
+    kernels = facts["memory"]["functions"]["operator_functions"]
+    code = made.get("default.ll") or made["default.c"]
+    assert all(kernel["function_name"] in code for kernel in kernels)
     graph, params = json.loads(made["default.graph"]), relay.load_param_dict(made["default.params"])
     given = {key: value.numpy() for key, value in params.items()} | model.inputs
     library = linked(made, tmp_path, FLAGS, without="rt_wrapper.c")  # which is for TVM's own runtime
     model.check(run(graph, library, given, [each["size_bytes"] for each in facts["memory"]["sids"]]))
     if name == "tvmcg":
-        kernels = facts["memory"]["functions"]["operator_functions"]
         largest = max(each["workspace"][0]["workspace_size_bytes"] for each in kernels)
         assert backend.get_max_workspace_size_from_metadata(json.loads(made["default.json"])) == largest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import tvm
 
@@ -74,8 +74,16 @@ class Dumps:
     def __bool__(self) -> bool:
         return bool(self._passes)
 
-    def texts(self, mod: tvm.IRModule, executable: Executable | None) -> dict[str, str]:
+    def texts(
+        self,
+        mod: tvm.IRModule,
+        executable: Executable | None,
+        code: Callable[[str], str | None] | None = None,
+    ) -> dict[str, str]:
         """Return each text by the name of its format; without an executable there are texts of the program only.
+
+        What else was made of it than an executable gives its `code` by the name of a format, None for one that it has
+        not.
 
         Raises
         ------
@@ -83,7 +91,7 @@ class Dumps:
             Where the program or its target has no such form.
         """
         return {
-            each: self._snapshots.text(name) if name else _text(mod, executable, each)
+            each: self._snapshots.text(name) if name else _text(mod, executable, code, each)
             for each, name in self._passes.items()
         }
 
@@ -102,11 +110,13 @@ def _pass_of(each: str) -> str | None:
     return found
 
 
-def _text(mod: tvm.IRModule, executable: Executable | None, each: str) -> str:
+def _text(mod: tvm.IRModule, executable: Executable | None, code: Callable[[str], str | None] | None, each: str) -> str:
     if each == "relay":
         if not any(isinstance(function, Function) for function in mod.functions.values()):
             raise ModelError("--dump-code relay: the model is Relax and has no Relay text; --dump-code relax shows it")
         return astext(mod, show_meta_data=False)
+    if code is not None and (found := code(each)) is not None:
+        return found
     if executable is None:
         raise OptionError(f"--dump-code {each}: there is no such code where no executable is made")
     if each == "bytecode":

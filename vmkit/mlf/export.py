@@ -8,6 +8,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import tvm
+
 from ..compiler.models import to_module
 from ..errors import ModelError, OptionError, TargetError
 from ..target import TargetPlan, canonical_target
@@ -16,7 +18,7 @@ from .archive import write_archive
 from .model import Model, compiled_model, kernel_functions
 from .operators import Operators, as_functions
 
-__all__ = ["VERSION", "export", "write"]
+__all__ = ["VERSION", "export", "model_of", "write"]
 
 VERSION = 7
 """The version of the format."""
@@ -86,16 +88,55 @@ def export(
     ExecutableError
         When the file cannot be written.
     """
-    if workspace_byte_alignment < 1 or workspace_byte_alignment & (workspace_byte_alignment - 1):
-        raise OptionError(f"workspace_byte_alignment: expected a power of 2, got {workspace_byte_alignment}")
     if style not in (None, "full-model", "operator"):
         raise OptionError(f"style: expected 'full-model' or 'operator', got {style!r}")
-    if executor not in ("aot", "graph"):
-        raise OptionError(f"executor: expected 'aot' or 'graph', got {executor!r}")
+    _check(executor, workspace_byte_alignment)
     operators = _operators(model, target, model_name) if style != "full-model" else None
     if operators is not None:
         return _write_operators(path, operators)
+    if style == "operator":
+        plan = _plan(target)
+        functions = kernel_functions(*_module_of(model, params, shapes), plan)
+        return _write_operators(path, Operators(model_name, [(plan.primary, functions)]))
+    compiled = model_of(
+        *(model, params, target, model_name),
+        executor=executor,
+        interface=interface,
+        shapes=shapes,
+        workspace_byte_alignment=workspace_byte_alignment,
+    )
+    return write(path, [compiled])
+
+
+def model_of(
+    model: Any,
+    params: Mapping[str, Any] | None = None,
+    target: Any = "c",
+    model_name: str = "default",
+    *,
+    executor: str = "aot",
+    interface: str = "c",
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+    workspace_byte_alignment: int = 1,
+) -> Model:
+    """Return a model compiled and not yet written; see :func:`export` for the arguments, and what is raised."""
+    _check(executor, workspace_byte_alignment)
     plan = _plan(target)
+    mod, given = _module_of(model, params, shapes)
+    return compiled_model(mod, given, plan, model_name, workspace_byte_alignment, executor, interface=interface)
+
+
+def _check(executor: str, alignment: int) -> None:
+    if alignment < 1 or alignment & (alignment - 1):
+        raise OptionError(f"workspace_byte_alignment: expected a power of 2, got {alignment}")
+    if executor not in ("aot", "graph"):
+        raise OptionError(f"executor: expected 'aot' or 'graph', got {executor!r}")
+
+
+def _module_of(
+    model: Any, params: Mapping[str, Any] | None, shapes: Mapping[str, Sequence[Any]] | None
+) -> tuple[tvm.IRModule, dict[str, tvm.runtime.Tensor]]:
+    """Return the program of a model, and the values of its parameters."""
     # The onnx package takes longer to import than a small program to compile.
     from ..frontend.onnx import spans
 
@@ -104,12 +145,7 @@ def export(
         mod, own_params = to_module(model, shapes=shapes)
     finally:
         spans.fill(before)
-    given = {**own_params, **as_tensors(params or {})}
-    if style == "operator":
-        functions = kernel_functions(mod, given, plan)
-        return _write_operators(path, Operators(model_name, [(plan.primary, functions)]))
-    compiled = compiled_model(mod, given, plan, model_name, workspace_byte_alignment, executor, interface=interface)
-    return write(path, [compiled])
+    return mod, {**own_params, **as_tensors(params or {})}
 
 
 def _plan(target: Any) -> TargetPlan:

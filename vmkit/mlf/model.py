@@ -32,7 +32,7 @@ from .graph import Graph, graph_of, packed_source
 from .kernels import Kernel, lowered_kernel
 from .lowering import lowered_program
 from .narrowing import with_narrow_tensors
-from .objects import object_file
+from .objects import object_file, object_module
 from .packed import packed_entry, packed_head
 from .planning import Plan, plan_workspace
 from .program import Program
@@ -105,13 +105,34 @@ class Model:
     def files(self) -> dict[str, bytes]:
         """Return the files of the model, by their places in the archive."""
         made = self._entry_files() if self.graph is None else self._graph_files(self.graph)
-        functions = self.symbols if self.graph is None else self.inner
         made[f"src/{self.name}.{self.text_suffix}"] = self.text.encode()
         if self.target.kind.name == "c":
-            made[f"codegen/host/src/{self.name}_lib1.c"] = kernels_source(self.kernels, functions).encode()
+            made[f"codegen/host/src/{self.name}_lib1.c"] = kernels_source(self.kernels, self.functions).encode()
         else:
-            made[f"codegen/host/lib/{self.name}_lib0.o"] = object_file(self.kernels, functions, self.target)
+            made[f"codegen/host/lib/{self.name}_lib0.o"] = object_file(self.built_kernels)
         return made
+
+    @cached_property
+    def functions(self) -> Mapping[str, str]:
+        """The name of the function that each kernel itself is."""
+        return self.symbols if self.graph is None else self.inner
+
+    @cached_property
+    def built_kernels(self) -> tvm.runtime.Module:
+        """The kernels for an ``llvm`` target."""
+        return object_module(self.kernels, self.functions, self.target)
+
+    def code(self, form: str) -> str | None:
+        """Return the code in C, ``c``, or that of the kernels in LLVM's IR or as assembly, ``ll`` and ``asm``.
+
+        None where there is no such code for the target.
+        """
+        if form == "c":
+            sources = {place: text for place, text in self.files().items() if place.startswith("codegen/host/src/")}
+            return "\n".join(sources[place].decode() for place in sorted(sources))
+        if self.target.kind.name == "llvm" and form in ("ll", "asm"):
+            return str(self.built_kernels.inspect_source(form))
+        return None
 
     @cached_property
     def graph(self) -> Graph | None:

@@ -15,11 +15,11 @@ from tvm.tirx.buffer import buffer_data_pointer_type
 from ..values.element_types import element_bytes
 from .kernels import Kernel
 
-__all__ = ["object_file"]
+__all__ = ["object_file", "object_module"]
 
 
-def object_file(kernels: Mapping[str, Kernel], symbols: Mapping[str, str], target: Target) -> bytes:
-    """Return the object file of kernels for an ``llvm`` target, which may be another machine's.
+def object_module(kernels: Mapping[str, Kernel], symbols: Mapping[str, str], target: Target) -> tvm.runtime.Module:
+    """Return kernels built for an ``llvm`` target, which may be another machine's.
 
     Its functions return nothing, take their tensors and then their buffers in the workspace, and need the C library
     and libm alone.
@@ -32,7 +32,11 @@ def object_file(kernels: Mapping[str, Kernel], symbols: Mapping[str, str], targe
         The name of each kernel's function.
     """
     functions = {symbols[name]: _function(kernel, symbols[name], target) for name, kernel in kernels.items()}
-    built = tvm.target.codegen.build_module(tvm.IRModule(functions), target)
+    return tvm.target.codegen.build_module(tvm.IRModule(functions), target)
+
+
+def object_file(built: tvm.runtime.Module) -> bytes:
+    """Return the object file of what was built."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.o"
         built.write_to_file(str(path), "o")

@@ -18,7 +18,7 @@ from ..target.plan import command_line
 from .c_expressions import c_name, c_type
 from .c_kernels import declaration, kernels_source
 from .kernels import Kernel, buffer_bytes, lowered_kernel
-from .objects import object_file
+from .objects import object_file, object_module
 from .workspaces import workspace_lines
 
 __all__ = ["Operators", "as_functions"]
@@ -80,7 +80,7 @@ class Operators:
                 made[f"codegen/host/src/lib{sources}.c"] = kernels_source(kernels, inner).encode()
                 sources += 1
             else:
-                made[f"codegen/host/lib/lib{objects}.o"] = object_file(kernels, inner, target)
+                made[f"codegen/host/lib/lib{objects}.o"] = object_file(object_module(kernels, inner, target))
                 objects += 1
             texts.append(str(tvm.IRModule(dict(functions)).script()))
         made[f"codegen/host/include/{c_name(self.name)}.h"] = _header(self.name, heads).encode()

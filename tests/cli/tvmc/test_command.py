@@ -172,7 +172,9 @@ def test_an_archive_of_c_is_written_and_not_run(
     words = ["compile", model, "-f", "mlf", "--target", "c", "--executor", "aot", "--runtime", "crt", "-o", path]
     more = ["--executor-aot-unpacked-api", 1, "--executor-aot-interface-api", "c", "--module-name", "small"]
     assert "input x" in said(capsys, *words, code=4)  # whose batch is of any size
+    more += ["--dump-code", "c"]
     said(capsys, *words, *more, "--input-shapes", "x:[1,8]", "--executor-aot-workspace-byte-alignment", 16)
+    assert "int32_t tvmgen_small_run(struct" in (tmp_path / "m.tar.c").read_text()
     with tarfile.open(path) as archive:
         header = archive.extractfile("./codegen/host/include/tvmgen_small.h")
         assert header is not None and b"tvmgen_small_run(" in header.read()

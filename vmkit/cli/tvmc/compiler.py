@@ -114,13 +114,14 @@ def compile_model(
             require_no_linker(cross)
             path = str(package_path or tvmc_model.default_package_path())
             built = None
-            export_library_format(mod, Path(path), params, plan, mod_name or "default", executor)
+            code = export_library_format(mod, Path(path), params, plan, mod_name or "default", executor).code
         else:
+            code = None
             built = build(mod, plan, executor, runtime, params, use_vm, mod_name, workspace_pools)
     if built is not None:
         path = tvmc_model.export_package(built, package_path, cross, cross_options, output_format)
     if dumps:
-        save_dumps(path, dumps.texts(changed, _executable_of(built)), dump_root="")
+        save_dumps(path, dumps.texts(changed, _executable_of(built), code), dump_root="")
     return TVMCPackage(path)
 
 

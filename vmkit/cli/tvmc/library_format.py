@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import tvm
 
     from vmkit.compat.build_choices import Executor, Runtime
+    from vmkit.mlf.model import Model
 
 __all__ = ["export", "require_library_format", "require_no_linker"]
 
@@ -26,8 +27,8 @@ def export(
     target: object,
     name: str,
     executor: Executor | None = None,
-) -> None:
-    """Write a model as C in the Model Library Format.
+) -> Model:
+    """Write a model as C in the Model Library Format, and return it.
 
     Parameters
     ----------
@@ -48,17 +49,19 @@ def export(
     VMKitError
         As :func:`vmkit.mlf.export` does.
     """
-    from vmkit import mlf
     from vmkit.compat.build_choices import c_interface
+    from vmkit.mlf.export import model_of, write
 
     alignment = 1 if executor is None else int(executor.options.get("workspace-byte-alignment", 1))
     chosen = "aot" if executor is None else executor.name
-    mlf.export(
-        *(mod, path, params, target, name),
+    model = model_of(
+        *(mod, params, target, name),
         executor=chosen,
         interface=c_interface(executor),
         workspace_byte_alignment=alignment,
     )
+    write(path, [model])
+    return model
 
 
 def require_no_linker(cross: object) -> None:
