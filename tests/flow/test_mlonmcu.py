@@ -67,7 +67,7 @@ def of_onnx(path: Path, **inputs: np.ndarray) -> Model:
     return Model(path, inputs, session.run(None, inputs))
 
 
-@pytest.fixture(scope="module", params=["mnist", "int8", "relay"])
+@pytest.fixture(scope="module", params=["mnist", "int8", "relay", "tflite"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
     rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("model")
     if request.param == "mnist":
@@ -75,6 +75,13 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "int8":
         onnx.save(onnx.shape_inference.infer_shapes(quantized_cnn()), folder / "cnn.onnx")
         return of_onnx(folder / "cnn.onnx", x=rng.integers(0, 256, (1, 2, 9, 7), "uint8"))
+    if request.param == "tflite":
+        pytest.importorskip("tflite", reason="tflite is not installed: pip install '.[tflite]'")
+        from tests.frontend.test_tflite import SHAPE, sum_with_a_constant
+
+        constant, x = rng.random((2, *SHAPE), "float32")
+        (folder / "sum.tflite").write_bytes(sum_with_a_constant(constant))
+        return Model(folder / "sum.tflite", {"x": x}, [x + constant])
     (folder / "softmax.relay").write_text(RELAY)
     x, y = rng.random((2, 1, 6), "float32")
     powers = np.exp(x * np.exp(y))
@@ -136,6 +143,8 @@ def wrapped(library: ctypes.CDLL, inputs: list[np.ndarray]) -> list[np.ndarray]:
     ids=["packed", "packed without an arena", "structs", "plus"],
 )
 def test_wrappers_of_entries_run_the_model(name: str, config: dict[str, Any], model: Model, tmp_path: Path) -> None:
+    if "dump" in config and model.path.suffix == ".tflite":  # which is read as Relax, and never is Relay
+        config = config | {"refresh_model_info": False, "dump": "tir,c"}
     made = generated(backend_of(name, model, **config))
     assert {f"default.{each}" for each in config.get("dump", "tar").split(",")} <= set(made)
     assert {"default.tar", "default.json", "aot_wrapper.c", "tvm_wrapper.h", "tvmc_compile_out.log"} <= set(made)

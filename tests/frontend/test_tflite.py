@@ -14,6 +14,7 @@ from vmkit.cli.tvmc.exceptions import TVMCException
 tflite = pytest.importorskip("tflite", reason="tflite is not installed: pip install '.[tflite]'")
 flatbuffers = pytest.importorskip("flatbuffers")
 SHAPE = (2, 3)
+HEADER = "codegen/host/include/tvmgen_default.h"
 
 
 def sum_with_a_constant(constant: np.ndarray) -> bytes:
@@ -97,3 +98,11 @@ def test_shapes_that_tvmc_is_told_are_those_of_the_file(tmp_path: Path) -> None:
         tvmc.load(str(path), shape_dict={"x": [3, 3]})
     with pytest.raises(TVMCException, match="the model has no input 'y'"):
         tvmc.load(str(path), shape_dict={"y": [2, 3]})
+
+
+def test_results_have_their_names_in_c(tmp_path: Path) -> None:
+    (tmp_path / "model.tflite").write_bytes(sum_with_a_constant(np.ones(SHAPE, "float32")))
+    metadata = vmkit.mlf.export(tmp_path / "model.tflite", tmp_path / "model.tar")
+    (main,) = metadata["modules"]["default"]["memory"]["functions"]["main"]
+    assert main["outputs"] == {"y": {"size": 24, "dtype": "float32"}}
+    assert b"void* y; /* float32[2, 3] */" in vmkit.mlf.load(tmp_path / "model.tar").files[HEADER]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import tvm
 
@@ -34,11 +35,19 @@ def from_tflite(path: Path) -> tvm.IRModule:
     if data[4:8] != _IDENTIFIER:
         raise ModelError(f"{path.name} is no TFLite model: it has {data[4:8]!r} where such a file has {_IDENTIFIER!r}")
     try:
-        module = imported(tflite.Model.GetRootAsModel(data, 0))
+        model = tflite.Model.GetRootAsModel(data, 0)
+        module = imported(model)
     except NotImplementedError as error:
         raise UnsupportedOperatorError(f"{path.name}: TVM's importer cannot convert it: {error}") from error
     except Exception as error:
         raise ModelError(f"{path.name}: TVM's importer fails at it: {type(error).__name__}: {error}") from error
     # The weights, which are constants of the function, are listed once more in an attribute.
-    module.update_func(module.get_global_var("main"), module["main"].without_attr("params"))
+    main = module["main"].without_attr("params").with_attr("output_tensor_names", _names_of_outputs(model))
+    module.update_func(module.get_global_var("main"), main)
     return module
+
+
+def _names_of_outputs(model: Any) -> list[str]:  # noqa: ANN401 - of tflite
+    """Return what a model calls its results; in C their places have these names."""
+    graph = model.Subgraphs(0)
+    return [graph.Tensors(graph.Outputs(k)).Name().decode() for k in range(graph.OutputsLength())]

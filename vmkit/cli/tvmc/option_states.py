@@ -132,7 +132,9 @@ MLONMCU: dict[str, State] = {
     "tophub_url": State("no effect", "records come with vmkit; nothing is downloaded"),
     "relay_debug": State("no effect", "TVM_LOG_DEBUG needs another build of TVM"),
     "custom_unroll": State("refused", "LLVM as it is has no feature no-default-unroll"),
-    "refresh_model_info": State("works", "--dump-code relay has the names and shapes"),
+    "refresh_model_info": State(
+        "changed", "--dump-code relay; models that are read as Relax, such as TFLite's, have none"
+    ),
     "generate_wrapper": State("changed", "auto alone: an archive of -f mlf has its entry itself"),
     "moiopt": State("refused", "the pass was never TVM's"),
     "disable_legalize": State("refused", "the pass was never TVM's"),
