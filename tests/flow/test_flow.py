@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from vmkit.cli.tvmc import TVMCPackage
 from vmkit.cli.tvmc.option_states import MLONMCU
-from vmkit.errors import CompileError, ModelError, OptionError
+from vmkit.errors import CompileError, CompileTimeoutError, ModelError, OptionError
 from vmkit.flow import ArtifactFormat, Flow, FlowOptions
 
 TEXT = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(2, 4), float32]) { nn.relu(add(%x, %x)) }'
@@ -132,8 +133,11 @@ def test_a_compiler_that_fails_or_takes_too_long_is_an_error(model: Path, tmp_pa
     with pytest.raises(CompileError, match=r"ended with 4: Error: .* did you mean 'FuseOps'"):
         flow.generate()
     slow = tmp_path / "slow.py"
-    slow.write_text("import time; time.sleep(60)")
+    # What it started holds its output open, and has to end with it.
+    slow.write_text("import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])")
     flow = Flow({"target": "llvm", "tvmc_custom_script": str(slow)})
     flow.load_model(model)
-    with pytest.raises(CompileError, match=r"not compiled in 0\.2 s"):
-        flow.generate(timeout=0.2)
+    start = time.monotonic()
+    with pytest.raises(CompileTimeoutError, match=r"not compiled in 0\.5 s"):
+        flow.generate(timeout=0.5)
+    assert time.monotonic() - start < 30

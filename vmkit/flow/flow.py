@@ -16,7 +16,8 @@ from typing import Any
 
 from ..cli.tvmc.main import SCRIPT
 from ..cli.tvmc.target_options import OPTIONS
-from ..errors import CompileError, ModelError, OptionError, suggest
+from ..errors import CompileError, CompileTimeoutError, ModelError, OptionError, suggest
+from ..isolation.ending import end_with_children
 from .artifacts import Artifact, ArtifactFormat
 from .options import FlowOptions
 
@@ -168,7 +169,9 @@ class Flow:
         Raises
         ------
         CompileError
-            If the process fails or takes too long; the message has the last line that it printed.
+            If the process fails; the message has the last line that it printed.
+        CompileTimeoutError
+            If it takes too long. It is ended with all that it started.
         """
         with tempfile.TemporaryDirectory() as folder:
             output = Path(folder) / f"{_NAME}.tar"
@@ -191,7 +194,7 @@ class Flow:
             logger.warning("%s: no effect; vmkit tvmc --options says why", ", ".join(idle))
         log, code, is_late = self._run(command, environment, timeout)
         if is_late:
-            raise CompileError(f"{self._model}: not compiled in {timeout:g} s")
+            raise CompileTimeoutError(f"{self._model}: not compiled in {timeout:g} s")
         if code:
             how = f"died of signal {-code}" if code < 0 else f"ended with {code}"
             last = next((line for line in reversed(log.splitlines()) if line.strip()), "it printed nothing")
@@ -203,24 +206,34 @@ class Flow:
         lines: list[str] = []
         late = threading.Event()
         with subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
         ) as process:
 
             def end() -> None:
                 late.set()
-                process.kill()
+                end_with_children(process)
 
             timer = threading.Timer(timeout, end) if timeout else None
             if timer is not None:
                 timer.start()
             assert process.stdout is not None
-            for line in process.stdout:
-                lines.append(line)
-                if self.options.print_outputs:
-                    sys.stdout.write(line)
-            code = process.wait()
-            if timer is not None:
-                timer.cancel()
+            try:
+                for line in process.stdout:
+                    lines.append(line)
+                    if self.options.print_outputs:
+                        sys.stdout.write(line)
+                code = process.wait()
+            except BaseException:  # of a session of its own, it is not interrupted with this process
+                end_with_children(process)
+                raise
+            finally:
+                if timer is not None:
+                    timer.cancel()
         return "".join(lines), code, late.is_set()
 
     def export(self, path: str | Path) -> list[Path]:

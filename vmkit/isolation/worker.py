@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import pickle
 import queue
 import signal
@@ -17,6 +16,7 @@ from collections.abc import Callable
 from typing import BinaryIO, cast
 
 from ..errors import CompileError, CompileMemoryError, CompileTimeoutError, UnavailableError
+from .ending import end_with_children
 from .limits import Limits, resident_bytes
 from .messages import Done, Failed, Job, Logged, RemoteTraceback, receive, send
 
@@ -150,12 +150,7 @@ class Worker:
 
     def end(self) -> None:
         """End the process and what it started."""
-        if self.is_there:
-            with contextlib.suppress(ProcessLookupError):
-                if hasattr(os, "killpg"):
-                    os.killpg(self.pid, signal.SIGKILL)
-                else:
-                    self._process.kill()
+        end_with_children(self._process)
         self._process.wait()
         with contextlib.suppress(OSError):
             self._jobs.close()
