@@ -310,7 +310,9 @@ def test_records_of_tune_are_what_compile_takes(
 
 
 def test_profile_has_a_row_for_each_kernel(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace = tmp_path / "trace.json"
-    text = printed(capsys, "profile", model, "--input-shapes", "n:2", "--target", "llvm", "--trace", trace)
+    trace, page = tmp_path / "trace.json", tmp_path / "page.html"
+    words = ["--input-shapes", "n:2", "--target", "llvm", "--trace", trace, "--html", page]
+    text = printed(capsys, "profile", model, *words)
     assert text.startswith("Name") and "float32[2, 8, 4, 4]" in text and "\n----------\nSum" in text
     assert json.loads(trace.read_text())["traceEvents"]
+    assert "float32[2, 8, 4, 4]" in page.read_text()

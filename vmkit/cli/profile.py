@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--order", action="store_true", help="a row for each call, as they came, not the longest first")
     parser.add_argument("--csv", action="store_true", help="print comma-separated values")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for chrome://tracing and Perfetto")
+    parser.add_argument("--html", type=Path, metavar="PAGE", help="write bars and a timeline as one HTML page")
     add_json(parser)
 
 
@@ -39,6 +40,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     report = machine.profile(*inputs.values())
     if arguments.trace:
         arguments.trace.write_text(report.chrome_trace(), encoding="utf-8")
+    if arguments.html:
+        from vmkit.pages import profile_page
+
+        arguments.html.write_text(profile_page(report, arguments.file.name), encoding="utf-8")
     if arguments.json:
         print(report.json())
     elif arguments.csv:

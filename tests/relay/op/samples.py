@@ -482,7 +482,7 @@ SAMPLES |= {
     "map.construct": lambda g: build("map.values", build("map.construct", g(2, dtype=i64), g(3, 2))),
     "map.keys": lambda g: build("map.keys", build("map.construct", g(2, dtype=i64), g(2))),
     "map.values": lambda g: build("map.values", build("map.construct", g(2, dtype=i64), g(2))),
-    "qnn.at_most": lambda g: build("qnn.at_most", g(2, 3), limit=0.5),
+    "at_most": lambda g: build("at_most", g(2, 3), limit=0.5),
     "unranked.as": lambda g: build("unranked.as", build("unranked.of", g(2, 3)), shape=[2, 3]),
     "unranked.of": lambda g: build("unranked.of", g(2, 3)),
     "unranked.rank": lambda g: build("unranked.rank", build("unranked.of", g(2, 3))),

@@ -54,7 +54,12 @@ def order(array: np.ndarray, axes: str, wanted: str) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("data_layout", "kernel_layout"),
-    [("NCHW", "OIHW"), ("NCHW", "HWIO"), ("NHWC", "HWIO"), ("NHWC", "HWOI"), ("NHWC", "OHWI")],
+    [
+        ("NCHW", "OIHW"),
+        pytest.param("NCHW", "HWIO", marks=pytest.mark.nightly),
+        ("NHWC", "HWIO"),
+        *(pytest.param("NHWC", kernel, marks=pytest.mark.nightly) for kernel in ("HWOI", "OHWI")),
+    ],
 )
 def test_conv2d_pads_with_the_zero_point_in_every_layout(data_layout: str, kernel_layout: str, dim: Any) -> None:
     sizes = {"N": dim(2), "C": 6, "H": dim(7), "W": dim(8)}
@@ -87,7 +92,7 @@ def test_conv2d_pads_with_the_zero_point_in_every_layout(data_layout: str, kerne
     assert_same(compiled([x], *calls)(order(data, "NCHW", data_layout)), tuple(expected))
 
 
-@pytest.mark.parametrize("kernel_layout", ["OIHW", "HWOI", "HWIO"])
+@pytest.mark.parametrize("kernel_layout", ["OIHW", "HWOI", pytest.param("HWIO", marks=pytest.mark.nightly)])
 def test_a_depthwise_weight_may_hold_several_kernels_of_a_channel(kernel_layout: str) -> None:
     x, data = var("x", shape=(1, 3, 5, 5), dtype="int8"), integers("int8", 1, 3, 5, 5)
     w, zeros = integers("int8", 6, 1, 2, 2), np.int32([1, -2, 3, -4, 5, -6])
@@ -125,7 +130,10 @@ def test_zero_points_and_weights_may_come_at_run_time() -> None:
     assert_same(run(data, weight, np.int32(-11), vector), expected)
 
 
-@pytest.mark.parametrize(("data_layout", "kernel_layout"), [("NCHW", "IOHW"), ("NHWC", "HWOI"), ("NHWC", "IOHW")])
+@pytest.mark.parametrize(
+    ("data_layout", "kernel_layout"),
+    [("NCHW", "IOHW"), ("NHWC", "HWOI"), pytest.param("NHWC", "IOHW", marks=pytest.mark.nightly)],
+)
 def test_conv2d_transpose_subtracts_zero_points(data_layout: str, kernel_layout: str, dim: Any) -> None:
     sizes = {"N": dim(2), "C": 4, "H": dim(3), "W": dim(5)}
     x = var("x", shape=[sizes[a] for a in data_layout], dtype="int8")

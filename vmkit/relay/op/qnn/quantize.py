@@ -69,12 +69,12 @@ class Quantize:
 
 @attrs_node("relay.attrs.AtMostAttrs")
 class AtMostAttrs(Attrs):
-    """Attributes of qnn.at_most."""
+    """Attributes of at_most."""
 
     limit: Float
 
 
-@operator("qnn.at_most", "data", attrs=AtMostAttrs, level=11, pattern=OpPattern.ELEMWISE)
+@operator("at_most", "data", attrs=AtMostAttrs, level=11, pattern=OpPattern.ELEMWISE)
 class AtMost:
     """The input where it is less than a limit, else the limit: NaN, too, becomes an integer by that, as in Relay."""
 
@@ -94,7 +94,7 @@ def quantized(data: Expr, rank: int, wanted: Quantization, dtype: str) -> Expr:
     scaled = build("round", data / wanted.scale.along(wanted.axis, rank))
     if not wanted.zero_point.is_zero:
         scaled = scaled + build("cast", wanted.zero_point.along(wanted.axis, rank), dtype="float32")
-    return saturated(build("qnn.at_most", scaled, limit=saturation(dtype, "float32")[1]), dtype, "float32")
+    return saturated(build("at_most", scaled, limit=saturation(dtype, "float32")[1]), dtype, "float32")
 
 
 @operator(
