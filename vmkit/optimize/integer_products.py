@@ -154,7 +154,7 @@ def _product(product: ConstantProduct, data: _Difference, unit: IntegerUnit, sha
     encoding = integers_of(unit)
     parts = [product.multiplied(encoding, shared, x, filler, weight=part) for part in _parts(weight)]
     result = reduce(lambda total, more: build("add", total, more), parts)
-    sums = weight.astype("int64").sum(axis=(1, 2, 3)).astype("int32")
+    sums = weight.sum(axis=(1, 2, 3), dtype="int64").astype("int32")
     if zero is not None and sums.any():
         result = build("subtract", result, build("multiply", zero, const(sums)))
     return result
@@ -169,13 +169,12 @@ def is_worth_it(packed: PackedWeight, unit: IntegerUnit, parts: int) -> bool:
 
 def _parts(weight: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """Return integers as the sum of some of int8: one is enough unless a zero point was subtracted from many sizes."""
-    left = weight.astype("int64")
     parts: list[np.ndarray[Any, Any]] = []
-    while not parts or left.any():
-        part = np.clip(left, -128, 127)
-        parts.append(part.astype("int8"))
-        left = left - part
-    return parts
+    left = weight if weight.dtype.kind == "i" else weight.astype("int64")
+    while left.max(initial=0) > 127 or left.min(initial=0) < -128:
+        parts.append(np.clip(left, -128, 127).astype("int8"))
+        left = left - parts[-1]
+    return [*parts, left.astype("int8")]
 
 
 def _is_of_range(zero: Expr | None, dtype: str) -> bool:
