@@ -96,5 +96,15 @@ def test_a_tvm_that_pip_does_not_know_is_not_refused(
     assert "TVM was not installed by pip, so its version was not checked" in caplog.text
 
 
+def test_a_python_without_the_interpreter_lock_is_refused(
+    installed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    with pytest.raises(VersionError, match="without its global interpreter lock"):
+        _version.require_compatible_tvm()
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True)
+    _version.require_compatible_tvm()
+
+
 def test_the_version_is_plain() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", vmkit.__version__)

@@ -25,11 +25,16 @@ logger = logging.getLogger(__name__)
 
 
 def require_compatible_tvm() -> None:
-    """Raise :class:`~vmkit.errors.VersionError` unless the installed TVM and tvm-ffi are ones that vmkit works with.
+    """Raise :class:`~vmkit.errors.VersionError` unless vmkit works with this Python and the installed TVM.
 
     Only metadata is read; TVM is not imported. The error lists every package that is wrong and ends with the one
     command that mends them all.
     """
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise VersionError(
+            "Python runs without its global interpreter lock, on which the counts of a machine's threads rely; "
+            "set PYTHON_GIL=1, or use a Python that has the lock"
+        )
     problems = [*_tvm_problems(), *_ffi_problems()]
     if problems:
         raise VersionError("\n".join(["TVM cannot be used as it is installed", *problems, _mend_command()]))
