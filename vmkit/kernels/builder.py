@@ -72,8 +72,8 @@ def constant(value: float, dtype: str = "float32") -> tirx.Expr:
 
 
 def let(value: tirx.Expr, then: Callable[[tirx.Expr], tirx.Expr]) -> tirx.Expr:
-    """Return an expression that uses a float32 several times, computed once."""
-    name = tirx.Var("v", "float32")
+    """Return an expression that uses a number several times, computed once."""
+    name = tirx.Var("v", value.ty.dtype)
     return tirx.Let(name, value, then(name))
 
 

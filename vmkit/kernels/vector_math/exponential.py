@@ -1,22 +1,16 @@
-"""Exponential, logarithms, tanh, erf and the logistic function of float32 as arithmetic that vectors have.
-
-LLVM calls the C library for them, element by element. Here they are polynomials and quotients of polynomials, fitted by
-least squares to a relative error near float32's own; the errors stated were measured over every 1e-5 of the range.
-"""
+"""Exponential, logarithms, tanh, erf and the logistic function of float32 as arithmetic that vectors have."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 
-import tvm
-import tvm_ffi
 from tvm import tirx
 
-from .builder import clamped, constant, let, reinterpreted
+from ..builder import clamped, constant, let, reinterpreted
+from .polynomial import polynomial
 
-__all__ = ["sigmoid_quotient", "tanh_quotient", "with_vector_math"]
+__all__ = ["Quotient", "erf", "exp", "log", "sigmoid", "sigmoid_quotient", "tanh", "tanh_quotient"]
 
 Quotient = Callable[["tirx.Expr", "tirx.Expr"], "tirx.Expr"]
 """What is made of a dividend and a divisor."""
@@ -40,17 +34,6 @@ _ERF = (
 )
 
 
-def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a kernel whose calls of the C library's float32 functions are arithmetic; errors are relative.
-
-    exp : 1.2e-7, one unit in the last place; below 2**-125 the result is 0.
-    log, log2, log10 : 3e-7.
-    tanh, erf : 5e-7.
-    sigmoid : 4e-7.
-    """
-    return function.with_body(tvm_ffi.structural_map(function.body, (tvm.ir.Call, _replaced)))
-
-
 def tanh_quotient(x: tirx.Expr, then: Quotient) -> tirx.Expr:
     """Return an expression of a dividend and a divisor of the tanh of a float32, so that products divide only once.
 
@@ -59,10 +42,10 @@ def tanh_quotient(x: tirx.Expr, then: Quotient) -> tirx.Expr:
     """
 
     def parts(inside: tirx.Expr) -> tirx.Expr:
-        return let(inside * inside, lambda square: named(inside * _polynomial(over, square), square))
+        return let(inside * inside, lambda square: named(inside * polynomial(over, square), square))
 
     def named(dividend: tirx.Expr, square: tirx.Expr) -> tirx.Expr:
-        return let(dividend, lambda n: let(_polynomial(under, square), lambda d: then(n, d)))
+        return let(dividend, lambda n: let(polynomial(under, square), lambda d: then(n, d)))
 
     over, under = _TANH
     below = let(x, lambda v: tirx.Select(v > constant(9.0), constant(9.0), v))
@@ -77,30 +60,11 @@ def sigmoid_quotient(x: tirx.Expr, then: Quotient) -> tirx.Expr:
     return tanh_quotient(x * constant(0.5), lambda over, under: then(under + over, under + under))
 
 
-def _replaced(call: tvm.ir.Call) -> tirx.Expr:
-    name = getattr(call.op, "name", "")
-    if name not in _FUNCTIONS or str(call.ty.dtype) != _F32:
-        return call
-    (x,) = call.args
-    # TVM inlines what is named here, ten times and more: a function of a function would grow out of bounds.
-    return call if _has_named_value(x) else _FUNCTIONS[name](x)
+def exp(argument: tirx.Expr) -> tirx.Expr:
+    """Return ``2**n * exp(r)`` with r within half of ln 2 around 0.
 
-
-def _has_named_value(expr: tirx.Expr) -> bool:
-    found: list[tirx.Let] = []
-    tvm_ffi.structural_walk(expr, (tirx.Let, found.append))
-    return bool(found)
-
-
-def _polynomial(coefficients: Sequence[float], x: tirx.Expr) -> tirx.Expr:
-    total = constant(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        total = total * x + constant(c)
-    return total
-
-
-def _exp(argument: tirx.Expr) -> tirx.Expr:
-    """Return ``2**n * exp(r)`` with r within half of ln 2 around 0."""
+    The error is 1.2e-7, one unit in the last place; below 2**-125 the result is 0.
+    """
 
     def result(x: tirx.Expr) -> tirx.Expr:
         inside = clamped(x, -87.0, 89.0)
@@ -115,13 +79,13 @@ def _exp(argument: tirx.Expr) -> tirx.Expr:
         # Half of the power of two, which is a float also where the whole would not be, and then twice that.
         bits = (reinterpreted("int32", rounded) - constant(_ROUND_BITS - 126, "int32")) << constant(23, "int32")
         half = reinterpreted(_F32, bits)
-        return let(rest, lambda r: _polynomial(_EXP, r)) * half * constant(2.0)
+        return let(rest, lambda r: polynomial(_EXP, r)) * half * constant(2.0)
 
     return let(argument, result)
 
 
-def _log(scale: float, argument: tirx.Expr) -> tirx.Expr:
-    """Return ``scale * (n * ln 2 + log(1 + f))`` with 1 + f from the root of 1/2 to that of 2."""
+def log(argument: tirx.Expr, scale: float = 1.0) -> tirx.Expr:
+    """Return ``scale * (n * ln 2 + log(1 + f))`` with 1 + f from the root of 1/2 to that of 2; the error is 3e-7."""
 
     def result(x: tirx.Expr) -> tirx.Expr:
         # What is smaller than a normal number is made one by a power of two.
@@ -138,7 +102,7 @@ def _log(scale: float, argument: tirx.Expr) -> tirx.Expr:
         return let(n, lambda n: let(fraction, lambda f: total(n, f)))
 
     def total(n: tirx.Expr, f: tirx.Expr) -> tirx.Expr:
-        rest = f * f * (f * _polynomial(_LOG, f) - constant(0.5)) + n * constant(_LN2_LOW)
+        rest = f * f * (f * polynomial(_LOG, f) - constant(0.5)) + n * constant(_LN2_LOW)
         return (rest + f + n * constant(_LN2_HIGH)) * constant(scale)
 
     return let(argument, result)
@@ -152,7 +116,7 @@ def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, ar
     over, under = coefficients
 
     def quotient(x: tirx.Expr) -> tirx.Expr:
-        return let(x * x, lambda square: x * _polynomial(over, square) / _polynomial(under, square))
+        return let(x * x, lambda square: x * polynomial(over, square) / polynomial(under, square))
 
     def result(a: tirx.Expr) -> tirx.Expr:
         inside = let(clamped(a, -limit, limit), quotient)
@@ -163,16 +127,16 @@ def _odd(coefficients: tuple[Sequence[float], Sequence[float]], limit: float, ar
     return let(argument, result)
 
 
-def _sigmoid(x: tirx.Expr) -> tirx.Expr:
-    return constant(1.0) / (constant(1.0) + _exp(constant(0.0) - x))
+def tanh(x: tirx.Expr) -> tirx.Expr:
+    """Return the hyperbolic tangent; the error is 5e-7."""
+    return _odd(_TANH, 9.0, x)
 
 
-_FUNCTIONS: dict[str, Callable[[tirx.Expr], tirx.Expr]] = {
-    "tirx.exp": _exp,
-    "tirx.log": partial(_log, 1.0),
-    "tirx.log2": partial(_log, 1 / math.log(2)),
-    "tirx.log10": partial(_log, 1 / math.log(10)),
-    "tirx.tanh": lambda x: _odd(_TANH, 9.0, x),
-    "tirx.erf": lambda x: _odd(_ERF, 3.95, x),
-    "tirx.sigmoid": _sigmoid,
-}
+def erf(x: tirx.Expr) -> tirx.Expr:
+    """Return the error function; the error is 5e-7."""
+    return _odd(_ERF, 3.95, x)
+
+
+def sigmoid(x: tirx.Expr) -> tirx.Expr:
+    """Return the logistic function; the error is 4e-7."""
+    return constant(1.0) / (constant(1.0) + exp(constant(0.0) - x))
