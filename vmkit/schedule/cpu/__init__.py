@@ -39,6 +39,7 @@ from .concatenation import with_split_loops
 from .overlap import with_overlaps
 from .packed_products import with_packed_product
 from .prefetch import with_prefetches
+from .scalars import with_scalars_first
 from .versions import by_size
 
 __all__ = ["RULES", "prepared", "schedule_kernels", "scheduled"]
@@ -103,7 +104,7 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D
         if many is not None:
             made = [many, *((least, version) for least, version in made if least < many[0])]
         function = by_size(plain.mod["main"], size, made)
-    return with_vector_math(function).with_attr("tirx.is_scheduled", True)
+    return with_vector_math(with_scalars_first(function)).with_attr("tirx.is_scheduled", True)
 
 
 def _applied(
