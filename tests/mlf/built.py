@@ -42,6 +42,15 @@ class Built:
         size = max(self.main["workspace_size_bytes"], 1)
         return np.frombuffer((ctypes.c_uint8 * size).in_dll(self.library, f"tvmgen_{self.name}_workspace"), np.uint8)
 
+    def used_bytes(self, *inputs: np.ndarray) -> int:
+        """Return the last byte of the workspace that a run writes."""
+        changed = np.zeros(len(self.workspace()), bool)
+        for paint in (0x5A, 0xC3):
+            self.workspace()[:] = paint
+            self.run(*inputs)
+            changed |= self.workspace() != paint
+        return int(changed.nonzero()[0].max()) + 1 if changed.any() else 0
+
 
 def _pointers(arrays: list[np.ndarray]) -> Any:
     return (ctypes.c_void_p * max(len(arrays), 1))(*[each.ctypes.data for each in arrays])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["keyword_spotting", "lstm_cell", "model", "quantized_cnn"]
+__all__ = ["ds_cnn", "keyword_spotting", "lstm_cell", "model", "quantized", "quantized_cnn"]
 
 Info = onnx.ValueInfoProto
 
@@ -34,30 +36,65 @@ def model(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def keyword_spotting() -> onnx.ModelProto:
-    """Return a DS-CNN: a convolution, two depthwise separable ones, the mean, a dense layer."""
+def keyword_spotting(
+    channels: int = 8, blocks: int = 2, kernel: tuple[int, int] = (5, 3), size: tuple[int, int] = (25, 10)
+) -> onnx.ModelProto:
+    """Return a DS-CNN: a convolution, depthwise separable ones, the mean, a dense layer; by default a small one."""
     rng = np.random.default_rng(1)
-    weights = {"w0": _weight(rng, 8, 1, 5, 3), "b0": _weight(rng, 8)}
-    nodes = [helper.make_node("Conv", ["x", "w0", "b0"], ["c0"], pads=[2, 1, 2, 1], strides=[2, 2])]
+    weights = {"w0": _weight(rng, channels, 1, *kernel), "b0": _weight(rng, channels)}
+    pads = [k // 2 for k in kernel] + [(k - 1) // 2 for k in kernel]
+    nodes = [helper.make_node("Conv", ["x", "w0", "b0"], ["c0"], pads=pads, strides=[2, 2])]
     nodes.append(helper.make_node("Relu", ["c0"], ["r0"]))
-    for k in (1, 2):
-        weights |= {f"d{k}": _weight(rng, 8, 1, 3, 3), f"p{k}": _weight(rng, 8, 8, 1, 1), f"b{k}": _weight(rng, 8)}
-        weights |= {f"s{k}": 1 + _weight(rng, 8), f"m{k}": _weight(rng, 8), f"v{k}": 1 + _weight(rng, 8) ** 2}
+    for k in range(1, blocks + 1):
+        weights |= {f"d{k}": _weight(rng, channels, 1, 3, 3), f"p{k}": _weight(rng, channels, channels, 1, 1)}
+        weights |= {f"b{k}": _weight(rng, channels), f"s{k}": 1 + _weight(rng, channels)}
+        weights |= {f"m{k}": _weight(rng, channels), f"v{k}": 1 + _weight(rng, channels) ** 2}
         nodes += [
-            helper.make_node("Conv", [f"r{k - 1}", f"d{k}"], [f"dc{k}"], pads=[1] * 4, group=8),
+            helper.make_node("Conv", [f"r{k - 1}", f"d{k}"], [f"dc{k}"], pads=[1] * 4, group=channels),
             helper.make_node("BatchNormalization", [f"dc{k}", f"s{k}", f"b{k}", f"m{k}", f"v{k}"], [f"n{k}"]),
             helper.make_node("Relu", [f"n{k}"], [f"a{k}"]),
             helper.make_node("Conv", [f"a{k}", f"p{k}", f"b{k}"], [f"c{k}"]),
             helper.make_node("Relu", [f"c{k}"], [f"r{k}"]),
         ]
-    weights |= {"wd": _weight(rng, 12, 8), "bd": _weight(rng, 12)}
+    weights |= {"wd": _weight(rng, 12, channels), "bd": _weight(rng, 12)}
     nodes += [
-        helper.make_node("GlobalAveragePool", ["r2"], ["g"]),
+        helper.make_node("GlobalAveragePool", [f"r{blocks}"], ["g"]),
         helper.make_node("Flatten", ["g"], ["f"]),
         helper.make_node("Gemm", ["f", "wd", "bd"], ["l"], transB=1),
         helper.make_node("Softmax", ["l"], ["scores"]),
     ]
-    return model(nodes, {"x": [1, 1, 25, 10]}, ["scores"], weights)
+    return model(nodes, {"x": [1, 1, *size]}, ["scores"], weights)
+
+
+def ds_cnn() -> onnx.ModelProto:
+    """Return the DS-CNN of 64 channels, the one of MLPerf Tiny: 49 frames of 10 numbers, 2.7 million products."""
+    return keyword_spotting(64, 4, (10, 4), (49, 10))
+
+
+def quantized(network: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
+    """Return a network of one input quantised by onnxruntime, to int8 with QuantizeLinear and DequantizeLinear."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+    (given,) = network.graph.input
+    shape = [dim.dim_value for dim in given.type.tensor_type.shape.dim]
+    rng = np.random.default_rng(4)
+    images = iter([{given.name: rng.random(shape, dtype="float32")} for _ in range(4)])
+
+    class Images(CalibrationDataReader):  # type: ignore[misc]
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(images, None)
+
+    made = folder / "quantized.onnx"
+    quantize_static(
+        network,
+        made,
+        Images(),
+        quant_format=QuantFormat.QDQ,
+        activation_type=QuantType.QInt8,
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+    )
+    return onnx.load(made)
 
 
 def quantized_cnn() -> onnx.ModelProto:

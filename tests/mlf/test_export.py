@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import lzma
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from onnx import TensorProto, helper
 import vmkit
 from tests.mlf.built import Built, build
 from tests.mlf.networks import keyword_spotting, lstm_cell, model, quantized_cnn
-from tests.places import DATA, TOP
+from tests.places import TOP
 from vmkit import relay
 from vmkit.errors import CompileError, ModelError, OptionError, TargetError
 
@@ -57,16 +56,6 @@ def wrapped(built: Built, image: np.ndarray) -> np.ndarray:
     return np.frombuffer(ctypes.string_at(library.TVMWrap_GetOutputPtr(0), size), "float32")
 
 
-def used_bytes(built: Built, *inputs: np.ndarray) -> int:
-    """Return the last byte of the workspace that a run writes."""
-    changed = np.zeros(len(built.workspace()), bool)
-    for paint in (0x5A, 0xC3):
-        built.workspace()[:] = paint
-        built.run(*inputs)
-        changed |= built.workspace() != paint
-    return int(changed.nonzero()[0].max()) + 1 if changed.any() else 0
-
-
 def test_archive_of_mnist(tmp_path: Path) -> None:
     image = RNG.random((1, 1, 28, 28), dtype="float32")
     metadata = vmkit.mlf.export(MNIST, tmp_path / "model.tar")
@@ -100,7 +89,7 @@ def test_archive_of_mnist(tmp_path: Path) -> None:
     floats = [w for w in weights if w.data_type == TensorProto.FLOAT]
     assert built.main["constants_size_bytes"] == sum(4 * int(np.prod(w.dims)) for w in floats)
     assert_same(MNIST, built, image)
-    assert used_bytes(built, image) == built.main["workspace_size_bytes"]
+    assert built.used_bytes(image) == built.main["workspace_size_bytes"]
     np.testing.assert_array_equal(wrapped(built, image), built.run(image)[0])
     assert "nn.conv2d(%Input3" in (built.folder / "src" / "default.relay").read_text()
 
@@ -115,7 +104,7 @@ def test_networks_compute_what_the_machine_does(
     inputs = [RNG.random(shape, dtype="float32") for shape in shapes]
     built = exported(made(), tmp_path)
     assert_same(made(), built, *inputs)
-    assert used_bytes(built, *inputs) == built.main["workspace_size_bytes"]
+    assert built.used_bytes(*inputs) == built.main["workspace_size_bytes"]
 
 
 def test_quantized_network_is_of_integers_in_memory_too(tmp_path: Path) -> None:
@@ -128,16 +117,6 @@ def test_quantized_network_is_of_integers_in_memory_too(tmp_path: Path) -> None:
     # Weights of 8 bits; the input less its zero point and the first layer's result with a byte or two an element.
     assert built.main["constants_size_bytes"] <= 8 * 2 * 9 + 8 * 9 + 2 * 8 * 4
     assert built.main["workspace_size_bytes"] <= 2 * (2 + 8) * 63
-
-
-@pytest.mark.nightly
-def test_ultraface(tmp_path: Path) -> None:
-    path = tmp_path / "ultraface.onnx"
-    path.write_bytes(lzma.decompress((DATA / "ultraface.onnx.xz").read_bytes()))
-    image = RNG.random((1, 3, 240, 320), dtype="float32")
-    built = exported(path, tmp_path)
-    assert_same(path, built, image)
-    assert used_bytes(built, image) == built.main["workspace_size_bytes"]
 
 
 def test_branches_loops_and_outputs_of_all_kinds(tmp_path: Path) -> None:
@@ -188,16 +167,6 @@ def test_integers_wrap_and_divide_as_on_the_machine(tmp_path: Path) -> None:
     assert_same(program, built, *inputs)
 
 
-def test_workspace_is_at_most_a_tenth_more_than_what_is_live() -> None:
-    from vmkit.mlf.model import compiled_model
-    from vmkit.target import canonical_target
-
-    for network in (MNIST, keyword_spotting(), quantized_cnn()):
-        mod, params = vmkit.compiler.models.to_module(network)
-        made = compiled_model(mod, params, canonical_target("c"), "default")
-        assert made.plan.live <= made.plan.size <= 1.1 * made.plan.live
-
-
 def test_what_c_cannot_hold_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     path = tmp_path / "model.tar"
     dynamic = model([helper.make_node("Relu", ["x"], ["y"])], {"x": ["n", 3]}, ["y"], {})
@@ -228,8 +197,8 @@ def test_what_c_cannot_hold_is_refused_before_anything_is_written(tmp_path: Path
     kept = relay.parse('#[version = "0.0.5"]\ndef @main(%f: fn (float32) -> float32, %x: float32) { %f(%x) }')
     with pytest.raises(ModelError, match="input f: fn"):
         vmkit.mlf.export(kept, path)
-    half = relay.parse('#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), float16]) { add(%x, %x) }')
-    with pytest.raises(CompileError, match="C has no elements of float16"):
+    half = relay.parse('#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), bfloat16]) { add(%x, %x) }')
+    with pytest.raises(CompileError, match="C has no elements of bfloat16"):
         vmkit.mlf.export(half, path)
     with pytest.raises(TargetError, match="for one target, 'c' or 'llvm', not cuda"):
         vmkit.mlf.export(MNIST, path, target="cuda")

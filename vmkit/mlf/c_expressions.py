@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import tirx
 
 from .._tvm.nodes import TensorLoad
 from ..errors import CompileError
+from .c_numbers import HALF_FUNCTIONS, HALF_NEEDS, c_type, float_text, int_text, is_half, number_text, value_type
 
-__all__ = ["C_TYPES", "ExpressionWriter", "c_name", "c_type", "number_text"]
-
-C_TYPES = {
-    "bool": "uint8_t",
-    "float32": "float",
-    "float64": "double",
-    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
-"""What elements are in C."""
+__all__ = ["ExpressionWriter", "c_name"]
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/", tirx.Mod: "%"}
 _COMPARISONS = {tirx.EQ: "==", tirx.NE: "!=", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
@@ -54,13 +45,6 @@ asm and or not xor bool true false class new delete template this namespace priv
 _KEYWORDS = frozenset(_KEYWORDS_NAMES.split())
 
 
-def c_type(dtype: str) -> str:
-    """Return the type of elements in C; CompileError where it has none."""
-    if dtype not in C_TYPES:
-        raise CompileError(f"C has no elements of {dtype}; it has {', '.join(C_TYPES)}")
-    return C_TYPES[dtype]
-
-
 def c_name(name: str) -> str:
     """Return an identifier of C that resembles a name.
 
@@ -73,33 +57,8 @@ def c_name(name: str) -> str:
     return f"{made}_" if is_taken else made
 
 
-def float_text(value: float, dtype: str) -> str:
-    """Return a number as C reads it back without a change, but for the bits of a NaN."""
-    if math.isnan(value):
-        return "NAN"
-    if math.isinf(value):
-        return "-INFINITY" if value < 0 else "INFINITY"
-    return f"{np.float32(value)!s}f" if dtype == "float32" else repr(float(value))
-
-
-def int_text(value: int, dtype: str) -> str:
-    """Return an integer constant of C of a data type."""
-    if dtype == "uint64":
-        return f"{value}ULL"
-    if dtype == "int64":
-        return "(-9223372036854775807LL - 1)" if value == -(1 << 63) else f"{value}LL"
-    if dtype == "uint32":
-        return f"{value}u"
-    return "(-2147483647 - 1)" if value == -(1 << 31) else str(value)
-
-
-def number_text(value: int | float, dtype: str) -> str:
-    """Return a constant of C of a data type."""
-    return float_text(float(value), dtype) if dtype.startswith("float") else int_text(int(value), dtype)
-
-
 class ExpressionWriter:
-    """Writes expressions of one file; `helpers` are the inline functions that they need, by name.
+    """Writes expressions of one file; `helpers` are the inline functions that they need, by name and in their order.
 
     Parameters
     ----------
@@ -129,6 +88,12 @@ class ExpressionWriter:
         """Return the error that a kernel has what C lacks."""
         return CompileError(f"kernel {self.kernel}: {what}")
 
+    def half(self, name: str) -> str:
+        """Return the name of a function of float16, which the file then has with those that it calls."""
+        for needed in (*HALF_NEEDS.get(name, ()), name):
+            self.helpers.setdefault(needed, HALF_FUNCTIONS[needed])
+        return name
+
     def element(self, buffer: tvm.ir.Var, indices: list[tirx.Expr]) -> str:
         """Return an element of a buffer."""
         (index,) = indices
@@ -140,12 +105,14 @@ class ExpressionWriter:
             case tirx.IntImm():
                 return int_text(int(expr.value), _dtype(expr))
             case tirx.FloatImm():
-                c_type(_dtype(expr))
+                value_type(_dtype(expr))
                 return float_text(float(expr.value), _dtype(expr))
             case TensorLoad() if expr.source in self.known:
                 return number_text(self.known[expr.source], _dtype(expr))
             case TensorLoad():
                 loaded = self.element(expr.source, list(expr.indices))
+                if is_half(_dtype(expr)):
+                    return f"{self.half('float_of_half')}({loaded})"
                 return f"({c_type(_dtype(expr))}){loaded}" if expr.source in self.stored else loaded
             case tvm.ir.Var():
                 return self.names[expr]
@@ -178,12 +145,14 @@ class ExpressionWriter:
 
     def wrapped(self, text: str, dtype: str) -> str:
         """Return the result of an operation in its own type: C computes with int what is shorter."""
+        if is_half(dtype):
+            return f"{self.half('rounded_to_half')}({_bare(text)})"
         is_short = dtype in ("int8", "int16", "uint8", "uint16")
         return f"({c_type(dtype)}){text}" if is_short else text
 
     def extreme(self, name: str, sign: str, dtype: str, a: str, b: str) -> str:
         """Return the larger or smaller of two values: the second one, where they do not compare."""
-        ctype = c_type(dtype)
+        ctype = value_type(dtype)
         helper = f"{name}_{dtype}"
         self.helpers[helper] = f"static inline {ctype} {helper}({ctype} a, {ctype} b) {{ return a {sign} b ? a : b; }}"
         return f"{helper}({_bare(a)}, {_bare(b)})"
@@ -193,6 +162,9 @@ class ExpressionWriter:
         value, dtype = self.text(expr.value), _dtype(expr)
         if dtype == "bool":
             return f"({value} != 0)"
+        if is_half(dtype):
+            rounded = "half_of_double" if _dtype(expr.value) == "float64" else "rounded_to_half"
+            return f"{self.half(rounded)}({_bare(value)})"
         return f"({c_type(dtype)}){value}"
 
     def call(self, expr: tvm.ir.Call) -> str:
@@ -208,12 +180,13 @@ class ExpressionWriter:
         if name in _BITS or name in _OPERATIONS:
             return self.operation(name, dtype, args)
         plain = {"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"}.get(name, name)
-        return self.function(f"{plain}f" if plain in _MATH and dtype == "float32" else plain, args)
+        called = self.function(f"{plain}f" if plain in _MATH and dtype in ("float16", "float32") else plain, args)
+        return self.wrapped(called, dtype)
 
     def external(self, name: str, dtype: str, args: list[tirx.Expr]) -> str:
         """Return the call of a function by name: of a floored quotient or its rest, or of ``math.h``."""
         if name not in ("floordiv", "floormod"):
-            return self.function(name, args)
+            return self.wrapped(self.function(name, args), dtype)
         ctype, helper = c_type(dtype), f"{name}_{dtype}"
         is_inexact = "" if dtype.startswith("u") else " (a % b != 0 && (a < 0) != (b < 0))"
         body = {
@@ -253,6 +226,10 @@ def _bitwise_not(writer: ExpressionWriter, dtype: str, args: list[tirx.Expr]) ->
 
 def _reinterpret(writer: ExpressionWriter, dtype: str, args: list[tirx.Expr]) -> str:
     source, target = _dtype(args[0]), dtype
+    if is_half(target):
+        return f"{writer.half('float_of_half')}((uint16_t){writer.text(args[0])})"
+    if is_half(source):
+        return f"({c_type(target)}){writer.half('half_of_float')}({_bare(writer.text(args[0]))})"
     helper = f"{target}_of_{source}"
     writer.helpers[helper] = (
         f"static inline {c_type(target)} {helper}({c_type(source)} bits) "
@@ -264,7 +241,7 @@ def _reinterpret(writer: ExpressionWriter, dtype: str, args: list[tirx.Expr]) ->
 def _absolute(writer: ExpressionWriter, dtype: str, args: list[tirx.Expr]) -> str:
     value = writer.text(args[0])
     if dtype.startswith("float"):
-        return f"{'fabsf' if dtype == 'float32' else 'fabs'}({_bare(value)})"
+        return f"{'fabs' if dtype == 'float64' else 'fabsf'}({_bare(value)})"
     return writer.extreme("max", ">", dtype, value, f"(-{value})")
 
 

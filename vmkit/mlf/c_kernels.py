@@ -9,8 +9,10 @@ import tvm_ffi
 from tvm import tirx
 
 from .._tvm.nodes import TensorLoad
-from .c_expressions import ExpressionWriter, c_name, c_type, number_text
+from .c_expressions import ExpressionWriter, c_name
+from .c_numbers import c_type, is_half, number_text, value_type
 from .kernels import Kernel, pointed_at
+from .sorting import packed_name
 
 __all__ = ["declaration", "kernels_source"]
 
@@ -30,7 +32,7 @@ def kernels_source(kernels: Mapping[str, Kernel], symbols: Mapping[str, str]) ->
     helpers: dict[str, str] = {}
     functions = [_Function(kernel, symbols[name], helpers).text() for name, kernel in kernels.items()]
     parts = [_HEAD, "\n".join(declaration(kernel, symbols[name]) + ";" for name, kernel in kernels.items())]
-    parts.insert(1, "\n".join(helpers[name] for name in sorted(helpers)))
+    parts.insert(1, "\n".join(helpers.values()))
     return "\n\n".join(part for part in [*parts, *functions] if part) + "\n"
 
 
@@ -143,21 +145,23 @@ class _Function:
                 yield f"{pad}{type(node).__name__.lower()};"
             case tirx.Evaluate() if isinstance(node.value, tirx.IntImm):
                 pass
-            case tirx.Evaluate() if _packed(node) is not None:
-                raise write.fail(f"it calls {_packed(node)} of TVM's runtime, which C does not have")
+            case tirx.Evaluate() if packed_name(node) is not None:
+                raise write.fail(f"it calls {packed_name(node)} of TVM's runtime, which C does not have")
             case _:
                 raise write.fail(f"there is no C for {type(node).__name__}")
 
     def value(self, node: tirx.BufferStore) -> str:
         """Return what is stored, in the type of the memory."""
         text = self.write.text(node.value)
+        if is_half(str(node.buffer.ty.dtype)):
+            return f"{self.write.half('half_of_float')}({text})"
         if node.buffer in self.stored:
             return f"({c_type(self.stored[node.buffer])}){text}"
         return text[1:-1] if text.startswith("(") and _closes_last(text) else text
 
     def allocation(self, node: tirx.AllocBuffer, pad: str) -> Iterator[str]:
-        """Yield the local array of a small buffer; a larger one is a parameter."""
-        if node.buffer in self.names:
+        """Yield the local array of a small buffer; a larger one is a parameter, and one that nothing reads is none."""
+        if node.buffer in self.names or not self.is_used(node.buffer):
             return
         dtype = str(node.buffer.ty.dtype)
         size = 1
@@ -181,7 +185,7 @@ class _Function:
         if not self.is_used(node.var):
             return
         text = self.write.text(node.value)
-        yield f"{pad}const {c_type(str(node.var.ty.dtype))} {self.named(node.var)} = {text};"
+        yield f"{pad}const {value_type(str(node.var.ty.dtype))} {self.named(node.var)} = {text};"
 
     def loop(self, node: tirx.For, depth: int) -> Iterator[str]:
         """Yield a loop."""
@@ -192,13 +196,6 @@ class _Function:
         yield from self.statement(node.body, depth + 1)
         yield f"{pad}}}"
         self.taken.discard(name)
-
-
-def _packed(node: tirx.Evaluate) -> str | None:
-    """Return the name of the packed function that a statement calls; None for all others."""
-    call = node.value
-    is_call = isinstance(call, tvm.ir.Call) and str(getattr(call.op, "name", "")).startswith("tirx.tvm_call_packed")
-    return str(call.args[0].value) if is_call else None
 
 
 def _closes_last(text: str) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from textwrap import indent
 
-from .c_expressions import c_name, c_type, number_text
+from .c_expressions import c_name
 from .c_kernels import declaration
+from .c_numbers import c_type, element_words
 from .kernels import Kernel
 from .planning import Plan
 from .program import Branch, Call, Copy, Instruction, Kind, Leave, Loop, Program, Repeat, Tensor, item_bytes
@@ -209,8 +210,7 @@ class MainWriter:
 
     def array(self, name: str, index: int, dtype: str) -> str:
         """Return the definition of an array of constants."""
-        values = self.program.constants[index].ravel()
-        words = [number_text(value, dtype) for value in values.astype(dtype).tolist()]
+        words = element_words(self.program.constants[index], dtype)
         lines = [", ".join(words[at : at + _PER_LINE]) for at in range(0, len(words), _PER_LINE)]
         body = ",\n  ".join(lines) or "0"
         return f"static const {c_type(dtype)} {name}[{max(len(words), 1)}] = {{\n  {body}\n}};\n"

@@ -15,6 +15,7 @@ from .._tvm.nodes import TensorLoad
 from ..errors import CompileError
 from ..schedule.expressions import loads_in
 from ..schedule.scalar import schedule_for_scalars
+from .sorting import with_sorts_written_out
 
 __all__ = ["Kernel", "buffer_bytes", "lowered_kernel", "pointed_at"]
 
@@ -93,6 +94,7 @@ def lowered_kernel(name: str, function: tirx.PrimFunc, target: Target) -> Kernel
         if not all(isinstance(d, tirx.IntImm) for d in param.ty.shape):
             raise CompileError(f"kernel {name}: the sizes of {param.name} are known at run time only")
     is_scheduled = bool(function.attrs.get("tirx.is_scheduled", False))
+    function = with_sorts_written_out(name, function)
     scheduled = function if is_scheduled else schedule_for_scalars(function)
     with target, tvm.transform.PassContext(config={"tirx.disable_vectorize": True}):
         mod = tvm.IRModule({name: scheduled.with_attr("target", target)})

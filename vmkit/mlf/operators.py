@@ -15,8 +15,9 @@ from tvm.tirx.buffer import is_buffer_var
 from ..errors import ModelError
 from ..relay.ir import Function
 from ..target.plan import command_line
-from .c_expressions import c_name, c_type
+from .c_expressions import c_name
 from .c_kernels import declaration, kernels_source
+from .c_numbers import c_type
 from .kernels import Kernel, buffer_bytes, lowered_kernel
 from .objects import object_file, object_module
 from .workspaces import workspace_lines
