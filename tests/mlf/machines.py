@@ -37,16 +37,17 @@ class Machine:
                 pytest.skip(f"{command} is not installed, which {self.name} needs")
 
 
-def _cortex(name: str, board: str, flags: tuple[str, ...]) -> Machine:
+def _cortex(name: str, board: str, data_origin: int, flags: tuple[str, ...]) -> Machine:
     # Without a fixed number of instructions a nanosecond there would be nothing to count.
     emulator = ("qemu-system-arm", "-M", board, "-nographic", "-monitor", "none", "-serial", "none")
     emulator += ("-icount", "shift=0", "-semihosting-config", "enable=on,target=native", "-kernel")
     link = ("-nostartfiles", "-specs=rdimon.specs", "-T", str(_FIRMWARE / "mps2.ld"))
+    link += (f"-Wl,--defsym=data_origin={data_origin}",)
     return Machine(name, "arm-none-eabi-", (f"-mcpu={name}", "-mthumb", *flags), link, emulator)
 
 
-CORTEX_M4 = _cortex("cortex-m4", "mps2-an386", ("-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"))
-CORTEX_M7 = _cortex("cortex-m7", "mps2-an500", ("-mfloat-abi=hard", "-mfpu=fpv5-d16"))
+CORTEX_M4 = _cortex("cortex-m4", "mps2-an386", 0x21000000, ("-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"))
+CORTEX_M7 = _cortex("cortex-m7", "mps2-an500", 0x60000000, ("-mfloat-abi=hard", "-mfpu=fpv5-d16"))
 CHECKED = Machine("checked", "", ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"), (), ())
 """This machine, where what is read or written elsewhere and what C leaves undefined ends the program."""
 RISCV64 = Machine("riscv64", "riscv64-linux-gnu-", (), ("-static",), ("qemu-riscv64",))

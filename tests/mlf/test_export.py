@@ -83,7 +83,7 @@ def test_archive_of_mnist(tmp_path: Path) -> None:
     module = metadata["modules"]["default"]
     assert (module["style"], module["executors"], module["target"]) == ("full-model", ["aot"], ["c"])
     assert built.main["inputs"] == {"Input3": {"size": 3136, "dtype": "float32"}}
-    assert built.main["outputs"] == {"output": {"size": 40, "dtype": "float32"}}
+    assert built.main["outputs"] == {"Plus214_Output_0": {"size": 40, "dtype": "float32"}}
     assert (built.main["io_size_bytes"], built.main["device"]) == (3176, 1)
     weights = onnx.load(MNIST).graph.initializer
     floats = [w for w in weights if w.data_type == TensorProto.FLOAT]
@@ -211,19 +211,27 @@ def test_what_c_cannot_hold_is_refused_before_anything_is_written(tmp_path: Path
 
 def test_names_that_c_has_itself_become_others(tmp_path: Path) -> None:
     network = model(
-        [helper.make_node("Add", ["double", "in:0"], ["s"]), helper.make_node("Add", ["s", "in_0"], ["y"])],
+        [
+            helper.make_node("Add", ["double", "in:0"], ["s"]),
+            helper.make_node("Add", ["s", "in_0"], ["IN/0"]),
+            helper.make_node("ReduceMax", ["IN/0"], ["workspace"], keepdims=0),
+        ],
         {"double": [2], "in:0": [2], "in_0": [2]},
-        ["y"],
+        ["IN/0", "workspace", "double"],
         {},
     )
     built = exported(network, tmp_path, model_name="sums", workspace_byte_alignment=64)
     x = np.array([1, 2], "float32")
-    np.testing.assert_array_equal(built.run(x, 2 * x, 4 * x)[0], 7 * x)
+    made, largest, given = built.run(x, 2 * x, 4 * x)
+    np.testing.assert_array_equal(np.stack([made, given]), [7 * x, x])
+    assert (largest, list(built.main["outputs"])) == ([14], ["IN/0", "workspace", "double"])
     header = (built.folder / "codegen/host/include/tvmgen_sums.h").read_text()
     assert [line.split(";")[0].split("* ")[1] for line in header.splitlines() if "void* " in line] == [
         "double_",
         "in_0",
         "in_0_1",
-        "output",
+        "IN_0_2",
+        "workspace_1",
+        "double_",
     ]
-    assert "#define TVMGEN_SUMS_OUTPUT_SIZE 8" in header
+    assert "#define TVMGEN_SUMS_IN_0_2_SIZE 8\n#define TVMGEN_SUMS_WORKSPACE_1_SIZE 4\n" in header

@@ -35,7 +35,7 @@ def test_the_graph_computes_the_model(tmp_path: Path) -> None:
     main = metadata["memory"]["functions"]["main"][0]
     assert main["constants_size_bytes"] == sum(each.nbytes for each in constants.values())
     shared = [each["size_bytes"] for each in storage if "input_binding" not in each]
-    assert sum(shared) <= main["workspace_size_bytes"] + main["outputs"]["output"]["size"] < 20_000
+    assert sum(shared) <= main["workspace_size_bytes"] + main["outputs"]["scores"]["size"] < 20_000
     library.extract(tmp_path / "out")
     sources = list(map(str, (tmp_path / "out").glob("codegen/host/src/*.c")))
     made = tmp_path / "graph.so"

@@ -84,7 +84,9 @@ def export_model_library_format(
         beside = {"program": model.fingerprint} if executor.name == "graph" else {}
         mod, plan, name = source.ir_mod, source.plan, model.libmod_name
         interface = c_interface(executor)
-        compiled = compiled_model(mod, params, plan, name, alignment, executor.name, named, beside, interface)
+        compiled = compiled_model(
+            *(mod, params, plan, name, alignment, executor.name, named, beside, interface), numbers_outputs=True
+        )
         made.append(replace(compiled, text=str(mod)))
     write(Path(file_name), made)
     return file_name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import indent
@@ -21,21 +21,32 @@ FIELD = re.compile(r"void\* (\w+); /\* (\w+)(\[[\d, ]*\]) \*/")
 """A field of the structs of inputs and outputs in a header: its name, its data type, its shape."""
 
 _PER_LINE = 12
+_MACROS = frozenset({"WORKSPACE"})
+"""What a header has sizes of beside those of inputs and outputs."""
 
 
-def field_names(names: Sequence[str]) -> list[str]:
-    """Return the names of fields of a struct for tensors, no two alike.
+def field_names(names: Sequence[str], taken: Container[str] = ()) -> list[str]:
+    """Return the names of fields of a struct for tensors, no two alike but for the case of letters.
 
-    >>> field_names(["x:0", "x_0"])
-    ['x_0', 'x_0_1']
+    Parameters
+    ----------
+    names
+        What the tensors are called.
+    taken
+        Names in capitals that no field has.
+
+    >>> field_names(["x:0", "x_0", "scale"], {"SCALE"})
+    ['x_0', 'x_0_1', 'scale_1']
     """
     made: list[str] = []
+    capitals: set[str] = set()
     for name in names:
         field, number = c_name(name), 0
-        while field in made or field.upper() in (other.upper() for other in made):
+        while field.upper() in capitals or field.upper() in taken:
             number += 1
             field = f"{c_name(name)}_{number}"
         made.append(field)
+        capitals.add(field.upper())
     return made
 
 
@@ -78,12 +89,16 @@ class MainWriter:
     @cached_property
     def input_fields(self) -> list[str]:
         """The names of the inputs in the struct of them."""
-        return field_names([name for name, _ in self.program.inputs])
+        return field_names([name for name, _ in self.program.inputs], _MACROS)
 
     @cached_property
     def output_fields(self) -> list[str]:
         """The names of the outputs in the struct of them."""
-        return field_names([name for name, _ in self.program.outputs])
+        inputs = zip(self.input_fields, (tensor.nbytes for _, tensor in self.program.inputs), strict=True)
+        # An input that is an output as well has one macro of its size.
+        own = {(c_name(name), tensor.nbytes) for name, tensor in self.program.outputs}
+        taken = {field.upper() for field, size in inputs if (field, size) not in own}
+        return field_names([name for name, _ in self.program.outputs], _MACROS | taken)
 
     @property
     def head(self) -> str:

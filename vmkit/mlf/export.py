@@ -39,7 +39,8 @@ def export(
 ) -> dict[str, Any]:
     """Write a model as an archive of C99 with an entry, a header and a description, and return that description.
 
-    The entry ``tvmgen_<model_name>_run`` takes structs of pointers to the inputs and outputs. It allocates nothing:
+    The entry ``tvmgen_<model_name>_run`` takes structs of pointers to the inputs and outputs, whose fields have the
+    names that the model has for them, or ``output``, or ``output0`` and so on. It allocates nothing:
     tensors between lie in a workspace of static memory, constants in arrays of the code. It needs the C library and
     libm.
 
@@ -118,12 +119,20 @@ def model_of(
     interface: str = "c",
     shapes: Mapping[str, Sequence[Any]] | None = None,
     workspace_byte_alignment: int = 1,
+    numbers_outputs: bool = False,
 ) -> Model:
-    """Return a model compiled and not yet written; see :func:`export` for the arguments, and what is raised."""
+    """Return a model compiled and not yet written; see :func:`export` for the arguments, and what is raised.
+
+    With `numbers_outputs`, outputs have the names that TVM gave them, though an ONNX model has others for them.
+    """
     _check(executor, workspace_byte_alignment)
     plan = _plan(target)
     mod, given = _module_of(model, params, shapes)
-    return compiled_model(mod, given, plan, model_name, workspace_byte_alignment, executor, interface=interface)
+    return compiled_model(
+        *(mod, given, plan, model_name, workspace_byte_alignment, executor),
+        interface=interface,
+        numbers_outputs=numbers_outputs,
+    )
 
 
 def _check(executor: str, alignment: int) -> None:

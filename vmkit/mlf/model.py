@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from ..compiler.pipeline import fuse_relax
 from ..compiler.stages import relay_module, run_stage, to_relax
 from ..errors import CompileError, ModelError, OptionError
 from ..relax.dead_code import eliminate_dead_code
+from ..relay.signature import OUTPUT_NAMES
 from ..target import TargetPlan, canonical_target
 from ..target.plan import command_line
 from ..values.signature import Signature, TensorSpec, TupleSpec
@@ -229,8 +230,15 @@ def compiled_model(
     target_text: str = "",
     graph_metadata: Mapping[str, str] = MappingProxyType({}),
     interface: str = "c",
+    numbers_outputs: bool = False,
 ) -> Model:
     """Return a module compiled as a model.
+
+    Parameters
+    ----------
+    numbers_outputs
+        Whether outputs are called ``output``, or ``output0`` and so on, as TVM did, though an ONNX model has names for
+        them. What ``output_tensor_names`` says holds in any case.
 
     Raises
     ------
@@ -249,6 +257,9 @@ def compiled_model(
         raise OptionError(f"interface {interface!r}: a graph's functions are packed, and there is no entry to choose")
     target = plan.primary
 
+    def output_names(signature: Signature) -> list[str]:
+        return _output_names(signature, mod, numbers_outputs)
+
     def stage(options: CompilerOptions) -> Model:
         require_static(mod, params)
         # What is quantised is computed with integers: microcontrollers are slow with floats, if they have them at all.
@@ -265,7 +276,7 @@ def compiled_model(
             passes = [transform.RewriteDataflowReshape(), transform.ToNonDataflow(), eliminate_dead_code()]
             fused = tvm.transform.Sequential(passes)(fused)
         try:
-            program, kernels = _program(fused, signatures["main"], target, executor, _names_of_outputs(mod))
+            program, kernels = _program(fused, signatures["main"], target, executor, output_names)
         except CompileError as error:
             raise with_nodes(error, relay_module(mod)) from error
         memory = plan_workspace(program, kernels, workspace_byte_alignment)
@@ -298,7 +309,11 @@ def kernel_functions(
 
 
 def _program(
-    mod: tvm.IRModule, signature: Signature, target: Target, executor: str, output_names: list[str]
+    mod: tvm.IRModule,
+    signature: Signature,
+    target: Target,
+    executor: str,
+    output_names: Callable[[Signature], list[str]],
 ) -> tuple[Program, dict[str, Kernel]]:
     functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     kernels: dict[str, Kernel] = {}
@@ -312,28 +327,27 @@ def _program(
         mod,
         lambda name: kernel(name).workspace_sizes,
         lambda name: bool("vmkit.reshape" in functions[name].attrs) and len(functions[name].params) == 2,
-        (list(signature.names), _output_names(signature, output_names)),
+        (list(signature.names), output_names(signature)),
     )
     if target.kind.name != "c" or executor == "graph":
         return program, {call.kernel: kernels[call.kernel] for call in program.calls}
     return program, with_narrow_tensors(program, with_constants(program, kernels))
 
 
-def _output_names(signature: Signature, given: list[str]) -> list[str]:
-    """Return the names of the tensors of a result: those that the function says, else by their number."""
+def _output_names(signature: Signature, mod: tvm.IRModule | relay.Function, numbers: bool) -> list[str]:
+    """Return the names of the tensors of a result: those that the program has for them, else by their number."""
     count = sum(_leaves(spec) for spec in signature.outputs)
-    if given:
+    main = mod if isinstance(mod, relay.Function) else mod["main"]
+    attrs = main.attrs or {}
+    if "output_tensor_names" in attrs:
+        given = [str(name) for name in attrs["output_tensor_names"]]
         if len(given) != count:
             raise ModelError(f"output_tensor_names has {len(given)} names for {count} tensors")
         return given
+    named = [str(name) for name in attrs[OUTPUT_NAMES]] if OUTPUT_NAMES in attrs and not numbers else []
+    if len(named) == count:
+        return named
     return ["output"] if count == 1 and not signature.result_is_tuple else [f"output{k}" for k in range(count)]
-
-
-def _names_of_outputs(mod: tvm.IRModule | relay.Function) -> list[str]:
-    """Return what a function calls its outputs in the attribute ``output_tensor_names``; nothing where it has none."""
-    main = mod if isinstance(mod, relay.Function) else mod["main"]
-    names = main.attrs.get("output_tensor_names") if main.attrs else None
-    return [str(name) for name in names or ()]
 
 
 def _leaves(spec: object) -> int:

@@ -59,6 +59,7 @@ def export(
         executor=chosen,
         interface=c_interface(executor),
         workspace_byte_alignment=alignment,
+        numbers_outputs=True,
     )
     write(path, [model])
     return model
