@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import vmkit
-from tests.mlf.built import Built, build
+from tests.mlf.built import FLAGS, Built, build
 from tests.mlf.networks import keyword_spotting, lstm_cell, model, quantized_cnn
 from tests.places import TOP
 from vmkit import relay
@@ -75,6 +76,8 @@ def test_archive_of_mnist(tmp_path: Path) -> None:
         "./runtime/src/stack_allocator.c",
         "./runtime/src/tvm_wrapper.c",
         "./src/default.relay",
+        "./templates/crt_config.h.template",
+        "./templates/platform.c.template",
     ]
     assert all(member.isreg() and member.uid == member.gid == 0 for member in members)
     built = build(tmp_path / "model.tar")
@@ -117,6 +120,16 @@ def test_quantized_network_is_of_integers_in_memory_too(tmp_path: Path) -> None:
     # Weights of 8 bits; the input less its zero point and the first layer's result with a byte or two an element.
     assert built.main["constants_size_bytes"] <= 8 * 2 * 9 + 8 * 9 + 2 * 8 * 4
     assert built.main["workspace_size_bytes"] <= 2 * (2 + 8) * 63
+
+
+def test_templates_are_firmware_already(tmp_path: Path) -> None:
+    built = exported(lstm_cell(), tmp_path, model_name="cell")
+    for name in ("crt_config.h", "platform.c"):
+        (tmp_path / name).write_bytes((built.folder / "templates" / f"{name}.template").read_bytes())
+    sources = [tmp_path / "platform.c", *built.folder.glob("codegen/host/src/*.c")]
+    flags = [*FLAGS, "-include", tmp_path / "crt_config.h", f"-I{built.folder}/codegen/host/include"]
+    subprocess.run(["gcc", *flags, *sources, "-o", tmp_path / "run", "-lm"], check=True)
+    assert subprocess.run([tmp_path / "run"]).returncode == 0
 
 
 def test_branches_loops_and_outputs_of_all_kinds(tmp_path: Path) -> None:

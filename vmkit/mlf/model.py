@@ -38,6 +38,7 @@ from .packed import packed_entry, packed_head
 from .planning import Plan, plan_workspace
 from .program import Program
 from .refusals import require_static, with_nodes
+from .templates import template_files
 from .wrapper import wrapper_files
 
 __all__ = ["Model", "compiled_model", "kernel_functions"]
@@ -162,6 +163,7 @@ class Model:
             f"{source}/{name}_lib0.c": self.writer.source(),
             f"codegen/host/include/tvmgen_{name}.h": self.writer.header(),
             **wrapper_files(self.writer),
+            **template_files(self.writer),
         }
         if self.interface == "packed":
             texts[f"{source}/{name}_lib2.c"] = packed_entry(self.writer)
