@@ -1,4 +1,4 @@
-"""The test files of TVM 0.14 for Relay and for archives in C: every test passes, but for those of a table that says why it does not.
+"""The test files of TVM 0.14 for Relay and archives in C: every test passes, but for those of a table that says why.
 
 The files are TVM's own and lie beside the checkout; each runs, unchanged, in a process of its own after Relay's names
 were installed. What the table lists must fail, so that it lists no more than that.

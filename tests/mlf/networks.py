@@ -31,7 +31,7 @@ def model(
         "network",
         [info(name, shape) for name, shape in inputs.items()],
         [info(name, None) for name in outputs],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 

@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from vmkit import mlf
 from vmkit.errors import ModelError, UnavailableError
+from vmkit.mlf.compiling import compiled_model
 from vmkit.mlf.export import write
-from vmkit.mlf.model import compiled_model
 from vmkit.target.plan import without_host
 from vmkit.values.tensors import as_tensors
 

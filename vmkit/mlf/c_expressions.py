@@ -10,7 +10,17 @@ from tvm import tirx
 
 from .._tvm.nodes import TensorLoad
 from ..errors import CompileError
-from .c_numbers import HALF_FUNCTIONS, HALF_NEEDS, c_type, float_text, int_text, is_half, number_text, value_type
+from .c_numbers import (
+    HALF_FUNCTIONS,
+    HALF_NEEDS,
+    ROUNDED,
+    c_type,
+    float_text,
+    int_text,
+    is_half,
+    number_text,
+    value_type,
+)
 
 __all__ = ["ExpressionWriter", "c_name"]
 
@@ -204,6 +214,9 @@ class ExpressionWriter:
 
     def function(self, name: str, args: list[tirx.Expr]) -> str:
         """Return the call of a function of ``math.h``."""
+        if name == "nearbyintf":
+            self.helpers.setdefault("rounded_float32", ROUNDED)
+            return f"rounded_float32({_bare(self.text(args[0]))})"
         known = name in _MATH or (name.endswith("f") and name[:-1] in _MATH)
         if not known and name not in ("isnan", "isinf", "isfinite", "abs", "llabs"):
             raise self.fail(f"it calls {name}, which is no function of C's math.h")

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 import tvm
 import tvm_ffi
 from tvm import tirx
+from tvm.sym import Analyzer
 
 from .._tvm.nodes import TensorLoad
+from .buffers import buffer_homes, pointed_at
 from .c_expressions import ExpressionWriter, c_name
 from .c_numbers import c_type, is_half, number_text, value_type
-from .kernels import Kernel, pointed_at
+from .kernels import Kernel
 from .sorting import packed_name
 
 __all__ = ["declaration", "kernels_source"]
@@ -38,7 +40,8 @@ def kernels_source(kernels: Mapping[str, Kernel], symbols: Mapping[str, str]) ->
 
 # A comparison that the type of its operands decides, such as an unsigned number with 0, is no fault of a kernel, which
 # was written for other types as well.
-_HEAD = """#include <math.h>
+_HEAD = """#include <float.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,7 +193,7 @@ class _Function:
     def loop(self, node: tirx.For, depth: int) -> Iterator[str]:
         """Yield a loop."""
         pad = _INDENT * depth
-        start, end = self.write.text(node.min), self.write.text(node.min + node.extent)
+        start, end = self.write.text(node.min), self.write.text(Analyzer().simplify(node.min + node.extent))
         ctype, name = c_type(str(node.loop_var.ty.dtype)), self.named(node.loop_var)
         yield f"{pad}for ({ctype} {name} = {start}; {name} < {end}; ++{name}) {{"
         yield from self.statement(node.body, depth + 1)
@@ -210,10 +213,7 @@ def _closes_last(text: str) -> bool:
 def _used(body: tirx.Stmt) -> set[tvm.ir.Var]:
     """Return the variables and buffers that a kernel reads or writes, those too whose memory has another name."""
     found: set[tvm.ir.Var] = set()
-    home: dict[tvm.ir.Var, tvm.ir.Var] = {}
-
-    def declared(node: tirx.DeclBuffer) -> None:
-        home[node.buffer] = pointed_at(node.data)
+    home = buffer_homes(body)
 
     def load(node: TensorLoad) -> None:
         found.add(node.source)
@@ -221,7 +221,6 @@ def _used(body: tirx.Stmt) -> set[tvm.ir.Var]:
     def store(node: tirx.BufferStore) -> None:
         found.add(node.buffer)
 
-    tvm_ffi.structural_walk(body, (tirx.DeclBuffer, declared))
     tvm_ffi.structural_walk(body, (TensorLoad, load))
     tvm_ffi.structural_walk(body, (tirx.BufferStore, store))
     found |= {home[buffer] for buffer in found if buffer in home}

@@ -8,7 +8,17 @@ import numpy as np
 
 from ..errors import CompileError
 
-__all__ = ["C_TYPES", "HALF_FUNCTIONS", "HALF_NEEDS", "c_type", "element_words", "is_half", "number_text", "value_type"]
+__all__ = [
+    "C_TYPES",
+    "HALF_FUNCTIONS",
+    "HALF_NEEDS",
+    "ROUNDED",
+    "c_type",
+    "element_words",
+    "is_half",
+    "number_text",
+    "value_type",
+]
 
 C_TYPES = {
     "bool": "uint8_t",
@@ -83,6 +93,17 @@ HALF_NEEDS = {
     "half_of_double": ("float_of_half", "half_of_float", "rounded_to_half"),
 }
 """The functions that one of them calls, in their order."""
+
+# Between 2^23 and 2^24 floats are whole numbers: adding the former rounds, as far as a sum is rounded to float at all.
+ROUNDED = """static inline float rounded_float32(float value) {
+#if FLT_EVAL_METHOD != 0 || defined(__FAST_MATH__) || defined(__ARM_FEATURE_DIRECTED_ROUNDING) || defined(__SSE4_1__)
+  return nearbyintf(value);
+#else
+  const float size = fabsf(value);
+  return size < 8388608.0f ? copysignf(size + 8388608.0f - 8388608.0f, value) : value;
+#endif
+}"""
+"""A function for processors without an instruction that rounds, whose ``nearbyintf`` is a long call."""
 
 
 def is_half(dtype: str) -> bool:

@@ -6,13 +6,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import tvm
+from tvm import relax
 
+from ..relax.aliases import is_call
 from .kernels import Kernel
 from .program import Call, Kind, Program
 
-__all__ = ["narrowest", "with_constants"]
+__all__ = ["finite_arguments", "narrowest", "with_constants"]
 
 _NARROWER = ("int8", "uint8", "int16", "uint16", "int32")
+
+
+def finite_arguments(mod: tvm.IRModule) -> dict[str, frozenset[int]]:
+    """Return, for each kernel that a module of Relax calls, the places of arguments that are constants, all finite."""
+    found: dict[str, frozenset[int]] = {}
+
+    def seen(node: tvm.ir.Expr) -> None:
+        if isinstance(node, tvm.ir.Call) and is_call(node, "relax.call_tir"):
+            args = node.args[1].fields if isinstance(node.args[1], relax.Tuple) else [node.args[1]]
+            own = frozenset(place for place, arg in enumerate(args) if _is_finite(arg))
+            name = node.args[0].name_hint
+            found[name] = found.get(name, own) & own
+
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function.body, seen)
+    return found
+
+
+def _is_finite(arg: tvm.ir.Expr) -> bool:
+    if not isinstance(arg, tvm.ir.GenericConst):
+        return False
+    array = arg.value.numpy()
+    return array.dtype.kind == "f" and bool(np.isfinite(array).all())
 
 
 def with_constants(program: Program, kernels: Mapping[str, Kernel]) -> dict[str, Kernel]:

@@ -15,7 +15,8 @@ from ..errors import ModelError, OptionError, TargetError
 from ..target import TargetPlan, canonical_target
 from ..values.tensors import as_tensors
 from .archive import write_archive
-from .model import Model, compiled_model, kernel_functions
+from .compiling import compiled_model, kernel_functions
+from .model import Model
 from .operators import Operators, as_functions
 
 __all__ = ["VERSION", "export", "model_of", "write"]

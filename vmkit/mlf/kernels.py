@@ -15,9 +15,11 @@ from .._tvm.nodes import TensorLoad
 from ..errors import CompileError
 from ..schedule.expressions import loads_in
 from ..schedule.scalar import schedule_for_scalars
+from .buffers import buffer_homes, pointed_at
+from .padding import without_padding_terms
 from .sorting import with_sorts_written_out
 
-__all__ = ["Kernel", "buffer_bytes", "lowered_kernel", "pointed_at"]
+__all__ = ["Kernel", "buffer_bytes", "lowered_kernel"]
 
 _ON_STACK = 64
 """Bytes up to which a buffer of a kernel is a local array of it; larger ones lie in the workspace."""
@@ -80,8 +82,13 @@ class Kernel:
         return found
 
 
-def lowered_kernel(name: str, function: tirx.PrimFunc, target: Target) -> Kernel:
+def lowered_kernel(name: str, function: tirx.PrimFunc, target: Target, finite: frozenset[int] = frozenset()) -> Kernel:
     """Return a kernel as loops over plain arrays.
+
+    Parameters
+    ----------
+    finite : frozenset of int
+        The places of parameters that are finite numbers whenever the kernel is called.
 
     Raises
     ------
@@ -98,8 +105,11 @@ def lowered_kernel(name: str, function: tirx.PrimFunc, target: Target) -> Kernel
     scheduled = function if is_scheduled else schedule_for_scalars(function)
     with target, tvm.transform.PassContext(config={"tirx.disable_vectorize": True}):
         mod = tvm.IRModule({name: scheduled.with_attr("target", target)})
-        mod = tvm.transform.Sequential(_passes())(mod)
-        mod = tvm.IRModule({name: mod[name].with_body(_with_quotients_called(mod[name].body))})
+        flat = tvm.transform.Sequential(_passes())(mod)[name]
+        numbers = frozenset(param for place, param in enumerate(flat.params) if place in finite)
+        mod = tvm.IRModule({name: flat.with_body(without_padding_terms(flat.body, numbers))})
+        shared = tirx.transform.CommonSubexprElim()(mod)[name]
+        mod = tvm.IRModule({name: shared.with_body(_with_quotients_called(shared.body))})
         lowered = tirx.transform.LowerIntrin()(mod)[name]
     buffers = _allocated(lowered.body)
     large = tuple(buffer for buffer in buffers if buffer_bytes(buffer) > _ON_STACK)
@@ -129,7 +139,6 @@ def _passes() -> list[tvm.transform.Pass]:
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
         passes.RewriteUnsafeSelect(),
-        tirx.transform.CommonSubexprElim(),
     ]
 
 
@@ -185,22 +194,9 @@ def _allocated(body: tirx.Stmt) -> list[tvm.ir.Var]:
 
 def _written(function: tirx.PrimFunc) -> frozenset[int]:
     """Return the places of the parameters that a lowered kernel writes, by whatever buffer of their memory."""
-    home: dict[tvm.ir.Var, tvm.ir.Var] = {}
-    declared: list[tirx.DeclBuffer] = []
+    home = buffer_homes(function.body)
     stores: list[tirx.BufferStore] = []
-    tvm_ffi.structural_walk(function.body, (tirx.DeclBuffer, declared.append))
     tvm_ffi.structural_walk(function.body, (tirx.BufferStore, stores.append))
-    for each in declared:
-        home[each.buffer] = pointed_at(each.data)
     stored = {each.buffer for each in stores}
     stored |= {home[buffer] for buffer in stored if buffer in home}
     return frozenset(place for place, param in enumerate(function.params) if param in stored)
-
-
-def pointed_at(data: tirx.Expr) -> tvm.ir.Var:
-    """Return the buffer or pointer that the address of a declared buffer is taken from."""
-    while isinstance(data, tvm.ir.Call) and len(data.args):
-        data = data.args[0]
-    if not isinstance(data, tvm.ir.Var):
-        raise CompileError(f"a buffer is at {data}, which is no other buffer's address")
-    return data

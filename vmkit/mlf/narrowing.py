@@ -14,8 +14,9 @@ import tvm_ffi
 from tvm import tirx
 
 from .._tvm.nodes import TensorLoad
+from .buffers import buffer_homes
 from .constants import narrowest
-from .kernels import Kernel, pointed_at
+from .kernels import Kernel
 from .program import Branch, Copy, Kind, Memory, Program, item_bytes, walk
 
 __all__ = ["with_narrow_tensors"]
@@ -97,14 +98,10 @@ def _written_ranges(kernel: Kernel) -> dict[int, Range]:
 
     What a kernel reads again is a sum that grows.
     """
-    home: dict[tvm.ir.Var, tvm.ir.Var] = {param: param for param in kernel.params}
+    home = buffer_homes(kernel.body) | {param: param for param in kernel.params}
     loads: list[TensorLoad] = []
     stores: list[tirx.BufferStore] = []
 
-    def declared(node: tirx.DeclBuffer) -> None:
-        home[node.buffer] = home.get(pointed_at(node.data), node.buffer)
-
-    tvm_ffi.structural_walk(kernel.body, (tirx.DeclBuffer, declared))
     tvm_ffi.structural_walk(kernel.body, (TensorLoad, loads.append))
     tvm_ffi.structural_walk(kernel.body, (tirx.BufferStore, stores.append))
     known = {buffer: kernel.known[param] for buffer, param in home.items() if param in kernel.known}
