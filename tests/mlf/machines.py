@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-__all__ = ["CHECKED", "CORTEX_M4", "CORTEX_M7", "RISCV64", "Firmware", "Machine", "build_for"]
+__all__ = ["CHECKED", "CORTEX_M4", "CORTEX_M7", "RISCV64", "Firmware", "Machine", "build_for", "built_with"]
 
 _FIRMWARE = Path(__file__).parent / "firmware"
-_WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Werror")
+_WARNINGS = ("-Wall", "-Wextra", "-Werror")
 _MOST_SECONDS = 500
 
 
@@ -89,13 +89,18 @@ class Firmware:
         return sum(text + data for text, data, _ in columns), sum(data + bss for _, data, bss in columns)
 
 
-def build_for(machine: Machine, archive: Path, name: str, optimise: str = "-O2") -> Firmware:
+def build_for(machine: Machine, archive: Path, name: str) -> Firmware:
     """Return firmware of nothing but an archive, what reads and writes files, the C library and libm."""
     folder = archive.with_name(f"{archive.stem}-{machine.name}")
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
-    flags = (*machine.flags, optimise, *_WARNINGS, "-ffunction-sections", "-fdata-sections")
-    flags += tuple(f"-I{folder / place}" for place in ("codegen/host/include", "runtime/include"))
+    return built_with(machine, folder, name, _WARNINGS)
+
+
+def built_with(machine: Machine, folder: Path, name: str, options: Sequence[str]) -> Firmware:
+    """Return firmware of an archive that is unpacked, all built with some options more."""
+    flags = [*machine.flags, "-std=c99", "-O2", "-ffunction-sections", "-fdata-sections", *options]
+    flags += [f"-I{folder / place}" for place in ("codegen/host/include", "runtime/include")]
     made = sorted(folder.glob("codegen/host/src/*.c"))
     for source in (*made, folder / "runtime/src/tvm_wrapper.c", _FIRMWARE / "main.c"):
         target = source.with_suffix(".o") if source in made else folder / f"{source.stem}.o"
