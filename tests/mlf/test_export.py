@@ -123,7 +123,8 @@ def test_quantized_network_is_of_integers_in_memory_too(tmp_path: Path) -> None:
 
 
 def test_templates_are_firmware_already(tmp_path: Path) -> None:
-    built = exported(lstm_cell(), tmp_path, model_name="cell")
+    x = relay.var("x", shape=(3,))
+    built = exported(relay.Function([x], relay.Tuple([x + x, x])), tmp_path, model_name="sums")
     for name in ("crt_config.h", "platform.c"):
         (tmp_path / name).write_bytes((built.folder / "templates" / f"{name}.template").read_bytes())
     sources = [tmp_path / "platform.c", *built.folder.glob("codegen/host/src/*.c")]

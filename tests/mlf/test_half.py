@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import vmkit
 from tests.mlf.built import FLAGS, build
@@ -22,8 +22,7 @@ def @main(%x: Tensor[(64, 1024), float16], %y: Tensor[(64, 1024), float16], %f: 
 """
 
 
-@pytest.mark.parametrize("flags", [(), ("-U__FLT16_MAX__",)], ids=["of the compiler", "of the archive"])
-def test_every_number_is_rounded_as_on_the_machine(flags: tuple[str, ...], tmp_path: Path) -> None:
+def test_every_number_is_rounded_as_on_the_machine(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = np.arange(65536, dtype="uint16").view("float16").reshape(64, 1024)
     y = rng.permutation(x.ravel()).reshape(x.shape)
@@ -37,12 +36,15 @@ def test_every_number_is_rounded_as_on_the_machine(flags: tuple[str, ...], tmp_p
     inputs = x, y, f, d, rng.integers(-70000, 70000, x.shape).astype("int32")
     program = relay.parse(PROGRAM)
     vmkit.mlf.export(program, tmp_path / "half.tar")
-    got = build(tmp_path / "half.tar", flags=(*FLAGS, *flags)).run(*inputs)
-    for one, numbers in zip(got[4:7], expected, strict=True):
-        np.testing.assert_array_equal(one.reshape(x.shape), numbers)
     machine = vmkit.VirtualMachine(vmkit.compile(program, "llvm"), "cpu", num_threads=1)
-    for one, value in zip(got, machine.run(*inputs), strict=True):
-        np.testing.assert_array_equal(one, value.numpy().ravel())
+    values = [value.numpy().ravel() for value in machine.run(*inputs)]
+    for k, flags in enumerate(((), ("-U__FLT16_MAX__",))):  # by the compiler's own type, and by the archive's functions
+        archive = shutil.copy(tmp_path / "half.tar", tmp_path / f"{k}.tar")
+        got = build(Path(archive), flags=(*FLAGS, *flags)).run(*inputs)
+        for one, numbers in zip(got[4:7], expected, strict=True):
+            np.testing.assert_array_equal(one.reshape(x.shape), numbers)
+        for one, value in zip(got, values, strict=True):
+            np.testing.assert_array_equal(one, value)
 
 
 def test_weights_of_half_lie_in_two_bytes(tmp_path: Path) -> None:
