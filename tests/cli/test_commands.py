@@ -257,9 +257,26 @@ def test_bench_writes_what_pytest_benchmark_reads(
 def test_targets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     listed = json.loads(printed(capsys, "targets", "--json"))
     assert {"llvm", "c", "cuda"} <= set(listed["kinds"])
-    assert listed["native"].startswith("llvm ")
+    assert listed["native"].startswith("llvm ") and listed["portable"].startswith("llvm ")
     assert "-mcpu  str" in printed(capsys, "targets", "llvm")
     assert "did you mean 'llvm'" in refused(capsys, "targets", "llmv")
+
+
+def test_what_goes_to_any_processor_is_compiled_inspected_and_run(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, image = tmp_path / "small.vmx", np.ones((1, 1, 6, 6), "float32")
+    words = ("--in-process", "--input-shapes", "x:[1,1,6,6]")
+    facts = json.loads(printed(capsys, "compile", model, "-f", "portable", "-o", path, *words, "--json"))
+    assert "mcpu" not in facts["target"]
+    assert "portable: kernels are LLVM IR" in printed(capsys, "inspect", path)
+    np.savez(tmp_path / "in.npz", x=image)
+    printed(capsys, "run", path, "-i", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+    (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": image})
+    (got,) = np.load(tmp_path / "out.npz").values()
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    assert main(["compile", str(model), "-f", "portable", *words, "--target", "llvm -mcpu=skylake"]) == ExitCode.MODEL
+    assert "were compiled for one: llvm -mcpu=skylake" in capsys.readouterr().err
 
 
 def test_c_for_microcontrollers_is_written_and_run(

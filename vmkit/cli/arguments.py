@@ -69,8 +69,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         default="native",
-        help="what to compile for: native (this machine), a kind with options such as 'llvm -mcpu=skylake-avx512', "
-        "JSON, a tag or a file (default: %(default)s)",
+        help="what to compile for: native (this machine), portable (any processor of its architecture), a kind with "
+        "options such as 'llvm -mcpu=skylake-avx512', JSON, a tag or a file (default: %(default)s)",
     )
     parser.add_argument("--target-host", help="the host that drives a device, in the same forms")
 

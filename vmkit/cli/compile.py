@@ -35,9 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f",
         "--output-format",
-        choices=("vmx", "mlf"),
+        choices=("vmx", "portable", "mlf"),
         default="vmx",
-        help="an executable, or C99 in the Model Library Format (default: %(default)s)",
+        help="an executable, one for any processor of a family, whose kernels are compiled when it is loaded, or C99 "
+        "in the Model Library Format (default: %(default)s)",
     )
     parser.add_argument("--module-name", default="default", metavar="NAME", help="what names in the C contain")
     add_target(parser)
@@ -109,9 +110,11 @@ def compiled(arguments: argparse.Namespace) -> Report:
     mod = apply_graph_transforms(mod, parse_graph_transform_args(arguments))
     if arguments.output_format == "mlf":
         return _export(mod, params, arguments, output)
+    portable = arguments.output_format == "portable"
+    target = "portable" if portable and arguments.target == "native" else arguments.target
     with _options(arguments, dumps):
-        executable = vmkit.compile(mod, arguments.target, arguments.target_host, {**params, **_weights(arguments)})
-    executable.export(output, _linker(arguments))
+        executable = vmkit.compile(mod, target, arguments.target_host, {**params, **_weights(arguments)})
+    executable.export(output, _linker(arguments), portable=portable)
     seconds = time.perf_counter() - start
     files = write_dumps(dumps.texts(mod, executable), output)
     size, signature, paths = output.stat().st_size, str(executable.signature), [str(path) for path in files]

@@ -18,12 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Print the kinds of targets and their options, and what ``native`` is here."""
+    """Print the kinds of targets and their options, and what ``native`` and ``portable`` are here."""
     from tvm.target import TargetKind
 
     from vmkit.errors import TargetError, suggest
     from vmkit.target import canonical_target, command_line
-    from vmkit.target.options import code_generators
+    from vmkit.target.families import PORTABLE
+    from vmkit.target.options import NATIVE, code_generators
 
     kinds = list(code_generators())
     if arguments.kind is not None and arguments.kind not in kinds:
@@ -33,9 +34,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         text = "\n".join(f"  -{name}  {kind}" for name, kind in sorted(options.items()))
         print(json.dumps(options, indent=2) if arguments.json else f"{arguments.kind}\n{text}")
         return ExitCode.OK
-    native = command_line(canonical_target("native").primary)
+    named = {name: command_line(canonical_target(name).primary) for name in (NATIVE, PORTABLE)}
     if arguments.json:
-        print(json.dumps({"kinds": kinds, "native": native}, indent=2))
+        print(json.dumps({"kinds": kinds, **named}, indent=2))
     else:
-        print("\n".join([f"native: {native}", "kinds:", *(f"  {kind}" for kind in kinds)]))
+        texts = [f"{name}: {text}" for name, text in named.items()]
+        print("\n".join([*texts, "kinds:", *(f"  {kind}" for kind in kinds)]))
     return ExitCode.OK

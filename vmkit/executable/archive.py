@@ -5,7 +5,9 @@ of every other member; its own digest is the ZIP's comment. Nothing in a file is
 A digest tells of accidents. Who wrote a file is told by a signature of the manifest, which may stand after the digest;
 see :mod:`.signing`.
 
-Members have the names of :data:`MEMBER` and no others, since libraries are loaded from files of those names.
+Members have the names of :data:`MEMBER` and no others, since libraries are loaded from files of those names: machine
+code (``.so``), or LLVM IR as text (``.ll``), which is compiled when it is loaded. IR that names a family of processors
+in its flag ``tvm_target`` is compiled for the one at hand (:mod:`.portable`), other IR for what it names.
 
 A file is read once, into one buffer, and its members are parts of that: weights are used where they lie. It is not
 mapped, because a mapped file that somebody writes over ends the process.

@@ -368,7 +368,12 @@ class Executable:
         return _noted(module_of(bytes(bytecode), [] if lib is None else [lib]))
 
     def export(
-        self, path: str | Path, linker: Linker | None = None, *, sign: Ed25519PrivateKey | bytes | None = None
+        self,
+        path: str | Path,
+        linker: Linker | None = None,
+        *,
+        sign: Ed25519PrivateKey | bytes | None = None,
+        portable: bool = False,
     ) -> None:
         """Write all of the executable to one file, which :func:`load` reads.
 
@@ -386,14 +391,21 @@ class Executable:
         sign : Ed25519PrivateKey or bytes, optional
             The key to sign the file with, of the package ``cryptography``: the object, its 32 bytes, or the text of a
             PEM file as bytes. ``load(path, trusted_keys=[...])`` takes the public one.
+        portable : bool
+            Whether to store kernels as LLVM IR, for any processor of the family that the executable was compiled for,
+            such as ``target="portable"``. Loading compiles it for the processor at hand, which takes time, and memory
+            for TVM's compiler. An executable out of such a file is written as one again.
 
         Raises
         ------
         ExecutableError
             If the file cannot be written, or the linker is not there or is for another machine; no part of the file is
-            left then.
+            left then. If it is to be portable, and is for one processor, for another device, has parts that other code
+            generators made, or was loaded from a file of machine code.
+        OptionError
+            If a linker is given for what is to be portable.
         """
-        self.write(Path(path), {}, linker, sign)
+        self.write(Path(path), {}, linker, sign, portable=portable)
 
     def write(
         self,
@@ -401,13 +413,15 @@ class Executable:
         more: Mapping[str, Any],
         linker: Linker | None = None,
         sign: Ed25519PrivateKey | bytes | None = None,
+        *,
+        portable: bool = False,
     ) -> None:
         """Write the executable as :meth:`export` does, with `more` in its manifest: names that it does not have yet."""
         if not path.parent.is_dir():
             raise ExecutableError(f"cannot write {path}: there is no folder {path.parent}")
         if path.is_dir():
             raise ExecutableError(f"cannot write {path}: it is a folder")
-        libraries = self.library_files(linker)
+        libraries = self.library_files(linker, portable=portable)
         program, weights = moved_to_block(self.program)
         manifest = {
             **more,
@@ -418,8 +432,10 @@ class Executable:
         members = {CODE: bytecode.encode(program), **({WEIGHTS: weights} if weights else {}), **libraries}
         write_archive(path, manifest, members, sign)
 
-    def library_files(self, linker: Linker | None = None) -> Mapping[str, bytes]:
-        """Return the libraries of kernels as files, by their names; see :meth:`export` for `linker`."""
+    def library_files(self, linker: Linker | None = None, *, portable: bool = False) -> Mapping[str, bytes]:
+        """Return the libraries of kernels as files, by their names; see :meth:`export` for `linker` and `portable`."""
+        if portable:
+            return library_files.portable_libraries(list(self.libraries), linker, self._libraries)
         return self._libraries or library_files.export_libraries(list(self.libraries), self.target, linker)
 
     @property

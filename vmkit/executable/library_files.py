@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import tvm
 
-from ..errors import ExecutableError
+from ..errors import ExecutableError, OptionError
 from ..target.llvm import default_triple
 from .linker import Linker, advice, linker_for
+from .portable import require_portable
 from .scratch import scratch_folder
 
-__all__ = ["export_libraries"]
+__all__ = ["export_libraries", "portable_libraries"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,47 @@ def export_libraries(
         libraries = [each for library in libraries for each in (library, *library.imports)]
         if libraries:
             logger.warning("kernels are stored as LLVM IR, which takes longer to load: %s", advice(triple))
+    return _files(libraries, link, triple)
+
+
+def portable_libraries(
+    libraries: list[tvm.runtime.Module], linker: Linker | None = None, stored: Mapping[str, bytes] | None = None
+) -> Mapping[str, bytes]:
+    """Return libraries as files of LLVM IR for a family of processors, by name.
+
+    Parameters
+    ----------
+    libraries : list of Module
+        Libraries of kernels, with what they import.
+    linker : Linker, optional
+        Must not be given: there is nothing to link.
+    stored : mapping, optional
+        Their files, for libraries that come from files.
+
+    Raises
+    ------
+    ExecutableError
+        If they are no LLVM IR, or were made for one processor.
+    OptionError
+        If there is a linker.
+    """
+    if linker is not None:
+        raise OptionError("portable=True leaves nothing to link: leave out the linker, or portable=True")
+    parts = [each for library in libraries for each in (library, *library.imports)]
+    others = sorted({each.kind for each in parts} - {"llvm"})
+    if others:
+        reason = "they were loaded from a shared library, of a file or a cache; compile the model without one"
+        raise ExecutableError(
+            f"portable=True stores kernels as LLVM IR, and some are of kind {', '.join(map(repr, others))}"
+            f"{': ' + reason if 'library' in others else ''}"
+        )
+    files = stored or _files(parts, None, "")
+    for data in files.values():
+        require_portable(data.decode())
+    return files
+
+
+def _files(libraries: list[tvm.runtime.Module], link: Callable[..., Any] | None, triple: str) -> dict[str, bytes]:
     members: dict[str, bytes] = {}
     with scratch_folder() as folder:
         for index, library in enumerate(libraries):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tvm
 
 from .. import bytecode
+from .._deferred import deferred
 from .._tvm.importing import whole
 from .._tvm.running import load_library
 from ..bytecode.stored_weights import with_block
@@ -22,6 +23,11 @@ from .scratch import scratch_folder
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from . import portable
+else:
+    # It needs TVM's compiler, which running does not.
+    portable = deferred("vmkit.executable.portable")
 
 __all__ = ["from_archive", "load"]
 
@@ -94,6 +100,8 @@ def _refuse_foreign_code(path: Path, description: Description) -> None:
 
 def _load_library(name: str, data: memoryview) -> tvm.runtime.Module:
     # Loading takes a file. On Linux the library stays mapped once the file is gone.
+    if name.endswith(".ll"):
+        data = memoryview(portable.compiled_for_here(str(data, "utf-8")).encode())
     with scratch_folder() as folder:
         path = folder / name
         path.write_bytes(data)

@@ -15,6 +15,7 @@ from ..bytecode.program import Program
 from ..bytecode.stored_weights import with_block
 from ..errors import ExecutableError, VMKitError
 from ..target import command_line
+from ..target.families import is_generic
 from ..values.signature import Signature
 from .archive import CODE, WEIGHTS, read_archive
 from .build_info import BuildInfo
@@ -53,6 +54,13 @@ class Overview:
     program: Program
 
     @property
+    def portable(self) -> bool:
+        """Whether its kernels are for a family of processors, and compiled for the one that loads them."""
+        libraries = [name for name in self.members if name.startswith("lib")]
+        is_ir = bool(libraries) and all(name.endswith(".ll") for name in libraries)
+        return is_ir and self.target is not None and is_generic(Target(json.loads(self.target)))
+
+    @property
     def kernels(self) -> list[str]:
         """The names of the kernels."""
         return bytecode.kernel_names(self.program, self.info.kernel_groups or {})
@@ -76,6 +84,7 @@ class Overview:
             "target_host": self.target_host,
             "signatures": {name: str(signature) for name, signature in self.signatures.items()},
             "members": dict(self.members),
+            "portable": self.portable,
             "kernels": self.kernels,
             "info": self.info.to_json(),
         }
@@ -84,6 +93,8 @@ class Overview:
         lines = [str(signature) for signature in self.signatures.values()]
         target = "an unknown target" if self.target is None else command_line(Target(json.loads(self.target)))
         lines.append(f"compiled by vmkit {self.vmkit_version} on TVM {self.tvm_version} for {target}")
+        if self.portable:
+            lines.append("portable: kernels are LLVM IR, compiled for the processor that loads them")
         lines += [f"  {name:12} {size:>12,} bytes" for name, size in self.members.items()]
         tuned = ", ".join(f"{count} {kind}" for kind, count in (self.info.kernels or {}).items() if count)
         lines.append(f"{len(self.kernels)} kernels{f' ({tuned})' if tuned else ''}")

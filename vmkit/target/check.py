@@ -14,6 +14,7 @@ from tvm.target import Target
 
 from vmkit.errors import suggest
 from vmkit.target import llvm, matrix_unit
+from vmkit.target.families import PORTABLE, portable_config
 from vmkit.target.options import NATIVE, OptionTable, code_generators, has_code_generator
 from vmkit.target.source import Problem, Source
 
@@ -65,7 +66,7 @@ def build_target(config: Mapping[str, Any], source: Source, found: Sequence[Prob
     problems = [*found, *(Problem(option, text) for option, text in complaints.items())]
     good = {option: value for option, value in config.items() if option not in complaints and option != "host"}
     if table.kind == "llvm":
-        good = _with_native(good, source)
+        good = _with_portable(_with_native(good, source))
     if table.kind == "llvm" and not (good.get("mtriple") or _tag_has_triple(good)):
         good["mtriple"] = llvm.default_triple()
     try:
@@ -137,6 +138,13 @@ def _with_native(config: dict[str, Any], source: Source) -> dict[str, Any]:
     attributes = [*native.get("mattr", ()), *own.get("mattr", ())] if own.get("mcpu") is None else own.get("mattr", ())
     merged = {**native, **own, "mattr": list(attributes)}
     return merged if attributes else {key: value for key, value in merged.items() if key != "mattr"}
+
+
+def _with_portable(config: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what ``kind: portable`` stands for."""
+    if config.get("kind") != PORTABLE:
+        return config
+    return {**portable_config(config.get("mtriple", "")), **{k: v for k, v in config.items() if k != "kind"}}
 
 
 def _tag_has_triple(config: Mapping[str, Any]) -> bool:

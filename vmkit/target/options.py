@@ -11,6 +11,7 @@ from tvm.target import Target, TargetKind, list_tags
 
 from vmkit._tvm import global_function_names, has_global_function
 from vmkit.errors import suggest
+from vmkit.target.families import PORTABLE
 from vmkit.target.source import Problem, Source
 
 __all__ = ["NATIVE", "OptionTable", "OptionValue", "code_generators", "has_code_generator", "tag_names"]
@@ -81,13 +82,13 @@ class OptionTable:
         """Return the options of the kind or tag `name`; raise ``TargetError`` with close matches if there is none."""
         if name in tag_names():
             return cls("tag", *_kind_options(str(Target({"tag": name}).kind.name)))
-        if name == NATIVE:
+        if name in (NATIVE, PORTABLE):
             return cls("kind", *_kind_options("llvm"))
         if name in Target.list_kinds():
             return cls("kind", *_kind_options(name))
         if name in GONE_KINDS:
             raise source.error([Problem("kind", f"TVM no longer has target kind {name!r}; {GONE_KINDS[name]}")])
-        what, known = ("tag", tag_names()) if "/" in name else ("kind", {*Target.list_kinds(), NATIVE})
+        what, known = ("tag", tag_names()) if "/" in name else ("kind", {*Target.list_kinds(), NATIVE, PORTABLE})
         close = suggest(name, known)
         listed = "" if close or what == "tag" else f"; known kinds: {', '.join(sorted(known))}"
         raise source.error([Problem("kind", f"there is no target {what} {name!r}{close}{listed}")])

@@ -118,7 +118,7 @@ def canonical_target(target: Targets | None = None, target_host: OneTarget | Non
     ----------
     target : optional
         - None: the target of the surrounding ``with Target(...)``, else ``"native"``;
-        - ``"native"``: this machine's own cpu and cores;
+        - ``"native"``: this machine's own cpu and cores; ``"portable"``: any cpu of its architecture;
         - a kind (``"llvm"``), a tag (``"nvidia/nvidia-h100"``), the command-line form
           (``"llvm -mcpu=znver4 --host=llvm"``, ``"cuda -arch=sm_80, llvm"`` with the host last), or JSON text;
         - a dict with ``"kind"`` or ``"tag"``, or a ``tvm.target.Target``;

@@ -63,6 +63,7 @@ _UNITS = (
     ("neon", VectorUnit(4, 16, 28)),
 )
 _PLAIN = VectorUnit(4, 8, 16)  # also NEON where registers of scalars have 32 bits
+_OF_WIDTH = {512: _UNITS[0][1], 256: _UNITS[1][1], 128: _PLAIN}  # on x86-64
 
 PORTABLE = VectorUnit(8, 8, 16)
 """What tiles that are the same for every target are made for: the registers of AVX, of which half hold results."""
@@ -72,12 +73,17 @@ GATHERED = 8
 
 
 def vector_unit(target: Target) -> VectorUnit:
-    """Return the vector unit of an ``llvm`` target; 128 bits where nothing more is known of it."""
-    return _unit(*llvm.description_of(target))
+    """Return the vector unit of an ``llvm`` target; 128 bits where nothing more is known of it.
+
+    A target for x86-64 that gives its ``vector-width`` has a unit of that width, whatever its processor has.
+    """
+    return _unit(*llvm.description_of(target), int(target.attrs.get("vector-width", 0)))
 
 
 @functools.lru_cache(maxsize=64)
-def _unit(triple: str, cpu: str, attributes: tuple[str, ...]) -> VectorUnit:
+def _unit(triple: str, cpu: str, attributes: tuple[str, ...], width: int) -> VectorUnit:
+    if width in _OF_WIDTH and llvm.architecture(triple) == "x86_64":
+        return _OF_WIDTH[width]
     if llvm.architecture(triple) not in ("x86_64", "i386", "aarch64"):
         return _PLAIN
     features = llvm.cpu_features(triple, cpu, attributes)

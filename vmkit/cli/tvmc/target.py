@@ -123,9 +123,10 @@ def _tvm_targets() -> frozenset[str]:
     """Return the names that a target may begin with: kinds, also those that are gone, and tags."""
     from tvm.target import Target
 
+    from vmkit.target.families import PORTABLE
     from vmkit.target.options import GONE_KINDS, NATIVE, tag_names
 
-    return frozenset(map(str, Target.list_kinds())) | tag_names() | {NATIVE, *GONE_KINDS}
+    return frozenset(map(str, Target.list_kinds())) | tag_names() | {NATIVE, PORTABLE, *GONE_KINDS}
 
 
 def validate_targets(
@@ -215,6 +216,7 @@ def _command_line(target: Target) -> str:
 
 def _configuration(parsed: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a target as TVM takes them."""
+    from vmkit.target.families import PORTABLE
     from vmkit.target.options import NATIVE, OptionTable
     from vmkit.target.plan import canonical_target
     from vmkit.target.source import Problem, Source
@@ -227,8 +229,9 @@ def _configuration(parsed: Mapping[str, Any], more: Mapping[str, Any]) -> dict[s
             problems: list[Problem] = []
         else:
             config, source, problems = parse_command_line(parsed["raw"])
-        if config.get("kind") == NATIVE:
-            config = {**canonical_target(NATIVE).primary.export(), **{n: v for n, v in config.items() if n != "kind"}}
+        kind = config.get("kind")
+        if kind in (NATIVE, PORTABLE):
+            config = {**canonical_target(kind).primary.export(), **{n: v for n, v in config.items() if n != "kind"}}
             config.pop("host", None)
         table = OptionTable.for_name(parsed["name"], source)
         for name, value in more.items():
