@@ -383,7 +383,7 @@ def test_a_full_disk_leaves_what_was_there(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    place = {"write": (zipfile.ZipFile, "writestr"), "fsync": (archive.os, "fsync"), "replace": (archive.os, "replace")}
+    place = {"write": (zipfile.ZipFile, "writestr"), "fsync": (os, "fsync"), "replace": (os, "replace")}
     with monkeypatch.context() as patch:
         patch.setattr(*place[at], full)
         with pytest.raises(ExecutableError, match=r"cannot write .*model.vmx: No space left on device"):

@@ -128,6 +128,9 @@ class Cache:
         """
         path = self._path(key)
         executable.write(path, {_KEY: dict(key.parts)})
+        if os.name == "posix":  # elsewhere what is read-only cannot be removed
+            with contextlib.suppress(FileNotFoundError):  # another process may have dropped it
+                path.chmod(stat.S_IRUSR)  # nobody writes to it, so its weights are mapped
         logger.info("cache: kept %s", path)
         self._evict(path)
 

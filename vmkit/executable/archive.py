@@ -9,8 +9,8 @@ Members have the names of :data:`MEMBER` and no others, since libraries are load
 code (``.so``), or LLVM IR as text (``.ll``), which is compiled when it is loaded. IR that names a family of processors
 in its flag ``tvm_target`` is compiled for the one at hand (:mod:`.portable`), other IR for what it names.
 
-A file is read once, into one buffer, and its members are parts of that: weights are used where they lie. It is not
-mapped, because a mapped file that somebody writes over ends the process.
+A file is read once, into one buffer or mapping (:mod:`.file_memory`), and its members are parts of that: weights are
+used where they lie.
 """
 
 from __future__ import annotations
@@ -18,19 +18,16 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
-import stat
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._deferred import deferred
 from ..errors import ExecutableError
+from .file_memory import ALIGNMENT, memory_of
 from .replacing import replacing
 
 if TYPE_CHECKING:
@@ -46,9 +43,6 @@ __all__ = ["ALIGNMENT", "CODE", "FORMAT_VERSION", "WEIGHTS", "read_archive", "wr
 
 FORMAT_VERSION = 2
 """1 had weights among the code, which is still read."""
-
-ALIGNMENT = 64
-"""What the places of members in a file, and of the file in memory, are multiples of."""
 
 CODE = "code.bin"
 WEIGHTS = "weights.bin"
@@ -98,9 +92,19 @@ def _padding(place: int) -> bytes:
 
 
 def read_archive(
-    path: Path, trusted: Sequence[Ed25519PublicKey | bytes] | None = None
+    path: Path, trusted: Sequence[Ed25519PublicKey | bytes] | None = None, mapped: bool | None = None
 ) -> tuple[dict[str, Any], dict[str, memoryview]]:
     """Return the manifest and the members of a file.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file.
+    trusted : sequence of Ed25519PublicKey or bytes, optional
+        Keys of which one must have signed it.
+    mapped : bool, optional
+        Whether the members are parts of a mapping of the file, of which no byte that is written to them gets into the
+        file; by default if nobody may write to it.
 
     Raises
     ------
@@ -108,7 +112,7 @@ def read_archive(
         If there is no such file, or it is not an executable, not a whole one, altered, or of a newer format; or if
         keys are given, and none of them signed it.
     """
-    data = _read(path)
+    data = memory_of(path, mapped, lambda start: _require_begin(path, start), _NAME_AT + len(_MANIFEST))
     try:
         with zipfile.ZipFile(_Window(data)) as archive:
             seal = archive.comment
@@ -123,38 +127,6 @@ def read_archive(
     manifest = _manifest(path, bytes(contents.pop(_MANIFEST, b"")), seal, trusted)
     _compare(path, manifest["members"], contents)
     return manifest, contents
-
-
-def _read(path: Path) -> memoryview:
-    """Return the bytes of a file that begins as an executable, in memory that begins at a multiple of ALIGNMENT."""
-    try:
-        # What is no regular file may have no end; opening it must not wait for a writer, either.
-        with open(path, "rb", buffering=0, opener=_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ExecutableError(f"{path}: not a vmkit executable: it is no regular file")
-            _require_begin(path, file.read(_NAME_AT + len(_MANIFEST)))
-            file.seek(0)
-            memory = np.empty(status.st_size + ALIGNMENT, "uint8")
-            start = -memory.ctypes.data % ALIGNMENT
-            data = memory[start : start + status.st_size].data
-            done = 0
-            while done < status.st_size:
-                count = file.readinto(data[done:])
-                if not count:
-                    break
-                done += count
-    except FileNotFoundError as error:
-        raise ExecutableError(f"{path}: there is no such file") from error
-    except OSError as error:
-        raise ExecutableError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except MemoryError as error:
-        raise ExecutableError(f"{path}: cannot be read: there is not enough memory for the file") from error
-    return data[:done]
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _require_begin(path: Path, start: bytes) -> None:

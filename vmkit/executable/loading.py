@@ -32,7 +32,12 @@ else:
 __all__ = ["from_archive", "load"]
 
 
-def load(path: str | Path, *, trusted_keys: Sequence[Ed25519PublicKey | bytes] | None = None) -> Executable:
+def load(
+    path: str | Path,
+    *,
+    trusted_keys: Sequence[Ed25519PublicKey | bytes] | None = None,
+    map_weights: bool | None = None,
+) -> Executable:
     """Return the executable in a file that :meth:`Executable.export` wrote.
 
     Loading runs code: the kernels in the file are mapped into this process, and what a library does when it is mapped
@@ -45,6 +50,12 @@ def load(path: str | Path, *, trusted_keys: Sequence[Ed25519PublicKey | bytes] |
     trusted_keys : list of Ed25519PublicKey or bytes, optional
         Public keys, as objects of the package ``cryptography``, as their 32 bytes, or as the text of a PEM file in
         bytes. A file that none of them signed is refused before anything in it is read.
+    map_weights : bool, optional
+        Whether the weights are those in the file, which all processes that map it have in memory once, or a copy. By
+        default they are mapped if nobody may write to the file (``chmod a-w model.vmx``, or a file system to read
+        from). With True nobody may write into the file as long as it is in use: where it gets shorter the process
+        ends. To move another file to its place, as :meth:`Executable.export` does, or to remove it is safe. A copy is
+        safe from all, and from disks and networks that fail later.
 
     Raises
     ------
@@ -54,7 +65,7 @@ def load(path: str | Path, *, trusted_keys: Sequence[Ed25519PublicKey | bytes] |
         but for what only the code itself shows.
     """
     path = Path(path)
-    manifest, members = read_archive(path, trusted_keys)
+    manifest, members = read_archive(path, trusted_keys, map_weights)
     return from_archive(path, manifest, members)
 
 
