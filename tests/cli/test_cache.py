@@ -46,3 +46,16 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "file").touch()
     assert main(["cache", "ls", "--folder", str(tmp_path / "file")]) == ExitCode.MODEL
     assert "file cannot be used" in capsys.readouterr().err
+
+
+def test_kernels_are_counted(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Cache(folder).kernels.put(Key({"kernel": "b"}), b"object")
+    size = 32 + len(b"object")
+    assert main(["cache", "ls", "--folder", folder]) == ExitCode.OK
+    said = f"1 kernels, for models that have some of them, {size} bytes"
+    assert capsys.readouterr().out.splitlines()[1] == said
+    assert main(["cache", "ls", "--folder", folder, "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["kernels"] == {"count": 1, "size": size}
+    assert Cache(folder).kernels.get(Key({"kernel": "b"})) == b"object"
+    assert main(["cache", "clear", "--folder", folder]) == ExitCode.OK
+    assert Cache(folder).kernels.get(Key({"kernel": "b"})) is None

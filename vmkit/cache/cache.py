@@ -1,7 +1,8 @@
 """The entries of a cache: found, added, and dropped where there are too many.
 
-An entry is one file, an executable whose manifest has the key. It is there whole or not at all, whenever a process is
-killed: it is written beside and moved into place. What cannot be read is removed and is a miss.
+An entry is one file: an executable whose manifest has the key, or a kernel (:mod:`.kernels`). It is there whole or not
+at all, whenever a process is killed: it is written beside and moved into place. What cannot be read is removed and is a
+miss.
 """
 
 from __future__ import annotations
@@ -26,15 +27,18 @@ from ..executable.executable import Executable
 from ..executable.locks import changing, is_locked_here
 from ..executable.replacing import remove_abandoned
 from .folder import default_folder, private_folder
+from .kernels import Kernels
 from .key import Key
+from .ownership import is_own
 
 __all__ = ["LIMIT", "Cache", "Entry"]
 
 LIMIT = 4 << 30
 """The bytes that the entries of a cache may have together, if nothing else is said."""
 
-_NAME = re.compile(r"([0-9a-f]{64})\.vmx")
-_PART = re.compile(r"\.[0-9a-f]{64}\.vmx\.[0-9a-f]{12}\.part")
+_NAME = re.compile(r"[0-9a-f]{64}\.vmx")
+_KERNEL = re.compile(r"[0-9a-f]{64}\.o")
+_PART = re.compile(r"\.[0-9a-f]{64}\.(vmx|o)\.[0-9a-f]{12}\.part")
 _LOCK = re.compile(r"[0-9a-f]{64}\.lock")
 _KEY = "cache_key"
 _PATIENCE = 600.0  # seconds for another process to compile the same
@@ -76,7 +80,8 @@ class Cache:
     folder : path, optional
         By default that of :func:`default_folder`. It is made if it is not there.
     limit : int
-        The bytes that the entries may have together. The ones that were not used for longest go first.
+        The bytes that the entries, executables and kernels, may have together. The ones that were not used for longest
+        go first.
 
     Raises
     ------
@@ -104,7 +109,8 @@ class Cache:
             logger.info("cache miss: %s", self._reason(key))
             return None
         try:
-            _require_own(path)
+            if not is_own(path):
+                raise ExecutableError(f"{path}: not a file of this user")
             manifest, members = read_archive(path)
             if manifest.get(_KEY) != dict(key.parts):
                 raise ExecutableError(f"{path}: the entry is of another key")
@@ -145,18 +151,25 @@ class Cache:
                     time.sleep(0.05)
             yield
 
+    @property
+    def kernels(self) -> Kernels:
+        """The kernels of what was compiled, each by itself, for models that have some of them."""
+        return Kernels(self.folder)
+
+    def kernel_sizes(self) -> list[int]:
+        """Return the bytes of each kernel in the cache."""
+        return [status.st_size for _, status in self._statuses(_KERNEL)]
+
     def entries(self) -> list[Entry]:
         """Return what is in the cache, the entries that were used last first."""
-        found = []
-        for path in self._files(_NAME):
-            with contextlib.suppress(FileNotFoundError):  # another process may have dropped it
-                status = path.lstat()
-                found.append(Entry(path, _key_in(path), status.st_size, status.st_mtime))
+        found = [Entry(path, _key_in(path), each.st_size, each.st_mtime) for path, each in self._statuses(_NAME)]
         return sorted(found, key=lambda entry: entry.used, reverse=True)
 
     def clear(self) -> int:
-        """Remove all entries, and nothing else that lies in the folder; return how many there were."""
+        """Remove all entries, and nothing else that lies in the folder; return how many executables there were."""
         with changing(self.folder):
+            for kernel in self._files(_KERNEL):
+                _remove(kernel)
             paths = list(self._files(_NAME))
             for path in paths:
                 _remove(path)
@@ -171,6 +184,11 @@ class Cache:
             if name.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False):
                 yield Path(entry.path)
 
+    def _statuses(self, name: re.Pattern[str]) -> Iterator[tuple[Path, os.stat_result]]:
+        for path in self._files(name):
+            with contextlib.suppress(FileNotFoundError):  # another process may have dropped it
+                yield path, path.lstat()
+
     def _reason(self, key: Key) -> str:
         """Return why there is no entry: in what the nearest one of the same model differs."""
         model = key.parts.get("model")
@@ -184,11 +202,8 @@ class Cache:
         """Drop what was not used for longest until the rest fits; the newest entry only if it does not fit alone."""
         with changing(self.folder):
             self._tidy()
-            ages = []
-            for path in self._files(_NAME):
-                with contextlib.suppress(FileNotFoundError):
-                    status = path.lstat()
-                    ages.append((path == newest, status.st_mtime_ns, status.st_size, path))
+            found = [*self._statuses(_NAME), *self._statuses(_KERNEL)]
+            ages = [(path == newest, each.st_mtime_ns, each.st_size, path) for path, each in found]
             total = sum(size for _, _, size, _ in ages)
             for _, _, size, path in sorted(ages):
                 if total <= self.limit:
@@ -201,14 +216,6 @@ class Cache:
         """Remove what processes left that were killed, and locks that nobody holds."""
         remove_abandoned(self.folder, _PART)
         remove_abandoned(self.folder, _LOCK)
-
-
-def _require_own(path: Path) -> None:
-    """Raise ExecutableError for a file that somebody else may have made."""
-    status = path.lstat()
-    own = not hasattr(os, "getuid") or status.st_uid == os.getuid()
-    if not stat.S_ISREG(status.st_mode) or not own:
-        raise ExecutableError(f"{path}: not a file of this user")
 
 
 def _key_in(path: Path) -> Key:

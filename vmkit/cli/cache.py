@@ -34,15 +34,19 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print(json.dumps(done, indent=2) if arguments.json else f"removed {count} from {cache.folder}")
     elif arguments.json:
         found = [entry.to_json() for entry in cache.entries()]
-        print(json.dumps({"folder": str(cache.folder), "entries": found}, indent=2))
+        sizes = cache.kernel_sizes()
+        kernels = {"count": len(sizes), "size": sum(sizes)}
+        print(json.dumps({"folder": str(cache.folder), "entries": found, "kernels": kernels}, indent=2))
     else:
         _list(cache)
     return ExitCode.OK
 
 
 def _list(cache: Cache) -> None:
-    entries = cache.entries()
+    entries, kernels = cache.entries(), cache.kernel_sizes()
     print(f"{cache.folder}: {len(entries)} executables, {sum(entry.size for entry in entries)} bytes")
+    if kernels:
+        print(f"{len(kernels)} kernels, for models that have some of them, {sum(kernels)} bytes")
     for entry in entries:
         parts = entry.key.parts
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))

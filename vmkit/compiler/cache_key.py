@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
+from tvm.target import Target
 
 from .._version import __version__
 from ..cache import Key
@@ -23,7 +24,7 @@ from ..target.llvm import library_version
 from ..tophub.choosing import in_force
 from .options import current_options
 
-__all__ = ["key_of", "model_digest"]
+__all__ = ["kernel_key", "key_of", "model_digest"]
 
 _PACKAGE = Path(__file__).parents[1]
 # Where the key of a StringStringEntryProto of ONNX (fields 1 and 2, both texts) says that its value is a file's name.
@@ -44,23 +45,35 @@ def key_of(digest: str, plan: TargetPlan, params: Mapping[str, Any], shapes: Map
     shapes
         What the caller says of the shapes of inputs.
     """
-    options = current_options()
     arrays = {name: _array_digest(value) for name, value in sorted(params.items())}
     parts = {
         "model": digest,
         "shapes": json.dumps(_plain(shapes or {}), sort_keys=True),
         "params": json.dumps(arrays),
         "target": json.dumps(plan.to_json(), sort_keys=True),
+        "records": _digest(json.dumps(record.to_json(), sort_keys=True).encode() for record in in_force()),
+    }
+    return Key({**parts, **_compiler_parts()})
+
+
+def kernel_key(text: str, pipeline: str, target: Target) -> Key:
+    """Return the key of kernels that were scheduled, as `text` tells all of them, built by a pipeline for a target."""
+    parts = {"kernel": _digest([text.encode()]), "pipeline": pipeline, "target": str(target), "host": str(target.host)}
+    return Key({**parts, **_compiler_parts()})
+
+
+def _compiler_parts() -> dict[str, str]:
+    """Return what everything that is compiled depends on: the options in force, and the versions."""
+    options = current_options()
+    return {
         "opt_level": str(options.opt_level),
         "passes": json.dumps({"required": sorted(options.required), "disabled": sorted(options.disabled)}),
         "config": json.dumps({name: str(value) for name, value in sorted(options.config.items())}),
-        "records": _digest(json.dumps(record.to_json(), sort_keys=True).encode() for record in in_force()),
         "vmkit": f"{__version__} {_sources_digest()}",
         "tvm": str(tvm.__version__),
         "tvm_ffi": str(tvm_ffi.__version__),
         "llvm": library_version(),
     }
-    return Key(parts)
 
 
 def model_digest(model: Any) -> str | None:

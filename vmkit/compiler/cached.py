@@ -11,6 +11,7 @@ from typing import Any
 from tvm.target import Target
 
 from ..cache import Cache
+from ..cache.kernels import Kernels
 from ..errors import ExecutableError, OptionError
 from ..executable.executable import Executable
 from ..target import TargetPlan, device_name, device_type, host_supports
@@ -49,24 +50,25 @@ def through_cache(
     plan: TargetPlan,
     params: Mapping[str, Any],
     shapes: Mapping[str, Sequence[Any]] | None,
-    compiled: Callable[[], tuple[Executable, bool]],
+    compiled: Callable[[Kernels | None], tuple[Executable, bool]],
 ) -> Executable:
     """Return the executable of a model out of a cache, or what `compiled` returns, which is kept there.
 
     Nothing about a cache makes compiling fail: what cannot be kept is compiled and a line in the log says so. With the
-    executable `compiled` tells whether other code generators made parts of it, of which no digest is known.
+    executable `compiled` tells whether other code generators made parts of it, of which no digest is known; it is given
+    the kernels of the cache, if the executable is to be kept there.
     """
     digest = model_digest(model)
     reason = "its parts are not all known" if digest is None else _not_to_be_kept(plan)
     if digest is None or reason:
         logger.info("not cached: %s", reason)
-        return compiled()[0]
+        return compiled(None)[0]
     key = key_of(digest, plan, params, shapes)
     with cache.alone(key):
         found = cache.get(key)
         if found is not None:
             return found
-        executable, has_foreign_parts = compiled()
+        executable, has_foreign_parts = compiled(cache.kernels)
         if has_foreign_parts:
             logger.info("not cached: other code generators made parts of it, which may change with nothing to tell by")
             return executable

@@ -17,6 +17,7 @@ from tvm.target import Target
 from .. import bytecode
 from .._tvm import kernels_of, link_executable, put_code
 from ..bytecode.outside_constants import put_back, taken_out
+from ..cache.kernels import Kernels
 from ..executable.executable import Parts
 from ..relax.alignment import expecting_elements
 from ..relax.branches import outline_branches
@@ -38,6 +39,7 @@ from ..schedule import gpu
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
 from ..tophub.choosing import choose
+from .kernel_objects import linked_kernels
 from .options import CompilerOptions
 
 __all__ = ["Bytecode", "fuse_relax", "generate_bytecode", "kernel_hashes", "link", "link_marked", "optimize_relax"]
@@ -166,17 +168,27 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
     return Bytecode(builder, kernels_of(put_code(builder, mod)), constants)
 
 
-def link(code: Bytecode, target: Target, modules: Sequence[tvm.runtime.Module] = ()) -> tvm.runtime.Module | Parts:
+def link(
+    code: Bytecode, target: Target, modules: Sequence[tvm.runtime.Module] = (), kept: Kernels | None = None
+) -> tvm.runtime.Module | Parts:
     """Return what an executable is made of: kernels built for a target, bytecode with its self-calls made loops.
 
     Parameters
     ----------
     modules
         What else the bytecode calls: it becomes part of the library of kernels.
+    kept
+        Kernels that were built before, and where to keep others.
     """
     # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
     is_llvm = target.kind.name == "llvm"
     kernels, shapes = _apart(code.kernels) if is_llvm else (code.kernels, None)
+    if kept is not None and is_llvm and not modules and code.kernels is not None:
+        linked = linked_kernels(kernels, shapes, target, kept)
+        if linked is not None:
+            plain = link_executable(code.builder, target, None, PIPELINE)
+            program = bytecode.decode(bytecode.tail_calls_to_loops(bytecode.blob_of(plain)))
+            return Parts(put_back(program, code.constants), (linked.library,), (linked.file,))
     passes = "default" if not is_llvm else SHAPES if kernels is None else PIPELINE
     built = link_executable(code.builder, target, kernels if kernels is not None else shapes, passes)
     if kernels is not None and shapes is not None:

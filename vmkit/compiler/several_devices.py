@@ -14,6 +14,7 @@ from tvm.target import Target
 
 from .. import byoc, bytecode
 from ..bytecode.joining import Part, joined_programs
+from ..cache.kernels import Kernels
 from ..errors import VMKitError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Parts
@@ -112,20 +113,23 @@ def _code(lowered: Lowered, target: Target, options: CompilerOptions, prefix: st
     return generate_bytecode(optimized, target, options, prefix), dict(tally(optimized))
 
 
-def build(program: Program) -> tvm.runtime.Module | Parts:
-    """Return what the executable of a program is made of, its kernels built."""
-    built = link(program.code, program.target, program.modules)
+def build(program: Program, kept: Kernels | None = None) -> tvm.runtime.Module | Parts:
+    """Return what the executable of a program is made of, its kernels built, or taken from those that are `kept`."""
+    if any(part.target.kind.name != "llvm" for part in program.parts):
+        kept = None  # libraries of several kinds are linked when they are exported, all or none
+    built = link(program.code, program.target, program.modules, kept)
     if not program.parts:
         return built
     first = _parts_of(built)
     names = list(program.info.devices or ())
-    parts, libraries = [], list(first.libraries)
+    parts, libraries, files = [], list(first.libraries), list(first.files)
     for part in program.parts:
-        made = _parts_of(link(part.code, part.target))
+        made = _parts_of(link(part.code, part.target, (), kept))
         libraries += made.libraries
+        files += made.files
         index = names.index(numbered_name(*part.device))
         parts.append(Part(part.name, made.program, index, part.device))
-    return Parts(joined_programs(first.program, parts), tuple(libraries))
+    return Parts(joined_programs(first.program, parts), tuple(libraries), tuple(files))
 
 
 def _parts_of(built: tvm.runtime.Module | Parts) -> Parts:

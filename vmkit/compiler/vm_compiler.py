@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 
 from ..cache import Cache
+from ..cache.kernels import Kernels
 from ..errors import CompileError, OptionError
 from ..executable.executable import Executable, ProfilingParts
 from ..isolation import Limits
@@ -97,9 +98,10 @@ def compile(
         raise OptionError("timeout and max_memory are for another process: pass isolated=True, too")
     given = as_tensors(params or {})
 
-    def compiled(target: Any, target_host: Any = None) -> tuple[Executable, bool]:
+    def compiled(target: Any, target_host: Any = None, kernels: Kernels | None = None) -> tuple[Executable, bool]:
         with nodes_end():
             compiler = VMCompiler()
+            compiler._kernels = kernels
             compiler._lower(_with_params(compiler, to_module(model, shapes=shapes), given), target, target_host)
             compiler.codegen()
             return compiler.get_exec(), compiler._has_foreign_parts
@@ -108,7 +110,7 @@ def compile(
     if kept is None:
         return compiled(target, target_host)[0]
     plan = canonical_target(target, target_host)
-    return through_cache(kept, model, plan, given, shapes, lambda: compiled(plan))
+    return through_cache(kept, model, plan, given, shapes, lambda kernels: compiled(plan, None, kernels))
 
 
 def _with_params(
@@ -140,6 +142,7 @@ class VMCompiler:
         self._params: dict[str, Any] = {}
         self._program: Program | None = None
         self._executable: Executable | None = None
+        self._kernels: Kernels | None = None
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Give arrays to bind to parameters of ``main`` by name, when the module is lowered.
@@ -186,7 +189,7 @@ class VMCompiler:
         program = self._program
         if program is None:
             raise CompileError("there is nothing to build; call lower first")
-        built = run_stage(program.plan, lambda options: build(program))
+        built = run_stage(program.plan, lambda options: build(program, self._kernels))
         # Of a program for several devices only what runs on the first is timed kernel by kernel.
         target, kernels = program.target, program.code.kernels
         grouped = kernels if program.info.kernel_groups and not program.parts else None

@@ -47,10 +47,14 @@ class _ArgumentTypeError(ExecutableError, TypeError):
 
 @dataclass(frozen=True)
 class Parts:
-    """What a runtime module is made of. As long as it is not made, constants are where they were read to."""
+    """What a runtime module is made of. As long as it is not made, constants are where they were read to.
+
+    Of libraries that were linked already, `files` are what the linker made; it is empty if there are others.
+    """
 
     program: Program
     libraries: tuple[tvm.runtime.Module, ...]
+    files: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,8 @@ class Executable:
         self._mod = None if isinstance(mod, Parts) else mod
         self.built_for = target if isinstance(target, BuiltFor) else BuiltFor.of(target)
         self.info = info if info is not None else BuildInfo()
-        self._libraries = libraries
+        files = mod.files if isinstance(mod, Parts) and len(mod.files) == len(mod.libraries) else ()
+        self._libraries = libraries or {f"lib{number}.so": file for number, file in enumerate(files)}
         self._runnable: tvm.runtime.Module | None = None
         given = dict(signatures or {})
         unknown = sorted(set(given) - set(self.globals))

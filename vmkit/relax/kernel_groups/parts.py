@@ -10,7 +10,8 @@ function that calls many kernels one after another (see :mod:`.grouping`) knows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import tvm
 import tvm_ffi
@@ -20,13 +21,25 @@ from tvm.tirx.buffer import buffer_data_pointer_type, is_buffer_var
 from ...errors import CompileError
 from ..rewrite import with_functions
 
-__all__ = ["CALLS_PARTS", "as_part", "call_part", "part_called", "parts_called", "told_by_shapes"]
+__all__ = [
+    "CALLS_PARTS",
+    "as_part",
+    "by_itself",
+    "call_part",
+    "is_part",
+    "part_called",
+    "parts_called",
+    "told_by_shapes",
+]
 
 _PART = "vmkit.part"
 """The attribute of kernels that are called as parts only: the kinds of their parameters, a letter each."""
 
 CALLS_PARTS = "vmkit.calls_parts"
 """The attribute of functions that call parts: the names of the kernels, in their order."""
+
+_SYMBOLS = "vmkit.part_symbols"
+"""The attribute of what is built by itself: of a part, the symbol that it gets; of what calls some, that of each."""
 
 _BUFFER, _NUMBER = "b", "n"
 _VALUE = 15  # what tvm_struct_get reads of an argument: its value, not its type
@@ -55,6 +68,34 @@ def as_part(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     return kernel.with_attr(_PART, "".join(_BUFFER if is_buffer_var(param) else _NUMBER for param in kernel.params))
 
 
+def is_part(kernel: tirx.PrimFunc) -> bool:
+    """Tell whether a kernel is called as a part only."""
+    return _PART in kernel.attrs
+
+
+def by_itself(function: tirx.PrimFunc, symbols: Mapping[str, str], name: str) -> tirx.PrimFunc:
+    """Return a part, or a function that calls parts, as one that is built without the others and linked with them.
+
+    Parameters
+    ----------
+    function
+        Of that `name`.
+    symbols
+        The symbols of all parts, by their names.
+    """
+    if is_part(function):
+        return function.with_attr({"global_symbol": symbols[name], _SYMBOLS: symbols[name]})
+    called: dict[str, str] = {}
+
+    def visit(statement: tirx.Evaluate) -> None:
+        part = part_called(statement)
+        if part is not None:
+            called[part] = symbols[part]
+
+    tvm_ffi.structural_walk(function.body, (tirx.Evaluate, visit))
+    return function.with_attr(_SYMBOLS, called) if called else function
+
+
 def call_part(name: str, args: Sequence[tirx.Expr]) -> tirx.Stmt:
     """Return the call of the kernel `name` as a part, as it is until :func:`parts_called` has run."""
     return tirx.Evaluate(tirx.call_extern("int32", _CALL + name, *args))
@@ -75,15 +116,19 @@ def parts_called(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.
 
     To be run when TVM's packed convention is in place.
     """
-    if not any(_PART in f.attrs for f in mod.functions.values()):
+    if not any(_PART in f.attrs or _SYMBOLS in f.attrs for f in mod.functions.values()):
         return mod
     by_name = {gvar.name_hint: gvar for gvar in mod.get_global_vars()}
 
-    def called(statement: tirx.Evaluate) -> tirx.Stmt:
+    def called(statement: tirx.Evaluate, symbols: Mapping[str, str]) -> tirx.Stmt:
         name = part_called(statement)
         if name is None:
             return statement
-        made = tvm.ir.Call(by_name[name], list(statement.value.args)[1:], ret_ty="int32")
+        given = list(statement.value.args)[1:]
+        if name in symbols:
+            made = tirx.call_extern("int32", str(symbols[name]), *given)
+        else:
+            made = tvm.ir.Call(by_name[name], given, ret_ty="int32")
         # A part that fails has set the error already.
         failed = tvm.ir.Call("tirx.tvm_throw_last_error", [], ret_ty="handle")
         return tirx.IfThenElse(made != 0, tirx.Evaluate(failed), None)
@@ -95,7 +140,8 @@ def parts_called(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.
         if _PART in function.attrs:
             changed[gvar] = _part(function, gvar.name_hint)
         elif CALLS_PARTS in function.attrs:
-            changed[gvar] = function.with_body(tvm_ffi.structural_map(function.body, (tirx.Evaluate, called)))
+            linked = partial(called, symbols=function.attrs.get(_SYMBOLS, {}))
+            changed[gvar] = function.with_body(tvm_ffi.structural_map(function.body, (tirx.Evaluate, linked)))
     return with_functions(mod, changed)
 
 
@@ -127,6 +173,8 @@ def _part(kernel: tirx.PrimFunc, name: str) -> tirx.PrimFunc:
         alignment = tirx.IntImm("int32", int(buffer.ty.data_alignment))
         body = tirx.AttrStmt(buffer, "storage_alignment", alignment, body)
     attrs = {k: v for k, v in kernel.attrs.items() if k not in ("global_symbol", "calling_conv")}
+    if _SYMBOLS in attrs:
+        attrs["global_symbol"] = attrs.pop(_SYMBOLS)
     return tirx.PrimFunc(params, body, tvm.ir.PrimType("int32"), tvm.ir.make_node("ir.DictAttrs", **attrs))
 
 

@@ -1,0 +1,140 @@
+"""A library of kernels out of objects, one a kernel: those that a cache has are taken, the others built at once.
+
+In one module for LLVM, as without a cache, kernels of a group are private functions, and one that changes has all built
+again. Here each is built as a function that the linker finds by its key, so equal kernels are one, and what calls them
+is built by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import tvm
+from tvm.target import Target
+
+from .._tvm.running import load_library
+from ..cache import Key
+from ..cache.kernels import Kernels
+from ..errors import ExecutableError
+from ..executable.linker import linker_for
+from ..executable.scratch import scratch_folder
+from ..relax.kernel_groups.parts import by_itself, is_part
+from ..relax.shape_pipeline import SHAPES
+from ..relax.stack_buffers import PIPELINE
+from ..stack import on_deep_stack
+from ..target.llvm import description_of, host_cores
+from .cache_key import kernel_key
+from .surroundings import Surroundings
+
+__all__ = ["LinkedKernels", "linked_kernels"]
+
+# The names that Relax numbers values by: they move with everything that comes before.
+_NUMBERED = re.compile(r'"((?:gv|lv)\d*)"')
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LinkedKernels:
+    """A library that is loaded, and the file that it was loaded from."""
+
+    library: tvm.runtime.Module
+    file: bytes
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What is built by itself: a module of one kernel, or of all functions that compute shapes."""
+
+    mod: tvm.IRModule
+    pipeline: str
+
+
+def linked_kernels(
+    kernels: tvm.IRModule | None, shapes: tvm.IRModule | None, target: Target, kept: Kernels
+) -> LinkedKernels | None:
+    """Return the library of kernels and of functions that compute shapes, with what is kept of them taken as it is.
+
+    None if nothing here links for the target, or the linker fails; the log says so then.
+    """
+    link = linker_for(description_of(target)[0])
+    if link is None:
+        logger.info("cache: kernels are not kept, since no C compiler is there to link them")
+        return None
+    objects = _objects(_units(kernels, shapes), target, kept)
+    with scratch_folder() as folder:
+        for number, data in enumerate(objects):
+            (folder / f"{number}.o").write_bytes(data)
+        path = folder / "lib0.so"
+        try:
+            link(str(path), [str(folder / f"{number}.o") for number in range(len(objects))])
+        except RuntimeError as error:
+            logger.warning("cache: kernels are not kept, since they cannot be linked: %s", str(error).strip())
+            return None
+        return LinkedKernels(load_library(path), path.read_bytes())
+
+
+def _units(kernels: tvm.IRModule | None, shapes: tvm.IRModule | None) -> Iterator[_Unit]:
+    if kernels is not None:
+        named = {gvar.name_hint: function for gvar, function in kernels.functions.items()}
+        symbols = {name: _symbol(function) for name, function in named.items() if is_part(function)}
+        for name, function in named.items():
+            mod = tvm.IRModule({symbols.get(name, name): by_itself(function, symbols, name)}, attrs=kernels.attrs)
+            yield _Unit(mod, PIPELINE)
+    if shapes is not None:
+        yield _Unit(shapes, SHAPES)
+
+
+def _symbol(part: tvm.tirx.PrimFunc) -> str:
+    """Return what the linker finds a part by, which is equal for parts that are equal but for their names."""
+    text = _text(part.without_attr("global_symbol"))
+    return f"vmkit_part_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+def _key_of(unit: _Unit, target: Target) -> Key:
+    # What it is called by is no name of a value, whatever it looks like.
+    names = sorted(gvar.name_hint for gvar in unit.mod.get_global_vars())
+    return kernel_key("\n".join([*names, _text(unit.mod)]), unit.pipeline, target)
+
+
+def _text(node: tvm.IRModule | tvm.tirx.PrimFunc) -> str:
+    """Return all of a module or function as text, in which values that Relax named are numbered anew."""
+    names: dict[str, str] = {}
+    return _NUMBERED.sub(lambda found: names.setdefault(found[0], f'"value{len(names)}"'), tvm.ir.save_json(node))
+
+
+def _objects(units: Iterable[_Unit], target: Target, kept: Kernels) -> list[bytes]:
+    """Return the objects of units, of equal ones one; those that are not kept yet are built on all cores."""
+    keyed = [(_key_of(unit, target), unit) for unit in units]
+    wanted = {key.digest: (key, unit) for key, unit in keyed}
+    found = {digest: made for digest, (key, _) in wanted.items() if (made := kept.get(key)) is not None}
+    missing = [digest for digest in wanted if digest not in found]
+    surroundings = Surroundings.capture()
+
+    def built(digest: str) -> bytes:
+        with surroundings.entered():
+            return _built(wanted[digest][1], target)
+
+    with ThreadPoolExecutor(max(1, min(host_cores(), len(missing)))) as pool:
+        for digest, made in zip(missing, pool.map(partial(on_deep_stack, built), missing), strict=True):
+            found[digest] = made
+            try:
+                kept.put(wanted[digest][0], made)
+            except ExecutableError as error:
+                logger.warning("a kernel was built, but the cache cannot keep it: %s", error)
+    logger.info("cache: %d of %d kernels found, %d built", len(wanted) - len(missing), len(wanted), len(missing))
+    return [found[digest] for digest in wanted]
+
+
+def _built(unit: _Unit, target: Target) -> bytes:
+    library = tvm.tirx.build(unit.mod, target, unit.pipeline)
+    with scratch_folder() as folder:
+        path = folder / "kernel.o"
+        library.write_to_file(str(path), "o")
+        return path.read_bytes()
