@@ -27,6 +27,7 @@ QUICK = {
     "bench_memory.py": "mnist",
     "bench_models.py": "dynamic and (mnist or (tagger and 16))",
     "bench_networks.py": "mlp",
+    "bench_process_start.py": "help or import",
     "bench_relay_scaling.py": "1000",
 }
 NEEDS_A_GPU = {"bench_cuda.py"}
