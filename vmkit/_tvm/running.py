@@ -19,6 +19,7 @@ from tvm_ffi.libinfo import find_libtvm_ffi
 __all__ = [
     "DEVICE_NAMES",
     "DEVICE_TYPES",
+    "THREAD_LIMIT_ADDRESS",
     "CObject",
     "ObjectConvertible",
     "allocate_storage",
@@ -86,6 +87,15 @@ def load_bytecode(code: bytes) -> Module:
 limit_threads_of_this_thread: Callable[[int], Any] = ctypes.CDLL(find_libtvm_runtime())[
     "_ZN3tvm7runtime9threading17SetMaxConcurrencyEi"
 ]
+
+# runtime::threading::MaxConcurrency, which says what that limit is, for runtimes of code generators to call from C++.
+THREAD_LIMIT_ADDRESS = cast(
+    int,
+    ctypes.cast(
+        ctypes.CDLL(find_libtvm_runtime())["_ZN3tvm7runtime9threading14MaxConcurrencyEv"], ctypes.c_void_p
+    ).value,
+)
+"""The address of the function that returns how many threads the calling thread's kernels may use."""
 
 # The C interface of tvm-ffi. A packed function in Python costs microseconds a call; one with a C signature does not.
 _C_INTERFACE = ctypes.CDLL(find_libtvm_ffi())

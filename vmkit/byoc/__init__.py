@@ -5,7 +5,7 @@ region of them, and how that is run. :func:`partition` cuts a program for it; :f
 function with its name as attribute ``Compiler``, however that came there, and links the result into the executable.
 """
 
-from . import ccompiler, examplejson, examplejson_native
+from . import ccompiler, examplejson, examplejson_native, onednn, openblas
 from .codegen import CODEGENS, Codegen, CSource, Graph, RuntimeModule, codegen
 from .linking import Linked, link_functions, with_global_functions
 from .partitioning import Kept, Partitioned, partition
@@ -28,6 +28,8 @@ __all__ = [
     "examplejson",
     "examplejson_native",
     "link_functions",
+    "onednn",
+    "openblas",
     "partition",
     "with_global_functions",
 ]

@@ -18,6 +18,7 @@ from ..errors import CompileError, ModelError, suggest
 from ..relay.ir import Call, Op
 from ..relay.op import entry
 from ..relay.op.contrib.register import PatternRow, register_pattern_table
+from ..relay.transform.registry import ModuleTransform
 from .region import Region
 
 __all__ = ["CODEGENS", "CSource", "Codegen", "Graph", "RuntimeModule", "codegen", "loader_name", "runtime_name"]
@@ -49,6 +50,16 @@ class Codegen(ABC):  # noqa: B024 - what is made is the business of the classes 
     @classmethod
     def takes(cls, call: Call) -> bool | str:
         """Say whether a call, whose type is known, of one of the `operators` is taken: True, or why it is not."""
+        return True
+
+    @classmethod
+    def preparation(cls) -> Sequence[ModuleTransform]:
+        """Return the passes that a program goes through before :func:`partition` cuts it."""
+        return ()
+
+    @classmethod
+    def is_worth(cls, operators: Sequence[str]) -> bool:
+        """Say whether a region of these operators and composite functions is better off with this code generator."""
         return True
 
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import tvm
 
-from ..errors import CompileError
 from .codegen import RuntimeModule, codegen
 from .examplejson import ExampleJSON
+from .native import creator
 from .region import Region
 
 __all__ = ["ExampleJSONNative"]
@@ -29,8 +29,5 @@ class ExampleJSONNative(RuntimeModule):
 
     def module(self, regions: Sequence[Region]) -> tvm.runtime.Module:
         """Return the module of all regions; the runtime is built for it if that was not done before."""
-        try:
-            from .examplejson_runtime import create
-        except ImportError as error:
-            raise CompileError(str(error)) from error
+        create = creator(self.kind, self.runtime)
         return create(json.dumps({region.symbol: region.to_json() for region in regions}))

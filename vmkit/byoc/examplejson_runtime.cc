@@ -2,34 +2,17 @@
 //
 // A graph has numbered values. Its function takes the tensors of the arguments and then of the results; values between
 // them get memory for as long as a call lasts, with shapes that follow from those of the arguments.
-#include <tvm/ffi/cast.h>
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/map.h>
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/error.h>
-#include <tvm/ffi/extra/json.h>
-#include <tvm/ffi/extra/module.h>
-#include <tvm/ffi/function.h>
-#include <tvm/ffi/reflection/registry.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "graph_module.h"
+
+namespace vmkit::examplejson {
+
 namespace {
-
-using namespace tvm::ffi;
-
-using Shape = std::vector<int64_t>;
-
-int64_t Size(const Shape& shape) {
-  int64_t size = 1;
-  for (int64_t dim : shape) size *= dim;
-  return size;
-}
 
 struct Node {
   std::string op;
@@ -37,10 +20,12 @@ struct Node {
   int64_t output;
 };
 
-struct Graph {
-  std::vector<int64_t> arguments, outputs;
+struct Graph : Interface {
+  static constexpr const char* kKind = "examplejson";
   std::vector<Node> nodes;
-  int64_t value_count;
+
+  explicit Graph(const json::Object& object);
+  void Call(const AnyView* args, int32_t count) const;
 };
 
 // A dense tensor of T: one of the caller's, or memory of the call.
@@ -50,13 +35,6 @@ struct Buffer {
   const T* data = nullptr;
   std::vector<T> own;
 };
-
-Shape ShapeOf(const DLTensor* tensor) { return Shape(tensor->shape, tensor->shape + tensor->ndim); }
-
-template <typename T>
-T* DataOf(const DLTensor* tensor) {
-  return reinterpret_cast<T*>(static_cast<char*>(tensor->data) + tensor->byte_offset);
-}
 
 Shape Broadcast(const Shape& a, const Shape& b) {
   Shape made(std::max(a.size(), b.size()));
@@ -159,77 +137,24 @@ void Run(const Graph& graph, const std::vector<DLTensor*>& tensors) {
   }
 }
 
-void Call(const Graph& graph, const AnyView* args, int32_t count) {
-  if (static_cast<size_t>(count) != graph.arguments.size() + graph.outputs.size()) {
-    TVM_FFI_THROW(TypeError) << "examplejson: a graph of " << graph.arguments.size() << " arguments and "
-                             << graph.outputs.size() << " results got " << count << " tensors";
-  }
-  std::vector<DLTensor*> tensors;
-  for (int32_t i = 0; i < count; ++i) tensors.push_back(args[i].cast<DLTensor*>());
-  DLDataType dtype = tensors.back()->dtype;
-  if (dtype.code == kDLFloat && dtype.bits == 32) return Run<float>(graph, tensors);
-  if (dtype.code == kDLFloat && dtype.bits == 64) return Run<double>(graph, tensors);
+void Graph::Call(const AnyView* args, int32_t count) const {
+  std::vector<DLTensor*> tensors = Tensors(args, count, kKind);
+  if (IsFloat(tensors.back(), 32)) return Run<float>(*this, tensors);
+  if (IsFloat(tensors.back(), 64)) return Run<double>(*this, tensors);
   TVM_FFI_THROW(TypeError) << "examplejson: it computes in float32 or float64";
 }
 
-std::vector<int64_t> Numbers(const json::Value& value, int64_t value_count) {
-  std::vector<int64_t> made;
-  for (const Any& each : value.cast<json::Array>()) {
-    int64_t number = each.cast<int64_t>();
-    if (number < 0 || number >= value_count) TVM_FFI_THROW(ValueError) << "examplejson: there is no value " << number;
-    made.push_back(number);
-  }
-  return made;
-}
-
-Graph GraphOf(const json::Object& object) {
-  Graph graph;
-  graph.value_count = static_cast<int64_t>(object["values"].cast<json::Array>().size());
-  graph.arguments = Numbers(object["arguments"], graph.value_count);
-  graph.outputs = Numbers(object["outputs"], graph.value_count);
+Graph::Graph(const json::Object& object) : Interface(object, kKind) {
   for (const Any& each : object["nodes"].cast<json::Array>()) {
     json::Object node = each.cast<json::Object>();
-    std::vector<int64_t> outputs = Numbers(node["outputs"], graph.value_count);
-    if (outputs.size() != 1) TVM_FFI_THROW(ValueError) << "examplejson: an operator has one result";
-    graph.nodes.push_back({node["op"].cast<std::string>(), Numbers(node["inputs"], graph.value_count), outputs[0]});
+    std::vector<int64_t> results = Numbers(node["outputs"], value_count, kKind);
+    if (results.size() != 1) TVM_FFI_THROW(ValueError) << "examplejson: an operator has one result";
+    nodes.push_back({node["op"].cast<std::string>(), Numbers(node["inputs"], value_count, kKind), results[0]});
   }
-  return graph;
 }
 
-class ExampleJSONModule : public ModuleObj {
- public:
-  explicit ExampleJSONModule(const String& text) : text_(text) {
-    for (const auto& [name, graph] : json::Parse(text).cast<json::Object>()) {
-      graphs_[name.cast<std::string>()] = GraphOf(graph.cast<json::Object>());
-    }
-  }
-  const char* kind() const final { return "examplejson"; }
-  int GetPropertyMask() const final { return Module::kBinarySerializable | Module::kRunnable; }
-  Bytes SaveToBytes() const final { return Bytes(text_.data(), text_.size()); }
-  String InspectSource(const String& format) const final { return text_; }
-  Optional<Function> GetFunction(const String& name) final {
-    auto found = graphs_.find(std::string(name));
-    if (found == graphs_.end()) return std::nullopt;
-    const Graph* graph = &found->second;
-    // The function keeps the module, and with it the graph.
-    return Function::FromPacked([self = GetRef<Module>(this), graph](const AnyView* args, int32_t count, Any* result) {
-      Call(*graph, args, count);
-    });
-  }
-
- private:
-  String text_;
-  std::unordered_map<std::string, Graph> graphs_;
-};
-
-Module Create(const String& text) { return Module(make_object<ExampleJSONModule>(text)); }
-
-Module LoadFromBytes(const Bytes& bytes) { return Create(String(bytes.data(), bytes.size())); }
-
-TVM_FFI_STATIC_INIT_BLOCK() {
-  reflection::GlobalDef()
-      .def("vmkit.byoc.examplejson.create", Create)
-      .def("ffi.Module.load_from_bytes.examplejson", LoadFromBytes);
-}
+TVM_FFI_STATIC_INIT_BLOCK() { GraphModule<Graph>::Register(); }
 
 }  // namespace
+
+}  // namespace vmkit::examplejson

@@ -91,6 +91,7 @@ def partition(mod: tvm.IRModule | Function, name: str, *, mod_name: str = "defau
     codegen = find(name)
     cut = typed(tvm.IRModule({"main": mod}) if isinstance(mod, Function) else mod)
     passes = [
+        *codegen.preparation(),
         transform.MergeComposite(codegen.patterns()),
         transform.AnnotateTarget(name),
         transform.MergeCompilerRegions(),
@@ -98,9 +99,10 @@ def partition(mod: tvm.IRModule | Function, name: str, *, mod_name: str = "defau
     ]
     for each in passes:
         cut = each(cut)
+    functions = {g: [callee for _, callee in _calls(f)] for g, f in cut.functions.items() if _is_for(f, name)}
     # A region of tuples alone computes nothing.
-    idle = [g for g, f in cut.functions.items() if _is_for(f, name) and not any(True for _ in _calls(f))]
-    cut = transform.InlineCompilerFunctionsBoundTo(idle)(cut) if idle else cut
+    idle = [gvar for gvar, operators in functions.items() if not operators or not codegen.is_worth(operators)]
+    cut = typed(transform.InlineCompilerFunctionsBoundTo(idle)(cut)) if idle else cut
     offloaded: dict[str, list[str]] = {}
     kept: dict[tuple[str, str, str], int] = {}
     for gvar, function in cut.functions.items():
@@ -138,4 +140,6 @@ def _reason(codegen: Codegen, name: str, call: Call) -> str:
         unfit = f"no pattern of {name} fits here, or its predicate refuses"
         return unfit if is_asked_for else f"{name} does not take it"
     answer = codegen.takes(call)
-    return answer if isinstance(answer, str) else f"{name} does not take this one"
+    if isinstance(answer, str):
+        return answer
+    return f"what {name} takes around it is not worth a call" if answer else f"{name} does not take this one"

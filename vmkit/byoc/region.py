@@ -64,6 +64,8 @@ class Node:
         The operator's attributes as plain Python values.
     inner : Region or None
         What a composite function consists of; its inputs and then its constants are the `inputs` of the node.
+    call : Call or None
+        The call, typed.
     """
 
     op: str
@@ -71,6 +73,7 @@ class Node:
     outputs: tuple[int, ...]
     attrs: dict[str, Any] = field(default_factory=dict)
     inner: Region | None = None
+    call: Call | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,11 +224,11 @@ class _Reading:
         inputs = [n for arg in call.args for n in _flat(self.number_of(arg))]
         outputs = tuple(_flat(self.numbered(call, call.checked_type)))
         if isinstance(call.op, Op):
-            self.nodes.append(Node(call.op.name, tuple(inputs), outputs, plain(call.attrs) or {}))
+            self.nodes.append(Node(call.op.name, tuple(inputs), outputs, plain(call.attrs) or {}, call=call))
             return
         inner = self.inner[call.op]
         inputs += [n for constant in inner.constants.values() for n in _flat(self.numbers[constant])]
-        self.nodes.append(Node(inner.symbol, tuple(inputs), outputs, inner=inner))
+        self.nodes.append(Node(inner.symbol, tuple(inputs), outputs, inner=inner, call=call))
 
 
 def _flat(numbers: Numbers) -> Iterator[int]:

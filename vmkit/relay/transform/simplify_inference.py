@@ -21,25 +21,32 @@ def SimplifyInference() -> ModuleTransform:
     return lambda mod: simplify_inference(typed(mod))
 
 
-def simplify_inference(mod: tvm.IRModule) -> tvm.IRModule:
+def simplify_inference(mod: tvm.IRModule, where: Callable[[Call], bool] = lambda call: True) -> tvm.IRModule:
     """Return a typed module without batch normalisation and dropout.
 
     Batch normalisation becomes a scale and a shift for each channel, which constant folding computes and which fuse
     into the operator before them; dropout becomes its input.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        The module.
+    where : callable
+        Says of a call of one of these operators whether it is meant; by default all are.
     """
+
+    def simplified(node: RelayExpr, original: RelayExpr) -> RelayExpr:
+        if isinstance(node, TupleGetItem) and isinstance(node.tuple_value, Tuple):
+            return node.tuple_value.fields[node.index]
+        if is_call(node, *_RULES) and where(cast("Call", original)):
+            return _RULES[node.op.name](node, cast("Call", original))
+        return node
+
     result = with_functions(mod)
     for gvar, function in mod.functions.items():
         if is_changeable(function):
-            result[gvar] = rewrite(function, {}, _simplified)
+            result[gvar] = rewrite(function, {}, simplified)
     return infer_module(result)
-
-
-def _simplified(node: RelayExpr, original: RelayExpr) -> RelayExpr:
-    if isinstance(node, TupleGetItem) and isinstance(node.tuple_value, Tuple):
-        return node.tuple_value.fields[node.index]
-    if is_call(node, *_RULES):
-        return _RULES[node.op.name](node, cast("Call", original))
-    return node
 
 
 def _batch_norm(call: Call, original: Call) -> Tuple:
