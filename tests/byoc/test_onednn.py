@@ -17,7 +17,6 @@ import tvm
 import vmkit
 from benchmarks import models, transformers
 from vmkit import byoc, relay
-from vmkit.byoc.onednn.operators import taken
 
 try:
     importlib.import_module("vmkit.byoc.onednn.runtime")
@@ -165,9 +164,6 @@ def test_single_elements_broadcasting_and_views_beside_what_is_worth_a_call() ->
     function = relay.Function([x, y, z], relay.Tuple(body))
     cut = assert_same(function, *[(data(rows, 4), data(rows, 1), data(4)) for rows in (3, 1)])
     assert len(operators(cut)) == 19 and cut.kept == []
-    cheap = byoc.partition(relay.Function([x], relay.exp(x + x)), "onednn")
-    assert cheap.offloaded == {}
-    assert {k.reason for k in cheap.kept} == {"what onednn takes around it is not worth a call"}
 
 
 def test_layouts_are_kept_between_operators_and_scales_go_into_weights() -> None:
@@ -176,28 +172,6 @@ def test_layouts_are_kept_between_operators_and_scales_go_into_weights() -> None
     pooled = nn.max_pool2d(nn.pad(nn.relu(normal[0]), ((0, 0), (0, 0), (1, 1), (1, 1)), -np.inf), pool_size=(2, 2))
     cut = assert_same(relay.Function([x], nn.softmax(nn.batch_flatten(pooled))), (data(1, 3, 8, 8),))
     assert operators(cut)[0] == "onednn.convolution_bias_activation"
-
-
-def test_what_is_not_taken_says_why() -> None:
-    x, i = v("x", 1, 4, 5, 5), v("i", 2, 3, dtype="int32")
-    gelu = relay.multiply(
-        relay.multiply(x, relay.add(relay.erf(relay.divide(x, relay.const(1.0))), relay.const(1.0))), relay.const(0.5)
-    )
-    reasons = {
-        "it takes float32 alone, not int32": nn.dense(i, i),
-        "which it chooses itself": nn.max_pool2d(v("b", 1, 1, 5, 5, 4), pool_size=(2, 2), layout="NCHW4c"),
-        "it counts padding": nn.avg_pool2d(x, pool_size=(2, 2), ceil_mode=True, count_include_pad=True),
-        "padded by more than a window": nn.max_pool2d(x, pool_size=(2, 2), padding=(2, 2)),
-        "the last of 2 to 5 axes": nn.layer_norm(x, c(4), c(4), axis=1),
-        "more than one of its dimensions": nn.batch_flatten(v("r", *[relay.Any()] * 3)),
-    }
-    for reason, call in reasons.items():
-        typed = relay.transform.InferType()(
-            tvm.IRModule({"main": relay.Function(relay.analysis.free_vars(call), call)})
-        )
-        found = taken(typed["main"].body)
-        assert isinstance(found, str) and reason in found, (reason, found)
-    assert "onednn.gelu" not in operators(byoc.partition(relay.Function([x], nn.softmax(gelu)), "onednn"))
 
 
 def test_calls_at_the_same_time_and_of_many_shapes_do_not_meet() -> None:
@@ -222,24 +196,6 @@ def test_calls_at_the_same_time_and_of_many_shapes_do_not_meet() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-def test_an_older_or_other_library_is_refused(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = importlib.import_module("vmkit.byoc.onednn.runtime")
-    monkeypatch.setenv("ONEDNN_ROOT", str(tmp_path))
-    with pytest.raises(ImportError, match=r"oneDNN is not installed .* pip install 'vmkit\[onednn\]'"):
-        runtime._found()
-    headers = tmp_path / "include" / "oneapi" / "dnnl"
-    headers.mkdir(parents=True)
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "libdnnl.so").touch()
-    (headers / "dnnl_config.h").write_text("#define DNNL_CPU_RUNTIME DNNL_RUNTIME_SYCL\n")
-    (headers / "dnnl_version.h").write_text("#define DNNL_VERSION_MAJOR 2\n")
-    with pytest.raises(ImportError, match="is of version 2, not 3"):
-        runtime._found()
-    (headers / "dnnl_version.h").write_text("#define DNNL_VERSION_MAJOR 3\n")
-    with pytest.raises(ImportError, match="computes by DNNL_RUNTIME_SYCL, not by OpenMP"):
-        runtime._found()
 
 
 def test_regions_in_a_loop_beside_those_of_another_library(tmp_path: Path) -> None:
