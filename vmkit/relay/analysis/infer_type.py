@@ -371,6 +371,8 @@ class _Inference:
             self.type_args[call] = chosen
             callee = self.solver.instantiate(callee, chosen)
         symbols: dict[Any, Any] = {}
+        if any(isinstance(self.solver.resolve(actual), IncompleteType) for actual in inputs):
+            self.solve_pending()  # or an argument that is about to be known would have the sizes that any call has
         for position, (formal, actual) in enumerate(zip(callee.arg_types, inputs, strict=True)):
             try:
                 # What an argument is does not change by what the function takes: it may be used elsewhere.
