@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tvm
 
+from benchmarks import transformers
 from vmkit import byoc, relay
 from vmkit.byoc.onednn.graph import graph_of
 from vmkit.byoc.onednn.library import found
@@ -112,3 +113,11 @@ def test_an_older_or_other_library_is_refused(tmp_path: Path, monkeypatch: pytes
     (headers / "dnnl_version.h").write_text("#define DNNL_VERSION_MAJOR 3\n")
     with pytest.raises(ImportError, match="computes by DNNL_RUNTIME_SYCL, not by OpenMP"):
         found()
+
+
+def test_all_layers_of_an_encoder_of_any_size_are_one_region() -> None:
+    mod = relay.frontend.from_onnx(transformers.encoder(layers=2, hidden=8, heads=2, inner=16))[0]
+    cut = byoc.partition(mod, "onednn")
+    ((names,), stays) = cut.offloaded.values(), {k.operator for k in cut.kept}
+    assert names.count("onednn.product_bias_sum") == 4 and names.count("nn.softmax") == 2
+    assert not stays & {"reshape", "transpose", "nn.dense", "nn.batch_matmul", "nn.layer_norm"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tvm
 
-from .native import load_runtime
+from .native import load_runtime, runtime_function
 
 __all__ = ["create"]
 
@@ -13,5 +13,5 @@ load_runtime("examplejson", ["examplejson_runtime.cc"])
 
 def create(graphs: str) -> tvm.runtime.Module:
     """Return a module of the graphs in a JSON object, each under the name of its function."""
-    made: tvm.runtime.Module = tvm.get_global_func("vmkit.byoc.examplejson.create")(graphs)
+    made: tvm.runtime.Module = runtime_function("examplejson", "create")(graphs)
     return made

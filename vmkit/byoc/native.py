@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -21,7 +22,7 @@ from tvm_ffi import cpp
 
 from ..errors import CompileError
 
-__all__ = ["creator", "load_runtime"]
+__all__ = ["creator", "load_runtime", "runtime_function"]
 
 _keep: list[tvm_ffi.Module] = []  # what they registered is used for as long as the process runs
 
@@ -79,7 +80,13 @@ def creator(kind: str, module: str) -> Callable[[str], tvm.runtime.Module]:
         __import__(module)
     except ImportError as error:
         raise CompileError(str(error)) from error
-    made: Callable[[str], tvm.runtime.Module] = tvm.get_global_func(f"vmkit.byoc.{kind}.create")
+    return runtime_function(kind, "create")
+
+
+def runtime_function(kind: str, name: str) -> Callable[..., Any]:
+    """Return a function that a runtime has registered as ``vmkit.byoc.<kind>.<name>``."""
+    registered = f"vmkit.byoc.{kind}.{name}"
+    made: Callable[..., Any] = tvm.get_global_func(registered)
     return made
 
 

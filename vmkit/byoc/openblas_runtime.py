@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-import tvm
-
 from .._tvm.running import THREAD_LIMIT_ADDRESS
-from .native import load_runtime
+from .native import load_runtime, runtime_function
 
 __all__: list[str] = []
 
@@ -24,7 +22,7 @@ def _load() -> None:
         ["openblas_runtime.cc"],
         link=[f"-L{folder}", f"-l{found.get_library()}", f"-Wl,-rpath,{folder}"],
     )
-    tvm.get_global_func("vmkit.byoc.openblas.set_thread_limit")(THREAD_LIMIT_ADDRESS)
+    runtime_function("openblas", "set_thread_limit")(THREAD_LIMIT_ADDRESS)
 
 
 _load()

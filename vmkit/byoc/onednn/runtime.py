@@ -5,10 +5,8 @@ What it is linked with is :func:`vmkit.byoc.onednn.library.found`.
 
 from __future__ import annotations
 
-import tvm
-
 from ..._tvm.running import THREAD_LIMIT_ADDRESS
-from ..native import load_runtime
+from ..native import load_runtime, runtime_function
 from .library import found
 
 __all__ = ["version"]
@@ -25,7 +23,7 @@ def _load() -> None:
         include=[include],
         link=[f"-L{library}", "-ldnnl", f"-Wl,-rpath,{library}", "-fopenmp"],
     )
-    tvm.get_global_func("vmkit.byoc.onednn.set_thread_limit")(THREAD_LIMIT_ADDRESS)
+    runtime_function("onednn", "set_thread_limit")(THREAD_LIMIT_ADDRESS)
 
 
 _load()
@@ -33,4 +31,4 @@ _load()
 
 def version() -> str:
     """Return the version of the library."""
-    return str(tvm.get_global_func("vmkit.byoc.onednn.version")())
+    return str(runtime_function("onednn", "version")())
