@@ -326,8 +326,9 @@ def test_tuples_join_regions_and_are_none_by_themselves() -> None:
     assert list(byoc.partition(between, "testjoin").offloaded.values()) == [["exp"], ["exp"]]
 
 
-def test_c_is_for_cpus() -> None:
+@pytest.mark.parametrize(("name", "does"), [("ccompiler", "writes C"), ("examplejson_native", "computes")])
+def test_what_is_for_cpus_is_not_linked_for_gpus(name: str, does: str) -> None:
     x = v("x", 2)
-    cut = byoc.partition(relay.Function([x], relay.exp(x)), "ccompiler")
-    with pytest.raises(CompileError, match=r"ccompiler writes C for a CPU, which cannot read the tensors of .* cuda"):
+    cut = byoc.partition(relay.Function([x], relay.exp(x)), name)
+    with pytest.raises(CompileError, match=rf"{name} {does} for a CPU, which cannot read the tensors of .* cuda"):
         vmkit.compile(cut.module, target="cuda -arch=sm_80")

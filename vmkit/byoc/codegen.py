@@ -110,10 +110,13 @@ class RuntimeModule(Codegen):
         What the modules call their kind.
     runtime : str
         The Python module whose import registers the functions that load modules of the kind.
+    reads_cpu_alone : bool
+        Whether its functions read the memory of tensors on a CPU alone; for other devices nothing is compiled then.
     """
 
     kind: ClassVar[str]
     runtime: ClassVar[str]
+    reads_cpu_alone: ClassVar[bool] = False
 
     @abstractmethod
     def module(self, regions: Sequence[Region]) -> tvm.runtime.Module:

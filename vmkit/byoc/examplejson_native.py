@@ -26,6 +26,7 @@ class ExampleJSONNative(RuntimeModule):
     takes = ExampleJSON.takes
     kind = "examplejson"
     runtime = "vmkit.byoc.examplejson_runtime"
+    reads_cpu_alone = True
 
     def module(self, regions: Sequence[Region]) -> tvm.runtime.Module:
         """Return the module of all regions; the runtime is built for it if that was not done before."""

@@ -90,9 +90,12 @@ def link_functions(mod: tvm.IRModule, target: Target | None = None) -> Linked:
             raise CompileError(f"@{name} and @{other} have the same global_symbol {_symbol(name, function)!r}")
     plain = _in_operators(functions) if functions else {}
     for compiler, own in by_compiler.items():
-        if isinstance(CODEGENS.get(compiler), CSource) and target is not None and target.kind.name not in _CPU:
+        made = CODEGENS.get(compiler)
+        is_on_cpu = isinstance(made, CSource) or (isinstance(made, RuntimeModule) and made.reads_cpu_alone)
+        if is_on_cpu and target is not None and target.kind.name not in _CPU:
+            what = "writes C" if isinstance(made, CSource) else "computes"
             raise CompileError(
-                f"{compiler} writes C for a CPU, which cannot read the tensors of a program for {target.kind.name}"
+                f"{compiler} {what} for a CPU, which cannot read the tensors of a program for {target.kind.name}"
             )
         _link(linked, compiler, own, plain)
     return linked

@@ -27,6 +27,7 @@ class OpenBLAS(RuntimeModule):
     operators = PRODUCTS
     kind = "openblas"
     runtime = "vmkit.byoc.openblas_runtime"
+    reads_cpu_alone = True
 
     @classmethod
     def takes(cls, call: Call) -> bool | str:

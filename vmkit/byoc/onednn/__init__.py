@@ -34,6 +34,7 @@ class OneDNN(RuntimeModule):
     operators = tuple(OPERATORS)
     kind = "onednn"
     runtime = "vmkit.byoc.onednn.runtime"
+    reads_cpu_alone = True
 
     @classmethod
     def patterns(cls) -> Sequence[PatternRow]:

@@ -1,5 +1,7 @@
 #include "after.h"
 
+#include <algorithm>
+
 namespace vmkit::onednn {
 
 using dnnl::algorithm;
@@ -60,9 +62,11 @@ Following::Following(Builder* builder, const Node& node, const Dims& dims,
   attr.set_post_ops(ops);
 }
 
-Slot Following::Destination(const Desc& desc) {
+Slot Following::Destination(const Desc& desc, const std::vector<std::pair<int, Slot>>& others) {
   if (summed_ < 0) return builder_->New(desc);
-  if (operand_.desc == desc && builder_->MayOverwrite(summed_)) return builder_->Over(operand_, desc);
+  bool is_read = std::any_of(others.begin(), others.end(),
+                             [&](const auto& each) { return builder_->Share(each.second, operand_); });
+  if (!is_read && operand_.desc == desc && builder_->MayOverwrite(summed_)) return builder_->Over(operand_, desc);
   Slot made = builder_->New(desc);
   dnnl::reorder::primitive_desc copy(Cpu(), operand_.desc, Cpu(), desc, Attributes());
   builder_->Emit(dnnl::reorder(copy), copy, {{DNNL_ARG_FROM, operand_}, {DNNL_ARG_TO, made}});

@@ -20,8 +20,8 @@ class Following {
   std::vector<std::pair<int, Slot>> arguments;
   Slot bias;  // with one axis; without a buffer where there is none
 
-  // Where the primitive writes: over the operand of a sum, or into new memory.
-  Slot Destination(const Desc& desc);
+  // Where the primitive, which has these arguments, writes: over the operand of a sum, or into new memory.
+  Slot Destination(const Desc& desc, const std::vector<std::pair<int, Slot>>& others);
 
  private:
   Builder* builder_;

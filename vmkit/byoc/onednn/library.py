@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import site
 import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def _roots() -> Iterator[Path]:
     if told:
         yield Path(told)
         return
-    yield from dict.fromkeys(Path(p) for p in (sysconfig.get_path("data"), sys.prefix, "/usr/local", "/usr"))
+    yield from dict.fromkeys(Path(p) for p in (sys.prefix, site.getuserbase(), "/usr/local", "/usr"))
 
 
 def found() -> tuple[Path, Path]:

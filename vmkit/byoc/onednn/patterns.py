@@ -188,7 +188,7 @@ def _with_operands(call: Call, node: Taken, after: Sequence[After]) -> Group | s
         is_channel = own == [d if i == channel else 1 for i, d in enumerate(dims)] or each.op == "nn.bias_add"
         if is_channel and not made and isinstance(dims[channel], int):
             made.append(After("bias", operand=each.operand))
-        elif own == dims and (len(dims) == 2 or "?" not in dims or node.kind == "convolution"):
+        elif own == dims and "?" not in dims:  # what is not known may be broadcast
             if any(other.op == "sum" for other in made):
                 return "it adds one whole tensor"
             made.append(After("sum", operand=each.operand))

@@ -129,6 +129,8 @@ class Builder {
   bool IsConstant(const Slot& slot) const;
   // Whether a primitive may overwrite a value: it is temporary, and only the node that is being built still needs it.
   bool MayOverwrite(int64_t value) const;
+  // Whether two slots lie in the same memory.
+  bool Share(const Slot& a, const Slot& b) const { return Root(a.buffer) == Root(b.buffer); }
   // A value of this layout that shares the memory of a slot, which is overwritten.
   Slot Over(const Slot& slot, const Desc& desc);
   // Run a primitive after those before it, with the memory that it works in.

@@ -53,7 +53,7 @@ void Convolution(Builder* b, const Node& node) {
   arguments.emplace_back(DNNL_ARG_SRC, b->As(src, desc.src_desc()));
   arguments.emplace_back(DNNL_ARG_WEIGHTS, b->As(weight, desc.weights_desc()));
   if (following.bias.buffer >= 0) arguments.emplace_back(DNNL_ARG_BIAS, following.bias);
-  Slot result = following.Destination(desc.dst_desc());
+  Slot result = following.Destination(desc.dst_desc(), arguments);
   arguments.emplace_back(DNNL_ARG_DST, result);
   b->Emit(dnnl::convolution_forward(desc), desc, arguments);
   b->Set(node.outputs[0], {Permuted(result.desc, result_axes), result.buffer});
@@ -122,7 +122,7 @@ void Product(Builder* b, const Node& node) {
   arguments.emplace_back(DNNL_ARG_SRC, left);
   arguments.emplace_back(DNNL_ARG_WEIGHTS, b->As(right, desc.weights_desc()));
   if (bias.buffer >= 0) arguments.emplace_back(DNNL_ARG_BIAS, bias);
-  Slot result = following.Destination(desc.dst_desc());
+  Slot result = following.Destination(desc.dst_desc(), arguments);
   arguments.emplace_back(DNNL_ARG_DST, result);
   b->Emit(dnnl::matmul(desc), desc, arguments);
   b->Set(node.outputs[0], b->Reshaped(result, shape));
