@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
 
+import vmkit
 from benchmarks import transformers
 from vmkit import byoc, relay
 from vmkit.byoc.onednn.graph import graph_of
 from vmkit.byoc.onednn.library import found
 from vmkit.byoc.onednn.operators import taken
+from vmkit.errors import CompileError
 
 nn = relay.nn
 
@@ -121,3 +124,12 @@ def test_all_layers_of_an_encoder_of_any_size_are_one_region() -> None:
     ((names,), stays) = cut.offloaded.values(), {k.operator for k in cut.kept}
     assert names.count("onednn.product_bias_sum") == 4 and names.count("nn.softmax") == 2
     assert not stays & {"reshape", "transpose", "nn.dense", "nn.batch_matmul", "nn.layer_norm"}
+
+
+def test_without_the_library_compiling_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONEDNN_ROOT", str(tmp_path))
+    monkeypatch.delitem(sys.modules, byoc.onednn.OneDNN.runtime, raising=False)
+    x = v("x", 2, 3)
+    cut = byoc.partition(relay.Function([x], nn.softmax(x)), "onednn")
+    with pytest.raises(CompileError, match=r"oneDNN is not installed .* pip install 'vmkit\[onednn\]'"):
+        vmkit.compile(cut.module, target="llvm")
