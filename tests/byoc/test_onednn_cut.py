@@ -58,6 +58,10 @@ def test_what_is_added_must_be_a_bias_or_a_tensor_like_the_result() -> None:
     assert operators(relay.add(nn.dense(y, c(8, 8)), v("z", 1, relay.Any(), 8))) == ["nn.dense", "add"]
     other = nn.conv2d(x, c(4, 4, 1, 1))
     assert sorted(operators(nn.relu(relay.add(conv, other)))) == ["nn.conv2d", "onednn.convolution_bias_activation"]
+    half = nn.conv2d(
+        v("h", 1, 4, 8, 8, dtype="float16"), relay.const(np.ones((4, 4, 1, 1), "float16")), out_dtype="float32"
+    )
+    assert operators(relay.add(nn.bias_add(conv, c(4)), half)) == ["onednn.convolution_bias", "add"]
     both = operators(relay.Tuple([nn.relu(conv), conv]))  # a result that is needed by itself
     assert sorted(both) == ["nn.conv2d", "nn.relu"]
 

@@ -1,4 +1,5 @@
 // A runtime for graphs of products of matrices, which OpenBLAS computes.
+#include <algorithm>
 #include <climits>
 #include <mutex>
 

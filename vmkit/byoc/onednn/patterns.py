@@ -125,9 +125,14 @@ def group(expr: RelayExpr) -> Group | str:
         after.append(act)
     root = expr
     while isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in _SUMS:
-        below = next((i for i, arg in enumerate(expr.args) if _is_chain(arg)), None)
+        mains = [_main_of(arg) for arg in expr.args]
+        below = next((i for i, main in enumerate(mains) if main is not None), None)
         if below is None:
             break
+        # Where both could be what the other is added to, a pattern may take either.
+        reasons = [reason for main in mains if main is not None and isinstance(reason := taken(main), str)]
+        if reasons:
+            return reasons[0]
         after.insert(0, After(expr.op.name, operand=expr.args[1 - below]))
         expr = expr.args[below]
     if isinstance(expr, TupleGetItem) and isinstance(expr.tuple_value, Call):
@@ -141,17 +146,15 @@ def group(expr: RelayExpr) -> Group | str:
     return Group(None, Taken("elementwise"), after[-1:], root)
 
 
-def _is_chain(expr: RelayExpr) -> bool:
-    """Say whether an expression is a convolution or a product, perhaps with something added."""
+def _main_of(expr: RelayExpr) -> Call | None:
+    """Return the convolution or product that an expression is, perhaps with something added; None if it is none."""
     for _ in range(2):
-        if not isinstance(expr, Call) or not isinstance(expr.op, Op):
-            return False
-        if expr.op.name in (*CONVOLUTIONS, *PRODUCTS):
-            return True
-        if expr.op.name not in _SUMS:
-            return False
+        if not isinstance(expr, Call) or not isinstance(expr.op, Op) or expr.op.name not in _SUMS:
+            break
         expr = next((arg for arg in expr.args if isinstance(arg, Call)), expr.args[0])
-    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in (*CONVOLUTIONS, *PRODUCTS)
+    if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in (*CONVOLUTIONS, *PRODUCTS):
+        return expr
+    return None
 
 
 def _activation(expr: RelayExpr) -> tuple[RelayExpr, After] | None:

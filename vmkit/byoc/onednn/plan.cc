@@ -1,5 +1,7 @@
 #include "plan.h"
 
+#include <algorithm>
+
 namespace vmkit::onednn {
 
 const dnnl::engine& Cpu() {

@@ -39,7 +39,6 @@ struct Node {
   std::vector<int64_t> Ints(const char* name) const { return Integers(attrs[name]); }
   int64_t Int(const char* name) const { return attrs[name].cast<int64_t>(); }
   float Number(const char* name) const { return static_cast<float>(attrs[name].cast<double>()); }
-  bool Has(const char* name) const { return attrs.count(name) != 0; }
 };
 
 struct Graph : Interface {
