@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from ...relay.ir import Dim, Expr, dims
+from ...relay.op.nn.window import extent
 from .context import Context
 from .registry import AttributeGroup
 
@@ -13,6 +15,9 @@ __all__ = ["LAYOUTS", "ConvolutionWindow", "Sliding", "Window", "spatial_rank"]
 
 LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 """The layouts of data with so many spatial dimensions."""
+
+
+D = TypeVar("D", int, Dim)
 
 
 def spatial_rank(ctx: Context, x: Expr) -> int:
@@ -55,22 +60,17 @@ class Window(AttributeGroup):
             ctx.fail(f"kernel_shape {given} is for {len(given)} spatial dimensions; the input has {rank}")
         return list(self.kernel_shape)
 
-    def of_weight(self, ctx: Context, weight: Expr) -> list[int]:
-        """Return the spatial sizes of a kernel; ModelError where they are not known."""
-        own = ctx.shape(weight)[2:]
-        if self.kernel_shape is not None:
-            return list(self.kernel_shape)
-        if not all(isinstance(d, int) for d in own):
-            ctx.fail(f"the size of the kernel is not known at import: the weight is {ctx.type(weight)}")
-        return [int(d) for d in own]
+    def of_weight(self, ctx: Context, weight: Expr) -> list[Dim]:
+        """Return the spatial sizes of a kernel: those that the model gives, else those of the weight."""
+        return ctx.shape(weight)[2:] if self.kernel_shape is None else list(self.kernel_shape)
 
-    def over(self, ctx: Context, x: Expr, kernel: Sequence[int]) -> Sliding:
+    def over(self, ctx: Context, x: Expr, kernel: Sequence[D]) -> Sliding[D]:
         """Return the window of a size with what it needs along each spatial axis of a tensor."""
         steps, spread = self.steps(len(kernel)), self.spread(len(kernel))
         return Sliding(list(kernel), steps, spread, self._padding(ctx, x, kernel, steps, spread))
 
     def _padding(
-        self, ctx: Context, x: Expr, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+        self, ctx: Context, x: Expr, kernel: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int]
     ) -> list[Dim]:
         rank = len(kernel)
         if self.auto_pad in ("NOTSET", ""):
@@ -84,15 +84,15 @@ class Window(AttributeGroup):
             ctx.fail(f"auto_pad is {self.auto_pad!r}; it is NOTSET, SAME_UPPER, SAME_LOWER or VALID")
         before: list[Dim] = []
         after: list[Dim] = []
-        for extent, size, stride, dilation in zip(ctx.shape(x)[2:], kernel, strides, dilations, strict=True):
-            reach = (size - 1) * dilation + 1
+        for length, size, stride, dilation in zip(ctx.shape(x)[2:], kernel, strides, dilations, strict=True):
+            reach = extent(size, dilation)
+            if dims.is_any(reach) or (stride > 1 and dims.is_any(length)):
+                ctx.fail("auto_pad of a size that is not known at import")
             if stride == 1:
-                total: Dim = reach - 1
+                total = dims.sub(reach, 1)
             else:
-                if dims.is_any(extent):
-                    ctx.fail("auto_pad of a size that is not known at import")
-                last = dims.mul(dims.sub(dims.ceildiv(extent, stride), 1), stride)
-                total = dims.maximum(dims.sub(dims.add(last, reach), extent), 0)
+                last = dims.mul(dims.sub(dims.ceildiv(length, stride), 1), stride)
+                total = dims.maximum(dims.sub(dims.add(last, reach), length), 0)
             small = dims.floordiv(total, 2)
             large = dims.sub(total, small)
             before.append(small if self.auto_pad == "SAME_UPPER" else large)
@@ -108,10 +108,10 @@ class ConvolutionWindow(Window):
 
 
 @dataclass(frozen=True)
-class Sliding:
-    """A window over known axes: size, stride and dilation along each; the padding before each, then after each."""
+class Sliding(Generic[D]):
+    """A window over axes: size, stride and dilation along each; the padding before each, then after each."""
 
-    kernel: list[int]
+    kernel: list[D]
     strides: list[int]
     dilations: list[int]
     padding: list[Dim]
@@ -122,11 +122,11 @@ class Sliding:
         return [int(p) for p in self.padding] if all(isinstance(p, int) for p in self.padding) else None
 
     @property
-    def reaches(self) -> list[int]:
+    def reaches(self) -> list[D]:
         """How far the window reaches along each axis, with its dilation."""
-        return [(size - 1) * dilation + 1 for size, dilation in zip(self.kernel, self.dilations, strict=True)]
+        return [extent(size, dilation) for size, dilation in zip(self.kernel, self.dilations, strict=True)]
 
     def pairs(self) -> list[list[Dim]]:
         """Return the padding before and after each axis of a tensor of batch, channels, spatial."""
-        rank = len(self.kernel)
+        rank = len(self.strides)
         return [[0, 0], [0, 0], *([before, self.padding[rank + k]] for k, before in enumerate(self.padding[:rank]))]

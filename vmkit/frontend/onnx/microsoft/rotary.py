@@ -104,9 +104,9 @@ def _turned(
     if ctx.rank(x) == 4:
         return _turned_heads(ctx, x, cosines, sines, is_interleaved)
     hidden = ctx.shape(x)[2]
-    if not num_heads and not (isinstance(half, int) and isinstance(hidden, int)):
-        ctx.fail("num_heads is needed where the last dimension or that of the caches is not known at import")
-    heads = num_heads or hidden // (2 * half)
+    if not num_heads and any(dims.is_any(d) for d in (half, hidden)):
+        ctx.fail("num_heads is needed where the last dimension or that of the caches is known only at run time")
+    heads = num_heads or dims.floordiv(hidden, dims.mul(2, half))
     cosines, sines = (relay.expand_dims(t, 2) for t in (cosines, sines))
     turned = rotated(ctx, packed_heads(ctx, x, heads), cosines, sines, count, is_interleaved)
     return to_shape(turned, ctx.shape(x))
@@ -120,7 +120,7 @@ def turned_heads(ctx: Context, x: Expr, positions: Expr, cosines: Expr, sines: E
 
 def _turned_heads(ctx: Context, x: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
     half = ctx.shape(cosines)[2]
-    if not isinstance(half, int):
-        ctx.fail("the last dimension of the caches must be known at import")
+    if dims.is_any(half):
+        ctx.fail(f"the last dimension of the caches is known only at run time: {ctx.type(cosines)}")
     cosines, sines = (relay.expand_dims(t, 1) for t in (cosines, sines))
-    return rotated(ctx, x, cosines, sines, 2 * half, is_interleaved)
+    return rotated(ctx, x, cosines, sines, dims.mul(2, half), is_interleaved)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from .... import relay
 from ....relay.ir import Expr, dims
-from ....relay.op import build
 from ..context import Context
 from ..registry import converter
 from ..run_time_axes import positions_along
+from .conversion import casted
 from .elementwise import binary
 from .layout import as_matrix, to_shape
+from .random import drawn_like
 
 
 @converter("Relu")
@@ -195,14 +194,11 @@ def dropout_of_inputs(
     training, share = ctx.scalar(training_mode), 0.5 if ratio is None else ctx.scalar(ratio)
     if training_mode is None or training is False or share == 0:
         return dropout(ctx, x)
-    shape = ctx.shape(x)
-    if not all(isinstance(d, int) for d in shape):
-        return _never_trained(ctx, x, ratio, training_mode)
     # As onnx.reference draws them; the same in every run, as the seed is. One that is left out may be any.
-    drawn = np.random.RandomState(seed or 0).uniform(0, 1, shape).astype("float32")
+    drawn = casted(ctx, drawn_like(ctx, "uniform", seed or 0, x), "float32")
     dtype, one = ctx.dtype(x), ctx.constant(1, "float32")
     threshold = ctx.constant(0.5, "float32") if ratio is None else relay.cast(_scalar(ctx, ratio), "float32")
-    kept = relay.greater_equal(ctx.constant(drawn, "float32"), threshold)
+    kept = relay.greater_equal(drawn, threshold)
     # Where everything is dropped nothing is left to be scaled.
     rest = relay.subtract(one, threshold)
     scale = relay.where(relay.equal(rest, ctx.constant(0, "float32")), one, relay.divide(one, rest))
@@ -215,14 +211,3 @@ def dropout_of_inputs(
 
 def _scalar(ctx: Context, value: Expr) -> Expr:
     return to_shape(value, []) if ctx.rank(value) else value
-
-
-def _never_trained(ctx: Context, x: Expr, ratio: Expr | None, training_mode: Expr) -> list[Expr]:
-    """Return the input, which is right unless elements are dropped; that is refused when run."""
-    trains = _scalar(ctx, training_mode)
-    drops = trains
-    if ratio is not None:
-        rest = _scalar(ctx, ratio)
-        drops = relay.logical_and(trains, relay.not_equal(rest, ctx.constant(0, ctx.dtype(rest))))
-    message = "Dropout: in training mode elements are dropped only from a tensor whose sizes are known at import"
-    return dropout(ctx, build("dyn.require", x, relay.logical_not(drops), message=message))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .... import relay
-from ....relay.ir import Expr
+from ....relay.ir import Dim, Expr, dims
 from ....relay.op import build
+from ....relay.op.nn.window import extent
 from ..context import Context
 from ..registry import converter
 from ..window import LAYOUTS, ConvolutionWindow, Window, spatial_rank
-from .transposed_sizes import cut_to_size, without_pads
+from .transposed_sizes import cut_to_size, pads_of_same_size, without_pads
 
 __all__ = ["conv", "transposed_convolution"]
 
@@ -33,7 +34,7 @@ def conv(ctx: Context, x: Expr, weight: Expr, bias: Expr | None = None, *, windo
         dilation=sliding.dilations,
         groups=window.group,
         channels=_channels(ctx, weight, 0),
-        kernel_size=sliding.kernel,
+        kernel_size=_told(sliding.kernel),
         data_layout=LAYOUTS[rank],
         kernel_layout="OI" + LAYOUTS[rank][2:],
     )
@@ -43,6 +44,11 @@ def conv(ctx: Context, x: Expr, weight: Expr, bias: Expr | None = None, *, windo
 def _channels(ctx: Context, weight: Expr, axis: int) -> int | None:
     count = ctx.shape(weight)[axis]
     return count if isinstance(count, int) else None
+
+
+def _told(kernel: Sequence[Dim]) -> list[Dim] | None:
+    """Return the size of a kernel; None, which is that of the weight, where there is one without a name."""
+    return None if any(dims.is_any(d) for d in kernel) else list(kernel)
 
 
 @converter("ConvTranspose")
@@ -73,10 +79,11 @@ def transposed_convolution(
     rank = spatial_rank(ctx, x)
     kernel = window.of_weight(ctx, weight)
     extra = list(output_padding or [0] * rank)
-    # Where the size of the data decides about the padding and is not known, the whole result is cut.
-    is_cut = run_time_pads is not None or (
-        output_shape is not None and not all(isinstance(d, int) for d in ctx.shape(x)[2:])
-    )
+    # Where sizes that are not known decide about the padding, the whole result is cut.
+    is_known = all(isinstance(d, int) for d in (kernel if output_shape is None else [*kernel, *ctx.shape(x)[2:]]))
+    if output_shape is None and run_time_pads is None and not is_known and window.auto_pad.startswith("SAME"):
+        run_time_pads = pads_of_same_size(ctx, weight, window, extra)
+    is_cut = run_time_pads is not None or (output_shape is not None and not is_known)
     padding = [0] * (2 * rank)
     if not is_cut:
         padding = _transpose_padding(ctx, x, kernel, window, extra, output_shape)
@@ -90,7 +97,7 @@ def transposed_convolution(
         dilation=window.spread(rank),
         groups=window.group,
         channels=None if channels is None else channels * window.group,
-        kernel_size=kernel,
+        kernel_size=_told(kernel),
         output_padding=extra,
         data_layout=LAYOUTS[rank],
         kernel_layout="IO" + LAYOUTS[rank][2:],
@@ -103,9 +110,9 @@ def transposed_convolution(
 
 
 def _transpose_padding(
-    ctx: Context, x: Expr, kernel: list[int], window: Window, extra: list[int], output_shape: Sequence[int] | None
+    ctx: Context, x: Expr, kernel: list[Dim], window: Window, extra: list[int], output_shape: Sequence[int] | None
 ) -> list[int]:
-    """Return the padding, which the size wanted of the result may decide, where that of the data is known.
+    """Return the padding, which the size wanted of the result may decide, where those of data and kernel are known.
 
     It may also add to the `extra` output.
     """
@@ -115,12 +122,12 @@ def _transpose_padding(
     strides, dilations = window.steps(rank), window.spread(rank)
     before, after = [], []
     for axis in range(rank):
-        reach = (kernel[axis] - 1) * dilations[axis] + 1
+        reach = extent(int(kernel[axis]), dilations[axis])
         if output_shape is None:
             total = max(reach + extra[axis] - strides[axis], 0)
         else:
-            extent, wanted = int(ctx.shape(x)[2 + axis]), output_shape[axis - rank]
-            total = strides[axis] * (extent - 1) + extra[axis] + reach - wanted
+            length, wanted = int(ctx.shape(x)[2 + axis]), output_shape[axis - rank]
+            total = strides[axis] * (length - 1) + extra[axis] + reach - wanted
             if total < 0:
                 extra[axis] -= total
                 total = 0

@@ -20,6 +20,8 @@ from ..registry import converter
 from .conversion import casted
 from .elementwise import binary
 
+__all__ = ["drawn_like"]
+
 _MOST_WORD = (1 << 32) - 1
 
 
@@ -60,7 +62,7 @@ def random_uniform_like(
     high: float = 1.0,
     seed: float | None = None,
 ) -> Expr:
-    return _scaled(ctx, _drawn_like(ctx, "uniform", seed, x), _float_type(ctx, x, dtype), high - low, low)
+    return _scaled(ctx, drawn_like(ctx, "uniform", seed, x), _float_type(ctx, x, dtype), high - low, low)
 
 
 @converter("RandomNormalLike")
@@ -73,13 +75,13 @@ def random_normal_like(
     scale: float = 1.0,
     seed: float | None = None,
 ) -> Expr:
-    return _scaled(ctx, _drawn_like(ctx, "normal", seed, x), _float_type(ctx, x, dtype), scale, mean)
+    return _scaled(ctx, drawn_like(ctx, "normal", seed, x), _float_type(ctx, x, dtype), scale, mean)
 
 
 @converter("Bernoulli", since=15)
 def bernoulli(ctx: Context, x: Expr, *, dtype: int | None = None, seed: float | None = None) -> Expr:
     """1 with the probability that stands there; every element takes one number."""
-    number, chance = _drawn_like(ctx, "uniform", seed, x), casted(ctx, x, "float64")
+    number, chance = drawn_like(ctx, "uniform", seed, x), casted(ctx, x, "float64")
     # As numpy draws: by the side that is less likely.
     likely = relay.less_equal(number, chance)
     unlikely = relay.greater(number, relay.subtract(ctx.constant(1, "float64"), chance))
@@ -99,7 +101,7 @@ def multinomial(ctx: Context, x: Expr, *, dtype: int = 6, sample_size: int = 1, 
     whole = relay.take(sums, ctx.constant([-1], "int64"), axis=1, mode="wrap")
     rows = ctx.shape(x)[0]
     if dims.is_any(rows):
-        number = _drawn_like(ctx, "uniform", seed, relay.repeat(whole, sample_size, 1))
+        number = drawn_like(ctx, "uniform", seed, relay.repeat(whole, sample_size, 1))
     else:
         number = _drawn(ctx, "uniform", seed, [rows, sample_size])
     # The class drawn is the first whose sum is above: as many as there are before it are not.
@@ -122,7 +124,8 @@ def _drawn(ctx: Context, kind: str, seed: float | None, shape: Any) -> Expr:
     return build(f"random.contrib_{kind}", _seed(ctx, seed), list(shape))
 
 
-def _drawn_like(ctx: Context, kind: str, seed: float | None, x: Expr) -> Expr:
+def drawn_like(ctx: Context, kind: str, seed: float | None, x: Expr) -> Expr:
+    """Return float64 numbers of a kind, "uniform" or "normal", of the shape of a tensor."""
     shape = ctx.shape(x)
     if any(dims.is_any(d) for d in shape):
         return build(f"random.contrib_{kind}", _seed(ctx, seed), x)

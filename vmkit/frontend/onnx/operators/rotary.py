@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from tvm import tirx
+
 from .... import relay
 from ....relay.ir import Dim, Expr, dims
+from ....relay.op import build
 from ..context import Context
 from ..registry import converter
+from ..typing import typed
 from .layout import to_shape
 
 __all__ = ["angles_at", "packed_heads", "rotated"]
@@ -35,12 +39,12 @@ def rotary_embedding(
     return relay.transpose(turned, [0, 2, 1, 3])
 
 
-def packed_heads(ctx: Context, x: Expr, heads: int | None) -> Expr:
+def packed_heads(ctx: Context, x: Expr, heads: Dim | None) -> Expr:
     """Return (batch, rows, hidden) as (batch, rows, heads, width)."""
     batch, rows, hidden = ctx.shape(x)
-    if not heads:
+    if heads is None or dims.equal(heads, 0):
         ctx.fail("an input of rank 3 needs num_heads")
-    if isinstance(hidden, int) and hidden % heads:
+    if isinstance(hidden, int) and isinstance(heads, int) and hidden % heads:
         ctx.fail(f"the last dimension, {hidden}, is no multiple of {heads} heads")
     return to_shape(x, [batch, rows, heads, dims.floordiv(hidden, heads)])
 
@@ -56,40 +60,47 @@ def angles_at(ctx: Context, table: Expr, positions: Expr | None) -> Expr:
     return relay.expand_dims(table, 2)
 
 
-def rotated(ctx: Context, x: Expr, cosines: Expr, sines: Expr, count: int, is_interleaved: bool) -> Expr:
+def rotated(ctx: Context, x: Expr, cosines: Expr, sines: Expr, count: Dim, is_interleaved: bool) -> Expr:
     """Return (batch, rows, heads, width) with the first `count` elements of a width turned in pairs.
 
     Parameters
     ----------
     cosines, sines : Expr
         Of the angles: (batch, rows, 1, count / 2).
-    count : int
+    count : dimension
         How many elements are turned; 0 is all of them.
     is_interleaved : bool
         Whether neighbours make a pair, and not elements of the two halves.
     """
     width = ctx.shape(x)[3]
-    if not isinstance(width, int):
-        ctx.fail("the width of a head must be known at import")
-    count = count or width
-    half = count // 2
-    if count > width or count % 2:
-        ctx.fail(f"{count} of {width} elements cannot be turned in pairs")
+    if dims.is_any(width):
+        ctx.fail(f"the width of a head is known only at run time: {ctx.type(x)}")
+    wanted: Dim = count or width
+    half = dims.floordiv(wanted, 2)
+    twice = dims.mul(half, 2)
+    decided = [dims.at_least(width, wanted), dims.equal(twice, wanted)]
+    if False in decided:
+        ctx.fail(f"{wanted} of {width} elements cannot be turned in pairs")
+    if None in decided:
+        fits = tirx.all(dims.as_expr(width) >= wanted, dims.as_expr(twice) == wanted)
+        message = f"{ctx.node.op_type}: {wanted} of {width} elements cannot be turned in pairs"
+        x = typed(build("require", x, condition=dims.select(fits, 1, 0), message=message))
     for table in (cosines, sines):
         if dims.equal(ctx.shape(table)[3], half) is False:
             ctx.fail(f"the caches have {ctx.shape(table)[3]} elements for each position; {half} are needed")
     if is_interleaved:
-        first, second = (relay.strided_slice(x, [i], [count], [2], axes=[3]) for i in (0, 1))
+        first, second = (relay.strided_slice(x, [i], [twice], [2], axes=[3]) for i in (0, 1))
     else:
-        first, second = (relay.strided_slice(x, [i], [i + half], [1], axes=[3]) for i in (0, half))
+        first, second = (relay.strided_slice(x, [i], [end], [1], axes=[3]) for i, end in ((0, half), (half, twice)))
     real = relay.subtract(relay.multiply(cosines, first), relay.multiply(sines, second))
     imaginary = relay.add(relay.multiply(sines, first), relay.multiply(cosines, second))
     if is_interleaved:
         pairs = relay.concatenate([relay.expand_dims(v, 4) for v in (real, imaginary)], 4)
-        turned: list[Dim] = [*ctx.shape(x)[:3], count]
+        turned: list[Dim] = [*ctx.shape(x)[:3], twice]
         parts = [to_shape(pairs, turned)]
     else:
         parts = [real, imaginary]
-    if count < width:
-        parts.append(relay.strided_slice(x, [count], [width], [1], axes=[3]))
-    return relay.concatenate(parts, 3) if len(parts) > 1 else parts[0]
+    if not dims.equal(wanted, width):
+        parts.append(relay.strided_slice(x, [twice], [width], [1], axes=[3]))
+    whole = relay.concatenate(parts, 3) if len(parts) > 1 else parts[0]
+    return whole if dims.equal(ctx.shape(whole)[3], width) else to_shape(whole, ctx.shape(x))

@@ -12,8 +12,9 @@ from ....relay.op import build
 from ..context import Context
 from ..run_time_axes import as_vector, pinned, shape_vector
 from ..typing import typed
+from ..window import Window
 
-__all__ = ["cut_to_size", "without_pads"]
+__all__ = ["cut_to_size", "pads_of_same_size", "without_pads"]
 
 
 def cut_to_size(ctx: Context, whole: Expr, wanted: Sequence[int], is_upper: bool) -> Expr:
@@ -39,6 +40,21 @@ def cut_to_size(ctx: Context, whole: Expr, wanted: Sequence[int], is_upper: bool
     begin = relay.floor_divide(cut, ctx.constant(2, "int64"))
     part = typed(_sliced(ctx, padded, begin, relay.add(begin, target)))
     return pinned(ctx, part, [*ctx.shape(whole)[:2], *wanted])
+
+
+def pads_of_same_size(ctx: Context, weight: Expr, window: Window, extra: Sequence[int]) -> Expr:
+    """Return the pads, all in front, then behind, by which a result is as long as the data times the stride.
+
+    For a kernel whose size is known at run time only; `extra` is what is added behind each axis.
+    """
+    rank, zero, one = len(extra), ctx.constant(0, "int64"), ctx.constant(1, "int64")
+    kernel = relay.strided_slice(shape_vector(ctx, weight), [2], [2 + rank], [1])
+    reach = relay.multiply(relay.subtract(kernel, one), ctx.constant(window.spread(rank), "int64"))
+    more = [1 + e - step for e, step in zip(extra, window.steps(rank), strict=True)]
+    total = relay.maximum(relay.add(reach, ctx.constant(more, "int64")), zero)
+    small = relay.floor_divide(total, ctx.constant(2, "int64"))
+    halves = [small, relay.subtract(total, small)]
+    return relay.concatenate(halves if window.auto_pad == "SAME_UPPER" else halves[::-1], 0)
 
 
 def without_pads(ctx: Context, whole: Expr, pads: Expr) -> Expr:

@@ -9,8 +9,11 @@ from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr
 from ....relay.op import build
 from ..context import Context
+from ..outcome import Outcome
+from ..ranks import MOST_DIMENSIONS, by_length
 from ..registry import converter
-from ..run_time_axes import as_vector
+from ..run_time_axes import as_vector, pinned
+from ..typing import typed
 from ..window import Window
 from .layout import to_shape
 
@@ -133,19 +136,28 @@ def grid_sample(
 
 
 @converter("AffineGrid", since=20)
-def affine_grid(ctx: Context, theta: Expr, size: Expr, *, align_corners: int = 0) -> Expr:
+def affine_grid(ctx: Context, theta: Expr, size: Expr, *, align_corners: int = 0) -> Outcome:
     """Each coordinate is a row of the matrix times (x, y, z, 1): a sum of terms that are broadcast."""
+
+    def grid(size: Expr) -> Expr:
+        return _affine_grid(ctx, theta, size, bool(align_corners))
+
+    return by_length(ctx, size, (4, 5), "the length of the size", grid)
+
+
+def _affine_grid(ctx: Context, theta: Expr, size: Expr, align_corners: bool) -> Expr:
     known = ctx.dims(size)
     (count,) = ctx.shape(size)
     if count not in (4, 5):
         ctx.fail(f"the size has {count} elements; it is (N, C, H, W) or (N, C, D, H, W)")
     rank, dtype = count - 2, ctx.dtype(theta)
+    theta = typed(pinned(ctx, theta, [AnyDim(), rank, rank + 1]))
     vector = as_vector(ctx, size)
     result = None
     for axis in range(rank):
         # Matrices count the axes from the last.
         column = rank - 1 - axis
-        along = _grid_line(ctx, known, vector, 2 + axis, dtype, bool(align_corners))
+        along = _grid_line(ctx, known, vector, 2 + axis, dtype, align_corners)
         place = _along(along, rank, axis)
         term = relay.multiply(_column(theta, column, rank), place)
         result = term if result is None else relay.add(result, term)
@@ -184,10 +196,20 @@ def _column(theta: Expr, column: int, rank: int) -> Expr:
 
 
 @converter("Col2Im", since=18, without=("auto_pad", "kernel_shape"))
-def col2im(ctx: Context, x: Expr, image_shape: Expr, block_shape: Expr, *, window: Window) -> Expr:
-    (rank,) = ctx.shape(image_shape)
-    if not isinstance(rank, int):
-        ctx.fail("the length of image_shape is not known at import, so the rank of the result is not")
+def col2im(ctx: Context, x: Expr, image_shape: Expr, block_shape: Expr, *, window: Window) -> Outcome:
+    def image(image_shape: Expr) -> Expr:
+        return _image_of_columns(ctx, x, image_shape, block_shape, window)
+
+    # What each attribute has for an axis says how many there are, and so do the other shape's elements.
+    told = [len(v) // n for v, n in ((window.strides, 1), (window.dilations, 1), (window.pads, 2)) if v is not None]
+    told += [d for d in ctx.shape(block_shape) if isinstance(d, int)]
+    ranks = [told[0]] if told else range(1, MOST_DIMENSIONS - 1)
+    return by_length(ctx, image_shape, ranks, "the length of image_shape", image)
+
+
+def _image_of_columns(ctx: Context, x: Expr, image_shape: Expr, block_shape: Expr, window: Window) -> Expr:
+    rank = int(ctx.shape(image_shape)[0])
+    block_shape = typed(pinned(ctx, block_shape, [rank]))
     sizes = [ctx.dims(v) or [AnyDim()] * rank for v in (image_shape, block_shape)]
     return build(
         "image.contrib_col2im",
