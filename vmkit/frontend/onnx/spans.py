@@ -1,6 +1,7 @@
 """The nodes of a model in the places of Relay's nodes: which of the model's an expression was made of.
 
-Off by default, because it costs a walk a node. :func:`fill` turns it on and off.
+Off by default, because it costs a walk a node. :func:`fill` turns it on and off. Calls of convolutions and pools have
+their place always (:func:`at_node`).
 
 >>> fill(True), fill(False)
 (False, True)
@@ -15,8 +16,12 @@ from typing import TypeVar, cast
 from tvm.ir import SourceName, Span
 
 from ...relay.ir import Expr, placed
+from ...relay.ir.spans import with_span
+from .check import node_name
+from .context import Context
+from .typing import typed
 
-__all__ = ["fill", "place", "span_of"]
+__all__ = ["at_node", "fill", "place", "span_of"]
 
 E = TypeVar("E", bound=Expr)
 
@@ -37,6 +42,14 @@ def place(name: str, made: Sequence[E | None], of: Collection[Expr | None] = ())
     at = Span(SourceName(name), 0, 0, 0, 0)
     given = {each for each in of if each is not None}
     return cast("list[E | None]", placed(made, at, given))
+
+
+def at_node(ctx: Context, made: Expr) -> Expr:
+    """Return a call with the node as its place, which is what the checks of the run name: whether asked for or not.
+
+    For calls that fail at sizes which a user may well try, such as a window that is larger than the image.
+    """
+    return with_span(typed(made), Span(SourceName(node_name(ctx.node)), 0, 0, 0, 0))
 
 
 def span_of(name: str) -> Span | None:

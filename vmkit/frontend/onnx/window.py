@@ -128,5 +128,6 @@ class Sliding(Generic[D]):
 
     def pairs(self) -> list[list[Dim]]:
         """Return the padding before and after each axis of a tensor of batch, channels, spatial."""
-        rank = len(self.strides)
-        return [[0, 0], [0, 0], *([before, self.padding[rank + k]] for k, before in enumerate(self.padding[:rank]))]
+        axes, found = len(self.padding) // 2, list[list[Dim]]([[0, 0], [0, 0]])
+        found += [[self.padding[k], self.padding[axes + k]] for k in range(axes)]
+        return found

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from tvm import relax, te, tirx
+from tvm.ir import Span
 
 from ...errors import CompileError
 from ...values.element_types import stored_type
@@ -36,6 +37,8 @@ class LowerContext:
         DLPack's number for the type of device that the program is compiled for; None for several devices.
     current : OpEntry or None
         The operator that is being lowered.
+    span : Span or None
+        The place of its call.
     types : list of Type
         The Relay types of its arguments, whose element types may be stored as others.
     read_sizes : ReadSizes
@@ -56,6 +59,7 @@ class LowerContext:
         self.device = device
         self.symbols: dict[Any, tirx.Var] = {}
         self.current: OpEntry | None = None
+        self.span: Span | None = None
         self.types: list[Type] = []
         self.texts: dict[str, None] = {} if texts is None else texts
         self.read_sizes = ReadSizes()
@@ -64,10 +68,13 @@ class LowerContext:
 
     @property
     def operator(self) -> str:
-        """The name of the operator that is being lowered."""
+        """What messages call the operator that is being lowered: its name, and the model's node if that is known."""
         if self.current is None:
             raise CompileError("no operator is being lowered here")
-        return self.current.name
+        # A place without a line is a node of a model, and not in a text.
+        if self.span is None or self.span.line:
+            return self.current.name
+        return f"{self.current.name} of node {self.span.source_name.name!r}"
 
     # -- emitting
 

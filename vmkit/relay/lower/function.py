@@ -296,7 +296,7 @@ class FunctionLowering:
     def call_operator(self, made: OpEntry, call: Call, args: list[Value]) -> Value:
         """Call an operator: its kernel, or what its lowering says."""
         context = self.context
-        context.current = made
+        context.current, context.span = made, call.span
         context.types = [a.checked_type for a in call.args]
         try:
             if made.lower is not None:

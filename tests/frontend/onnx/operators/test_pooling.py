@@ -15,7 +15,7 @@ from tests.frontend.onnx.programs import (
     node,
     outputs_of,
 )
-from vmkit.errors import ModelError
+from vmkit.errors import ModelError, VMError
 
 POOLS = {
     "max": [("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]})],
@@ -53,7 +53,7 @@ def test_windows_that_are_longer_than_the_axis_reach_past_its_end(op_type: str) 
         node(op_type, "x", "b", kernel_shape=[40, 20], strides=[39, 19], ceil_mode=1, pads=[1, 2, 0, 3]),
         node(op_type, "x", "c", kernel_shape=[3, 18], strides=[2, 17], ceil_mode=1),
     ]
-    feeds = [{"x": array(n, 2, h, w)} for n, h, w in ((1, 7, 7), (2, 9, 15), (1, 50, 61))]
+    feeds = [{"x": array(n, 2, h, w)} for n, h, w in ((1, 7, 7), (2, 9, 15), (1, 50, 61), (1, 1, 7))]
     check(model(nodes, {"x": (["n", 2, "h", "w"], "float32")}, "a b c"), *feeds)
     check(model(nodes, {"x": ([1, 2, 7, 9], "float32")}, "a b c"), {"x": array(1, 2, 7, 9)})
 
@@ -81,6 +81,18 @@ def test_a_window_that_lacks_two_strides_is_refused() -> None:
     proto = model([node("MaxPool", "x", "y", kernel_shape=[5])], {"x": ([1, 2, 3], "float32")}, "y")
     with pytest.raises(ModelError, match="a window that reaches over 5 lacks 2 on spatial axis 0"):
         Compiled(proto)
+
+
+def test_a_window_that_does_not_fit_when_it_runs_names_the_node() -> None:
+    nodes = [node("MaxPool", "x", "p", kernel_shape=[3], strides=[2], name="halved"), node("Conv", "p w", "y")]
+    compiled = Compiled(model(nodes, {"x": (["n", 2, "t"], "float32")}, "y", {"w": array(4, 2, 2)}))
+    assert compiled(x=array(1, 2, 5))[0].shape == (1, 4, 1)
+    for count, message in (
+        (2, "max_pool1d of node 'halved': a window that reaches over 3"),
+        (3, "of node 'y': a window"),
+    ):
+        with pytest.raises(VMError, match=message):
+            compiled(x=array(1, 2, count))
 
 
 def test_maxima_and_where_they_were() -> None:

@@ -10,6 +10,7 @@ from ....relay.op import build
 from ....relay.op.nn.window import extent
 from ..context import Context
 from ..registry import converter
+from ..spans import at_node
 from ..window import LAYOUTS, ConvolutionWindow, Window, spatial_rank
 from .transposed_sizes import cut_to_size, pads_of_same_size, without_pads
 
@@ -38,6 +39,7 @@ def conv(ctx: Context, x: Expr, weight: Expr, bias: Expr | None = None, *, windo
         data_layout=LAYOUTS[rank],
         kernel_layout="OI" + LAYOUTS[rank][2:],
     )
+    y = at_node(ctx, y)
     return y if bias is None else relay.nn.bias_add(y, bias, axis=1)
 
 
@@ -102,6 +104,7 @@ def transposed_convolution(
         data_layout=LAYOUTS[rank],
         kernel_layout="IO" + LAYOUTS[rank][2:],
     )
+    y = at_node(ctx, y)
     if run_time_pads is not None:
         y = without_pads(ctx, y, run_time_pads)
     elif is_cut and output_shape is not None:

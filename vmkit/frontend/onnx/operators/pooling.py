@@ -15,6 +15,7 @@ from ..context import Context
 from ..known import sizes
 from ..registry import converter
 from ..run_time_axes import as_vector
+from ..spans import at_node
 from ..window import LAYOUTS, Sliding, Window
 from .layout import to_shape
 
@@ -42,6 +43,7 @@ def _pool(
         ceil_mode=ceil_mode,
         **counted,
     )
+    pooled = at_node(ctx, pooled)
     return _without_idle_windows(ctx, x, pooled, sliding) if ceil_mode else pooled
 
 
@@ -159,6 +161,7 @@ def _with_indices(
         ceil_mode=ceil_mode,
         column_major=bool(storage_order),
     )
+    both = at_node(ctx, both)
     results: list[Expr] = [TupleGetItem(both, k) for k in range(2)]
     return [_without_idle_windows(ctx, x, r, sliding) if ceil_mode else r for r in results]
 

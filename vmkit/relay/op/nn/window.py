@@ -76,10 +76,11 @@ def extent(kernel: Dim, dilation: int) -> Dim:
 def output_size(size: Dim, before: int, after: int, window: Dim, stride: int, *, ceil: bool = False) -> Dim:
     """Return how often a window fits on a padded axis; with `ceil`, a last window may reach past the end.
 
-    By less than a stride: so far the only one may do so too, which is longer than the axis.
+    By less than a stride: so far the only one may do so too, which is longer than the axis. By less than two strides
+    there is none.
     """
     space = dims.sub(dims.add(size, before + after), window)
-    if isinstance(space, int) and space < (1 - stride if ceil else 0):
+    if isinstance(space, int) and space < (1 - 2 * stride if ceil else 0):
         # An empty axis has no position; one that is merely too short is a mistake.
         if isinstance(size, int) and size == 0:
             return 0
