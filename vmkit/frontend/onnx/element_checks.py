@@ -39,10 +39,12 @@ def require_elements(domain: str, op_type: str, version: int, inputs: Sequence[E
 @lru_cache(maxsize=1024)
 def _declared(domain: str, op_type: str, version: int) -> list[tuple[str, frozenset[str]]]:
     """Return the name of every input and the element types of the tensors that may be given for it."""
-    schema = schema_of(domain, op_type, version)
+    newest = schema_of(domain, op_type, onnx.defs.onnx_opset_version()) if domain == "" else None
+    # onnxruntime takes some operators in opsets before that in which ONNX has them first.
+    schema = schema_of(domain, op_type, version) or newest
     if schema is None:
         return []
-    newest = schema_of(domain, op_type, onnx.defs.onnx_opset_version()) if domain == "" else schema
+    newest = newest if domain == "" else schema
     texts: list[set[str]] = [set(i.types) for i in schema.inputs]
     inputs = [] if newest is None else newest.inputs
     for own, later in zip(texts, inputs, strict=False):

@@ -129,9 +129,11 @@ class NgramCount:
             node, bounds = T.alloc_buffer((1,), "int64", scope="local", layout=None), _bounds()
             with grid([data.shape[0], attrs.outputs]) as (r, t):
                 T.buffer_store(result, tirx.const(0.0, "float32"), [r, t])
-            with grid([data.shape[0], attrs.max_skip + 1, length]) as (r, skip, start):
+            # Elements of a row are no further apart than it is long, whatever the attributes allow.
+            skips, longest = (tirx.min(length, const(most)) for most in (attrs.max_skip + 1, attrs.max_length))
+            with grid([data.shape[0], skips, length]) as (r, skip, start):
                 T.buffer_store(node, const(0), [0])
-                with T.serial(0, const(attrs.max_length)) as n:
+                with T.serial(0, longest) as n:
                     at = T.bind(start + n * (skip + 1))
                     with T.If(tirx.all(node[0] >= 0, at < length)), T.Then():
                         T.buffer_store(bounds, children[node[0], 0].astype("int64"), [0])

@@ -88,8 +88,9 @@ def test_one_hot_of_a_depth_read_at_run_time() -> None:
 
 def test_compress() -> None:
     nodes = [node("Compress", "x c", "a", axis=0), node("Compress", "x c", "b")]
-    inputs = {"x": (["n", 2], "float32"), "c": (["n"], "bool")}
-    check(model(nodes, inputs, "a b"), *[{"x": array(n, 2), "c": np.arange(n) % 2 == 0} for n in (2, 3, 5)])
+    inputs = {"x": (["n", 2], "float32"), "c": (["m"], "bool")}
+    feeds = [{"x": array(n, 2), "c": np.arange(m) % 2 == 1} for n, m in ((2, 2), (5, 3), (1, 4), (3, 8))]
+    check(model(nodes, inputs, "a b"), *feeds)
 
 
 def test_reverse_sequence() -> None:

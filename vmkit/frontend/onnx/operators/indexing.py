@@ -14,7 +14,7 @@ from ..known import sizes
 from ..outcome import Outcome
 from ..ranks import by_length
 from ..registry import converter
-from ..run_time_axes import as_vector, pinned, shape_vector
+from ..run_time_axes import as_vector, pinned, shape_vector, size_along
 from ..typing import typed
 
 _DEPTH = "the length of an index"
@@ -151,10 +151,14 @@ def non_zero(ctx: Context, x: Expr) -> Expr:
 
 @converter("Compress", since=9)
 def compress(ctx: Context, x: Expr, condition: Expr, *, axis: int | None = None) -> Expr:
-    if axis is None:
-        x, axis = relay.reshape(x, [-1]), 0
+    """Elements of the condition for which there is none of the tensor choose nothing, as in onnxruntime."""
+    x = x if axis is not None else typed(relay.reshape(x, [-1]))
+    at = ctx.axis(axis or 0, ctx.rank(x))
+    if not dims.at_least(ctx.shape(x)[at], ctx.shape(condition)[0]):
+        there = relay.reshape(size_along(ctx, x, at), [1])
+        condition = relay.strided_slice(condition, ctx.constant([0], "int64"), there, ctx.constant([1], "int64"))
     chosen = relay.reshape(relay.argwhere(condition), [-1])
-    return relay.take(x, chosen, axis=ctx.axis(axis, ctx.rank(x)))
+    return relay.take(x, chosen, axis=at)
 
 
 @converter("TopK")
