@@ -57,7 +57,7 @@ def test_caches_filled_to_different_lengths() -> None:
         powers = np.exp(np.einsum("hd,htd->ht", feed["q"][b].reshape(4, 16), keys) / 4)
         expected = np.einsum("ht,htd->hd", powers / powers.sum(1, keepdims=True), values)
         np.testing.assert_allclose(y[b].reshape(4, 16), expected, rtol=1e-4, atol=1e-5)
-    with pytest.raises(VMKitError, match="seqlens_k is beyond the end of the cache"):
+    with pytest.raises(VMKitError, match="a length of keys is beyond the end of the cache"):
         compiled(**feed | {"last": np.array([3, 6], "int32")})
 
 

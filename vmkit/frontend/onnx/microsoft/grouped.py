@@ -18,9 +18,11 @@ from ..registry import converter
 from ..run_time_axes import positions_along, size_along
 from .rotary import turned_heads
 
+__all__ = ["Cache", "filled", "heads_apart", "keys_before"]
+
 
 @dataclass(frozen=True)
-class _Cache:
+class Cache:
     """Keys and values of all positions, and where the new ones begin: (batch, 1, 1, 1)."""
 
     key: Expr
@@ -67,14 +69,14 @@ def group_query_attention(
     """`last` has the position of each sequence's last key, `total` how many keys the longest one has."""
     if k_scale is not None or v_scale is not None or sliding_window_cache:
         ctx.fail("quantised and sliding caches are not supported")
-    query, key, value = _apart(ctx, query, key, value, num_heads, kv_num_heads)
+    query, key, value = heads_apart(ctx, query, key, value, num_heads, kv_num_heads)
     if (q_norm is None) != (k_norm is None):
         ctx.fail("q_norm_weight and k_norm_weight must be given together")
     if q_norm is not None and k_norm is not None:
         query, key = (
             root_mean_square(ctx, x, by, -1, qk_norm_epsilon, 1)[0] for x, by in ((query, q_norm), (key, k_norm))
         )
-    before = _keys_before(ctx, last, query, ctx.shape(query)[0])
+    before = keys_before(ctx, last, query, ctx.shape(query)[0])
     if do_rotary:
         if cosines is None or sines is None:
             ctx.fail("do_rotary needs cos_cache and sin_cache")
@@ -82,9 +84,9 @@ def group_query_attention(
         if at is None:
             at = relay.add(relay.squeeze(before, [2, 3]), relay.expand_dims(positions_along(ctx, query, 2), 0))
         query, key = (turned_heads(ctx, x, at, cosines, sines, bool(rotary_interleaved)) for x in (query, key))
-    cache = _Cache(key, value, before)
+    cache = Cache(key, value, before)
     if past_key is not None and past_value is not None:
-        cache = _filled(ctx, past_key, past_value, cache, total)
+        cache = filled(ctx, past_key, past_value, cache, total)
 
     bias = Bias(ctx, ctx.dtype(query))
     whole = [*ctx.shape(query)[:3], ctx.shape(cache.key)[2]]
@@ -111,7 +113,7 @@ def group_query_attention(
     return [result, cache.key, cache.value, taken.get("biased" if qk_output == 1 else "weights")]
 
 
-def _apart(
+def heads_apart(
     ctx: Context, query: Expr, key: Expr | None, value: Expr | None, heads: int, shared: int
 ) -> tuple[Expr, Expr, Expr]:
     """Return the heads of query, key and value, which may come as one."""
@@ -124,20 +126,22 @@ def _apart(
     return split_heads(ctx, query, heads), split_heads(ctx, key, shared), split_heads(ctx, value, shared)
 
 
-def _keys_before(ctx: Context, last: Expr, query: Expr, batch: Dim) -> Expr:
+def keys_before(ctx: Context, last: Expr, query: Expr, batch: Dim) -> Expr:
     """Return how many keys each sequence had before the new ones: (batch, 1, 1, 1); none in a padded prompt."""
     ends = relay.reshape(casted(ctx, last, "int64"), [batch, 1, 1, 1], allowzero=True)
     rows = relay.subtract(size_along(ctx, query, 2), ctx.constant(1, "int64"))
     return relay.maximum(relay.subtract(ends, rows), ctx.constant(0, "int64"))
 
 
-def _filled(ctx: Context, past_key: Expr, past_value: Expr, new: _Cache, total: Expr) -> _Cache:
-    """Return the cache with the new keys and values in their places; it grows where it is too short for them."""
+def filled(ctx: Context, past_key: Expr, past_value: Expr, new: Cache, total: Expr | None = None) -> Cache:
+    """Return the cache with the new keys and values in their places; it grows to `total` where it is shorter."""
     starts = relay.reshape(new.before, [-1])
     known = ctx.dims(total)
     have = ctx.shape(past_key)[2]
 
     def grown(x: Expr) -> Expr:
+        if total is None:
+            return x
         zero = ctx.constant(0, ctx.dtype(x))
         if known is not None and not dims.is_any(have):
             more = dims.maximum(dims.sub(known[0], have), 0)
@@ -157,11 +161,11 @@ def _filled(ctx: Context, past_key: Expr, past_value: Expr, new: _Cache, total: 
         whole = grown(past)
         room = relay.subtract(size_along(ctx, whole, 2), size_along(ctx, values, 2))
         fits = relay.all(relay.less_equal(starts, room))
-        message = "GroupQueryAttention: seqlens_k is beyond the end of the cache"
+        message = f"{ctx.node.op_type}: a length of keys is beyond the end of the cache"
         at = build("dyn.require", starts, fits, message=message)
         return build("contrib.tensor_scatter", whole, values, at, axis=2)
 
-    return _Cache(updated(past_key, new.key), updated(past_value, new.value), new.before)
+    return Cache(updated(past_key, new.key), updated(past_value, new.value), new.before)
 
 
 def _with_sink(ctx: Context, heads: Heads, bias: Bias, sink: Expr | None) -> Heads:
