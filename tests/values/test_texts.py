@@ -81,20 +81,26 @@ def test_inputs_stay_set_and_outputs_can_be_asked_for(executable: vmkit.Executab
     assert answers(machine)[0] == ["wké"]
 
 
-def test_a_call_leaves_no_texts_behind(executable: vmkit.Executable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_leaves_few_texts_behind(executable: vmkit.Executable, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = vmkit.VirtualMachine(executable)
-    sizes = []
+    tables: list[tuple[Texts, Texts]] = []
     made = texts.Texts.__init__
 
-    def counted(self: Texts, below: Texts | None = None) -> None:
+    def counted(self: Texts, below: Texts) -> None:
         made(self, below)
-        sizes.append((self, below))
+        tables.append((self, below))
 
     monkeypatch.setattr(texts.Texts, "__init__", counted)
     for call in range(3):
-        machine.run([f"text {call}"])
-    assert [len(table) for table, _ in sizes] == [2, 2, 2]
-    assert {len(below) for _, below in sizes if below is not None} == {1}
+        machine.run([f"a text that is longer than most words are {call}"])
+    assert [(len(table), len(below)) for table, below in tables] == [(2, 0)] * 3
+    for word in ("a", "b", "a"):
+        assert answers(machine, [word])[0] == [f"{word}ké"]
+    assert [(len(table), len(below)) for table, below in tables[3:]] == [(0, 4)] * 3
+    monkeypatch.setattr(tables[0][1], "_words", 6)
+    for word in "cde":
+        assert answers(machine, [word])[0] == [f"{word}ké"]
+    assert [(len(table), len(below)) for table, below in tables[6:]] == [(1, 5), (2, 5), (2, 5)]
     with pytest.raises(VMError, match=r"in a call of vmkit\.VirtualMachine"):
         texts.call_texts()
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Instance", "NeedsDeepThread"]
 
+_WORDS = 1 << 13  # how many texts of calls a program keeps for the next ones
+
 
 class NeedsDeepThread(Exception):
     """A call needs a thread of its own with a deep stack; nothing was called yet."""
@@ -69,8 +71,9 @@ class Instance:
         # TVM's VM is one stack of frames: calls take turns.
         self.lock = threading.RLock()
         self.deep: DeepThread | None = None
-        # The texts of the program's constants, if it has strings at all.
-        self.texts = None if executable.info.texts is None else Texts.of(executable.info.texts)
+        # The texts of the program's constants and those that come again in its calls, if it has strings at all.
+        constants = executable.info.texts
+        self.texts = None if constants is None else Texts(Texts.of(constants), words=_WORDS)
         self._checks = executable.info.checks
         self._stack_bytes = self.limits.stack_bytes or executable.info.stack_bytes or MACHINE_STACK_BYTES
         # A call that can be ended runs elsewhere, so that its caller can be interrupted.

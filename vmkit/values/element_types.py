@@ -82,6 +82,8 @@ def numpy_dtype(dtype: str) -> np.dtype:
 
 def to_stored(array: np.ndarray) -> np.ndarray:
     """Return an array as it is stored, without a copy where its elements are bits already; a plain one as it is."""
+    if array.dtype.isbuiltin == 1:
+        return array  # of numpy's own, which kernels compute in; to print its name takes long
     dtype = str(array.dtype)
     if dtype not in STORED:
         return array

@@ -20,6 +20,7 @@ from ..errors import InputError
 __all__ = [
     "ALIGNMENT",
     "Scratch",
+    "as_array",
     "copied",
     "over_memory",
     "readable",
@@ -165,7 +166,7 @@ def to_cpu_tensor(array: np.ndarray, scratch: Scratch | None = None) -> Tensor:
 
 def copied(value: np.ndarray | Tensor) -> Tensor:
     """Return an aligned copy on the CPU."""
-    array = value if isinstance(value, np.ndarray) else _compact(value)
+    array = value if isinstance(value, np.ndarray) else as_array(value)
     if not array.size:
         return runtime.empty(array.shape, str(array.dtype.newbyteorder("=")), runtime.cpu())
     return _over(_aligned_copy(array))
@@ -201,7 +202,7 @@ def over_memory(raw: np.ndarray, shape: Sequence[int], dtype: str) -> Tensor:
     return tensor_view(from_dlpack(raw), shape, dtype)
 
 
-def _compact(tensor: Tensor) -> np.ndarray:
+def as_array(tensor: Tensor) -> np.ndarray:
     """Return a tensor's values as numpy sees them, strides and all; off the CPU, as a copy."""
     if tensor.device.dlpack_device_type() == _CPU_TYPE and str(tensor.dtype) != "bfloat16":
         return np.from_dlpack(tensor)

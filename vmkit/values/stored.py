@@ -10,7 +10,7 @@ from tvm.runtime import Device, Tensor
 
 from .._tvm import tensor_view
 from .element_types import STORED, from_stored, stored_type, to_stored
-from .host_memory import to_tensor
+from .host_memory import as_array, to_tensor
 from .kinds.value import Value
 from .texts import StringTensor, call_texts
 
@@ -75,7 +75,7 @@ class StoredTensor(Value):
 def restored_tensor(tensor: Tensor, dtype: str) -> StoredTensor | StringTensor:
     """Return what a program gave for a tensor of a type that is stored as another, as a tensor of that type."""
     if dtype == "string":
-        return StringTensor(call_texts().read(tensor.numpy()))
+        return StringTensor.over(call_texts().read(as_array(tensor)))
     return StoredTensor(tensor, dtype)
 
 

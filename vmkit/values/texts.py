@@ -13,8 +13,7 @@ the program calls. Two texts of one digest in a table are an error, never a wron
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from contextvars import ContextVar
 from functools import lru_cache
 from hashlib import blake2b
@@ -72,11 +71,11 @@ def as_texts(value: ArrayLike) -> np.ndarray:
     given = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
     if given.size and given.dtype.kind not in "OSUT":
         raise ValueError(f"elements of {given.dtype}, not strings")
-    made = np.empty(given.size, dtype=object)
-    made[:] = [
-        element if type(element) is str and element.isascii() else _as_text(element, place)
-        for place, element in enumerate(given.ravel().tolist())
-    ]
+    made, flat = np.empty(given.size, dtype=object), given.ravel().tolist()
+    if set(map(type, flat)) <= {str} and "".join(flat).isascii():
+        made[:] = flat
+    else:
+        made[:] = [_as_text(element, place) for place, element in enumerate(flat)]
     return made.reshape(given.shape)
 
 
@@ -99,14 +98,17 @@ class Texts:
     ----------
     below : Texts, optional
         Where texts are that this table need not hold: those of the program's constants.
+    words : int
+        How many short texts this table takes over from those above it, so that calls find them which come later.
     """
 
-    __slots__ = ("_below", "_digests", "_texts")
+    __slots__ = ("_below", "_digests", "_texts", "_words")
 
-    def __init__(self, below: Texts | None = None) -> None:
+    def __init__(self, below: Texts | None = None, words: int = 0) -> None:
         self._texts: dict[int, str] = {0: ""}
         self._digests: dict[str, int] = {"": 0}
         self._below = below
+        self._words = words
 
     @staticmethod
     def of(texts: Iterable[str]) -> Texts:
@@ -147,19 +149,34 @@ class Texts:
     def store(self, array: np.ndarray) -> np.ndarray:
         """Return the digests of an array of str, whose texts can be read from now on."""
         flat = array.ravel().tolist()
-        # Most texts of a row of tokens have been there, so each is looked for once.
-        known = self._digests
-        for text in set(flat):
-            if text not in known:
-                known[text] = self.add(text)
+        known = self._digests if self._below is None else self._below._digests
+        if not known.keys() >= (different := set(flat)):
+            # Most texts of a row of tokens have been there, so each is looked for once.
+            known = self._digests
+            for text in different:
+                if text not in known:
+                    known[text] = self._entered(text)
         return np.fromiter(map(known.__getitem__, flat), "int64", len(flat)).reshape(array.shape)
+
+    def _entered(self, text: str) -> int:
+        """Return the digest of a text, which is entered below where short texts are kept, and here else."""
+        below = self._below
+        if below is None or len(text) > _LONGEST_WORD or len(below._digests) >= below._words:
+            return self.add(text)
+        made = below.add(text)
+        below._digests[text], below._texts[made] = made, text
+        return made
 
     def read(self, stored: np.ndarray) -> np.ndarray:
         """Return the texts of an array of digests, as an array of objects."""
         flat = stored.ravel().tolist()
-        known = {value: self._found(value) for value in set(flat)}
+        different = set(flat)
+        table: Texts | None = self
+        while table is not None and not table._texts.keys() >= different:
+            table = table._below
+        known = {value: self._found(value) for value in different} if table is None else table._texts
         made = np.empty(len(flat), dtype=object)
-        made[:] = [known[value] for value in flat]
+        made[:] = list(map(known.__getitem__, flat))
         return made.reshape(stored.shape)
 
     def _found(self, value: int) -> str:
@@ -183,15 +200,21 @@ def call_texts() -> Texts:
     return texts
 
 
-@contextmanager
-def open_call(constants: Texts) -> Iterator[Texts]:
-    """Make the table of a call, over the texts of a program's constants, the one that :func:`call_texts` gives."""
-    texts = Texts(constants)
-    token = _current.set(texts)
-    try:
-        yield texts
-    finally:
-        _current.reset(token)
+class open_call:
+    """Makes the table of a call, over the texts of a program, the one that :func:`call_texts` gives inside of it."""
+
+    __slots__ = ("_program", "_token")
+
+    def __init__(self, program: Texts) -> None:
+        self._program = program
+
+    def __enter__(self) -> Texts:
+        texts = Texts(self._program)
+        self._token = _current.set(texts)
+        return texts
+
+    def __exit__(self, *error: object) -> None:
+        _current.reset(self._token)
 
 
 class StringTensor(Value):
@@ -213,6 +236,13 @@ class StringTensor(Value):
 
     def __init__(self, array: ArrayLike) -> None:
         self._array = as_texts(array)
+
+    @classmethod
+    def over(cls, texts: np.ndarray) -> StringTensor:
+        """Return the tensor of an array of objects that are known to be texts, and belong to it from now on."""
+        made = cls.__new__(cls)
+        made._array = texts
+        return made
 
     @property
     def shape(self) -> tuple[int, ...]:

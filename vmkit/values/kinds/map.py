@@ -81,8 +81,8 @@ class MapSpec(Spec, kind="map"):
         """
         if self.is_list or self.value != "float32" or not set(map(type, values)) <= {float}:
             return None
-        given = np.array(values, "float64")
-        return given.astype("float32") if (abs(given) <= _LARGEST).all() else None
+        # What is no number, is not below the bound either.
+        return np.array(values, "float32") if all(map(_LARGEST.__ge__, map(abs, values))) else None
 
     def _sorted_keys(self, maps: Sequence[Any], wrong: dict[str, str]) -> list[Any]:
         """Return the keys of maps in their order; what is wrong with them goes to `wrong`."""
@@ -92,8 +92,9 @@ class MapSpec(Spec, kind="map"):
         elif any(item.keys() != maps[0].keys() for item in maps):
             wrong["keys"] = "they differ between the dicts of the list"
         else:
-            plain = kinds[0]
-            strange = next((key for key in maps[0] if type(key) is not plain and not isinstance(key, kinds)), None)
+            if set(map(type, maps[0])) <= {kinds[0]}:
+                return sorted(maps[0])
+            strange = next((key for key in maps[0] if not isinstance(key, kinds)), None)
             if strange is None:
                 return sorted(maps[0])
             wrong["keys"] = f"{strange!r} is no {self.key}"
