@@ -154,6 +154,7 @@ SAMPLES |= {
         max_length=1,
         max_skip=0,
     ),
+    "contrib_warping_path": lambda g: build("contrib_warping_path", g(2, 3)),
     "contrib_tree_ensemble": lambda g: build(
         "contrib_tree_ensemble",
         g(3, 2),
