@@ -26,10 +26,12 @@ from ..relax.dead_code import eliminate_dead_code
 from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
+from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
 from ..relax.planning import plan_memory
 from ..relax.scaled_storage import share_scaled_storage
+from ..relax.shape_heap import lower_shapes
 from ..relax.shape_pipeline import SHAPES
-from ..relax.sharing import merge_views, share_shapes
+from ..relax.sharing import merge_views
 from ..relax.size_names import name_sizes
 from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
@@ -69,6 +71,7 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
 def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
     """Return a Relax module as calls of fused kernels that have no schedules yet."""
     passes = [
+        sizes_from_casts(),
         outline_branches(),
         transform.LambdaLift(),
         relax.backend.DispatchSampling(),
@@ -157,8 +160,8 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),
-        transform.VMShapeLower(),
-        share_shapes(),
+        sizes_of_parameters(),
+        lower_shapes(),
     ]
     with target:
         mod = tvm.transform.Sequential(passes)(with_prefix(mod, prefix) if prefix else mod)

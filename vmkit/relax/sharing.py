@@ -1,4 +1,4 @@
-"""Fewer instructions between kernels: a view of a view is one view, and a shape is made once."""
+"""Fewer instructions between kernels: a view of a view is one view."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvm import relax
 from .aliases import is_call
 from .rewrite import function_pass, on_bindings, retyped_call, substituted, with_branches
 
-__all__ = ["merge_views", "share_shapes"]
+__all__ = ["merge_views"]
 
 
 def merge_views() -> tvm.transform.Pass:
@@ -17,21 +17,16 @@ def merge_views() -> tvm.transform.Pass:
     return function_pass("MergeViews", lambda function: _Views({}, {}).sequence(function.body))
 
 
-def share_shapes() -> tvm.transform.Pass:
-    """Return the pass that makes each shape of a function once; to be run when shapes are made on a heap."""
-    return function_pass("ShareShapes", lambda function: _Shapes({}, {}).sequence(function.body))
+class _Views:
+    """What is known at a place of a program: what views were made from, and tensors that others are the same as."""
 
-
-class _Scope:
-    """What is known at a place of a program: values that stand for others, and what was computed before."""
-
-    def __init__(self, known: dict[relax.Var | str, relax.Expr], same: dict[relax.Var, relax.Expr]) -> None:
+    def __init__(self, known: dict[relax.Var, relax.Expr], same: dict[relax.Var, relax.Expr]) -> None:
         self.known = known
         self.same = same
 
-    def inner(self) -> _Scope:
+    def inner(self) -> _Views:
         """Return a scope for a branch, whose values are not known after it."""
-        return type(self)(dict(self.known), dict(self.same))
+        return _Views(dict(self.known), dict(self.same))
 
     def sequence(self, sequence: relax.SeqExpr) -> relax.SeqExpr:
         """Return a sequence without the bindings of values that are at hand already."""
@@ -54,11 +49,6 @@ class _Scope:
 
     def binding(self, binding: relax.VarBinding) -> relax.VarBinding | None:
         """Return what becomes of a binding; None where its value is at hand already."""
-        raise NotImplementedError
-
-
-class _Views(_Scope):
-    def binding(self, binding: relax.VarBinding) -> relax.VarBinding | None:
         call = binding.value
         if not is_call(call, "relax.reshape"):
             return binding
@@ -70,20 +60,6 @@ class _Views(_Scope):
         if source.same_as(call.args[0]):
             return binding
         return relax.VarBinding(binding.var, retyped_call(call, [source, *list(call.args)[1:]]))
-
-
-class _Shapes(_Scope):
-    def binding(self, binding: relax.VarBinding) -> relax.VarBinding | None:
-        call = binding.value
-        if not (isinstance(call, relax.Call) and getattr(call.op, "global_symbol", "") == "vm.builtin.make_shape"):
-            return binding
-        # Every place of the heap is written once, before any shape is made from it.
-        key = str(call)
-        if key in self.known:
-            self.same[binding.var] = self.known[key]
-            return None
-        self.known[key] = binding.var
-        return binding
 
 
 def _same_shape(a: relax.Expr, b: relax.Expr) -> bool:

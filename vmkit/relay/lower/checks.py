@@ -32,7 +32,7 @@ class RuntimeChecks:
         if isinstance(expected, tvm.ir.Var):
             # A symbol alone would not be compared: Relax takes the cast as its definition and replaces it everywhere.
             expected = tirx.Select(dims.as_expr(actual) == expected, dims.as_expr(actual), expected)
-        # VMShapeLower evaluates a composite expression only where a binding of its own holds it.
+        # The lowering of shapes evaluates a composite expression only where a binding of its own holds it.
         given = builder.emit(relax.ShapeExpr([dims.as_expr(actual), dims.as_expr(number)]))
         asked = relax.ShapeType([dims.as_expr(expected), dims.as_expr(number)])
         # The builder's own match_cast tries to prove that a cast cannot succeed. That was tried before, for less, and

@@ -150,13 +150,11 @@ class FunctionLowering:
     def block(self, lower: Callable[[], Value]) -> relax.SeqExpr:
         """Return what is lowered in a scope of its own."""
         self.scopes.append({})
-        # What is checked in a branch is not known behind it.
-        admitted = list(self.context.read_sizes.admitted)
         begin_block(self.builder)
-        value = self.builder.emit(self.context.materialize(lower()))
+        with self.context.read_sizes.branch():
+            value = self.builder.emit(self.context.materialize(lower()))
         block = end_block(self.builder)
         self.scopes.pop()
-        self.context.read_sizes.admitted = admitted
         return relax.SeqExpr([block], value)
 
     def chosen(self, condition: relax.Expr, true_branch: relax.SeqExpr, false_branch: relax.SeqExpr) -> relax.Var:

@@ -7,10 +7,13 @@ beyond the memory that it is given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import Expr
 
@@ -47,7 +50,19 @@ class ReadSizes:
     """The symbols of a function that stand for numbers in tensors, and which shapes of them were checked."""
 
     symbols: set[tirx.Var] = field(default_factory=set)
-    admitted: list[_Admitted] = field(default_factory=list)
+    _admitted: dict[tvm_ffi.StructuralKey, list[_Admitted]] = field(default_factory=lambda: defaultdict(list))
+    """What was checked, by each of the sizes in it."""
+    _order: list[set[tvm_ffi.StructuralKey]] = field(default_factory=list)
+    """The sizes of each check."""
+
+    @contextlib.contextmanager
+    def branch(self) -> Iterator[None]:
+        """What is checked in a branch is not known behind it."""
+        before = len(self._order)
+        yield
+        while len(self._order) > before:
+            for factor in self._order.pop():
+                self._admitted[factor].pop()
 
     def add(self, symbols: Iterable[tirx.Var]) -> None:
         """Take symbols for numbers that may be anything."""
@@ -84,9 +99,12 @@ class ReadSizes:
 
     def _admit(self, wanted: _Admitted) -> bool:
         """Say whether a check is needed, which is taken to be made then."""
-        if any(each.implies(wanted.factors, wanted.most) for each in self.admitted):
+        factors = [dims.structural_key(dims.as_expr(factor)) for factor in wanted.factors]
+        if any(each.implies(wanted.factors, wanted.most) for each in self._admitted[factors[0]]):
             return False
-        self.admitted.append(wanted)
+        self._order.append(set(factors))
+        for factor in self._order[-1]:
+            self._admitted[factor].append(wanted)
         return True
 
     def _is_read(self, dim: Dim) -> bool:

@@ -1,0 +1,102 @@
+"""Sizes are numbers on a heap: what is checked is what TVM's pass checks, and equal things are computed once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.relax import transform
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
+
+import vmkit
+from vmkit import relay
+from vmkit.errors import CompileError, VMError
+from vmkit.relax.rewrite import bindings_of
+from vmkit.relax.shape_heap import lower_shapes
+
+Any = relay.Any
+
+
+@I.ir_module(check_well_formed=False)
+class Program:
+    @R.function
+    def main(
+        k: T.int64,
+        x: R.Tensor(("n", "m"), "float32"),
+        t: R.Tuple(R.Tensor(("n", "a"), "float32"), R.Shape(["b"])),
+        u: R.Tensor("float32"),
+        s: R.Shape,
+        o: R.Any,
+        f: R.Callable((), R.Any),
+        c: R.Tensor((), "bool"),
+    ) -> R.Tensor(("n", "m"), "float32"):
+        n, b, z = T.int64(), T.int64(), T.int64()
+        g = R.call_packed("foo", R.shape([n, b, 3, k + 1]), ty_args=R.Tensor("float32"))
+        h: R.Tensor((z, z * 2), "float32") = R.match_cast(u, R.Tensor((z, z * 2), "float32"))
+        if c:
+            w = R.call_packed("foo", R.shape([z + n]), g, ty_args=R.Tensor("float32"))
+            r = w
+        else:
+            v = R.call_packed("bar", R.shape([z, n]), h, ty_args=R.Tensor("float32"))
+            r = v
+        p: R.Tensor((n, 7), "float32") = R.match_cast(r, R.Tensor((n, 7), "float32"))
+        _ = R.call_packed("foo", o, p, ty_args=R.Tensor("float32"))
+        return x
+
+
+def steps(sequence: relax.SeqExpr) -> list[object]:
+    """Return what calls do: the function, numbers but for places of the heap, and texts."""
+    found: list[object] = []
+    for binding in bindings_of(sequence):
+        value = binding.value
+        if isinstance(value, relax.If):
+            found += [steps(value.true_branch), steps(value.false_branch)]
+        elif isinstance(value, relax.Call) and isinstance(value.op, relax.ExternFunc):
+            numbers = [int(a) for a in value.args if isinstance(a, tvm.tirx.IntImm)]
+            texts = [a.value.partition(", annotation")[0] for a in value.args if isinstance(a, tvm.ir.StringImm)]
+            codes = numbers[:1] + numbers[1::2] if "shape" in value.op.global_symbol else numbers[:1]
+            found.append((value.op.global_symbol, codes, texts))
+        elif isinstance(value, relax.Call):
+            found.append(getattr(value.op, "name_hint", "").rstrip("0123456789"))
+    return found
+
+
+def test_the_checks_are_those_of_tvm() -> None:
+    ours, theirs = lower_shapes()(Program), transform.VMShapeLower()(Program)
+    assert steps(ours["main"].body) == steps(theirs["main"].body)
+    assert {f"shape_func{k}" for k in ("", 1)} <= {gvar.name_hint for gvar in ours.get_global_vars()}
+
+
+def test_a_size_that_nothing_tells_is_an_error() -> None:
+    n = tvm.tirx.Var("n", "int64")
+    shape = relax.ShapeExpr([n + 1])
+    result = relax.Var("shape", shape.ty)
+    body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(result, shape)])], result)
+    function = relax.Function([], vmkit._tvm.retyped(body, shape.ty), relax.ShapeType(ndim=1))
+    with pytest.raises(CompileError, match="main: nothing gives the size n a value"):
+        lower_shapes()(tvm.IRModule({"main": function}))
+
+
+def test_computations_that_differ_in_places_are_one_function() -> None:
+    x = relay.var("x", shape=(Any(), Any()))
+    shapes = [relay.var(name, shape=(2,), dtype="int64") for name in "ab"]
+    value = x
+    for k in range(6):
+        value = relay.tanh(relay.reshape(value, shapes[k % 2]))
+    executable = vmkit.compile(relay.Function([x, *shapes], value), "llvm")
+    assert executable.bytecode.count("shape_func") >= 6
+    named = {word.split("(")[0] for word in executable.bytecode.split() if word.startswith("shape_func")}
+    assert len(named) <= 3
+    machine = vmkit.VirtualMachine(executable, "cpu")
+    data = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)
+    expected = data
+    for _ in range(6):
+        expected = np.tanh(expected)
+    for a, b in (((3, 2), (6, 1)), ((1, 6), (-1, 2))):
+        found = machine.run(data, np.array(a), np.array(b)).numpy()
+        np.testing.assert_allclose(found, expected.reshape(b), rtol=1e-5)
+    with pytest.raises(VMError, match="reshape"):
+        machine.run(data, np.array([4, 2]), np.array([6, 1]))
