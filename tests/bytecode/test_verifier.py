@@ -8,9 +8,23 @@ import pytest
 
 from tests.bytecode.mutant_process import ARRAYS, seed
 from tests.children import tally
-from vmkit.bytecode import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, VMFunction, builtins
+from vmkit.bytecode import (
+    Arg,
+    ArgKind,
+    Call,
+    FunctionKind,
+    Goto,
+    If,
+    Instruction,
+    Program,
+    Ret,
+    TensorConstant,
+    VMFunction,
+    builtins,
+)
 from vmkit.bytecode.program import VM_REGISTER, VOID_REGISTER, DTypeConstant
 from vmkit.errors import ExecutableError
+from vmkit.values.kernel_needs import KnownTensor
 
 MUTANTS = "tests.bytecode.mutant_process"
 PACKED = (
@@ -44,7 +58,13 @@ def program(*code: Instruction) -> Program:
     """Return a program of a function of two parameters, in the registers 0 and 1, and six registers."""
     rows = [VMFunction(FunctionKind.PACKED, name, 0, 0, -2, 0, ()) for name in PACKED]
     rows.append(VMFunction(FunctionKind.VM, "main", 0, len(code), 2, 6, ("x", "y")))
-    return Program("", tuple(rows), (), ((2, 3), "text", DTypeConstant((2, 32, 1))), code)
+    constants = ((2, 3), "text", DTypeConstant((2, 32, 1)), (3, 2), DTypeConstant((2, 64, 1)))
+    tensors = (
+        TensorConstant((2, 32, 1), (1, 0), (2, 3), bytes(24)),
+        TensorConstant((2, 32, 1), (1, 0), (3,), bytes(12)),
+        'vmkit.late_bound:{"name": "const_7", "dtype": [2, 32, 1], "shape": [4]}',
+    )
+    return Program("", tuple(rows), (), (*constants, *tensors), code)
 
 
 COPIED = call(builtins.COPY, reg(0), to=3)
@@ -119,6 +139,65 @@ def test_what_is_wrong_is_told_with_its_place(code: tuple[Instruction, ...], at:
 )  # fmt: skip
 def test_what_is_right_passes(code: tuple[Instruction, ...]) -> None:
     program(*code).validate()
+
+
+NEEDS = {"kernel": [None, KnownTensor((2, 32, 1), (2, 3))]}
+OWN = call(builtins.ALLOC_TENSOR, reg(3), imm(0), Arg(ArgKind.CONSTANT, 0), DTYPE, to=4)
+MADE = call(builtins.MAKE_SHAPE, reg(VOID_REGISTER), imm(2), imm(0), imm(2), imm(0), imm(3), to=5)
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ((call("kernel", reg(0), reg(1)), Ret(0)), r"argument 1 of kernel is a value, expected .* float32\[2, 3\]"),
+        ((call("kernel", reg(0)), Ret(0)), "kernel takes 2 arguments or more, 1 are given"),
+        (
+            (STORAGE, call(builtins.ALLOC_TENSOR, reg(3), imm(0), Arg(ArgKind.CONSTANT, 3), DTYPE, to=4),
+             call("kernel", reg(0), reg(4)), Ret(0)),
+            r"is a tensor of float32\[3, 2\], expected",
+        ),
+        (
+            (STORAGE, call(builtins.ALLOC_TENSOR, reg(3), imm(0), Arg(ArgKind.CONSTANT, 0), Arg(ArgKind.CONSTANT, 4),
+                           to=4), call("kernel", reg(0), reg(4)), Ret(0)),
+            r"is a tensor of float64\[2, 3\], expected",
+        ),
+        # What a shape is that is made when the program runs is not known.
+        (
+            (STORAGE, MADE, call(builtins.ALLOC_TENSOR, reg(3), imm(0), reg(5), DTYPE, to=4),
+             call("kernel", reg(0), reg(4)), Ret(0)),
+            "is a tensor, expected",
+        ),
+        ((call("kernel", reg(0), Arg(ArgKind.CONSTANT, 6)), Ret(0)), r"is a tensor of float32\[3\], expected"),
+        ((call("kernel", reg(0), Arg(ArgKind.CONSTANT, 7)), Ret(0)), r"is a tensor of float32\[4\], expected"),
+        # On one path it is another tensor.
+        (
+            (STORAGE, OWN, If(0, 2), call(builtins.COPY, Arg(ArgKind.CONSTANT, 6), to=4),
+             call("kernel", reg(0), reg(4)), Ret(0)),
+            "is a value, expected",
+        ),
+    ],
+)  # fmt: skip
+def test_a_group_is_given_the_memory_that_it_needs(code: tuple[Instruction, ...], problem: str) -> None:
+    made = program(*code)
+    made.validate()
+    with pytest.raises(ExecutableError, match=f"bytecode of main, instruction .*{problem}"):
+        made.require_needs(NEEDS)
+
+
+def test_what_a_group_needs_may_be_allocated_copied_or_constant() -> None:
+    copied = call(builtins.COPY, reg(4), to=5)
+    for given in (reg(4), reg(5), Arg(ArgKind.CONSTANT, 5)):
+        made = program(STORAGE, OWN, copied, call("kernel", reg(0), given), Ret(0))
+        made.validate()
+        made.require_needs(NEEDS)
+
+
+@pytest.mark.parametrize("shape", [(-1, 2), (1 << 32, 1 << 32)])
+def test_a_tensor_of_impossible_extents_is_refused(shape: tuple[int, ...]) -> None:
+    made = program(STORAGE, OWN, Ret(4))
+    constants = (shape, *made.constants[1:])
+    with pytest.raises(ExecutableError, match="a tensor of extents"):
+        replace(made, constants=constants).validate()
 
 
 @pytest.mark.parametrize("number", range(len(ARRAYS)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import vmkit
 from vmkit import relay
-from vmkit.errors import ExecutableError
+from vmkit.bytecode import Arg, ArgKind, Call, Program, TensorConstant, decode, encode
+from vmkit.bytecode.builtins import MAKE_SHAPE
+from vmkit.errors import ExecutableError, VMError
+from vmkit.executable.archive import CODE, read_archive, write_archive
 
 
 @pytest.fixture(scope="module")
@@ -37,16 +42,116 @@ def test_libraries_are_unmapped_when_their_executable_goes(executable: vmkit.Exe
         pytest.skip("only Linux lists the mappings of a process")
 
     def mapped() -> int:
-        gc.collect()
         return sum("lib0.so" in line for line in maps.read_text().splitlines())
 
-    before, results = mapped(), []
-    for _ in range(5):
+    before, results, counts = mapped(), [], []
+    for _ in range(50):
         machine = vmkit.VirtualMachine(vmkit.load(tmp_path / "model.vmx"))
         assert mapped() > before
         results.append(machine.run(np.ones(3, "float32")))
         del machine
+        gc.collect()
+        counts.append(len(maps.read_text().splitlines()))
     assert mapped() == before
+    assert counts[-1] <= counts[5] + 2, counts
     # Results stay when the code that computed them is gone.
     for result in results:
         np.testing.assert_allclose(result.numpy(), np.exp(np.ones(3)), rtol=1e-6)
+
+
+def altered(path: Path, change: Callable[[Program], Program]) -> Path:
+    """Write a file again with other bytecode, sealed as it should be."""
+    manifest, members = read_archive(path)
+    code = encode(change(decode(members[CODE])))
+    manifest = {name: value for name, value in manifest.items() if name not in ("format", "format_version", "members")}
+    write_archive(path.with_name("altered.vmx"), manifest, {**members, CODE: code})
+    return path.with_name("altered.vmx")
+
+
+def with_shapes(**others: tuple[int, ...]) -> Callable[[Program], Program]:
+    """Return what puts other shapes in the places of some among a program's constants."""
+    known = {tuple(map(int, old.split("x")[1:])): new for old, new in others.items()}
+
+    def change(program: Program) -> Program:
+        assert set(known) <= {each for each in program.constants if isinstance(each, tuple)}
+        changed = (known.get(each, each) if isinstance(each, tuple) else each for each in program.constants)
+        return replace(program, constants=tuple(changed))
+
+    return change
+
+
+def layers(rows: relay.Any | int) -> vmkit.Executable:
+    """Return a program of one kernel group."""
+    x = relay.var("x", shape=(rows, 3))
+    weight = relay.const(np.ones((4, 3), "float32"))
+    return vmkit.compile(relay.Function([x], relay.nn.softmax(relay.nn.dense(relay.tanh(x), weight))), target="llvm")
+
+
+@pytest.fixture(scope="module")
+def two_rows() -> vmkit.Executable:
+    return layers(2)
+
+
+def test_other_shapes_than_kernel_groups_need_are_refused_when_loaded(
+    two_rows: vmkit.Executable, tmp_path: Path
+) -> None:
+    two_rows.export(tmp_path / "model.vmx")
+    # Of the result's memory, which the group does not look at.
+    for shape in ((1, 4), (2, 4, 1), (-2, 4), (1 << 32, 1 << 32)):
+        path = altered(tmp_path / "model.vmx", with_shapes(x2x4=shape))
+        with pytest.raises(ExecutableError, match=r"instruction 3: a tensor of|argument 2 of kernel_group"):
+            vmkit.load(path)
+    # The workspace is looked at in each call, and storage by the VM.
+    for others, problem in (({"x32": (16,)}, "storage"), ({"x128": (64,)}, "the workspace has too few bytes")):
+        path = altered(tmp_path / "model.vmx", with_shapes(**others))
+        machine = vmkit.VirtualMachine(vmkit.load(path), memory_cfg="naive", num_threads=1)
+        with pytest.raises(VMError, match=problem):
+            machine.run(np.ones((2, 3), "float32"))
+
+
+def test_other_weights_than_kernel_groups_need_are_refused_when_loaded(
+    two_rows: vmkit.Executable, tmp_path: Path
+) -> None:
+    two_rows.export(tmp_path / "model.vmx")
+
+    def shorter(program: Program) -> Program:
+        cut = (
+            replace(each, shape=(1, 1, 4), data=each.data[:16]) if isinstance(each, TensorConstant) else each
+            for each in program.constants
+        )
+        return replace(program, constants=tuple(cut))
+
+    with pytest.raises(
+        ExecutableError, match=r"a tensor of float32\[1, 1, 4\], expected a tensor of float32\[1, 3, 4\]"
+    ):
+        vmkit.load(altered(tmp_path / "model.vmx", shorter))
+    code, library = two_rows.save()
+    with pytest.raises(ExecutableError, match="argument 1 of kernel_group"):
+        vmkit.Executable.load_exec(encode(shorter(decode(code))), library)
+
+
+def with_shape_of_ones(at: int) -> Callable[[Program], Program]:
+    """Return what has an instruction make a shape with 1 in the place of what it reads from the heap."""
+
+    def change(program: Program) -> Program:
+        code = list(program.instructions)
+        old = code[at]
+        assert isinstance(old, Call)
+        ones = (Arg(ArgKind.IMMEDIATE, 0), Arg(ArgKind.IMMEDIATE, 1))
+        code[at] = replace(old, args=(*old.args[:2], *ones, *old.args[4:]))
+        return replace(program, instructions=tuple(code))
+
+    return change
+
+
+def test_kernel_groups_of_unknown_sizes_look_at_what_they_are_given(tmp_path: Path) -> None:
+    layers(relay.Any()).export(tmp_path / "model.vmx")
+    program = decode(read_archive(tmp_path / "model.vmx")[1][CODE])
+    calls = ((at, one) for at, one in enumerate(program.instructions) if isinstance(one, Call))
+    shapes = [at for at, one in calls if program.names[one.function] == MAKE_SHAPE]
+    assert len(shapes) >= 3  # the result's memory and its shape, and the workspace
+    for at in shapes:
+        path = altered(tmp_path / "model.vmx", with_shape_of_ones(at))
+        machine = vmkit.VirtualMachine(vmkit.load(path), memory_cfg="naive", num_threads=1)
+        with pytest.raises(VMError):
+            machine.run(np.ones((5, 3), "float32"))

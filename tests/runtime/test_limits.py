@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import tvm
 
 import vmkit
 from vmkit import relay
@@ -180,3 +181,66 @@ def test_a_timeout_that_is_none_is_refused(loop: Executable, timeout: object) ->
 def test_a_stack_that_is_none_is_refused(loop: Executable) -> None:
     with pytest.raises(OptionError, match="stack_bytes is 5, expected a number of bytes, at least 16777216"):
         vmkit.VirtualMachine(loop, "cpu", stack_bytes=5)
+
+
+@pytest.fixture(scope="module")
+def kernel_loop() -> Executable:
+    """Return a loop that runs as one call of the VM, as many times as its first input says; for ever from -1 on."""
+    text = """#[version = "0.0.5"]
+    def @loop(%n: int32, %a: Tensor[(?, 3), float32]) -> Tensor[(?, 3), float32] {
+      if (%n == 0) { %a } else { @loop(%n - 1, %a + 1f) } }
+    def @main(%n: int32, %a: Tensor[(?, 3), float32]) -> Tensor[(?, 3), float32] { @loop(%n, %a) }"""
+    executable = vmkit.compile(relay.fromtext(text), "llvm")
+    assert "invoke_packed kernel_loop" in executable.bytecode
+    return executable
+
+
+ROWS = np.zeros((2, 3), "float32")
+ENDLESS, SHORT = np.array(-1, "int32"), np.array(3, "int32")
+
+
+def test_a_kernel_loop_is_interrupted_on_the_callers_own_thread(kernel_loop: Executable) -> None:
+    machine = vmkit.VirtualMachine(kernel_loop, "cpu", num_threads=1)
+    assert machine._instance.deep is None
+    for kind, raised in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGUSR1, Alarm)):
+
+        def ring(*_: object, raised: type[BaseException] = raised) -> None:
+            raise raised("time is up")
+
+        before = signal.signal(kind, ring)
+        try:
+            later(lambda kind=kind: os.kill(os.getpid(), kind))
+            with soon(), pytest.raises(raised, match="time is up"):
+                machine.run(ENDLESS, ROWS)
+        finally:
+            signal.signal(kind, before)
+        np.testing.assert_array_equal(machine.run(SHORT, ROWS).numpy(), ROWS + 3)
+
+
+def test_a_kernel_loop_is_cancelled_and_the_next_call_is_not(kernel_loop: Executable) -> None:
+    machine = vmkit.VirtualMachine(kernel_loop, "cpu", num_threads=1)
+    machine.cancel()
+    np.testing.assert_array_equal(machine.run(SHORT, ROWS).numpy(), ROWS + 3)
+    later(machine.cancel)
+    with soon(), pytest.raises(VMError, match=r"^the call was cancelled$"):
+        machine.run(ENDLESS, ROWS)
+    result = machine._instance.loops
+    assert result is not None
+    with soon():
+        while result.flag[0]:
+            time.sleep(0.01)
+    np.testing.assert_array_equal(machine.run(SHORT, ROWS).numpy(), ROWS + 3)
+
+
+def test_a_kernel_loop_takes_no_longer_than_its_timeout(kernel_loop: Executable) -> None:
+    machine = vmkit.VirtualMachine(kernel_loop, "cpu", num_threads=1, timeout=0.2)
+    for _ in range(2):
+        with soon(), pytest.raises(VMError, match=r"^the call took longer than the timeout of 0\.2 s$"):
+            machine.run(ENDLESS, ROWS)
+        np.testing.assert_array_equal(machine.run(SHORT, ROWS).numpy(), ROWS + 3)
+
+
+def test_a_kernel_loop_runs_on_a_machine_without_vmkit(kernel_loop: Executable) -> None:
+    machine = tvm.relax.VirtualMachine(kernel_loop.runnable(), tvm.cpu())
+    given = [tvm.runtime.tensor(each) for each in (np.array(100_000, "int32"), ROWS)]
+    np.testing.assert_array_equal(machine["main"](*given).numpy(), ROWS + 100_000)

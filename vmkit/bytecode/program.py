@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 
 import numpy as np
 
 from ..errors import ExecutableError
+from ..values.kernel_needs import KnownTensor, dtype_name
 from .builtins import MAKE_TUPLE, PREFIX
 from .instructions import (
     SPECIAL_REGISTER,
@@ -64,8 +64,13 @@ class TensorConstant:
     @property
     def is_whole(self) -> bool:
         """Whether the bytes hold every element of the shape, whose extents are none of them negative."""
-        bits = self.dtype[1] * self.dtype[2] * prod(self.shape)
-        return min(self.shape, default=0) >= 0 and 0 <= bits <= 8 * len(self.data)
+        known = self.known
+        return known.is_possible and known.bits <= 8 * len(self.data)
+
+    @property
+    def known(self) -> KnownTensor:
+        """Its data type and extents."""
+        return KnownTensor(self.dtype, self.shape)
 
     def numpy(self) -> np.ndarray:
         """Return the values as a read-only array; a dtype that numpy lacks comes as raw ``uint8`` bytes."""
@@ -196,6 +201,19 @@ class Program:
             for instruction in self.instructions
         )
 
+    def require_needs(self, needs: Mapping[str, Sequence[KnownTensor | None]]) -> None:
+        """Raise if a kernel group is given what it cannot work with; :meth:`validate` has passed the program.
+
+        Parameters
+        ----------
+        needs
+            What groups need of their arguments, by their names, as their library tells it.
+        """
+        for function in self.vm_functions():
+            found = register_problem(self, function, needs)
+            if found is not None:
+                raise ExecutableError(f"bytecode of {function.name}, instruction {found[0]}: {found[1]}")
+
     def validate(self) -> None:
         """Raise if an instruction refers to a register, constant, function or instruction that does not exist.
 
@@ -270,16 +288,3 @@ def _reachable(calls: dict[int, set[int]], start: int) -> set[int]:
             seen.add(index)
             waiting.extend(calls[index])
     return seen
-
-
-def dtype_name(dtype: tuple[int, int, int]) -> str:
-    """Return the name of a DLPack dtype: ``(2, 32, 1)`` is ``float32``."""
-    code, bits, lanes = dtype
-    if code == 6:
-        base = "bool"
-    else:
-        prefix = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat", 5: "complex"}.get(code, f"custom{code}_")
-        base = f"{prefix}{bits}"
-    if (code, bits) == (1, 1):
-        base = "bool"
-    return base if lanes == 1 else f"{base}x{lanes}"

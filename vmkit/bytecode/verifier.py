@@ -3,7 +3,9 @@
 A register that nothing was put into holds nothing, and a kernel takes that for the address of a tensor. A place of the
 shape heap past its end is foreign memory. So each function is followed along its jumps: each register must be set
 before it is read, on every path, and hold what the VM's own functions expect. What is only known when the program runs,
-such as a field of a tuple, may be anything; kernels look at the types and shapes of their tensors by themselves.
+such as a field of a tuple, may be anything; kernels look at the types and shapes of their tensors by themselves. Kernel
+groups do not look at the memory that the program made for them, in extents that are known: what a library says that
+they need there is compared with what the program makes (see :mod:`vmkit.values.kernel_needs`).
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..values.kernel_needs import KnownTensor
 from . import builtins
 from .instructions import VM_REGISTER, VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Ret
+from .known_tensors import allocated_tensor, constant_tensor
 
 if TYPE_CHECKING:
     from .program import Program, VMFunction
@@ -22,7 +26,8 @@ __all__ = ["register_problem"]
 
 _ALIGNMENT = 64  # bytes, what kernels assume addresses to be multiples of
 
-# What a register may hold. Nothing stands for a register that is not set; a shape heap is its length.
+# What a register may hold. Nothing stands for a register that is not set; a shape heap is its length, and a tensor that
+# the program made in known extents is what is known of it.
 _TENSOR, _SHAPE, _STORAGE, _TUPLE, _NUMBER, _CLOSURE = (
     "a tensor",
     "a shape",
@@ -33,7 +38,7 @@ _TENSOR, _SHAPE, _STORAGE, _TUPLE, _NUMBER, _CLOSURE = (
 )
 _DTYPE, _STRING, _FUNCTION, _MACHINE = "a data type", "a string", "a function", "the machine"
 _ANYTHING, _NOTHING = "a value", "nothing"
-_Kind = str | int
+_Kind = str | int | KnownTensor
 _State = dict[int, _Kind]
 
 
@@ -85,17 +90,27 @@ _HEAP_CODES = {
 }
 
 
-def register_problem(program: Program, function: VMFunction) -> tuple[int, str] | None:
+def register_problem(
+    program: Program, function: VMFunction, needs: Mapping[str, Sequence[KnownTensor | None]] | None = None
+) -> tuple[int, str] | None:
     """Return the position of the first instruction of a function that reads what it must not, and what is wrong.
 
     The program is one whose instructions name registers, functions and places that there are.
+
+    Parameters
+    ----------
+    needs
+        What kernel groups need of their arguments, by the groups' names; None for an argument that may be anything.
     """
-    return _Following(program, function).problem()
+    return _Following(program, function, needs or {}).problem()
 
 
 class _Following:
-    def __init__(self, program: Program, function: VMFunction) -> None:
+    def __init__(
+        self, program: Program, function: VMFunction, needs: Mapping[str, Sequence[KnownTensor | None]]
+    ) -> None:
         self.program = program
+        self.needs = needs
         self.function = function
         self.names = program.names
         self.code = program.code(function)
@@ -171,7 +186,8 @@ class _Following:
             return f"{name} takes {len(rule.takes)} arguments or more, {len(args)} are given"
         if kind == FunctionKind.VM and len(args) != self.program.functions[position].num_args:
             return f"{name} takes {self.program.functions[position].num_args} arguments, {len(args)} are given"
-        problem = _offset_problem(args[1]) if name == builtins.ALLOC_TENSOR else self._heap_problem(name, args, state)
+        problem = _memory_problem(self.program, name, args) or self._heap_problem(name, args, state)
+        problem = problem or self._needs_problem(name, args, state)
         if destination != VOID_REGISTER:
             gives = self._result(name, kind, rule, args, state)
             if gives is None:
@@ -185,6 +201,8 @@ class _Following:
     ) -> _Kind | None:
         if name == builtins.COPY and args:
             return self._kind(args[0], state)
+        if name == builtins.ALLOC_TENSOR:
+            return allocated_tensor(self.program, args) or _TENSOR
         if rule is not None:
             return args[1].value if rule.gives == _HEAP else rule.gives
         if kind != FunctionKind.PACKED or "." in name:
@@ -200,9 +218,21 @@ class _Following:
             case ArgKind.FUNCTION:
                 return _FUNCTION
             case ArgKind.CONSTANT:
-                return self.program.constant_kinds[arg.value]
+                kind = self.program.constant_kinds[arg.value]
+                return (constant_tensor(self.program, arg.value) or kind) if kind == _TENSOR else kind
         special = {VOID_REGISTER: _NOTHING, VM_REGISTER: _MACHINE}.get(arg.value)
         return special or state.get(arg.value)
+
+    def _needs_problem(self, name: str, args: Sequence[Arg], state: _State) -> str:
+        """Say which argument of a kernel group is not what the group takes it for."""
+        needs = self.needs.get(name, ())
+        if len(args) < len(needs):
+            return f"{name} takes {len(needs)} arguments or more, {len(args)} are given"
+        for at, need in enumerate(needs):
+            found = None if need is None else self._kind(args[at], state)
+            if found != need:
+                return f"argument {at} of {name} is {_shown(found)}, expected {_shown(need)}"
+        return ""
 
     def _heap_problem(self, name: str, args: Sequence[Arg], state: _State) -> str:
         """Say which place of a shape heap there is not."""
@@ -225,7 +255,7 @@ class _Following:
 
 
 def _mismatch(found: _Kind, expected: tuple[str, ...] | None, of_machine: bool) -> str:
-    kind = _HEAP if isinstance(found, int) else found
+    kind = _HEAP if isinstance(found, int) else _TENSOR if isinstance(found, KnownTensor) else found
     if expected is None:
         # The machine is an address, and nothing is taken for one: out of a tuple, too, of which no more is known.
         return "" if kind != _NOTHING and (of_machine or kind != _MACHINE) else kind
@@ -234,15 +264,23 @@ def _mismatch(found: _Kind, expected: tuple[str, ...] | None, of_machine: bool) 
     return f"{kind}, expected {' or '.join(expected)}"
 
 
-def _offset_problem(offset: Arg) -> str:
-    """Say what is wrong with where a tensor begins in its storage; that it ends in there is left to the VM."""
+def _memory_problem(program: Program, name: str, args: Sequence[Arg]) -> str:
+    """Say what is wrong with the place and the extents of a tensor; that it ends in its storage the VM sees."""
+    if name != builtins.ALLOC_TENSOR:
+        return ""
+    made = allocated_tensor(program, args)
+    if made is not None and not made.is_possible:
+        return f"a tensor of extents {list(made.shape)}"
+    offset = args[1]
     if offset.kind == ArgKind.IMMEDIATE and offset.value >= 0 and offset.value % _ALIGNMENT == 0:
         return ""
     return f"a tensor begins at {offset.value} in its storage, expected a multiple of {_ALIGNMENT}"
 
 
-def _shown(kind: _Kind) -> str:
-    return _HEAP if isinstance(kind, int) else kind
+def _shown(kind: _Kind | None) -> str:
+    if isinstance(kind, KnownTensor):
+        return f"a tensor of {kind}"
+    return _HEAP if isinstance(kind, int) else kind or _NOTHING
 
 
 def _unset(register: int) -> str:

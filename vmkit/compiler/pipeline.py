@@ -26,6 +26,7 @@ from ..relax.dead_code import eliminate_dead_code
 from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
+from ..relax.kernel_groups.needs import with_needs
 from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
 from ..relax.planning import plan_memory
 from ..relax.scaled_storage import share_scaled_storage
@@ -186,6 +187,7 @@ def link(
     # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
     is_llvm = target.kind.name == "llvm"
     kernels, shapes = _apart(code.kernels) if is_llvm else (code.kernels, None)
+    kernels = None if kernels is None else with_needs(kernels)
     if kept is not None and is_llvm and not modules and code.kernels is not None:
         linked = linked_kernels(kernels, shapes, target, kept)
         if linked is not None:

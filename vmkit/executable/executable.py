@@ -24,6 +24,7 @@ from ..values.signature import AnySpec, Signature, Spec
 from .archive import CODE, WEIGHTS, write_archive
 from .build_info import BuildInfo
 from .description import Description, is_note
+from .needs import require_needs
 from .runtimes import require_runtimes
 
 if TYPE_CHECKING:
@@ -370,7 +371,9 @@ class Executable:
             raise _ArgumentTypeError(
                 f"lib is expected to be the type of tvm.runtime.Module, but received {type(lib).__name__}"
             )
-        return _noted(module_of(bytes(bytecode), [] if lib is None else [lib]))
+        made = _noted(module_of(bytes(bytecode), [] if lib is None else [lib]))
+        require_needs(made.program, made.libraries)
+        return made
 
     def export(
         self,

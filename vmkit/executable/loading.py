@@ -18,6 +18,7 @@ from ..errors import ExecutableError, VMKitError
 from .archive import CODE, WEIGHTS, read_archive
 from .description import MALFORMED, Description
 from .executable import Executable, Parts, described
+from .needs import require_needs
 from .runtimes import require_runtimes
 from .scratch import scratch_folder
 
@@ -97,6 +98,7 @@ def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, memoryview
         raise ExecutableError(
             f"{path}: the kernels for {manifest['target']} cannot be loaded here: {str(error).strip()}"
         ) from error
+    require_needs(program, modules)
     # What is kept of the libraries for another export does not keep the rest of the file.
     libraries = {name: bytes(data) for name, data in members.items()}
     return described(Parts(program, tuple(modules)), description, libraries)

@@ -17,8 +17,8 @@ from ..stack import MACHINE_STACK_BYTES, DeepThread
 from ..values.conversion import Release, holds_adt
 from ..values.texts import Texts, open_call
 from .failures import explain_failure, useful_line
-from .limits import Limits, Stopper
-from .polling import FLAG
+from .limits import CANCELLED, Limits, LoopState, Stopper
+from .polling import FLAG, LOOPS
 from .stack_guard import guard_this_thread
 from .start import started
 from .threads import call_with_threads
@@ -61,15 +61,16 @@ class Instance:
     ) -> None:
         self.limits = limits or Limits()
         self.module: tvm.runtime.Module = started(executable, devices, memory_cfg, self.limits)
-        is_polled = self.module.implements_function(FLAG)
-        # What ends runs, for a program that can be ended.
-        self.stopper = Stopper(self.module[FLAG](), self.limits.timeout) if is_polled else None
         self.devices = tuple(devices)
         self.device = devices[0]
         self.check_inputs = check_inputs
         self.num_threads = num_threads
         # TVM's VM is one stack of frames: calls take turns.
         self.lock = threading.RLock()
+        # What ends its kernel loops, if it has some, and runs of a program that can be ended anywhere.
+        has_loops, is_polled = map(self.module.implements_function, (LOOPS, FLAG))
+        self.loops = LoopState(self.module[LOOPS](), self.lock) if has_loops else None
+        self.stopper = Stopper(self.module[FLAG](), self.limits.timeout, self.loops) if is_polled else None
         self.deep: DeepThread | None = None
         # The texts of the program's constants and those that come again in its calls, if it has strings at all.
         constants = executable.info.texts
@@ -128,6 +129,14 @@ class Instance:
             # Long lists are dropped here, where the stack is deep enough to drop them.
             values.clear()
 
+    def cancel(self) -> None:
+        """End the call that runs now, and those that wait, where the program looks whether to go on."""
+        ends = self.stopper or self.loops
+        if ends is not None:
+            ends.cancel()
+
     def explained(self, name: str, error: Exception) -> VMError:
         """Return the error of a function that failed, with the message of the check that did."""
+        if useful_line(error) == CANCELLED:
+            return VMError(CANCELLED)
         return VMError(f"{name} failed: {explain_failure(str(error), self._checks) or useful_line(error)}")

@@ -17,10 +17,10 @@ from tvm.runtime import Tensor
 from .._tvm.running import declare_packed, fail_packed
 from ..errors import OptionError, VMError
 from ..stack import DeepThread, checked_stack
+from ..values.kernel_needs import LOOP_BYTES, POLL
 from .memory_limit import Budget, checked_memory
-from .polling import POLL
 
-__all__ = ["Limits", "Stopper", "checked_timeout", "is_of_tvm"]
+__all__ = ["CANCELLED", "Limits", "LoopState", "Stopper", "checked_timeout", "is_of_tvm"]
 
 T = TypeVar("T")
 
@@ -54,6 +54,7 @@ class Limits:
 
 
 _local = threading.local()
+CANCELLED = "the call was cancelled"
 
 
 def checked_timeout(timeout: float | None) -> float | None:
@@ -77,6 +78,43 @@ class _Run:
         self.reason: str | None = None
 
 
+class LoopState:
+    """Ends the kernel loops of one machine's program, which are asked from time to time whether to go on.
+
+    Parameters
+    ----------
+    state
+        What the loops look at.
+    lock
+        What calls of the machine hold.
+
+    Attributes
+    ----------
+    flag : array of one number
+        Whether the loops are to end.
+    """
+
+    def __init__(self, state: Tensor, lock: threading.RLock) -> None:
+        # The view keeps the tensor alive.
+        view = np.from_dlpack(state)
+        view[:] = (LOOP_BYTES, 0, 0)
+        self.flag = view[1:2]
+        self._lock = lock
+
+    def cancel(self) -> None:
+        """End the call that runs now, and those that wait for it, at their next look."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+            return
+        self.flag[0] = 1
+        threading.Thread(target=self._forget, name="vmkit-cancel", daemon=True).start()
+
+    def _forget(self) -> None:
+        """Let calls run again once those that there were have ended."""
+        with self._lock:
+            self.flag[0] = 0
+
+
 class Stopper:
     """Ends the runs of one machine, of which one goes on at a time.
 
@@ -86,11 +124,14 @@ class Stopper:
         The flag of the machine's program.
     timeout
         How long a run may take, in seconds; None for any time.
+    loops
+        What the program's kernel loops look at, if it has some.
     """
 
-    def __init__(self, flag: Tensor, timeout: float | None) -> None:
+    def __init__(self, flag: Tensor, timeout: float | None, loops: LoopState | None = None) -> None:
         # The view keeps the tensor alive.
-        self._flag = np.from_dlpack(flag).view("uint8").reshape(1)
+        own = np.from_dlpack(flag).view("uint8").reshape(1)
+        self._flags = [own] if loops is None else [own, loops.flag]
         self._timeout = timeout
         self._current: _Run | None = None
         # Runs that have not ended, those that wait for their turn too.
@@ -121,18 +162,22 @@ class Stopper:
     def cancel(self) -> None:
         """End the run that goes on now, if there is one, at its next look at the flag, and those that wait."""
         for run in self._runs.copy():
-            self._stop(run, "the call was cancelled")
+            self._stop(run, CANCELLED)
 
     def _stop(self, run: _Run, reason: str) -> None:
         run.reason = reason
         if self._current is run:
-            self._flag[0] = 1
+            self._put(1)
+
+    def _put(self, value: int) -> None:
+        for flag in self._flags:
+            flag[0] = value
 
     def _on_thread(self, run: _Run, function: Callable[..., T], args: tuple[Any, ...]) -> T:
         outer, outer_run = getattr(_local, "run", None), self._current
         _local.run = self._current = run
         # Who stops the run from here on sets the flag; who did before is seen by its reason.
-        self._flag[0] = 0
+        self._put(0)
         try:
             if run.reason is None:
                 return function(*args)
@@ -146,7 +191,8 @@ class Stopper:
 
 def _poll(_self: int, _args: int, _count: int, _result: int) -> int:
     run: _Run | None = getattr(_local, "run", None)
-    return 0 if run is None or run.reason is None else fail_packed(run.reason.encode())
+    reason = CANCELLED if run is None else run.reason
+    return 0 if reason is None else fail_packed(reason.encode())
 
 
 declare_packed(POLL, _poll)

@@ -71,8 +71,8 @@ class VirtualMachine:
         processors among them.
     timeout
         How many seconds a call may take; VMError once it took longer. Looked at between kernels, in every iteration of
-        a loop and at every level of a recursion, so that a kernel, or a loop that became one, is not cut off. By
-        default a call may take any time. On a GPU there is none.
+        a loop and at every level of a recursion, so that a kernel is not cut off. By default a call may take any
+        time. On a GPU there is none.
     stack_bytes
         The stack of the thread on which a recursive program runs, in bytes: a deeper recursion is a VMError.
     max_memory
@@ -181,8 +181,7 @@ class VirtualMachine:
         A program ends at its next iteration or level of recursion; one that has none of them and no `timeout` runs to
         its end, which it comes to.
         """
-        if self._instance.stopper is not None:
-            self._instance.stopper.cancel()
+        self._instance.cancel()
 
     def invoke(self, func_name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Return what the function `func_name` returns; inputs as for :meth:`run`."""

@@ -2,6 +2,9 @@
 
 The flag is a constant of the program, a tensor of one element, which the VM's own ``read_if_cond`` reads: that takes no
 lock and some tens of nanoseconds. Only where it is set is a function of vmkit called, which says whether to go on.
+
+A loop that became one call of the VM (``kernel_loop``) looks by itself, at its own state; see
+:mod:`vmkit.values.kernel_needs`. It is stopped on whatever thread it runs.
 """
 
 from __future__ import annotations
@@ -13,14 +16,15 @@ from ..bytecode import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, 
 from ..bytecode.builtins import COPY, READ_IF_COND
 from ..bytecode.program import VOID_REGISTER
 from ..bytecode.rewrite import JumpTo, edited, with_bodies, with_packed
+from ..values.kernel_needs import LOOP_STATE, POLL
 
-__all__ = ["FLAG", "POLL", "can_run_on", "polled"]
+__all__ = ["FLAG", "LOOPS", "POLL", "can_run_on", "polled", "with_loop_state"]
 
 FLAG = "vmkit.flag"
 """The function of a program of :func:`polled` that returns its flag."""
 
-POLL = "vmkit.poll"
-"""What is called where the flag is set."""
+LOOPS = "vmkit.loops"
+"""The function of a program of :func:`with_loop_state` that returns the state of its kernel loops."""
 
 
 def can_run_on(program: Program) -> bool:
@@ -56,7 +60,25 @@ def polled(program: Program, *, kernels: bool) -> Program:
         changed = edited(code, instead=instead, before={0: look} if at in recursive else None)
         if len(changed) > len(code):
             bodies[at] = (replace(function, register_file_size=register + 1), changed)
-    return _with_flag(with_bodies(program, bodies), copy, flag)
+    return _giving(with_bodies(program, bodies), FLAG, copy, flag)
+
+
+def with_loop_state(program: Program) -> Program:
+    """Return a program whose kernel loops have one state, which the program gives; without them, as it is."""
+    is_state = [isinstance(one, TensorConstant) and bytes(one.data) == LOOP_STATE for one in program.constants]
+    if not any(is_state):
+        return program
+    first = Arg(ArgKind.CONSTANT, is_state.index(True))
+
+    def shared(one: Instruction) -> Instruction:
+        if not isinstance(one, Call):
+            return one
+        args = (first if a.kind == ArgKind.CONSTANT and is_state[a.value] else a for a in one.args)
+        return replace(one, args=tuple(args))
+
+    program, copy = with_packed(program, COPY)
+    program = replace(program, instructions=tuple(map(shared, program.instructions)))
+    return _giving(program, LOOPS, copy, first)
 
 
 def _is_place(one: Instruction, program: Program, kernels: bool) -> bool:
@@ -72,8 +94,9 @@ def _kept(one: Instruction, at: int) -> Instruction | JumpTo:
     return JumpTo(at + one.offset) if isinstance(one, Goto) else one
 
 
-def _with_flag(program: Program, copy: int, flag: Arg) -> Program:
-    code = (Call(0, copy, (flag,)), Ret(0))
+def _giving(program: Program, name: str, copy: int, constant: Arg) -> Program:
+    """Return a program with a function that returns a constant."""
+    code = (Call(0, copy, (constant,)), Ret(0))
     start = len(program.instructions)
-    row = VMFunction(FunctionKind.VM, FLAG, start, start + len(code), 0, 1, ())
+    row = VMFunction(FunctionKind.VM, name, start, start + len(code), 0, 1, ())
     return replace(program, functions=(*program.functions, row), instructions=(*program.instructions, *code))

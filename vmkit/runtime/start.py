@@ -22,7 +22,7 @@ from ..target.devices import device as one_device
 from .failures import useful_line
 from .limits import Limits
 from .memory_limit import counted
-from .polling import can_run_on, polled
+from .polling import can_run_on, polled, with_loop_state
 from .stack_guard import guarded
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def started(
     """Return TVM's VM with an executable loaded, every kernel found and its weights passed to its functions.
 
     A program that may run for any time, or has a time, looks at a flag: it has the function :data:`.polling.FLAG` then.
+    One with kernel loops has :data:`.polling.LOOPS`.
 
     Raises
     ------
@@ -75,8 +76,10 @@ def started(
         program, weights, takers = _with_weights(program, devices)
     # Flags of programs elsewhere would lie there, too.
     has_time = limits.timeout is not None
-    if str(devices[0]).startswith("cpu") and (has_time or can_run_on(program)):
-        program = polled(program, kernels=has_time)
+    if str(devices[0]).startswith("cpu"):
+        program = with_loop_state(program)
+        if has_time or can_run_on(program):
+            program = polled(program, kernels=has_time)
     if limits.budget is not None:
         program = counted(program, limits.budget)
     if program.recursive_functions():

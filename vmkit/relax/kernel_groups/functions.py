@@ -5,18 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.buffer import buffer_data, is_buffer_var
 
 from ...values.element_types import element_bytes
+from ...values.host_memory import ALIGNMENT
+from ...values.kernel_needs import KnownTensor, needs_text
 from ..rewrite import substituted, variables_in
 from .parts import CALLS_PARTS, call_part, told_by_shapes
 
 _DATA = 1  # what tvm_struct_get reads of a tensor: the address of its elements
 
-__all__ = ["KernelCall", "KernelGroup", "Operands", "attributes", "group_function", "kernel_call"]
+NEEDS = "vmkit.needs"
+"""The attribute of a group's function: what it needs of the tensors that it does not look at; see :mod:`.needs`."""
+
+__all__ = [
+    "NEEDS",
+    "KernelCall",
+    "KernelGroup",
+    "Operands",
+    "attributes",
+    "bytes_of",
+    "group_function",
+    "kernel_call",
+]
 
 
 @dataclass(frozen=True)
@@ -55,8 +70,9 @@ class KernelGroup:
         In their order.
     tensors
         What the function is given, in the order of its parameters.
-    unchecked
-        Those of `tensors` that the program made itself: constants, and memory that was allocated for the group.
+    made
+        Those of `tensors` that the program made itself: constants, and memory that was allocated for the group. Those
+        of them whose extents are known are not looked at in a call.
     position
         By argument of a call: its position in `tensors`.
     offset
@@ -68,10 +84,19 @@ class KernelGroup:
     name: ir.GlobalVar
     calls: tuple[KernelCall, ...]
     tensors: tuple[relax.Expr, ...]
-    unchecked: frozenset[relax.Expr]
+    made: frozenset[relax.Expr]
     position: Mapping[relax.Expr, int]
     offset: Mapping[relax.Expr, tirx.Expr]
     size: tirx.Expr
+
+    def is_checked(self, tensor: relax.Expr) -> bool:
+        """Say whether the function looks at a tensor's type and extents in each call."""
+        return tensor not in self.made or not all(isinstance(dim, tirx.IntImm) for dim in tensor.ty.shape.values)
+
+    @property
+    def needs(self) -> list[KnownTensor | None]:
+        """What the tensors must be, by position; None for those that the function looks at."""
+        return [None if self.is_checked(tensor) else _known(tensor) for tensor in self.tensors]
 
     @property
     def symbols(self) -> list[ir.Var]:
@@ -137,13 +162,14 @@ def group_function(group: KernelGroup, parts: Mapping[ir.GlobalVar, str]) -> tir
     """
     operands = Operands.of(group)
     calls = [operands.call(call, parts) for call in group.calls]
-    return tirx.PrimFunc(operands.params, tirx.SeqStmt(calls), attrs=attributes(group))
+    return tirx.PrimFunc(operands.params, tirx.SeqStmt([*operands.checks, *calls]), attrs=attributes(group))
 
 
 def attributes(group: KernelGroup) -> ir.DictAttrs:
     """Return the attributes of a group's function."""
     names = [call.kernel.name_hint for call in group.calls]
-    return ir.make_node("ir.DictAttrs", **{CALLS_PARTS: names, "s_tir": True, "tirx.noalias": True})
+    needs = {NEEDS: needs_text(group.needs)} if any(group.needs) else {}
+    return ir.make_node("ir.DictAttrs", **{CALLS_PARTS: names, **needs, "s_tir": True, "tirx.noalias": True})
 
 
 @dataclass(frozen=True)
@@ -154,6 +180,8 @@ class Operands:
     ----------
     params
         Its parameters.
+    checks
+        What is looked at before the first kernel is called: that the workspace is large enough.
     address
         Returns the address of a tensor among the arguments of the group's calls.
     renamed
@@ -161,6 +189,7 @@ class Operands:
     """
 
     params: list[ir.Var]
+    checks: list[tirx.Stmt]
     address: Callable[[relax.Expr], tirx.Expr]
     renamed: Callable[[tirx.Expr], tirx.Expr]
 
@@ -172,22 +201,44 @@ class Operands:
         def renamed(expr: tirx.Expr) -> tirx.Expr:
             return substituted(expr, symbols)
 
-        tensors = [tirx.Var("own", "handle") if t in group.unchecked else _buffer(t, renamed) for t in group.tensors]
-        workspace = tirx.Var("workspace", "handle")
+        tensors = [_buffer(t, renamed) if group.is_checked(t) else tirx.Var("own", "handle") for t in group.tensors]
+        length = tirx.Var("bytes", "int64")
+        workspace = tirx.decl_buffer((length,), "uint8", "workspace", data_alignment=ALIGNMENT, layout=None)
 
         def address(arg: relax.Expr) -> tirx.Expr:
             if arg in group.offset:
-                return tirx.handle_add_byte_offset(_data_of(workspace), renamed(group.offset[arg]))
+                return tirx.handle_add_byte_offset(buffer_data(workspace), renamed(group.offset[arg]))
             tensor = tensors[group.position[arg]]
             return buffer_data(tensor) if is_buffer_var(tensor) else _data_of(tensor)
 
         params = [*tensors, *([workspace] if group.offset else []), *symbols.values()]
-        return Operands(params, address, renamed)
+        checks = [_is_within(renamed(group.size), length)] if group.offset else []
+        return Operands(params, checks, address, renamed)
 
     def call(self, call: KernelCall, parts: Mapping[ir.GlobalVar, str]) -> tirx.Stmt:
         """Return the call of a kernel as a part."""
         args = [self.address(a) if isinstance(a.ty, relax.TensorType) else self.renamed(a) for a in call.args]
         return call_part(parts[call.kernel], [*args, *map(self.renamed, call.sizes)])
+
+
+def bytes_of(tensor: relax.Expr) -> tirx.Expr:
+    """Return how many bytes a tensor of known shape has."""
+    size: tirx.Expr = tirx.IntImm("int64", element_bytes(str(tensor.ty.dtype)))
+    for dim in tensor.ty.shape.values:
+        size = size * dim
+    return size
+
+
+def _known(tensor: relax.Expr) -> KnownTensor:
+    dtype = tvm.DataType(str(tensor.ty.dtype))
+    return KnownTensor((dtype.type_code, dtype.bits, dtype.lanes), tuple(int(dim) for dim in tensor.ty.shape.values))
+
+
+def _is_within(size: tirx.Expr, length: ir.Var) -> tirx.Stmt:
+    """Return the check that a workspace of `length` bytes has `size` of them."""
+    fits = tirx.all(size >= tirx.IntImm("int64", 0), size <= length)
+    # TVM names the first two the other way round.
+    return tirx.AssertStmt(fits, ir.StringImm("ValueError"), [ir.StringImm("the workspace has too few bytes")])
 
 
 def _data_of(tensor: ir.Var) -> tirx.Expr:

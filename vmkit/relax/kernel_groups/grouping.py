@@ -161,9 +161,9 @@ class _Grouping:
                 inner[arg] = silent[home].args[0]
         places, size = places_of({s: memory[s].args[0].values[0] for s in inner.values()}, self.analyzer)
         offset = {arg: places[storage] for arg, storage in inner.items()}
-        unchecked = frozenset(t for t in tensors if isinstance(t, ir.GenericConst) or is_call(memory.get(t), TENSOR))
+        made = frozenset(t for t in tensors if isinstance(t, ir.GenericConst) or is_call(memory.get(t), TENSOR))
         name = self.new_name("kernel_group")
-        group = KernelGroup(name, ours, tuple(tensors), unchecked, position, offset, size)
+        group = KernelGroup(name, ours, tuple(tensors), made, position, offset, size)
         self.groups.append(group)
         return group
 

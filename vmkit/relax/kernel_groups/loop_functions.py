@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tvm import ir, relax, tirx
@@ -10,10 +10,13 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx.buffer import buffer_data
 
-from .functions import KernelGroup, Operands, attributes
+from ...values.kernel_needs import LOOP_BYTES, POLL
+from .functions import KernelCall, KernelGroup, Operands, attributes, bytes_of
 from .parts import as_part, call_part
 
 __all__ = ["KernelLoop", "Move", "flag_part", "loop_function", "move_part"]
+
+_CALL_BYTES = 64  # that the call of a kernel counts for, whatever its tensors are
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class KernelLoop(KernelGroup):
     swaps
         What every other iteration reads where it else writes, and the other way round, so that it need not be copied;
         each from where it is written first to where it is read first, which is where it belongs in the end.
+    state
+        By which the loop is stopped; see :mod:`vmkit.values.kernel_needs`.
     """
 
     head: int
@@ -50,6 +55,7 @@ class KernelLoop(KernelGroup):
     before: tuple[Move, ...]
     after: tuple[Move, ...]
     swaps: tuple[Move, ...]
+    state: relax.Expr
 
 
 def move_part() -> tirx.PrimFunc:
@@ -101,18 +107,48 @@ def loop_function(loop: KernelLoop, parts: Mapping[ir.GlobalVar, str], move: str
         rest = _sequence([*calls[loop.head :], *moved(loop.after, at)])
         return [*checked, tirx.IfThenElse(goes_on[0] == one, rest, _sequence(end))]
 
-    body = iteration(own, [])
+    state = own.params[loop.position[loop.state]]
+    used = _bytes_used(loop.calls, own) * tirx.IntImm("int64", 2 if loop.swaps else 1)
+    body = [*_look(state, used), *iteration(own, [])]
     if loop.swaps:
         back = {here: there for m in loop.swaps for here, there in ((m.source, m.target), (m.target, m.source))}
         swapped = replace(own, address=lambda tensor: own.address(back.get(tensor, tensor)))
         body.append(tirx.IfThenElse(goes_on[0] == one, _sequence(iteration(swapped, moved(loop.swaps, own))), None))
     whole = [
+        *own.checks,
         *moved(loop.before, own),
         tirx.AllocBuffer(goes_on),
         tirx.BufferStore(goes_on, one, [0]),
         tirx.While(goes_on[0] == one, _sequence(body)),
     ]
     return tirx.PrimFunc(own.params, tirx.SeqStmt(whole), attrs=attributes(loop))
+
+
+def _bytes_used(calls: Sequence[KernelCall], own: Operands) -> tirx.Expr:
+    """Return the bytes of the tensors that an iteration's kernels are given."""
+    used: tirx.Expr = tirx.IntImm("int64", _CALL_BYTES * len(calls))
+    for tensor in (tensor for call in calls for tensor in call.tensors):
+        used = used + own.renamed(bytes_of(tensor))
+    return used
+
+
+def _look(state: ir.Var, used: tirx.Expr) -> list[tirx.Stmt]:
+    """Return the statements that ask from time to time whether to go on.
+
+    Handlers of signals run in a function of tvm-ffi's C interface. What one raises is set in Python then, which an
+    error of this kind says. The function is given the address of the state so that LLVM takes others to change it.
+    """
+    zero = tirx.IntImm("int64", 0)
+    failed = tirx.call_extern("int32", "TVMFFIEnvCheckSignals", buffer_data(state))
+    ask = [
+        tirx.BufferStore(state, tirx.IntImm("int64", LOOP_BYTES), [0]),
+        tirx.AssertStmt(failed == 0, ir.StringImm("EnvErrorAlreadySet"), []),
+        tirx.IfThenElse(state[1] != zero, tirx.Evaluate(tirx.call_packed(POLL)), None),
+    ]
+    return [
+        tirx.BufferStore(state, state[0] - used, [0]),
+        tirx.IfThenElse(state[0] < zero, tirx.SeqStmt(ask), None),
+    ]
 
 
 def _sequence(statements: list[tirx.Stmt]) -> tirx.Stmt:

@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 
 from ..._tvm import retyped
-from ...values.element_types import element_bytes
+from ...values.kernel_needs import LOOP_STATE
 from ..aliases import TENSOR, home_of, is_call, is_silent
 from ..rewrite import allocation, bindings_of, substituted, variables_in
-from .functions import KernelCall, kernel_call
+from .functions import KernelCall, bytes_of, kernel_call
 from .loop_functions import KernelLoop, Move
 from .workspaces import places_of
 
@@ -120,12 +121,14 @@ class _Iterations:
         tensors = list(dict.fromkeys([*self.after, *self.after.values(), *outside]))
         storages = {s: self.silent[s].args[0].values[0] for s in inner.values()}
         places, size = places_of({**storages, **staging}, self.analyzer)
-        unchecked = {a for a in tensors if isinstance(a, ir.GenericConst)} | set(self.after.values())
+        made = {a for a in tensors if isinstance(a, ir.GenericConst)} | set(self.after.values())
+        state = relax.const(np.frombuffer(LOOP_STATE, "int64"), "int64")
+        tensors.append(state)
         loop = KernelLoop(
             name=new_name("kernel_loop"),
             calls=tuple(calls),
             tensors=tuple(tensors),
-            unchecked=frozenset(unchecked),
+            made=frozenset(made),
             position={a: i for i, a in enumerate(tensors)},
             offset={**{a: places[s] for a, s in inner.items()}, **{s: places[s] for s in staging}},
             size=size,
@@ -135,6 +138,7 @@ class _Iterations:
             before=tuple(Move(p, after, self.bytes(p)) for p, after in self.after.items()),
             after=tuple(moves),
             swaps=tuple(swaps),
+            state=state,
         )
         return FoundLoop(loop, self.memory(), self.rest())
 
@@ -181,10 +185,7 @@ class _Iterations:
 
     def bytes(self, tensor: relax.Expr) -> tirx.Expr:
         """Return how many bytes a tensor has."""
-        size = tirx.IntImm("int64", element_bytes(str(tensor.ty.dtype)))
-        for dim in tensor.ty.shape.values:
-            size = size * dim
-        return self.analyzer.simplify(size)
+        return self.analyzer.simplify(bytes_of(tensor))
 
     def memory(self) -> list[relax.Binding]:
         """Return the allocation of what changes."""

@@ -1,0 +1,97 @@
+"""What kernel groups and their machine agree on: what a group needs of its tensors, and how a loop is stopped.
+
+A group takes the memory that the program made for it as it is, without a look at it in each call. What it needs there
+stands in its library, which is code, and not in what a file says of it: a function that is called as the group is, with
+:data:`SUFFIX` at the end, hands the text of its needs to :data:`TELL`. Loading a file compares the bytecode with that.
+
+A loop counts down bytes in its *state*, a constant of the program that begins as :data:`LOOP_STATE`: a number so large
+that it is never reached, so that a machine without vmkit runs it, too. Ours puts :data:`LOOP_BYTES` there. Whenever so
+many are used up, the loop has the handlers of signals run, and calls :data:`POLL` if the machine wrote something behind
+the number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ..errors import ExecutableError
+
+__all__ = [
+    "LOOP_BYTES",
+    "LOOP_STATE",
+    "POLL",
+    "SUFFIX",
+    "TELL",
+    "KnownTensor",
+    "dtype_name",
+    "needs_of_text",
+    "needs_text",
+]
+
+SUFFIX = "_needs"
+TELL = "vmkit.kernel_needs"
+POLL = "vmkit.poll"
+"""Called where a program is asked to end: it fails if that is so."""
+LOOP_STATE = b"vmkit.kernel_loop.state\0"
+LOOP_BYTES = 1 << 23
+"""Bytes of tensors that a loop's kernels are given between two looks: a tenth of a millisecond to some ten of them."""
+
+
+@dataclass(frozen=True)
+class KnownTensor:
+    """The data type, as DLPack's code, bits and lanes, and the extents of a tensor."""
+
+    dtype: tuple[int, int, int]
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{dtype_name(self.dtype)}{list(self.shape)}"
+
+    @property
+    def bits(self) -> int:
+        """How many bits its elements have together."""
+        return self.dtype[1] * self.dtype[2] * prod(self.shape)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether no extent is negative, and 63 bits count its bits: the VM multiplies without a look."""
+        return min(self.shape, default=0) >= 0 and self.bits < 1 << 63
+
+
+def dtype_name(dtype: tuple[int, int, int]) -> str:
+    """Return the name of a DLPack dtype: ``(2, 32, 1)`` is ``float32``."""
+    code, bits, lanes = dtype
+    if code == 6:
+        base = "bool"
+    else:
+        prefix = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat", 5: "complex"}.get(code, f"custom{code}_")
+        base = f"{prefix}{bits}"
+    if (code, bits) == (1, 1):
+        base = "bool"
+    return base if lanes == 1 else f"{base}x{lanes}"
+
+
+def needs_text(needs: Sequence[KnownTensor | None]) -> str:
+    """Return what a group needs, by position of its arguments; None for what it looks at by itself."""
+    return json.dumps([None if one is None else [one.dtype, one.shape] for one in needs])
+
+
+def needs_of_text(text: str) -> tuple[KnownTensor | None, ...]:
+    """Return what :func:`needs_text` wrote.
+
+    Raises
+    ------
+    ExecutableError
+        If the text is something else.
+    """
+    try:
+        found = json.loads(text)
+        return tuple(
+            None if one is None else KnownTensor((one[0][0], one[0][1], one[0][2]), tuple(map(int, one[1])))
+            for one in found
+        )
+    except (ValueError, TypeError, LookupError) as error:
+        raise ExecutableError(f"a library says what cannot be read of its kernel groups: {text:.80}") from error
