@@ -10,14 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import tvm
 
 import vmkit
 from tests.children import Outcome, answer
 from vmkit import relay
-from vmkit.bytecode import Arg, ArgKind, Call, Goto, If, Instruction, Program, Ret
-from vmkit.bytecode.program import VM_REGISTER, VOID_REGISTER
+from vmkit.bytecode import Arg, ArgKind, Call, Goto, If, Instruction, Program, Ret, TensorConstant
+from vmkit.bytecode.program import VM_REGISTER, VOID_REGISTER, Constant, DTypeConstant
 from vmkit.errors import VMKitError
 from vmkit.executable.executable import Executable, Parts
+from vmkit.executable.needs import require_needs
 
 ANY = relay.Any()
 
@@ -56,11 +58,30 @@ def loop() -> relay.Function:
     return relay.Function([start], found(relay.const(0), start))
 
 
+def rounds() -> tvm.IRModule:
+    """Return a loop that is one call of the VM."""
+    text = """#[version = "0.0.5"]
+    def @loop(%n: int32, %a: Tensor[(?, 3), float32]) -> Tensor[(?, 3), float32] {
+      if (%n == 0) { %a } else { @loop(%n - 1, nn.softmax(%a)) } }
+    def @main(%n: int32, %a: Tensor[(?, 3), float32]) -> Tensor[(?, 3), float32] { @loop(%n, %a) }"""
+    return relay.fromtext(text)
+
+
+def places() -> relay.Function:
+    """Return results whose sizes are counted in data."""
+    x = relay.var("x", shape=(relay.Any(), 3))
+    first, inverse, counts, _ = (relay.unique(relay.reshape(relay.cast(x, "int32"), [-1]))[at] for at in range(4))
+    rows = relay.argwhere(relay.greater(x, relay.const(0.5)))
+    return relay.Function([x], relay.Tuple([rows, relay.take(first, inverse), relay.nn.relu(counts)]))
+
+
 ARRAYS = {
     chain: [np.ones((2, 3), "float32")],
     sizes: [np.ones((2, 3), "float32"), np.array([2, 3])],
     choice: [np.ones(4, "float32"), np.bool_(True)],
     loop: [np.ones(2, "float32")],
+    rounds: [np.array(3, "int32"), np.ones((2, 3), "float32")],
+    places: [np.array([[0, 1, 2], [3, 1, 0]], "float32")],
 }
 
 
@@ -71,7 +92,7 @@ def seed(number: int) -> tuple[Executable, list[np.ndarray]]:
 
 
 @functools.cache
-def compiled(made: Callable[[], relay.Function]) -> Executable:
+def compiled(made: Callable[[], relay.Function | tvm.IRModule]) -> Executable:
     """Return a program as it is when loaded: its kernels are not linked again for each machine."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "seed.vmx"
@@ -80,19 +101,39 @@ def compiled(made: Callable[[], relay.Function]) -> Executable:
 
 
 def mutated(program: Program, draw: random.Random) -> Program:
-    """Return a program of which one instruction or two are others."""
-    code = list(program.instructions)
+    """Return a program of which one instruction or constant or two are others."""
+    code, constants = list(program.instructions), list(program.constants)
     for _ in range(draw.choice([1, 1, 2])):
         at = draw.randrange(len(code))
         change = draw.random()
-        if change < 0.1:
+        if change < 0.2:
+            at = draw.randrange(len(constants))
+            constants[at] = _other_constant(constants[at], draw)
+        elif change < 0.3:
             code[at] = code[draw.randrange(len(code))]
-        elif change < 0.2:
+        elif change < 0.4:
             other = draw.randrange(len(code))
             code[at], code[other] = code[other], code[at]
         else:
             code[at] = _altered(code[at], program, draw)
-    return replace(program, instructions=tuple(code))
+    return replace(program, instructions=tuple(code), constants=tuple(constants))
+
+
+def _other_constant(constant: Constant, draw: random.Random) -> Constant:
+    match constant:
+        case tuple():
+            at, size = draw.randrange(len(constant) + 1), draw.choice([-1, 0, 1, 2, 7, 64, 1 << 31, 1 << 62])
+            return (*constant[:at], *([] if draw.random() < 0.2 else [size]), *constant[at + 1 :])
+        case DTypeConstant():
+            return DTypeConstant(draw.choice([(2, 32, 1), (2, 64, 1), (0, 8, 1), (0, 64, 1), (5, 64, 1), (6, 8, 1)]))
+        case TensorConstant():
+            data = bytearray(constant.data)
+            if draw.random() < 0.5 and data:
+                data[draw.randrange(len(data))] = draw.choice([0, 1, 127, 128, 255])
+                return replace(constant, data=bytes(data))
+            shape = _other_constant(constant.shape, draw)
+            return replace(constant, shape=shape) if isinstance(shape, tuple) else constant
+    return constant
 
 
 def _altered(instruction: Instruction, program: Program, draw: random.Random) -> Instruction:
@@ -128,6 +169,7 @@ def outcome(number: int) -> Outcome:
     program = mutated(executable.program, random.Random(number))
     try:
         program.validate()
+        require_needs(program, executable.libraries)
     except VMKitError as error:
         return {"became": "refused", "said": str(error)}
     try:

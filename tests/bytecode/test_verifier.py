@@ -200,6 +200,15 @@ def test_a_tensor_of_impossible_extents_is_refused(shape: tuple[int, ...]) -> No
         replace(made, constants=constants).validate()
 
 
+@pytest.mark.parametrize("dtype", [(5, 64, 1), (18, 8, 1), (200, 8, 1), (2, 0, 1), (2, 32, 0)])
+def test_a_data_type_that_tvm_cannot_name_is_refused(dtype: tuple[int, int, int]) -> None:
+    made = program(STORAGE, OWN, Ret(4))
+    for other in (DTypeConstant(dtype), TensorConstant(dtype, (1, 0), (), bytes(64))):
+        constants = (*made.constants[:2], other, *made.constants[3:])
+        with pytest.raises(ExecutableError, match=r"constant 2 of the bytecode: the data type .*, which no program"):
+            replace(made, constants=constants).validate()
+
+
 @pytest.mark.parametrize("number", range(len(ARRAYS)))
 def test_the_compilers_programs_pass_and_each_instruction_counts(number: int) -> None:
     right = seed(number)[0].program

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import ExecutableError
-from ..values.kernel_needs import KnownTensor, dtype_name
+from ..values.kernel_needs import KnownTensor, dtype_name, is_nameable
 from .builtins import MAKE_TUPLE, PREFIX
 from .instructions import (
     SPECIAL_REGISTER,
@@ -117,6 +117,14 @@ class VMFunction:
     param_names: tuple[str, ...]
 
 
+def _constant_problem(constant: Constant) -> str:
+    if isinstance(constant, TensorConstant | DTypeConstant) and not is_nameable(constant.dtype):
+        return f"the data type {dtype_name(constant.dtype)}, which no program has"
+    if isinstance(constant, TensorConstant) and not constant.is_whole:
+        return f"{len(constant.data)} bytes for {constant.known}"
+    return ""
+
+
 def _kind_of(constant: Constant) -> str:
     if isinstance(constant, str) and constant.startswith(_PLACEHOLDERS):
         return _KINDS[TensorConstant]
@@ -222,9 +230,9 @@ class Program:
         itself: bad bytecode reads and writes foreign memory there.
         """
         for position, constant in enumerate(self.constants):
-            if isinstance(constant, TensorConstant) and not constant.is_whole:
-                shown = f"{constant.dtype_name}{list(constant.shape)}"
-                raise ExecutableError(f"constant {position} of the bytecode: {len(constant.data)} bytes for {shown}")
+            problem = _constant_problem(constant)
+            if problem:
+                raise ExecutableError(f"constant {position} of the bytecode: {problem}")
         for function in self.vm_functions():
             if not 0 <= function.start < function.end <= len(self.instructions):
                 raise ExecutableError(

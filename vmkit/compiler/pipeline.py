@@ -43,6 +43,7 @@ from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
 from ..tophub.choosing import choose
 from .kernel_objects import linked_kernels
+from .large_sizes import large_sizes_named
 from .options import CompilerOptions
 
 __all__ = ["Bytecode", "fuse_relax", "generate_bytecode", "kernel_hashes", "link", "link_marked", "optimize_relax"]
@@ -62,6 +63,7 @@ class Bytecode:
         return {} if self.kernels is None else kernels_of_groups(self.kernels)
 
 
+@large_sizes_named(lambda mod, *_, **__: mod)
 def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
     """Return a Relax module as calls of fused, scheduled kernels, still with tensors as values."""
     mod = fuse_relax(mod, target, options)
@@ -69,6 +71,7 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
         return _schedule(mod, target)
 
 
+@large_sizes_named(lambda mod, *_, **__: mod)
 def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
     """Return a Relax module as calls of fused kernels that have no schedules yet."""
     passes = [
@@ -137,6 +140,7 @@ def _is_scheduled(function: tvm.ir.BaseFunc) -> bool:
     return isinstance(function, tvm.tirx.PrimFunc) and bool(function.attrs.get("tirx.is_scheduled", False))
 
 
+@large_sizes_named(lambda mod, *_, **__: mod)
 def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOptions, prefix: str = "") -> Bytecode:
     """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved.
 
@@ -172,6 +176,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
     return Bytecode(builder, kernels_of(put_code(builder, mod)), constants)
 
 
+@large_sizes_named(lambda code, *_, **__: code.kernels)
 def link(
     code: Bytecode, target: Target, modules: Sequence[tvm.runtime.Module] = (), kept: Kernels | None = None
 ) -> tvm.runtime.Module | Parts:

@@ -14,7 +14,7 @@ from tvm import relax
 from tvm.target import Target
 
 from .. import byoc, tophub
-from ..errors import ModelError
+from ..errors import CompileMemoryError, ModelError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Executable
 from ..relax.bounds import with_checked_bounds
@@ -97,8 +97,12 @@ def _ending_nodes(stage: Callable[[CompilerOptions], T]) -> Callable[[CompilerOp
     """Return a stage in which nodes that it makes end with the last reference, and which gives back their memory."""
 
     def run(options: CompilerOptions) -> T:
-        with nodes_end():
-            made = stage(options)
+        try:
+            with nodes_end():
+                made = stage(options)
+        except MemoryError as error:
+            said = f"there is not enough memory to compile the model: {str(error) or 'no more is left'}"
+            raise CompileMemoryError(said) from error
         return_free_memory()
         return made
 

@@ -27,6 +27,7 @@ __all__ = [
     "TELL",
     "KnownTensor",
     "dtype_name",
+    "is_nameable",
     "needs_of_text",
     "needs_text",
 ]
@@ -38,6 +39,9 @@ POLL = "vmkit.poll"
 LOOP_STATE = b"vmkit.kernel_loop.state\0"
 LOOP_BYTES = 1 << 23
 """Bytes of tensors that a loop's kernels are given between two looks: a tenth of a millisecond to some ten of them."""
+
+
+_COMPLEX, _LAST_CODE = 5, 17  # DLPack's codes of data types: complex numbers, float4_e2m1fn
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,12 @@ def dtype_name(dtype: tuple[int, int, int]) -> str:
     if (code, bits) == (1, 1):
         base = "bool"
     return base if lanes == 1 else f"{base}x{lanes}"
+
+
+def is_nameable(dtype: tuple[int, int, int]) -> bool:
+    """Say whether TVM has a name for a data type; an error that is to show another, as complex64, ends the process."""
+    code, bits, lanes = dtype
+    return 0 <= code <= _LAST_CODE and code != _COMPLEX and bits > 0 and lanes > 0
 
 
 def needs_text(needs: Sequence[KnownTensor | None]) -> str:
