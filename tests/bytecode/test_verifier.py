@@ -64,7 +64,7 @@ def program(*code: Instruction) -> Program:
         TensorConstant((2, 32, 1), (1, 0), (3,), bytes(12)),
         'vmkit.late_bound:{"name": "const_7", "dtype": [2, 32, 1], "shape": [4]}',
     )
-    return Program("", tuple(rows), (), (*constants, *tensors), code)
+    return Program("", tuple(rows), (), (*constants, *tensors, ()), code)
 
 
 COPIED = call(builtins.COPY, reg(0), to=3)
@@ -109,6 +109,13 @@ def tensor(offset: Arg) -> Call:
             1,
             "uses place -1 of a shape heap of 2",
         ),
+        ((call(builtins.ALLOC_STORAGE, reg(VM_REGISTER), Arg(ArgKind.CONSTANT, 8), imm(0), DTYPE,
+               Arg(ArgKind.CONSTANT, 1), to=3), Ret(0)), 0, "is a shape, expected a shape of one extent or more"),
+        ((call(builtins.TENSOR_TO_SHAPE, reg(0), to=3), call(builtins.ALLOC_STORAGE, reg(VM_REGISTER), reg(3), imm(0),
+               DTYPE, Arg(ArgKind.CONSTANT, 1), to=3), Ret(0)), 1, "is a shape, expected a shape of one extent"),
+        ((call(builtins.ALLOC_STORAGE, reg(VM_REGISTER), reg(0), imm(0), DTYPE, Arg(ArgKind.CONSTANT, 1), to=3),
+          Ret(0)), 0, "is a value, expected a shape of one extent or more"),
+        ((call(builtins.MAKE_SHAPE, reg(VOID_REGISTER), imm(0), to=3), Ret(3)), 0, "makes a shape of no extents"),
         ((STORAGE, tensor(imm(-1)), Ret(4)), 1, "a tensor begins at -1 in its storage, expected a multiple of 64"),
         ((STORAGE, tensor(imm(8)), Ret(4)), 1, "a tensor begins at 8 in its storage"),
         ((STORAGE, tensor(reg(0)), Ret(4)), 1, "expected a multiple of 64"),

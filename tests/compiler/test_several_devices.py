@@ -221,9 +221,11 @@ def test_what_a_device_cannot_do_is_refused_by_the_operators_name() -> None:
         executable(relay.Function([x], relay.op.build("optional.get", kept)))
 
 
-def test_large_weights_are_copied_to_their_device_once() -> None:
+def test_weights_are_copied_to_their_device_once() -> None:
     x, weight = variable(ANY, 256), relay.const(np.linspace(0, 1, 1 << 16, dtype="float32").reshape(256, 256))
-    body = relay.nn.dense(there(relay.nn.relu(relay.nn.dense(x, weight))), weight)
+    bias = relay.const(np.linspace(-1, 1, 256, dtype="float32"))
+    inner = relay.nn.relu(relay.nn.bias_add(relay.nn.dense(x, weight), bias, axis=1))
+    body = relay.nn.dense(there(inner), weight)
     exe = executable(relay.Function([x], body))
     machine = vmkit.VirtualMachine(exe, BOTH)
     copied: list[str] = []
@@ -238,3 +240,22 @@ def test_large_weights_are_copied_to_their_device_once() -> None:
     want = as_numpy(vmkit.VirtualMachine(vmkit.compile(unplaced(relay.Function([x], body)), "llvm")).run(data))
     assert_same(machine.run(data).numpy(), want, rtol=1e-4)
     assert len(copied) == 2, copied
+
+
+def test_one_target_refuses_what_places_values_elsewhere() -> None:
+    x = relay.var("x", shape=(2,))
+    cuda = relay.ir.VirtualDevice.of("cuda")
+    plain = relay.Function([x], relay.exp(x))
+    inner = relay.Call(plain.with_attr("result_virtual_device", cuda), [x])
+    for placed in (
+        plain.with_attr("param_virtual_devices", [cuda]),
+        plain.with_attr("result_virtual_device", cuda),
+        relay.Function([x], inner),
+    ):
+        with pytest.raises(CompileError, match=r"of @main, .*, is to be on cuda, but the program is compiled for cpu"):
+            vmkit.compile(placed, "llvm")
+    here = plain.with_attr("result_virtual_device", relay.ir.VirtualDevice.of("cpu"))
+    assert vmkit.compile(here, "llvm").info.devices is None
+    texture = relay.annotation.on_device(relay.exp(x), relay.ir.VirtualDevice(1, 0, "global.texture"))
+    with pytest.raises(CompileError, match=r"on_device names the memory 'global\.texture'"):
+        vmkit.compile(relay.Function([x], texture), "llvm")

@@ -1,4 +1,4 @@
-"""Large constants that a program copies to a device at each call become constants that lie on that device.
+"""Constants that a program copies to a device at each call become constants that lie on that device.
 
 A machine that passes weights to its program puts them there once; see :func:`.weights.lift_weights`.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .builtins import TO_DEVICE
-from .placeholders import WEIGHT_BYTES, large_constants, with_constants
+from .placeholders import large_constants, with_constants
 from .program import Arg, ArgKind, Call, Constant, Instruction, Program, VMFunction
 from .rewrite import edited, with_bodies
 
@@ -19,8 +19,8 @@ __all__ = ["with_placed_weights"]
 Device = tuple[int, int]
 
 
-def with_placed_weights(program: Program, smallest: int = WEIGHT_BYTES) -> tuple[Program, dict[int, Device]]:
-    """Return a program without copies of large constants, and where some of its constants must lie instead.
+def with_placed_weights(program: Program) -> tuple[Program, dict[int, Device]]:
+    """Return a program without copies of constants, and where some of its constants must lie instead.
 
     Returns
     -------
@@ -30,7 +30,7 @@ def with_placed_weights(program: Program, smallest: int = WEIGHT_BYTES) -> tuple
         By position of such a constant, the number of the device's type, and which one of that type.
     """
     copies = {at for at, function in enumerate(program.functions) if function.name == TO_DEVICE}
-    large = large_constants(program, smallest)
+    tensors = large_constants(program, 0)
     constants: list[Constant] = list(program.constants)
     known: dict[tuple[int, ...], int] = {}
     bodies: dict[int, tuple[VMFunction, Sequence[Instruction]]] = {}
@@ -43,7 +43,7 @@ def with_placed_weights(program: Program, smallest: int = WEIGHT_BYTES) -> tuple
             if not isinstance(one, Call) or one.function not in copies or writes[one.destination] != 1:
                 continue
             weight, *where = one.args
-            if weight.kind != ArgKind.CONSTANT or weight.value not in large:
+            if weight.kind != ArgKind.CONSTANT or weight.value not in tensors:
                 continue
             key = weight.value, *(arg.value for arg in where)
             if key not in known:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import ExecutableError
-from ..values.kernel_needs import KnownTensor, dtype_name, is_nameable
+from ..values.kernel_needs import KnownTensor, Need, dtype_name, is_nameable
 from .builtins import MAKE_TUPLE, PREFIX
 from .instructions import (
     SPECIAL_REGISTER,
@@ -209,7 +209,7 @@ class Program:
             for instruction in self.instructions
         )
 
-    def require_needs(self, needs: Mapping[str, Sequence[KnownTensor | None]]) -> None:
+    def require_needs(self, needs: Mapping[str, Sequence[Need]]) -> None:
         """Raise if a kernel group is given what it cannot work with; :meth:`validate` has passed the program.
 
         Parameters

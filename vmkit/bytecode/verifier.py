@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..values.kernel_needs import KnownTensor
+from ..values.kernel_needs import STATE, KnownTensor, Need
 from . import builtins
 from .instructions import VM_REGISTER, VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Ret
-from .known_tensors import allocated_tensor, constant_tensor
+from .known_tensors import allocated_tensor, constant_tensor, is_loop_state
 
 if TYPE_CHECKING:
     from .program import Program, VMFunction
@@ -37,6 +37,8 @@ _TENSOR, _SHAPE, _STORAGE, _TUPLE, _NUMBER, _CLOSURE = (
     "a closure",
 )
 _DTYPE, _STRING, _FUNCTION, _MACHINE = "a data type", "a string", "a function", "the machine"
+# The VM reads the first extent of the shape of storage without asking whether there is one.
+_EXTENTS = "a shape of one extent or more"
 _ANYTHING, _NOTHING = "a value", "nothing"
 _Kind = str | int | KnownTensor
 _State = dict[int, _Kind]
@@ -65,12 +67,12 @@ _HEAP_OR_NOT = (_HEAP, _NOTHING)
 _OF_KERNELS = (_TENSOR, _NUMBER, _HEAP)
 _RULES: Mapping[str, _Rule] = {
     builtins.ALLOC_SHAPE_HEAP: _Rule(((_MACHINE,), (_NUMBER,)), _HEAP),
-    builtins.ALLOC_STORAGE: _Rule(((_MACHINE,), (_SHAPE,), (_NUMBER,), (_DTYPE,), (_STRING,)), _STORAGE),
-    builtins.ALLOC_COUNTED: _Rule(((_NUMBER,), (_MACHINE,), (_SHAPE,), (_NUMBER,), (_DTYPE,), (_STRING,)), _STORAGE),
+    builtins.ALLOC_STORAGE: _Rule(((_MACHINE,), (_EXTENTS,), (_NUMBER,), (_DTYPE,), (_STRING,)), _STORAGE),
+    builtins.ALLOC_COUNTED: _Rule(((_NUMBER,), (_MACHINE,), (_EXTENTS,), (_NUMBER,), (_DTYPE,), (_STRING,)), _STORAGE),
     builtins.ALLOC_TENSOR: _Rule(((_STORAGE,), (_NUMBER,), (_SHAPE,), (_DTYPE,)), _TENSOR),
     builtins.CHECK_TENSOR_INFO: _Rule(((_TENSOR,), (_NUMBER,))),
     builtins.CHECK_TUPLE_INFO: _Rule(((_TUPLE,), (_NUMBER,))),
-    builtins.MAKE_SHAPE: _Rule((_HEAP_OR_NOT, (_NUMBER,)), _SHAPE),
+    builtins.MAKE_SHAPE: _Rule((_HEAP_OR_NOT, (_NUMBER,)), _EXTENTS),
     builtins.MAKE_PRIM_VALUE: _Rule((_HEAP_OR_NOT, (_NUMBER,), (_NUMBER,)), _NUMBER),
     builtins.MAKE_TUPLE: _Rule((), _TUPLE),
     builtins.MAKE_CLOSURE: _Rule(((_FUNCTION,),), _CLOSURE),
@@ -91,7 +93,7 @@ _HEAP_CODES = {
 
 
 def register_problem(
-    program: Program, function: VMFunction, needs: Mapping[str, Sequence[KnownTensor | None]] | None = None
+    program: Program, function: VMFunction, needs: Mapping[str, Sequence[Need]] | None = None
 ) -> tuple[int, str] | None:
     """Return the position of the first instruction of a function that reads what it must not, and what is wrong.
 
@@ -106,9 +108,7 @@ def register_problem(
 
 
 class _Following:
-    def __init__(
-        self, program: Program, function: VMFunction, needs: Mapping[str, Sequence[KnownTensor | None]]
-    ) -> None:
+    def __init__(self, program: Program, function: VMFunction, needs: Mapping[str, Sequence[Need]]) -> None:
         self.program = program
         self.needs = needs
         self.function = function
@@ -219,7 +219,9 @@ class _Following:
                 return _FUNCTION
             case ArgKind.CONSTANT:
                 kind = self.program.constant_kinds[arg.value]
-                return (constant_tensor(self.program, arg.value) or kind) if kind == _TENSOR else kind
+                if kind == _TENSOR:
+                    return constant_tensor(self.program, arg.value) or kind
+                return _EXTENTS if kind == _SHAPE and self.program.constants[arg.value] else kind
         special = {VOID_REGISTER: _NOTHING, VM_REGISTER: _MACHINE}.get(arg.value)
         return special or state.get(arg.value)
 
@@ -229,7 +231,9 @@ class _Following:
         if len(args) < len(needs):
             return f"{name} takes {len(needs)} arguments or more, {len(args)} are given"
         for at, need in enumerate(needs):
-            found = None if need is None else self._kind(args[at], state)
+            if need == STATE and not is_loop_state(self.program, args[at]):
+                return f"argument {at} of {name} is not the constant that is the state of loops"
+            found = self._kind(args[at], state) if isinstance(need, KnownTensor) else need
             if found != need:
                 return f"argument {at} of {name} is {_shown(found)}, expected {_shown(need)}"
         return ""
@@ -242,6 +246,8 @@ class _Following:
             at, first, codes = _HEAP_CODES[name]
             count = args[first - 1].value
             pairs = args[first : first + 2 * count]
+            if count == 0 and name == builtins.MAKE_SHAPE:
+                return f"{name} makes a shape of no extents"
             if count < 0 or len(pairs) != 2 * count:
                 return f"{name} of {count} dims has {len(args) - first} arguments for them"
             heap = args[at]
@@ -259,7 +265,9 @@ def _mismatch(found: _Kind, expected: tuple[str, ...] | None, of_machine: bool) 
     if expected is None:
         # The machine is an address, and nothing is taken for one: out of a tuple, too, of which no more is known.
         return "" if kind != _NOTHING and (of_machine or kind != _MACHINE) else kind
-    if kind in expected or (kind == _ANYTHING and _MACHINE not in expected and expected[0] != _HEAP):
+    if kind in expected or (kind == _EXTENTS and _SHAPE in expected):
+        return ""
+    if kind == _ANYTHING and expected[0] not in (_MACHINE, _HEAP, _EXTENTS):
         return ""
     return f"{kind}, expected {' or '.join(expected)}"
 

@@ -14,18 +14,21 @@ from .placeholders import WEIGHT_BYTES, large_constants, with_constants
 from .program import Arg, ArgKind, Call, Instruction, Program, TensorConstant, VMFunction
 from .rewrite import edited, with_bodies, with_packed, with_registers
 
-__all__ = ["lift_weights"]
+__all__ = ["lift_weights", "weights_of"]
 
 _PARAMETER = "vmkit.weights"
 
 
 def lift_weights(
-    program: Program, smallest: int = WEIGHT_BYTES, getitem: str = TUPLE_GETITEM
+    program: Program,
+    smallest: int = WEIGHT_BYTES,
+    getitem: str = TUPLE_GETITEM,
+    also: Collection[int] = (),
 ) -> tuple[Program, tuple[TensorConstant, ...], set[str]]:
     """Return a program whose large constants are passed to it.
 
     Every function that needs one, itself or in what it calls, takes a tuple of them as its last argument, of which
-    `getitem` reads a field.
+    `getitem` reads a field. The constants at the positions `also` are passed, too, however small they are.
 
     Returns
     -------
@@ -36,7 +39,7 @@ def lift_weights(
     functions
         The names of the functions that take the tuple; empty if nothing could be lifted.
     """
-    weights = large_constants(program, smallest)
+    weights = weights_of(program, smallest, also)
     if not weights or _is_opaque(program):
         return program, (), set()
     takers = _takers(program, set(weights))
@@ -49,6 +52,12 @@ def lift_weights(
     )
     bodies = {at: lifting.body(lifted.functions[at], lifted.code(lifted.functions[at])) for at in takers}
     return with_bodies(lifted, bodies), tuple(weights.values()), {program.functions[at].name for at in takers}
+
+
+def weights_of(program: Program, smallest: int, also: Collection[int]) -> dict[int, TensorConstant]:
+    """Return the constants that :func:`lift_weights` passes, by their positions."""
+    tensors = large_constants(program, 0)
+    return {at: each for at, each in tensors.items() if at in also or len(each.data) >= smallest}
 
 
 def _is_opaque(program: Program) -> bool:

@@ -19,11 +19,12 @@ from ..errors import VMKitError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Parts
 from ..relay import transform
+from ..relay.ir import VirtualDevice
 from ..relay.lower import Lowered, lower_module
 from ..relay.lower.checks import RuntimeChecks
 from ..relay.params import bind_params
 from ..relay.signature import relay_signatures
-from ..relay.transform.divide_by_device import DevicePart, divided, names_other_devices
+from ..relay.transform.divide_by_device import DevicePart, divided, names_other_devices, require_default_device
 from ..relay.transform.plan_devices import DeviceConfig
 from ..target import TargetPlan
 from ..target.device_types import numbered_name
@@ -48,7 +49,10 @@ def lower_for_plan(
     A program that places nothing on another device than the first is compiled for that alone.
     """
     mod.become(relay_module)
-    if len(plan.targets) == 1 or any(isinstance(f, relax.Function) for f in mod.value.functions.values()):
+    if any(isinstance(f, relax.Function) for f in mod.value.functions.values()):
+        return lower(mod, params, plan, options)
+    if len(plan.targets) == 1:
+        require_default_device(mod.value, VirtualDevice(*plan.devices[0]))
         return lower(mod, params, plan, options)
     config = DeviceConfig.of(plan)
     first = config.target_of(config.default)

@@ -5,6 +5,10 @@ of every other member; its own digest is the ZIP's comment. Nothing in a file is
 A digest tells of accidents. Who wrote a file is told by a signature of the manifest, which may stand after the digest;
 see :mod:`.signing`.
 
+A file whose digests are right may still say anything. Its libraries are code, which runs when they are loaded; all else
+is data, and no data ends the process: the bytecode is verified, and what its kernel groups need of their arguments is
+told by the libraries themselves (:mod:`vmkit.values.kernel_needs`), so that nothing in the manifest can lie about it.
+
 Members have the names of :data:`MEMBER` and no others, since libraries are loaded from files of those names: machine
 code (``.so``), or LLVM IR as text (``.ll``), which is compiled when it is loaded. IR that names a family of processors
 in its flag ``tvm_target`` is compiled for the one at hand (:mod:`.portable`), other IR for what it names.

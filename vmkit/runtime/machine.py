@@ -182,6 +182,9 @@ class VirtualMachine:
         its end, which it comes to.
         """
         self._instance.cancel()
+        for given in self._given_outputs.values():
+            if given is not None:
+                given.cancel()
 
     def invoke(self, func_name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Return what the function `func_name` returns; inputs as for :meth:`run`."""

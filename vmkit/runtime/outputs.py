@@ -89,6 +89,7 @@ class GivenOutputs:
 
     def __init__(self, entry: Entry, instance: Instance) -> None:
         self._call = call_of(replace(entry, function=self._run), instance)
+        self.cancel = instance.cancel
         self._function = instance.module[entry.signature.name]
         self._inputs = entry.inputs
         self._device = instance.device

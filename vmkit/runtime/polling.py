@@ -14,9 +14,10 @@ from dataclasses import replace
 
 from ..bytecode import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, TensorConstant, VMFunction
 from ..bytecode.builtins import COPY, READ_IF_COND
+from ..bytecode.known_tensors import is_loop_state
 from ..bytecode.program import VOID_REGISTER
 from ..bytecode.rewrite import JumpTo, edited, with_bodies, with_packed
-from ..values.kernel_needs import LOOP_STATE, POLL
+from ..values.kernel_needs import POLL
 
 __all__ = ["FLAG", "LOOPS", "POLL", "can_run_on", "polled", "with_loop_state"]
 
@@ -65,7 +66,8 @@ def polled(program: Program, *, kernels: bool) -> Program:
 
 def with_loop_state(program: Program) -> Program:
     """Return a program whose kernel loops have one state, which the program gives; without them, as it is."""
-    is_state = [isinstance(one, TensorConstant) and bytes(one.data) == LOOP_STATE for one in program.constants]
+    positions = range(len(program.constants))
+    is_state = [is_loop_state(program, Arg(ArgKind.CONSTANT, at)) for at in positions]
     if not any(is_state):
         return program
     first = Arg(ArgKind.CONSTANT, is_state.index(True))

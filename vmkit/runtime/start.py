@@ -13,8 +13,9 @@ from .._deferred import deferred
 from .._tvm import has_global_function
 from .._tvm.importing import whole
 from ..bytecode import Program, lift_weights
-from ..bytecode.placeholders import large_constants
+from ..bytecode.placeholders import WEIGHT_BYTES
 from ..bytecode.stored_weights import tensor_over
+from ..bytecode.weights import weights_of
 from ..errors import DeviceError, ExecutableError, OptionError, VMKitError
 from ..executable.executable import Executable
 from ..target.device_types import CPU, device_name, numbered_device
@@ -105,9 +106,9 @@ def _with_weights(program: Program, devices: Sequence[Device]) -> tuple[Program,
         lifted, constants, takers = lift_weights(program)
         return lifted, [tensor_over(constant) for constant in constants], takers
     placed, places = placed_weights.with_placed_weights(program)
-    positions = list(large_constants(placed))
+    positions = list(weights_of(placed, WEIGHT_BYTES, places))
     # TVM's VM takes the tensors of a tuple to its first device, and leaves those of a list where they are.
-    lifted, constants, takers = lift_weights(placed, getitem="ffi.ListGetItem")
+    lifted, constants, takers = lift_weights(placed, getitem="ffi.ListGetItem", also=places)
     if not takers:
         return program, [], takers
     first = numbered_device(devices[0])

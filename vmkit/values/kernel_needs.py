@@ -23,9 +23,11 @@ __all__ = [
     "LOOP_BYTES",
     "LOOP_STATE",
     "POLL",
+    "STATE",
     "SUFFIX",
     "TELL",
     "KnownTensor",
+    "Need",
     "dtype_name",
     "is_nameable",
     "needs_of_text",
@@ -37,6 +39,8 @@ TELL = "vmkit.kernel_needs"
 POLL = "vmkit.poll"
 """Called where a program is asked to end: it fails if that is so."""
 LOOP_STATE = b"vmkit.kernel_loop.state\0"
+STATE = "state"
+"""What a loop needs in the place of its state: the constant, by which a machine finds it."""
 LOOP_BYTES = 1 << 23
 """Bytes of tensors that a loop's kernels are given between two looks: a tenth of a millisecond to some ten of them."""
 
@@ -84,12 +88,16 @@ def is_nameable(dtype: tuple[int, int, int]) -> bool:
     return 0 <= code <= _LAST_CODE and code != _COMPLEX and bits > 0 and lanes > 0
 
 
-def needs_text(needs: Sequence[KnownTensor | None]) -> str:
-    """Return what a group needs, by position of its arguments; None for what it looks at by itself."""
-    return json.dumps([None if one is None else [one.dtype, one.shape] for one in needs])
+Need = KnownTensor | str | None
+"""What a group needs of an argument: a tensor, :data:`STATE`, or nothing where it looks at it by itself."""
 
 
-def needs_of_text(text: str) -> tuple[KnownTensor | None, ...]:
+def needs_text(needs: Sequence[Need]) -> str:
+    """Return what a group needs of its arguments, by their positions, as text."""
+    return json.dumps([[one.dtype, one.shape] if isinstance(one, KnownTensor) else one for one in needs])
+
+
+def needs_of_text(text: str) -> tuple[Need, ...]:
     """Return what :func:`needs_text` wrote.
 
     Raises
@@ -98,10 +106,11 @@ def needs_of_text(text: str) -> tuple[KnownTensor | None, ...]:
         If the text is something else.
     """
     try:
-        found = json.loads(text)
-        return tuple(
-            None if one is None else KnownTensor((one[0][0], one[0][1], one[0][2]), tuple(map(int, one[1])))
-            for one in found
-        )
+        return tuple(one if one is None or one == STATE else _known(*one) for one in json.loads(text))
     except (ValueError, TypeError, LookupError) as error:
         raise ExecutableError(f"a library says what cannot be read of its kernel groups: {text:.80}") from error
+
+
+def _known(dtype: Sequence[int], shape: Sequence[int]) -> KnownTensor:
+    code, bits, lanes = dtype
+    return KnownTensor((code, bits, lanes), tuple(map(int, shape)))

@@ -13,7 +13,7 @@ from tvm.tirx.buffer import buffer_data, is_buffer_var
 
 from ...values.element_types import element_bytes
 from ...values.host_memory import ALIGNMENT
-from ...values.kernel_needs import KnownTensor, needs_text
+from ...values.kernel_needs import KnownTensor, Need, needs_text
 from ..rewrite import substituted, variables_in
 from .parts import CALLS_PARTS, call_part, told_by_shapes
 
@@ -94,7 +94,7 @@ class KernelGroup:
         return tensor not in self.made or not all(isinstance(dim, tirx.IntImm) for dim in tensor.ty.shape.values)
 
     @property
-    def needs(self) -> list[KnownTensor | None]:
+    def needs(self) -> list[Need]:
         """What the tensors must be, by position; None for those that the function looks at."""
         return [None if self.is_checked(tensor) else _known(tensor) for tensor in self.tensors]
 

@@ -10,7 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx.buffer import buffer_data
 
-from ...values.kernel_needs import LOOP_BYTES, POLL
+from ...values.kernel_needs import LOOP_BYTES, POLL, STATE, Need
 from .functions import KernelCall, KernelGroup, Operands, attributes, bytes_of
 from .parts import as_part, call_part
 
@@ -56,6 +56,12 @@ class KernelLoop(KernelGroup):
     after: tuple[Move, ...]
     swaps: tuple[Move, ...]
     state: relax.Expr
+
+    @property
+    def needs(self) -> list[Need]:
+        """What the tensors must be, by position; None for those that the function looks at."""
+        position = self.position[self.state]
+        return [STATE if at == position else need for at, need in enumerate(super().needs)]
 
 
 def move_part() -> tirx.PrimFunc:

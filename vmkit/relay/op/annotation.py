@@ -122,9 +122,17 @@ class StopFusion:
         return context.te(lambda x: te.compute(x.shape, lambda *i: x(*i), name="stop_fusion"), data)
 
 
+_ORDINARY_MEMORY = ("", "global")
+
+
 def _require_here(context: LowerContext, *places: VirtualDevice | None) -> None:
     """Check that a program that is compiled for one device has its values there."""
     for place in places:
+        if place is not None and place.memory_scope not in _ORDINARY_MEMORY:
+            raise CompileError(
+                f"{context.operator} names the memory {place.memory_scope!r}: programs use the ordinary memory of "
+                "their device alone; take the annotation out"
+            )
         if place is None or not place.is_constrained or context.device is None:
             continue
         if place.device_type != context.device or place.virtual_device_id > 0:

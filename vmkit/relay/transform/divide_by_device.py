@@ -47,7 +47,7 @@ from .a_normal_form import ToANormalForm
 from .defuse_ops import DefuseOps
 from .plan_devices import DeviceConfig, PlanDevices
 
-__all__ = ["DevicePart", "divided", "names_other_devices"]
+__all__ = ["DevicePart", "divided", "names_other_devices", "require_default_device"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,25 @@ def names_other_devices(mod: tvm.IRModule, default: VirtualDevice) -> bool:
             if any(place.is_constrained and not _is_on(place, default) for place in _said_by(node)):
                 return True
     return False
+
+
+def require_default_device(mod: tvm.IRModule, default: VirtualDevice) -> None:
+    """Raise CompileError if a function's attributes place something on another device than the only one.
+
+    What ``on_device`` and ``device_copy`` say is looked at where they are lowered.
+    """
+    for gvar, function in mod.functions.items():
+        if not isinstance(function, Function):
+            continue
+        for node in post_order(function):
+            places = _said_by(node) if isinstance(node, Function) else ()
+            other = next((place for place in places if place.is_constrained and not _is_on(place, default)), None)
+            if other is not None:
+                raise CompileError(
+                    f"a parameter or the result of @{gvar.name_hint}, or of a function in it, is to be on {other}, but "
+                    f"the program is compiled for {default} alone: compile for a dictionary of targets, or take the "
+                    f"attributes {PARAM_DEVICES} and {RESULT_DEVICE} away"
+                )
 
 
 def _said_by(node: RelayExpr) -> Iterator[VirtualDevice]:
