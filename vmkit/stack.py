@@ -19,7 +19,14 @@ from typing import Any, TypeVar
 
 from .errors import OptionError
 
-__all__ = ["COMPILER_STACK_BYTES", "MACHINE_STACK_BYTES", "DeepThread", "checked_stack", "on_deep_stack"]
+__all__ = [
+    "COMPILER_STACK_BYTES",
+    "MACHINE_STACK_BYTES",
+    "SMALLEST_STACK_BYTES",
+    "DeepThread",
+    "checked_stack",
+    "on_deep_stack",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +34,7 @@ T = TypeVar("T")
 
 COMPILER_STACK_BYTES = 512 << 20
 MACHINE_STACK_BYTES = 2 << 30
-_SMALLEST_STACK_BYTES = 16 << 20
+SMALLEST_STACK_BYTES = 16 << 20
 _RECURSION_LIMIT = 1_000_000
 _lock = threading.Lock()
 _local = threading.local()
@@ -69,9 +76,9 @@ def on_deep_stack(function: Callable[..., T], *args: Any, stack_bytes: int = COM
 
 def checked_stack(stack_bytes: int) -> int:
     """Return the size of a stack that a caller asked for; OptionError if it is none."""
-    if isinstance(stack_bytes, bool) or not isinstance(stack_bytes, int) or stack_bytes < _SMALLEST_STACK_BYTES:
+    if isinstance(stack_bytes, bool) or not isinstance(stack_bytes, int) or stack_bytes < SMALLEST_STACK_BYTES:
         raise OptionError(
-            f"stack_bytes is {stack_bytes!r}, expected a number of bytes, at least {_SMALLEST_STACK_BYTES}"
+            f"stack_bytes is {stack_bytes!r}, expected a number of bytes, at least {SMALLEST_STACK_BYTES}"
         )
     return stack_bytes
 
@@ -150,7 +157,7 @@ class DeepThread:
             try:
                 thread = _start_thread(_work, self._jobs, size)
             except (RuntimeError, MemoryError, ValueError):
-                if size // 2 < _SMALLEST_STACK_BYTES:
+                if size // 2 < SMALLEST_STACK_BYTES:
                     raise
                 size //= 2
                 continue

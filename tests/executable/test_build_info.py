@@ -18,7 +18,7 @@ FULL = BuildInfo(
     kernel_groups={"group": ["add", "exp"]},
     runtimes={"vmkit.byoc.run.npu": "npu"},
     recursive=True,
-    stack_bytes=1 << 20,
+    stack_bytes=1 << 26,
 )
 
 
@@ -76,6 +76,7 @@ def test_unknown_facts_are_an_error() -> None:
         ("stack_bytes", "1"),
         ("stack_bytes", True),
         ("stack_bytes", 0),
+        ("stack_bytes", 1 << 20),
         ("devices", "cpu"),
         ("devices", ["cpu", 1]),
     ],

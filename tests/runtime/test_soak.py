@@ -82,3 +82,25 @@ def test_a_thousand_loads(executable: vmkit.Executable, tmp_path: Path) -> None:
         assert machine.run(x, np.array(True))[0].shape == (3, 16)
 
     assert_flat(step, 1_000)
+
+
+def test_a_hundred_compiles() -> None:
+    weights = [np.random.default_rng(seed).standard_normal((512, 512)).astype("float32") for seed in range(4)]
+    counted = iter(range(10_000))
+
+    def step() -> None:
+        x = relay.var("x", shape=(8, 512))
+        value: relay.Expr = relay.multiply(x, relay.const(float(next(counted))))
+        for weight in weights:
+            value = relay.nn.relu(relay.nn.dense(value, relay.const(weight)))
+        vmkit.compile(relay.Function([x], value), target="llvm")
+
+    step()
+    gc.collect()
+    before = psutil.Process().memory_info().rss
+    for _ in range(100):
+        step()
+    gc.collect()
+    grown = psutil.Process().memory_info().rss - before
+    # A model's weights are 4 MB: not even one in four compiles may leave them behind.
+    assert grown < 100 << 20, f"{grown >> 20} MB after 100 compiles"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..errors import ExecutableError
+from ..stack import SMALLEST_STACK_BYTES
 
 __all__ = ["BuildInfo"]
 
@@ -124,7 +125,7 @@ def _is_of_kind(name: str, value: Any) -> bool:
         case ("alignment", str()) | ("recursive", bool()):
             return True
         case "stack_bytes", int():
-            return value > 0 and not isinstance(value, bool)
+            return value >= SMALLEST_STACK_BYTES and not isinstance(value, bool)
     return False
 
 
