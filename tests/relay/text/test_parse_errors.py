@@ -116,6 +116,7 @@ def test_module_error(text: str, reason: str) -> None:
         ("let x = 1; 2", "1:5: expected a local variable, found identifier 'x'"),
         ("if (True) { 1 }", "1:16: expected 'else', found the end of the text"),
         ("fn (%x: Tensor[(2), float33x]) { 1 }", "1:21: there is no data type 'float33x'"),
+        ("fn (%x: Tensor[(2), float7]) { 1 }", "1:21: there is no data type 'float7'"),
         ("fn (%x: Tensor[(-2), float32]) { 1 }", "1:16: a dimension of a tensor type is -2"),
         ("fn (%x: Tensor[(2f), float32]) { 1 }", "1:17: expected a dimension (an int, '?' or a name), found number"),
         ("fn (%x: Tensor[(mix(n, 1)), int8]) { 1 }", "1:17: there is no function 'mix' of dimensions; did you mean"),

@@ -43,6 +43,7 @@ _CONTAINERS: dict[str, tuple[type[Type], int]] = {
     "seq": (SequenceType, 1),
 }
 _DTYPE = re.compile(r"(?:bool|(?:u?int|b?float)\d+\w*)\Z")
+_PLAIN_FLOAT = re.compile(r"b?float\d+\Z")
 # Names without a size, as TVM reads them.
 _OF_USUAL_SIZE = ("float", "int", "uint")
 COMMON_DTYPES = (
@@ -65,6 +66,9 @@ def as_dtype(name: str) -> str | None:
     try:
         known = str(tvm_ffi.dtype(name))
     except ValueError:
+        return None
+    # TVM reads floats of any number of bits, and ends in an error of its own where it makes code for them.
+    if _PLAIN_FLOAT.match(known) and known not in COMMON_DTYPES:
         return None
     return "bool" if known == "uint1" else known
 
