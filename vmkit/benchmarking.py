@@ -13,6 +13,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -140,6 +141,7 @@ def benchmark(
     seconds: float = 2.0,
     calls: int | None = None,
     warm_up: int = 3,
+    progress: Callable[[float, str], None] | None = None,
 ) -> Benchmark:
     """Return how long calls of a model take, copies of inputs and outputs included.
 
@@ -160,6 +162,8 @@ def benchmark(
         The number of calls, in place of that.
     warm_up : int
         Calls that are not timed.
+    progress : callable, optional
+        Called between calls with the share of the work that is done, from 0 to 1, and what is measured.
 
     Raises
     ------
@@ -177,40 +181,60 @@ def benchmark(
     if peers and path.suffix != ".onnx":
         raise OptionError(f"peers run ONNX files, and {path.name} is none")
     executable = load(path) if path.suffix == ".vmx" else compile(path, target)
-    timings = []
-    for shape, count in itertools.product(shapes, threads):
+    tell = progress or (lambda share, what: None)
+    timings: list[Timing] = []
+    steps = list(itertools.product(shapes, threads))
+    for at, (shape, count) in enumerate(steps):
         feed = filled_inputs(executable.signature, shape)
         told = " ".join(f"{name}:[{','.join(map(str, array.shape))}]" for name, array in feed.items())
+        tell(at / len(steps), told)
         runs = {"vmkit": _own(executable, feed, count)}
         runs.update({peer: _PEERS[peer](path, feed, count) for peer in peers})
-        taken = _timed(list(runs.values()), seconds, calls, warm_up)
+        taken = _timed(list(runs.values()), _Limits(seconds, calls, warm_up), partial(_tell_of, tell, at, steps, told))
         timings += [Timing(name, told, count, each) for name, each in zip(runs, taken, strict=True)]
     return Benchmark(tuple(timings), _environment(executable))
 
 
-def _timed(runs: Sequence[Callable[[], Any]], seconds: float, calls: int | None, warm_up: int) -> list[np.ndarray]:
-    """Return the seconds of each call of each program; they take turns."""
+def _tell_of(tell: Callable[[float, str], None], at: int, steps: Sequence[object], what: str, share: float) -> None:
+    """Tell what share of all steps is done when so much of one is."""
+    tell((at + share) / len(steps), what)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """How long programs are called."""
+
+    seconds: float
+    calls: int | None
+    warm_up: int
+
+    def share(self, taken: list[float]) -> float:
+        """Return what share of a program's calls is made; 1 or more when it is enough."""
+        if self.calls is not None:
+            return len(taken) / self.calls
+        return sum(taken) / self.seconds if taken else 0.0
+
+
+def _timed(runs: Sequence[Callable[[], Any]], limits: _Limits, tell: Callable[[float], None]) -> list[np.ndarray]:
+    """Return the seconds of each call of each program; they take turns, and between them the share done is told."""
     lengths = []
     for run in runs:
-        for _ in range(warm_up):
+        for _ in range(limits.warm_up):
             run()
         start = time.perf_counter()
         run()
         lengths.append(time.perf_counter() - start)
     taken: list[list[float]] = [[] for _ in runs]
-    while any(_goes_on(each, seconds, calls) for each in taken):
+    while (share := min(map(limits.share, taken))) < 1:
+        tell(share)
         for run, length, each in zip(runs, lengths, taken, strict=True):
             for _ in range(max(1, int(_ROUND_SECONDS / max(length, 1e-9)))):
-                if not _goes_on(each, seconds, calls):
+                if limits.share(each) >= 1:
                     break
                 start = time.perf_counter()
                 run()
                 each.append(time.perf_counter() - start)
     return [np.array(each) for each in taken]
-
-
-def _goes_on(taken: list[float], seconds: float, calls: int | None) -> bool:
-    return len(taken) < calls if calls is not None else not taken or sum(taken) < seconds
 
 
 def _own(executable: Executable, feed: Mapping[str, np.ndarray], threads: int) -> Callable[[], Any]:

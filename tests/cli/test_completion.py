@@ -28,7 +28,7 @@ def completed(shell: Path, *words: str) -> list[str]:
     [
         (["vmkit", "comp"], ["compile", "completion"]),
         (["vmkit", "tvmc", "ru"], ["run"]),
-        (["vmkit", "compile", "m.onnx", "--target-h"], ["--target-host"]),
+        (["vmkit", "compile", "m.onnx", "--target-ho"], ["--target-host"]),
         (["vmkit", "tvmc", "compile", "--target-llvm-mc"], ["--target-llvm-mcpu"]),
         (["vmkit", "tvmc", "run", "m.tar", "--fill-mode", ""], ["zeros", "ones", "random"]),
         (["vmkit", "run", "compile", "--print-ti"], ["--print-time"]),

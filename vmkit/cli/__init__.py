@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from vmkit._version import __version__
+from vmkit.cli.arguments import set_defaults
 from vmkit.cli.exit_code import ExitCode
 from vmkit.errors import VMKitError
 
@@ -44,25 +45,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["tvmc"]:
         return int(_module("tvmc").take_over(words[1:]))
-    options = _parser(words).parse_args(words, argparse.Namespace(verbose=0))
-    logging.basicConfig(level=_log_level(options.verbose), format="%(name)s: %(message)s", stream=sys.stderr)
+    parser, command = _parser(words)
+    verbose = 0
     try:
+        if command is not None:
+            set_defaults(command, words)
+        options = parser.parse_args(words, argparse.Namespace(verbose=0))
+        verbose = options.verbose
+        logging.basicConfig(level=_log_level(verbose), format="%(name)s: %(message)s", stream=sys.stderr)
         return int(_module(options.command).run(options))
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except (VMKitError, OSError) as error:
-        return _report(error, ExitCode.MODEL, str(error), options.verbose)
+        return _report(error, ExitCode.MODEL, str(error), verbose)
     except Exception as error:
         text = f"internal error: {type(error).__name__}: {error}\nrun again with -v for the traceback"
-        return _report(error, ExitCode.INTERNAL, text, options.verbose)
+        return _report(error, ExitCode.INTERNAL, text, verbose)
 
 
 def top_level() -> argparse.ArgumentParser:
     """Return the parser of the options before a command."""
-    return _parser(())
+    return _parser(())[0]
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
+    """Return the parser of all commands, in which the one that is given has its arguments, and that one's own."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "-v",
@@ -79,11 +86,14 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"vmkit {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    given = next((word for word in words if word in COMMANDS), None)
+    chosen = None
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".", parents=[shared])
-        if name in words and name != "tvmc":
+        if name == given and name != "tvmc":
             _module(name).add_arguments(command)
-    return parser
+            chosen = command
+    return parser, chosen
 
 
 def _module(command: str) -> ModuleType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,15 +12,19 @@ from ..errors import OptionError, VMKitError
 from .shape_text import Shapes, parse_shapes
 
 __all__ = [
+    "add_cache",
+    "add_config",
     "add_graph_changes",
     "add_inputs",
     "add_json",
     "add_shapes",
     "add_target",
+    "add_target_options",
     "key_and_value",
     "listed",
     "parsed",
     "positive",
+    "set_defaults",
     "shapes_of",
 ]
 
@@ -64,6 +68,58 @@ def shapes_of(arguments: argparse.Namespace) -> Shapes | None:
     return merged or None
 
 
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add ``--config``; :func:`set_defaults` reads it."""
+    parser.add_argument(
+        "--config", metavar="FILE", help='options out of a JSON file, such as {"opt-level": 3}; those given come first'
+    )
+
+
+def set_defaults(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Make the options in the file of ``--config``, where words name one, the defaults of a command that takes it.
+
+    Raises
+    ------
+    VMKitError
+        If there is no such file, and for options that the command has not.
+    """
+    if not any(word == "--config" or word.startswith("--config=") for word in words):
+        return
+    only = argparse.ArgumentParser(prog=parser.prog, add_help=False, allow_abbrev=False)
+    only.add_argument("--config")
+    known, _ = only.parse_known_args(words)
+    if any(action.dest == "config" for action in parser._actions):
+        from .tvmc.config_options import read_and_convert_json_into_dict, set_json_config_values
+
+        set_json_config_values(parser, read_and_convert_json_into_dict(known))
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add ``--cache``."""
+    parser.add_argument(
+        "--cache",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="FOLDER",
+        help="look for the executable there first, and keep it there (default without FOLDER: this user's; see "
+        "vmkit cache); loading what lies there runs its code",
+    )
+
+
+def add_target_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--target-KIND-OPTION`` for the options of every kind of target, and what says so."""
+    from .tvmc.target_options import OPTIONS, PARSERS
+
+    for kind, options in OPTIONS.items():
+        for name, type_ in options.items():
+            parser.add_argument(f"--target-{kind}-{name}", type=PARSERS[type_], help=argparse.SUPPRESS)
+    parser.epilog = (
+        "--target-KIND-OPTION VALUE is an option of a target, such as --target-llvm-mcpu; vmkit targets KIND"
+    )
+    parser.epilog += " lists them."
+
+
 def add_target(parser: argparse.ArgumentParser) -> None:
     """Add ``--target`` and ``--target-host``."""
     parser.add_argument(
@@ -78,7 +134,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 def add_graph_changes(parser: argparse._ActionsContainer) -> None:
     """Add the options of layouts and of precision."""
     parser.add_argument(
-        "--desired-layout", nargs="+", default=[], metavar="LAYOUT", help="NHWC or NHWC:HWIO; one, or one an operator"
+        "--desired-layout", nargs="+", metavar="LAYOUT", help="NHWC or NHWC:HWIO; one, or one an operator"
     )
     parser.add_argument("--desired-layout-ops", nargs="+", metavar="OPERATOR", help="what gets that layout")
     parser.add_argument("--mixed-precision", action="store_true", help="compute in lower precision where that pays")

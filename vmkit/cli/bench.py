@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .arguments import add_json, listed, parsed
 from .exit_code import ExitCode
+from .progress import bar
 from .shape_text import parse_shapes
 
 __all__ = ["add_arguments", "run"]
@@ -38,16 +39,18 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Print the table of times."""
     from vmkit.benchmarking import benchmark
 
-    measured = benchmark(
-        arguments.file,
-        arguments.input_shapes or [None],
-        arguments.threads,
-        peers=arguments.vs,
-        target=arguments.target,
-        seconds=arguments.seconds,
-        calls=arguments.calls,
-        warm_up=arguments.warm_up,
-    )
+    with bar(1, f"{arguments.file.name}: compiling", counts=False, ticks=False) as shown:
+        measured = benchmark(
+            arguments.file,
+            arguments.input_shapes or [None],
+            arguments.threads,
+            peers=arguments.vs,
+            target=arguments.target,
+            seconds=arguments.seconds,
+            calls=arguments.calls,
+            warm_up=arguments.warm_up,
+            progress=shown.to,
+        )
     text = json.dumps(measured.to_json(), indent=2)
     if arguments.output:
         arguments.output.write_text(text, encoding="utf-8")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ExecutableError, InputError, suggest
 from .arguments import shapes_of
+from .progress import compiling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["arrays_of", "executable_of", "inputs_of", "named_outputs", "write_arrays", "write_dumps"]
 
 
-def executable_of(path: Path, target: str = "native") -> Executable:
-    """Return the executable in a file (``.vmx``) or a package (``.tar``), or a model compiled for a target."""
+def executable_of(path: Path, target: str = "native", cache: bool | str = False) -> Executable:
+    """Return the executable in a file (``.vmx``, ``.so``) or package (``.tar``), or a model compiled for a target.
+
+    With `cache` a model is looked for there first; see :func:`vmkit.compile`.
+    """
     from vmkit.compiler.vm_compiler import compile
     from vmkit.executable.loading import load
 
@@ -32,7 +36,14 @@ def executable_of(path: Path, target: str = "native") -> Executable:
             if package.executable is None:
                 raise ExecutableError(f"{path}: an archive of C in the Model Library Format, which is not run here")
             return load(package.executable)
-    return load(path) if path.suffix == ".vmx" else compile(path, target)
+    if path.suffix == ".so":
+        from .shared_library import load_shared_library
+
+        return load_shared_library(path)
+    if path.suffix == ".vmx":
+        return load(path)
+    with compiling(path.name):
+        return compile(path, target, cache=cache)
 
 
 def write_dumps(texts: Mapping[str, str], output: Path) -> list[Path]:

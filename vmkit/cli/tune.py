@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import OptionError
 from .arguments import add_json, add_shapes, add_target, listed, positive, shapes_of
 from .exit_code import ExitCode
+from .progress import bar
+
+if TYPE_CHECKING:
+    from vmkit.tuning import Progress
 
 __all__ = ["add_arguments", "run"]
 
@@ -56,21 +60,27 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print(json.dumps(names, indent=2) if arguments.json else "\n".join(names))
         return ExitCode.OK
     output = arguments.output or Path(f"{arguments.model.stem}.json")
-    records = tune(
-        mod,
-        target,
-        params,
-        database=output,
-        seconds=arguments.seconds,
-        budget=arguments.budget,
-        timeout=arguments.timeout,
-        sizes=_sizes(arguments.sizes),
-        trials=arguments.trials,
-        tracker=_tracker(arguments),
-        kernels=arguments.kernels,
-        candidates=arguments.candidates,
-        progress=lambda progress: print(progress, file=sys.stderr),
-    )
+    with bar(1, f"{arguments.model.name}: starting", counts=False) as shown:
+
+        def tell(progress: Progress) -> None:
+            shown.say(str(progress))
+            shown.to(progress.done / progress.total, f"{progress.done} of {progress.total} kernels are done")
+
+        records = tune(
+            mod,
+            target,
+            params,
+            database=output,
+            seconds=arguments.seconds,
+            budget=arguments.budget,
+            timeout=arguments.timeout,
+            sizes=_sizes(arguments.sizes),
+            trials=arguments.trials,
+            tracker=_tracker(arguments),
+            kernels=arguments.kernels,
+            candidates=arguments.candidates,
+            progress=tell,
+        )
     if not output.exists():
         records.write(output)
     found = {"output": str(output), "records": len(records)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from .arguments import add_json, add_shapes, shapes_of
 from .exit_code import ExitCode
 from .files import arrays_of
+from .progress import compiling
 
 __all__ = ["add_arguments", "run"]
 
@@ -38,16 +39,17 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Print the differences; ``MISMATCH`` if one is more than is allowed."""
     from vmkit.verification import verify
 
-    found = verify(
-        arguments.model,
-        shapes_of(arguments),
-        inputs=arrays_of(arguments.inputs) if arguments.inputs else None,
-        against=arguments.against,
-        target=arguments.target,
-        rtol=arguments.rtol,
-        atol=arguments.atol,
-        inside=arguments.inside,
-        seed=arguments.seed,
-    )
+    with compiling(arguments.model.name):
+        found = verify(
+            arguments.model,
+            shapes_of(arguments),
+            inputs=arrays_of(arguments.inputs) if arguments.inputs else None,
+            against=arguments.against,
+            target=arguments.target,
+            rtol=arguments.rtol,
+            atol=arguments.atol,
+            inside=arguments.inside,
+            seed=arguments.seed,
+        )
     print(json.dumps(found.to_json(), indent=2) if arguments.json else found)
     return ExitCode.OK if found.is_equal else ExitCode.MISMATCH

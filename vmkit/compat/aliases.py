@@ -55,7 +55,10 @@ MODULES = {
     "tvm.relay.transform.transform": "vmkit.relay.transform",
     "tvm.auto_scheduler": "vmkit.compat.auto_scheduler",
     "tvm.autotvm": "vmkit.compat.autotvm",
+    "tvm.autotvm.measure": "vmkit.compat.autotvm_measure",
+    "tvm.autotvm.task": "vmkit.compat.autotvm_task",
     "tvm.autotvm.task.dispatcher": "vmkit.compat.autotvm",
+    "tvm.autotvm.task.relay_integration": "vmkit.compat.autotvm_task",
     "tvm.ir.container": "vmkit.compat.ir_container",
     "tvm.ir.diagnostics": "vmkit.relay.diagnostics",
     "tvm.ir.memory_pools": "vmkit.compat.memory_pools",
@@ -100,7 +103,13 @@ MODULES |= {f"tvm.contrib.{name}": f"tvm.support.{name}" for name in _MOVED}
 _LATER = (
     *("tvm.testing.plugin", "tvm.testing.aot", "tvm.auto_scheduler", "tvm.autotvm", "tvm.meta_schedule"),
     *("tvm.micro", "tvm.micro.model_library_format", "tvm.micro.testing.utils"),
-    *("tvm.autotvm.task.dispatcher", "tvm.driver.tvmc"),
+    *(
+        "tvm.autotvm.measure",
+        "tvm.autotvm.task",
+        "tvm.autotvm.task.dispatcher",
+        "tvm.autotvm.task.relay_integration",
+        "tvm.driver.tvmc",
+    ),
 )
 # What another package has in some releases, and scripts import where it is not.
 _WHERE_MISSING = {"onnx.mapping": "vmkit.compat.onnx_mapping"}

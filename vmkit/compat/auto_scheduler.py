@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
-
 from .autotvm import ApplyHistoryBest
-from .gone import GONE_MODULES, gone
+from .gone import GONE_MODULES, gone, modules_below
 
 __all__ = ["ApplyHistoryBest"]
 
@@ -21,8 +18,4 @@ _GONE = (
 vars().update({name: gone(f"tvm.auto_scheduler.{name}", _INSTEAD) for name in _GONE})
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Import a module below this one when it is first named."""
-    if f"tvm.auto_scheduler.{name}" not in GONE_MODULES:
-        raise AttributeError(f"module 'tvm.auto_scheduler' has no attribute {name!r}")
-    return importlib.import_module(f"tvm.auto_scheduler.{name}")
+__getattr__ = modules_below("tvm.auto_scheduler", _GONE)

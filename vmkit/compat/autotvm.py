@@ -1,26 +1,35 @@
-"""``tvm.autotvm``: scripts that build with its records run; what tuned by its templates refuses.
+"""``tvm.autotvm``: tasks are kernels, and records vmkit's own; what tuned by its templates refuses.
 
 AutoTVM chose among schedules that TVM no longer has. Kernels have vmkit's own, and records of their own
-(:mod:`vmkit.tophub`); so a log of AutoTVM's changes nothing of what a model computes, and says so when it is applied.
+(:mod:`vmkit.tophub`): ``tvmc.tune`` and ``tvmc.autotuner.tune_tasks`` write them, :class:`ApplyHistoryBest` applies them.
+A log of AutoTVM's changes nothing of what a model computes, and says so when it is applied.
 """
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
+from pathlib import Path
 from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
-from .gone import GONE_MODULES, gone
+from ..errors import VMKitError
+from ..tophub.choosing import entered
+from ..tophub.records import Records
+from .autotvm_measure import LocalBuilder, LocalRunner, RPCRunner, measure_option
+from .gone import GONE_MODULES, gone, modules_below
 
 __all__ = [
     "GLOBAL_SCOPE",
     "ApplyHistoryBest",
     "DispatchContext",
+    "LocalBuilder",
+    "LocalRunner",
+    "RPCRunner",
     "apply_history_best",
+    "measure_option",
     "register_customized_task",
     "register_topi_compute",
     "register_topi_schedule",
@@ -33,7 +42,7 @@ logger = logging.getLogger(__name__)
 # What scripts set of it is how much AutoTVM logs.
 GLOBAL_SCOPE = SimpleNamespace(silent=False, in_tuning=False)
 
-Records = str | PathLike[str] | Iterable[Any] | None
+Log = str | PathLike[str] | Iterable[Any] | None
 
 
 class DispatchContext:
@@ -63,21 +72,46 @@ DispatchContext.current = DispatchContext()
 
 
 class ApplyHistoryBest(DispatchContext):
-    """A scope with the best records of a log, which are of schedules that are gone: a warning says so.
+    """A scope with the best records of a file that tuning wrote here.
+
+    Records of AutoTVM's are of schedules that are gone: a warning says so.
 
     Parameters
     ----------
     records : path, or iterable of records, or None
-        What AutoTVM had tuned; None for nothing.
+        What was tuned; None for nothing.
     """
 
-    def __init__(self, records: Records, *_: Any, **__: Any) -> None:
+    def __init__(self, records: Log, *_: Any, **__: Any) -> None:
         super().__init__()
-        if records is not None:
-            logger.warning(
-                "records of AutoTVM choose among schedules that are gone; kernels have vmkit's own. "
-                "vmkit.tophub.tune finds the best of them"
-            )
+        self._records = _records_of(records)
+        self._scopes: list[AbstractContextManager[Records]] = []
+
+    def __enter__(self) -> ApplyHistoryBest:
+        self._scopes.append(entered(self._records))
+        self._scopes[-1].__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._scopes.pop().__exit__(kind, error, trace)
+
+
+def _records_of(log: Log) -> Records:
+    """Return the records of a file; none, with a warning, where it is one of AutoTVM's."""
+    if log is None:
+        return Records()
+    if isinstance(log, str | PathLike) and Path(log).is_file():
+        try:
+            return Records.read(Path(log))
+        except VMKitError as error:
+            logger.info("%s", error)
+    logger.warning(
+        "records of AutoTVM choose among schedules that are gone; kernels have vmkit's own. "
+        "vmkit.tophub.tune finds the best of them"
+    )
+    return Records()
 
 
 apply_history_best = ApplyHistoryBest
@@ -110,19 +144,15 @@ def _context(target: Any, extra_files: Iterable[str] | None = None) -> AbstractC
 tophub = ModuleType("tvm.autotvm.tophub", "Records of AutoTVM's that TVM published; vmkit.tophub has those of today.")
 vars(tophub)["context"] = _context
 
-_INSTEAD, _ = GONE_MODULES["tvm.autotvm.task"]
+_INSTEAD, _ = GONE_MODULES["tvm.autotvm.task.space"]
 vars(tophub)["check_backend"] = gone("tvm.autotvm.tophub.check_backend", _INSTEAD)
 vars(tophub)["download_package"] = gone("tvm.autotvm.tophub.download_package", _INSTEAD)
 
 _GONE = (
-    *("ApplyConfig", "ApplyFixedConfig", "ApplyGraphBest", "FallbackContext", "LocalBuilder", "LocalRunner"),
-    *("MeasureInput", "MeasureResult", "RPCRunner", "attach_cutlass", "get_config", "measure_option"),
+    *("ApplyConfig", "ApplyFixedConfig", "ApplyGraphBest", "FallbackContext"),
+    *("MeasureInput", "MeasureResult", "attach_cutlass", "get_config"),
 )
 vars().update({name: gone(f"tvm.autotvm.{name}", _INSTEAD) for name in _GONE})
 
 
-def __getattr__(name: str) -> Any:
-    """Import a module below this one when it is first named."""
-    if f"tvm.autotvm.{name}" not in GONE_MODULES:
-        raise AttributeError(f"module 'tvm.autotvm' has no attribute {name!r}")
-    return importlib.import_module(f"tvm.autotvm.{name}")
+__getattr__ = modules_below("tvm.autotvm", __all__, ("measure", "task"))

@@ -6,6 +6,7 @@ A script imports such names beside those that it runs. What is refused, and what
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Iterable
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -13,7 +14,7 @@ from typing import Any, NoReturn
 
 from vmkit.errors import UnavailableError, suggest
 
-__all__ = ["GONE_MODULES", "GONE_NAMES", "GoneLoader", "gone"]
+__all__ = ["GONE_MODULES", "GONE_NAMES", "GoneLoader", "gone", "modules_below"]
 
 _TUNE = "vmkit.tophub.tune(model, ...) measures a model's kernels, and vmkit.compile uses what it finds"
 _MICRO = "vmkit.mlf.export writes C that any firmware can build"
@@ -28,21 +29,12 @@ GONE_MODULES: dict[str, tuple[str, str]] = {
     "tvm.autotvm.env": (_TUNE, "AutotvmGlobalScope"),
     "tvm.autotvm.feature": (_TUNE, "get_itervar_feature get_flatten_name"),
     "tvm.autotvm.graph_tuner": (_TUNE, "BaseGraphTuner DPTuner PBQPTuner"),
-    "tvm.autotvm.measure": (
-        _TUNE,
-        "MeasureInput MeasureResult Builder LocalBuilder LocalRunner RPCRunner measure_option",
-    ),
     "tvm.autotvm.measure.executor": (_TUNE, "Executor ExecutionError Future LocalExecutor TimeoutError"),
     "tvm.autotvm.measure.measure_methods": (_TUNE, "check_remote request_remote set_cuda_target_arch"),
     "tvm.autotvm.record": (
         _TUNE,
         "decode encode load_from_file load_from_buffer measure_str_key pick_best split_workload",
     ),
-    "tvm.autotvm.task": (
-        _TUNE,
-        "Task create args_to_workload extract_from_program extract_from_multiple_program get_config",
-    ),
-    "tvm.autotvm.task.relay_integration": (_TUNE, "extract_from_program extract_from_multiple_program"),
     "tvm.autotvm.task.space": (_TUNE, "ConfigEntity ConfigSpace FallbackConfigEntity OtherOptionEntity SplitEntity"),
     "tvm.autotvm.tuner": (_TUNE, "GATuner GridSearchTuner RandomTuner Tuner XGBTuner callback"),
     "tvm.autotvm.tuner.callback": (_TUNE, "log_to_file progress_bar log_to_database"),
@@ -84,8 +76,6 @@ GONE_MODULES: dict[str, tuple[str, str]] = {
     },
 }
 
-# Modules below such ones that have something in them, where vmkit.compat.aliases says.
-_KEPT = ("tvm.autotvm.task.dispatcher",)
 
 # By module, what of it is gone: what to use in its place, and the names.
 GONE_NAMES: dict[str, tuple[str, str]] = {
@@ -120,6 +110,28 @@ def gone(name: str, instead: str) -> Any:  # noqa: ANN401 - stands for functions
     return type(name.rpartition(".")[2], (), {"__new__": refuse, "__doc__": described, "__module__": __name__})
 
 
+def modules_below(name: str, known: Iterable[str], kept: Iterable[str] = ()) -> Callable[[str], ModuleType]:
+    """Return the ``__getattr__`` of a module that imports one below it when that is first named.
+
+    Parameters
+    ----------
+    name : str
+        The module's, such as ``"tvm.autotvm"``.
+    known : iterable of str
+        What else it has, of which an error suggests a close name.
+    kept : iterable of str
+        The modules below it that have something in them.
+    """
+
+    def imported(below: str) -> ModuleType:
+        whole = f"{name}.{below}"
+        if whole in GONE_MODULES or below in kept:
+            return importlib.import_module(whole)
+        raise AttributeError(f"module {name!r} has no attribute {below!r}{suggest(below, known)}")
+
+    return imported
+
+
 class _GoneModule(ModuleType):
     """A module whose names all refuse."""
 
@@ -129,10 +141,7 @@ class _GoneModule(ModuleType):
         vars(self).update({each: gone(f"{name}.{each}", instead) for each in self.__all__})
 
     def __getattr__(self, name: str) -> ModuleType:
-        # A module below this one is imported when it is first named.
-        if f"{self.__name__}.{name}" in (*GONE_MODULES, *_KEPT):
-            return importlib.import_module(f"{self.__name__}.{name}")
-        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{suggest(name, self.__all__)}")
+        return modules_below(self.__name__, self.__all__)(name)
 
 
 class GoneLoader(Loader):

@@ -18,6 +18,7 @@ from ..cache.kernels import Kernels
 from ..errors import CompileError, OptionError
 from ..executable.executable import Executable, ProfilingParts
 from ..isolation import Limits
+from ..isolation.progress import tell
 from ..relay.ir.lifetime import nodes_end
 from ..target import canonical_target
 from ..values.tensors import as_tensors
@@ -32,6 +33,9 @@ from .stages import Program, optimize_relay, relay_module, run_stage
 __all__ = ["VMCompiler", "compile"]
 
 logger = logging.getLogger(__name__)
+
+STAGES = 4
+"""Parts of a compilation whose progress is told: reading, optimising, building; the last is for writing a file."""
 
 
 def compile(
@@ -102,6 +106,7 @@ def compile(
         with nodes_end():
             compiler = VMCompiler()
             compiler._kernels = kernels
+            tell(0, STAGES, "reading the model")
             compiler._lower(_with_params(compiler, to_module(model, shapes=shapes), given), target, target_host)
             compiler.codegen()
             return compiler.get_exec(), compiler._has_foreign_parts
@@ -179,6 +184,7 @@ class VMCompiler:
         if self._program is not None:
             raise CompileError("Can't reuse VMCompiler object for multiple modules")
         plan = canonical_target(target, target_host)
+        tell(1, STAGES, "optimising")
         self._program = run_stage(plan, lambda options: lower_for_plan(mod, self._params, plan, options))
         self._params = {}
         counts = self._program.info.kernels or {}
@@ -189,6 +195,7 @@ class VMCompiler:
         program = self._program
         if program is None:
             raise CompileError("there is nothing to build; call lower first")
+        tell(2, STAGES, "building kernels")
         built = run_stage(program.plan, lambda options: build(program, self._kernels))
         # Of a program for several devices only what runs on the first is timed kernel by kernel.
         target, kernels = program.target, program.code.kernels

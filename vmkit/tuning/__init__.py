@@ -2,6 +2,6 @@
 
 from .extract import Kernel, kernels_of
 from .places import Timing
-from .tune import Progress, tune
+from .tune import Progress, Search, tune
 
-__all__ = ["Kernel", "Progress", "Timing", "kernels_of", "tune"]
+__all__ = ["Kernel", "Progress", "Search", "Timing", "kernels_of", "tune"]

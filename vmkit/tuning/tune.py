@@ -6,7 +6,7 @@ import datetime
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from .measure import Measured, Measurer
 from .places import Timing, Tracker, require_devices
 from .search import search
 
-__all__ = ["Progress", "tune"]
+__all__ = ["Progress", "Search", "tune"]
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,59 @@ class Progress:
             return f"{said}; it cannot be measured"
         before, after = self.record.default_seconds, self.record.seconds
         return f"{said}, {before * 1e6:.1f} -> {after * 1e6:.1f} us"
+
+
+def _log(progress: Progress) -> None:
+    logger.info("%s", progress)
+
+
+@dataclass(frozen=True)
+class Search:
+    """How kernels are tuned. Its fields are arguments of :func:`tune`, which says what each is."""
+
+    database: Path
+    seconds: float = 10.0
+    budget: float | None = None
+    timeout: float = 10.0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    trials: int = 0
+    tracker: Tracker | None = None
+    candidates: int | None = None
+    patience: int | None = None
+    timing: Timing | None = None
+    progress: Callable[[Progress], None] = _log
+
+    def require(self, target: Target) -> None:
+        """Raise OptionError for what has no meaning, a target that cannot be measured, and devices there are not."""
+        _require_numbers(
+            {"seconds": self.seconds, "budget": self.budget, "timeout": self.timeout}, self.trials, self.candidates
+        )
+        _require_measurable(target, self.trials, is_remote=self.tracker is not None)
+        if self.tracker is not None:
+            require_devices(self.tracker)
+        if not self.database.parent.is_dir():
+            raise OptionError(f"database: there is no folder {self.database.parent}")
+        self._known()
+
+    def _known(self) -> Records:
+        return Records.read(self.database) if self.database.exists() else Records()
+
+    def run(self, kernels: list[Kernel], target: Target) -> Records:
+        """Return the records of the file after measuring kernels, of :func:`kernels_of`, that it does not hold yet."""
+        records = self._known()
+        sizes = sizes_of(kernels, self.sizes)
+        with Measurer(target, sizes, self.timeout, tracker=self.tracker, timing=self.timing) as measurer:
+            for each in _tuned(kernels, records, target, measurer, self):
+                if each.record is not None:
+                    records += Records([each.record])
+                    records.write(self.database)
+                self.progress(each)
+            if self.trials:
+                from .deeper import search_deeper
+
+                count = search_deeper(kernels, target, self.database.with_suffix(""), self.trials, measurer)
+                logger.info("MetaSchedule searched schedules for %d kernels", count)
+        return records
 
 
 def tune(
@@ -143,44 +196,22 @@ def tune(
         with load("mine.json"):
             exe = vmkit.compile("model.onnx", "native")
     """
-    _require_numbers({"seconds": seconds, "budget": budget, "timeout": timeout}, trials, candidates)
+    search = Search(
+        Path(database),
+        seconds=seconds,
+        budget=budget,
+        timeout=timeout,
+        sizes=sizes or {},
+        trials=trials,
+        tracker=tracker,
+        candidates=candidates,
+        patience=patience,
+        timing=timing,
+        progress=progress or _log,
+    )
     plan = canonical_target(target).primary
-    _require_measurable(plan, trials, is_remote=tracker is not None)
-    if tracker is not None:
-        require_devices(tracker)
-    path = Path(database)
-    if not path.parent.is_dir():
-        raise OptionError(f"database: there is no folder {path.parent}")
-    records = Records.read(path) if path.exists() else Records()
-    found = _chosen(kernels_of(model, plan, params), kernels)
-    limits = _Limits(seconds, budget, candidates, patience)
-    tell = _log if progress is None else progress
-    with Measurer(plan, sizes_of(found, sizes or {}), timeout, tracker=tracker, timing=timing) as measurer:
-        for each in _tuned(found, records, plan, measurer, limits):
-            if each.record is not None:
-                records += Records([each.record])
-                records.write(path)
-            tell(each)
-        if trials:
-            from .deeper import search_deeper
-
-            count = search_deeper(found, plan, path.with_suffix(""), trials, measurer)
-            logger.info("MetaSchedule searched schedules for %d kernels", count)
-    return records
-
-
-def _log(progress: Progress) -> None:
-    logger.info("%s", progress)
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """When a search ends: each kernel's, and that of all."""
-
-    seconds: float
-    budget: float | None
-    candidates: int | None
-    patience: int | None
+    search.require(plan)
+    return search.run(_chosen(kernels_of(model, plan, params), kernels), plan)
 
 
 def _chosen(kernels: list[Kernel], names: Collection[str] | None) -> list[Kernel]:
@@ -194,7 +225,7 @@ def _chosen(kernels: list[Kernel], names: Collection[str] | None) -> list[Kernel
 
 
 def _tuned(
-    kernels: Sequence[Kernel], known: Records, target: Target, measurer: Measurer, limits: _Limits
+    kernels: Sequence[Kernel], known: Records, target: Target, measurer: Measurer, limits: Search
 ) -> Iterator[Progress]:
     """Yield what is found for each kernel that has no record yet, until the budget is spent."""
     of_class, end = target_class(target), None if limits.budget is None else time.monotonic() + limits.budget
@@ -212,7 +243,7 @@ def _tuned(
 
 
 def _searched(
-    kernel: Kernel, target: Target, measurer: Measurer, limits: _Limits, most: int | None, place: tuple[int, int]
+    kernel: Kernel, target: Target, measurer: Measurer, limits: Search, most: int | None, place: tuple[int, int]
 ) -> Progress:
     """Return the best decisions for one kernel, of what is measured within the limits."""
     outcomes: list[Measured] = []

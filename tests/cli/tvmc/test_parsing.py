@@ -15,6 +15,7 @@ from vmkit.cli.tvmc.autotuner import TaskFilterError, filter_tasks, gen_task_lis
 from vmkit.cli.tvmc.composite_target import get_codegen_by_target, get_codegen_names
 from vmkit.cli.tvmc.config_options import convert_config_json_to_cli, get_configs_json_dir, set_json_config_values
 from vmkit.cli.tvmc.exceptions import one_line
+from vmkit.cli.tvmc.main import parsers
 from vmkit.cli.tvmc.pass_config import parse_configs, without_effect
 from vmkit.cli.tvmc.pass_list import parse_pass_list_str
 from vmkit.cli.tvmc.registry import generate_registry_args, reconstruct_registry_entity
@@ -28,6 +29,7 @@ from vmkit.cli.tvmc.target import (
 )
 from vmkit.cli.tvmc.target_options import OPTIONS
 from vmkit.cli.tvmc.tracker import tracker_host_port_from_cli
+from vmkit.compat.autotvm_task import Task
 from vmkit.compat.build_choices import Executor
 from vmkit.errors import OptionError
 from vmkit.relay import Any as AnySize
@@ -247,10 +249,33 @@ def test_places_that_there_are_not(text: str, said: str) -> None:
 
 
 def test_tasks_are_listed_with_their_places() -> None:
-    tasks = [argparse.Namespace(name="conv"), argparse.Namespace(name="d" * 200), argparse.Namespace(name="")]
-    first, *lines = gen_task_list(tasks).splitlines()
-    assert first == "Available Tasks for tuning:"
-    assert lines == ["  0. conv", f"  1. {'d' * 97}...", "  2. Unnamed"]
+    shown = gen_task_list([Task("conv", []), Task("d" * 200, [])]).splitlines()
+    assert shown == [
+        "Available Tasks for tuning:",
+        "  0. Task(func_name=conv, args=[], kwargs={}, workload=('conv',)) (len=?)",
+        f"  1. {'Task(func_name=' + 'd' * 82}... (len=?)",
+    ]
+    described = [argparse.Namespace(desc="conv"), argparse.Namespace(desc="d" * 200), argparse.Namespace(desc="")]
+    assert gen_task_list(described, enable_autoscheduler=True).splitlines()[1:] == [
+        "  0. conv",
+        f"  1. {'d' * 97}...",
+        "  2. Unnamed",
+    ]
+
+
+def test_values_of_a_configuration_are_checked_as_those_of_the_options_are() -> None:
+    parser = parsers()["compile"]
+    set_json_config_values(parser, [{"dump_code": ["ll", "tir,relay"]}, {"print_pass_times": True}])
+    args = parser.parse_args(["m.onnx"])
+    assert (args.dump_code, args.print_pass_times) == (["ll", "tir", "relay"], True)
+    for values, said in (
+        ({"opt_level": 9}, "opt-level: 9 is none of 0, 1, 2, 3, 4"),
+        ({"output_format": "sso"}, "'sso' is none of so, mlf; did you mean 'so'"),
+        ({"print_pass_times": "often"}, "expected true or false, got 'often'"),
+        ({"opt_level": "high"}, "opt-level: invalid literal"),
+    ):
+        with pytest.raises(TVMCException, match=said):
+            set_json_config_values(parser, [values])
 
 
 def test_errors_are_one_line_without_what_carets_point_into() -> None:

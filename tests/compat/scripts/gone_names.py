@@ -25,7 +25,10 @@ def refuses(call, *parts):
 
 
 refuses(XGBTuner, "tvm.autotvm.tuner.XGBTuner is gone", "vmkit.tophub.tune")
-refuses(autotvm.task.extract_from_program, "vmkit.tophub.tune")
+refuses(autotvm.task.create, "vmkit.tophub.tune")
+refuses(autotvm.measure.MeasureInput, "vmkit.tophub.tune")
+refuses(autotvm.task.space.ConfigSpace, "vmkit.tophub.tune")
+refuses(autotvm.measure.executor.Executor, "vmkit.tophub.tune")
 refuses(auto_scheduler.SearchTask, "tvm.auto_scheduler.SearchTask")
 refuses(debug_result.DebugResult, "VirtualMachine.benchmark")
 assert tvm.WorkspaceMemoryPools is tvm.ir.WorkspaceMemoryPools is WorkspaceMemoryPools

@@ -11,30 +11,35 @@ vmkit. What each option does today, ``vmkit tvmc --options`` says.
 
 from __future__ import annotations
 
-from . import (
-    autotuner,
-    common,
-    compiler,
-    composite_target,
-    config_options,
-    frontends,
-    main,
-    model,
-    pass_config,
-    pass_list,
-    registry,
-    runner,
-    shape_parser,
-    target,
-    tracker,
-    transform,
-)
-from .autotuner import tune_model as tune
-from .compiler import compile_model as compile
-from .exceptions import TVMCException, TVMCImportError
-from .frontends import load_model as load
-from .model import TVMCModel, TVMCPackage, TVMCResult
-from .runner import run_module as run
+from typing import TYPE_CHECKING
+
+from ..._later import named_later
+
+if TYPE_CHECKING:
+    from . import (
+        autotuner,
+        common,
+        compiler,
+        composite_target,
+        config_options,
+        frontends,
+        main,
+        model,
+        pass_config,
+        pass_list,
+        registry,
+        runner,
+        shape_parser,
+        target,
+        tracker,
+        transform,
+    )
+    from .autotuner import tune_model as tune
+    from .compiler import compile_model as compile
+    from .exceptions import TVMCException, TVMCImportError
+    from .frontends import load_model as load
+    from .model import TVMCModel, TVMCPackage, TVMCResult
+    from .runner import run_module as run
 
 __all__ = [
     "TVMCException",
@@ -65,6 +70,12 @@ __all__ = [
 ]
 
 
+# One command needs few of them, and waits for those.
+__getattr__, __dir__ = named_later(__name__)
+
+
 def take_over(words: list[str]) -> int:
     """Run the words behind ``vmkit tvmc``, and return the exit code."""
-    return main.run_words(words, "vmkit tvmc")
+    from .main import run_words
+
+    return run_words(words, "vmkit tvmc")

@@ -16,18 +16,33 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import suggest
-from . import composite_target, frontends
+from . import frontends
 from .common import require_input_file, shapes_of
 from .exceptions import TVMCException
 from .model import TVMCModel
-from .target import reconstruct_target_args, target_from_cli
+from .preparation import Preparation
+from .target import reconstruct_target_args
 from .tracker import tracker_host_port_from_cli
-from .transform import apply_graph_transforms, parse_graph_transform_args
+from .transform import parse_graph_transform_args
 
 if TYPE_CHECKING:
-    from vmkit.tuning import Kernel, Progress
+    import tvm
+    from tvm.target import Target
 
-__all__ = ["TUNERS", "drive_tune", "filter_tasks", "gen_task_list", "get_tuning_tasks", "tune_model"]
+    from vmkit.compat.autotvm_measure import MeasureOption
+    from vmkit.compat.autotvm_task import Task
+    from vmkit.tuning import Progress, Search
+
+__all__ = [
+    "TUNERS",
+    "autotvm_get_tuning_tasks",
+    "drive_tune",
+    "filter_tasks",
+    "gen_task_list",
+    "get_tuning_tasks",
+    "tune_model",
+    "tune_tasks",
+]
 
 logger = logging.getLogger("TVMC")
 
@@ -77,65 +92,103 @@ def tune_model(
 ) -> str:
     """Measure schedules of a model's kernels, and return the file of what was found.
 
+    The arguments are those of ``vmkit tvmc tune``, by their names in TVM 0.14; `tuner` and `parallel` change nothing.
+
     Parameters
     ----------
-    tvmc_model, target, target_host, additional_target_options
-        The model, and what to compile it for, as for :func:`~.compiler.compile_model`.
+    tvmc_model, target, target_host, additional_target_options, **transform_args
+        The model, what to compile it for, and what to change in it; see :class:`~.preparation.Preparation`.
     tuning_records, prior_records : str, optional
         The file to write, by default one that lives as long as the model, and one whose records are known already.
-    enable_autoscheduler : bool
-        Whether MetaSchedule searches further, into a folder beside the file.
-    hostname, port, rpc_key
-        An RPC tracker, and the key of the devices to measure on; by default this machine.
-    trials, early_stopping : int
-        How many schedules are measured in all, and after how many of a kernel that were no better it is left.
-    tuner : str
-        One of :data:`TUNERS`; the search is the same, and as `parallel`, it changes nothing.
-    number, repeat, min_repeat_ms : int
-        How many calls and milliseconds a measurement takes at least, and how many there are of each schedule.
-    timeout : int
-        Seconds for one schedule.
     tasks_filter : str
         Which kernels: ``"all"``, or places such as ``"0,2-5"``; ``"list"`` prints them.
-    **transform_args
-        Layouts and precision.
 
     Raises
     ------
     TVMCException, VMKitError
         For arguments that cannot be used.
     """
-    from vmkit.tuning import Timing, tune
+    from vmkit.compat.autotvm_measure import timing_of
+    from vmkit.tuning import Search
 
     _require_choices(tuner, hardware_params, include_simple_tasks or log_estimated_latency)
     path = Path(tuning_records or tvmc_model.default_tuning_records_path())
-    mod, plan = _prepared(tvmc_model, target, target_host, additional_target_options, transform_args)
-    tasks = get_tuning_tasks(mod, tvmc_model.params, plan)
+    prepared = Preparation.of(target, target_host, additional_target_options, transform_args)
+    mod, params = prepared.cut(prepared.changed(tvmc_model.mod, tvmc_model.params), tvmc_model.params)
+    tasks = get_tuning_tasks(mod, params, prepared.target)
     chosen, is_list = filter_tasks(tasks, tasks_filter)
     if is_list:
         print(gen_task_list(chosen or tasks))
         return str(path)
-    if prior_records:
-        _take_over(Path(prior_records), path)
-    batch = Timing.batch if min_repeat_ms is None else max(min_repeat_ms, 1) / 1000
-    records = tune(
-        mod,
-        plan,
-        tvmc_model.params,
-        database=path,
+    search = Search(
+        path,
         seconds=float("inf"),
         timeout=timeout,
         trials=-(-trials // max(len(chosen), 1)) if enable_autoscheduler else 0,
         tracker=_tracker(hostname, port, rpc_key),
-        kernels=[task.name for task in chosen],
         candidates=trials,
         patience=early_stopping,
-        timing=Timing(number, repeat, batch),
+        timing=timing_of(number, repeat, min_repeat_ms),
         progress=_tell,
     )
-    if not path.exists():
-        records.write(path)
+    _measure(chosen, search, prepared.target, prior_records)
     return str(path)
+
+
+def tune_tasks(
+    tasks: Sequence[Task],
+    log_file: str,
+    measure_option: MeasureOption,
+    tuner: str,
+    trials: int,
+    early_stopping: int | None = None,
+    tuning_records: str | None = None,
+) -> None:
+    """Measure schedules of some tasks, of :func:`autotvm_get_tuning_tasks`, into a file of records.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        Of one target.
+    log_file, tuning_records : str
+        The file to write, and one whose records are known already.
+    measure_option : MeasureOption
+        What ``autotvm.measure_option`` returns.
+    tuner : str
+        One of :data:`TUNERS`; the search is the same.
+    trials, early_stopping : int
+        How many schedules are measured in all, and after how many of a kernel that were no better it is left.
+    """
+    from vmkit.tuning import Search
+
+    _require_choices(tuner, None, False)
+    if not tasks:
+        logger.warning("there are no tasks, so nothing is tuned")
+        return
+    search = Search(
+        Path(log_file),
+        seconds=float("inf"),
+        timeout=measure_option.timeout,
+        tracker=measure_option.tracker,
+        candidates=trials,
+        patience=early_stopping,
+        timing=measure_option.timing,
+        progress=_tell,
+    )
+    _measure(tasks, search, tasks[0].target, tuning_records)
+
+
+def _measure(tasks: Sequence[Task], search: Search, target: Target, prior: str | None) -> None:
+    """Measure the kernels of tasks; the file of records is there afterwards, even if nothing was found."""
+    from vmkit.target import canonical_target
+
+    plan = canonical_target(target).primary
+    if prior:
+        _take_over(Path(prior), search.database)
+    search.require(plan)
+    records = search.run([task.kernel for task in tasks], plan)
+    if not search.database.exists():
+        records.write(search.database)
 
 
 def _tell(progress: Progress) -> None:
@@ -151,35 +204,21 @@ def _require_choices(tuner: str, hardware_params: object, is_of_auto_scheduler: 
         )
 
 
-def _prepared(
-    model: TVMCModel,
-    target: str,
-    host: str | None,
-    more: Mapping[str, Mapping[str, Any]] | None,
-    transforms: Mapping[str, Any],
-) -> tuple[Any, Any]:
-    """Return the module whose kernels are tuned, and what they are tuned for."""
-    from vmkit.target import canonical_target
-
-    if not target:
-        raise TVMCException("there is no target: --target native is this machine")
-    plan, generators = target_from_cli(target, more)
-    known = parse_graph_transform_args({})
-    if unknown := transforms.keys() - known.keys():
-        raise TypeError(f"tune_model has no argument {', '.join(sorted(unknown))}")
-    mod = apply_graph_transforms(model.mod, known | dict(transforms), model.params)
-    for each in generators:
-        codegen = composite_target.get_codegen_by_target(each["name"])
-        mod = codegen["pass_pipeline"](mod, model.params, **each["opts"])
-    return mod, canonical_target(plan, None if host is None else target_from_cli(host)[0])
+def autotvm_get_tuning_tasks(
+    mod: tvm.IRModule, params: Mapping[str, Any], target: str, target_host: str | None = None
+) -> list[Task]:
+    """Return the kernels of a model that there is more than one way to schedule, as AutoTVM's tasks."""
+    return get_tuning_tasks(mod, params, Preparation.of(target, target_host).target)
 
 
-def get_tuning_tasks(mod: Any, params: Mapping[str, Any], target: Any) -> list[Kernel]:  # noqa: ANN401 - a model
-    """Return the kernels of a model that there is more than one way to schedule."""
-    from vmkit.target import canonical_target
-    from vmkit.tuning import kernels_of
+def get_tuning_tasks(mod: Any, params: Mapping[str, Any], target: Any) -> list[Task]:  # noqa: ANN401 - a model
+    """Return the kernels of a model that there is more than one way to schedule, as compiling at level 3 has them."""
+    from vmkit.compat.autotvm_task import extract_from_program
 
-    return kernels_of(mod, canonical_target(target).primary, params)
+    from .compiler import pass_context
+
+    with pass_context()(opt_level=3):
+        return extract_from_program(mod, params, target)
 
 
 def _take_over(prior: Path, path: Path) -> None:
@@ -248,12 +287,25 @@ def _range(word: str, count: int) -> range:
 
 
 def gen_task_list(tasks: Sequence[object], enable_autoscheduler: bool = False) -> str:
-    """Return a list of tasks with their places, for people to choose from."""
-    lines = []
-    for place, task in enumerate(tasks):
-        text = str(getattr(task, "name", None) or getattr(task, "desc", None) or "Unnamed")
-        lines.append(f"  {place}. {text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}")
-    return "\n".join(["Available Tasks for tuning:", *lines])
+    """Return a list of tasks with their places, for people to choose from.
+
+    With `enable_autoscheduler` tasks have descriptions (``desc``), as those of the auto-scheduler had.
+    """
+    described = _description if enable_autoscheduler else _shown
+    return "\n".join(["Available Tasks for tuning:", *(f"  {at}. {described(task)}" for at, task in enumerate(tasks))])
+
+
+def _description(task: object) -> str:
+    return _short(str(getattr(task, "desc", None) or "Unnamed"))
+
+
+def _shown(task: object) -> str:
+    space = getattr(task, "config_space", None)
+    return f"{_short(str(task))} (len={'?' if space is None else len(space)})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) < _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def drive_tune(args: Namespace) -> int:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ...compat.build_choices import Executor, Runtime
 from ...errors import suggest
 from ..files import write_dumps
-from . import composite_target, frontends
+from ..progress import compiling
+from . import frontends
 from .common import require_input_file, shapes_of, weights_of
 from .exceptions import TVMCException
 from .library_format import export as export_library_format
@@ -20,9 +21,10 @@ from .library_format import require_library_format, require_no_linker
 from .model import TVMCModel, TVMCPackage
 from .offloads import dump_operation_offloads
 from .pass_config import parse_configs, without_effect
+from .preparation import Preparation
 from .registry import reconstruct_registry_entity
-from .target import reconstruct_target_args, target_from_cli
-from .transform import apply_graph_transforms, parse_graph_transform_args
+from .target import reconstruct_target_args
+from .transform import parse_graph_transform_args
 
 if TYPE_CHECKING:
     import tvm
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from vmkit.compat.built_module import BuiltModule
     from vmkit.executable.executable import Executable
 
-__all__ = ["build", "compile_model", "drive_compile", "records_of", "save_dumps"]
+__all__ = ["build", "compile_model", "drive_compile", "pass_context", "records_of", "save_dumps"]
 
 logger = logging.getLogger("TVMC")
 
@@ -62,34 +64,18 @@ def compile_model(
 ) -> TVMCPackage:
     """Compile a model, and return the package that was written.
 
+    The arguments are those of ``vmkit tvmc compile``, by their names in TVM 0.14.
+
     Parameters
     ----------
-    tvmc_model : TVMCModel
-        The model.
-    target, target_host : str
-        What to compile for, and what drives a device; see :func:`~.target.target_from_cli`.
-    executor, runtime : Executor, Runtime, optional
-        What TVM 0.14 would have run it on, ``"graph"`` by default. Packages run on the virtual machine.
-    tuning_records : str, optional
-        A file that :func:`~.autotuner.tune_model` wrote, or the folder of a MetaSchedule database.
+    tvmc_model, target, target_host, additional_target_options, **transform_args
+        The model, what to compile it for, and what to change in it; see :class:`~.preparation.Preparation`.
     package_path : str, optional
-        The package; by default a file that lives as long as the model.
-    cross, cross_options
-        What links the kernels for another machine: a command or a callable, and options of the command.
-    output_format : {"so", "mlf"}
-        A package, or an archive in the Model Library Format.
-    dump_code : str or list of str, optional
-        Stages to write beside the package, as ``PACKAGE.ll``; see :class:`vmkit.compiler.dumps.Dumps`.
-    dump_offloads : str
-        Where to write which operators each code generator gets: a file, or ``"-"`` for the standard output.
-    disabled_pass, pass_context_configs : list of str, optional
-        Passes to leave out, and options of passes, each ``NAME=VALUE``.
-    additional_target_options : mapping, optional
-        Options of targets, by their names.
-    use_vm : bool
+        By default a file that lives as long as the model.
+    use_vm
         Whether the package has no graph beside the program.
-    **transform_args
-        Layouts and precision; see :func:`~.transform.apply_graph_transforms`.
+    dump_code
+        Stages to write beside the package; see :class:`vmkit.compiler.dumps.Dumps`.
 
     Raises
     ------
@@ -98,77 +84,49 @@ def compile_model(
     """
     from vmkit.compiler.dumps import Dumps
 
-    transforms = _transforms(transform_args)
-    dumps = Dumps([dump_code] if isinstance(dump_code, str) else dump_code or [])
-    plan, generators = _targets(target, target_host, additional_target_options)
-    config = without_effect(parse_configs(pass_context_configs)) | _configs(generators)
-    options = {"opt_level": opt_level, "config": config, "disabled_pass": _names(disabled_pass)}
+    prepared = Preparation.of(target, target_host, additional_target_options, transform_args)
+    dumps = Dumps(_listed(dump_code))
+    config = without_effect(parse_configs(pass_context_configs)) | prepared.configs
+    options = {"opt_level": opt_level, "config": config, "disabled_pass": _listed(disabled_pass) or None}
+    path = package_path or tvmc_model.default_package_path()
+    linking = (str(path), cross, cross_options, output_format)
     with _context(options, [*dumps.instruments, *(instruments or ())], tuning_records, print_pass_times):
-        changed = apply_graph_transforms(tvmc_model.mod, transforms, tvmc_model.params)
-        mod = _partitioned(changed, tvmc_model.params, generators, mod_name)
-        # A program that was cut has them inside.
-        params = {} if generators else tvmc_model.params
+        changed = prepared.changed(tvmc_model.mod, tvmc_model.params)
+        mod, params = prepared.cut(changed, tvmc_model.params, mod_name)
         if dump_offloads:
             dump_operation_offloads(mod, dump_offloads)
         if output_format == "mlf":
-            require_no_linker(cross)
-            path = str(package_path or tvmc_model.default_package_path())
-            built = None
-            code = export_library_format(mod, Path(path), params, plan, mod_name or "default", executor).code
+            executable, code = None, _archive(mod, params, prepared, executor, mod_name, linking)
         else:
-            code = None
-            built = build(mod, plan, executor, runtime, params, use_vm, mod_name, workspace_pools)
-    if built is not None:
-        path = tvmc_model.export_package(built, package_path, cross, cross_options, output_format)
-    if dumps:
-        save_dumps(path, dumps.texts(changed, _executable_of(built), code), dump_root="")
-    return TVMCPackage(path)
+            built = build(mod, prepared.target, executor, runtime, params, use_vm, mod_name, workspace_pools)
+            executable, code = _executable_of(built), None
+            tvmc_model.export_package(built, *linking)
+    save_dumps(str(path), dumps.texts(changed, executable, code), dump_root="")
+    return TVMCPackage(str(path))
 
 
-def _executable_of(built: BuiltModule | Executable | None) -> Executable | None:
+def _archive(
+    mod: tvm.IRModule,
+    params: Mapping[str, Any],
+    prepared: Preparation,
+    executor: Executor | None,
+    mod_name: str | None,
+    linking: tuple[str, Any, str | None, str],
+) -> Callable[[str], str | None]:
+    """Write a program as C, and return what says its code of a format."""
+    path, cross, *_ = linking
+    require_no_linker(cross)
+    return export_library_format(mod, Path(path), params, prepared.target, mod_name or "default", executor).code
+
+
+def _executable_of(built: BuiltModule | Executable) -> Executable:
     from vmkit.compat.built_module import BuiltModule
 
     return built.executable if isinstance(built, BuiltModule) else built
 
 
-def _transforms(given: Mapping[str, Any]) -> dict[str, Any]:
-    known = parse_graph_transform_args({})
-    for name in given:
-        if name not in known:
-            raise TypeError(f"compile_model has no argument {name!r}{suggest(name, known)}")
-    return known | dict(given)
-
-
-def _names(given: str | Sequence[str] | None) -> list[str] | None:
-    names = [given] if isinstance(given, str) else given
-    return [name for name in names if name] if names else None
-
-
-def _targets(
-    target: str, host: str | None, more: Mapping[str, Mapping[str, Any]] | None
-) -> tuple[Target, list[dict[str, Any]]]:
-    from tvm.target import Target
-
-    if not target:
-        raise TVMCException("there is no target: --target native is this machine, --target llvm any of its kind")
-    found, generators = target_from_cli(target, more)
-    return found if host is None else Target(found, target_from_cli(host)[0]), generators
-
-
-def _configs(generators: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the options of code generators that ``PassContext`` has."""
-    keys = {each["name"]: composite_target.get_codegen_by_target(each["name"])["config_key"] for each in generators}
-    return {key: each["opts"] for each in generators if (key := keys[each["name"]]) is not None}
-
-
-def _partitioned(
-    mod: tvm.IRModule, params: Mapping[str, Any], generators: Sequence[Mapping[str, Any]], mod_name: str | None
-) -> tvm.IRModule:
-    """Return a program that is cut for each code generator in turn."""
-    for generator in generators:
-        codegen = composite_target.get_codegen_by_target(generator["name"])
-        mod = codegen["pass_pipeline"](mod, params, mod_name=mod_name, **generator["opts"])
-    return mod
+def _listed(given: str | Sequence[str] | None) -> list[str]:
+    return [name for name in ([given] if isinstance(given, str) else given or ()) if name]
 
 
 @contextmanager
@@ -176,19 +134,29 @@ def _context(
     options: Mapping[str, Any], instruments: Sequence[Any], records: str | None, times_passes: bool
 ) -> Iterator[None]:
     """Enter the options of the compiler and tuning records; print what passes took at the end, if that is wanted."""
-    import tvm
     from tvm.ir.instrument import PassTimingInstrument
 
-    from vmkit import relay, tophub
-    from vmkit.compiler.options import PassContext
+    from vmkit import tophub
 
-    # The names of scripts, where vmkit.compat has put them back: they may stand for something else in turn.
-    context = tvm.transform.PassContext if hasattr(relay, "build") else PassContext
+    context = pass_context()
     timing = [PassTimingInstrument()] if times_passes else []
     with tophub.load(*records_of(records)), context(instruments=[*timing, *instruments] or None, **options):
         yield
         if timing:
             print(f"Compilation time breakdown by pass:\n{timing[0].render()}")
+
+
+def pass_context() -> Callable[..., Any]:
+    """Return what options of the compiler are entered by.
+
+    It is the name of scripts, where vmkit.compat has put it back, which may stand for something else in turn.
+    """
+    import tvm
+
+    from vmkit import relay
+    from vmkit.compiler.options import PassContext
+
+    return tvm.transform.PassContext if hasattr(relay, "build") else PassContext
 
 
 def records_of(path: str | None) -> list[Path]:
@@ -251,26 +219,27 @@ def drive_compile(args: Namespace) -> int:
     executor = reconstruct_registry_entity(args, Executor)
     runtime = reconstruct_registry_entity(args, Runtime)
     require_library_format(args.output_format, executor, runtime)
-    compile_model(
-        model,
-        args.target,
-        opt_level=args.opt_level,
-        executor=executor,
-        runtime=runtime,
-        tuning_records=args.tuning_records,
-        package_path=args.output,
-        cross=args.cross_compiler,
-        cross_options=args.cross_compiler_options,
-        output_format=args.output_format,
-        dump_code=args.dump_code,
-        dump_offloads=args.dump_offloads,
-        disabled_pass=args.disabled_pass,
-        pass_context_configs=args.pass_config,
-        additional_target_options=reconstruct_target_args(args),
-        # What no executor is asked for needs no graph.
-        use_vm=executor is None,
-        mod_name=args.module_name,
-        print_pass_times=args.print_pass_times,
-        **parse_graph_transform_args(args),
-    )
+    with compiling(Path(args.FILE).name):
+        compile_model(
+            model,
+            args.target,
+            opt_level=args.opt_level,
+            executor=executor,
+            runtime=runtime,
+            tuning_records=args.tuning_records,
+            package_path=args.output,
+            cross=args.cross_compiler,
+            cross_options=args.cross_compiler_options,
+            output_format=args.output_format,
+            dump_code=args.dump_code,
+            dump_offloads=args.dump_offloads,
+            disabled_pass=args.disabled_pass,
+            pass_context_configs=args.pass_config,
+            additional_target_options=reconstruct_target_args(args),
+            # What no executor is asked for needs no graph.
+            use_vm=executor is None,
+            mod_name=args.module_name,
+            print_pass_times=args.print_pass_times,
+            **parse_graph_transform_args(args),
+        )
     return 0

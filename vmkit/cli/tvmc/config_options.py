@@ -140,11 +140,31 @@ def set_json_config_values(parser: argparse.ArgumentParser, options: Sequence[Ma
 
 def _parsed(action: argparse.Action, value: Any) -> Any:  # noqa: ANN401 - of the types of options
     """Return a value of JSON as the option itself would have it."""
+    option = action.dest.replace("_", "-")
     is_list = isinstance(value, list)
-    if action.type is None or not callable(action.type):
-        return [str(each) for each in value] if is_list else value
+    words = value if is_list else [value]
+    if action.nargs == 0:
+        if not isinstance(value, bool | int):
+            raise TVMCException(f"--config: {option}: expected true or false, got {value!r}")
+        return value
     try:
-        found = [action.type(str(each)) for each in value] if is_list else action.type(str(value))
+        found = [_read(action, word) for word in words]
     except (argparse.ArgumentTypeError, ValueError) as error:
-        raise TVMCException(f"--config: {action.dest.replace('_', '-')}: {error}") from error
-    return [found] if isinstance(action, argparse._AppendAction) and not is_list else found
+        raise TVMCException(f"--config: {option}: {error}") from error
+    for each in found:
+        if action.choices is not None and each not in action.choices:
+            known = list(map(str, action.choices))
+            raise TVMCException(
+                f"--config: {option}: {each!r} is none of {', '.join(known)}{suggest(str(each), known)}"
+            )
+    if isinstance(action, argparse._AppendAction):
+        return found
+    if is_list and found and all(isinstance(each, list) for each in found):
+        return [each for listed in found for each in listed]  # of an option that takes a list as one word
+    return found if is_list else found[0]
+
+
+def _read(action: argparse.Action, word: object) -> Any:  # noqa: ANN401 - of the types of options
+    if callable(action.type):
+        return action.type(str(word))
+    return word if isinstance(word, bool | int | float) else str(word)

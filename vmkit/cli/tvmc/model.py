@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vmkit.compat.built_module import BuiltModule
     from vmkit.executable.executable import Executable
 
-__all__ = ["TVMCException", "TVMCImportError", "TVMCModel", "TVMCPackage", "TVMCResult"]
+__all__ = ["TVMCException", "TVMCImportError", "TVMCModel", "TVMCPackage", "TVMCResult", "export"]
 
 _MODULE, _WEIGHTS, _RECORDS, _PACKAGE = "model.json", "model.params", "tuning_records.json", "model_package.tar"
 
@@ -129,27 +129,8 @@ class TVMCModel:
         if cross_options and not cross:
             raise TVMCException("--cross-compiler-options are for the command of --cross-compiler, which is not given")
         linker = f"{cross} {cross_options or ''}".strip() if isinstance(cross, str) else cross
-        self._export(executor_factory, path, linker or None)
+        export(executor_factory, path, linker or None)
         return str(path)
-
-    def _export(self, built: BuiltModule | Executable, path: Path, linker: str | Callable[..., Any] | None) -> None:
-        from vmkit.compat.built_module import AOTExecutorFactoryModule, BuiltModule
-        from vmkit.values.param_dict import save_param_dict
-
-        facts: dict[str, Any] = {"type": "vm", "executor": "vm"}
-        parts: dict[str, bytes] = {}
-        if isinstance(built, BuiltModule):
-            is_aot = isinstance(built, AOTExecutorFactoryModule)
-            facts = {"type": "classic", "executor": "aot" if is_aot else "graph", "module": built.libmod_name}
-            parts[PARAMS] = bytes(save_param_dict({} if is_aot else built.get_params()))
-            if not is_aot:
-                parts[GRAPH] = built.get_executor_config().encode()
-        executable = built.executable if isinstance(built, BuiltModule) else built
-        facts["signature"] = str(executable.signature)
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "model.vmx"
-            executable.export(file, linker)
-            write_package(path, file, facts, parts)
 
     def _export_library_format(self, built: BuiltModule | Executable, path: Path) -> str:
         from vmkit.compat.built_module import BuiltModule
@@ -159,6 +140,37 @@ class TVMCModel:
             raise TVMCException("an archive in the Model Library Format is made of what relay.build gave")
         export_model_library_format(built, path)
         return str(path)
+
+
+def export(built: BuiltModule | Executable, path: Path, linker: str | Callable[..., Any] | None = None) -> None:
+    """Write what was compiled to a package: of an executable without a graph beside it.
+
+    Parameters
+    ----------
+    built : BuiltModule or Executable
+        What ``relay.build`` gave, or an executable.
+    path : Path
+        The package.
+    linker : str or callable, optional
+        What links the kernels; see :meth:`vmkit.Executable.export`.
+    """
+    from vmkit.compat.built_module import AOTExecutorFactoryModule, BuiltModule
+    from vmkit.values.param_dict import save_param_dict
+
+    facts: dict[str, Any] = {"type": "vm", "executor": "vm"}
+    parts: dict[str, bytes] = {}
+    if isinstance(built, BuiltModule):
+        is_aot = isinstance(built, AOTExecutorFactoryModule)
+        facts = {"type": "classic", "executor": "aot" if is_aot else "graph", "module": built.libmod_name}
+        parts[PARAMS] = bytes(save_param_dict({} if is_aot else built.get_params()))
+        if not is_aot:
+            parts[GRAPH] = built.get_executor_config().encode()
+    executable = built.executable if isinstance(built, BuiltModule) else built
+    facts["signature"] = str(executable.signature)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.vmx"
+        executable.export(file, linker)
+        write_package(path, file, facts, parts)
 
 
 def _json_of(mod: tvm.IRModule) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import tvm
 
-__all__ = ["dump_operation_offloads"]
+__all__ = ["dump_operation_offloads", "offloads"]
 
 _GENERIC = "generic"
 _WIDTH = 15
@@ -42,6 +42,15 @@ def dump_operation_offloads(mod: tvm.IRModule, where: str) -> None:
     where : str
         A file, or ``"-"`` for the standard output.
     """
+    text = offloads(mod)
+    if where == "-":
+        sys.stdout.write(text)
+    else:
+        Path(where).write_text(text, encoding="utf-8")
+
+
+def offloads(mod: tvm.IRModule) -> str:
+    """Return a table of the operators of a Relay program that was cut for code generators."""
     lines = list(_lines(mod))
     counts = Counter(line.target for line in lines if line.is_operator)
     rows = [f"{target}: {count}" for target, count in counts.items()]
@@ -52,11 +61,7 @@ def dump_operation_offloads(mod: tvm.IRModule, where: str) -> None:
         "",
         *(f"{line.target:<{_WIDTH}}{'<-' if line.target else '  '}     {line.text}" for line in lines),
     ]
-    text = "\n".join(table) + "\n"
-    if where == "-":
-        sys.stdout.write(text)
-    else:
-        Path(where).write_text(text, encoding="utf-8")
+    return "\n".join(table) + "\n"
 
 
 def _lines(mod: tvm.IRModule) -> Iterator[_Line]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import suggest
 from .exceptions import TVMCException, reported
-from .target_options import OPTIONS
+from .target_options import OPTIONS, PARSERS
 
 if TYPE_CHECKING:
     from tvm.target import Target
@@ -33,7 +33,6 @@ __all__ = [
 # An option, in whose value a comma is one where no space follows or quotes are around it; a name; a comma between.
 _VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s,'"]|,(?=\S))*"""
 _TOKEN = re.compile(rf"""--?[^\s,'"=]+(?:={_VALUE})?|[^\s,'"]+|,""")
-_PARSERS = {"str": str, "int": int, "bool": int, "Array<str>": str}
 
 
 def generate_target_args(parser: argparse._ActionsContainer) -> None:
@@ -46,7 +45,7 @@ def generate_target_args(parser: argparse._ActionsContainer) -> None:
     for kind, options in OPTIONS.items():
         group = parser.add_argument_group(f"target {kind}")
         for name, type_ in options.items():
-            group.add_argument(f"--target-{kind}-{name}", type=_PARSERS[type_], help=f"target {kind} {name} ({type_})")
+            group.add_argument(f"--target-{kind}-{name}", type=PARSERS[type_], help=f"target {kind} {name} ({type_})")
 
 
 def reconstruct_target_args(args: argparse.Namespace) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,10 @@ here; a test compares the two.
 
 from __future__ import annotations
 
-__all__ = ["OPTIONS"]
+__all__ = ["OPTIONS", "PARSERS"]
+
+PARSERS = {"str": str, "int": int, "bool": int, "Array<str>": str}
+"""What reads a word as a value of a type."""
 
 _EVERY = {
     "Array<str>": "keys libs",
