@@ -50,7 +50,9 @@ def test_a_table_joins_calls_of_the_same_kernel(report: Report, aggregate: bool,
 
 
 def test_the_report_as_data(report: Report) -> None:
-    assert report.csv().splitlines()[0] == "Name,Duration (us),Percent,Device,Count,Argument Shapes,Hash"
+    assert report.csv().splitlines()[0] == (
+        "Name,Duration (us),Percent,Device,Count,Argument Shapes,Hash,Operations,Bytes,GFLOP/s"
+    )
     assert len(report.csv().splitlines()) == 1 + len(report.calls)
     configuration = json.loads(report.json())["configuration"]
     assert {name: configuration[name]["string"] for name in ("Executor", "Function")} == {

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .arguments import add_inputs, add_json
+from ..errors import OptionError
+from .arguments import add_config, add_inputs, add_json
 from .exit_code import ExitCode
 from .files import executable_of, inputs_of
+
+if TYPE_CHECKING:
+    from vmkit.profiling import Report
 
 __all__ = ["add_arguments", "run"]
 
@@ -23,14 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser)
     parser.add_argument("--target", default="native", help="what a model is compiled for (default: %(default)s)")
     parser.add_argument("--order", action="store_true", help="a row for each call, as they came, not the longest first")
+    parser.add_argument(
+        "--by-operator", action="store_true", help="a row for the kernels of the same operators, whatever their shapes"
+    )
     parser.add_argument("--csv", action="store_true", help="print comma-separated values")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for chrome://tracing and Perfetto")
     parser.add_argument("--html", type=Path, metavar="PAGE", help="write bars and a timeline as one HTML page")
+    add_config(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Print the report of one call."""
+    if arguments.order and arguments.by_operator:
+        raise OptionError("--order has a row for each call, and --by-operator one for many; leave one of them out")
     from vmkit.profiling import VirtualMachineProfiler
 
     executable = executable_of(arguments.file, arguments.target)
@@ -49,5 +62,17 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     elif arguments.csv:
         print(report.csv(), end="")
     else:
-        print(report.table(sort=not arguments.order, aggregate=not arguments.order), end="")
+        print(_table(report, arguments), end="")
     return ExitCode.OK
+
+
+def _table(report: Report, arguments: argparse.Namespace) -> str:
+    """Return the report as lines; on a terminal they end where it does."""
+    from vmkit.profiling.report import BYTES, COUNT, NAME, PERCENT, RATE, SHAPES, TIME
+
+    columns = [NAME, TIME, PERCENT, COUNT, RATE, BYTES, *([] if arguments.by_operator else [SHAPES])]
+    text = report.table(not arguments.order, not arguments.order, columns=columns, by_operator=arguments.by_operator)
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "".join(f"{line[:width]}\n" for line in text.splitlines())

@@ -1,8 +1,8 @@
 """``tvm.autotvm``: tasks are kernels, and records vmkit's own; what tuned by its templates refuses.
 
 AutoTVM chose among schedules that TVM no longer has. Kernels have vmkit's own, and records of their own
-(:mod:`vmkit.tophub`): ``tvmc.tune`` and ``tvmc.autotuner.tune_tasks`` write them, :class:`ApplyHistoryBest` applies them.
-A log of AutoTVM's changes nothing of what a model computes, and says so when it is applied.
+(:mod:`vmkit.tophub`); ``tvmc.tune`` and ``tvmc.autotuner.tune_tasks`` write them, :class:`ApplyHistoryBest` applies
+them. A log of AutoTVM's changes nothing of what a model computes, and says so when it is applied.
 """
 
 from __future__ import annotations

@@ -46,7 +46,16 @@ from .kernel_objects import linked_kernels
 from .large_sizes import large_sizes_named
 from .options import CompilerOptions
 
-__all__ = ["Bytecode", "fuse_relax", "generate_bytecode", "kernel_hashes", "link", "link_marked", "optimize_relax"]
+__all__ = [
+    "Bytecode",
+    "fuse_relax",
+    "generate_bytecode",
+    "kernel_functions",
+    "kernel_hashes",
+    "link",
+    "link_marked",
+    "optimize_relax",
+]
 
 
 @dataclass(frozen=True)
@@ -235,10 +244,14 @@ def link_marked(kernels: tvm.IRModule, target: Target) -> tuple[tvm.runtime.Modu
 
 def kernel_hashes(kernels: tvm.IRModule | None) -> dict[str, str]:
     """Return a digest of what each kernel computes and how, by its name: equal for equal kernels of one process."""
-    if kernels is None:
-        return {}
-    named = ((gvar.name_hint, f) for gvar, f in kernels.functions.items() if isinstance(f, tvm.tirx.PrimFunc))
+    named = kernel_functions(kernels).items()
     return {name: f"{tvm_ffi.structural_hash(f) & (1 << 64) - 1:016x}" for name, f in named}
+
+
+def kernel_functions(kernels: tvm.IRModule | None) -> dict[str, tvm.tirx.PrimFunc]:
+    """Return the kernels of a module by their names."""
+    functions = {} if kernels is None else kernels.functions
+    return {gvar.name_hint: f for gvar, f in functions.items() if isinstance(f, tvm.tirx.PrimFunc)}
 
 
 def _apart(mod: tvm.IRModule | None) -> tuple[tvm.IRModule | None, tvm.IRModule | None]:

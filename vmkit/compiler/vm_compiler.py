@@ -26,7 +26,7 @@ from .cached import opened, through_cache
 from .handed import Handed
 from .isolated import Request, compile_isolated
 from .models import to_module
-from .pipeline import kernel_hashes, link_marked
+from .pipeline import kernel_functions, kernel_hashes, link_marked
 from .several_devices import build, lower_for_plan
 from .stages import Program, optimize_relay, relay_module, run_stage
 
@@ -201,7 +201,7 @@ class VMCompiler:
         target, kernels = program.target, program.code.kernels
         grouped = kernels if program.info.kernel_groups and not program.parts else None
         marked = None if grouped is None else partial(link_marked, grouped, target)
-        profiling = ProfilingParts(marked, partial(kernel_hashes, kernels))
+        profiling = ProfilingParts(marked, partial(kernel_hashes, kernels), partial(kernel_functions, kernels))
         self._executable = Executable(built, program.signatures, target, program.info, profiling=profiling)
 
     @property

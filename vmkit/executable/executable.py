@@ -68,10 +68,13 @@ class ProfilingParts:
         Returns libraries whose kernel groups say when each kernel has run; None for a program without groups.
     hashes
         Returns a digest of each kernel, by its name.
+    functions
+        Returns the kernels before code was made of them, by their names.
     """
 
     marked: Callable[[], tuple[tvm.runtime.Module, ...]] | None
     hashes: Callable[[], Mapping[str, str]]
+    functions: Callable[[], Mapping[str, tvm.tirx.PrimFunc]]
 
 
 class Executable:

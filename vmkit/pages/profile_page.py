@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..profiling.report import COUNT, DEVICE, NAME, PERCENT, SHAPES, TIME, Report
+from ..profiling.report import BYTES, COUNT, DEVICE, NAME, OPERATIONS, PERCENT, RATE, SHAPES, TIME, Report
 from .html import page
 
 __all__ = ["profile_page"]
@@ -28,7 +28,7 @@ def _data(report: Report, title: str) -> dict[str, Any]:
     for at, row in enumerate(report.calls):
         begin = report.starts[at] if report.starts else begin
         time = float(row[TIME])
-        known = (NAME, TIME, PERCENT, DEVICE, SHAPES, COUNT)
+        known = (NAME, TIME, PERCENT, DEVICE, SHAPES, COUNT, OPERATIONS, RATE, BYTES)
         calls.append(
             {
                 "name": str(row[NAME]),
@@ -36,6 +36,8 @@ def _data(report: Report, title: str) -> dict[str, Any]:
                 "time": time,
                 "device": str(row.get(DEVICE, "")),
                 "shapes": str(row.get(SHAPES, "")),
+                "operations": int(row[OPERATIONS]) if OPERATIONS in row else None,
+                "bytes": int(row[BYTES]) if BYTES in row else None,
                 "more": {name: str(value) for name, value in row.items() if name not in known},
             }
         )

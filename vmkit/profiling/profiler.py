@@ -7,6 +7,8 @@ program from a file has its groups as they are: each is one row, under the names
 
 from __future__ import annotations
 
+import math
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +24,17 @@ from ..errors import OptionError, UnavailableError
 from ..executable.executable import Executable, Parts
 from ..relax.kernel_groups.marks import MARK
 from ..runtime.machine import VirtualMachine
+from ..values.element_types import element_bytes
 from .metrics import Count, Duration, Percent
-from .report import COUNT, DEVICE, HASH, NAME, PERCENT, SHAPES, TIME, Report
+from .report import BYTES, COUNT, DEVICE, HASH, NAME, OPERATIONS, PERCENT, SHAPES, TIME, Report, rated
+from .work import operations
 
 __all__ = ["Profiling", "VirtualMachineProfiler", "marked", "profiled", "refuse_remote"]
 
 # Instructions of the machine itself that take time, as Relay's profiler called them.
 _OWN = {"alloc_storage": "VM::AllocStorage", "alloc_tensor": "VM::AllocTensor", "reshape": "VM::ReshapeTensor"}
 _WARM_UPS = 3
+_TENSOR = re.compile(r"(\w+)\[([\d, ]*)\]")
 
 
 @dataclass(frozen=True)
@@ -140,10 +145,32 @@ def profiled(machine: VirtualMachine, func_name: str, call: Callable[[], object]
         machine.module["set_instrument"](None)
     parts = machine.executable.profiling
     hashes = parts.hashes() if parts is not None else {}
-    rows = [_row(each, place, whole, hashes) for each in recorder.timed]
+    counted = _Counted(parts.functions() if parts is not None else {})
+    rows = [counted.row(_row(each, place, whole, hashes)) for each in recorder.timed]
     configuration = {"Executor": "VM", "Function": func_name, "Number of threads": Count(machine.num_threads)}
     metrics = {place: {TIME: Duration(whole), PERCENT: Percent(100), COUNT: Count(1)}}
     return Report(rows, metrics, configuration, [(each.begin - start) * 1e6 for each in recorder.timed])
+
+
+class _Counted:
+    """Adds to rows what their kernels compute and take; each kernel is counted once for the shapes that it is given."""
+
+    def __init__(self, kernels: Mapping[str, Any]) -> None:
+        self._kernels = kernels
+        self._known: dict[tuple[str, str], int | None] = {}
+
+    def row(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row with the operations and the bytes of its kernel, where they are known."""
+        name, shapes = row[NAME], _TENSOR.findall(row[SHAPES])
+        if name in _OWN.values() or not shapes:
+            return row
+        sizes = [tuple(map(int, filter(None, dims.split(", ")))) for _, dims in shapes]
+        told = {BYTES: Count(sum(math.prod(s) * element_bytes(d) for (d, _), s in zip(shapes, sizes, strict=True)))}
+        key = (name, row[SHAPES])
+        if name in self._kernels and key not in self._known:
+            self._known[key] = operations(self._kernels[name], sizes)
+        found = self._known.get(key)
+        return rated({**row, **({} if found is None else {OPERATIONS: Count(found)}), **told})
 
 
 def _row(timed: _Timed, place: str, whole: float, hashes: Mapping[str, str]) -> dict[str, Any]:

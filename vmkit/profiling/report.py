@@ -5,22 +5,28 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ParseError
-from .metrics import Count, Duration, Percent, metric_from_json, metric_to_json
+from .metrics import Count, Duration, Percent, Ratio, metric_from_json, metric_to_json
+from .operators import operators_in
 
-__all__ = ["COUNT", "DEVICE", "HASH", "NAME", "PERCENT", "SHAPES", "TIME", "Report", "Row"]
+__all__ = [
+    *("BYTES", "COUNT", "DEVICE", "HASH", "NAME", "OPERATIONS", "PERCENT", "RATE", "SHAPES", "TIME"),
+    *("Report", "Row", "rated"),
+]
 
 Row = Mapping[str, Any]
 """A call: its metrics by their names."""
 
 NAME, TIME, PERCENT, DEVICE = "Name", "Duration (us)", "Percent", "Device"
 COUNT, SHAPES, HASH = "Count", "Argument Shapes", "Hash"
+OPERATIONS, RATE, BYTES = "Operations", "GFLOP/s", "Bytes"
 _COLUMNS = (NAME, TIME, PERCENT, DEVICE, COUNT, SHAPES, HASH)
 _SUMMED = (TIME, PERCENT, COUNT)
+_COUNTED = (OPERATIONS, BYTES)
 _PROCESS = "vmkit"
 
 
@@ -32,7 +38,9 @@ class Report:
     ----------
     calls
         One row for each call of a kernel, in order: ``Name``, ``Duration (us)``, ``Percent`` of the whole, ``Device``,
-        ``Count``, ``Argument Shapes`` and, where it is known, ``Hash``: equal for kernels that are.
+        ``Count``, ``Argument Shapes`` and, where they are known: ``Hash``, equal for kernels that are; ``Operations``,
+        as :mod:`vmkit.profiling.work` counts them, of floats or integers; ``GFLOP/s``, a thousand million of them in a
+        second; and ``Bytes``, of all arguments together.
     device_metrics
         By device, the ``Duration (us)`` of the whole call, with what lies between the kernels.
     configuration
@@ -46,7 +54,15 @@ class Report:
     configuration: Mapping[str, Any]
     starts: Sequence[float] = ()
 
-    def table(self, sort: bool = True, aggregate: bool = True, col_sums: bool = True) -> str:
+    def table(
+        self,
+        sort: bool = True,
+        aggregate: bool = True,
+        col_sums: bool = True,
+        *,
+        columns: Sequence[str] | None = None,
+        by_operator: bool = False,
+    ) -> str:
         """Return the rows as a table.
 
         Parameters
@@ -57,15 +73,23 @@ class Report:
             Whether calls of the same kernel with arguments of the same shapes are one row.
         col_sums
             Whether the last rows say the sum of the rows and the time of the whole.
+        columns
+            The names of the columns; by default all.
+        by_operator
+            Whether calls of kernels for the same operators are one row, whatever their shapes; see
+            :func:`vmkit.profiling.operators.operators_in`.
         """
-        rows = self._aggregated() if aggregate else [dict(row) for row in self.calls]
+        if by_operator:
+            rows = self._summed(lambda row: {NAME: operators_in(str(row[NAME])), DEVICE: row.get(DEVICE, "")})
+        else:
+            rows = self._aggregated() if aggregate else [dict(row) for row in self.calls]
         if sort:
             rows.sort(key=lambda row: -row[TIME])
         if col_sums:
             rows.append({NAME: "Sum", **{name: type(_ZERO[name])(sum(row[name] for row in rows)) for name in _SUMMED}})
             for device, metrics in self.device_metrics.items():
                 rows.append({NAME: "Total", DEVICE: device, COUNT: Count(1), PERCENT: Percent(100), **metrics})
-        columns = self._columns()
+        columns = list(columns or self._columns())
         shown = [columns, *([_shown(row.get(name, "")) for name in columns] for row in rows)]
         widths = [max(len(row[at]) for row in shown) for at in range(len(columns))]
         lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in shown]
@@ -117,7 +141,7 @@ class Report:
         begin = 0.0
         for at, row in enumerate(self.calls):
             begin = self.starts[at] if self.starts else begin
-            told = {name: str(row[name]) for name in (DEVICE, SHAPES, HASH) if name in row}
+            told = {name: str(row[name]) for name in (DEVICE, SHAPES, HASH, OPERATIONS, BYTES) if name in row}
             events.append(_event(str(row[NAME]), "kernel", since + begin, row[TIME], told))
             begin += row[TIME]
         return events
@@ -131,13 +155,31 @@ class Report:
         return [name for name in found if name in _COLUMNS[:6] or any(name in row for row in self.calls)]
 
     def _aggregated(self) -> list[dict[str, Any]]:
+        return self._summed(lambda row: {name: row[name] for name in (NAME, SHAPES, HASH, DEVICE) if name in row})
+
+    def _summed(self, kept: Callable[[Row], dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return one row for calls of which the same is kept, with the sums of what can be added."""
         rows: dict[tuple[str, ...], dict[str, Any]] = {}
         for call in self.calls:
-            key = tuple(str(call.get(name, "")) for name in (NAME, SHAPES, HASH, DEVICE))
-            row = rows.setdefault(key, {**call, **_ZERO})
+            own = kept(call)
+            key = tuple(str(own.get(name, "")) for name in (NAME, SHAPES, HASH, DEVICE))
+            known = {name: Count(0) for name in _COUNTED if name in call}
+            row = rows.setdefault(key, {**{n: v for n, v in call.items() if n in _COLUMNS}, **known, **own, **_ZERO})
             for name in _SUMMED:
                 row[name] = type(_ZERO[name])(row[name] + call.get(name, 0))
-        return list(rows.values())
+            for name in _COUNTED:
+                if name in row and name in call:
+                    row[name] = Count(row[name] + call[name])
+                else:
+                    row.pop(name, None)  # what one of them does not tell, their sum does not
+        return [rated(row) for row in rows.values()]
+
+
+def rated(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with the rate of its operations, where these are known and there are some."""
+    if not row.get(OPERATIONS) or not row.get(TIME):
+        return row
+    return {**row, RATE: Ratio(row[OPERATIONS] / row[TIME] / 1000)}
 
 
 _ZERO: dict[str, Any] = {TIME: Duration(0), PERCENT: Percent(0), COUNT: Count(0)}

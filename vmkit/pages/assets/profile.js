@@ -13,13 +13,20 @@ function put(parent, tag, text) {
 }
 const microseconds = (time) => (time >= 1e6 ? `${(time / 1e6).toFixed(2)} s` : time >= 1e3 ? `${(time / 1e3).toFixed(2)} ms` : `${time.toFixed(1)} us`);
 
+const rate = (row) => (row.operations ? row.operations / row.time / 1e3 : -1);
+const rateText = (row) => (row.operations ? rate(row).toFixed(1) : "");
+const bytesText = (bytes) => (bytes === null ? "" : bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : bytes >= 1e3 ? `${(bytes / 1e3).toFixed(1)} kB` : `${bytes} B`);
+
 // One colour a kernel, the same on both pictures: hues a golden angle apart, in the order of their time.
 const rows = new Map();
 for (const call of DATA.calls) {
   const key = [call.name, call.shapes, call.device].join("\n");
-  const row = rows.get(key) ?? { name: call.name, shapes: call.shapes, device: call.device, calls: 0, time: 0, more: call.more };
+  const row = rows.get(key) ?? { name: call.name, shapes: call.shapes, device: call.device, calls: 0, time: 0, operations: 0, bytes: 0, more: call.more };
   row.calls += 1;
   row.time += call.time;
+  // What one call does not tell, their sum does not.
+  row.operations = call.operations === null || row.operations === null ? null : row.operations + call.operations;
+  row.bytes = call.bytes === null || row.bytes === null ? null : row.bytes + call.bytes;
   rows.set(key, row);
 }
 const sorted = [...rows.values()].sort((a, b) => b.time - a.time);
@@ -86,7 +93,7 @@ function move(from, to) {
 const known = [...new Set(sorted.flatMap((row) => Object.keys(row.more)))].filter((name) => name !== "Hash");
 const columns = [
   ["Kernel", (row) => row.name], ["Time", (row) => row.time], ["Share", (row) => row.time], ["", (row) => row.time],
-  ["Calls", (row) => row.calls], ...known.map((name) => [name, (row) => row.more[name] ?? ""]), ["Arguments", (row) => row.shapes],
+  ["Calls", (row) => row.calls], ["GFLOP/s", rate], ["Bytes", (row) => row.bytes ?? -1], ...known.map((name) => [name, (row) => row.more[name] ?? ""]), ["Arguments", (row) => row.shapes],
 ];
 let order = { column: 1, descending: true };
 function bars() {
@@ -108,6 +115,8 @@ function bars() {
     bar.style.width = `${(100 * row.time) / sorted[0].time}%`;
     bar.style.background = hues.get(row.name);
     put(line, "td", row.calls).className = "number";
+    put(line, "td", rateText(row)).className = "number";
+    put(line, "td", bytesText(row.bytes)).className = "number";
     known.forEach((name) => { put(line, "td", row.more[name] ?? "").className = "number"; });
     put(line, "td", row.shapes).className = "shapes";
   }
