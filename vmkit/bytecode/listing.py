@@ -28,7 +28,7 @@ from .program import (
     TensorConstant,
 )
 
-__all__ = ["constants_text", "disassemble", "kernel_names", "primitives_text", "stats"]
+__all__ = ["argument_text", "constants_text", "disassemble", "kernel_names", "primitives_text", "stats"]
 
 _Groups = Mapping[str, Sequence[str]]
 _NONE: _Groups = MappingProxyType({})
@@ -106,7 +106,7 @@ def _instruction(program: Program, instruction: Instruction, number: int) -> str
             else:
                 name = ("invoke_packed " if function.kind == FunctionKind.PACKED else "invoke ") + name
             into = "" if destination == VOID_REGISTER else f"%{destination} = "
-            return f"{into}{name}({', '.join(_arg(program, arg) for arg in args)})"
+            return f"{into}{name}({', '.join(argument_text(program, arg) for arg in args)})"
         case Ret(result):
             return f"ret {_register(result)}"
         case Goto(offset):
@@ -115,7 +115,8 @@ def _instruction(program: Program, instruction: Instruction, number: int) -> str
             return f"if {_register(condition)} else goto {number + offset}"
 
 
-def _arg(program: Program, arg: Arg) -> str:
+def argument_text(program: Program, arg: Arg) -> str:
+    """Return an argument of an instruction as the listing has it."""
     match arg.kind:
         case ArgKind.REGISTER:
             return _register(arg.value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -56,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(_module(options.command).run(options))
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever reads it has seen enough; without this, Python would say so once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
     except (VMKitError, OSError) as error:
         return _report(error, ExitCode.MODEL, str(error), verbose)
     except Exception as error:

@@ -145,7 +145,15 @@ def add_graph_changes(parser: argparse._ActionsContainer) -> None:
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Add what says on which inputs a program runs, and where; :func:`vmkit.cli.files.inputs_of` reads it."""
-    parser.add_argument("-i", "--inputs", type=Path, metavar="FILE", help="inputs by name (.npz)")
+    parser.add_argument(
+        "-i", "--inputs", type=Path, metavar="FILE", help="inputs by name (.npz), or a picture (.jpg, ...)"
+    )
+    parser.add_argument(
+        "--preprocess",
+        choices=("raw", "unit", "symmetric", "imagenet"),
+        help="what a picture, scaled to the input's height and width, becomes: raw, from 0 to 255; unit, from 0 to 1; "
+        "symmetric, from -1 to 1; imagenet, unit less the mean of ImageNet's pictures by their deviation",
+    )
     add_shapes(parser)
     parser.add_argument(
         "--fill-mode", choices=("random", "zeros", "ones"), default="random", help="what inputs that are not given hold"

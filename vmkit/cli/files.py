@@ -82,9 +82,28 @@ def inputs_of(arguments: argparse.Namespace, signature: Signature) -> dict[str, 
     """Return the inputs that arguments ask for by name, in order: those of a file, and others that are made up."""
     from vmkit.values.filling import filled_inputs
 
-    given = arrays_of(arguments.inputs, dict.fromkeys(signature.names)) if arguments.inputs else {}
+    given = _given(arguments, signature)
     made = filled_inputs(signature, shapes_of(arguments), arguments.fill_mode, given=given, seed=arguments.seed)
     return {name: made[name] for name in signature.names}
+
+
+def _given(arguments: argparse.Namespace, signature: Signature) -> dict[str, np.ndarray]:
+    """Return the inputs in a file: arrays by name, or a picture."""
+    from vmkit.values.image_inputs import image_input, is_picture
+    from vmkit.values.kinds import TensorSpec
+
+    path = arguments.inputs
+    is_image = path is not None and is_picture(path)
+    if is_image != (arguments.preprocess is not None):
+        raise InputError(
+            "--preprocess says what a picture becomes as an input: it goes with a picture of --inputs, and the picture "
+            "with it"
+        )
+    if not is_image:
+        return {} if path is None else arrays_of(path, dict.fromkeys(signature.names))
+    shapes = {name: [s for s in shape if isinstance(s, int)] for name, shape in (shapes_of(arguments) or {}).items()}
+    specs = [spec for spec in signature.inputs if isinstance(spec, TensorSpec)]
+    return dict([image_input(path, specs, arguments.preprocess, shapes)])
 
 
 def named_outputs(result: object, executable: Executable) -> dict[str, np.ndarray]:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ModelError
-from .arguments import add_json
+from .arguments import add_json, add_shapes, shapes_of
 from .exit_code import ExitCode
+from .progress import compiling
 
 if TYPE_CHECKING:
     from vmkit.executable.overview import Overview
 
 __all__ = ["add_arguments", "run"]
 
-_VIEWS = ("summary", "bytecode", "constants", "kernels", "relay")
+_OF_MODELS = ("relay", "relax", "tir", "ll", "asm", "c")
+_VIEWS = ("summary", "operators", "kernels", "memory", "bytecode", "constants", *_OF_MODELS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,9 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--view",
         choices=_VIEWS,
         default="summary",
-        help="what to print: bytecode, constants and kernels are of executables, relay is of models "
-        "(default: %(default)s)",
+        help="what to print; relay, relax, tir, ll, asm and c are of models, which are compiled for all views but "
+        "summary, operators and relay (default: %(default)s)",
     )
+    parser.add_argument("--target", default="native", help="what to compile a model for (default: %(default)s)")
+    add_shapes(parser)
     parser.add_argument(
         "--html",
         type=Path,
@@ -46,14 +53,19 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.file.suffix != ".vmx":
         print(_of_model(arguments))
         return ExitCode.OK
+    if arguments.view in _OF_MODELS:
+        raise ModelError(f"--view {arguments.view} is of models; an executable keeps its bytecode: --view bytecode")
     from vmkit.executable.overview import overview
 
-    if arguments.view == "relay":
-        raise ModelError("--view relay is of models; an executable keeps its bytecode: --view bytecode")
     seen = overview(arguments.file)
-    text = json.dumps(seen.to_json(), indent=2) if arguments.json else _view(seen, arguments.view)
+    whole = arguments.json and arguments.view == "summary"
+    text = json.dumps(seen.to_json(), indent=2) if whole else _shown(_view(seen, arguments.view), arguments.json)
     print(text)
     return ExitCode.OK
+
+
+def _shown(lines: str, as_json: bool) -> str:
+    return json.dumps(lines.splitlines(), indent=2) if as_json else lines
 
 
 def _write_page(model: Path, page: Path) -> None:
@@ -74,18 +86,49 @@ def _view(seen: Overview, view: str) -> str:
             return seen.constants
         case "kernels":
             return "\n".join(seen.kernels)
+        case "operators":
+            from vmkit.profiling.operators import operators_in
+
+            counts = Counter(operators_in(name) for name in seen.kernels)
+            return _counted(counts)
+        case "memory":
+            from vmkit.bytecode.memory import memory_text
+
+            return memory_text(seen.program)
     return str(seen)
 
 
+def _counted(counts: Mapping[str, int]) -> str:
+    """Return how many there are of each, most first."""
+    width = max(map(len, counts), default=0)
+    return "\n".join(f"{name:{width}}  {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+
+
 def _of_model(arguments: argparse.Namespace) -> str:
+    """Return a view of a model: of what it is, or of what it is compiled to."""
     import vmkit
 
-    if arguments.view == "relay":
-        from vmkit.compiler.models import to_module
+    if arguments.view in ("summary", "operators"):
+        report = vmkit.check(arguments.file, shapes=shapes_of(arguments))
+        told = report.to_json()
+        if arguments.view == "operators":
+            return json.dumps(told["operators"], indent=2) if arguments.json else _counted(report.operators)
+        return json.dumps(told, indent=2) if arguments.json else str(report)
+    from vmkit.compiler.dumps import Dumps
+    from vmkit.compiler.models import to_module
 
-        mod, _ = to_module(arguments.file)
-        return vmkit.relay.astext(mod, show_meta_data=False)
-    if arguments.view != "summary":
-        raise ModelError(f"--view {arguments.view} is of executables; compile the model first: vmkit compile")
-    report = vmkit.check(arguments.file)
-    return json.dumps(report.to_json(), indent=2) if arguments.json else str(report)
+    mod, params = to_module(arguments.file, shapes=shapes_of(arguments))
+    if arguments.view == "relay":
+        return _shown(vmkit.relay.astext(mod, show_meta_data=False), arguments.json)
+    is_dump = arguments.view in _OF_MODELS
+    dumps = Dumps([arguments.view] if is_dump else [])
+    with compiling(arguments.file.name), vmkit.PassContext(instruments=dumps.instruments):
+        executable = vmkit.compile(mod, arguments.target, params=params)
+    if is_dump:
+        return _shown(dumps.texts(mod, executable)[arguments.view], arguments.json)
+    with tempfile.TemporaryDirectory() as folder:
+        from vmkit.executable.overview import overview
+
+        file = Path(folder) / "model.vmx"
+        executable.export(file)
+        return _shown(_view(overview(file), arguments.view), arguments.json)

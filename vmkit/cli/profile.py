@@ -16,7 +16,7 @@ from .files import executable_of, inputs_of
 if TYPE_CHECKING:
     from vmkit.profiling import Report
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "run", "shown_table"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,16 +62,26 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     elif arguments.csv:
         print(report.csv(), end="")
     else:
-        print(_table(report, arguments), end="")
+        print(shown_table(report, order=arguments.order, by_operator=arguments.by_operator), end="")
     return ExitCode.OK
 
 
-def _table(report: Report, arguments: argparse.Namespace) -> str:
-    """Return the report as lines; on a terminal they end where it does."""
+def shown_table(report: Report, *, order: bool = False, by_operator: bool = False) -> str:
+    """Return a report as lines, which end where a terminal does.
+
+    Parameters
+    ----------
+    report : Report
+        What a profiled call did.
+    order : bool
+        Whether there is a row for each call, as they came, not the longest first.
+    by_operator : bool
+        Whether there is a row for the kernels of the same operators.
+    """
     from vmkit.profiling.report import BYTES, COUNT, NAME, PERCENT, RATE, SHAPES, TIME
 
-    columns = [NAME, TIME, PERCENT, COUNT, RATE, BYTES, *([] if arguments.by_operator else [SHAPES])]
-    text = report.table(not arguments.order, not arguments.order, columns=columns, by_operator=arguments.by_operator)
+    columns = [NAME, TIME, PERCENT, COUNT, RATE, BYTES, *([] if by_operator else [SHAPES])]
+    text = report.table(not order, not order, columns=columns, by_operator=by_operator)
     if not sys.stdout.isatty():
         return text
     width = shutil.get_terminal_size().columns

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import OptionError
-from .arguments import add_json, add_shapes, add_target, listed, positive, shapes_of
+from .arguments import add_config, add_json, add_shapes, add_target, listed, positive, shapes_of
 from .exit_code import ExitCode
 from .progress import bar
+from .remote import add_tracker, tracker_of
 
 if TYPE_CHECKING:
     from vmkit.tuning import Progress
@@ -42,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trials", type=int, default=0, help="schedules of each kernel that MetaSchedule tries then, into a folder"
     )
-    parser.add_argument("--tracker", metavar="HOST:PORT", help="an RPC tracker with devices to measure on")
-    parser.add_argument("--key", help="which of its devices")
+    add_tracker(parser)
+    add_config(parser)
     add_json(parser)
 
 
@@ -76,7 +77,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             timeout=arguments.timeout,
             sizes=_sizes(arguments.sizes),
             trials=arguments.trials,
-            tracker=_tracker(arguments),
+            tracker=tracker_of(arguments),
             kernels=arguments.kernels,
             candidates=arguments.candidates,
             progress=tell,
@@ -96,12 +97,3 @@ def _sizes(words: list[str]) -> dict[str, int]:
             raise OptionError(f"--sizes: expected NAME=N, such as batch=8, not {word!r}")
         sizes[name] = int(size)
     return sizes
-
-
-def _tracker(arguments: argparse.Namespace) -> tuple[str, int, str] | None:
-    from .tvmc.tracker import tracker_host_port_from_cli
-
-    host, port = tracker_host_port_from_cli(arguments.tracker)
-    if (host is None) != (arguments.key is None):
-        raise OptionError("--tracker and --key go together: where the tracker is, and which of its devices")
-    return None if host is None or port is None else (host, port, arguments.key)

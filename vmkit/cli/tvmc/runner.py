@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import suggest
 from ..files import arrays_of
+from ..remote import machine_there
 from .common import shapes_of
-from .exceptions import TVMCException
+from .exceptions import TVMCException, reported
 from .model import TVMCPackage, TVMCResult
 from .tracker import tracker_host_port_from_cli
 
@@ -35,7 +36,6 @@ logger = logging.getLogger("TVMC")
 
 DEVICES = ("cpu", "cuda", "cl", "opencl", "metal", "vulkan", "rocm", "webgpu", "micro")
 _TODAYS_DEVICE = {"cl": "opencl"}
-_SESSION = 1000  # seconds that a device is asked for
 
 
 def run_module(
@@ -143,21 +143,8 @@ def _run_remotely(
     where: tuple[str, int, str | None],
     timing: Mapping[str, Any],
 ) -> TVMCResult:
-    from tvm import rpc
-
-    from vmkit.runtime.remote import RemoteMachine, send
-
-    host, port, key = where
-    try:
-        session = (
-            rpc.connect(host, port, session_timeout=_SESSION)
-            if key is None
-            else rpc.connect_tracker(host, port).request(key, session_timeout=_SESSION)
-        )
-    except Exception as error:
-        raise TVMCException(f"--rpc-tracker {host}:{port}: {error}") from error
-    device = session.device(kind)
-    machine = RemoteMachine(send(executable, session), device)
+    with reported():
+        machine, device = machine_there(executable, kind, where)
     outputs = _numbered(machine.run(*values))
     times: BenchmarkResult = machine.benchmark(device, *values, **timing)
     return TVMCResult(outputs, times)
