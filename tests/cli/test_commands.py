@@ -10,27 +10,14 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 from pytest_benchmark.cli import main as compare
 
 import vmkit
+from tests.cli.commands import printed, refused, save
 from vmkit import verification
 from vmkit.cli import ExitCode, main
 from vmkit.executable.overview import overview
-
-
-def save(path: Path, *nodes: onnx.NodeProto, **weights: np.ndarray) -> Path:
-    """Write a model from ``x: float32[n, 1, 6, 6]`` to ``y``."""
-    graph = helper.make_graph(
-        nodes,
-        "graph",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1, 6, 6])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(onnx.shape_inference.infer_shapes(model), path)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +32,6 @@ def executable(model: Path) -> Path:
     path = model.with_suffix(".vmx")
     assert main(["compile", str(model), "-o", str(path)]) == ExitCode.OK
     return path
-
-
-def printed(capsys: pytest.CaptureFixture[str], *words: str | Path, code: ExitCode = ExitCode.OK) -> str:
-    capsys.readouterr()
-    assert main([str(word) for word in words]) == code
-    out, err = capsys.readouterr()
-    return out if code in (ExitCode.OK, ExitCode.MISMATCH) else err
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
-    return printed(capsys, *words, code=ExitCode.MODEL)
 
 
 def reference(model: Path, x: np.ndarray) -> np.ndarray:
@@ -215,7 +191,8 @@ def test_verify_finds_the_first_value_that_differs(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shape = ["--input-shapes", "x:[2,1,6,6]"]
-    found = json.loads(printed(capsys, "verify", model, *shape, "--json"))
+    found = json.loads(printed(capsys, "verify", model, *shape, "--rtol", "1e-2", "--atol", "1e-3", "--json"))
+    assert (found["rtol"], found["atol"]) == (1e-2, 1e-3)
     assert found["is_equal"]
     assert [each["name"] for each in found["differences"]] == ["y"]
     assert "equal to reference" in printed(capsys, "verify", model, *shape, "--against", "reference", "--inside")
@@ -236,6 +213,7 @@ def test_bench_writes_what_pytest_benchmark_reads(
 ) -> None:
     shapes = ["--input-shapes", "x:[1,1,6,6]", "--input-shapes", "x:[2,1,6,6]"]
     words = ["bench", model, *shapes, "--calls", "5", "--vs", "onnxruntime", "-o", tmp_path / "b.json"]
+    words += ["--threads", "1", "--warm-up", "1"]
     assert "below 1 vmkit is faster" in printed(capsys, *words)
     rows = json.loads((tmp_path / "b.json").read_text())["benchmarks"]
     assert [(row["params"]["system"], row["params"]["shapes"]) for row in rows] == [

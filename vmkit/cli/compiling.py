@@ -107,6 +107,8 @@ def _output(arguments: argparse.Namespace) -> tuple[str, Path]:
     if kind is None:
         suffix = ".vmx" if output is None else output.suffix
         kind = next((each for each, ending in FORMATS.items() if ending == suffix), "vmx")
+    if kind == "so" and output is not None and output.suffix != ".so":
+        raise OptionError(f"-f so: the name of a shared library ends in .so, by which TVM knows it, not {output.name}")
     return kind, output or Path(f"{arguments.model.stem}{FORMATS[kind]}")
 
 

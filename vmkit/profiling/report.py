@@ -28,6 +28,7 @@ _COLUMNS = (NAME, TIME, PERCENT, DEVICE, COUNT, SHAPES, HASH)
 _SUMMED = (TIME, PERCENT, COUNT)
 _COUNTED = (OPERATIONS, BYTES)
 _PROCESS = "vmkit"
+_WIDEST = 72  # characters of a name in a table
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ class Report:
             for device, metrics in self.device_metrics.items():
                 rows.append({NAME: "Total", DEVICE: device, COUNT: Count(1), PERCENT: Percent(100), **metrics})
         columns = list(columns or self._columns())
-        shown = [columns, *([_shown(row.get(name, "")) for name in columns] for row in rows)]
+        # The name of a group has those of all its kernels.
+        short = [{**row, NAME: _short(str(row[NAME]))} for row in rows]
+        shown = [columns, *([_shown(row.get(name, "")) for name in columns] for row in short)]
         widths = [max(len(row[at]) for row in shown) for at in range(len(columns))]
         lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in shown]
         if col_sums:
@@ -197,6 +200,10 @@ def _row_to_json(row: Row) -> dict[str, Any]:
 
 def _row_from_json(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: metric_from_json(value) for name, value in row.items()}
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _WIDEST else f"{name[: _WIDEST - 3]}..."
 
 
 def _shown(value: object) -> str:

@@ -103,10 +103,22 @@ def test_tuned_records_are_taken_when_compiling(
     assert "Available Tasks for tuning:\n  0. " in said(
         capsys, "tune", model, "--target", "native", *shapes, "-o", records, "--tasks", "list"
     )
-    limits = ["--trials", 2, "--number", 1, "--min-repeat-ms", 1]
+    limits = ["--trials", 2, "--number", 1, "--min-repeat-ms", 1, "--early-stopping", 1, "--model-format", "onnx"]
     said(capsys, "tune", model, "--target", "native", *shapes, "-o", records, *limits)
     assert len(Records.read(records)) == 1
     said(capsys, "compile", model, "--target", "native", "--tuning-records", records, "-o", tmp_path / "m.tar")
+
+
+def test_weights_come_out_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, weight = tmp_path / "model.txt", np.arange(128, dtype="float32").reshape(16, 8)
+    tensors = "%x: Tensor[(2, 8), float32], %w: Tensor[(16, 8), float32]"
+    model.write_text(f'#[version = "0.0.5"]\ndef @main({tensors}) {{ nn.dense(%x, %w) }}')
+    np.savez(tmp_path / "weights.npz", w=weight)
+    words = ["--model-format", "relay", "--relay-params", tmp_path / "weights.npz", "-o", tmp_path / "m.tar"]
+    said(capsys, "compile", model, "--target", "llvm", *words)
+    said(capsys, "run", tmp_path / "m.tar", "--fill-mode", "ones", "-o", tmp_path / "o.npz")
+    expected = np.ones((2, 8), "float32") @ weight.T
+    np.testing.assert_allclose(np.load(tmp_path / "o.npz")["output_0"], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
