@@ -165,8 +165,21 @@ def test_inspect_runs_no_code(executable: Path, capsys: pytest.CaptureFixture[st
 def test_inspect_shows_a_model(model: Path, executable: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "supported: main(x: float32[n, 1, 6, 6])" in printed(capsys, "inspect", model)
     assert "nn.conv2d(%x" in printed(capsys, "inspect", model, "--view", "relay")
-    assert "compile the model first" in refused(capsys, "inspect", model, "--view", "bytecode")
+    assert "ret %" in printed(capsys, "inspect", model, "--view", "bytecode", "--target", "llvm")
     assert "--view bytecode" in refused(capsys, "inspect", executable, "--view", "relay")
+
+
+def test_inspect_shows_what_is_compiled(model: Path, executable: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "inspect", executable, "--view", "memory")
+    assert "at run time" in text and text.splitlines()[-1].endswith("bytes")
+    fixed = ["--input-shapes", "x:[2,1,6,6]", "--target", "llvm"]
+    sizes = [line.split()[0] for line in printed(capsys, "inspect", model, "--view", "memory", *fixed).splitlines()]
+    assert f"{2 * 8 * 4 * 4 * 4:,}" in sizes
+    assert "nn.conv2d + nn.relu  1" in printed(capsys, "inspect", executable, "--view", "operators")
+    assert json.loads(printed(capsys, "inspect", model, "--view", "operators", "--json")) == {"Conv": 1, "Relu": 1}
+    assert any(
+        "R.call_tir" in line for line in json.loads(printed(capsys, "inspect", model, "--view", "relax", "--json"))
+    )
 
 
 def test_convert_writes_relay(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

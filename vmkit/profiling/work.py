@@ -12,18 +12,17 @@ nothing is said.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import tvm
-import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
-from tvm.target import codegen
 from tvm.tirx.buffer import is_buffer_var
+
+from .reach import Reach, control_of, is_index, names_in
+from .work_of_values import Unknown, in_value
 
 __all__ = ["operations"]
 
@@ -31,26 +30,6 @@ Environment: TypeAlias = dict[Any, Any]
 """Numbers by their variables, and the elements of local buffers of integers by theirs."""
 
 _MOST = 20_000  # statements that are gone through for one kernel
-_ONE = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max)
-# Calls that compute nothing.
-_NONE = ("reinterpret", "likely", "tvm_access_ptr", "address_of", "tvm_storage_sync", "tvm_call_packed", "ret")
-_TWO = ("fma", "fmuladd")
-# Instructions that multiply and add groups of numbers: how many products go into a lane.
-_GROUPED = {
-    "vpdpbusd": 4,
-    "vpdpwssd": 2,
-    "pmaddubs.w": 2,
-    "pmadd.wd": 2,
-    "pmaddw.d": 2,
-    "dpbf16ps": 2,
-    "sdot": 4,
-    "udot": 4,
-}
-_SILENT = ("prefetch", "ldtilecfg", "tilerelease", "tileload", "tilestore", "tilezero")
-
-
-class _Unknown(Exception):
-    """A number that is not known before the kernel runs."""
 
 
 def operations(kernel: tirx.PrimFunc, shapes: Sequence[Sequence[int]]) -> int | None:
@@ -78,40 +57,8 @@ def operations(kernel: tirx.PrimFunc, shapes: Sequence[Sequence[int]]) -> int | 
                 known[size] = number
     try:
         return _Counter(kernel.body, known).count()
-    except _Unknown:
+    except Unknown:
         return None
-
-
-@dataclass(frozen=True)
-class _Reach:
-    """What a statement reads from outside, and stores and defines for what follows it, of what bounds depend on."""
-
-    reads: frozenset[Any] = frozenset()
-    stores: frozenset[Any] = frozenset()
-    defines: frozenset[Any] = frozenset()
-
-    @functools.cached_property
-    def ordered(self) -> tuple[Any, ...]:
-        """What is read, in an order of its own."""
-        return tuple(self.reads)
-
-    def then(self, other: _Reach) -> _Reach:
-        """Return what both, one after another, read, store and define."""
-        return _Reach(
-            self.reads | (other.reads - self.defines),
-            self.stores | (other.stores - self.defines),
-            self.defines | other.defines,
-        )
-
-    def without(self, *names: Any) -> _Reach:
-        """Return what is seen from outside of a scope that has some names of its own."""
-        gone = self.defines | frozenset(names)
-        return _Reach(self.reads - gone, self.stores - gone)
-
-    @staticmethod
-    def joined(parts: Sequence[_Reach]) -> _Reach:
-        """Return what statements, one after another, read, store and define."""
-        return functools.reduce(_Reach.then, parts, _Reach())
 
 
 def _frozen(value: object) -> object:
@@ -123,8 +70,8 @@ class _Counter:
 
     def __init__(self, body: tirx.Stmt, known: Environment) -> None:
         self._body, self._known, self._left = body, known, _MOST
-        self._control = _control(body)
-        self._reaches: dict[Any, _Reach] = {}
+        self._control = control_of(body)
+        self._reaches: dict[Any, Reach] = {}
         self._reach(body)
         self._counted: dict[Any, int] = {}
 
@@ -144,7 +91,7 @@ class _Counter:
     def _through(self, node: Any) -> int:  # noqa: ANN401 - a statement
         self._left -= 1
         if self._left < 0:
-            raise _Unknown
+            raise Unknown
         match node:
             case tirx.SeqStmt():
                 return sum(self._of(each) for each in node.seq)
@@ -156,11 +103,11 @@ class _Counter:
                 if node.var in self._control:
                     self._known[node.var] = self._number(node.value)
                     return 0
-                return _in_value(node.value)
+                return in_value(node.value)
             case tirx.IfThenElse():
                 return self._of_branch(node)
             case tirx.Evaluate():
-                return _in_value(node.value)
+                return in_value(node.value)
             case tirx.AttrStmt():
                 return self._of(node.body)
             case s_tir.SBlockRealize():
@@ -168,7 +115,7 @@ class _Counter:
             case tirx.AllocBuffer() | tirx.DeclBuffer() | tirx.AssertStmt():
                 body = getattr(node, "body", None)
                 return 0 if body is None else self._of(body)
-        raise _Unknown
+        raise Unknown
 
     def _of_loop(self, loop: tirx.For) -> int:
         first, extent = self._number(loop.min), self._number(loop.extent)
@@ -185,7 +132,7 @@ class _Counter:
             place = tuple(self._number(index) for index in store.indices)
             self._known.setdefault(store.buffer, {})[place] = self._number(store.value)
             return 0
-        return 0 if _is_index(store.buffer) else _in_value(store.value)
+        return 0 if is_index(store.buffer) else in_value(store.value)
 
     def _of_branch(self, branch: tirx.IfThenElse) -> int:
         if self._number(branch.condition):
@@ -200,39 +147,39 @@ class _Counter:
                 self._known[iteration.var] = self._number(value)
         return self._of(realize.block.body)
 
-    def _reach(self, node: Any) -> _Reach:  # noqa: ANN401 - a statement
+    def _reach(self, node: Any) -> Reach:  # noqa: ANN401 - a statement
         """Return what a statement reads and stores of what bounds depend on; that of each statement is kept."""
         self._reaches[node] = made = self._reach_of(node)
         return made
 
-    def _reach_of(self, node: Any) -> _Reach:  # noqa: ANN401 - a statement
+    def _reach_of(self, node: Any) -> Reach:  # noqa: ANN401 - a statement
         match node:
             case tirx.SeqStmt():
-                return _Reach.joined([self._reach(each) for each in node.seq]).without()
+                return Reach.joined([self._reach(each) for each in node.seq]).without()
             case tirx.For():
                 return self._read(node.min, node.extent).then(self._reach(node.body).without(node.loop_var))
             case tirx.BufferStore():
                 if node.buffer not in self._control:
-                    return _Reach()
-                return _Reach(self._read(node.value, *node.indices).reads, frozenset([node.buffer]))
+                    return Reach()
+                return Reach(self._read(node.value, *node.indices).reads, frozenset([node.buffer]))
             case tirx.Bind():
                 is_control = node.var in self._control
-                return _Reach(self._read(node.value).reads, defines=frozenset([node.var])) if is_control else _Reach()
+                return Reach(self._read(node.value).reads, defines=frozenset([node.var])) if is_control else Reach()
             case tirx.IfThenElse():
                 cases = [node.then_case, *([] if node.else_case is None else [node.else_case])]
-                return _Reach.joined([self._read(node.condition), *(self._reach(each).without() for each in cases)])
+                return Reach.joined([self._read(node.condition), *(self._reach(each).without() for each in cases)])
             case s_tir.SBlockRealize():
                 inside = self._reach(node.block.body).without(*(each.var for each in node.block.iter_vars))
                 return self._read(node.predicate, *node.iter_values).then(inside.without(*node.block.alloc_buffers))
             case tirx.AllocBuffer() | tirx.DeclBuffer():
-                own = _Reach(defines=frozenset([node.buffer]))
+                own = Reach(defines=frozenset([node.buffer]))
                 return own if getattr(node, "body", None) is None else own.then(self._reach(node.body))
             case tirx.AttrStmt():
                 return self._reach(node.body)
-        return _Reach()
+        return Reach()
 
-    def _read(self, *exprs: Any) -> _Reach:
-        return _Reach(frozenset(name for expr in exprs for name in _names(expr) if name in self._control))
+    def _read(self, *exprs: Any) -> Reach:
+        return Reach(frozenset(name for expr in exprs for name in names_in(expr) if name in self._control))
 
     def _number(self, expr: Any) -> int:  # noqa: ANN401 - an expression, or a number
         """Return the number that an expression of integers is."""
@@ -243,7 +190,7 @@ class _Counter:
                 return int(expr.value)
             case tvm.ir.Var():
                 if expr not in self._known:
-                    raise _Unknown
+                    raise Unknown
                 return int(self._known[expr])
             case tirx.Cast():
                 return self._number(expr.value)
@@ -254,13 +201,13 @@ class _Counter:
             case TensorLoad():
                 place = tuple(self._number(index) for index in expr.indices)
                 if place not in self._known.get(expr.source, {}):
-                    raise _Unknown
+                    raise Unknown
                 return int(self._known[expr.source][place])
             case Call() if str(getattr(expr.op, "name", "")).rpartition(".")[2] == "likely":
                 return self._number(expr.args[0])
         calculate = _CALCULATE.get(type(expr))
         if calculate is None:
-            raise _Unknown
+            raise Unknown
         return calculate(self._number(expr.a), self._number(expr.b))
 
 
@@ -283,117 +230,3 @@ _CALCULATE: Mapping[type, Callable[[int, int], int]] = {
     tirx.And: lambda a, b: int(bool(a and b)),
     tirx.Or: lambda a, b: int(bool(a or b)),
 }
-
-
-def _control(body: tirx.Stmt) -> set[Any]:
-    """Return the variables and local buffers that bounds of loops and branches depend on, however indirectly."""
-    wanted: list[Any] = []
-    made_of: dict[Any, list[Any]] = {}
-
-    def loop(node: tirx.For) -> None:
-        wanted.extend((node.min, node.extent))
-
-    def branch(node: tirx.IfThenElse) -> None:
-        wanted.append(node.condition)
-
-    def block(node: Any) -> None:  # noqa: ANN401 - of s_tir
-        wanted.append(node.predicate)
-        for iteration, value in zip(node.block.iter_vars, node.iter_values, strict=True):
-            made_of.setdefault(iteration.var, []).append(value)
-
-    def bind(node: tirx.Bind) -> None:
-        made_of.setdefault(node.var, []).append(node.value)
-
-    def store(node: tirx.BufferStore) -> None:
-        if _is_index(node.buffer):
-            made_of.setdefault(node.buffer, []).extend((node.value, *node.indices))
-
-    _walk(
-        body,
-        {tirx.For: loop, tirx.IfThenElse: branch, s_tir.SBlockRealize: block, tirx.Bind: bind, tirx.BufferStore: store},
-    )
-    found: set[Any] = set()
-    while wanted:
-        for name in _names(wanted.pop()) - found:
-            found.add(name)
-            wanted.extend(made_of.get(name, ()))
-    return found
-
-
-def _names(expr: Any) -> set[Any]:  # noqa: ANN401 - an expression
-    """Return the variables and buffers in an expression."""
-    found: set[Any] = set()
-
-    def load(node: TensorLoad) -> None:
-        found.add(node.source)
-
-    if isinstance(expr, tvm.ir.Var):
-        return {expr}
-    _walk(expr, {tvm.ir.Var: found.add, TensorLoad: load})
-    return found
-
-
-def _walk(node: Any, visit: Mapping[type, Callable[[Any], None]]) -> None:  # noqa: ANN401 - of TIR
-    tvm_ffi.structural_walk(node, list(visit.items()))
-
-
-def _is_index(buffer: Any) -> bool:  # noqa: ANN401 - of TIR
-    """Say whether a buffer holds indices: what a kernel keeps of them in a local variable."""
-    if not hasattr(buffer.ty, "storage_scope"):
-        return False
-    return str(buffer.ty.dtype) in ("int64", "int32") and str(buffer.ty.storage_scope) == "local"
-
-
-def _in_value(expr: Any) -> int:  # noqa: ANN401 - an expression
-    """Return the operations of an expression whose value is kept."""
-    match expr:
-        case TensorLoad() | tirx.IntImm() | tirx.FloatImm() | tvm.ir.Var() | tirx.Ramp():
-            return 0
-        case tirx.Cast() | tirx.Broadcast():
-            return _in_value(expr.value)
-        case tirx.Select():
-            return max(_in_value(expr.true_value), _in_value(expr.false_value))
-        case tirx.Let():
-            return _in_value(expr.value) + _in_value(expr.body)
-        case tirx.Shuffle():
-            return sum(map(_in_value, expr.vectors))
-        case Call():
-            return _in_call(expr)
-    if isinstance(expr, _ONE):
-        return _lanes(expr) + _in_value(expr.a) + _in_value(expr.b)
-    if hasattr(expr, "a") and hasattr(expr, "b"):
-        return _in_value(expr.a) + _in_value(expr.b)
-    return 0
-
-
-def _in_call(call: Any) -> int:  # noqa: ANN401 - of TIR
-    name = str(getattr(call.op, "name", call.op)).rpartition(".")[2]
-    if "llvm" in name:
-        return _in_instruction(call)
-    if name == "if_then_else":
-        return max(map(_in_value, call.args[1:]))
-    inside = sum(map(_in_value, call.args))
-    if name in _NONE or "shift" in name or "bitwise" in name:
-        return inside
-    return inside + _lanes(call) * (2 if name in _TWO else 1)
-
-
-def _in_instruction(call: Any) -> int:  # noqa: ANN401 - of TIR
-    """Return the operations of an instruction of the processor's."""
-    name = str(codegen.llvm_get_intrinsic_name(int(call.args[0].value)))
-    inside = sum(map(_in_value, call.args[1:]))
-    if any(each in name for each in _SILENT):
-        return inside
-    if any(name.startswith(f"llvm.{each}") for each in _TWO):
-        return inside + 2 * _lanes(call)
-    for each, group in _GROUPED.items():
-        if each in name:
-            return inside + 2 * group * _lanes(call)
-    if name.startswith("llvm.x86") or name.startswith("llvm.aarch64"):
-        raise _Unknown
-    return inside + _lanes(call)
-
-
-def _lanes(expr: Any) -> int:  # noqa: ANN401 - an expression
-    _, x, lanes = str(getattr(expr.ty, "dtype", "")).partition("x")
-    return int(lanes) if x else 1

@@ -2,6 +2,7 @@
 
 from .extract import Kernel, kernels_of
 from .places import Timing
-from .tune import Progress, Search, tune
+from .progress import Progress
+from .tune import Search, tune
 
 __all__ = ["Kernel", "Progress", "Search", "Timing", "kernels_of", "tune"]

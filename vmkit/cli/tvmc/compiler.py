@@ -68,19 +68,14 @@ def compile_model(
 
     Parameters
     ----------
-    tvmc_model, target, target_host, additional_target_options, **transform_args
-        The model, what to compile it for, and what to change in it; see :class:`~.preparation.Preparation`.
+    target, target_host, additional_target_options, **transform_args
+        See :class:`~.preparation.Preparation`.
     package_path : str, optional
         By default a file that lives as long as the model.
     use_vm
         Whether the package has no graph beside the program.
     dump_code
         Stages to write beside the package; see :class:`vmkit.compiler.dumps.Dumps`.
-
-    Raises
-    ------
-    TVMCException, VMKitError
-        For arguments that cannot be used, and for a model that cannot be compiled.
     """
     from vmkit.compiler.dumps import Dumps
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...errors import suggest
-from .composite_target import get_codegen_by_target
+from . import composite_target
 from .exceptions import TVMCException
 from .target import target_from_cli
 from .transform import apply_graph_transforms, parse_graph_transform_args
@@ -78,7 +78,9 @@ class Preparation:
     @property
     def configs(self) -> dict[str, Any]:
         """The options of code generators that ``PassContext`` has."""
-        keys = {each["name"]: get_codegen_by_target(each["name"])["config_key"] for each in self.generators}
+        keys = {
+            each["name"]: composite_target.get_codegen_by_target(each["name"])["config_key"] for each in self.generators
+        }
         return {key: each["opts"] for each in self.generators if (key := keys[each["name"]]) is not None}
 
     def changed(self, mod: tvm.IRModule, params: Mapping[str, Any]) -> tvm.IRModule:
@@ -90,6 +92,6 @@ class Preparation:
     ) -> tuple[tvm.IRModule, Mapping[str, Any]]:
         """Return a program that is cut for each code generator in turn, and the parameters that are not inside it."""
         for generator in self.generators:
-            codegen = get_codegen_by_target(generator["name"])
+            codegen = composite_target.get_codegen_by_target(generator["name"])
             mod = codegen["pass_pipeline"](mod, params, mod_name=name, **generator["opts"])
         return mod, {} if self.generators else params

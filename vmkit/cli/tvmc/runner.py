@@ -63,7 +63,7 @@ def run_module(
     device : str
         ``"cpu"``, ``"cuda"``, ``"cl"`` ...
     hostname, port, rpc_key
-        Where an RPC tracker is, and the key of the devices to run on; without a key, an RPC server.
+        Where an RPC tracker is, and the key of its devices; without a key, an RPC server.
     inputs : mapping of str to array, optional
         Inputs by name.
     fill_mode : {"random", "zeros", "ones"}
