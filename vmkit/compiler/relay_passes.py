@@ -16,12 +16,12 @@ from ..relay.transform import registry
 from ..relay.transform.evaluation import Evaluate
 from ..target.integer_unit import IntegerUnit, integer_unit
 from ..target.matrix_unit import has_matrix_unit
-from ..target.processor import cores_of
+from ..target.processor import Processor, cores_of, processor_of
 from ..target.vectors import vector_unit
 
 __all__ = ["PASSES", "PassRow", "passes_for", "passes_text"]
 
-Options = Mapping[str, bool | int | IntegerUnit | Evaluate | Mapping[str, list[str]] | None]
+Options = Mapping[str, bool | int | IntegerUnit | Processor | Evaluate | Mapping[str, list[str]] | None]
 
 _CHANNELS_LAST = {"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]}
 _CHANNELS_LAST_ON_CPU = {
@@ -108,6 +108,10 @@ def _registers(target: Target, _evaluate: Evaluate) -> Options:
     return {"lanes": unit.lanes, "registers": unit.registers}
 
 
+def _processor(target: Target, _evaluate: Evaluate) -> Options:
+    return {"processor": processor_of(target)}
+
+
 def _machine(target: Target, evaluate: Evaluate) -> Options:
     return {**_registers(target, evaluate), "cores": cores_of(target), "has_matrix_unit": has_matrix_unit(target)}
 
@@ -140,6 +144,8 @@ class PassRow:
 # nothing here, stand where they stood there.
 PASSES: Sequence[PassRow] = (
     PassRow(2, "ShareConstants"),
+    PassRow(2, "PackBlockQuantized", _cpu, _processor),
+    PassRow(0, "UnpackBlockQuantized"),
     PassRow(2, "WidenFloat16", _cpu),
     PassRow(2, "FactorScales", _cpu_with_integer_unit, _integers),
     PassRow(None, "FactorScales", _source_of_c, _no_integer_unit),
@@ -192,10 +198,10 @@ def passes_text(rows: Iterable[PassRow] = PASSES) -> str:
     """Return a table of passes for people to read: the name, the level ("-" where it has to be required), the targets.
 
     >>> print(passes_text(PASSES[:3]))
-    pass            level  on
-    ShareConstants      2  any target
-    WidenFloat16        2  cpu
-    FactorScales        2  cpu with integer unit
+    pass                  level  on
+    ShareConstants            2  any target
+    PackBlockQuantized        2  cpu
+    UnpackBlockQuantized      0  any target
     """
     lines = [
         (row.name, "-" if row.level is None else str(row.level), row.on.__name__.strip("_").replace("_", " "))

@@ -234,6 +234,7 @@ def test_a_rule_that_trips_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> No
 # What is for CPUs or names another device.
 ELSEWHERE = {
     "nn.contrib_attention",
+    "nn.contrib_block_quantized_product",
     "nn.contrib_conv2d_winograd_fused",
     "nn.contrib_gru",
     "nn.contrib_lstm",

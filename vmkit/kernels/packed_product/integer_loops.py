@@ -21,7 +21,7 @@ from .integer_plan import IntegerPlan
 from .loops import Loop, PackedProduct, Place, Positions
 from .plan import Chunk
 from .shape import BLOCK, TILE
-from .sizes import bound, divided, least
+from .sizes import bound, divided, even_tile, least
 
 __all__ = ["IntegerProduct"]
 
@@ -126,7 +126,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         many = [2 * TILE, TILE] if self.unit.has_tiles else []
         if isinstance(here.positions, int):
             fitting = [size for size in many if size <= here.positions]
-            sizes = fitting[:1] or [_even(here.positions, most)]
+            sizes = fitting[:1] or [even_tile(here.positions, most)]
         else:
             sizes = [*many, *(size for size in (most, *_FEWER) if size <= most)]
         return sizes, in_register(_chosen(sizes, here.positions))
@@ -193,12 +193,6 @@ def _in_vectors(count: Size, emit: Callable[[Size, int], None]) -> None:
     if not isinstance(count, int) or rest:
         with loop(rest) as number:
             emit(whole * _COPIED + number, 1)
-
-
-def _even(have: int, most: int) -> int:
-    """Return how many of some positions to sum up at once, so that little is computed twice."""
-    sizes = range(max(1, min(have, most) // 2), min(have, most) + 1)
-    return min(sizes, key=lambda size: (-(-have // size) * (size + 1), -size))
 
 
 def _chosen(sizes: list[int], positions: Size) -> Size:

@@ -13,7 +13,19 @@ from tvm import tirx
 from ...relay.ir import dims
 from ..builder import Size, T, as_expr
 
-__all__ = ["at_once", "bound", "ceildiv", "divided", "is_same", "known", "least", "least_value", "most", "unravel"]
+__all__ = [
+    "at_once",
+    "bound",
+    "ceildiv",
+    "divided",
+    "even_tile",
+    "is_same",
+    "known",
+    "least",
+    "least_value",
+    "most",
+    "unravel",
+]
 
 
 def known(size: Size) -> Size:
@@ -53,6 +65,12 @@ def at_once(size: Size, fit: Size) -> Size:
     if is_same(size, 1):
         return 1
     return fit if isinstance(fit, int) and not isinstance(size, int) else least(size, fit)
+
+
+def even_tile(have: int, most: int) -> int:
+    """Return how many of some rows, at most so many, to compute at once, so that little is computed twice."""
+    sizes = range(max(1, min(have, most) // 2), min(have, most) + 1)
+    return min(sizes, key=lambda size: (-(-have // size) * (size + 1), -size))
 
 
 def is_same(a: Size, b: Size) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnxruntime import InferenceSession
 
+import vmkit
 from tests.frontend.onnx.programs import Compiled, array, model, node
 from tests.frontend.onnx.quantized import agrees_exactly, integers, with_types
+from tests.kernels.packed_product.test_integers import target_of
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -38,6 +41,41 @@ def test_weights_of_a_few_bits_are_unpacked(bits: int, has_zeros: bool) -> None:
     for feed in feeds:
         (expected,), (actual,) = Compiled(fixed)(**feed), Compiled(given)(**feed, b=constants["b"])
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("block", [16, 128])
+def test_data_are_rounded_as_onnxruntime_does_where_the_accuracy_allows_it(block: int) -> None:
+    k, n = 136, 21
+    blocks = -(-k // block)
+    constants = {
+        "b": integers(n, blocks, block // 2), "s": np.abs(array(n, blocks)) / 256,
+        "z": integers(n, -(-blocks // 2)), "bias": array(n),
+    }  # fmt: skip
+    attributes = {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": 4, "domain": "com.microsoft"}
+    made = [node("MatMulNBits", "x b s", "y", **attributes), node("MatMulNBits", "x b s z _ bias", "w", **attributes)]
+    proto = model(made, {"x": (["m", k], "float32")}, "y w", constants)
+    with_types(proto, {"y": "float32", "w": "float32"}, "com.microsoft")
+    machine = vmkit.VirtualMachine(vmkit.compile(proto, target_of("int16 of 256 bits")), "cpu")
+    peer = InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for rows in (1, 3, 9):
+        x = array(rows, k)
+        for actual, expected in zip(machine.run(x), peer.run(None, {"x": x}), strict=True):
+            np.testing.assert_allclose(actual.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_even", [True, False])
+def test_inputs_in_groups_of_any_order(is_even: bool) -> None:
+    k, n, block = 64, 5, 16
+    groups = np.repeat(np.arange(k // block), block)
+    groups = np.random.default_rng(0).permutation(groups) if is_even else np.minimum(groups, 2)
+    constants = {
+        "b": integers(n, k // block, block // 2), "s": np.abs(array(n, k // block)) / 256,
+        "g": groups.astype("int32"),
+    }  # fmt: skip
+    attributes = {"K": k, "N": n, "bits": 4, "block_size": block, "domain": "com.microsoft"}
+    proto = model([node("MatMulNBits", "x b s _ g", "y", **attributes)], {"x": (["m", k], "float32")}, "y", constants)
+    with_types(proto, {"y": "float32"}, "com.microsoft")
+    agrees_exactly(proto, {"x": array(1, k)}, {"x": array(3, k)})
 
 
 @pytest.mark.parametrize("quant_type", [0, 1])

@@ -8,6 +8,8 @@ import numpy as np
 
 from .... import relay
 from ....relay.ir import Expr
+from ....relay.op import build
+from ....relay.op.nn.block_quantized import packed_codes, unpacked_codes
 from ..context import Context
 from ..known import constant
 from ..operators.conversion import casted
@@ -26,6 +28,9 @@ _CODES = (
         0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
     ),
 )  # fmt: skip
+
+
+_INT8 = 4  # the accuracy level that allows data of 8 bits
 
 
 @converter("MatMulNBits", domain="com.microsoft")
@@ -52,12 +57,42 @@ def matmul_n_bits(
     operands = [b, scales, zero_points, g_idx]
     # Integers that are known become floats once, at import: what is read at each call then is what kernels are fast at.
     known = [ctx.static(v) for v in operands]
-    if all(k is not None or v is None for k, v in zip(known, operands, strict=True)):
+    is_known = all(k is not None or v is None for k, v in zip(known, operands, strict=True))
+    order = None if known[3] is None else _order(known[3][:K], blocks, block_size)
+    data = casted(ctx, a, "float32")
+    if is_known and block_size % 8 == 0 and (g_idx is None or order is not None):
+        sizes = {"channels": K, "units": N, "bits": bits, "block_size": block_size}
+        product = _product(ctx, data, known[:3], order, rounds_data=accuracy_level == _INT8, **sizes)
+        result = casted(ctx, product, ctx.dtype(a))
+        return result if bias is None else relay.add(result, bias)
+    if is_known:
         weight = constant(_weight_array(known, bits, N, K, blocks, block_size))
     else:
         weight = _weight(ctx, operands, bits, N, K, blocks, block_size)
-    result = casted(ctx, matmul(ctx, casted(ctx, a, "float32"), weight), ctx.dtype(a))
+    result = casted(ctx, matmul(ctx, data, weight), ctx.dtype(a))
     return result if bias is None else relay.add(result, bias)
+
+
+def _order(groups: np.ndarray, blocks: int, block_size: int) -> np.ndarray | None:
+    """Return the order of inputs in which each block of them is a group; None where groups have other sizes."""
+    if not np.array_equal(np.bincount(groups, minlength=blocks), np.full(blocks, block_size)):
+        return None
+    return np.argsort(groups, kind="stable")
+
+
+def _product(ctx: Context, data: Expr, operands: list[Any], order: np.ndarray | None, **attrs: int) -> Expr:
+    """Return the product with codes, scales and zero points that are known, which stay of so few bits."""
+    codes, scales, zeros = operands
+    units, bits, blocks = attrs["units"], attrs["bits"], -(-attrs["channels"] // attrs["block_size"])
+    if order is not None:
+        codes = packed_codes(unpacked_codes(codes.reshape(units, -1), bits)[:, order], bits)
+        data = relay.take(data, constant(order), axis=ctx.rank(data) - 1)
+    known = [codes.reshape(units, blocks, -1), scales.reshape(units, blocks).astype("float32")]
+    if zeros is not None and zeros.dtype == np.uint8:
+        known.append(np.ascontiguousarray(unpacked_codes(zeros.reshape(units, -1), bits)[:, :blocks]))
+    elif zeros is not None:
+        known.append(zeros.reshape(units, blocks).astype("float32"))
+    return build("nn.contrib_block_quantized_dense", data, *map(constant, known), **attrs)
 
 
 def unpacked_bits(ctx: Context, packed: Expr, bits: int) -> Expr:
@@ -73,8 +108,7 @@ def _weight_array(operands: list[Any], bits: int, n: int, k: int, blocks: int, b
     codes, scales, zeros, index = operands
 
     def unpacked(packed: np.ndarray, count: int) -> np.ndarray:
-        parts = [(packed.reshape(n, -1) >> s) & ((1 << bits) - 1) for s in range(0, 8, bits)]
-        return np.stack(parts, 2).reshape(n, -1)[:, :count].astype("float32")
+        return unpacked_codes(packed.reshape(n, -1), bits)[:, :count].astype("float32")
 
     if zeros is None:
         zero = np.full((n, blocks), 1 << (bits - 1), "float32")
