@@ -1,4 +1,4 @@
-"""Quantised networks: an encoder with dynamic quantisation, a residual network with scales from calibration."""
+"""Quantised networks: an encoder that quantises as it goes, a residual network by calibration; 4-bit layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantiz
 
 from benchmarks import transformers
 
-__all__ = ["encoder", "resnet"]
+__all__ = ["encoder", "four_bits", "resnet"]
 
 # ResNet-50's stages (He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, table 1).
 _STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
@@ -31,6 +31,28 @@ def resnet() -> onnx.ModelProto:
         quantize_static(source, target, _Images(), quant_format=QuantFormat.QDQ, per_channel=True)
 
     return _quantized(_resnet(), quantize)
+
+
+def four_bits(channels: int, units: int, block: int, accuracy: int) -> onnx.ModelProto:
+    """Return a layer of random 4-bit weights in blocks, at an accuracy level, for any number of rows."""
+    random, blocks = np.random.default_rng(0), channels // block
+    constants = {
+        "b": random.integers(0, 256, (units, blocks, block // 2), "uint8"),
+        "s": random.random((units, blocks), "float32") / (8 * channels**0.5),
+    }
+    node = helper.make_node(
+        "MatMulNBits", ["x", *constants], ["y"], domain="com.microsoft", K=channels, N=units, bits=4, block_size=block,
+        accuracy_level=accuracy,
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [node],
+        "four_bits",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", channels])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", units])],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=versions, ir_version=8)
 
 
 class _Images(CalibrationDataReader):

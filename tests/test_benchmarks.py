@@ -23,6 +23,7 @@ QUICK = {
     "bench_call_overhead.py": "dynamic",
     "bench_compile_scaling.py": "125 and (chain or closures or lets)",
     "bench_compile_time.py": "mnist",
+    "bench_four_bits.py": "1024x2816-32-4",
     "bench_kernels.py": "transpose or multiply_adds or (test_bandwidth and L2)",
     "bench_libraries.py": "64x64x64",
     "bench_memory.py": "mnist",
