@@ -13,6 +13,7 @@ from tests.kernels.packed_product.test_integers import target_of
 from vmkit import relay
 from vmkit.errors import TypeCheckError
 from vmkit.kernels.block_quantized.ways import way_for
+from vmkit.optimize import PackBlockQuantized
 from vmkit.relay.ir.visit import post_order
 from vmkit.relay.op import build
 from vmkit.relay.op.nn.block_quantized import unpacked_codes
@@ -127,6 +128,15 @@ def test_rows_that_do_not_fit_the_cache_go_by_groups(monkeypatch: pytest.MonkeyP
     machine = vmkit.VirtualMachine(vmkit.compile(function, PLAIN), "cpu")
     wanted = expected(Layer(), data, known)
     np.testing.assert_allclose(machine.run(data).numpy(), wanted, rtol=1e-5, atol=2e-5)
+
+
+def test_a_bias_is_added_by_the_kernel_unless_others_take_the_product_without() -> None:
+    layer, x = LAYERS[1], relay.var("x", shape=(1, CHANNELS))
+    with_bias = product(layer, x, operands(layer))
+    for body, count in ((with_bias, 0), (relay.Tuple([with_bias, with_bias.args[0]]), 1)):
+        mod = relay.transform.InferType()(tvm.IRModule({"main": relay.Function([x], body)}))
+        made = names(PackBlockQuantized()(mod))
+        assert (made.count("add"), made.count("nn.contrib_block_quantized_product")) == (count, 1)
 
 
 def test_weights_stay_of_few_bits_in_a_file_on_cpus_alone(tmp_path: Any) -> None:

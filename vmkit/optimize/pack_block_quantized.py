@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..kernels.block_quantized.ways import WAYS, way_for
-from ..relay.ir import Call, Constant, Expr, Function, RelayExpr, const, is_call
+from ..kernels.block_quantized.ways import way_for
+from ..relay.ir import Call, Constant, Function, RelayExpr, is_call, rewrite
 from ..relay.op.nn.block_quantized import unpacked_codes
 from ..relay.op.registry import build
-from ..relay.transform.known_type import rewrite_typed, type_of
+from ..relay.transform.known_type import type_of, use_counts, with_type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..relay.transform.share_constants import SharedConstants
 from ..target.processor import CACHES, Processor
@@ -18,7 +18,7 @@ from .ops.block_quantized import BlockQuantizedProductAttrs, product_shape
 __all__ = ["PackBlockQuantized"]
 
 PORTABLE = Processor(PORTABLE_VECTORS, None, None, 1, CACHES)
-_NAME = "nn.contrib_block_quantized_dense"
+_NAME, _PACKED = "nn.contrib_block_quantized_dense", "nn.contrib_block_quantized_product"
 
 
 @relay_pass(opt_level=2)
@@ -34,33 +34,45 @@ def PackBlockQuantized(processor: Processor = PORTABLE) -> ModuleTransform:
     """
 
     def on_function(function: Function) -> Function:
-        shared = SharedConstants()
-        return rewrite_typed(function, lambda node: _chosen(node, processor, shared))
+        shared, uses = SharedConstants(), use_counts(function)
+
+        def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
+            node = with_type_of(node, original)
+            if is_call(node, "add") and uses[original.args[0]] == 1 and _takes_bias(node):
+                node = _with_bias(node.args[0], node.args[1], shared)
+            elif is_call(node, _NAME):
+                node = _packed(node, processor, shared)
+            return with_type_of(node, original)
+
+        return rewrite(function, {}, replace)
 
     return per_function(on_function)
 
 
-def _chosen(node: RelayExpr, processor: Processor, shared: SharedConstants) -> RelayExpr:
-    bias, result = None, node
-    if is_call(node, "add") and is_call(node.args[0], _NAME) and _is_bias(node.args[1], node):
-        node, bias = node.args
-    if not is_call(node, _NAME) or not all(isinstance(arg, Constant) for arg in node.args[1:]):
-        return result
-    if node.attrs.block_size % 16 or 0 in type_of(node).shape:
-        return result
-    return _packed(node, bias, processor, shared)
+def _takes_bias(add: Call) -> bool:
+    """Say whether what is added to a product is a constant vector for its columns."""
+    made, value = add.args
+    if not is_call(made, _PACKED) or made.attrs.has_bias or not isinstance(value, Constant):
+        return False
+    return str(value.data.dtype) == "float32" and tuple(value.data.shape) == (made.attrs.units,)
 
 
-def _is_bias(value: Expr, result: Call) -> bool:
-    """Say whether what is added is a constant vector for the columns."""
-    is_vector = isinstance(value, Constant) and len(type_of(value).shape) == 1
-    return is_vector and type_of(value).shape[0] == type_of(result).shape[-1] and type_of(value).dtype == "float32"
+def _with_bias(made: Call, bias: Constant, shared: SharedConstants) -> Call:
+    panels = shared.const(product_shape(made.attrs).of_panels(bias.data.numpy()))
+    return build(_PACKED, *made.args, panels, **_values(made.attrs) | {"has_bias": True})
 
 
-def _packed(node: Call, bias: Constant | None, processor: Processor, shared: SharedConstants) -> Call:
-    packed, scales, *rest = (arg.data.numpy() for arg in node.args[1:])
-    zeros = rest[0] if rest else None
-    old = node.attrs
+def _values(attrs: BlockQuantizedProductAttrs) -> dict[str, Any]:
+    return {field.name: getattr(attrs, field.name) for field in attrs.declared}
+
+
+def _packed(node: Call, processor: Processor, shared: SharedConstants) -> Call:
+    """Return a layer with its weight packed, or as it is where kernels cannot take it."""
+    old, (data, *operands) = node.attrs, node.args
+    is_known = all(isinstance(operand, Constant) for operand in operands)
+    if not is_known or old.block_size % 16 or 0 in type_of(node).shape:
+        return node
+    packed, scales, *zeros = (operand.data.numpy() for operand in operands)
     way, lanes, rows = way_for(processor, old.bits, old.rounds_data)
     attrs: dict[str, Any] = {
         "way": way.name,
@@ -70,14 +82,8 @@ def _packed(node: Call, bias: Constant | None, processor: Processor, shared: Sha
         "block_size": old.block_size,
         "lanes": lanes,
         "rows": rows,
-        "zeros": "" if zeros is None else str(zeros.dtype),
-        "has_bias": bias is not None,
+        "zeros": str(zeros[0].dtype) if zeros else "",
     }
     s = product_shape(BlockQuantizedProductAttrs(**attrs))
-    codes = unpacked_codes(packed, old.bits)
-    operands = [WAYS[way.name].packed(s, codes), s.of_panels(scales)]
-    added = (zeros, None if bias is None else bias.data.numpy())
-    operands += [s.of_panels(each) for each in added if each is not None]
-    return build(
-        "nn.contrib_block_quantized_product", node.args[0], *(shared.first_of(const(v)) for v in operands), **attrs
-    )
+    arrays = [way.packed(s, unpacked_codes(packed, old.bits)), *(s.of_panels(each) for each in (scales, *zeros))]
+    return build(_PACKED, data, *(shared.const(array) for array in arrays), **attrs)
