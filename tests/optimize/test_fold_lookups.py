@@ -50,7 +50,11 @@ FOLDED = {
     "projection of one-hot codes": gelu(relay.add(projected(one_hot(COUNTED), CODES, ROWS), BIAS)),
     "one_hot": nn.dense(relay.one_hot(IDS, relay.const(1.0), relay.const(0.0), ROWS, -1, "float32"), CODES),
 }
+BYTES = relay.take(relay.const(np.arange(ROWS * WIDTH, dtype="uint8").reshape(ROWS, WIDTH)), IDS, axis=0)
 KEPT = {
+    "numbers packed in bytes": relay.bitwise_and(
+        relay.right_shift(BYTES, relay.const(4, "uint8")), relay.const(15, "uint8")
+    ),
     "rows counted around": gelu(rows(mode="wrap")),
     "columns": gelu(rows(axis=1)),
     "a value for each position": relay.add(rows(), relay.var("p", shape=(t, 1))),

@@ -19,6 +19,9 @@ from .flatten_rows import is_elementwise
 
 __all__ = ["FoldLookups"]
 
+# What takes numbers of a few bits out of bytes: of one table there would be as many as a byte has numbers.
+_UNPACKING = {"bitwise_and", "right_shift"}
+
 
 @relay_pass(opt_level=2)
 def FoldLookups(largest: int = 1 << 24) -> ModuleTransform:
@@ -47,7 +50,7 @@ def _folded(node: RelayExpr, tables: set[Expr], largest: int) -> RelayExpr:
         return node if table is None else _reshaped(node, table, index)
     if node.op.name == "nn.dense":
         table, index = _projected(node, tables, largest)
-    elif is_elementwise(node):
+    elif is_elementwise(node) and node.op.name not in _UNPACKING:
         table, index = _mapped(node, tables, largest)
     else:
         return node
