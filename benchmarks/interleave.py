@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Comparison", "Run", "compare"]
+__all__ = ["Comparison", "Run", "compare", "ratio_of"]
 
 Run = Callable[[], Any]
+Clock = Callable[[], float]
 
 # A batch is long against the timer's noise; all batches together are over while the machine is still the same.
 _BATCH_SECONDS = 0.002
@@ -93,6 +94,36 @@ def compare(benchmark: Any, candidate: Run, peers: Mapping[str, Run], threads: i
     return comparison
 
 
+def ratio_of(
+    candidate: Run, peer: Run, threads: int = 1, seconds: float = 0.5, clock: Clock = time.perf_counter
+) -> tuple[float, float]:
+    """Return a candidate's median seconds per call, and the median of its ratios to a peer.
+
+    Parameters
+    ----------
+    candidate, peer : callable
+        What is timed.
+    threads : int
+        How many threads each of them runs on.
+    seconds : float
+        For about how long they are timed.
+    clock : callable
+        What tells the time. ``time.thread_time`` leaves out what else a busy machine does; it is for one thread.
+    """
+    pause = _PAUSE_SECONDS if threads > 1 else 0.0
+    batches = [_calls_per_batch(_alone(run, pause), clock) for run in (candidate, peer)]
+    one_round = sum(batch.seconds + pause for batch in batches)
+    own, ratios = [], []
+    for _ in range(max(5, min(_ROUNDS[1], round(seconds / one_round)))):
+        times = [
+            _seconds_per_call(_alone(run, pause), batch.number, clock)
+            for run, batch in zip((candidate, peer), batches, strict=True)
+        ]
+        own.append(times[0])
+        ratios.append(times[0] / times[1])
+    return statistics.median(own), statistics.median(ratios)
+
+
 def _alone(run: Run, pause: float) -> Run:
     """Return what is run, after the threads of what ran before it have gone to sleep and its own are awake."""
     if pause:
@@ -107,18 +138,18 @@ class _Batch:
     seconds: float
 
 
-def _calls_per_batch(run: Run) -> _Batch:
+def _calls_per_batch(run: Run, clock: Clock = time.perf_counter) -> _Batch:
     """Return how many calls make a batch; running it also warms it up."""
     number = 1
     while True:
-        seconds = number * _seconds_per_call(run, number)
+        seconds = number * _seconds_per_call(run, number, clock)
         if seconds >= _BATCH_SECONDS:
             return _Batch(number, seconds)
         number *= 4
 
 
-def _seconds_per_call(run: Run, number: int) -> float:
-    start = time.perf_counter()
+def _seconds_per_call(run: Run, number: int, clock: Clock = time.perf_counter) -> float:
+    start = clock()
     for _ in range(number):
         run()
-    return (time.perf_counter() - start) / number
+    return (clock() - start) / number

@@ -15,6 +15,7 @@ import tvm
 
 from benchmarks import summary
 from benchmarks.mobilenet import mobilenet_v2
+from benchmarks.operators import __main__ as operators
 
 TOP = Path(__file__).parents[1]
 FILES = sorted(path.name for path in (TOP / "benchmarks").glob("bench_*.py"))
@@ -113,6 +114,20 @@ def test_geometric_means_run_over_all_files(tmp_path: Path, capsys: pytest.Captu
     summary.main([str(tmp_path / "one"), str(tmp_path / "two")])
     columns = "| static, 1 thread | dynamic, 1 thread | static, 2 threads | dynamic, 2 threads |"
     assert columns in capsys.readouterr().out
+
+
+def test_operators_are_compared_at_known_and_unknown_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert operators.main(["--seconds", "0", "Trilu"]) == 0
+    table, tail = capsys.readouterr().out.split("\n\n")
+    name, *figures = table.splitlines()[2].strip("|").split("|")
+    assert name.strip() == "Trilu lower"
+    assert all(float(figure) > 0 for figure in figures) and len(figures) == 3
+    assert tail.startswith("1 cases, geometric mean ")
+
+
+@pytest.mark.nightly
+def test_every_operator_that_is_timed_is_right() -> None:
+    assert operators.main(["--seconds", "0"]) == 0
 
 
 @pytest.mark.nightly

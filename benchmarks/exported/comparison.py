@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import torch
 import vmkit
 from vmkit.relay.frontend import from_onnx
 
+from ..interleave import ratio_of
 from .family import Family
 
 __all__ = ["Row", "compare"]
@@ -62,7 +63,7 @@ def compare(family: Family, path: Path, row: Row, timed: bool = True) -> None:
             raise AssertionError(f"at {dict(sizes)} the largest error is {row.error:.2g} of the tolerance")
         row.sizes += 1
         if timed:
-            row.ratios.append(_ratio(lambda f=feed: machine.run(**f), lambda f=feed: session.run(None, f)))
+            row.ratios.append(ratio_of(partial(machine.run, **feed), partial(session.run, None, feed))[1])
 
 
 def _error(actual: np.ndarray, expected: np.ndarray, sizes: Mapping[str, int]) -> float:
@@ -84,19 +85,3 @@ def _session(path: Path) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-
-
-def _ratio(own: Callable[[], Any], peer: Callable[[], Any], seconds: float = 0.5) -> float:
-    """Return the median over alternating runs of vmkit's time divided by onnxruntime's."""
-    own(), peer()
-    ratios: list[float] = []
-    end = time.perf_counter() + seconds
-    while len(ratios) < 5 or (time.perf_counter() < end and len(ratios) < 200):
-        ratios.append(_seconds(own) / _seconds(peer))
-    return median(ratios)
-
-
-def _seconds(run: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start

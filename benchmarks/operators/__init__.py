@@ -1,0 +1,1 @@
+"""Single operators of ONNX beside onnxruntime: ``python -m benchmarks.operators``."""

@@ -1,0 +1,98 @@
+"""Products, convolutions, pools and recurrent layers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .case import case, floats, integers
+
+for _rows, _inner, _columns in ((1, 768, 3072), (8, 512, 512), (64, 64, 64), (128, 768, 768), (512, 512, 512)):
+    _label = f"{_rows}x{_inner}x{_columns}"
+    case("MatMul", floats(_rows, _inner), label=_label, constants={1: floats(_inner, _columns)})
+    case(
+        "Gemm",
+        floats(_rows, _inner),
+        label=_label,
+        transB=1,
+        constants={1: floats(_columns, _inner), 2: floats(_columns)},
+    )
+    _bytes = integers(_inner, _columns, low=-128, high=128, dtype="int8")
+    case("MatMulInteger", integers(_rows, _inner, high=256, dtype="uint8"), label=_label, constants={1: _bytes})
+case("MatMul", floats(12, 128, 64), floats(12, 64, 128), label="of 12, 128x64x128")
+case("MatMul", floats(128, 256), floats(256, 128), label="of two inputs, 128x256x128", free=())
+case("Einsum", floats(8, 64, 32), floats(8, 32, 64), label="bij,bjk->bik", equation="bij,bjk->bik")
+
+for _in, _out, _kernel, _stride, _size, _groups in (
+    *((64, 64, 3, 1, 56, 1), (256, 256, 3, 1, 14, 1), (64, 128, 3, 2, 56, 1), (3, 64, 7, 2, 224, 1)),
+    *((64, 256, 1, 1, 56, 1), (1024, 256, 1, 1, 14, 1), (32, 32, 5, 1, 28, 1), (128, 128, 3, 1, 28, 8)),
+    *((96, 96, 3, 1, 56, 96), (576, 576, 3, 2, 14, 576), (64, 64, 7, 1, 28, 64)),
+    *((32, 1, 3, 1, 112, 1), (32, 2, 1, 1, 112, 1), (32, 3, 3, 1, 112, 1), (16, 7, 3, 1, 56, 1), (9, 9, 3, 1, 56, 1)),
+):
+    _pads = [_kernel // 2] * 4
+    case(
+        "Conv",
+        floats(1, _in, _size, _size),
+        label=f"{_kernel}x{_kernel} by {_stride}, {_in} to {_out} of {_size}x{_size}, {_groups} groups",
+        constants={1: floats(_out, _in // _groups, _kernel, _kernel), 2: floats(_out)},
+        pads=_pads,
+        strides=[_stride, _stride],
+        group=_groups,
+    )
+for _in, _out, _kernel, _size in ((1, 64, 10, 16000), (64, 64, 3, 512), (128, 128, 1, 512)):
+    _weight = {1: floats(_out, _in, _kernel)}
+    case("Conv", floats(1, _in, _size), label=f"{_kernel}, {_in} to {_out} of {_size}", constants=_weight)
+case("Conv", floats(1, 16, 8, 28, 28), label="3x3x3, 16 to 16", constants={1: floats(16, 16, 3, 3, 3)}, pads=[1] * 6)
+case("Conv", floats(1, 64, 8, 28, 28), label="1x1x1, 64 to 64", constants={1: floats(64, 64, 1, 1, 1)})
+case("ConvTranspose", floats(1, 64, 28, 28), label="2x2 by 2", constants={1: floats(64, 32, 2, 2)}, strides=[2, 2])
+case("ConvTranspose", floats(1, 64, 28, 28), label="4x4 by 2", constants={1: floats(64, 32, 4, 4)}, strides=[2, 2])
+case(
+    "ConvInteger",
+    integers(1, 64, 28, 28, high=256, dtype="uint8"),
+    label="3x3, 64 to 64",
+    constants={1: integers(64, 64, 3, 3, low=-128, high=128, dtype="int8")},
+)
+for _name in ("MaxPool", "AveragePool"):
+    case(_name, floats(1, 64, 112, 112), label="3x3 by 2", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    case(_name, floats(1, 64, 56, 56), label="2x2 by 2", kernel_shape=[2, 2], strides=[2, 2])
+    case(_name, floats(1, 64, 28, 28), label="5x5 by 1", kernel_shape=[5, 5], pads=[2] * 4)
+
+for _name, _gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+    for _steps, _batch, _size in ((16, 1, 64), (64, 8, 256)):
+        case(
+            _name,
+            floats(_steps, _batch, _size),
+            label=f"{_steps} steps of {_batch}x{_size}",
+            constants={1: floats(1, _gates * _size, _size, high=0.1), 2: floats(1, _gates * _size, _size, high=0.1)},
+            hidden_size=_size,
+        )
+for _length in (16, 128):
+    _heads = [floats(1, 8, _length, 64)] * 3
+    case("com.microsoft:MultiHeadAttention", *[floats(1, _length, 512)] * 3, label=f"{_length}", num_heads=8)
+_linear = {1: lambda _: np.float32(0.02), 2: lambda _: np.uint8(128), 4: lambda _: np.float32(0.01)}
+case(
+    "QLinearMatMul",
+    integers(128, 256, high=256, dtype="uint8"),
+    label="128x256x256",
+    constants={
+        **_linear,
+        3: integers(256, 256, low=-128, high=128, dtype="int8"),
+        5: lambda _: np.int8(0),
+        6: lambda _: np.float32(0.1),
+        7: lambda _: np.uint8(128),
+    },
+)
+for _groups in (1, 64):
+    case(
+        "QLinearConv",
+        integers(1, 64, 28, 28, high=256, dtype="uint8"),
+        label=f"3x3, 64 to 64, {_groups} groups",
+        constants={
+            **_linear,
+            3: integers(64, 64 // _groups, 3, 3, low=-128, high=128, dtype="int8"),
+            5: lambda _: np.int8(0),
+            6: lambda _: np.float32(0.5),
+            7: lambda _: np.uint8(128),
+        },
+        pads=[1] * 4,
+        group=_groups,
+    )
