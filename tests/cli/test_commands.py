@@ -279,9 +279,9 @@ def test_c_for_microcontrollers_is_written_and_run(
     assert facts["memory"]["inputs"] == {"x": {"size": 144, "dtype": "float32"}}
     np.savez(tmp_path / "in.npz", x=image)
     text = printed(capsys, "run", archive, "-i", tmp_path / "in.npz", "-o", tmp_path / "out.npz", "--print-time")
-    assert text.startswith("output: float32[1, 8, 4, 4]\n") and "mean (ms)" in text
+    assert text.startswith("y: float32[1, 8, 4, 4]\n") and "mean (ms)" in text
     (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": image})
-    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["output"], expected, rtol=1e-5)
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["y"], expected, rtol=1e-5)
     assert main(["run", str(archive), "--device", "cuda"]) == ExitCode.MODEL
     assert main(["compile", str(model), *map(str, words), "--dump-code", "c"]) == ExitCode.MODEL
     assert "its C runs on the cpu" in (told := capsys.readouterr().err) and "the archive holds its source" in told

@@ -16,7 +16,7 @@ from vmkit.cli.tvmc.main import parsers
 from vmkit.cli.tvmc.option_states import STATES
 
 # The options of the kinds of targets, which are TVM's own; those of each kind are read by the same lines.
-_OF_TARGETS = re.compile(r"--target-[a-z]+-")
+OF_TARGETS = re.compile(r"--target-[a-z]+-")
 
 
 def words_in_tests() -> set[str]:
@@ -44,7 +44,7 @@ ACTIONS = [
     pytest.param(name, action, id=f"{name} {max(action.option_strings, key=len, default=action.dest)}")
     for name, parser in commands()
     for action in parser._actions
-    if not any(map(_OF_TARGETS.match, action.option_strings)) and action.dest != "help"
+    if not any(map(OF_TARGETS.match, action.option_strings)) and action.dest != "help"
 ]
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import OptionError
 from ..isolation.progress import tell
 from .arguments import shapes_of
-from .files import arrays_of, write_dumps
+from .files import write_dumps
 from .shape_text import Shapes
 from .shared_library import write_shared_library
+from .tvmc.common import weights_of
 from .tvmc.offloads import offloads
 from .tvmc.preparation import Preparation
 from .tvmc.target import parse_target, reconstruct_target_args
@@ -121,10 +122,10 @@ def _loaded(arguments: argparse.Namespace) -> _Loaded:
     is_cut = bool(options or where or _names_generators(target))
     if arguments.cache and not is_cut and not arguments.dump_code and changes == parse_graph_transform_args({}):
         # A cache knows a file by what is in it, so that nobody reads the model where it has the executable.
-        return _Loaded(arguments.model, _weights(arguments), target, host, shapes_of(arguments))
+        return _Loaded(arguments.model, weights_of(arguments.params), target, host, shapes_of(arguments))
     mod, own = to_module(arguments.model, shapes=shapes_of(arguments))
     changed = apply_graph_transforms(mod, changes)
-    params = {**own, **_weights(arguments)}
+    params = {**own, **weights_of(arguments.params)}
     if not is_cut:
         return _Loaded(changed, params, target, host, whole=changed)
     prepared = Preparation.of(target, host, options)
@@ -177,16 +178,6 @@ def _write(executable: Executable, kind: str, output: Path, arguments: argparse.
             export(executable, output, linker)
         case _:
             executable.export(output, linker, portable=kind == "portable")
-
-
-def _weights(arguments: argparse.Namespace) -> dict[str, Any]:
-    if arguments.params is None:
-        return {}
-    if arguments.params.suffix == ".npz":
-        return dict(arrays_of(arguments.params))
-    from vmkit.values.param_dict import load_param_dict
-
-    return dict(load_param_dict(arguments.params.read_bytes()))
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ def shapes_of(args: argparse.Namespace) -> Mapping[str, Sequence[Any]] | None:
     return merged_shapes(args)
 
 
-def weights_of(path: str | None) -> dict[str, Any]:
+def weights_of(path: str | Path | None) -> dict[str, Any]:
     """Return arrays by name out of a file: ``.npz``, or what ``relay.save_param_dict`` wrote."""
     if path is None:
         return {}
