@@ -132,7 +132,7 @@ class Benchmark:
 
 
 def benchmark(
-    model: str | os.PathLike[str],
+    model: str | os.PathLike[str] | tvm.IRModule,
     shapes: Sequence[Mapping[str, Sequence[int]] | None] = (None,),
     threads: Sequence[int] = (1,),
     *,
@@ -147,7 +147,7 @@ def benchmark(
 
     Parameters
     ----------
-    model : path
+    model : path or tvm.IRModule
         An executable (``.vmx``; running it runs its code), or a model, compiled first. Peers take ONNX files.
     shapes : list of mapping
         Shapes of inputs by name to run at; None where the model fixes all sizes.
@@ -172,15 +172,15 @@ def benchmark(
     OptionError, InputError, ModelError
         If an argument cannot be used.
     """
-    path = Path(model)
     if seconds <= 0 or (calls is not None and calls < 1) or warm_up < 0:
         raise OptionError(f"seconds {seconds}, calls {calls}, warm_up {warm_up}: there has to be at least one call")
     unknown = [peer for peer in peers if peer not in PEERS]
     if unknown:
         raise OptionError(f"there is no peer {unknown[0]!r}; there are {', '.join(PEERS)}")
+    path = Path() if isinstance(model, tvm.IRModule) else Path(model)
     if peers and path.suffix != ".onnx":
-        raise OptionError(f"peers run ONNX files, and {path.name} is none")
-    executable = load(path) if path.suffix == ".vmx" else compile(path, target)
+        raise OptionError(f"peers run ONNX files, and {path.name or 'a module'} is none")
+    executable = load(path) if path.suffix == ".vmx" else compile(model, target)
     tell = progress or (lambda share, what: None)
     timings: list[Timing] = []
     steps = list(itertools.product(shapes, threads))

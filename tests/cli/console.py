@@ -163,6 +163,7 @@ _MEASURED = "--print-time --repeat 2 --number 1 --end-to-end --print-top 2 --pro
 
 ROWS = {
     "compile": [
+        Row("r.py -o r.vmx --target llvm --trust-script", told("main(x: float32[n, 4])")),
         Row(
             "m.onnx -o all.vmx -f vmx --target llvm --target-llvm-opt-level 2 --target-host llvm "
             f"{_SHAPES} -O 2 --pass-config relax.FuseOps.max_depth=10 --disabled-pass AlterOpLayout --required-pass "
@@ -178,6 +179,10 @@ ROWS = {
     ],
     "run": [
         Row(
+            "r.py --target llvm --trust-script --input-shapes n:2 --fill-mode ones --print-top 1",
+            told("float32[2, 2]", "0  4"),
+        ),
+        Row(
             f"m.onnx -i in.npz --target llvm --device cpu --num-threads 1 -o out.npz --config repeat.json {_MEASURED} "
             "--json",
             ran,
@@ -190,6 +195,7 @@ ROWS = {
         ),
     ],
     "inspect": [
+        Row("r.py --view operators --target llvm --trust-script", told("relu")),
         Row(f"m.onnx --view kernels --target llvm {_SHAPES} --json", told("conv2d")),
         Row("m.onnx --html graph.html", lambda folder, out: told("Conv")(folder, (folder / "graph.html").read_text())),
     ],
@@ -208,13 +214,15 @@ ROWS = {
         ),
     ],
     "bench": [
+        Row("r.py --target llvm --trust-script --input-shapes n:2 --calls 1 --json", told("x:[2,4]")),
         Row(
             "m.onnx --input-shapes x:[1,1,6,6] --threads 1 --vs onnxruntime --target llvm --seconds 0.1 --calls 2 "
             "--warm-up 1 -o bench.json --json",
             benched,
-        )
+        ),
     ],
     "tune": [
+        Row("r.py --list --target llvm --trust-script --json", told("matmul")),
         Row("m.onnx --list --target llvm", told("conv2d")),
         Row(
             "m.onnx -o records.json --target llvm --target-host llvm --input-shapes x:[n,1,6,6] --sizes n=2 --kernels "
@@ -225,6 +233,7 @@ ROWS = {
         ),
     ],
     "profile": [
+        Row("r.py --target llvm --trust-script --input-shapes n:2", told("float32[2, 2]")),
         Row(
             "m.onnx -i in.npz --target llvm --device cpu --num-threads 1 --by-operator --trace trace.json --html "
             "profile.html --config quiet.json --json",

@@ -309,7 +309,7 @@ def test_records_of_tune_are_what_compile_takes(
     assert json.loads(printed(capsys, *words, *limits, "--json"))["records"] == 1
     assert "the model has no kernel 'nosuch' to tune" in refused(capsys, *words, "--kernels", "nosuch")
     assert "expected NAME=N" in refused(capsys, *words, "--sizes", "n")
-    assert "--tracker and --key go together" in refused(capsys, *words, "--key", "board")
+    assert "--rpc-tracker and --rpc-key go together" in refused(capsys, *words, "--key", "board")
     path = tmp_path / "m.vmx"
     facts = json.loads(
         printed(capsys, "compile", model, "--tuning-records", tmp_path / "records.json", "-o", path, "--json")

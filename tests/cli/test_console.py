@@ -37,6 +37,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     conv = "nn.conv2d(%x, %w, padding=[0, 0, 0, 0], channels=8, kernel_size=[3, 3])"
     tensors = "%x: Tensor[(2, 1, 6, 6), float32], %w: Tensor[(8, 1, 3, 3), float32]"
     (path / "w.relay").write_text(f'#[version = "0.0.5"]\ndef @main({tensors}) {{ nn.relu({conv}) }}')
+    (path / "r.py").write_text(
+        "from tvm.script import ir as I, relax as R\n@I.ir_module\nclass M:\n    @R.function\n"
+        "    def main(x: R.Tensor(('n', 4), 'float32')):\n"
+        "        y = R.nn.relu(R.matmul(x, R.permute_dims(x)))\n        return y\n"
+    )
     (path / "quiet.json").write_text(json.dumps({"seed": 3}))
     (path / "level.json").write_text(json.dumps({"opt-level": 1}))
     (path / "budget.json").write_text(json.dumps({"budget": 100}))

@@ -20,6 +20,7 @@ __all__ = [
     "add_shapes",
     "add_target",
     "add_target_options",
+    "add_trust",
     "key_and_value",
     "listed",
     "parsed",
@@ -166,6 +167,15 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Add ``--trust-script``; :func:`vmkit.cli.files.model_of` reads it."""
+    parser.add_argument(
+        "--trust-script",
+        action="store_true",
+        help="read a model that is a Relax script (.py, .relax), which is Python: reading it runs its code",
+    )
 
 
 def listed(words: str) -> list[str]:

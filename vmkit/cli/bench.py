@@ -6,8 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from .arguments import add_json, listed, parsed
+from .arguments import add_json, add_trust, listed, parsed
 from .exit_code import ExitCode
+from .files import model_of
 from .progress import bar
 from .shape_text import parse_shapes
 
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calls", type=int, help="the number of calls, in place of that")
     parser.add_argument("--warm-up", type=int, default=3, help="calls that are not timed (default: %(default)s)")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="a file that pytest-benchmark compare reads")
+    add_trust(parser)
     add_json(parser)
 
 
@@ -41,7 +43,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
     with bar(1, f"{arguments.file.name}: compiling", counts=False, ticks=False) as shown:
         measured = benchmark(
-            arguments.file,
+            model_of(arguments.file, arguments.trust_script),
             arguments.input_shapes or [None],
             arguments.threads,
             peers=arguments.vs,

@@ -17,6 +17,7 @@ from .arguments import (
     add_shapes,
     add_target,
     add_target_options,
+    add_trust,
     key_and_value,
     listed,
     positive,
@@ -35,7 +36,11 @@ _FORMATS = ("vmx", "portable", "so", "tar", "mlf")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit compile``."""
-    parser.add_argument("model", type=Path, help="an ONNX, Relay, .pt2, .tflite or .mlir file, or a folder with one")
+    parser.add_argument(
+        "model",
+        type=Path,
+        help="an ONNX, Relay, .pt2, .tflite or .mlir file, a folder with one, or a Relax script with --trust-script",
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="what is written (default: MODEL.vmx)")
     parser.add_argument(
         "-f",
@@ -82,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cache(parser)
     parser.add_argument("--cross-compiler", metavar="COMMAND", help="what links kernels for another machine")
     parser.add_argument("--cross-compiler-options", default="", metavar="WORDS", help="options of that command")
+    add_trust(parser)
     add_config(parser)
     add_json(parser)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import OptionError
 from ..isolation.progress import tell
 from .arguments import shapes_of
-from .files import write_dumps
+from .files import model_of, write_dumps
 from .shape_text import Shapes
 from .shared_library import write_shared_library
 from .tvmc.common import weights_of
@@ -118,12 +118,13 @@ def _loaded(arguments: argparse.Namespace) -> _Loaded:
     from vmkit.compiler.models import to_module
 
     changes, options = parse_graph_transform_args(arguments), reconstruct_target_args(arguments)
+    model = model_of(arguments.model, arguments.trust_script)
     where, target, host = arguments.dump_offloads, arguments.target, arguments.target_host
     is_cut = bool(options or where or _names_generators(target))
     if arguments.cache and not is_cut and not arguments.dump_code and changes == parse_graph_transform_args({}):
         # A cache knows a file by what is in it, so that nobody reads the model where it has the executable.
-        return _Loaded(arguments.model, weights_of(arguments.params), target, host, shapes_of(arguments))
-    mod, own = to_module(arguments.model, shapes=shapes_of(arguments))
+        return _Loaded(model, weights_of(arguments.params), target, host, shapes_of(arguments))
+    mod, own = to_module(model, shapes=shapes_of(arguments))
     changed = apply_graph_transforms(mod, changes)
     params = {**own, **weights_of(arguments.params)}
     if not is_cut:

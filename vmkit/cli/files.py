@@ -8,24 +8,44 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ExecutableError, InputError, suggest
+from ..errors import ExecutableError, InputError, OptionError, suggest
 from .arguments import shapes_of
 from .progress import compiling
 
 if TYPE_CHECKING:
     import numpy as np
+    import tvm
 
     from vmkit.executable.executable import Executable
     from vmkit.values.signature import Signature
 
-__all__ = ["arrays_of", "executable_of", "inputs_of", "named_outputs", "write_arrays", "write_dumps"]
+__all__ = ["arrays_of", "executable_of", "inputs_of", "model_of", "named_outputs", "write_arrays", "write_dumps"]
 
 
-def executable_of(path: Path, target: str = "native", cache: bool | str = False) -> Executable:
+def model_of(path: Path, trusts_script: bool) -> Path | tvm.IRModule:
+    """Return a model as :func:`vmkit.compile` takes it: its file, or what a Relax script gives that is trusted.
+
+    Raises
+    ------
+    OptionError
+        If a script is trusted and the file is none.
+    """
+    if not trusts_script:
+        return path
+    from vmkit.frontend.relax_script import SUFFIXES, from_relax_script
+
+    if path.suffix not in SUFFIXES:
+        raise OptionError(f"--trust-script is for Relax scripts ({', '.join(SUFFIXES)}), and {path} is none")
+    return from_relax_script(path)
+
+
+def executable_of(arguments: argparse.Namespace, cache: bool | str = False) -> Executable:
     """Return the executable in a file (``.vmx``, ``.so``) or package (``.tar``), or a model compiled for a target.
 
     With `cache` a model is looked for there first; see :func:`vmkit.compile`.
     """
+    path = arguments.file
+    model = model_of(path, arguments.trust_script)
     from vmkit.compiler.vm_compiler import compile
     from vmkit.executable.loading import load
 
@@ -43,7 +63,7 @@ def executable_of(path: Path, target: str = "native", cache: bool | str = False)
     if path.suffix == ".vmx":
         return load(path)
     with compiling(path.name):
-        return compile(path, target, cache=cache)
+        return compile(model, arguments.target, cache=cache)
 
 
 def write_dumps(texts: Mapping[str, str], output: Path) -> list[Path]:

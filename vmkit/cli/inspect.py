@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ModelError
-from .arguments import add_json, add_shapes, shapes_of
+from .arguments import add_json, add_shapes, add_trust, shapes_of
 from .exit_code import ExitCode
+from .files import model_of
 from .progress import compiling
 
 if TYPE_CHECKING:
+    import tvm
+
     from vmkit.executable.overview import Overview
 
 __all__ = ["add_arguments", "run"]
@@ -32,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=_VIEWS,
         default="summary",
         help="what to print; relay, relax, tir, ll, asm and c are of models, which are compiled for all views but "
-        "summary, operators and relay (default: %(default)s)",
+        "relay, and those of ONNX but summary, operators and relay (default: %(default)s)",
     )
     parser.add_argument("--target", default="native", help="what to compile a model for (default: %(default)s)")
     add_shapes(parser)
@@ -42,40 +45,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PAGE",
         help="write a model's graph as one HTML page, with search, scopes that open and close, shapes and attributes",
     )
+    add_trust(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Print what was asked for, or write the page."""
+    model = model_of(arguments.file, arguments.trust_script)
     if arguments.html is not None:
-        _write_page(arguments.file, arguments.html)
+        _write_page(model, arguments)
         return ExitCode.OK
     if arguments.file.suffix != ".vmx":
-        print(_of_model(arguments))
+        print(_of_model(model, arguments))
         return ExitCode.OK
     if arguments.view in _OF_MODELS:
         raise ModelError(f"--view {arguments.view} is of models; an executable keeps its bytecode: --view bytecode")
     from vmkit.executable.overview import overview
 
-    seen = overview(arguments.file)
-    whole = arguments.json and arguments.view == "summary"
-    text = json.dumps(seen.to_json(), indent=2) if whole else _shown(_view(seen, arguments.view), arguments.json)
-    print(text)
+    print(_of_executable(overview(arguments.file), arguments))
     return ExitCode.OK
+
+
+def _of_executable(seen: Overview, arguments: argparse.Namespace) -> str:
+    if arguments.json and arguments.view == "summary":
+        return json.dumps(seen.to_json(), indent=2)
+    return _shown(_view(seen, arguments.view), arguments.json)
 
 
 def _shown(lines: str, as_json: bool) -> str:
     return json.dumps(lines.splitlines(), indent=2) if as_json else lines
 
 
-def _write_page(model: Path, page: Path) -> None:
+def _write_page(model: Path | tvm.IRModule, arguments: argparse.Namespace) -> None:
     from vmkit.pages import graph_page
 
-    if model.suffix == ".vmx":
+    if arguments.file.suffix == ".vmx":
         raise ModelError("--html draws models; an executable has its bytecode: --view bytecode")
     text = graph_page(model)
-    page.write_text(text, encoding="utf-8")
-    print(f"wrote {page}")
+    arguments.html.write_text(text, encoding="utf-8")
+    print(f"wrote {arguments.html}")
 
 
 def _view(seen: Overview, view: str) -> str:
@@ -104,11 +112,12 @@ def _counted(counts: Mapping[str, int]) -> str:
     return "\n".join(f"{name:{width}}  {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 
-def _of_model(arguments: argparse.Namespace) -> str:
+def _of_model(model: Path | tvm.IRModule, arguments: argparse.Namespace) -> str:
     """Return a view of a model: of what it is, or of what it is compiled to."""
     import vmkit
 
-    if arguments.view in ("summary", "operators"):
+    is_onnx = arguments.file.suffix == ".onnx" or arguments.file.is_dir()
+    if is_onnx and arguments.view in ("summary", "operators"):
         report = vmkit.check(arguments.file, shapes=shapes_of(arguments))
         told = report.to_json()
         if arguments.view == "operators":
@@ -117,7 +126,7 @@ def _of_model(arguments: argparse.Namespace) -> str:
     from vmkit.compiler.dumps import Dumps
     from vmkit.compiler.models import to_module
 
-    mod, params = to_module(arguments.file, shapes=shapes_of(arguments))
+    mod, params = to_module(model, shapes=shapes_of(arguments))
     if arguments.view == "relay":
         return _shown(vmkit.relay.astext(mod, show_meta_data=False), arguments.json)
     is_dump = arguments.view in _OF_MODELS
@@ -131,4 +140,4 @@ def _of_model(arguments: argparse.Namespace) -> str:
 
         file = Path(folder) / "model.vmx"
         executable.export(file)
-        return _shown(_view(overview(file), arguments.view), arguments.json)
+        return _of_executable(overview(file), arguments)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import OptionError
-from .arguments import add_config, add_inputs, add_json
+from .arguments import add_config, add_inputs, add_json, add_trust
 from .exit_code import ExitCode
 from .files import executable_of, inputs_of
 
@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", action="store_true", help="print comma-separated values")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for chrome://tracing and Perfetto")
     parser.add_argument("--html", type=Path, metavar="PAGE", help="write bars and a timeline as one HTML page")
+    add_trust(parser)
     add_config(parser)
     add_json(parser)
 
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         raise OptionError("--order has a row for each call, and --by-operator one for many; leave one of them out")
     from vmkit.profiling import VirtualMachineProfiler
 
-    executable = executable_of(arguments.file, arguments.target)
+    executable = executable_of(arguments)
     inputs = inputs_of(arguments, executable.signature)
     device = arguments.device or executable.device_kind or "cpu"
     machine = VirtualMachineProfiler(executable, device, num_threads=arguments.num_threads)

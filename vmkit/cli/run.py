@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, OptionError
-from .arguments import add_cache, add_config, add_inputs, add_json, positive
+from .arguments import add_cache, add_config, add_inputs, add_json, add_trust, positive
 from .exit_code import ExitCode
 from .files import executable_of, inputs_of, named_outputs, write_arrays
 from .profile import shown_table
@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--number", type=positive, default=1, help="calls a measurement (default: %(default)s)")
     parser.add_argument("--end-to-end", action="store_true", help="time copies of inputs and outputs, too")
     parser.add_argument("--profile", action="store_true", help="print what each kernel of a call takes")
+    add_trust(parser)
     add_config(parser)
     add_json(parser)
 
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Run the program once, and measure it if asked to."""
     if arguments.file.suffix == ".tar" and is_library_format(arguments.file):
         return _run_archive(arguments)
-    executable = executable_of(arguments.file, arguments.target, arguments.cache)
+    executable = executable_of(arguments, arguments.cache)
     inputs = inputs_of(arguments, executable.signature)
     values = list(inputs.values())
     machine, device = _machine(executable, arguments)
@@ -95,6 +96,8 @@ def _run_archive(arguments: argparse.Namespace) -> ExitCode:
 
     from vmkit.mlf import load
 
+    if arguments.trust_script:
+        raise OptionError(f"--trust-script is for Relax scripts, and {arguments.file} is an archive of C")
     if arguments.device not in (None, "cpu") or arguments.num_threads not in (None, 1):
         raise InputError(f"{arguments.file}: its C runs on the cpu, in one thread")
     if arguments.profile or arguments.rpc_tracker or arguments.rpc_key or arguments.cache:

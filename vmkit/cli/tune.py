@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import OptionError
-from .arguments import add_config, add_json, add_shapes, add_target, listed, positive, shapes_of
+from .arguments import add_config, add_json, add_shapes, add_target, add_trust, listed, positive, shapes_of
 from .exit_code import ExitCode
+from .files import model_of
 from .progress import bar
 from .remote import add_tracker, tracker_of
 
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trials", type=int, default=0, help="schedules of each kernel that MetaSchedule tries then, into a folder"
     )
     add_tracker(parser)
+    add_trust(parser)
     add_config(parser)
     add_json(parser)
 
@@ -54,7 +56,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from vmkit.target import canonical_target
     from vmkit.tuning import kernels_of, tune
 
-    mod, params = to_module(arguments.model, shapes=shapes_of(arguments))
+    mod, params = to_module(model_of(arguments.model, arguments.trust_script), shapes=shapes_of(arguments))
     target = canonical_target(arguments.target, arguments.target_host)
     if arguments.list:
         names = [kernel.name for kernel in kernels_of(mod, target.primary, params)]

@@ -71,10 +71,17 @@ def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[
             from ..frontend.stablehlo import from_stablehlo
 
             return from_stablehlo(_text_of(path), path.name), {}
+        case ".py" | ".relax":
+            raise ModelError(
+                f"{path}: a Relax script is Python, and reading it runs it. For one that is trusted, pass "
+                "vmkit.frontend.relax_script.from_relax_script(path) in place of the path; of the commands, compile, "
+                "run, inspect, bench, tune and profile take it with --trust-script"
+            )
         case ".vmx":
             raise ModelError(f"{path}: an executable is compiled already; vmkit.load reads it")
     raise ModelError(
-        f"{path}: the suffix {path.suffix!r} is not one of .onnx, .pt2, .tflite, .mlir, .relay, .txt, .json, .json.gz"
+        f"{path}: the suffix {path.suffix!r} is not one of .onnx, .pt2, .tflite, .mlir, .relay, .txt, .json, "
+        ".json.gz, .relax, .py"
     )
 
 

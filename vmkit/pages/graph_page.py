@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from ..compiler.models import to_module
+from ..errors import ModelError
+from ..relay.ir import Function
 from .graph import Graph
 from .html import page
 from .of_onnx import of_onnx
@@ -22,12 +24,14 @@ def graph_of(model: object) -> Graph:
     Raises
     ------
     ModelError
-        If the model cannot be read.
+        If the model cannot be read, or is Relax.
     """
     path = Path(model) if isinstance(model, str | os.PathLike) else None
     if hasattr(model, "SerializeToString") or (path is not None and path.suffix == ".onnx" and path.is_file()):
         return of_onnx(model)
     mod, params = to_module(model)
+    if not any(isinstance(function, Function) for function in mod.functions.values()):
+        raise ModelError("graphs are drawn of ONNX models and Relay programs, and this one is Relax")
     return of_relay(mod, path.name if path is not None else "the module", params)
 
 
