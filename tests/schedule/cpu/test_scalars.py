@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tvm
 import tvm_ffi
 from tvm import te, tirx
@@ -47,3 +48,11 @@ def test_a_scalar_that_the_kernel_writes_is_left_alone() -> None:
     chosen = te.compute((4,), lambda i: tirx.Select(doubled() > 1, doubled(), 0.0), name="chosen")
     function = te.create_prim_func([x, doubled, chosen])
     assert with_scalars_first(function).same_as(function)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
+def test_a_scalar_of_a_type_that_is_computed_in_another_is_left_alone(dtype: str) -> None:
+    x, least = te.placeholder((9,), dtype), te.placeholder((), dtype)
+    function = te.create_prim_func([x, least, te.compute((9,), lambda i: tirx.Select(x[i] > least(), x[i], least()))])
+    assert with_scalars_first(function).same_as(function)
+    tvm.compile(tvm.IRModule({"main": with_scalars_first(function)}), "llvm")
