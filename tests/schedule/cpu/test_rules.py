@@ -13,6 +13,7 @@ from tvm import s_tir, te, tirx, topi
 
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import (
+    column_reduction,
     concatenation,
     contraction,
     dense,
@@ -124,6 +125,21 @@ KERNELS = {
         row_reduction,
     ),
     "softmax of whole vectors": (lambda x: topi.nn.softmax(x), [(n, 2, 48)], row_reduction),
+    "softmax of columns": (lambda x: topi.nn.softmax(x, 1), [(n, 9, 50)], column_reduction),
+    "softmax of as many columns": (lambda x: topi.nn.softmax(x, 0), [(96, 96)], column_reduction),
+    "softmax of any columns": (lambda x: topi.nn.softmax(x, 1), [(2, 5, n)], column_reduction),
+    "softmax of any length of columns": (lambda x: topi.nn.softmax(x, 0), [(n, 7, 32)], column_reduction),
+    "softmax of one column": (lambda x: topi.nn.softmax(x, 1), [(n, 9, 1)], elementwise),
+    "normal over the axes before": (
+        lambda x, a, b: topi.nn.layer_norm(x, a, b, [0, 1], 1e-5),
+        [(n, 9, 21), (n, 9), (n, 9)],
+        column_reduction,
+    ),
+    "normal over axes apart": (
+        lambda x, a, b: topi.nn.layer_norm(x, a, b, [0, 2], 1e-5),
+        [(12, n, 12), (12, 12), (12, 12)],
+        elementwise,
+    ),
     "layer norm": (lambda x, a, b: layer_norm(x, a, b), [(n, 5, 32), (32,), (32,)], row_reduction),
     "chain": (lambda x: topi.tanh(topi.nn.relu(topi.add(x, x))), [(n, 33)], elementwise),
     "transpose": (lambda x: topi.transpose(x, (1, 0)), [(n, 300)], transpose),

@@ -18,6 +18,7 @@ from ...kernels.vector_math import with_vector_math
 from ..blocks import inline_cheap_blocks, is_empty, kernel_blocks
 from ..rule import CHOSEN, Choose, D, Rule, defaults
 from . import (
+    column_reduction,
     concatenation,
     contraction,
     dense,
@@ -57,6 +58,7 @@ RULES: tuple[Rule[Any], ...] = (
     contraction.RULE,
     dot.RULE,
     row_reduction.RULE,
+    column_reduction.RULE,
     full_reduction.RULE,
     transpose.RULE,
     concatenation.RULE,

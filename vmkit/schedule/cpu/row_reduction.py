@@ -19,6 +19,7 @@ from ..expressions import replaced
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .overlap import tiles_of_any
+from .staged_reduction import staged_reduction
 
 __all__ = ["RULE", "Decisions"]
 
@@ -118,36 +119,12 @@ def _same(sch: s_tir.Schedule, block: Block, among: list[Block]) -> bool:
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
-    blocks = kernel_blocks(sch)
-    reductions = [block for block in blocks if is_reduction(sch, block)]
-    if not reductions or is_reduction(sch, blocks[-1]):
+    """Return the structure of a kernel that reduces the last axes."""
+    found = staged_reduction(sch)
+    if found is None or found.rank - 1 not in found.reduced:
         return None
-    rank, steps = len(sch.get_loops(blocks[-1])), _steps(sch, reductions[0])
-    if not 0 < steps < rank:
-        return None
-    loops = sch.get_loops(blocks[-1])
-    kernel = _Kernel(blocks, rank - steps, extent(sch, loops[-1]))
-    return kernel if all(_is_of_rows(sch, block, kernel) for block in blocks) else None
-
-
-def _steps(sch: s_tir.Schedule, block: Block) -> int:
-    """Return how many axes a block reduces; -1 where they are not the last ones."""
-    kinds = [v.iter_type for v in sch.get(block).iter_vars]
-    steps = sum(kind != tirx.IterVar.DataPar for kind in kinds)
-    is_plain = len(sch.get_loops(block)) == len(kinds) and all(
-        k == tirx.IterVar.CommReduce for k in kinds[len(kinds) - steps :]
-    )
-    return steps if is_plain else -1
-
-
-def _is_of_rows(sch: s_tir.Schedule, block: Block, kernel: _Kernel) -> bool:
-    """Say whether a block is one value for each row, or a map or a reduction of the row."""
-    steps, loops, whole = _steps(sch, block), sch.get_loops(block), sch.get_loops(kernel.blocks[-1])
-    if steps == 0 and len(loops) == kernel.outer:
-        return True
-    if len(loops) != len(whole) or steps not in (0, len(whole) - kernel.outer):
-        return False
-    return Analyzer().can_prove_equal(sch.get(loops[-1]).extent, sch.get(whole[-1]).extent)
+    outer = found.rank - len(found.reduced)
+    return _Kernel(found.blocks, outer, found.width) if found.reduced[0] == outer else None
 
 
 def _is_map(sch: s_tir.Schedule, block: Block, kernel: _Kernel) -> bool:
