@@ -17,7 +17,7 @@ from vmkit.optimize import PackWeights
 from vmkit.relay.ir.visit import post_order
 from vmkit.relay.lower import lower_module
 from vmkit.relay.transform import FoldConstant, InferType
-from vmkit.schedule.cpu import filled
+from vmkit.schedule.cpu import dot, filled
 from vmkit.target import canonical_target
 
 TARGET = canonical_target("llvm").primary
@@ -64,7 +64,8 @@ def conv_of(mod: tvm.IRModule) -> Any:
         (8, 1, "OHWI8o", 1),
         (12, 1, "OHWI16o", 1),
         (6, 1, "OHWI4o", 2),
-        (3, 1, "HWIO", 1),
+        (3, 1, "OHWI", 3),
+        (4, 2, "HWIO", 1),
     ],
 )
 def test_blocks_divide_the_channels_or_the_last_one_is_filled(
@@ -90,6 +91,13 @@ def test_the_rule_for_filled_blocks_applies(outputs: int, groups: int) -> None:
     assert filled.RULE.decide(s_tir.Schedule(convolutions[0]), TARGET) is not None
 
 
+def test_sums_of_few_output_channels_are_kept_in_vectors() -> None:
+    lowered = lower_module(packed(channels_last(8, 3, 1), 8), TARGET).module
+    (convolution,) = (f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc) and "conv2d" in str(f))
+    decisions = dot.RULE.decide(s_tir.Schedule(convolution), TARGET)
+    assert decisions is not None and decisions.outputs == 3
+
+
 @pytest.mark.parametrize("size", ["known", "unknown"])
 @pytest.mark.parametrize(
     ("inputs", "outputs", "groups", "kernel", "strides", "padding"),
@@ -102,6 +110,9 @@ def test_the_rule_for_filled_blocks_applies(outputs: int, groups: int) -> None:
         (24, 24, 24, 3, (1, 2), (1, 1)),
         (20, 20, 20, 5, (1, 1), (2, 2)),
         (24, 24, 3, 3, (1, 1), (1, 1)),
+        (16, 3, 1, 3, (2, 1), (1, 2)),
+        (24, 4, 2, 1, (1, 1), (0, 0)),
+        (9, 2, 1, 3, (1, 1), (1, 1)),
     ],
 )
 def test_compiled_convolutions_agree_with_onnxruntime(

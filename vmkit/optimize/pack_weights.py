@@ -16,6 +16,7 @@ _LAYOUTS = {
     ("nn.conv2d", "NHWC"): "OHWI{}o",
     ("nn.conv3d", "NDHWC"): "ODHWI{}o",
 }
+_PART, _LONG = 4, 8  # channels summed up that are a part of a vector, and so many that sums are kept in vectors
 
 
 @relay_pass(opt_level=2)
@@ -52,9 +53,10 @@ def _packed(node: RelayExpr, lanes: int) -> RelayExpr:
     filled = _filled_block(of_group, lanes)
     if filled is not None and (block is None or block < filled):
         return _filled(node, weight, layout.format(filled))
-    if block is None:
+    if block is None and (inner < _LONG or inner % _PART):
         return node
-    new = layout.format(block)
+    # Where there are too few output channels for a vector, one goes along the channels that are summed up.
+    new = layout.removesuffix("{}o") if block is None else layout.format(block)
     packed = build("layout_transform", weight, old, new)
     return Call(node.op, [data, packed], with_attrs(node, kernel_layout=new), span=node.span)
 
