@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import tirx
+from tvm import te, tirx
 
 import vmkit
 from vmkit import relay
+from vmkit.relax import views
 
 n = tirx.Var("n", "int64")
 
@@ -108,6 +109,9 @@ def test_a_shuffle_of_channels_is_one_kernel_for_any_number_of_images() -> None:
         ((2, 3, 4), (4, 3, 2)),
         ((5,), (5,)),
         ((2, 6), (2, 3, 2)),
+        ((1, 6, 1, 4), (3, 2, 4, 1)),
+        ((4, 1, 6), (2, 12)),
+        ((2, 3, 5), (1, 6, 1, 5, 1)),
     ],
 )
 def test_reshapes_behind_a_size_known_at_run_time_keep_the_order_of_elements(before: Any, after: Any) -> None:
@@ -119,6 +123,14 @@ def test_reshapes_behind_a_size_known_at_run_time_keep_the_order_of_elements(bef
     for size in (1, 4):
         a = np.arange(size * int(np.prod(before)), dtype="float32").reshape(size, *before)
         np.testing.assert_array_equal(machine.run(a).numpy(), a[::-1].reshape(size, *after).T)
+
+
+@pytest.mark.parametrize(("shape", "divisions"), [((4, 6, 5), 0), ((4, 3, 2, 5), 0), ((1, 24, 1, 5, 1), 1)])
+def test_axes_that_stay_are_not_counted_together(shape: tuple[int, ...], divisions: int) -> None:
+    x = te.placeholder((1, 4, 6, 5), "float32")
+    made = views._reshape(x, [tirx.IntImm("int64", size) for size in shape], 0)
+    body = str(te.create_prim_func([x, made])).split("T.writes")[0].split("T.reads")[1]
+    assert body.count("//") == body.count("%") == divisions
 
 
 def test_reshapes_of_what_is_empty_behind_an_unknown_size() -> None:

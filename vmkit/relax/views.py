@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import tvm
 from tvm import ir, relax, s_tir, te, tirx, topi
@@ -56,24 +57,48 @@ def _marked_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr
 def _reshape(data: te.Tensor, shape: Sequence[tirx.Expr], kept: int) -> te.Tensor:
     """Return a tensor in another shape, of which the first `kept` dimensions are those before.
 
-    Axes of unknown sizes among them are left out of the places of elements that are counted: TVM fuses a kernel whose
-    indices depend on sizes with none.
+    Elements are counted over as few axes as can be, for TVM does not see that what it counted so is an index again. A
+    size that is unknown is not among them: TVM fuses a kernel whose indices depend on sizes with none.
     """
-    inner = [int(d) for d in list(data.shape)[kept:]]
-    if all(isinstance(d, tirx.IntImm) for d in shape[:kept]) or 0 in inner:
+    before, after = [int(d) for d in list(data.shape)[kept:]], [int(d) for d in shape[kept:]]
+    if 0 in before:
         return topi.reshape(data, shape)
+    groups = _regrouped(before, after)
 
     def element(*index: tirx.Expr) -> tirx.Expr:
-        place: tirx.Expr | int = 0
-        for at, size in zip(index[kept:], shape[kept:], strict=True):
-            place = place * int(size) + at
-        own: list[tirx.Expr] = []
-        for extent in reversed(inner):
-            own.insert(0, tirx.indexmod(place, extent))
-            place = tirx.indexdiv(place, extent)
+        own: list[tirx.Expr | int] = []
+        for old, new in groups:
+            place: tirx.Expr | int = 0
+            for at in new:
+                place = place * after[at] + index[kept + at]
+            within: list[tirx.Expr | int] = []
+            for size in reversed([before[at] for at in old[1:]]):
+                within.insert(0, tirx.indexmod(place, size))
+                place = tirx.indexdiv(place, size)
+            own += [place, *within] if old else []
         return data(*index[:kept], *own)
 
     return te.compute(shape, element, name="T_reshape", tag="injective")
+
+
+def _regrouped(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Return the axes of two shapes of as many elements in groups of as many elements, which are as small as can be."""
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(before) or j < len(after):
+        old, new = before[i : i + 1], after[j : j + 1]
+        if old == [1] and new != [1]:
+            new = []
+        elif new == [1] and old != [1]:
+            old = []
+        while prod(old) != prod(new):
+            if prod(old) < prod(new):
+                old = before[i : i + len(old) + 1]
+            else:
+                new = after[j : j + len(new) + 1]
+        groups.append(([*range(i, i + len(old))], [*range(j, j + len(new))]))
+        i, j = i + len(old), j + len(new)
+    return groups
 
 
 def _equal_first(before: Sequence[tirx.Expr], after: Sequence[tirx.Expr]) -> int:
