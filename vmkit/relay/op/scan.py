@@ -52,10 +52,8 @@ def _scan(name: str, doc: str, combine: Callable[[tirx.Expr, tirx.Expr], tirx.Ex
 
         def body(outputs: list[tirx.Buffer], data: tirx.Buffer) -> None:
             (out,) = outputs
-            # The scanned axis runs outermost, so that neighbours in memory are computed together.
-            order = [axis, *(k for k in range(len(data.shape)) if k != axis)]
-            with grid([data.shape[k] for k in order]) as moved:
-                i = [moved[order.index(k)] for k in range(len(order))]
+            # In the order of memory: what lies beside each other within a step of the scan is computed together.
+            with grid(list(data.shape)) as i:
                 before = [v - 1 if k == axis else v for k, v in enumerate(i)]
                 first = tirx.const(start, dtype)
                 old = tirx.if_then_else(i[axis] == 0, first, out[tuple(before)])
