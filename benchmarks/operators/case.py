@@ -17,8 +17,6 @@ Array = np.ndarray
 Make = Callable[[np.random.Generator], Array]
 """What draws the values of an input."""
 
-OPSETS = {"": 22, "com.microsoft": 1}
-
 
 @dataclass(frozen=True)
 class Case:
@@ -40,6 +38,10 @@ class Case:
         The node's attributes.
     free : tuple of int
         Which dimensions of the first input are unknown in the dynamic form; () where none may be.
+    opset : int
+        The version of ONNX that the node is of.
+    atol : float
+        How far from onnxruntime's a value may be, if it is near 0.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Case:
     outputs: int = 1
     attributes: dict[str, Any] = field(default_factory=dict)
     free: tuple[int, ...] = (0,)
+    opset: int = 22
+    atol: float = 1e-4
 
     def arrays(self) -> dict[str, Array]:
         """Return inputs by name."""
@@ -76,7 +80,7 @@ class Case:
         node = helper.make_node(operator, names, results, domain=domain, **self.attributes)
         outputs = [helper.make_empty_tensor_value_info(name) for name in results]
         graph = helper.make_graph([node], "operator", values, outputs, weights)
-        opsets = [helper.make_opsetid(name, version) for name, version in OPSETS.items()]
+        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
@@ -88,7 +92,7 @@ def case(
     operator: str, *inputs: Make, label: str = "", name: str = "", constants: dict[int, Make] | None = None, **rest: Any
 ) -> None:
     """Add a case; what is not a field of one is an attribute of the node."""
-    fields = {key: rest.pop(key) for key in ("outputs", "free") if key in rest}
+    fields = {key: rest.pop(key) for key in ("outputs", "free", "opset", "atol") if key in rest}
     title = " ".join(part for part in (name or operator.rpartition(":")[2], label) if part)
     if title in CASES:
         raise ValueError(f"there are two cases {title}")

@@ -64,6 +64,7 @@ case(
     integers(32, high=1),
     label="32 regions",
     free=(),
+    opset=16,  # the last that onnxruntime has
     **_corners,
 )
 
@@ -88,4 +89,5 @@ case(
     label="400 by 160",
     constants={1: lambda _: np.int64(160), 2: lambda _: np.hanning(400).astype("float32"), 3: lambda _: np.int64(400)},
     free=(),
+    atol=1e-3,  # onnxruntime's own error, beside float64
 )

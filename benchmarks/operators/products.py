@@ -58,11 +58,12 @@ for _name in ("MaxPool", "AveragePool"):
 
 for _name, _gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
     for _steps, _batch, _size in ((16, 1, 64), (64, 8, 256)):
+        _weight = floats(1, _gates * _size, _size, low=-0.1, high=0.1)
         case(
             _name,
             floats(_steps, _batch, _size),
             label=f"{_steps} steps of {_batch}x{_size}",
-            constants={1: floats(1, _gates * _size, _size, high=0.1), 2: floats(1, _gates * _size, _size, high=0.1)},
+            constants={1: _weight, 2: _weight},
             hidden_size=_size,
         )
 for _length in (16, 128):

@@ -31,7 +31,7 @@ for _label, _shape in _SIZES.items():
         case(_name, floats(*_shape), label=f"columns, {_label}", axis=0)
     _pair: dict[int, Make] = {1: floats(_shape[1]), 2: floats(_shape[1])}
     case("LayerNormalization", floats(*_shape), label=_label, constants=_pair)
-    case("RMSNormalization", floats(*_shape), label=_label, constants={1: floats(_shape[1])}, name="RMSNorm")
+    case("RMSNormalization", floats(*_shape), label=_label, constants={1: floats(_shape[1])}, name="RMSNorm", opset=23)
     case("LpNormalization", floats(*_shape), label=_label, axis=1)
     case("CumSum", floats(*_shape), label=f"rows, {_label}", constants={1: lambda _: np.int64(1)})
     case("CumSum", floats(*_shape), label=f"columns, {_label}", constants={1: lambda _: np.int64(0)})
