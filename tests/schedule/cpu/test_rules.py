@@ -28,6 +28,7 @@ from vmkit.schedule.cpu import (
     transpose,
     window,
 )
+from vmkit.schedule.inlining import inline_cheap_blocks
 
 TARGET = tvm.target.Target("llvm")
 WIDE = tvm.target.Target({"kind": "llvm", "mcpu": "znver3", "num-cores": 2})  # decided for, not built for
@@ -202,7 +203,7 @@ def test_a_scheduled_kernel_keeps_its_values(name: str) -> None:
 def test_the_rule_that_applies_is_the_one_for_the_kernel(name: str) -> None:
     function, shapes, expected = KERNELS[name]
     schedule = s_tir.Schedule(kernel(function, shapes))
-    rules.inline_cheap_blocks(schedule)
+    inline_cheap_blocks(schedule)
     first = next(rule for rule in rules.RULES if rule.decide(schedule, TARGET) is not None)
     assert first is expected.RULE
 
@@ -265,7 +266,7 @@ def test_a_stage_is_inlined_only_where_that_repeats_no_work() -> None:
         return te.compute((5, *x.shape), lambda j, i: rows[i] + j, name="spread")
 
     schedule = s_tir.Schedule(kernel(steps, [(n,)]))
-    rules.inline_cheap_blocks(schedule)
+    inline_cheap_blocks(schedule)
     names = [schedule.get(b).name_hint for b in schedule.get_child_blocks(schedule.get_sblock("root"))]
     assert names == ["rows", "spread"]
 

@@ -15,7 +15,8 @@ from tvm.target import Target
 
 from ..._tvm import unchecked_schedule
 from ...kernels.vector_math import with_vector_math
-from ..blocks import inline_cheap_blocks, is_empty, kernel_blocks
+from ..blocks import is_empty, kernel_blocks
+from ..inlining import inline_cheap_blocks
 from ..rule import CHOSEN, Choose, D, Rule, defaults
 from . import (
     column_reduction,

@@ -14,13 +14,12 @@ from ..blocks import (
     Block,
     Loop,
     extent,
-    inline_cheap_blocks,
-    inline_unless_large,
     is_reduction,
     kernel_blocks,
     static_size,
 )
 from ..expressions import is_choice, loads_in
+from ..inlining import inline_cheap_blocks, inline_unless_large
 
 __all__ = ["prepare", "reduce_together", "spread_blocks"]
 
