@@ -19,7 +19,7 @@ from tests.mlf.built import FLAGS, Built, build
 from tests.mlf.networks import keyword_spotting, lstm_cell, model, quantized_cnn
 from tests.places import TOP
 from vmkit import relay
-from vmkit.errors import CompileError, ModelError, OptionError, TargetError
+from vmkit.errors import CompileError, ExecutableError, ModelError, OptionError, TargetError
 
 MNIST = TOP / "vmkit" / "data" / "mnist.onnx"
 RNG = np.random.default_rng(0)
@@ -211,6 +211,15 @@ def test_what_c_cannot_hold_is_refused_before_anything_is_written(tmp_path: Path
     kept = relay.parse('#[version = "0.0.5"]\ndef @main(%f: fn (float32) -> float32, %x: float32) { %f(%x) }')
     with pytest.raises(ModelError, match="input f: fn"):
         vmkit.mlf.export(kept, path)
+    x = relay.var("x", shape=(2,))
+    twice, back = relay.Function([x], x + x), relay.Function([x], -x)
+    for functions in (twice, relay.Call(relay.If(relay.const(True), twice, back), [x])):
+        with pytest.raises(ModelError, match=r"compiled\n  Function: a value of type fn \(Tensor\[\(2\), float32\]\)"):
+            vmkit.mlf.export(relay.Function([x], functions), path)
+    pair = relay.var("x", type_annotation=relay.TupleType([relay.TensorType((2,))] * 2))
+    alike = relay.Function([pair, relay.var("x_1", shape=(2,))], relay.TupleGetItem(pair, 0))
+    with pytest.raises(ModelError, match="two inputs are called 'x_1', and a description has them by name"):
+        vmkit.mlf.export(alike, path)
     half = relay.parse('#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), bfloat16]) { add(%x, %x) }')
     with pytest.raises(CompileError, match="C has no elements of bfloat16"):
         vmkit.mlf.export(half, path)
@@ -220,6 +229,8 @@ def test_what_c_cannot_hold_is_refused_before_anything_is_written(tmp_path: Path
         vmkit.mlf.export(MNIST, path, model_name="a-b")
     with pytest.raises(OptionError, match="expected a power of 2, got 12"):
         vmkit.mlf.export(MNIST, path, workspace_byte_alignment=12)
+    with pytest.raises(ExecutableError, match=r"^cannot write .*: it is no regular file$"):
+        vmkit.mlf.export(twice, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

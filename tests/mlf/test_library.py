@@ -13,6 +13,7 @@ import pytest
 
 import vmkit
 from vmkit import relay
+from vmkit.cli import ExitCode, main
 from vmkit.errors import ExecutableError, InputError, UnavailableError
 
 
@@ -117,8 +118,17 @@ def test_descriptions_that_are_not_of_the_format_say_so(archive: Path, tmp_path:
     for wrong in (-1, "2", None, 1.5):
         memory = {"functions": {"main": [{**main, "workspace_size_bytes": wrong}]}}
         refused(changed(memory=memory), f"ValueError workspace_size_bytes is {wrong!r}")
-    negative = {**main, "inputs": {"x": {"size": -4, "dtype": "float32"}}}
-    refused(changed(memory={"functions": {"main": [negative]}}), "ValueError -4 bytes of float32")
+    for said, reason in (
+        ({"size": -4, "dtype": "float32"}, "x has -4 bytes of float32"),
+        ({"size": "24", "dtype": "float32"}, "x has '24' bytes of float32"),
+        ({"size": 24, "dtype": "object"}, "x is of 'object', no type of elements"),
+        ({"size": 24, "dtype": "int16"}, r"x has 24 bytes of int16, and the header float32\[2, 3\]"),
+        ({"size": 8, "dtype": "float32"}, r"x has 8 bytes of float32, and the header float32\[2, 3\]"),
+    ):
+        described = {**main, "inputs": {**main["inputs"], "x": said}}
+        refused(changed(memory={"functions": {"main": [described]}}), f"ValueError {reason}")
+    fewer = {**main, "inputs": {"x": main["inputs"]["x"]}}
+    refused(changed(memory={"functions": {"main": [fewer]}}), "ValueError 1 tensors, and the header has 2")
     refused(json.dumps({"version": 7, "modules": {"other": good["modules"]["sums"]}}).encode(), "no code of it")
     refused(json.dumps({"version": 7, "modules": {"a b": {}}}).encode(), "'a b' is no name of a model")
     refused(b"[" * 100_000, "metadata.json is no JSON")
@@ -129,6 +139,7 @@ def test_descriptions_that_are_not_of_the_format_say_so(archive: Path, tmp_path:
     broken = plain(tmp_path / "c.tar", {**files, "./codegen/host/src/sums_lib1.c": b"#error not today\n"})
     with pytest.raises(ExecutableError, match=r"(?s)could not build it:.*not today"):
         vmkit.mlf.load(broken).build()
+    assert vmkit.mlf.load(archive).build(compiler="cc -O0").signature.names == ("x", "y")
     with pytest.raises(UnavailableError, match="no C compiler: nothing-like-it is not on the path"):
         vmkit.mlf.load(archive).build(compiler="nothing-like-it")
 
@@ -153,7 +164,9 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 @pytest.mark.parametrize("count", [150, pytest.param(2000, marks=pytest.mark.nightly)])
-def test_altered_archives_are_refused(archive: Path, tmp_path: Path, count: int) -> None:
+def test_altered_archives_are_refused(
+    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int
+) -> None:
     data, rng, path = archive.read_bytes(), np.random.default_rng(count), tmp_path / "altered.tar"
     for _ in range(count):
         altered = mutated(data, rng)
@@ -162,4 +175,6 @@ def test_altered_archives_are_refused(archive: Path, tmp_path: Path, count: int)
         path.write_bytes(altered)
         with pytest.raises(ExecutableError, match=r"altered\.tar: "):
             vmkit.mlf.load(path)
+        assert main(["run", str(path)]) == ExitCode.MODEL
+        assert f"vmkit: {path}: " in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [path]

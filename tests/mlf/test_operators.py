@@ -71,17 +71,21 @@ def built_library(folder: Path) -> ctypes.CDLL:
 
 def test_several_targets_in_one_archive(tmp_path: Path) -> None:
     llvm = f"llvm -mtriple={default_triple()}"
-    modules = {"c": IRModule({"one": sums("one")}), llvm: sums("two", 3)}
+    x = relay.var("x", shape=(3,), dtype="int8")
+    modules = {"c": IRModule({"one": sums("one")}), llvm: sums("two", 3), "c -mcpu=any": relay.Function([x], -x)}
     metadata = vmkit.mlf.export(modules, tmp_path / "both.tar", model_name="both")
-    assert (list(metadata["memory"]), metadata["target"]) == (["one", "two"], ["c", llvm])
+    assert (list(metadata["memory"]), metadata["target"]) == (["one", "two", "negative"], ["c", llvm, "c -mcpu=any"])
     library = vmkit.mlf.load(tmp_path / "both.tar")
     assert {"codegen/host/lib/lib0.o", "codegen/host/src/lib2.c"} < set(library.files)
     text = library.files["src/tir-1.txt"].decode()
     assert "def one(" in text and "def two(" in text
     library.extract(tmp_path / "out")
     out, a, b = np.zeros(3, "int8"), np.array([1, 2, 3], "int8"), np.array([4], "int8")
-    built_library(tmp_path / "out").two(*(each.ctypes.data_as(ctypes.c_void_p) for each in (a, b, out)))
+    built = built_library(tmp_path / "out")
+    built.two(*(each.ctypes.data_as(ctypes.c_void_p) for each in (a, b, out)))
     assert out.tolist() == [5, 6, 7]
+    built.negative(*(each.ctypes.data_as(ctypes.c_void_p) for each in (a, out)))
+    assert out.tolist() == [-1, -2, -3]
 
 
 def test_kernels_of_relay_functions(tmp_path: Path) -> None:
@@ -101,6 +105,12 @@ def test_operators_that_cannot_be_exported_say_why(tmp_path: Path) -> None:
         vmkit.mlf.export({"c": sums("one"), "llvm": sums("one")}, tmp_path / "x.tar")
     with pytest.raises(OptionError, match="expected 'full-model' or 'operator', got 'other'"):
         vmkit.mlf.export(sums("one"), tmp_path / "x.tar", style="other")
+    with pytest.raises(
+        OptionError, match="executor='graph', interface='packed': operators are functions by themselves"
+    ):
+        vmkit.mlf.export(sums("one"), tmp_path / "x.tar", executor="graph", interface="packed")
+    with pytest.raises(OptionError, match="params and shapes are for models"):
+        vmkit.mlf.export(sums("one"), tmp_path / "x.tar", params={"A": np.zeros(2, "int8")})
     assert list(tmp_path.iterdir()) == []
 
 

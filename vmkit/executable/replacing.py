@@ -30,7 +30,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         If the place cannot be written to, is full, or is no regular file. A file that was there before is still there.
     """
     try:
-        place = path.resolve()
+        place = _resolved(path)
         mode = _mode_of(path, place)
         beside = place.with_name(f".{place.name}.{secrets.token_hex(6)}.part")
         try:
@@ -50,8 +50,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         finally:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
-        raise ExecutableError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+    except OSError as error:
+        raise ExecutableError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError as error:  # links in a circle
+        raise ExecutableError(f"cannot write {path}: {error}") from error
 
 
 def _mode_of(path: Path, place: Path) -> int | None:

@@ -144,6 +144,11 @@ def _program(
         lambda name: bool("vmkit.reshape" in functions[name].attrs) and len(functions[name].params) == 2,
         (list(signature.names), output_names(signature)),
     )
+    for side, tensors in (("inputs", program.inputs), ("outputs", program.outputs)):
+        names = [name for name, _ in tensors]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ModelError(f"two {side} are called {', '.join(map(repr, twice))}, and a description has them by name")
     if executor == "graph":
         return program, {call.kernel: kernels[call.kernel] for call in program.calls}
     return program, with_narrow_tensors(program, with_constants(program, kernels))

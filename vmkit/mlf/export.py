@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+from tvm import tirx
+from tvm.target import Target
 
 from ..compiler.models import to_module
 from ..errors import ModelError, OptionError, TargetError
@@ -17,7 +19,7 @@ from ..values.tensors import as_tensors
 from .archive import write_archive
 from .compiling import compiled_model, kernel_functions
 from .model import Model
-from .operators import Operators, as_functions
+from .operators import Operators, as_functions, is_operators
 
 __all__ = ["VERSION", "export", "model_of", "write"]
 
@@ -49,7 +51,8 @@ def export(
     ----------
     model
         A model in any form that :func:`vmkit.compile` takes, of sizes that are known. Or operators: a function of TIR,
-        a module of those, or a list of TE's tensors; or several of these, each by its target.
+        a module of those, or a list of TE's tensors; or a mapping from targets to such and to models, whose kernels
+        are the operators.
     path : path
         The archive, a ``.tar``. Nothing is written unless all of it can be.
     params : mapping, optional
@@ -93,13 +96,9 @@ def export(
     if style not in (None, "full-model", "operator"):
         raise OptionError(f"style: expected 'full-model' or 'operator', got {style!r}")
     _check(executor, workspace_byte_alignment)
-    operators = _operators(model, target, model_name) if style != "full-model" else None
-    if operators is not None:
-        return _write_operators(path, operators)
-    if style == "operator":
-        plan = _plan(target)
-        functions = kernel_functions(*_module_of(model, params, shapes), plan)
-        return _write_operators(path, Operators(model_name, [(plan.primary, functions)]))
+    if style == "operator" or (style is None and is_operators(model)):
+        _require_no_entry(executor, interface, workspace_byte_alignment)
+        return _write_operators(path, _operators(model, target, model_name, params, shapes))
     compiled = model_of(
         *(model, params, target, model_name),
         executor=executor,
@@ -137,8 +136,8 @@ def model_of(
 
 
 def _check(executor: str, alignment: int) -> None:
-    if alignment < 1 or alignment & (alignment - 1):
-        raise OptionError(f"workspace_byte_alignment: expected a power of 2, got {alignment}")
+    if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
+        raise OptionError(f"workspace_byte_alignment: expected a power of 2, got {alignment!r}")
     if executor not in ("aot", "graph"):
         raise OptionError(f"executor: expected 'aot' or 'graph', got {executor!r}")
 
@@ -165,13 +164,31 @@ def _plan(target: Any) -> TargetPlan:
     return plan
 
 
-def _operators(model: Any, target: Any, name: str) -> Operators | None:
-    """Return operators of TIR or TE with their targets; None where something else was given."""
-    by_target = model.items() if isinstance(model, Mapping) else [(target, model)]
-    found = [(each, as_functions(operators, name)) for each, operators in by_target]
-    if any(functions is None for _, functions in found):
-        return None
-    return Operators(name, [(_plan(each).primary, functions) for each, functions in found if functions is not None])
+def _require_no_entry(executor: str, interface: str, alignment: int) -> None:
+    """Raise OptionError for options of the entry, which operators do not have."""
+    given = {"executor": executor, "interface": interface, "workspace_byte_alignment": alignment}
+    usual = {"executor": "aot", "interface": "c", "workspace_byte_alignment": 1}
+    wrong = [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
+    if wrong:
+        raise OptionError(f"{', '.join(wrong)}: operators are functions by themselves, with no entry around them")
+
+
+def _operators(
+    model: Any, target: Any, name: str, params: Mapping[str, Any] | None, shapes: Mapping[str, Sequence[Any]] | None
+) -> Operators:
+    """Return operators with their targets; those of a model are its kernels."""
+    made: list[tuple[Target, Mapping[str, tirx.PrimFunc]]] = []
+    is_bound = False
+    for each, operators in model.items() if isinstance(model, Mapping) else [(target, model)]:
+        plan, functions = _plan(each), as_functions(operators, name)
+        if functions is None:
+            functions, is_bound = kernel_functions(*_module_of(operators, params, shapes), plan), True
+        made.append((plan.primary, functions))
+    if (params or shapes) and not is_bound:
+        raise OptionError(
+            "params and shapes are for models: functions of TE and TIR have all of their sizes and values"
+        )
+    return Operators(name, made)
 
 
 def _write_operators(path: str | os.PathLike[str], operators: Operators) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -23,12 +24,10 @@ import numpy as np
 from ..errors import ExecutableError, UnavailableError
 from ..values.signature import Signature, TensorSpec
 from .archive import extract, read_archive
-from .c_main import FIELD
+from .description import SIDES, fields_of, header_of, problems_of, tensors_of
 
 __all__ = ["BuiltModel", "ModelLibrary", "load"]
 
-_VERSIONS = (6, 7)
-_STYLES = ("full-model", "operator")
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared")
 _LONGEST_BUILD = 600  # seconds
@@ -90,14 +89,7 @@ class ModelLibrary:
         """Return what a model takes and gives; its tensors are flat where the archive does not say their shapes."""
         name = self._model(model)
         main = self.metadata["modules"][name]["memory"]["functions"]["main"][0]
-        shapes = self._shapes(name)
-        inputs, outputs = (
-            tuple(
-                TensorSpec(label, facts["dtype"], shapes[side].get(place, _flat(facts)))
-                for place, (label, facts) in enumerate(main[side].items())
-            )
-            for side in ("inputs", "outputs")
-        )
+        inputs, outputs = (tuple(tensors_of(main[side], fields_of(self.files, name, side))) for side in SIDES)
         return Signature(f"tvmgen_{name}_run", inputs, outputs, result_is_tuple=len(outputs) != 1)
 
     def build(self, model: str | None = None, compiler: str | None = None) -> BuiltModel:
@@ -108,7 +100,8 @@ class ModelLibrary:
         model : str, optional
             Which; by default the only one.
         compiler : str, optional
-            The command; by default ``cc``, ``gcc`` or ``clang``, or what the environment's ``CC`` names.
+            The command, which may have options; by default ``cc``, ``gcc`` or ``clang``, or what the environment's
+            ``CC`` names.
 
         Raises
         ------
@@ -118,7 +111,7 @@ class ModelLibrary:
             When there is no C compiler.
         """
         name = self._model(model)
-        if f"codegen/host/include/tvmgen_{name}.h" not in self.files:
+        if not header_of(self.files, name):
             raise ExecutableError(f"{self.path}: model {name!r} has no entry in C that could be run")
         command = _compiler(compiler)
         folder = Path(tempfile.mkdtemp(prefix="vmkit-mlf-"))
@@ -141,21 +134,11 @@ class ModelLibrary:
 
     def _entry(self, name: str) -> str:
         """Return the function that takes structs of pointers, as the header declares it."""
-        header = self.files[f"codegen/host/include/tvmgen_{name}.h"].decode(errors="replace")
+        header = header_of(self.files, name)
         found = re.search(rf"int32_t (tvmgen_{name}_run\w*)\(\s*struct ", header)
         if found is None:
             raise ExecutableError(f"{self.path}: the header of model {name!r} declares no entry")
         return found[1]
-
-    def _shapes(self, name: str) -> dict[str, dict[int, tuple[int, ...]]]:
-        """Return the shapes of inputs and outputs by their places, as the header's comments say them."""
-        header = self.files.get(f"codegen/host/include/tvmgen_{name}.h", b"").decode(errors="replace")
-        found: dict[str, dict[int, tuple[int, ...]]] = {"inputs": {}, "outputs": {}}
-        for side in found:
-            struct = re.search(rf"struct tvmgen_{name}_{side} \{{(.*?)\}};", header, re.S)
-            for place, one in enumerate(FIELD.finditer(struct[1])) if struct else ():
-                found[side][place] = tuple(int(size) for size in re.findall(r"\d+", one[3]))
-        return found
 
 
 class BuiltModel:
@@ -230,86 +213,37 @@ def load(path: str | os.PathLike[str]) -> ModelLibrary:
     """
     place = Path(path)
     metadata, files = read_archive(place)
-    if metadata.get("version") not in _VERSIONS:
-        version = metadata.get("version")
-        raise ExecutableError(f"{place}: version {version!r:.40} of the format; expected one of {_VERSIONS}")
-    problems = _problems(metadata)
-    for name in () if problems else metadata.get("modules", {}):
-        if not any(place.startswith(f"codegen/host/{kind}/{name}_lib") for place in files for kind in ("src", "lib")):
-            problems.append(f"model {name!r}: there is no code of it in codegen/host")
+    problems = problems_of(metadata, files)
     if problems:
         raise ExecutableError("\n  ".join([f"{place}: metadata.json is not of the format", *problems]))
     return ModelLibrary(place, metadata, files)
 
 
-def _problems(metadata: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a description."""
-    if "modules" not in metadata:
-        return _problems_of("the description", metadata, ("operator",))
-    modules = metadata["modules"]
-    if not isinstance(modules, dict) or not modules:
-        return ["modules: expected an object with one model at least"]
-    found = []
-    for name, module in modules.items():
-        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or not isinstance(module, dict):
-            found.append(f"modules: {name!r:.80} is no name of a model")
-            continue
-        found += _problems_of(f"model {name!r}", module, ("full-model",))
-        try:
-            _check_memory(module["memory"]["functions"]["main"][0])
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            found.append(f"model {name!r}: memory.functions.main: {type(error).__name__} {error}")
-    return found
-
-
-def _check_memory(main: Mapping[str, Any]) -> None:
-    """Raise ValueError, or what reading raises, where the memory of a model is not described as it should be."""
-    for side in ("inputs", "outputs"):
-        for facts in main[side].values():
-            _flat(facts)
-    for key in ("workspace_size_bytes", "constants_size_bytes", "io_size_bytes"):
-        if type(main[key]) is not int or main[key] < 0:
-            raise ValueError(f"{key} is {main[key]!r:.40}")
-
-
-def _problems_of(what: str, facts: Mapping[str, Any], styles: tuple[str, ...]) -> list[str]:
-    if facts.get("style") not in styles:
-        return [f"{what}: style {facts.get('style')!r}; expected {' or '.join(styles)}"]
-    missing = [key for key in ("model_name", "memory", "target") if key not in facts]
-    return [f"{what}: there is no {key}" for key in missing]
-
-
-def _flat(facts: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the number of elements of an input or output."""
-    size, item = int(facts["size"]), np.dtype(facts["dtype"]).itemsize
-    if size < 0 or size % item:
-        raise ValueError(f"{size} bytes of {facts['dtype']}")
-    return (size // item,)
-
-
-def _compiler(command: str | None) -> str:
+def _compiler(command: str | None) -> list[str]:
+    """Return the words of a compiler's command, which may have options."""
     named = command or os.environ.get("CC")
-    found = next((each for each in ([named] if named else _COMPILERS) if shutil.which(each)), None)
+    commands = [shlex.split(named)] if named else [[each] for each in _COMPILERS]
+    found = next((words for words in commands if words and shutil.which(words[0])), None)
     if found is None:
         raise UnavailableError(f"no C compiler: {named or ', '.join(_COMPILERS)} is not on the path")
     return found
 
 
-def _compiled(folder: Path, name: str, command: str, path: Path) -> ctypes.CDLL:
+def _compiled(folder: Path, name: str, command: Sequence[str], path: Path) -> ctypes.CDLL:
     """Return the library of a model whose archive is unpacked."""
     archive, library = folder / "archive", folder / "model.so"
     host = archive / "codegen" / "host"
     sources = sorted(host.glob(f"src/{name}_lib*.c"))
     objects = sorted(host.glob(f"lib/{name}_lib*.o"))
-    words = [command, *_FLAGS, "-o", library, *sources, *objects, f"-I{host / 'include'}", "-lm"]
+    words = [*command, *_FLAGS, "-o", library, *sources, *objects, f"-I{host / 'include'}", "-lm"]
     try:
         done = subprocess.run(
             list(map(str, words)), capture_output=True, text=True, timeout=_LONGEST_BUILD, errors="replace"
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ExecutableError(f"{path}: {command} could not build it: {error}") from error
+        raise ExecutableError(f"{path}: {shlex.join(command)} could not build it: {error}") from error
     if done.returncode != 0:
-        raise ExecutableError(f"{path}: {command} could not build it:\n{done.stderr[-2000:]}")
+        raise ExecutableError(f"{path}: {shlex.join(command)} could not build it:\n{done.stderr[-2000:]}")
     try:
         return ctypes.CDLL(str(library))
     except OSError as error:

@@ -13,7 +13,6 @@ from tvm.target import Target
 from tvm.tirx.buffer import is_buffer_var
 
 from ..errors import ModelError
-from ..relay.ir import Function
 from ..target.plan import command_line
 from .c_expressions import c_name
 from .c_kernels import declaration, kernels_source
@@ -22,7 +21,7 @@ from .kernels import Kernel, buffer_bytes, lowered_kernel
 from .objects import object_file, object_module
 from .workspaces import workspace_lines
 
-__all__ = ["Operators", "as_functions"]
+__all__ = ["Operators", "as_functions", "is_operators"]
 
 _CPU = 1  # DLPack's number of the device, which is a part of the name of the TIR's file
 
@@ -42,11 +41,16 @@ def as_functions(operators: Any, name: str) -> dict[str, tirx.PrimFunc] | None:
         return {str(symbol or name): operators}
     if isinstance(operators, list | tuple) and operators and all(isinstance(t, te.Tensor) for t in operators):
         return {name: te.create_prim_func(list(operators))}
-    if isinstance(operators, tvm.IRModule) and not isinstance(operators, Function):
+    if isinstance(operators, tvm.IRModule):
         functions = {v.name_hint: f for v, f in operators.functions.items()}
         if functions and all(isinstance(f, tirx.PrimFunc) for f in functions.values()):
             return functions
     return None
+
+
+def is_operators(model: Any) -> bool:
+    """Say whether a model can be nothing but operators: functions of TE or TIR, or several things by their targets."""
+    return isinstance(model, Mapping) or as_functions(model, "") is not None
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,17 @@ from ..errors import CompileError, ModelError, VMKitError
 from ..relay.ir import (
     Call,
     Function,
-    GlobalVar,
+    FuncType,
+    If,
+    Let,
     Match,
-    Op,
     RefCreate,
     RelayExpr,
     TensorType,
+    Tuple,
     TupleType,
     Type,
+    Var,
     post_order,
 )
 from ..relay.ir.types import type_text
@@ -77,12 +80,37 @@ def _refusal(found: list[str]) -> ModelError:
 
 
 def _unknown(function: tvm.ir.BaseFunc) -> Iterator[str]:
-    """Yield what first makes values of unknown sizes, each by its node."""
+    """Yield what first makes values that are no tensors of known sizes, each by its node."""
     for node in post_order(function.body) if isinstance(function, Function) else ():
         if isinstance(node, Match | RefCreate):
             yield f"{_where(node)}: a {type(node).__name__}"
-        if isinstance(node, Call) and isinstance(node.op, Op | GlobalVar) and _is_static_before(node):
+        if isinstance(node, Call) and not isinstance(node.op, Function | Var) and _is_static_before(node):
             yield f"{_where(node)}: its result is {type_text(node.checked_type)}"
+    if isinstance(function, Function):
+        yield from dict.fromkeys(
+            f"{_where(node)}: a value of type {type_text(node.checked_type)}" for node in _functions_as_values(function)
+        )
+
+
+def _functions_as_values(function: Function) -> Iterator[RelayExpr]:
+    """Yield functions that are passed on, chosen or returned, and so are not known where they are called."""
+    for node in (function, *post_order(function.body)):
+        match node:
+            case Call():
+                parts = list(node.args)
+            case Tuple():
+                parts = list(node.fields)
+            case If():
+                parts = [node.true_branch, node.false_branch]
+            case Function():
+                parts = [node.body]
+            case _:
+                continue
+        for part in parts:
+            while isinstance(part, Let):
+                part = part.body
+            if isinstance(part.checked_type, FuncType):
+                yield part
 
 
 def _is_static_before(call: Call) -> bool:
@@ -91,7 +119,7 @@ def _is_static_before(call: Call) -> bool:
 
 
 def _where(node: RelayExpr) -> str:
-    name = node.op if isinstance(node, Call) else None
+    name = node.op if isinstance(node, Call) else node
     called = str(getattr(name, "name", None) or getattr(name, "name_hint", type(node).__name__))
     span = getattr(node, "span", None)
     source = getattr(getattr(span, "source_name", None), "name", "")
