@@ -29,6 +29,8 @@ _VERSION = 1
 _OURS = {EXECUTABLE, GRAPH, PARAMS, _DESCRIPTION}
 # What tvmc 0.14 put into a package: a shared library, for the graph executor or for Relay's virtual machine.
 _THEIRS = {"mod.so", "mod.tar", "lib.so", "lib.tar", "consts", "code.ro"}
+# What tarfile raises for what is no tar, or a damaged one.
+_DAMAGES = (tarfile.TarError, ValueError, OverflowError, EOFError)
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,14 @@ def write_package(path: Path, executable: Path, facts: Mapping[str, Any], parts:
 
 
 def is_library_format(path: Path) -> bool:
-    """Say whether a file is an archive in the Model Library Format."""
-    if not path.is_file() or not tarfile.is_tarfile(path):
+    """Say whether a file is an archive in the Model Library Format, or the beginning of one."""
+    if not path.is_file():
         return False
-    with tarfile.open(path) as archive:
-        return any(name.removeprefix("./") == _LIBRARY_FORMAT for name in archive.getnames())
+    try:
+        with tarfile.open(path, "r:") as archive:
+            return any(member.name.removeprefix("./") == _LIBRARY_FORMAT for member in archive)
+    except _DAMAGES:
+        return False  # whoever reads it says what is wrong with it
 
 
 @contextmanager
@@ -107,7 +112,7 @@ def opened(path: Path, folder: Path) -> Package:
                 return _of_library_format(path, archive, members)
             _require_ours(path, members)
             parts = {name: _read(archive, members[name]) for name in _OURS & members.keys()}
-    except tarfile.TarError as error:
+    except _DAMAGES as error:
         raise TVMCException(f"{path}: not a package: {error}") from error
     facts = _facts(path, parts[_DESCRIPTION])
     executable = folder / EXECUTABLE
