@@ -17,7 +17,7 @@ import tvm_ffi
 import vmkit
 from vmkit import byoc, relay
 from vmkit.byoc import c_module
-from vmkit.errors import CompileError, ExecutableError, ModelError
+from vmkit.errors import CompileError, ExecutableError, ModelError, VMError
 from vmkit.relay.dataflow_pattern import is_constant, is_op, wildcard
 
 RNG = np.random.default_rng(0)
@@ -232,19 +232,40 @@ def test_composite_functions_are_one_node_with_their_constants(npu: list[byoc.Re
     assert [each.reason for each in kept] == ["no pattern of testnpu fits here, or its predicate refuses"]
 
 
-def test_a_result_of_another_shape_than_the_program_has_is_an_error() -> None:
+def test_what_is_wrong_with_a_result_or_a_graph_is_said() -> None:
+    def failing(*_: np.ndarray) -> None:
+        raise KeyError("no such unit")
+
+    made: dict[str, Any] = {}
+
     @byoc.codegen("testwrong")
     class Wrong(byoc.Graph):
         operators = ("exp",)
 
+        def graph(self, region: byoc.Region) -> Any:
+            return made["graph"]
+
         @classmethod
         def load(cls, graph: Any) -> Any:
-            return lambda x: x[:1]
+            return made[graph]
 
     x = v("x", 2)
-    cut = byoc.partition(relay.Function([x], relay.exp(x)), "testwrong")
-    with pytest.raises(Exception, match=r"result 0 of testwrong is float32\[1\], expected float32\[2\]"):
-        run(cut.module, data(2))
+    cut = byoc.partition(relay.Function([x], relay.exp(x)), "testwrong").module
+    for compute, reason in (
+        (lambda x: x[:1], r"result 0 of testwrong is float32\[1\], expected float32\[2\]"),
+        (lambda x: x.astype("float64"), r"result 0 of testwrong is float64\[2\], expected float32\[2\]"),
+        (lambda x: (x, x), "testwrong returned 2 results where the program has 1"),
+        (failing, "testwrong failed: KeyError: 'no such unit'"),
+    ):
+        made["graph"] = name = f"graph {len(made)}"
+        made[name] = compute
+        with pytest.raises(VMError, match=reason):
+            run(cut, data(2))
+    made["graph"] = object()
+    with pytest.raises(CompileError, match="graph that testwrong made of @tvmgen_default_testwrong_main_0 is no JSON"):
+        vmkit.compile(cut)
+    with pytest.raises(ModelError, match=r"what is cut is a tvm.IRModule or a relay.Function, not str"):
+        byoc.partition("model.onnx", "testwrong")  # type: ignore[arg-type]
 
 
 def external(compiler: str, body: relay.Expr, *params: relay.Var, symbol: str = "part") -> relay.Function:

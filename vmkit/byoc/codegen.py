@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 from tvm.ir.op import register_op_attr
 
-from ..errors import CompileError, ModelError, suggest
+from ..errors import CompileError, ModelError, VMError, suggest
 from ..relay.ir import Call, Op
 from ..relay.op import entry
 from ..relay.op.contrib.register import PatternRow, register_pattern_table
@@ -203,15 +203,18 @@ def _running(name: str, cls: type[Graph]) -> Callable[..., None]:
 
     def run(text: str, *tensors: tvm.runtime.Tensor) -> None:
         compute, count = loaded(str(text))
-        made = compute(*[tensor.numpy() for tensor in tensors[:-count]])
-        results = [made] if isinstance(made, np.ndarray | np.generic) else list(made)
+        try:
+            made = compute(*[tensor.numpy() for tensor in tensors[:-count]])
+        except Exception as error:
+            raise VMError(f"{name} failed: {type(error).__name__}: {error}") from error
+        results = list(made) if isinstance(made, list | tuple) else [made]
         places = tensors[-count:]
         if len(results) != count:
-            raise CompileError(f"{name} returned {len(results)} results where the program has {count}")
+            raise VMError(f"{name} returned {len(results)} results where the program has {count}")
         for i, (result, place) in enumerate(zip(results, places, strict=True)):
             array = np.asarray(result)
             if array.shape != tuple(place.shape) or str(array.dtype) != str(place.dtype):
-                raise CompileError(
+                raise VMError(
                     f"result {i} of {name} is {array.dtype}{list(array.shape)}, expected "
                     f"{place.dtype}{list(place.shape)}"
                 )

@@ -123,7 +123,7 @@ def _link(linked: Linked, compiler: str, functions: Mapping[str, Function], plai
             sources.append((region, made.source(region)))
             linked.externals[name] = External(region.symbol, plain[name], (), constants)
         elif isinstance(made, Graph):
-            text = json.dumps({"graph": made.graph(region), "results": len(region.outputs)})
+            text = _graph_text(made, compiler, region)
             linked.externals[name] = External(runtime_name(compiler), plain[name], (text,), constants)
             linked.runtimes[runtime_name(compiler)] = type(made).__module__
         elif isinstance(made, RuntimeModule):
@@ -137,6 +137,14 @@ def _link(linked: Linked, compiler: str, functions: Mapping[str, Function], plai
             _require_function(module, region.symbol, compiler, name)
         linked.modules.append(module)
         linked.runtimes[loader_name(made.kind)] = made.runtime
+
+
+def _graph_text(codegen: Graph, compiler: str, region: Region) -> str:
+    described = {"graph": codegen.graph(region), "results": len(region.outputs)}
+    try:
+        return json.dumps(described)
+    except (TypeError, ValueError) as error:
+        raise CompileError(f"the graph that {compiler} made of @{region.symbol} is no JSON: {error}") from error
 
 
 def _require_function(module: object, symbol: str, maker: str, name: str) -> None:

@@ -8,6 +8,7 @@ from typing import TypeGuard
 
 import tvm
 
+from ..errors import ModelError
 from ..relay import transform
 from ..relay.analysis.infer_type import typed
 from ..relay.dataflow_pattern.grouping import operator_names
@@ -79,6 +80,13 @@ def partition(mod: tvm.IRModule | Function, name: str, *, mod_name: str = "defau
     mod_name : str
         A part of the names of the functions.
 
+    Raises
+    ------
+    CompileError
+        When there is no such code generator.
+    ModelError
+        When the program is something else, such as the path of a model.
+
     Examples
     --------
     >>> from vmkit import byoc, relay
@@ -89,6 +97,11 @@ def partition(mod: tvm.IRModule | Function, name: str, *, mod_name: str = "defau
       stays in main: 1 nn.softmax: ccompiler does not take it
     """
     codegen = find(name)
+    if not isinstance(mod, tvm.IRModule | Function):
+        raise ModelError(
+            f"what is cut is a tvm.IRModule or a relay.Function, not {type(mod).__name__}; "
+            f"relay.frontend.from_onnx makes one of an ONNX model"
+        )
     cut = typed(tvm.IRModule({"main": mod}) if isinstance(mod, Function) else mod)
     passes = [
         *codegen.preparation(),
