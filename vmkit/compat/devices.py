@@ -12,7 +12,9 @@ _KINDS = {"llvm": "cpu", "stackvm": "cpu", "c": "cpu", "hybrid": "cpu", "gpu": "
 
 
 def device(dev_type: str | int | tvm.target.Target, dev_id: int | None = None) -> Device:
-    """Return a device by its kind or number, or by a target whose first word is the kind."""
+    """Return a device by its kind or number, or by a target, which may be text: on a command line, or as it prints."""
+    if isinstance(dev_type, str) and dev_type.lstrip().startswith("{"):
+        dev_type = tvm.target.Target(dev_type)
     if isinstance(dev_type, tvm.target.Target):
         dev_type = dev_type.kind.name
     if isinstance(dev_type, str):

@@ -81,7 +81,6 @@ GONE_MODULES: dict[str, tuple[str, str]] = {
 GONE_NAMES: dict[str, tuple[str, str]] = {
     "tvm": ("tvm.compile builds TIR, and tvm.tirx.transform has its passes", "lower"),
     "tvm.support": ("a runtime module is made by tvm.compile", "FrontendTestModule"),
-    "tvm.te": ("te.create_prim_func and tvm.s_tir.Schedule schedule a computation", "create_schedule"),
     "vmkit.relay": ("relay.analysis.post_order_visit visits nodes, each with its span", "SpanCheck"),
     "vmkit.relay.transform": ("relay.transform.gradient differentiates a function", "FirstOrderGradient"),
     "vmkit.relay.frontend": (

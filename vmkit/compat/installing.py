@@ -15,7 +15,7 @@ from vmkit.errors import ModelError, UnsupportedOperatorError, VMKitError
 from vmkit.relay.ir import Call
 from vmkit.relay.json import load_json, save_json
 
-from . import graph_executor, nd
+from . import graph_executor, nd, te_build
 from .aliases import install_aliases
 from .devices import device
 from .dnnl import install_dnnl
@@ -57,6 +57,8 @@ def install_all() -> None:
     module.DiagnosticError = module.error.DiagnosticError = VMKitError
     module.error.OpNotImplemented = UnsupportedOperatorError
     module.cl, module.gpu = tvm.opencl, tvm.cuda
+    module.build = module.driver.build = te_build.build
+    module.te.create_schedule, module.te.Schedule = te_build.create_schedule, te_build.Schedule
     module.device = module.runtime.device = device
     module.runtime.NDArray = nd.NDArray
     module.runtime.load_module = graph_executor.load_module

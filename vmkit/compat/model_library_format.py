@@ -11,12 +11,14 @@ from typing import NoReturn
 from vmkit import mlf
 from vmkit.errors import ModelError, UnavailableError
 from vmkit.mlf.compiling import compiled_model
-from vmkit.mlf.export import write
+from vmkit.mlf.export import write, write_operators
+from vmkit.mlf.operators import Operators
 from vmkit.target.plan import without_host
 from vmkit.values.tensors import as_tensors
 
 from .build_choices import c_interface
 from .built_module import BuiltModule
+from .te_build import OperatorModule
 
 __all__ = [
     "NonStaticShapeError",
@@ -43,13 +45,13 @@ class RepeatedNameError(ModelError, AssertionError):
 
 
 def export_model_library_format(
-    mods: BuiltModule | Sequence[BuiltModule], file_name: str | os.PathLike[str]
+    mods: BuiltModule | OperatorModule | Sequence[BuiltModule], file_name: str | os.PathLike[str]
 ) -> str | os.PathLike[str]:
     """Write built models as one archive, and return its place.
 
     Parameters
     ----------
-    mods : what ``relay.build`` returned, or a list of such
+    mods : what ``relay.build`` returned, or a list of such, or what ``tvm.build`` made of a schedule
         Each is compiled anew, for the target and the executor that it was built with, from the program and the
         parameters that were given.
     file_name : path
@@ -62,12 +64,15 @@ def export_model_library_format(
     UnsupportedInModelLibraryFormatError
         For anything else than a built model.
     """
-    given = [mods] if isinstance(mods, BuiltModule) or not isinstance(mods, list | tuple) else list(mods)
+    given = list(mods) if isinstance(mods, list | tuple) else [mods]
+    operators = [each for each in given if isinstance(each, OperatorModule)]
+    if operators:
+        return _export_operators(operators[0], len(given), file_name)
     models = [each for each in given if isinstance(each, BuiltModule)]
     others = [each for each in given if not isinstance(each, BuiltModule)]
     if others:
         raise UnsupportedInModelLibraryFormatError(
-            f"expected what relay.build returns, got {type(others[0]).__name__}; "
+            f"expected what relay.build returns, or tvm.build of a schedule, got {type(others[0]).__name__}; "
             "vmkit.mlf.export writes operators of TE and TIR"
         )
     names = [model.libmod_name for model in models]
@@ -89,6 +94,19 @@ def export_model_library_format(
         )
         made.append(replace(compiled, text=str(mod)))
     write(Path(file_name), made)
+    return file_name
+
+
+def _export_operators(module: OperatorModule, count: int, file_name: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    if count > 1:
+        raise UnsupportedInModelLibraryFormatError(
+            "Multiple operator is not supported. vmkit.mlf.export writes several, by their targets"
+        )
+    functions = [
+        (without_host(target), {gvar.name_hint: function for gvar, function in mod.functions.items()})
+        for target, mod in module.ir_module_by_target.items()
+    ]
+    write_operators(file_name, Operators(module.name, functions, target_text=str))
     return file_name
 
 

@@ -21,7 +21,7 @@ from .compiling import compiled_model, kernel_functions
 from .model import Model
 from .operators import Operators, as_functions, is_operators
 
-__all__ = ["VERSION", "export", "model_of", "write"]
+__all__ = ["VERSION", "export", "model_of", "write", "write_operators"]
 
 VERSION = 7
 """The version of the format."""
@@ -98,7 +98,7 @@ def export(
     _check(executor, workspace_byte_alignment)
     if style == "operator" or (style is None and is_operators(model)):
         _require_no_entry(executor, interface, workspace_byte_alignment)
-        return _write_operators(path, _operators(model, target, model_name, params, shapes))
+        return write_operators(path, _operators(model, target, model_name, params, shapes))
     compiled = model_of(
         *(model, params, target, model_name),
         executor=executor,
@@ -191,7 +191,8 @@ def _operators(
     return Operators(name, made)
 
 
-def _write_operators(path: str | os.PathLike[str], operators: Operators) -> dict[str, Any]:
+def write_operators(path: str | os.PathLike[str], operators: Operators) -> dict[str, Any]:
+    """Write operators as an archive, and return its description."""
     operators.check()
     metadata = {"version": VERSION, **operators.metadata(_now())}
     write_archive(Path(path), metadata, operators.files())

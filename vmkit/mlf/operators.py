@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,10 +63,13 @@ class Operators:
         What the archive is called.
     functions : sequence of (Target, mapping of str to PrimFunc)
         By target.
+    target_text : callable
+        Returns how the description names a target; by default as on a command line.
     """
 
     name: str
     functions: Sequence[tuple[Target, Mapping[str, tirx.PrimFunc]]]
+    target_text: Callable[[Target], str] = command_line
 
     def files(self) -> dict[str, bytes]:
         """Return the files of the archive, by their places in it."""
@@ -103,7 +106,7 @@ class Operators:
             "model_name": self.name,
             "export_datetime": export_datetime,
             "memory": memory,
-            "target": [command_line(target) for target, _ in self.functions],
+            "target": [self.target_text(target) for target, _ in self.functions],
             "executors": [],
             "style": "operator",
         }

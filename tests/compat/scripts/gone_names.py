@@ -35,7 +35,6 @@ assert tvm.WorkspaceMemoryPools is tvm.ir.WorkspaceMemoryPools is WorkspaceMemor
 refuses(check_tune_log, "vmkit.mlf.export writes C")
 refuses(from_tflite, "export the model to ONNX")
 refuses(relay.frontend.from_pytorch, "export the model to ONNX")
-refuses(tvm.te.create_schedule, "tvm.s_tir.Schedule")
 refuses(tvm.tir.stmt_functor.post_order_visit, "no visitors of TIR")
 try:
     print(autotvm.task.creat)
