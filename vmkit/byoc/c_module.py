@@ -1,4 +1,4 @@
-"""C that code generators write, made a module whose functions the VM calls."""
+"""C that code generators write: made a module whose functions the VM calls, or a file that needs no runtime."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ import tvm
 from .._tvm import c_module
 from .region import Region
 
-__all__ = ["module_of_c"]
+__all__ = ["ARRAY", "CODE_BEGINS", "module_of_c"]
 
-# What crosses the border of a packed function, in the layout of tvm-ffi (tvm/ffi/c_api.h) and DLPack: written out, so
-# that no header has to be there where the source is compiled.
-HEADER = """\
+ARRAY = "typedef struct { void* data; int32_t ndim; const int64_t* shape; } vmkit_array;"
+"""What the functions that code generators write get several of."""
+
+CODE_BEGINS = f"""\
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { void* data; int32_t ndim; const int64_t* shape; } vmkit_array;
+{ARRAY}
+"""
+"""What a file of such functions begins with."""
 
+# What crosses the border of a packed function, in the layout of tvm-ffi (tvm/ffi/c_api.h) and DLPack: written out, so
+# that no header has to be there where the source is compiled.
+_PACKED = """\
 typedef struct { int32_t type_index; uint32_t padding; union { int64_t number; void* pointer; } value; } vmkit_any;
 typedef struct {
   void* data;
@@ -82,7 +88,7 @@ def module_of_c(sources: Sequence[tuple[Region, str]]) -> tvm.runtime.Module:
     sources : sequence of (Region, str)
         Regions, and the C of each as :meth:`.CSource.source` returns it.
     """
-    parts = [HEADER]
+    parts = [CODE_BEGINS, _PACKED]
     for region, source in sources:
         count = len(region.arguments) + len(region.outputs)
         parts += [source, _ENTRY.format(symbol=region.symbol, count=count)]

@@ -41,14 +41,14 @@ _UNARY = {
 _FLOAT_ONLY = ("divide", "exp", "tanh", "sigmoid", "sqrt", "log")
 
 SUPPORT = """
-static int64_t vmkit_size(const vmkit_array* x) {
+static inline int64_t vmkit_size(const vmkit_array* x) {
   int64_t size = 1;
   for (int32_t i = 0; i < x->ndim; ++i) size *= x->shape[i];
   return size;
 }
 
 /* The place in x of element i of an array of the shape of y, which x is broadcast to. */
-static int64_t vmkit_place(const vmkit_array* x, const vmkit_array* y, int64_t i) {
+static inline int64_t vmkit_place(const vmkit_array* x, const vmkit_array* y, int64_t i) {
   int64_t place = 0, stride = 1;
   for (int32_t d = 1; d <= y->ndim && d <= x->ndim; ++d) {
     int64_t at = i % y->shape[y->ndim - d];

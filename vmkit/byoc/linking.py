@@ -37,11 +37,14 @@ class Linked:
         The runtime modules that the calls need.
     runtimes : dict of str to str
         The packed functions that the calls need beside those, each with the Python module that registers it.
+    sources : dict of str to (Region, str)
+        The C of the functions that have some, by their symbols, as :meth:`.CSource.source` returned it.
     """
 
     externals: dict[str, External] = field(default_factory=dict)
     modules: list[tvm.runtime.Module] = field(default_factory=list)
     runtimes: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, tuple[Region, str]] = field(default_factory=dict)
 
 
 def with_global_functions(mod: tvm.IRModule) -> tvm.IRModule:
@@ -129,6 +132,7 @@ def _link(linked: Linked, compiler: str, functions: Mapping[str, Function], plai
         elif isinstance(made, RuntimeModule):
             regions.append(region)
             linked.externals[name] = External(region.symbol, plain[name], (), constants)
+    linked.sources |= {region.symbol: (region, source) for region, source in sources}
     if sources:
         linked.modules.append(module_of_c(sources))
     if regions and isinstance(made, RuntimeModule):

@@ -11,9 +11,25 @@ from textwrap import indent
 from .c_expressions import c_name
 from .c_kernels import declaration
 from .c_numbers import c_type, element_words
+from .foreign import ForeignCode
 from .kernels import Kernel
 from .planning import Plan
-from .program import Branch, Call, Copy, Instruction, Kind, Leave, Loop, Program, Repeat, Tensor, item_bytes
+from .program import (
+    Branch,
+    Call,
+    Copy,
+    Foreign,
+    Instruction,
+    Kind,
+    Leave,
+    Loop,
+    Program,
+    Repeat,
+    Tensor,
+    item_bytes,
+    plain_tensors,
+    walk,
+)
 
 __all__ = ["FIELD", "MainWriter", "field_names"]
 
@@ -68,6 +84,8 @@ class MainWriter:
         What the workspace's address is a multiple of.
     entry : str
         The name of the entry.
+    foreign : ForeignCode
+        The functions that other code generators wrote.
     declared : sequence of str
         What else the header declares.
     """
@@ -79,6 +97,7 @@ class MainWriter:
     symbols: Mapping[str, str]
     alignment: int
     entry: str
+    foreign: ForeignCode
     declared: Sequence[str] = ()
 
     @property
@@ -134,7 +153,7 @@ class MainWriter:
                 "/* What lies between inputs and outputs: nothing of it is kept from one run to the next. */",
                 f"extern uint8_t {self.prefix}_workspace[];",
                 "",
-                "/* Computes the outputs; no two of the tensors may overlap. Returns 0. */",
+                f"/* Computes the outputs; no two of the tensors may overlap. {self.foreign.failure} */",
                 f"{self.head};",
                 "",
                 *self.declared,
@@ -163,6 +182,7 @@ class MainWriter:
                 "#include <string.h>",
                 "",
                 *(f"{declaration(k, self.symbols[name])};" for name, k in self.kernels.items()),
+                *self.foreign.declarations(),
                 "",
                 *arrays,
                 *self.workspace(),
@@ -197,7 +217,7 @@ class MainWriter:
             for param, tensor in zip(kernel.params, call.args, strict=True):
                 if tensor.memory.home.kind is Kind.CONSTANT and param not in kernel.known:
                     yield self.constant(tensor, kernel.stored.get(param, tensor.dtype))
-        for tensor in self._plain_reads(self.program.body):
+        for tensor in (tensor for each in walk(self.program.body) for tensor in plain_tensors(each)):
             if tensor.memory.home.kind is Kind.CONSTANT:
                 yield self.constant(tensor, str(self.program.constants[tensor.memory.home.index].dtype))
 
@@ -205,17 +225,6 @@ class MainWriter:
         """Return the bytes of all arrays of constants."""
         arrays = set(self.constants())
         return sum(self.program.constants[index].size * item_bytes(dtype) for _, index, dtype in arrays)
-
-    def _plain_reads(self, body: Sequence[Instruction]) -> Iterator[Tensor]:
-        for each in body:
-            match each:
-                case Copy():
-                    yield each.source
-                case Branch():
-                    yield each.condition
-                    yield from self._plain_reads([*each.then, *each.otherwise])
-                case Loop():
-                    yield from self._plain_reads(each.body)
 
     def constant(self, tensor: Tensor, dtype: str) -> tuple[str, int, str]:
         """Return the name of the array of a constant, its place, and the data type of the array."""
@@ -238,6 +247,8 @@ class MainWriter:
                     yield self.call(each)
                 case Copy() if each.source.nbytes:
                     yield f"memcpy({self.address(each.target)}, {self.address(each.source)}, {each.source.nbytes});"
+                case Foreign():
+                    yield from self.foreign.call(each.symbol, [(self.address(t), t.shape) for t in each.args])
                 case Branch():
                     condition = f"*(const {c_type(each.condition.dtype)}*)(const void*){self.address(each.condition)}"
                     yield f"if ({condition}) {{"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -82,15 +82,17 @@ def compiled_model(
         # An object file is made of the same loops as the C: LLVM finds vectors in them by itself.
         source = canonical_target("c").primary
         lowered, signatures, linked = to_relax(Handed(mod), params, source, options)
-        if linked.externals:
-            names = ", ".join(linked.externals)
-            raise CompileError(f"{names}: C that other code generators wrote needs TVM's runtime, and is not exported")
+        others = [name for name, external in linked.externals.items() if external.symbol not in linked.sources]
+        if others:
+            raise CompileError(
+                f"{', '.join(others)}: of what other code generators make, the C (vmkit.byoc.CSource) alone is exported"
+            )
         fused = fuse_relax(lowered.module, source, options)
         with source:
             passes = [transform.RewriteDataflowReshape(), transform.ToNonDataflow(), eliminate_dead_code()]
             fused = tvm.transform.Sequential(passes)(fused)
         try:
-            program, kernels = _program(fused, signatures["main"], target, executor, output_names)
+            program, kernels = _program(fused, signatures["main"], target, executor, output_names, linked.sources)
         except CompileError as error:
             raise with_nodes(error, relay_module(mod)) from error
         memory = plan_workspace(program, kernels, workspace_byte_alignment)
@@ -101,6 +103,7 @@ def compiled_model(
             target_text=target_text,
             graph_metadata=graph_metadata,
             interface=interface,
+            sources=linked.sources,
         )
         assert executor == "aot" or made.graph is not None  # made here, where what no graph has is an error
         return made
@@ -128,6 +131,7 @@ def _program(
     target: Target,
     executor: str,
     output_names: Callable[[Signature], list[str]],
+    foreign: Container[str],
 ) -> tuple[Program, dict[str, Kernel]]:
     functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     kernels: dict[str, Kernel] = {}
@@ -143,6 +147,7 @@ def _program(
         lambda name: kernel(name).workspace_sizes,
         lambda name: bool("vmkit.reshape" in functions[name].attrs) and len(functions[name].params) == 2,
         (list(signature.names), output_names(signature)),
+        foreign,
     )
     for side, tensors in (("inputs", program.inputs), ("outputs", program.outputs)):
         names = [name for name, _ in tensors]

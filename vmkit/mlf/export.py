@@ -45,7 +45,7 @@ def export(
     The entry ``tvmgen_<model_name>_run`` takes structs of pointers to the inputs and outputs, whose fields have the
     names that the model has for them, or ``output``, or ``output0`` and so on. It allocates nothing:
     tensors between lie in a workspace of static memory, constants in arrays of the code. It needs the C library and
-    libm.
+    libm. What :func:`vmkit.byoc.partition` gave to a code generator that writes C goes along as it wrote it.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from .c_kernels import declaration
 from .kernels import Kernel
 from .packed import PREAMBLE, packed_function
 from .planning import memory_spans
-from .program import Branch, Call, Copy, Kind, Loop, Memory, Program, Tensor
+from .program import Branch, Call, Copy, Foreign, Kind, Loop, Memory, Program, Tensor
 from .workspaces import workspace_lines
 
 __all__ = ["Graph", "graph_of", "packed_source"]
@@ -65,6 +65,8 @@ def graph_of(
                 writer.renamed[each.target.memory.home] = each.source
             case Branch() | Loop():
                 raise CompileError(f"a graph has no {type(each).__name__.lower()}; the executor 'aot' takes it")
+            case Foreign():
+                raise CompileError(f"a graph has no C of other code generators, {each.symbol}; 'aot' takes it")
     heads = [writer.entry(writer.renamed.get(t.memory.home, t)) for _, t in program.outputs]
     results = frozenset(writer.columns["storage_id"][writer.rows[node] + output] for node, output, _ in heads)
     return Graph(writer.text(heads, metadata), writer.params, writer.sizes(), results)

@@ -6,7 +6,7 @@ calls itself, and every size, function or packed function that is known at run t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tvm
@@ -15,7 +15,7 @@ from tvm import ir, relax, tirx
 from ..errors import CompileError
 from ..relax.aliases import is_call
 from ..relax.rewrite import bindings_of
-from .program import Branch, Call, Copy, Instruction, Kind, Leave, Loop, Memory, Program, Repeat, Tensor
+from .program import Branch, Call, Copy, Foreign, Instruction, Kind, Leave, Loop, Memory, Program, Repeat, Tensor
 
 __all__ = ["lowered_program"]
 
@@ -28,6 +28,7 @@ def lowered_program(
     workspace_of: Callable[[str], Sequence[int]],
     is_view: Callable[[str], bool],
     names: tuple[Sequence[str], Sequence[str]],
+    foreign: Container[str] = (),
 ) -> Program:
     """Return the function ``main`` of a module as a program.
 
@@ -41,6 +42,8 @@ def lowered_program(
         Says whether a kernel only copies its one argument, whose memory its result can have.
     names : (sequence of str, sequence of str)
         Those of the inputs, and of the outputs.
+    foreign : container of str
+        The packed functions that other code generators have written C for.
 
     Raises
     ------
@@ -53,7 +56,7 @@ def lowered_program(
     env: dict[ir.Var, Value] = {}
     for name, param in zip(input_names, main.params, strict=True):
         _bind_input(program, env, name, param)
-    lowering = _Lowering(mod, program, workspace_of, is_view)
+    lowering = _Lowering(mod, program, workspace_of, is_view, foreign)
     result = lowering.sequence(main.body, env, program.body)
     leaves = list(_leaves(result))
     for place, (name, leaf) in enumerate(zip(output_names, leaves, strict=True)):
@@ -94,6 +97,7 @@ class _Lowering:
     program: Program
     workspace_of: Callable[[str], Sequence[int]]
     is_view: Callable[[str], bool]
+    foreign: Container[str]
     active: list[ir.GlobalVar] = field(default_factory=list)
     made: list[set[Memory]] = field(default_factory=lambda: [set()])  # by the branches around, what is written in each
     constants: dict[tuple[str, tuple[int, ...], bytes], Tensor] = field(default_factory=dict)
@@ -178,6 +182,8 @@ class _Lowering:
                 return self.kernel(value, env, body, name)
             case ir.Call() if is_call(value, "relax.reshape"):
                 return self.view(value.args[0], value, env, name)
+            case ir.Call() if is_call(value, "relax.call_dps_packed") and value.args[0].global_symbol in self.foreign:
+                return self.foreign_call(value, env, body, name)
             case ir.Call() if isinstance(value.op, ir.GlobalVar):
                 return self.call(value, env, body, name)
         return self.value(value, env, name)
@@ -232,14 +238,26 @@ class _Lowering:
         kernel, args, *numbers = call.args
         if numbers:
             raise CompileError(f"{name}: kernel {kernel.name_hint} takes sizes that are known at run time only")
-        fields = args.fields if isinstance(args, relax.Tuple) else [args]
-        given = [_tensor(self.value(arg, env, name), name) for arg in fields]
+        given = self.tensors(args, env, name)
         if self.is_view(kernel.name_hint):
             made = _tensor_of(call.ty, name)
             return Tensor(given[0].memory, made.dtype, made.shape)
         results = [_tensor_of(ty, f"{name}, the result of kernel {kernel.name_hint},") for ty in _leaf_types(call.ty)]
         own = tuple(Memory(size, 8) for size in self.workspace_of(kernel.name_hint))
         body.append(Call(kernel.name_hint, (*given, *results), own))
+        self.made[-1] |= {result.memory for result in results}
+        return tuple(results) if isinstance(call.ty, relax.TupleType) else results[0]
+
+    def tensors(self, args: relax.Expr, env: Mapping[ir.Var, Value], name: str) -> list[Tensor]:
+        """Return the arguments of a call, a tuple or one."""
+        fields = args.fields if isinstance(args, relax.Tuple) else [args]
+        return [_tensor(self.value(arg, env, name), name) for arg in fields]
+
+    def foreign_call(self, call: ir.Call, env: Mapping[ir.Var, Value], body: list[Instruction], name: str) -> Value:
+        """Return the result of a function that another code generator wrote."""
+        symbol, args, *_ = call.args
+        results = [_tensor_of(ty, f"{name}, the result of {symbol.global_symbol},") for ty in _leaf_types(call.ty)]
+        body.append(Foreign(str(symbol.global_symbol), (*self.tensors(args, env, name), *results)))
         self.made[-1] |= {result.memory for result in results}
         return tuple(results) if isinstance(call.ty, relax.TupleType) else results[0]
 

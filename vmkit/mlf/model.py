@@ -13,9 +13,11 @@ import tvm
 from tvm.target import Target
 
 from .. import relay
+from ..byoc.region import Region
 from ..target.plan import command_line
 from .c_kernels import kernels_source
 from .c_main import MainWriter
+from .foreign import ForeignCode
 from .graph import Graph, graph_of, packed_source
 from .kernels import Kernel
 from .objects import object_file, object_module
@@ -58,6 +60,8 @@ class Model:
         What stands in the JSON beside a graph.
     interface : str
         How the entry in C takes tensors: ``c``, in structs of pointers, or ``packed``, as TVM's C runtime calls it.
+    sources : mapping of str to (Region, str)
+        The C of other code generators that the program calls, by the functions.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Model:
     target_text: str = ""
     graph_metadata: Mapping[str, str] = field(default_factory=dict)
     interface: str = "c"
+    sources: Mapping[str, tuple[Region, str]] = field(default_factory=dict)
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -86,8 +91,14 @@ class Model:
             said = "/* The same, as TVM's C runtime calls it: of DLTensors, those of the inputs first. */"
             declared, entry = [said, f"{packed_head(entry)};", ""], f"{entry}_unpacked"
         return MainWriter(
-            self.name, self.program, self.plan, self.kernels, self.symbols, self.alignment, entry, declared
+            *(self.name, self.program, self.plan, self.kernels, self.symbols, self.alignment, entry, self.foreign),
+            declared,
         )
+
+    @cached_property
+    def foreign(self) -> ForeignCode:
+        """The functions of other code generators."""
+        return ForeignCode(f"tvmgen_{self.name}", self.sources)
 
     def files(self) -> dict[str, bytes]:
         """Return the files of the model, by their places in the archive."""
@@ -152,6 +163,8 @@ class Model:
         }
         if self.interface == "packed":
             texts[f"{source}/{name}_lib2.c"] = packed_entry(self.writer)
+        if self.sources:
+            texts[f"{source}/{name}_lib3.c"] = self.foreign.file()
         made = {place: text.encode() for place, text in texts.items()}
         # Constants are arrays in the code; the file is there for whoever looks for it.
         made[f"parameters/{name}.params"] = bytes(relay.save_param_dict({}))

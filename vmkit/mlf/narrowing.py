@@ -17,7 +17,7 @@ from .._tvm.nodes import TensorLoad
 from .buffers import buffer_homes
 from .constants import narrowest
 from .kernels import Kernel
-from .program import Branch, Copy, Kind, Memory, Program, item_bytes, walk
+from .program import Kind, Memory, Program, item_bytes, plain_tensors, walk
 
 __all__ = ["with_narrow_tensors"]
 
@@ -59,12 +59,7 @@ def _candidates(
     """Return the memories that kernels alone touch, each as one type, with the narrower type for what they write."""
     written: dict[Memory, list[Range | None]] = {}
     types: dict[Memory, set[str]] = {}
-    refused = {
-        tensor.memory.home
-        for each in walk(program.body)
-        if isinstance(each, Copy | Branch)
-        for tensor in ((each.source, each.target) if isinstance(each, Copy) else (each.condition,))
-    }
+    refused = {tensor.memory.home for each in walk(program.body) for tensor in plain_tensors(each)}
     for call in program.calls:
         for place, tensor in enumerate(call.args):
             memory = tensor.memory.home

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .kernels import Kernel
-from .program import Branch, Call, Copy, Instruction, Kind, Loop, Memory, Program
+from .program import Branch, Call, Copy, Foreign, Instruction, Kind, Loop, Memory, Program, plain_tensors
 
 __all__ = ["Plan", "Span", "memory_spans", "plan_workspace"]
 
@@ -93,10 +93,10 @@ class _Steps:
                     self.touch(tensor.memory, start, self.step - 1)
                 for memory, (first, last) in zip(each.workspace, kernel.spans, strict=True):
                     self.touch(memory, start + first, start + last)
-            case Copy():
+            case Copy() | Foreign():
                 self.step += 1
-                self.touch(each.source.memory, start)
-                self.touch(each.target.memory, start)
+                for tensor in plain_tensors(each):
+                    self.touch(tensor.memory, start)
             case Branch():
                 self.touch(each.condition.memory, start)
                 self.step += 1

@@ -15,6 +15,7 @@ __all__ = [
     "Branch",
     "Call",
     "Copy",
+    "Foreign",
     "Instruction",
     "Kind",
     "Leave",
@@ -24,6 +25,7 @@ __all__ = [
     "Repeat",
     "Tensor",
     "item_bytes",
+    "plain_tensors",
     "walk",
 ]
 
@@ -108,6 +110,14 @@ class Copy:
 
 
 @dataclass(frozen=True, eq=False)
+class Foreign:
+    """A call of a function that another code generator wrote, of tensors as they are, those of the results last."""
+
+    symbol: str
+    args: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Branch:
     """One of two lists of instructions, by a number that is zero or not."""
 
@@ -133,7 +143,7 @@ class Leave:
     """The end of the innermost loop."""
 
 
-Instruction = Call | Copy | Branch | Loop | Repeat | Leave
+Instruction = Call | Copy | Foreign | Branch | Loop | Repeat | Leave
 
 
 @dataclass(eq=False)
@@ -171,6 +181,18 @@ def walk(body: Sequence[Instruction]) -> Iterator[Instruction]:
                 yield from walk(each.otherwise)
             case Loop():
                 yield from walk(each.body)
+
+
+def plain_tensors(each: Instruction) -> tuple[Tensor, ...]:
+    """Return the tensors that an instruction itself touches without a kernel: as they are, in their own types."""
+    match each:
+        case Copy():
+            return each.source, each.target
+        case Foreign():
+            return each.args
+        case Branch():
+            return (each.condition,)
+    return ()
 
 
 def item_bytes(dtype: str) -> int:
