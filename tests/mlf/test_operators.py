@@ -96,6 +96,17 @@ def test_kernels_of_relay_functions(tmp_path: Path) -> None:
     assert ("softmax" in name, [p["shape"] for p in params]) == (True, [[4, 3], [4, 3]])
 
 
+def test_functions_have_no_names_of_the_c_library(tmp_path: Path) -> None:
+    x = relay.var("NULL", shape=(3,), dtype="int8")
+    operators = IRModule({name: sums(name) for name in ("exp", "free", "modf", "memcmp", "double", "sum")})
+    vmkit.mlf.export({"c": operators, "c -mcpu=any": relay.Function([x], relay.abs(x))}, tmp_path / "some.tar")
+    vmkit.mlf.load(tmp_path / "some.tar").extract(tmp_path / "out")
+    built, out, a = built_library(tmp_path / "out"), np.zeros(3, "int8"), np.array([-1, 2, -3], "int8")
+    assert all(hasattr(built, name) for name in ("exp_", "free_", "modf_", "memcmp_", "double_", "sum"))
+    built.abs_(*(each.ctypes.data_as(ctypes.c_void_p) for each in (a, out)))
+    assert out.tolist() == [1, 2, 3]
+
+
 def test_operators_that_cannot_be_exported_say_why(tmp_path: Path) -> None:
     n = te.var("n")
     a = te.placeholder((n,), name="A")
@@ -103,6 +114,9 @@ def test_operators_that_cannot_be_exported_say_why(tmp_path: Path) -> None:
         vmkit.mlf.export([a, te.compute(a.shape, lambda i: a[i] * 2)], tmp_path / "x.tar")
     with pytest.raises(ModelError, match="one: two functions have that name"):
         vmkit.mlf.export({"c": sums("one"), "llvm": sums("one")}, tmp_path / "x.tar")
+    for one, other in (("abs", "abs_"), ("one", "one_kernel")):
+        with pytest.raises(ModelError, match=f"{other}: two functions have that name"):
+            vmkit.mlf.export({"c": sums(one), "llvm": sums(other)}, tmp_path / "x.tar")
     with pytest.raises(OptionError, match="expected 'full-model' or 'operator', got 'other'"):
         vmkit.mlf.export(sums("one"), tmp_path / "x.tar", style="other")
     with pytest.raises(

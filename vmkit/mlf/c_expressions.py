@@ -10,6 +10,7 @@ from tvm import tirx
 
 from .._tvm.nodes import TensorLoad
 from ..errors import CompileError
+from .c_names import MATH
 from .c_numbers import (
     HALF_FUNCTIONS,
     HALF_NEEDS,
@@ -22,7 +23,7 @@ from .c_numbers import (
     value_type,
 )
 
-__all__ = ["ExpressionWriter", "c_name"]
+__all__ = ["ExpressionWriter"]
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/", tirx.Mod: "%"}
 _COMPARISONS = {tirx.EQ: "==", tirx.NE: "!=", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
@@ -38,33 +39,6 @@ _OF_NODES = {
     tirx.RShift: "shift_right",
 }
 _EXTREMES = {tirx.Max: ("max", ">"), tirx.Min: ("min", "<")}
-
-# Of math.h, those that have the form for float with an f behind their names.
-_MATH_NAMES = """
-acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fma fmax
-fmin fmod hypot ldexp lgamma log log10 log1p log2 logb nearbyint nextafter pow remainder rint round sin sinh
-sqrt tan tanh tgamma trunc
-"""
-_MATH = frozenset(_MATH_NAMES.split())
-_KEYWORDS_NAMES = """
-auto break case char const continue default do double else enum extern float for goto if inline int long
-register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-main errno int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t memcpy memset INFINITY NAN
-asm and or not xor bool true false class new delete template this namespace private public
-"""
-_KEYWORDS = frozenset(_KEYWORDS_NAMES.split())
-
-
-def c_name(name: str) -> str:
-    """Return an identifier of C that resembles a name.
-
-    >>> c_name("conv/1:0"), c_name("0"), c_name("double")
-    ('conv_1_0', '_0', 'double_')
-    """
-    made = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name) or "_"
-    made = f"_{made}" if made[0].isdigit() else made
-    is_taken = made in _KEYWORDS or made.removesuffix("f") in _MATH or made in _MATH
-    return f"{made}_" if is_taken else made
 
 
 class ExpressionWriter:
@@ -190,7 +164,7 @@ class ExpressionWriter:
         if name in _BITS or name in _OPERATIONS:
             return self.operation(name, dtype, args)
         plain = {"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"}.get(name, name)
-        called = self.function(f"{plain}f" if plain in _MATH and dtype in ("float16", "float32") else plain, args)
+        called = self.function(f"{plain}f" if plain in MATH and dtype in ("float16", "float32") else plain, args)
         return self.wrapped(called, dtype)
 
     def external(self, name: str, dtype: str, args: list[tirx.Expr]) -> str:
@@ -217,7 +191,7 @@ class ExpressionWriter:
         if name == "nearbyintf":
             self.helpers.setdefault("rounded_float32", ROUNDED)
             return f"rounded_float32({_bare(self.text(args[0]))})"
-        known = name in _MATH or (name.endswith("f") and name[:-1] in _MATH)
+        known = name in MATH or (name.endswith("f") and name[:-1] in MATH)
         if not known and name not in ("isnan", "isinf", "isfinite", "abs", "llabs"):
             raise self.fail(f"it calls {name}, which is no function of C's math.h")
         return f"{name}({', '.join(_bare(self.text(arg)) for arg in args)})"

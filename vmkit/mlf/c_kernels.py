@@ -11,7 +11,8 @@ from tvm.sym import Analyzer
 
 from .._tvm.nodes import TensorLoad
 from .buffers import buffer_homes, pointed_at
-from .c_expressions import ExpressionWriter, c_name
+from .c_expressions import ExpressionWriter
+from .c_names import c_name
 from .c_numbers import c_type, is_half, number_text, value_type
 from .kernels import Kernel
 from .sorting import packed_name

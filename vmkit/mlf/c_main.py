@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from textwrap import indent
 
-from .c_expressions import c_name
 from .c_kernels import declaration
+from .c_names import c_name
 from .c_numbers import c_type, element_words
 from .foreign import ForeignCode
 from .kernels import Kernel

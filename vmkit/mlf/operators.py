@@ -14,8 +14,8 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..errors import ModelError
 from ..target.plan import command_line
-from .c_expressions import c_name
 from .c_kernels import declaration, kernels_source
+from .c_names import c_function_name, c_name
 from .c_numbers import c_type
 from .kernels import Kernel, buffer_bytes, lowered_kernel
 from .objects import object_file, object_module
@@ -79,8 +79,8 @@ class Operators:
         sources = objects = 0
         for target, functions in self.functions:
             kernels = {name: lowered_kernel(name, f, target) for name, f in functions.items()}
-            inner = {name: f"{c_name(name)}_kernel" for name in kernels}
-            entries = [_entry(kernel, c_name(name), inner[name]) for name, kernel in kernels.items()]
+            inner = {name: _inner_name(name) for name in kernels}
+            entries = [_entry(kernel, c_function_name(name), inner[name]) for name, kernel in kernels.items()]
             heads += [f"{head};" for head, _ in entries]
             made[f"codegen/host/src/lib{sources}.c"] = _entries(kernels, inner, [body for _, body in entries]).encode()
             sources += 1
@@ -113,7 +113,8 @@ class Operators:
 
     def check(self) -> None:
         """Raise ModelError listing functions that an archive cannot have together, and sizes that are not known."""
-        names = [name for _, functions in self.functions for name in functions]
+        names = [c_function_name(name) for _, functions in self.functions for name in functions]
+        names += [_inner_name(name) for name in dict.fromkeys(names)]
         problems = [
             f"{name}: two functions have that name" for name in sorted({n for n in names if names.count(n) > 1})
         ]
@@ -136,6 +137,11 @@ def _described(param: tvm.ir.Var) -> dict[str, Any]:
         "dtype": str(param.ty.dtype),
         "input_binding": str(param.name),
     }
+
+
+def _inner_name(name: str) -> str:
+    """Return the name of the kernel inside of an operator's function."""
+    return f"{c_function_name(name)}_kernel"
 
 
 def _entry(kernel: Kernel, name: str, inner: str) -> tuple[str, str]:
