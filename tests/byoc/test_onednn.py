@@ -266,9 +266,18 @@ print("equal")
 """
 
 
+WHOLE = """
+import numpy as np, vmkit
+*args, want = np.load("arrays.npz").values()
+made = vmkit.VirtualMachine(vmkit.load("model.vmx")).run(*args)
+np.testing.assert_array_equal((made if hasattr(made, "numpy") else made[0]).numpy(), want)
+print("equal")
+"""
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["resnet50", "bert_base"])
-def test_whole_models(name: str) -> None:
+def test_whole_models(name: str, tmp_path: Path) -> None:
     if name == "resnet50":
         model, sizes = models.load("resnet50"), [(1,), (2,)]
         assert model is not None
@@ -279,6 +288,13 @@ def test_whole_models(name: str) -> None:
         mod = relay.frontend.from_onnx(transformers.encoder(layers=12))[0]
         sets = [tuple(transformers.encoder_inputs(*size).values()) for size in ((1, 16), (2, 64))]
     cut = assert_same(mod, *sets)
+    exe = vmkit.compile(cut.module, target="llvm")
+    made = vmkit.VirtualMachine(exe).run(*sets[0])
+    np.savez(tmp_path / "arrays.npz", *sets[0], (made if hasattr(made, "numpy") else made[0]).numpy())
+    exe.export(tmp_path / "model.vmx")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", WHOLE], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "equal\n", done.stderr
     taken_, stays = sum(map(len, cut.offloaded.values())), {k.operator for k in cut.kept}
     if name == "resnet50":
         assert stays == set() and taken_ == 58
