@@ -282,6 +282,12 @@ def test_c_for_microcontrollers_is_written_and_run(
     assert text.startswith("y: float32[1, 8, 4, 4]\n") and "mean (ms)" in text
     (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": image})
     np.testing.assert_allclose(np.load(tmp_path / "out.npz")["y"], expected, rtol=1e-5)
+    told = printed(capsys, "inspect", archive)
+    assert told.startswith(
+        "Model Library Format 7, full-model: small\n  tvmgen_small_run(x: float32[1, 1, 6, 6]) -> (y:"
+    )
+    assert json.loads(printed(capsys, "inspect", archive, "--json"))["modules"]["small"]["executors"] == ["aot"]
+    assert "has --view summary alone" in refused(capsys, "inspect", archive, "--view", "kernels")
     assert main(["run", str(archive), "--device", "cuda"]) == ExitCode.MODEL
     assert main(["compile", str(model), *map(str, words), "--dump-code", "c"]) == ExitCode.MODEL
     assert "its C runs on the cpu" in (told := capsys.readouterr().err) and "the archive holds its source" in told

@@ -76,6 +76,8 @@ def test_several_targets_in_one_archive(tmp_path: Path) -> None:
     metadata = vmkit.mlf.export(modules, tmp_path / "both.tar", model_name="both")
     assert (list(metadata["memory"]), metadata["target"]) == (["one", "two", "negative"], ["c", llvm, "c -mcpu=any"])
     library = vmkit.mlf.load(tmp_path / "both.tar")
+    head = ["Model Library Format 7, operator: both", f"  target c, {llvm}, c -mcpu=any"]
+    assert str(library).splitlines()[:3] == [*head, "  one(A: int8[2], B: int8[1], C: int8[2])"]
     assert {"codegen/host/lib/lib0.o", "codegen/host/src/lib2.c"} < set(library.files)
     text = library.files["src/tir-1.txt"].decode()
     assert "def one(" in text and "def two(" in text

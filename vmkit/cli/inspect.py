@@ -15,6 +15,7 @@ from .arguments import add_json, add_shapes, add_trust, shapes_of
 from .exit_code import ExitCode
 from .files import model_of
 from .progress import compiling
+from .tvmc.package_file import is_library_format
 
 if TYPE_CHECKING:
     import tvm
@@ -29,7 +30,12 @@ _VIEWS = ("summary", "operators", "kernels", "memory", "bytecode", "constants", 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit inspect``."""
-    parser.add_argument("file", type=Path, help="an executable (.vmx), none of whose code is run, or a model")
+    parser.add_argument(
+        "file",
+        type=Path,
+        help="an executable (.vmx) or an archive of the Model Library Format (.tar), "
+        "none of whose code is run, or a model",
+    )
     parser.add_argument(
         "--view",
         choices=_VIEWS,
@@ -51,6 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Print what was asked for, or write the page."""
+    if arguments.file.suffix == ".tar" and is_library_format(arguments.file):
+        print(_of_archive(arguments))
+        return ExitCode.OK
     model = model_of(arguments.file, arguments.trust_script)
     if arguments.html is not None:
         _write_page(model, arguments)
@@ -64,6 +73,16 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
     print(_of_executable(overview(arguments.file), arguments))
     return ExitCode.OK
+
+
+def _of_archive(arguments: argparse.Namespace) -> str:
+    """Return what an archive of the Model Library Format says of itself."""
+    from vmkit.mlf import load
+
+    if arguments.view != "summary" or arguments.html is not None:
+        raise ModelError(f"{arguments.file}: an archive of C has --view summary alone; its files are text")
+    library = load(arguments.file)
+    return json.dumps(library.metadata, indent=2) if arguments.json else str(library)
 
 
 def _of_executable(seen: Overview, arguments: argparse.Namespace) -> str:

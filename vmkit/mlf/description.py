@@ -12,7 +12,7 @@ from ..values.element_types import element_bytes
 from ..values.signature import TensorSpec
 from .c_main import FIELD
 
-__all__ = ["SIDES", "fields_of", "header_of", "problems_of", "tensors_of"]
+__all__ = ["SIDES", "fields_of", "header_of", "operator_text", "problems_of", "tensors_of"]
 
 SIDES = ("inputs", "outputs")
 _VERSIONS = (6, 7)
@@ -61,17 +61,35 @@ def tensors_of(facts: Mapping[str, Mapping[str, Any]], fields: Sequence[Field]) 
         yield TensorSpec(name, dtype, shape)
 
 
+def operator_text(name: str, params: Sequence[Mapping[str, Any]]) -> str:
+    """Return an operator with what it takes, as its description says."""
+    tensors = (f"{p.get('input_binding', '_')}: {p['dtype']}[{', '.join(map(str, p['shape']))}]" for p in params)
+    return f"{name}({', '.join(tensors)})"
+
+
 def problems_of(metadata: Mapping[str, Any], files: Mapping[str, bytes]) -> list[str]:
     """Return what of a description is not of the format, or does not agree with the files of the archive."""
     version = metadata.get("version")
     if version not in _VERSIONS:
         return [f"version {version!r:.40} of the format; expected one of {_VERSIONS}"]
     if "modules" not in metadata:
-        return _style_and_keys("the description", metadata, "operator")
+        return _style_and_keys("the description", metadata, "operator") or _of_operators(metadata["memory"])
     modules = metadata["modules"]
     if not isinstance(modules, dict) or not modules:
         return ["modules: expected an object with one model at least"]
     return [problem for name, module in modules.items() for problem in _of_model(name, module, files)]
+
+
+def _of_operators(memory: object) -> list[str]:
+    if not isinstance(memory, dict):
+        return [f"memory is {memory!r:.40}, expected an object with the parameters of each operator"]
+    found = []
+    for name, params in memory.items():
+        try:
+            operator_text(name, params)
+        except (KeyError, TypeError, AttributeError) as error:
+            found.append(f"operator {name!r}: its parameters are no tensors: {type(error).__name__} {error}")
+    return found
 
 
 def _of_model(name: str, module: object, files: Mapping[str, bytes]) -> list[str]:

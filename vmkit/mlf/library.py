@@ -24,7 +24,7 @@ import numpy as np
 from ..errors import ExecutableError, UnavailableError
 from ..values.signature import Signature, TensorSpec
 from .archive import extract, read_archive
-from .description import SIDES, fields_of, header_of, problems_of, tensors_of
+from .description import SIDES, fields_of, header_of, operator_text, problems_of, tensors_of
 
 __all__ = ["BuiltModel", "ModelLibrary", "load"]
 
@@ -80,6 +80,21 @@ class ModelLibrary:
     def models(self) -> tuple[str, ...]:
         """The names of the models; of an archive of operators its one name."""
         return tuple(self.metadata.get("modules", {})) or (str(self.metadata["model_name"]),)
+
+    def __str__(self) -> str:
+        """Return what the archive says of its models or operators, a line or two each."""
+        lines = [f"Model Library Format {self.version}, {self.style}: {', '.join(self.models)}"]
+        if self.style == "full-model":
+            for name in self.models:
+                module = self.metadata["modules"][name]
+                main = module["memory"]["functions"]["main"][0]
+                sizes = [f"{kind} {main[f'{kind}_size_bytes']:,} bytes" for kind in ("workspace", "constants", "io")]
+                made = f"target {_words(module['target'])}, executors {_words(module.get('executors', ()))}"
+                lines += [f"  {self.signature(name)}", f"    {made}", f"    {', '.join(sizes)}"]
+        else:
+            lines.append(f"  target {_words(self.metadata['target'])}")
+            lines += [f"  {operator_text(name, params)}" for name, params in self.metadata["memory"].items()]
+        return "\n".join([*lines, *(f"  {place}: {len(data):,} bytes" for place, data in sorted(self.files.items()))])
 
     def extract(self, folder: str | os.PathLike[str]) -> None:
         """Write the files below a folder, which is new or empty; ExecutableError where that cannot be."""
@@ -139,6 +154,12 @@ class ModelLibrary:
         if found is None:
             raise ExecutableError(f"{self.path}: the header of model {name!r} declares no entry")
         return found[1]
+
+
+def _words(value: object) -> str:
+    """Return what a description lists; earlier versions of the format have targets by numbers of devices."""
+    listed = list(value.values()) if isinstance(value, Mapping) else value
+    return ", ".join(map(str, listed)) if isinstance(listed, list | tuple) else str(listed)
 
 
 class BuiltModel:
