@@ -235,7 +235,7 @@ ROWS = {
     "profile": [
         Row("r.py --target llvm --trust-script --input-shapes n:2", told("float32[2, 2]")),
         Row(
-            "m.onnx -i in.npz --target llvm --device cpu --num-threads 1 --by-operator --trace trace.json --html "
+            "m.onnx -i in.npz --target llvm --device cpu --num-threads 1 --by-node --trace trace.json --html "
             "profile.html --config quiet.json --json",
             profiled,
         ),

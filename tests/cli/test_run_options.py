@@ -118,7 +118,8 @@ def test_a_profile_is_a_row_for_each_call_or_for_each_operator(
     ordered = printed(capsys, *words, "--order").splitlines()[1:-3]
     assert [line.split("  ")[0] for line in ordered] == [row["Name"] for row in rows]
     assert "nn.relu" in printed(capsys, *words, "--by-operator")
-    assert "leave one of them out" in refused(capsys, *words, "--by-operator", "--order")
+    assert "leave all but one of them out" in refused(capsys, *words, "--by-operator", "--order")
+    assert "profile the model" in refused(capsys, *words, "--by-node")
 
 
 def test_what_a_tracker_needs_is_said(executable: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,14 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         type=Path,
-        help="a model, compiled first, whose kernels are told apart; or an executable (.vmx, .tar; running it runs its "
-        "code), whose kernel groups are rows",
+        help="a model, compiled first, whose kernels are told apart, each with the nodes of the model that it is for; "
+        "or an executable (.vmx, .tar; running it runs its code), whose kernel groups are rows",
     )
     add_inputs(parser)
     parser.add_argument("--target", default="native", help="what a model is compiled for (default: %(default)s)")
     parser.add_argument("--order", action="store_true", help="a row for each call, as they came, not the longest first")
     parser.add_argument(
         "--by-operator", action="store_true", help="a row for the kernels of the same operators, whatever their shapes"
+    )
+    parser.add_argument(
+        "--by-node", action="store_true", help="a row for the kernels of the same nodes of the model, named by these"
     )
     parser.add_argument("--csv", action="store_true", help="print comma-separated values")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for chrome://tracing and Perfetto")
@@ -43,11 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Print the report of one call."""
-    if arguments.order and arguments.by_operator:
-        raise OptionError("--order has a row for each call, and --by-operator one for many; leave one of them out")
+    _require_one_order(arguments)
+    from vmkit.compiler.options import PassContext
     from vmkit.profiling import VirtualMachineProfiler
 
-    executable = executable_of(arguments)
+    with PassContext(config={"relay.frontend.fill_span": True}):
+        executable = executable_of(arguments)
+    if arguments.by_node and not (executable.profiling and executable.profiling.nodes):
+        raise OptionError(f"--by-node: {arguments.file} does not say of which nodes its kernels are; profile the model")
     inputs = inputs_of(arguments, executable.signature)
     device = arguments.device or executable.device_kind or "cpu"
     machine = VirtualMachineProfiler(executable, device, num_threads=arguments.num_threads)
@@ -63,11 +69,18 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     elif arguments.csv:
         print(report.csv(), end="")
     else:
-        print(shown_table(report, order=arguments.order, by_operator=arguments.by_operator), end="")
+        sums = {"by_operator": arguments.by_operator, "by_node": arguments.by_node}
+        print(shown_table(report, order=arguments.order, **sums), end="")
     return ExitCode.OK
 
 
-def shown_table(report: Report, *, order: bool = False, by_operator: bool = False) -> str:
+def _require_one_order(arguments: argparse.Namespace) -> None:
+    chosen = [f"--{name.replace('_', '-')}" for name in ("order", "by_operator", "by_node") if getattr(arguments, name)]
+    if len(chosen) > 1:
+        raise OptionError(f"{' and '.join(chosen)} say what a row is in different ways; leave all but one of them out")
+
+
+def shown_table(report: Report, *, order: bool = False, by_operator: bool = False, by_node: bool = False) -> str:
     """Return a report as lines, which end where a terminal does.
 
     Parameters
@@ -78,11 +91,14 @@ def shown_table(report: Report, *, order: bool = False, by_operator: bool = Fals
         Whether there is a row for each call, as they came, not the longest first.
     by_operator : bool
         Whether there is a row for the kernels of the same operators.
+    by_node : bool
+        Whether there is a row for the kernels of the same nodes of the model.
     """
-    from vmkit.profiling.report import BYTES, COUNT, NAME, PERCENT, RATE, SHAPES, TIME
+    from vmkit.profiling.report import BYTES, COUNT, NAME, NODES, PERCENT, RATE, SHAPES, TIME
 
-    columns = [NAME, TIME, PERCENT, COUNT, RATE, BYTES, *([] if by_operator else [SHAPES])]
-    text = report.table(not order, not order, columns=columns, by_operator=by_operator)
+    nodes = [NODES] if any(NODES in row for row in report.calls) else []
+    columns = [NAME, TIME, PERCENT, COUNT, RATE, BYTES, *([] if by_operator or by_node else [*nodes, SHAPES])]
+    text = report.table(not order, not order, columns=columns, by_operator=by_operator, by_node=by_node)
     if not sys.stdout.isatty():
         return text
     width = shutil.get_terminal_size().columns

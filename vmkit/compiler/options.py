@@ -45,7 +45,6 @@ _GONE_CONFIG = {
     "relay.backend.use_auto_scheduler": _Gone("the auto-scheduler is gone; use MetaSchedule records", (False,)),
     "relay.backend.use_meta_schedule": _Gone("a MetaSchedule database in scope is always used", (True,)),
     "relay.backend.use_meta_schedule_dispatch": _Gone("a MetaSchedule database in scope is always used", (0,)),
-    "relay.frontend.fill_span": _Gone("use tvm.testing.enable_span_filling", (False,)),
     "tirx.add_lower_pass": _Gone("TVM 0.27 reads it nowhere; observe passes with instruments=[...]", ([],)),
     "tir.usmp.enable": _Gone("vmkit plans memory itself", (True, False)),
     "tir.usmp.algorithm": _Gone("vmkit plans memory itself", ("greedy_by_conflicts", "greedy_by_size", "hill_climb")),

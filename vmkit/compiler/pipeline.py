@@ -5,8 +5,8 @@ The passes of TVM that the compiler relies on are named here, in the order in wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import tvm
 import tvm_ffi
@@ -28,6 +28,7 @@ from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
 from ..relax.kernel_groups.needs import with_needs
 from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
+from ..relax.places import keeping_places, nodes_of_kernels
 from ..relax.planning import plan_memory
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.shape_heap import lower_shapes
@@ -38,6 +39,7 @@ from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
 from ..relax.views import LEGALIZATIONS, copies_of_given_values, views_of_reshapes
+from ..relay.transform.pass_options import FILL_SPAN
 from ..schedule import gpu
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
@@ -60,11 +62,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Bytecode:
-    """The bytecode of a module, the kernels that it calls, not built yet, and the large constants that it names."""
+    """The bytecode of a module, the kernels that it calls, not built yet, and the large constants that it names.
+
+    `nodes` says which nodes of the model each call of a kernel is for, by the kernel's name, where that is asked for.
+    """
 
     builder: relax.ExecBuilder
     kernels: tvm.IRModule | None
     constants: Sequence[tvm.runtime.Tensor] = ()
+    nodes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def kernel_groups(self) -> dict[str, list[str]]:
@@ -104,7 +110,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         # A Sequential would leave out at level 0 what every program needs: lifted closures, and dead code gone.
         for each in passes:
             if each.info.name not in options.disabled:
-                mod = each(mod)
+                mod = keeping_places(each)(mod) if options.config.get(FILL_SPAN) else each(mod)
         return mod
 
 
@@ -177,12 +183,13 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         sizes_of_parameters(),
         lower_shapes(),
     ]
+    nodes = nodes_of_kernels(mod) if options.config.get(FILL_SPAN) else {}
     with target:
         mod = tvm.transform.Sequential(passes)(with_prefix(mod, prefix) if prefix else mod)
         mod = transform.AttachGlobalSymbol()(with_prefix(mod, prefix) if prefix else mod)
     builder = relax.ExecBuilder()
     mod, constants = taken_out(mod)
-    return Bytecode(builder, kernels_of(put_code(builder, mod)), constants)
+    return Bytecode(builder, kernels_of(put_code(builder, mod)), constants, nodes)
 
 
 @large_sizes_named(lambda code, *_, **__: code.kernels)

@@ -19,11 +19,13 @@ from ..executable.build_info import BuildInfo
 from ..executable.executable import Executable
 from ..relax.bounds import with_checked_bounds
 from ..relay import transform
-from ..relay.ir import Function
+from ..relay.ir import Function, places
 from ..relay.ir.lifetime import end_unused_nodes, nodes_end
 from ..relay.lower import Lowered, lower_module
 from ..relay.params import bind_params
 from ..relay.signature import relax_signatures, relay_signatures
+from ..relay.transform.kept_places import with_kept_places
+from ..relay.transform.pass_options import FILL_SPAN
 from ..runtime.machine import VirtualMachine
 from ..stack import on_deep_stack
 from ..target import TargetPlan, canonical_target
@@ -138,7 +140,8 @@ def optimize_relay(
     for each in passes:
         made = each(current)
         is_changed = not made.same_as(current)
-        current = made
+        noted = places.noted()
+        current = made if noted is None else with_kept_places(made, noted)
         del made
         if is_changed:
             end_unused_nodes()
@@ -185,7 +188,8 @@ def lower(
     options: CompilerOptions,
 ) -> Program:
     """Return a Relay or Relax module as bytecode and kernels that are not built yet."""
-    lowered, signatures, linked = to_relax(mod, params, plan.primary, options)
+    with places.keeping(bool(options.config.get(FILL_SPAN))):
+        lowered, signatures, linked = to_relax(mod, params, plan.primary, options)
     end_unused_nodes()
     optimized = optimize_relax(lowered.module, plan.primary, options)
     kernels = tally(optimized)

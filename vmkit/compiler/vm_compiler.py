@@ -201,7 +201,8 @@ class VMCompiler:
         target, kernels = program.target, program.code.kernels
         grouped = kernels if program.info.kernel_groups and not program.parts else None
         marked = None if grouped is None else partial(link_marked, grouped, target)
-        profiling = ProfilingParts(marked, partial(kernel_hashes, kernels), partial(kernel_functions, kernels))
+        hashes, functions = partial(kernel_hashes, kernels), partial(kernel_functions, kernels)
+        profiling = ProfilingParts(marked, hashes, functions, program.code.nodes)
         self._executable = Executable(built, program.signatures, target, program.info, profiling=profiling)
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,11 +70,15 @@ class ProfilingParts:
         Returns a digest of each kernel, by its name.
     functions
         Returns the kernels before code was made of them, by their names.
+    nodes
+        Which nodes of the model each call of a kernel is for, by the kernel's name and in the order of the calls;
+        empty where it was not asked for.
     """
 
     marked: Callable[[], tuple[tvm.runtime.Module, ...]] | None
     hashes: Callable[[], Mapping[str, str]]
     functions: Callable[[], Mapping[str, tvm.tirx.PrimFunc]]
+    nodes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class Executable:

@@ -11,6 +11,7 @@ import math
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,7 @@ from ..relax.kernel_groups.marks import MARK
 from ..runtime.machine import VirtualMachine
 from ..values.element_types import element_bytes
 from .metrics import Count, Duration, Percent
-from .report import BYTES, COUNT, DEVICE, HASH, NAME, OPERATIONS, PERCENT, SHAPES, TIME, Report, rated
+from .report import BYTES, COUNT, DEVICE, HASH, NAME, NODES, OPERATIONS, PERCENT, SHAPES, TIME, Report, rated
 from .work import operations
 
 __all__ = ["Profiling", "VirtualMachineProfiler", "marked", "profiled", "refuse_remote"]
@@ -147,9 +148,24 @@ def profiled(machine: VirtualMachine, func_name: str, call: Callable[[], object]
     hashes = parts.hashes() if parts is not None else {}
     counted = _Counted(parts.functions() if parts is not None else {})
     rows = [counted.row(_row(each, place, whole, hashes)) for each in recorder.timed]
+    rows = _with_nodes(rows, parts.nodes if parts is not None else {})
     configuration = {"Executor": "VM", "Function": func_name, "Number of threads": Count(machine.num_threads)}
     metrics = {place: {TIME: Duration(whole), PERCENT: Percent(100), COUNT: Count(1)}}
     return Report(rows, metrics, configuration, [(each.begin - start) * 1e6 for each in recorder.timed])
+
+
+def _with_nodes(rows: Sequence[dict[str, Any]], nodes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """Return rows with the nodes that their kernels are for.
+
+    Calls of a kernel that are not as many as in the program, because it branches or loops, may each be any of these.
+    """
+    counts = Counter(row[NAME] for row in rows)
+    texts = {
+        name: iter(found if len(found) == counts[name] else [" | ".join(dict.fromkeys(filter(None, found)))] * count)
+        for name, count in counts.items()
+        if (found := nodes.get(name))
+    }
+    return [{**row, NODES: text} if row[NAME] in texts and (text := next(texts[row[NAME]])) else row for row in rows]
 
 
 class _Counted:

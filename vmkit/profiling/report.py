@@ -14,7 +14,7 @@ from .metrics import Count, Duration, Percent, Ratio, metric_from_json, metric_t
 from .operators import operators_in
 
 __all__ = [
-    *("BYTES", "COUNT", "DEVICE", "HASH", "NAME", "OPERATIONS", "PERCENT", "RATE", "SHAPES", "TIME"),
+    *("BYTES", "COUNT", "DEVICE", "HASH", "NAME", "NODES", "OPERATIONS", "PERCENT", "RATE", "SHAPES", "TIME"),
     *("Report", "Row", "rated"),
 ]
 
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 NAME, TIME, PERCENT, DEVICE = "Name", "Duration (us)", "Percent", "Device"
 COUNT, SHAPES, HASH = "Count", "Argument Shapes", "Hash"
-OPERATIONS, RATE, BYTES = "Operations", "GFLOP/s", "Bytes"
+OPERATIONS, RATE, BYTES, NODES = "Operations", "GFLOP/s", "Bytes", "Nodes"
 _COLUMNS = (NAME, TIME, PERCENT, DEVICE, COUNT, SHAPES, HASH)
 _SUMMED = (TIME, PERCENT, COUNT)
 _COUNTED = (OPERATIONS, BYTES)
@@ -41,7 +41,8 @@ class Report:
         One row for each call of a kernel, in order: ``Name``, ``Duration (us)``, ``Percent`` of the whole, ``Device``,
         ``Count``, ``Argument Shapes`` and, where they are known: ``Hash``, equal for kernels that are; ``Operations``,
         as :mod:`vmkit.profiling.work` counts them, of floats or integers; ``GFLOP/s``, a thousand million of them in a
-        second; and ``Bytes``, of all arguments together.
+        second; ``Bytes``, of all arguments together; and ``Nodes``, what of the model the kernel was made of, in a
+        program that was compiled with the option ``relay.frontend.fill_span``.
     device_metrics
         By device, the ``Duration (us)`` of the whole call, with what lies between the kernels.
     configuration
@@ -63,6 +64,7 @@ class Report:
         *,
         columns: Sequence[str] | None = None,
         by_operator: bool = False,
+        by_node: bool = False,
     ) -> str:
         """Return the rows as a table.
 
@@ -79,8 +81,12 @@ class Report:
         by_operator
             Whether calls of kernels for the same operators are one row, whatever their shapes; see
             :func:`vmkit.profiling.operators.operators_in`.
+        by_node
+            Whether calls of all kernels that were made of the same nodes of the model are one row, named by these.
         """
-        if by_operator:
+        if by_node:
+            rows = self._summed(lambda row: {NAME: str(row.get(NODES) or row[NAME]), DEVICE: row.get(DEVICE, "")})
+        elif by_operator:
             rows = self._summed(lambda row: {NAME: operators_in(str(row[NAME])), DEVICE: row.get(DEVICE, "")})
         else:
             rows = self._aggregated() if aggregate else [dict(row) for row in self.calls]
@@ -144,7 +150,7 @@ class Report:
         begin = 0.0
         for at, row in enumerate(self.calls):
             begin = self.starts[at] if self.starts else begin
-            told = {name: str(row[name]) for name in (DEVICE, SHAPES, HASH, OPERATIONS, BYTES) if name in row}
+            told = {name: str(row[name]) for name in (DEVICE, SHAPES, HASH, OPERATIONS, BYTES, NODES) if name in row}
             events.append(_event(str(row[NAME]), "kernel", since + begin, row[TIME], told))
             begin += row[TIME]
         return events
@@ -158,14 +164,16 @@ class Report:
         return [name for name in found if name in _COLUMNS[:6] or any(name in row for row in self.calls)]
 
     def _aggregated(self) -> list[dict[str, Any]]:
-        return self._summed(lambda row: {name: row[name] for name in (NAME, SHAPES, HASH, DEVICE) if name in row})
+        return self._summed(
+            lambda row: {name: row[name] for name in (NAME, SHAPES, HASH, DEVICE, NODES) if name in row}
+        )
 
     def _summed(self, kept: Callable[[Row], dict[str, Any]]) -> list[dict[str, Any]]:
         """Return one row for calls of which the same is kept, with the sums of what can be added."""
         rows: dict[tuple[str, ...], dict[str, Any]] = {}
         for call in self.calls:
             own = kept(call)
-            key = tuple(str(own.get(name, "")) for name in (NAME, SHAPES, HASH, DEVICE))
+            key = tuple(str(own.get(name, "")) for name in (NAME, SHAPES, HASH, DEVICE, NODES))
             known = {name: Count(0) for name in _COUNTED if name in call}
             row = rows.setdefault(key, {**{n: v for n, v in call.items() if n in _COLUMNS}, **known, **own, **_ZERO})
             for name in _SUMMED:

@@ -104,9 +104,10 @@ def with_branches(
     return relax.VarBinding(binding.var, retyped(relax.If(*parts), branch.ty))
 
 
-def retyped_call(call: relax.Call, args: Iterable[relax.Expr]) -> relax.Call:
-    """Return a call with other arguments, of the same type."""
-    return retyped(relax.Call(call.op, list(args), call.attrs, list(call.ty_args)), call.ty)
+def retyped_call(call: relax.Call, args: Iterable[relax.Expr], span: object = None) -> relax.Call:
+    """Return a call with other arguments, of the same type, at its place or, if one is given, at another."""
+    place = call.span if span is None else span
+    return retyped(relax.Call(call.op, list(args), call.attrs, list(call.ty_args), place), call.ty)
 
 
 def substituted(expr: E, values: Mapping[ir.Var, ir.Expr]) -> E:

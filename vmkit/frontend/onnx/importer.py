@@ -36,7 +36,7 @@ from .ranks import settled
 from .registry import default_domain, find
 from .run_time_axes import pinned
 from .scope import Frame, Scope
-from .spans import place, span_of
+from .spans import filled_where_asked, place, span_of
 from .typing import typed
 from .walk import walk
 
@@ -99,6 +99,10 @@ class ModelImporter:
 
     def run(self) -> tuple[tvm.IRModule, dict[str, np.ndarray]]:
         """Return the module, and the values of those of its parameters that are initializers."""
+        with filled_where_asked():
+            return self._run()
+
+    def _run(self) -> tuple[tvm.IRModule, dict[str, np.ndarray]]:
         graph = self.model.graph
         check_model(graph.node, self.versions, self.library)
         initializers = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}

@@ -1,7 +1,8 @@
 """The nodes of a model in the places of Relay's nodes: which of the model's an expression was made of.
 
-Off by default, because it costs a walk a node. :func:`fill` turns it on and off. Calls of convolutions and pools have
-their place always (:func:`at_node`).
+Off by default, because it costs a walk a node. :func:`fill` turns it on and off, and so does the option of the
+``PassContext`` that TVM had for it (:func:`filled_where_asked`). Calls of convolutions and pools have their place
+always (:func:`at_node`).
 
 >>> fill(True), fill(False)
 (False, True)
@@ -9,7 +10,8 @@ their place always (:func:`at_node`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar, cast
 
@@ -17,11 +19,12 @@ from tvm.ir import SourceName, Span
 
 from ...relay.ir import Expr, placed
 from ...relay.ir.spans import with_span
+from ...relay.transform.pass_options import FILL_SPAN, relay_option
 from .check import node_name
 from .context import Context
 from .typing import typed
 
-__all__ = ["at_node", "fill", "place", "span_of"]
+__all__ = ["at_node", "fill", "filled_where_asked", "place", "span_of"]
 
 E = TypeVar("E", bound=Expr)
 
@@ -33,6 +36,16 @@ def fill(is_on: bool) -> bool:
     before = _fills.get()
     _fills.set(is_on)
     return before
+
+
+@contextmanager
+def filled_where_asked() -> Iterator[None]:
+    """Give nodes a place inside if :func:`fill` or ``relay.frontend.fill_span`` of the ``PassContext`` asks for it."""
+    token = _fills.set(_fills.get() or relay_option(FILL_SPAN, False))
+    try:
+        yield
+    finally:
+        _fills.reset(token)
 
 
 def place(name: str, made: Sequence[E | None], of: Collection[Expr | None] = ()) -> list[E | None]:

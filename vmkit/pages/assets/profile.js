@@ -20,7 +20,7 @@ const bytesText = (bytes) => (bytes === null ? "" : bytes >= 1e6 ? `${(bytes / 1
 // One colour a kernel, the same on both pictures: hues a golden angle apart, in the order of their time.
 const rows = new Map();
 for (const call of DATA.calls) {
-  const key = [call.name, call.shapes, call.device].join("\n");
+  const key = [call.name, call.shapes, call.device, call.more.Nodes ?? ""].join("\n");
   const row = rows.get(key) ?? { name: call.name, shapes: call.shapes, device: call.device, calls: 0, time: 0, operations: 0, bytes: 0, more: call.more };
   row.calls += 1;
   row.time += call.time;
@@ -64,7 +64,7 @@ function timeline() {
     const y = devices.indexOf(call.device) * ROW + 4;
     const width = Math.max(right - left, 0.4);
     const box = add("rect", { x: left, y, width, height: ROW - 8, rx: width > 6 ? 2 : 0, fill: hues.get(call.name) });
-    box.onpointerenter = () => { byId("told").textContent = `${call.name}: ${microseconds(call.time)} from ${microseconds(call.begin)}  ${call.shapes}`; };
+    box.onpointerenter = () => { byId("told").textContent = `${call.name}: ${microseconds(call.time)} from ${microseconds(call.begin)}  ${call.more.Nodes ?? ""}  ${call.shapes}`; };
     if (width > 70) {
       const most = Math.floor(width / 7);
       const text = call.name.length > most ? `${call.name.slice(0, most - 1)}…` : call.name;
@@ -104,7 +104,7 @@ function bars() {
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   for (const row of [...sorted].sort((a, b) => (order.descending ? compare(b, a) : compare(a, b)))) {
     const line = put(body, "tr");
-    const text = `${row.name} ${row.shapes}`.toLowerCase();
+    const text = `${row.name} ${row.shapes} ${row.more.Nodes ?? ""}`.toLowerCase();
     if (words.length) { if (!words.every((word) => text.includes(word))) continue; line.className = "found"; }
     put(line, "td", row.name).className = "name";
     put(line, "td", microseconds(row.time)).className = "number";
@@ -117,7 +117,7 @@ function bars() {
     put(line, "td", row.calls).className = "number";
     put(line, "td", rateText(row)).className = "number";
     put(line, "td", bytesText(row.bytes)).className = "number";
-    known.forEach((name) => { put(line, "td", row.more[name] ?? "").className = "number"; });
+    known.forEach((name) => { put(line, "td", row.more[name] ?? "").className = name === "Nodes" ? "shapes" : "number"; });
     put(line, "td", row.shapes).className = "shapes";
   }
 }

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, overload
 from ..._tvm.running import array_items
 from .adt import Clause, Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, pattern_vars
 from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, RelayExpr, Tuple, TupleGetItem, Var
+from .places import Noted, joined, noted
 from .reference import RefCreate, RefRead, RefWrite
 from .tuple_wrapper import TupleWrapper
 
@@ -135,12 +136,52 @@ def rewrite(expr: RelayExpr, substitutions: Mapping[Any, RelayExpr], replace: Re
         shall stand in its place.
     """
     done: dict[Any, RelayExpr] = dict(substitutions)
+    kept = noted()
+    places = None if kept is None else _Places(kept, done)
     for node in post_order(expr, stop=done):
         old = children(node)
         new = [done[c] for c in old]
         node_now = node if same_nodes(old, new) else rebuilt(node, new)
         done[node] = replace(node_now, node) if replace is not None else node_now
+        if places is not None:
+            places.note(node, done[node])
     return done[expr]
+
+
+_MOST = 64  # calls that one call is said to stand for
+
+
+class _Places:
+    """Notes the places of what a rewrite replaces for the nodes that it makes."""
+
+    def __init__(self, kept: Noted, substitutions: Mapping[Any, RelayExpr]) -> None:
+        self._kept = kept
+        # By each node of the result, the one of the program before in whose place, or below whose place, it stands.
+        self._before: dict[Any, RelayExpr] = {new: old for old, new in substitutions.items()}
+
+    def note(self, node: RelayExpr, made: RelayExpr) -> None:
+        """Note the places for what was made of a node: those of the calls down to what both of them take."""
+        new = list(post_order(made, self._before))
+        if not made.same_as(node) and any(isinstance(each, Call) for each in new):
+            taken = {self._before[part] for each in new for part in children(each) if part in self._before}
+            place = joined(self._place(each) for each in _calls_below(node, taken))
+            self._kept.update((each, joined([place, each.span])) for each in new if isinstance(each, Call))
+        self._before.update((each, node) for each in new)
+
+    def _place(self, node: RelayExpr) -> Any:  # noqa: ANN401 - one place, or several
+        return self._kept.get(node, node.span)
+
+
+def _calls_below(node: RelayExpr, stop: Nodes) -> list[RelayExpr]:
+    """Return the calls at and below a node, down to what is to `stop` at: the nearest, in order of evaluation."""
+    found: dict[RelayExpr, None] = {}
+    waiting = [node]
+    while waiting and len(found) < _MOST:
+        each = waiting.pop(0)
+        if each not in found and each not in stop:
+            found[each] = None
+            waiting += [part for part in children(each) if isinstance(part, Call | Tuple | TupleGetItem)]
+    return [each for each in reversed(found) if isinstance(each, Call)]
 
 
 def free_vars(expr: RelayExpr) -> list[Var]:

@@ -14,6 +14,7 @@ from tvm.ir import Span
 from ...errors import CompileError
 from ...values.element_types import stored_type
 from ..ir import dims
+from ..ir.places import noted, place_text, places_in
 from ..ir.types import Dim, TensorType, TupleType, Type
 from ..op.registry import OpEntry, OpPattern
 from .checks import RuntimeChecks
@@ -72,14 +73,15 @@ class LowerContext:
         if self.current is None:
             raise CompileError("no operator is being lowered here")
         # A place without a line is a node of a model, and not in a text.
-        if self.span is None or self.span.line:
-            return self.current.name
-        return f"{self.current.name} of node {self.span.source_name.name!r}"
+        nodes = [repr(place_text(place)) for place in places_in(self.span) if not place.line]
+        return f"{self.current.name} of node {', '.join(nodes)}" if nodes else self.current.name
 
     # -- emitting
 
     def emit(self, expr: relax.Expr) -> relax.Var:
         """Bind an expression and return its variable. Sizes in its type that come from data are checked before."""
+        if noted() is not None and self.span is not None and isinstance(expr, relax.Call):
+            expr = relax.Call(expr.op, list(expr.args), expr.attrs, list(expr.ty_args), self.span)
         if self.read_sizes.symbols:
             expr = self.builder.normalize(expr)
             self._check_sizes(expr.ty)

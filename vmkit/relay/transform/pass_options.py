@@ -13,11 +13,15 @@ import tvm
 
 from ..._tvm import PASSENGER_OPTION
 
-__all__ = ["RELAY_OPTIONS", "packed_options", "relay_option", "unpacked_options"]
+__all__ = ["FILL_SPAN", "RELAY_OPTIONS", "packed_options", "relay_option", "unpacked_options"]
 
 Option = TypeVar("Option")
 
+FILL_SPAN = "relay.frontend.fill_span"
+"""Whether nodes say which node of a model they come from, and kernels of which nodes they are."""
+
 RELAY_OPTIONS: Mapping[str, type] = {
+    FILL_SPAN: bool,
     "relay.FuseOps.link_params": bool,
     "relay.ToMixedPrecision.keep_orig_output_dtype": bool,
 }
