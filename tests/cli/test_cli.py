@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -41,12 +42,36 @@ def test_version() -> None:
     assert vmkit_command("--version").stdout == f"vmkit {vmkit.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["nosuch"], ["demo", "--nosuch"]])
-def test_wrong_arguments_exit_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "vmkit: error: the following arguments are required: COMMAND; see vmkit --help"),
+        (["compil"], "vmkit: error: argument COMMAND: invalid choice: 'compil'; did you mean 'compile'"),
+        (["demo", "--nosuch"], "error: unrecognized arguments: --nosuch"),
+        (["run", __file__, "--fill-mode", "one"], "invalid choice: 'one'; did you mean 'ones'? (choose from"),
+    ],
+)
+def test_wrong_arguments_exit_with_2_and_a_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == ExitCode.USAGE
-    assert "usage: vmkit" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_a_missing_file_is_said_with_the_close_name_before_tvm_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").touch()
+    program = f"""
+import sys
+from vmkit.cli import main
+code = main(["compile", {str(tmp_path / "modle.onnx")!r}])
+print(int(code), sorted({{"numpy", "onnx", "tvm"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.endswith("modle.onnx: there is no such file; did you mean 'model.onnx'?\n")
+    assert done.stdout == f"{int(ExitCode.MODEL)} []\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

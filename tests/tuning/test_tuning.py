@@ -61,7 +61,7 @@ def test_a_tuned_model_gives_the_same_and_a_second_run_goes_on_where_the_first_w
     assert len(first) == 1
     records = tophub.tune(program(), TARGET, progress=said.append, **options)
     assert [(p.done, p.total) for p in said] == [(1, 2), (2, 2)]
-    assert all(p.record is not None and p.tried > 2 and not p.failed for p in said)
+    assert all(p.record is not None and p.tried > 0 and not p.failed for p in said)
     assert len(records) == 2 and next(iter(first)) in list(records)
     assert all(0 < r.seconds <= r.default_seconds for r in records)
     tophub.tune(program(), TARGET, progress=said.append, **options)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from vmkit._version import __version__
-from vmkit.cli.arguments import set_defaults
+from vmkit.cli.arguments import Parser, set_defaults
 from vmkit.cli.exit_code import ExitCode
 from vmkit.errors import VMKitError
 
@@ -75,7 +75,7 @@ def top_level() -> argparse.ArgumentParser:
 
 def _parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
     """Return the parser of all commands, in which the one that is given has its arguments, and that one's own."""
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = Parser(add_help=False)
     shared.add_argument(
         "-v",
         "--verbose",
@@ -83,7 +83,7 @@ def _parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Arg
         default=argparse.SUPPRESS,
         help="say more on stderr, with tracebacks; -vv for all there is",
     )
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = Parser(
         prog="vmkit",
         description="Compile models once, with dynamic shapes, and run them on TVM's virtual machine.",
         epilog="Exit codes: " + "; ".join(f"{int(code)} {code.meaning}" for code in ExitCode),

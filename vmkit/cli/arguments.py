@@ -6,12 +6,13 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from ..errors import OptionError, VMKitError
+from ..errors import OptionError, VMKitError, suggest
 from .shape_text import Shapes, parse_shapes
 
 __all__ = [
+    "Parser",
     "add_cache",
     "add_config",
     "add_graph_changes",
@@ -21,6 +22,7 @@ __all__ = [
     "add_target",
     "add_target_options",
     "add_trust",
+    "existing",
     "key_and_value",
     "listed",
     "parsed",
@@ -30,6 +32,32 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are what is wrong, with what is close to it, and not the usage of a hundred options."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with 2."""
+        # Nothing follows a line that carets point into.
+        more = "" if "\n" in message else f"; see {self.prog} --help"
+        self.exit(2, f"{self.prog}: error: {message}{more}\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse has it
+        choices = [*(action.choices or ())]
+        if choices and value not in choices:
+            close = suggest(str(value), list(map(str, choices)))
+            known = ", ".join(map(repr, choices))
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{close} (choose from {known})")
+
+
+def existing(word: str) -> Path:
+    """Return the path of a file or folder out of a word; FileNotFoundError, with a close name, where there is none."""
+    path = Path(word)
+    if not path.exists():
+        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise FileNotFoundError(f"{word}: there is no such file{suggest(path.name, beside)}")
+    return path
 
 
 def parsed(parse: Callable[[str], T]) -> Callable[[str], T]:

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from .arguments import add_json, add_trust, listed, parsed
+from .arguments import add_json, add_trust, existing, listed, parsed
 from .exit_code import ExitCode
 from .files import model_of
 from .progress import bar
@@ -17,7 +17,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit bench``."""
-    parser.add_argument("file", type=Path, help="an executable (.vmx; running it runs its code), or a model")
+    parser.add_argument("file", type=existing, help="an executable (.vmx; running it runs its code), or a model")
     parser.add_argument(
         "--input-shapes",
         "--shape",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
-from .arguments import add_json, add_shapes, shapes_of
+from .arguments import add_json, add_shapes, existing, shapes_of
 from .exit_code import ExitCode
 
 __all__ = ["add_arguments", "run"]
@@ -14,7 +13,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit check``."""
-    parser.add_argument("model", type=Path, help="an ONNX file")
+    parser.add_argument("model", type=existing, help="an ONNX file")
     add_shapes(parser)
     add_json(parser)
 

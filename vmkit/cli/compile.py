@@ -18,6 +18,7 @@ from .arguments import (
     add_target,
     add_target_options,
     add_trust,
+    existing,
     key_and_value,
     listed,
     positive,
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit compile``."""
     parser.add_argument(
         "model",
-        type=Path,
+        type=existing,
         help="an ONNX, Relay, .pt2, .tflite or .mlir file, a folder with one, or a Relax script with --trust-script",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="what is written (default: MODEL.vmx)")

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from .arguments import add_json, add_shapes, shapes_of
+from .arguments import add_json, add_shapes, existing, shapes_of
 from .exit_code import ExitCode
 
 __all__ = ["add_arguments", "run"]
@@ -14,7 +14,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit convert``."""
-    parser.add_argument("model", type=Path, help="a model of any form that vmkit compile takes")
+    parser.add_argument("model", type=existing, help="a model of any form that vmkit compile takes")
     parser.add_argument(
         "-o",
         "--output",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ModelError
-from .arguments import add_json, add_shapes, add_trust, shapes_of
+from .arguments import add_json, add_shapes, add_trust, existing, shapes_of
 from .exit_code import ExitCode
 from .files import model_of
 from .progress import compiling
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit inspect``."""
     parser.add_argument(
         "file",
-        type=Path,
+        type=existing,
         help="an executable (.vmx) or an archive of the Model Library Format (.tar), "
         "none of whose code is run, or a model",
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import OptionError
-from .arguments import add_config, add_inputs, add_json, add_trust
+from .arguments import add_config, add_inputs, add_json, add_trust, existing
 from .exit_code import ExitCode
 from .files import executable_of, inputs_of
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit profile``."""
     parser.add_argument(
         "file",
-        type=Path,
+        type=existing,
         help="a model, compiled first, whose kernels are told apart, each with the nodes of the model that it is for; "
         "or an executable (.vmx, .tar; running it runs its code), whose kernel groups are rows",
     )

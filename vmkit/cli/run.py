@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, OptionError
-from .arguments import add_cache, add_config, add_inputs, add_json, add_trust, positive
+from .arguments import add_cache, add_config, add_inputs, add_json, add_trust, existing, positive
 from .exit_code import ExitCode
 from .files import executable_of, inputs_of, named_outputs, write_arrays
 from .profile import shown_table
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit run``."""
     parser.add_argument(
         "file",
-        type=Path,
+        type=existing,
         help="an executable or a package (.vmx, .tar; running it runs its code), an archive of the Model Library "
         "Format (.tar; likewise, built by the C compiler), or a model, compiled first",
     )

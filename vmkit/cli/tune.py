@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import OptionError
-from .arguments import add_config, add_json, add_shapes, add_target, add_trust, listed, positive, shapes_of
+from .arguments import add_config, add_json, add_shapes, add_target, add_trust, existing, listed, positive, shapes_of
 from .exit_code import ExitCode
 from .files import model_of
 from .progress import bar
@@ -22,7 +22,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit tune``."""
-    parser.add_argument("model", type=Path, help="a model, as for vmkit compile")
+    parser.add_argument("model", type=existing, help="a model, as for vmkit compile")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="the records; goes on where it was (default: MODEL.json)"
     )

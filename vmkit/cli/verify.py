@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from .arguments import add_json, add_shapes, shapes_of
+from .arguments import add_json, add_shapes, existing, shapes_of
 from .exit_code import ExitCode
 from .files import arrays_of
 from .progress import compiling
@@ -16,7 +16,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit verify``."""
-    parser.add_argument("model", type=Path, help="an ONNX file")
+    parser.add_argument("model", type=existing, help="an ONNX file")
     parser.add_argument(
         "--against",
         choices=("onnxruntime", "reference"),

@@ -87,6 +87,7 @@ MODULES = {
     "tvm.contrib.target": "vmkit.compat.accelerators",
     "tvm.contrib.target.vitis_ai": "vmkit.compat.accelerators",
     "tvm.driver.tvmc": "vmkit.cli.tvmc",
+    "tvm.driver.tvmc.result_utils": "vmkit.cli.tvmc.runner",
     "tvm.script.tir": "tvm.tirx.script",
     "tvm.testing.aot": "vmkit.compat.testing_aot",
     "tvm.tir": "tvm.tirx",
@@ -109,6 +110,7 @@ _LATER = (
         "tvm.autotvm.task.dispatcher",
         "tvm.autotvm.task.relay_integration",
         "tvm.driver.tvmc",
+        "tvm.driver.tvmc.result_utils",
     ),
 )
 # What another package has in some releases, and scripts import where it is not.

@@ -213,8 +213,10 @@ def _searched(
 ) -> Progress:
     """Return the best decisions for one kernel, of what is measured within the limits."""
     outcomes: list[Measured] = []
+    tried: set[AnyDecisions] = set()  # the best are measured more than once
 
     def seconds_of(decisions: AnyDecisions) -> float | None:
+        tried.add(decisions)
         outcomes.append(measurer.measure(kernel, decisions))
         return outcomes[-1].seconds
 
@@ -224,7 +226,7 @@ def _searched(
     found = search(default, candidates, seconds_of, limits.seconds, most, limits.patience)
     failed = tuple(m.error for m in outcomes if m.error is not None)
     record = None if found is None else _record(kernel, target, *found)
-    return Progress(kernel.name, *place, record, len(outcomes), failed)
+    return Progress(kernel.name, *place, record, len(tried), failed)
 
 
 def _record(kernel: Kernel, target: Target, decisions: AnyDecisions, before: float, after: float) -> Record:

@@ -73,6 +73,11 @@ def test_runs_that_cannot_be(package: TVMCPackage, arguments: dict[str, Any], sa
         tvmc.run(package, **{"device": "cpu", **arguments})
 
 
+def test_a_model_has_to_be_compiled_before_it_runs(model: TVMCModel) -> None:
+    with pytest.raises(TVMCException, match=r"not TVMCModel. This model doesn't seem to have been compiled yet"):
+        tvmc.run(model, device="cpu")  # type: ignore[arg-type]
+
+
 def test_a_package_runs_on_another_machine(package: TVMCPackage) -> None:
     server = rpc.Server("127.0.0.1")
     try:

@@ -110,11 +110,12 @@ def tune_model(
     if is_list:
         print(gen_task_list(chosen or tasks))
         return str(path)
+    deeper = -(-trials // max(len(chosen), 1)) if enable_autoscheduler else 0
     search = Search(
         path,
         seconds=float("inf"),
         timeout=timeout,
-        trials=-(-trials // max(len(chosen), 1)) if enable_autoscheduler else 0,
+        trials=deeper,
         tracker=_tracker(hostname, port, rpc_key),
         candidates=trials,
         patience=early_stopping,

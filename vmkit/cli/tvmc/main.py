@@ -13,7 +13,7 @@ from typing import TypeAlias
 from ..._version import __version__
 from ...compat.build_choices import Executor, Runtime
 from ...errors import VMKitError
-from ..arguments import add_shapes, listed, positive
+from ..arguments import Parser, add_shapes, listed, positive
 from . import autotuner, compiler, frontends, option_states, runner
 from .config_options import read_and_convert_json_into_dict, set_json_config_values
 from .exceptions import TVMCException, TVMCImportError, one_line
@@ -103,9 +103,9 @@ def parsers() -> Parsers:
 
 def all_parsers(program: str) -> tuple[argparse.ArgumentParser, Parsers]:
     """Return the parser of the options before a command, and that of each command."""
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = Parser(add_help=False)
     shared.add_argument("-v", "--verbose", action="count", default=argparse.SUPPRESS, help="say more; -vv all there is")
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = Parser(
         prog=program,
         description="Compile, tune and run models, as TVM 0.14's tvmc did.",
         epilog=_CODES,
@@ -117,7 +117,7 @@ def all_parsers(program: str) -> tuple[argparse.ArgumentParser, Parsers]:
     parser.add_argument("--options", action="store_true", help="print what each option of tvmc and mlonmcu does today")
     parser.add_argument("--json", action="store_true", help="print --options as JSON")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    commands = {}
+    commands: Parsers = {}
     for name, (summary, add_arguments, _) in COMMANDS.items():
         commands[name] = subparsers.add_parser(
             name, help=summary, description=f"{summary.capitalize()}.", parents=[shared]

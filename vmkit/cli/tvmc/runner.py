@@ -83,15 +83,11 @@ def run_module(
         For an archive in the Model Library Format, and for inputs and devices that there are not.
     """
     from vmkit.executable.loading import load
-    from vmkit.values.filling import filled_inputs
 
     _require_runnable(tvmc_package, device, options)
     assert tvmc_package.lib_path is not None
     executable = load(tvmc_package.lib_path)
-    given = dict(inputs or {})
-    _require_known(given, executable.signature.names)
-    made = filled_inputs(executable.signature, shapes, _fill_mode(fill_mode), given=given)
-    values = executable.signature.fit([made[name] for name in executable.signature.names])
+    values = _inputs_in_order(executable, inputs or {}, fill_mode, shapes)
     kind = _TODAYS_DEVICE.get(device, device)
     timing = {"repeat": repeat, "number": number, "end_to_end": end_to_end}
     if hostname:
@@ -101,7 +97,26 @@ def run_module(
     return _run_here(executable, kind, values, timing, profile)
 
 
+def _inputs_in_order(
+    executable: Executable,
+    given: Mapping[str, np.ndarray],
+    fill_mode: str,
+    shapes: Mapping[str, Sequence[Any]] | None,
+) -> list[Any]:
+    from vmkit.values.filling import filled_inputs
+
+    names = executable.signature.names
+    _require_known(given, names)
+    made = filled_inputs(executable.signature, shapes, _fill_mode(fill_mode), given=dict(given))
+    return list(executable.signature.fit([made[name] for name in names]))
+
+
 def _require_runnable(package: TVMCPackage, device: str, options: Mapping[str, Any] | None) -> None:
+    if not isinstance(package, TVMCPackage):
+        raise TVMCException(
+            f"expected a TVMCPackage to run, not {type(package).__name__}. This model doesn't seem to have been "
+            "compiled yet. Try calling tvmc.compile on the model before running it."
+        )
     if device == "micro" or options:
         raise TVMCException("--device micro: microTVM's projects are gone from TVM; -f mlf writes C for any board")
     if package.type == "mlf":

@@ -142,7 +142,7 @@ def validate_targets(
         raise TVMCException(f"Duplicate target definitions are not allowed: {', '.join(twice)}")
     known = _tvm_targets()
     if names[-1] not in known:
-        close = suggest(names[-1], [*OPTIONS, "native", *known])
+        close = suggest(names[-1], dict.fromkeys([*OPTIONS, "native", *known]))
         raise TVMCException(
             f"The last target needs to be a TVM target, not {names[-1]!r}{close or '; choices: ' + ', '.join(OPTIONS)}"
         )
