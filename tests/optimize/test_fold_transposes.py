@@ -1,4 +1,4 @@
-"""Products read through the transposes of their operands."""
+"""Products read through the transposes of their operands, and shapes through those of tensors."""
 
 from __future__ import annotations
 
@@ -69,3 +69,26 @@ def test_other_orders_of_axes_stay() -> None:
     x, y = relay.var("x", shape=(3, 5, 6)), relay.var("y", shape=(6, 3, 7))
     mod = folded([x, y], nn.batch_matmul(x, swapped(y, 1, 2, 0)))
     assert operators(mod) == ["transpose", "nn.batch_matmul"]
+
+
+@pytest.mark.parametrize(
+    ("moved", "order"),
+    [
+        (lambda x: swapped(x), [3, 2, 1, 0]),
+        (lambda x: swapped(x, 0, -1, 1, 2), [0, 3, 1, 2]),
+        (lambda x: relay.layout_transform(x, "NHWC", "NCHW"), [0, 3, 1, 2]),
+    ],
+)
+def test_a_shape_is_read_of_what_is_not_copied_for_it(moved: Any, order: list[int]) -> None:
+    x = relay.var("x", shape=(n, 5, n, 6))
+    mod = folded([x], relay.shape_of(moved(x), "int64"))
+    assert operators(mod) == ["shape_of", "take"]
+    given = np.zeros((2, 5, 3, 6), "float32")
+    made = vmkit.VirtualMachine(vmkit.compile(mod)).run(given).numpy()
+    assert made.dtype == "int64" and made.tolist() == [given.shape[axis] for axis in order]
+
+
+def test_a_shape_in_blocks_is_that_of_the_copy() -> None:
+    x = relay.var("x", shape=(1, 8, n, 6))
+    mod = folded([x], relay.shape_of(relay.layout_transform(x, "NCHW", "NCHW4c"), "int64"))
+    assert operators(mod) == ["layout_transform", "shape_of"]

@@ -1,11 +1,12 @@
-"""Products of matrices read an operand that was transposed for them as it was before."""
+"""What was transposed for them products of matrices, and who asks for a shape, read as it was before."""
 
 from __future__ import annotations
 
-from ..relay.ir import Call, Expr, Op, RelayExpr, is_call
+from ..relay.ir import Call, Expr, Op, RelayExpr, const, is_call
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..relay.transform.simplify.layouts import permutation
 
 __all__ = ["FoldTransposes"]
 
@@ -15,7 +16,8 @@ def FoldTransposes() -> ModuleTransform:
     """Return the pass that takes transposes of matrices into the products that they are operands of.
 
     ONNX's ``MatMul`` of two inputs is imported as Relay did it, as ``nn.dense`` or ``nn.batch_matmul`` of a transposed
-    operand, which a kernel for any order of axes need not have.
+    operand, which a kernel for any order of axes need not have. And a tensor in another layout than the program's need
+    not be copied into that for its shape.
     """
     return per_function(lambda function: rewrite_typed(function, _folded))
 
@@ -24,6 +26,8 @@ def _folded(node: RelayExpr) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op)):
         return node
     match node.op.name:
+        case "shape_of":
+            return _shape_before(node)
         case "nn.dense":
             is_swapped = (False, True)
         case "nn.matmul" | "nn.batch_matmul":
@@ -39,6 +43,15 @@ def _folded(node: RelayExpr) -> RelayExpr:
     if node.op.name == "nn.batch_matmul":
         return build("nn.batch_matmul", *operands, **attrs)
     return build("nn.matmul", *operands, units=node.attrs.units, **attrs)
+
+
+def _shape_before(shape: Call) -> Call:
+    """Return the shape of a tensor with its axes in another order as that of the tensor, in another order."""
+    moved = shape.args[0]
+    axes = permutation(moved) if is_call(moved, "transpose", "layout_transform") else None
+    if axes is None:
+        return shape
+    return build("take", build("shape_of", moved.args[0], dtype=shape.attrs.dtype), const(axes, "int64"), axis=0)
 
 
 def _untransposed(arg: Expr) -> Expr | None:

@@ -12,6 +12,7 @@ from tests.relay.transform.attaching import attached_to
 from tests.relay.transform.passes import after, assert_becomes, operators
 from vmkit import relay
 from vmkit.errors import OptionError
+from vmkit.relay.op.registry import build
 from vmkit.relay.transform import ConvertLayout, LayoutConfig
 
 TO_NCHW = {"nn.conv2d": ["NCHW", "default"]}
@@ -96,6 +97,16 @@ def test_normalisation_follows_with_its_axis(name: str) -> None:
     norm, g, b = getattr(relay.nn, name), v("g", 6), v("b", 6)
     before = norm(nhwc(X, W), g, b, axis=3)
     assert_becomes(ConvertLayout(TO_NCHW), before, back(norm(nchw(lt(X), kernel(W)), g, b, axis=1)), X, W, g, b)
+
+
+def test_a_resized_axis_is_where_it_lies_now() -> None:
+    size, placement = v("size", 1, dtype="int64"), v("placement", 4, dtype="float64")
+
+    def resized(data: Any, axis: int) -> Any:
+        return build("image.contrib_resize_axis", data, size, placement, axis=axis, size=9)
+
+    before, expected = resized(nhwc(X, W), -2), back(resized(nchw(lt(X), kernel(W)), 3))
+    assert_becomes(ConvertLayout(TO_NCHW), before, expected, X, W, size, placement)
 
 
 def test_batch_normalisation_follows_with_its_axis() -> None:

@@ -54,7 +54,7 @@ class ResizeAxisAttrs(Attrs):
 
 @operator(
     "image.contrib_resize_axis", "data", "new_size", "placement",
-    attrs=ResizeAxisAttrs, level=5, pattern=OpPattern.OPAQUE,
+    attrs=ResizeAxisAttrs, level=5, pattern=OpPattern.OPAQUE, layout="axis",
 )  # fmt: skip
 class ResizeAxis:
     """The input with one axis resized.

@@ -9,7 +9,7 @@ from ...op.registry import build
 from ..known_type import type_of
 from .matching import rule, same_type, static_shape
 
-__all__: list[str] = []
+__all__ = ["permutation"]
 
 _RESHAPES = ("reshape", "contrib_reverse_reshape")
 _TRANSPOSES = ("transpose", "layout_transform")
@@ -35,7 +35,7 @@ def identity_transpose(call: Call) -> RelayExpr | None:
     """A transpose that leaves all axes in place, and a transform to the same layout, are nothing."""
     if call.op.name == "layout_transform":
         return call.args[0] if call.attrs.src_layout == call.attrs.dst_layout else None
-    axes = _permutation(call)
+    axes = permutation(call)
     return call.args[0] if axes == list(range(len(axes or ()))) else None
 
 
@@ -45,7 +45,7 @@ def consecutive_transposes(call: Call) -> RelayExpr | None:
     inner = call.args[0]
     if not is_call(inner, *_TRANSPOSES):
         return None
-    first, second = _permutation(inner), _permutation(call)
+    first, second = permutation(inner), permutation(call)
     if first is not None and second is not None:
         axes = [first[axis] for axis in second]
         return inner.args[0] if axes == list(range(len(axes))) else build("transpose", inner.args[0], axes=axes)
@@ -56,7 +56,7 @@ def consecutive_transposes(call: Call) -> RelayExpr | None:
     return made if same_type(made, call) else None
 
 
-def _permutation(call: Call) -> list[int] | None:
+def permutation(call: Call) -> list[int] | None:
     """Return the axes of a transpose, or of a layout transform that only moves axes."""
     rank = len(type_of(call.args[0]).shape)
     if call.op.name == "transpose":
