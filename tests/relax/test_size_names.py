@@ -72,6 +72,20 @@ def test_kernels_that_differ_in_names_alone_are_one() -> None:
     assert len(kernels(pooled(4), disabled_pass=["NameSizes"])) > len(kernels(pooled(4)))
 
 
+def test_a_kernel_is_one_whatever_its_regions_were_told_in() -> None:
+    # TVM notes what a mean over a broadcast sum reads in the sizes before the sum.
+    x = relay.var("x", shape=(b, h, w, 8))
+    y = relay.var("y", shape=(b, *(tirx.Var(name, "int64") for name in "ij"), 8))
+    value, found = x, []
+    for _ in range(2):
+        value = relay.nn.max_pool2d(value, (1, 1), (2, 2), layout="NHWC")
+        total = relay.add(value, y)
+        found += [total, relay.nn.global_avg_pool2d(total, layout="NHWC")]
+    made = [each for each in kernels(relay.Function([x, y], relay.Tuple(found))) if "adaptive" in each.script()]
+    assert len(made) == 1
+    assert all(is_buffer_var(param) for param in made[0].params)
+
+
 @pytest.mark.parametrize("shape", [(1, 3, 9, 1), (2, 3, 37, 64), (1, 3, 70, 5)])
 @pytest.mark.parametrize("disabled", [[], ["GroupKernels"]], ids=["groups", "kernels"])
 def test_convolutions_of_halved_sizes_are_what_they_were(shape: tuple[int, ...], disabled: list[str]) -> None:

@@ -251,7 +251,25 @@ def _with_names(kernel: tirx.PrimFunc, names: Sequence[tuple[tirx.Expr, tirx.Exp
         is_size = str(total.ty.dtype) == "int64" and not new.isdisjoint(variables_in(total))
         return Analyzer().simplify(total) if is_size else total
 
-    return tvm_ffi.structural_map(kernel, ((tirx.Add, simple), (tirx.Sub, simple)))
+    kernel = tvm_ffi.structural_map(kernel, ((tirx.Add, simple), (tirx.Sub, simple)))
+    return tvm_ffi.structural_map(kernel, (s_tir.SBlock, _with_regions))
+
+
+def _with_regions(block: s_tir.SBlock) -> s_tir.SBlock:
+    """Return a block that says it reads and writes what its statement does, over no symbol that is not in that.
+
+    TVM says what a block touches in expressions of its own, in which a size may not be found any more.
+    """
+    if not isinstance(block.body, tirx.BufferStore):
+        return block
+    regions = [*block.reads, *block.writes]
+    symbols = set(variables_in(*(r for region in regions for r in region.region)))
+    own = [axis.var for axis in block.iter_vars]
+    if symbols <= {*own, *variables_in(block.body)}:
+        return block
+    reads, writes, _ = s_tir.analysis.get_sblock_access_region(block, {r.source: r.source for r in regions})
+    rest = (block.alloc_buffers, block.match_buffers, block.annotations)
+    return s_tir.SBlock(block.iter_vars, reads, writes, block.name_hint, block.body, block.init, *rest)
 
 
 def _put(size: tirx.Expr, name: tirx.Expr) -> Callable[[tirx.Expr], tirx.Expr]:
