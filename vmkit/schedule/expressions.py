@@ -17,8 +17,8 @@ __all__ = ["conjuncts", "is_choice", "is_one", "known", "loads_in", "replaced", 
 N = TypeVar("N")
 
 
-def uses(expr: tirx.Expr, var: tirx.Var) -> bool:
-    """Say whether an index depends on a variable."""
+def uses(expr: tirx.Expr | tirx.Stmt, var: tirx.Var) -> bool:
+    """Say whether an index, or a statement, depends on a variable."""
     found: list[tirx.Var] = []
     tvm_ffi.structural_walk(expr, (tvm.ir.Var, lambda v: found.append(v) if v.same_as(var) else None))
     return bool(found)

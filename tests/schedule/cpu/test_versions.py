@@ -14,6 +14,7 @@ from tvm import te, tirx
 import vmkit
 from tests.schedule.cpu.kernels import called, doubled, loops_of
 from vmkit import relay
+from vmkit.compiler.stages import fused_kernels
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import packed
 from vmkit.schedule.cpu.versions import by_size, fewer_rows, for_fewer_rows
@@ -91,6 +92,62 @@ def test_a_layer_has_its_values_at_every_width(channels: int, groups: int, targe
     for size in SIZES[1:]:
         data = rng.standard_normal((1, 3, size, inputs)).astype("float32")
         np.testing.assert_allclose(machine.run(data).numpy(), plain.run(data).numpy(), 1e-4, 1e-5)
+
+
+def test_what_all_versions_begin_with_stands_before_them_once() -> None:
+    x, weight = relay.var("x", shape=(1, 5, n, 8)), relay.const(normal(3, 3, 8, 32))
+    layer = relay.nn.conv2d(x, weight, data_layout="NHWC", kernel_layout="HWIO", padding=(1, 1))
+    target = canonical_target("llvm -mcpu=rocketlake").primary
+    mod = rules.schedule_kernels(fused_kernels(relay.Function([x], layer), target), target)
+    text = next(f.script() for g, f in mod.functions.items() if "conv2d" in g.name_hint)
+    assert len(re.findall(r"if .* >= T.int64\(\d+\):", text)) == 4
+    assert text.count('T.sblock("pad_temp")') == 1
+    assert text.index('T.sblock("pad_temp")') < text.index(">= T.int64")
+
+
+def test_a_version_for_a_few_positions_has_no_loop_over_tiles_that_reach_over_no_edge() -> None:
+    x = relay.var("x", shape=(1, 5, n, 8))
+    pool = relay.nn.max_pool2d(x, (3, 3), (1, 2), padding=(1, 1), layout="NHWC")
+    target = canonical_target("llvm -mcpu=rocketlake").primary
+    mod = rules.schedule_kernels(fused_kernels(relay.Function([x], pool), target), target)
+    text = next(f.script() for g, f in mod.functions.items() if "pool" in g.name_hint)
+    versions = re.split(r"if .* >= T.int64\((?=\d+\):)", text)[1:]
+    assert [(version[0], version.count('_update")')) for version in versions] == [("4", 2), ("2", 1), ("1", 1)]
+
+
+def test_windows_with_nothing_in_common_have_one_version() -> None:
+    def versions(channels: int) -> int:
+        x = relay.var("x", shape=(n, 5, 5, channels))
+        pool = relay.nn.global_avg_pool2d(x, layout="NHWC")
+        target = canonical_target("llvm -mcpu=rocketlake").primary
+        mod = rules.schedule_kernels(fused_kernels(relay.Function([x], pool), target), target)
+        text = next(f.script() for g, f in mod.functions.items() if "pool" in g.name_hint)
+        return max(1, len(re.findall(r"if .* >= T.int64\(\d+\):", text)))
+
+    assert versions(24) == versions(64) == 1
+    assert versions(8) == 4  # a single vector
+
+
+@pytest.mark.parametrize("channels", [8, 24, 64])
+def test_windows_have_their_values_at_every_number_of_batches_and_positions(channels: int) -> None:
+    x = relay.var("x", shape=(n, 4, tirx.Var("m", "int64"), channels))
+    pools = [
+        relay.nn.global_avg_pool2d(x, layout="NHWC"),
+        relay.nn.max_pool2d(x, (2, 1), (2, 1), layout="NHWC"),
+        relay.nn.max_pool2d(x, (3, 3), (2, 2), padding=(1, 1), layout="NHWC"),
+    ]
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], relay.Tuple(pools))))
+    for batches, width in [(1, 1), (1, 2), (2, 3), (3, 7), (9, 1), (4, 18)]:
+        data = normal(batches, 4, width, channels)
+        padded = np.pad(data, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))[:, ::2, ::2]
+        expected = [
+            data.mean((1, 2), keepdims=True),
+            np.maximum(data[:, ::2], data[:, 1::2]),
+            windows.max((-2, -1)),
+        ]
+        for found, value in zip(machine.run(data), expected, strict=True):
+            np.testing.assert_allclose(found.numpy(), value, 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("kernel", [dense, convolution])

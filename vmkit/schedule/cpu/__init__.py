@@ -7,10 +7,12 @@ applies and with which decisions. :func:`schedule_kernels` tries them in order.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import s_tir, tirx
+from tvm.sym import Analyzer
 from tvm.target import Target
 
 from ..._tvm import unchecked_schedule
@@ -102,7 +104,11 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D
         function = _applied(plain, rule, target, decisions)
     else:
         size, of_sizes = versions
-        made = [(least, _applied(plain, rule, target, each, size)) for least, each in of_sizes]
+        above = [None, *(least for least, _ in of_sizes)]
+        made = [
+            (least, _applied(plain, rule, target, each, _Sizes(size, least, stop)))
+            for (least, each), stop in zip(of_sizes, above, strict=False)
+        ]
         many = rule.largest(plain, target) if rule.largest is not None else None
         if many is not None:
             made = [many, *((least, version) for least, version in made if least < many[0])]
@@ -110,13 +116,30 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D
     return with_vector_math(with_scalars_first(function)).with_attr("tirx.is_scheduled", True)
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """What a version of a kernel is for: a size that is known at run time only, from `least` on, and below `stop`."""
+
+    size: tirx.Expr
+    least: int
+    stop: int | None
+
+    def facts(self) -> Analyzer:
+        """Return what is known where the version runs."""
+        known = Analyzer()
+        if isinstance(self.size, tirx.Var) and self.stop is not None:
+            known.bind(self.size, tvm.ir.Range(self.least, self.stop))
+        return known
+
+
 def _applied(
-    plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D, size: tirx.Expr | None = None
+    plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D, sizes: _Sizes | None = None
 ) -> tirx.PrimFunc:
     schedule = plain.copy()
     schedule = rule.apply(schedule, target, decisions) or schedule
-    function = with_split_loops(with_overlaps(schedule.mod["main"], size))
-    return with_prefetches(with_chunks(with_peeled_boundaries(function)))
+    function = with_split_loops(with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size))
+    peeled = with_peeled_boundaries(function, None if sizes is None else sizes.facts())
+    return with_prefetches(with_chunks(peeled))
 
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:

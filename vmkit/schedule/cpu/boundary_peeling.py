@@ -118,14 +118,18 @@ def mark_boundaries(
         sch.annotate(tile, _TILES, [row_axis, *counts])
 
 
-def with_peeled_boundaries(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a scheduled kernel in which the marked loops stop at the edges."""
+def with_peeled_boundaries(function: tirx.PrimFunc, facts: Analyzer | None = None) -> tirx.PrimFunc:
+    """Return a scheduled kernel in which the marked loops stop at the edges.
+
+    The facts are what is known of its sizes wherever it runs: of a few tiles none may be free of tests.
+    """
+    simplify = (facts or Analyzer()).simplify
 
     def bounded(loop: tirx.For) -> tirx.Stmt:
         return _bounded(loop) if _ACROSS in loop.annotations else loop
 
     def cut(loop: tirx.For) -> tirx.Stmt:
-        return _cut(loop, *map(int, loop.annotations[_TILES])) if _TILES in loop.annotations else loop
+        return _cut(loop, simplify, *map(int, loop.annotations[_TILES])) if _TILES in loop.annotations else loop
 
     body = tvm_ffi.structural_map(function.body, (tirx.For, bounded))
     return function.with_body(tvm_ffi.structural_map(body, (tirx.For, cut)))
@@ -158,18 +162,21 @@ def _bounded(loop: tirx.For) -> tirx.For:
     return _part(loop, _ACROSS, here, low + here, count, body)
 
 
-def _cut(loop: tirx.For, row_axis: int, first: int, last: int) -> tirx.Stmt:
+def _cut(loop: tirx.For, simplify: Callable[[tirx.Expr], tirx.Expr], row_axis: int, first: int, last: int) -> tirx.Stmt:
     """Return a loop over tiles as loops over those at the ends and over those between, which test nothing."""
 
     def is_kept(test: tirx.Expr, values: Values) -> bool:
         return not any(uses(test, var) for at, var in enumerate(values) if at == row_axis)
 
-    dtype, most, simplify = str(loop.loop_var.ty.dtype), loop.extent, Analyzer().simplify
+    dtype, most = str(loop.loop_var.ty.dtype), loop.extent
     begin = simplify(tirx.min(tirx.IntImm(dtype, first), most))
     end = simplify(tirx.max(begin, most - tirx.IntImm(dtype, last)))
     free, zero, between = _with_tests(loop.body, is_kept), tirx.IntImm(dtype, 0), simplify(end - begin)
     is_known = isinstance(most, tirx.IntImm)
     parts = [(zero, begin, loop.body), (begin, between, free), (end, simplify(most - end), loop.body)]
+    if not is_known and tvm_ffi.structural_equal(between, zero):
+        here = tirx.Var(loop.loop_var.name, dtype)
+        return _part(loop, _TILES, here, here, most, loop.body)
     if not is_known:
         # Nothing is known of where tiles with tests are, so one copy of them is enough.
         parts = [(zero, simplify(most - between), loop.body), (begin, between, free)]

@@ -27,6 +27,7 @@ from .versions import for_fewer_rows
 __all__ = ["RULE", "Decisions", "Kernel", "is_short", "kernel_of", "lanes_of", "lines_of"]
 
 _ROWS = 8  # positions in registers: enough to hide the latency of additions
+_WIDE = (24, 32)  # elements of which processors make several vectors
 _UNROLLED = 9  # the most steps of the innermost reduction axis that are unrolled
 
 
@@ -67,7 +68,8 @@ class Kernel:
     loops : list of Loop
         Those of the reduction.
     row_axis : int or None
-        Which of them goes along a line of positions; None where there is one position.
+        Which of them goes along a line of positions; None where there is one position, and where there are unknown
+        many whose windows have nothing in common: vectors of one are as good as a tile of them, at any number.
     positions : int or None
         How many positions a line has; None where that is known at run time only.
     width : int
@@ -91,7 +93,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     if kernel is None or lanes is None:
         return None
     if kernel.row_axis is None:
-        # No other positions to go on with meanwhile, so several vectors.
+        # No other positions to go on with meanwhile, or unknown many, so several vectors.
         lanes = next(lanes * t for t in (4, 3, 2, 1) if kernel.width % (lanes * t) == 0)
     rows = rows_of_tile(kernel.positions, _ROWS) if kernel.row_axis is not None else 1
     lines = lines_of(sch, kernel, lanes, processor)
@@ -151,10 +153,22 @@ def kernel_of(sch: s_tir.Schedule) -> Kernel | None:
     if found.after is not None and len(sch.get_loops(found.after)) != found.spatial:
         return None
     row_axis = next((a for a in reversed(range(last)) if extent(sch, loops[a]) != 1), None)
+    if row_axis is not None and extent(sch, loops[row_axis]) is None and any(width % wide == 0 for wide in _WIDE):
+        row_axis = row_axis if _has_shared(sch.get(found.block), row_axis) else None
     positions = None if row_axis is None else extent(sch, loops[row_axis])
     reduction = loops[found.spatial :]
     steps = [loop for loop in reduction if extent(sch, loop) != 1] or reduction
     return Kernel(found, loops, row_axis, positions, width, steps)
+
+
+def _has_shared(node: s_tir.SBlock, axis: int) -> bool:
+    """Say whether windows that follow each other along an axis may read some of the same elements."""
+    var = node.iter_vars[axis].var
+    for region in node.reads:
+        along = [r.min for r in region.region if uses(r.min, var)]
+        if not along or not any(index.same_as(var) for index in along):
+            return True
+    return False
 
 
 def is_short(sch: s_tir.Schedule, steps: Loop) -> bool:
