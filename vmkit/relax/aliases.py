@@ -9,6 +9,7 @@ from tvm import ir, relax
 __all__ = ["STORAGE", "TENSOR", "home_of", "is_call", "is_silent"]
 
 STORAGE, TENSOR, _RESHAPE = "relax.memory.alloc_storage", "relax.memory.alloc_tensor", "relax.reshape"
+_MEMORY = (STORAGE, TENSOR, _RESHAPE)
 
 
 def is_silent(binding: relax.Binding) -> bool:
@@ -20,7 +21,7 @@ def is_silent(binding: relax.Binding) -> bool:
         return True
     if isinstance(value, ir.Var):
         return isinstance(value.ty, relax.TensorType)
-    return any(is_call(value, name) for name in (STORAGE, TENSOR, _RESHAPE))
+    return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name in _MEMORY
 
 
 def is_call(value: relax.Expr | None, name: str) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import tvm
 from tvm import ir, relax
 
+from .._tvm.running import array_items
 from .rewrite import function_pass, on_bindings, substituted, variables_in, with_branches
 
 __all__ = ["isolate_definitions"]
@@ -30,7 +31,7 @@ def _sequence(sequence: relax.SeqExpr) -> relax.SeqExpr:
     """Return a sequence with its dataflow blocks split; the same one where there is nothing to split."""
     sequence = on_bindings(sequence, lambda binding: [with_branches(binding, _sequence)])
     blocks: list[relax.BindingBlock] = []
-    for block in sequence.blocks:
+    for block in array_items(sequence.blocks):
         blocks += _split(block) if isinstance(block, relax.DataflowBlock) else [block]
     is_same = len(blocks) == len(sequence.blocks) and all(map(relax.BindingBlock.same_as, blocks, sequence.blocks))
     return sequence if is_same else relax.SeqExpr(blocks, sequence.body)
@@ -56,7 +57,7 @@ def _is_check(binding: relax.Binding) -> bool:
 def _split(block: relax.DataflowBlock) -> list[relax.BindingBlock]:
     """Return a dataflow block as several, with definitions of symbols between them and checks before each."""
     groups: list[tuple[type[relax.BindingBlock], list[relax.Binding]]] = []
-    for part in _between_definitions(list(block.bindings)):
+    for part in _between_definitions(array_items(block.bindings)):
         if len(part) == 1 and _defines_symbols(part[0]):
             groups.append((relax.BindingBlock, part))
             continue

@@ -11,6 +11,7 @@ from tvm import ir, relax
 from tvm.relax.analysis import all_global_vars, contains_impure_call, free_vars
 
 from .._tvm import retyped
+from .._tvm.running import array_items
 from .rewrite import on_functions, with_branches
 
 __all__ = ["eliminate_dead_code"]
@@ -44,9 +45,9 @@ class _Living:
     def sequence(self, sequence: relax.SeqExpr) -> relax.SeqExpr:
         """Return a sequence without dead values; the same one if there is none. Empty blocks go."""
         self.reads(sequence.body)
-        blocks = [self.block(block) for block in reversed(sequence.blocks)]
+        before = array_items(sequence.blocks)
+        blocks = [self.block(block) for block in reversed(before)]
         blocks = [block for block in reversed(blocks) if len(block.bindings) > 0]
-        before = list(sequence.blocks)
         if len(blocks) == len(before) and all(map(relax.BindingBlock.same_as, blocks, before)):
             return sequence
         # A sequence that gets its type later has another hash then, by which TVM does not find its function.
@@ -55,8 +56,9 @@ class _Living:
     def block(self, block: relax.BindingBlock) -> relax.BindingBlock:
         """Return a block of the same kind without dead values; the same one if there is none."""
         is_pure = isinstance(block, relax.DataflowBlock)
-        made = [self.binding(binding, is_pure) for binding in reversed(block.bindings)]
-        if all(new is not None and new.same_as(old) for new, old in zip(made, reversed(block.bindings), strict=True)):
+        backwards = array_items(block.bindings)[::-1]
+        made = [self.binding(binding, is_pure) for binding in backwards]
+        if all(new is not None and new.same_as(old) for new, old in zip(made, backwards, strict=True)):
             return block
         return type(block)([new for new in reversed(made) if new is not None])
 
@@ -78,7 +80,7 @@ class _Living:
 
     def reads(self, value: relax.Expr) -> None:
         """Note what a value reads."""
-        self.read.update(free_vars(value))
+        self.read.update(array_items(free_vars(value)))
 
 
 def _reachable(mod: tvm.IRModule) -> tvm.IRModule:

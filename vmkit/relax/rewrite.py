@@ -12,8 +12,10 @@ from typing import TypeVar
 import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
+from tvm.relax.analysis import free_vars
 
 from .._tvm import retyped
+from .._tvm.running import array_items
 
 __all__ = [
     "Reads",
@@ -64,7 +66,7 @@ def with_functions(mod: tvm.IRModule, functions: Mapping[ir.GlobalVar, ir.BaseFu
 
 def bindings_of(sequence: relax.SeqExpr) -> Iterator[relax.Binding]:
     """Yield the bindings of a sequence in their order, without those of its branches."""
-    return (binding for block in sequence.blocks for binding in block.bindings)
+    return (binding for block in array_items(sequence.blocks) for binding in array_items(block.bindings))
 
 
 def on_bindings(sequence: relax.SeqExpr, change: Callable[[relax.Binding], Iterable[relax.Binding]]) -> relax.SeqExpr:
@@ -73,10 +75,12 @@ def on_bindings(sequence: relax.SeqExpr, change: Callable[[relax.Binding], Itera
     Those of branches are the matter of `change`; see :func:`with_branches`.
     """
     blocks = []
-    for block in sequence.blocks:
-        made = [new for binding in block.bindings for new in change(binding)]
-        blocks.append(block if _are_same(made, block.bindings) else type(block)(made))
-    if _are_same(blocks, sequence.blocks):
+    before = array_items(sequence.blocks)
+    for block in before:
+        bindings = array_items(block.bindings)
+        made = [new for binding in bindings for new in change(binding)]
+        blocks.append(block if _are_same(made, bindings) else type(block)(made))
+    if _are_same(blocks, before):
         return sequence
     # TVM finds a function by its hash, which another type that the sequence gets only later would change.
     return retyped(relax.SeqExpr(blocks, sequence.body), sequence.ty)
@@ -126,6 +130,8 @@ def variables_in(*exprs: relax.Expr) -> list[ir.Var]:
 class Reads:
     """The variables that values take from outside of them, each value looked at once, also where branches are nested.
 
+    Symbols that only stand in types are not among them.
+
     A walk over each of the branches within each other would take time by the square of their depth.
     """
 
@@ -135,16 +141,20 @@ class Reads:
     def of(self, value: relax.Expr) -> set[ir.Var]:
         """Return the variables that a value reads."""
         if not isinstance(value, relax.If):
-            return set(variables_in(value))
-        read = set(variables_in(value.cond))
+            return _read_by(value)
+        read = _read_by(value.cond)
         return read.union(*(self._of_branch(branch) for branch in (value.true_branch, value.false_branch)))
 
     def _of_branch(self, branch: relax.SeqExpr) -> set[ir.Var]:
         if branch not in self._of_branches:
             bindings = list(bindings_of(branch))
-            read = set(variables_in(branch.body)).union(*(self.of(binding.value) for binding in bindings))
+            read = _read_by(branch.body).union(*(self.of(binding.value) for binding in bindings))
             self._of_branches[branch] = read - {binding.var for binding in bindings}
         return self._of_branches[branch]
+
+
+def _read_by(value: relax.Expr) -> set[ir.Var]:
+    return set(array_items(free_vars(value)))
 
 
 def allocation(tensor: relax.Var, size: tirx.Expr, storage: str = "storage") -> list[relax.VarBinding]:

@@ -13,9 +13,10 @@ import tvm
 from tvm import ir, relax, tirx
 
 from .._tvm import retyped
+from .._tvm.running import array_items
 from .rewrite import retyped_call, with_functions
 from .size_functions import Computation, SizeFunctions
-from .size_slots import Slots, is_computed, is_constant, sizes_of, type_is_sure
+from .size_slots import PARTS, Slots, is_computed, is_constant, sizes_of, type_is_sure
 
 __all__ = ["lower_shapes"]
 
@@ -106,8 +107,8 @@ class _Lowering:
 
     def _sequence(self, sequence: relax.SeqExpr) -> relax.SeqExpr:
         outer, blocks = self._taken(), []
-        for block in sequence.blocks:
-            for binding in block.bindings:
+        for block in array_items(sequence.blocks):
+            for binding in array_items(block.bindings):
                 self._binding(binding)
             blocks.append(type(block)(self._taken()))
         result = self._value(sequence.body)
@@ -125,16 +126,16 @@ class _Lowering:
 
     def _binding(self, binding: relax.Binding) -> None:
         variable, value = binding.var, binding.value
-        if isinstance(binding, relax.MatchCast):
+        if type(binding) is relax.MatchCast:
             made = self._value(value)
             if variable in self.slots.points:
                 self._cast(binding.ty, made, f"match_cast, ty={binding.ty}", self.slots.points[variable])
             self.bindings.append(relax.MatchCast(variable, made, binding.ty))
-        elif isinstance(value, relax.If):
+        elif type(value) is relax.If:
             condition = self._value(value.cond)
             arms = [self._branch(arm) for arm in (value.true_branch, value.false_branch)]
             self.bindings.append(relax.VarBinding(variable, retyped(relax.If(condition, *arms), value.ty)))
-        elif isinstance(value, relax.ShapeExpr):
+        elif type(value) is relax.ShapeExpr:
             self._shape(value, variable)
         else:
             made = self._value(value)
@@ -142,19 +143,18 @@ class _Lowering:
 
     def _value(self, value: relax.Expr) -> relax.Expr:
         """Return a value in which variables stand for sizes, and shapes of them, that the heap has."""
-        if isinstance(value, ir.Var) and value in self.slots.registers:
-            return self.same.get(value, value)
-        if isinstance(value, relax.ShapeExpr):
+        kind = type(value)
+        if kind is relax.ShapeExpr:
             return self._shape(value, relax.Var("shape", relax.ShapeType(ndim=len(value.values))))
-        if isinstance(value, relax.Call | relax.Tuple):
-            parts = list(value.args if isinstance(value, relax.Call) else value.fields)
+        if kind in PARTS:
+            parts = PARTS[kind](value)
             made = [self._value(part) for part in parts]
             if all(new.same_as(old) for new, old in zip(made, parts, strict=True)):
                 return value
             return retyped_call(value, made) if isinstance(value, relax.Call) else relax.Tuple(made)
-        if ir.is_prim_expr(value) and not is_constant(value):
-            return self._number(value)
-        return value
+        if isinstance(value, ir.Var) and value in self.slots.registers:
+            return self.same.get(value, value)
+        return self._number(value) if isinstance(value.ty, ir.PrimType) and not is_constant(value) else value
 
     def _number(self, size: ir.Expr) -> relax.Var:
         key = self._loaded(size)
@@ -169,7 +169,7 @@ class _Lowering:
             if variable in self.slots.registers:
                 self.bindings.append(relax.VarBinding(variable, shape))
             return shape
-        key = tuple(self._loaded(size) for size in shape.values)
+        key = tuple(self._loaded(size) for size in array_items(shape.values))
         if key in self.made:
             self.same[variable] = self.made[key]
         else:

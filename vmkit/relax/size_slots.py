@@ -8,18 +8,26 @@ symbols has come.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import tvm_ffi
 from tvm import ir, relax, tirx
 
+from .._tvm.running import array_items
 from ..errors import CompileError
 from ..relay.ir.dims import structural_key
 from .rewrite import bindings_of, variables_in
 
-__all__ = ["Slots", "is_computed", "is_constant", "sizes_of", "type_is_sure"]
+__all__ = ["PARTS", "Slots", "is_computed", "is_constant", "sizes_of", "type_is_sure"]
 
 _CONSTANTS = (tirx.IntImm, tirx.FloatImm, ir.StringImm)
+
+PARTS: Mapping[type, Callable[[Any], list[relax.Expr]]] = {
+    relax.Call: lambda call: array_items(call.args),
+    relax.Tuple: lambda whole: array_items(whole.fields),
+}
+"""The values that a value is made of, which may be, or have in them, sizes and shapes."""
 
 
 class Slots:
@@ -102,16 +110,17 @@ class Slots:
         self._value(sequence.body)
 
     def _value(self, value: relax.Expr) -> None:
-        if isinstance(value, relax.ShapeExpr):
-            self._note(*value.values)
-        elif isinstance(value, relax.If):
+        kind = type(value)  # a program has very many values, and `isinstance` asks for each class in turn
+        if kind is relax.ShapeExpr:
+            self._note(*array_items(value.values))
+        elif kind is relax.If:
             self._value(value.cond)
             self._sequence(value.true_branch)
             self._sequence(value.false_branch)
-        elif isinstance(value, relax.Call | relax.Tuple):
-            for part in value.args if isinstance(value, relax.Call) else value.fields:
+        elif kind in PARTS:
+            for part in PARTS[kind](value):
                 self._value(part)
-        elif ir.is_prim_expr(value) and value not in self.registers:
+        elif isinstance(value.ty, ir.PrimType) and value not in self.registers:
             self._note(value)
 
 
@@ -126,18 +135,18 @@ def is_constant(value: ir.Expr) -> bool:
 
 def is_computed(shape: relax.ShapeExpr) -> bool:
     """Say whether a shape has a size that only the run knows."""
-    return not all(isinstance(size, tirx.IntImm) for size in shape.values)
+    return not all(type(size) is tirx.IntImm for size in array_items(shape.values))
 
 
 def sizes_of(ty: relax.Type) -> Iterator[Iterable[ir.Expr]]:
     """Yield the sizes of each tensor and each shape in a type."""
     if isinstance(ty, relax.TupleType):
-        for field in ty.fields:
+        for field in array_items(ty.fields):
             yield from sizes_of(field)
     elif isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr):
-        yield list(ty.shape.values)
+        yield array_items(ty.shape.values)
     elif isinstance(ty, relax.ShapeType) and ty.values is not None:
-        yield list(ty.values)
+        yield array_items(ty.values)
 
 
 def type_is_sure(ty: relax.Type, value: relax.Expr, shapes: Iterable[ir.Var] = ()) -> bool:

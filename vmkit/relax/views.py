@@ -244,7 +244,7 @@ def _leaving(sequence: relax.SeqExpr) -> set[ir.Var]:
     found = set(variables_in(sequence.body))
     for binding in reversed(list(bindings_of(sequence))):
         value = binding.value
-        if any(is_call(value, name) for name in (_RESHAPE, *_READERS)):
+        if isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name in (_RESHAPE, *_READERS):
             continue
         read = variables_in(value)
         if _is_alias(value):
