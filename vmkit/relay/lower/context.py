@@ -19,6 +19,7 @@ from ..ir.types import Dim, TensorType, TupleType, Type
 from ..op.registry import OpEntry, OpPattern
 from .checks import RuntimeChecks
 from .read_sizes import ReadSizes
+from .repeated_kernels import RepeatedKernels
 
 __all__ = ["LowerContext", "Value", "relax_type"]
 
@@ -31,7 +32,7 @@ class LowerContext:
     Attributes
     ----------
     builder : relax.BlockBuilder
-        Where bindings go.
+        Where bindings go: that of the module's kernels.
     symbols : dict
         The symbolic dimensions of the Relay function, each with the Relax symbol that stands for it here.
     device : int or None
@@ -44,18 +45,21 @@ class LowerContext:
         The Relay types of its arguments, whose element types may be stored as others.
     read_sizes : ReadSizes
         The symbols that stand for numbers in tensors.
+    kernels : RepeatedKernels
+        The kernels that the module has.
     texts : dict
         The texts of the module's constants, as keys; a lowering adds to them.
     """
 
     def __init__(
         self,
-        builder: relax.BlockBuilder,
+        kernels: RepeatedKernels,
         checks: RuntimeChecks,
         device: int | None = None,
         texts: dict[str, None] | None = None,
     ) -> None:
-        self.builder = builder
+        self.builder = kernels.builder
+        self.kernels = kernels
         self.checks = checks
         self.device = device
         self.symbols: dict[Any, tirx.Var] = {}
@@ -119,12 +123,7 @@ class LowerContext:
             pattern = made.pattern if made is not None else OpPattern.OPAQUE
         if name is None:
             name = made.name.replace(".", "_") if made is not None else function.__name__
-        call = self.builder.call_te(
-            function,
-            *[self.tensors(a) for a in args],
-            primfunc_name_hint=name,
-            primfunc_attrs={"op_pattern": int(pattern)},
-        )
+        call = self.kernels.call(function, [self.tensors(a) for a in args], name, int(pattern))
         value = self.emit(call)
         if isinstance(value.ty, relax.TupleType):
             return tuple(self.emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))

@@ -25,6 +25,7 @@ from .context import LowerContext, Value, relax_type
 from .data import construct
 from .external import External, call_external
 from .match import lower_match
+from .repeated_kernels import RepeatedKernels
 from .tail import tail_calls
 
 __all__ = ["Closure", "FunctionLowering", "ModuleLowering", "relax_params"]
@@ -50,6 +51,7 @@ class ModuleLowering(ABC):
     """What the functions of a module share while they are lowered."""
 
     builder: relax.BlockBuilder
+    kernels: RepeatedKernels
     checks: RuntimeChecks
     texts: dict[str, None]
     lowered: dict[GlobalVar, GlobalVar]
@@ -93,7 +95,7 @@ class FunctionLowering:
         self.function = function
         self.name = name
         self.builder = module.builder
-        self.context = LowerContext(self.builder, module.checks, module.device, module.texts)
+        self.context = LowerContext(module.kernels, module.checks, module.device, module.texts)
         self.scopes: list[dict[Any, Value]] = [{}]
         self.lasting: set[tirx.Var] = set()  # the symbols that parameters define, which all blocks know
         self.closures: dict[Var, Closure] = dict([own] if own is not None else [])
@@ -304,7 +306,8 @@ class FunctionLowering:
                 raise CompileError(
                     f"{made.name} stands for other operators; run relay.qnn.transform.CanonicalizeOps first"
                 )
-            return context.te(lambda *tensors: compute(call.attrs, *tensors), *args)
+            attrs = call.attrs
+            return context.te(lambda *tensors: compute(attrs, *tensors), *args)
         except VMKitError:
             raise
         except Exception as error:

@@ -24,6 +24,7 @@ from .checks import RuntimeChecks
 from .context import relax_type
 from .external import External
 from .function import Closure, FunctionLowering, ModuleLowering, relax_params
+from .repeated_kernels import RepeatedKernels
 
 __all__ = ["Lowered", "lower_module"]
 
@@ -87,6 +88,7 @@ class _ModuleLowering(ModuleLowering):
         self.device = device
         self.externals = externals
         self.builder = relax.BlockBuilder()
+        self.kernels = RepeatedKernels(self.builder)
         self.checks = checks
         self.texts = {}
         self.definitions = type_definitions(mod)

@@ -79,18 +79,20 @@ def loops(
         One result alone, or all of them.
     """
     tensors = [a for a in args if not isinstance(a, list)]
-    dtypes = [dtype for _, dtype in results]
+    # Numbers and names alone stay in the closure of `compute`, so that the kernel is made once for equal arguments.
+    are_lists = tuple(isinstance(a, list) for a in args)
+    dtypes = tuple(dtype for _, dtype in results)
 
     def compute(
         shapes: list[list[Dim]], operands: list[te.Tensor], sizes: list[list[tirx.Expr]]
     ) -> te.Tensor | list[te.Tensor]:
         def statement(inputs: Sequence[tirx.Buffer], outputs: Sequence[tirx.Buffer]) -> tirx.Stmt:
             buffers, lists = iter(inputs), iter(sizes)
-            given = [next(lists) if isinstance(a, list) else next(buffers) for a in args]
+            given = [next(lists) if is_list else next(buffers) for is_list in are_lists]
             return statement_of(lambda: body(list(outputs), *given))
 
         whole = [[dims.as_expr(d) for d in s] for s in shapes]
-        return te.extern(whole, operands, statement, dtype=dtypes, name=name or "loops")
+        return te.extern(whole, operands, statement, dtype=list(dtypes), name=name or "loops")
 
     shapes = [list(s) for s, _ in results]
     return context.te(

@@ -209,9 +209,10 @@ class DynReshape:
     def lower(context: LowerContext, attrs: ReshapeAttrs, data: relax.Expr, newshape: relax.Expr) -> relax.Expr:
         have = context.shape(data)
         (rank,) = context.shape(newshape)
+        allowzero = bool(attrs.allowzero)
 
         def body(outputs: list[tirx.Buffer], wanted: tirx.Buffer, sizes: list[tirx.Expr]) -> None:
-            _resolve(outputs[0], outputs[1], wanted, sizes, attrs.allowzero)
+            _resolve(outputs[0], outputs[1], wanted, sizes, allowzero)
 
         sizes = [dims.as_expr(d) for d in have]
         results = [([rank + 1], "int64"), ([2], "int64")]

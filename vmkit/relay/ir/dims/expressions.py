@@ -20,6 +20,7 @@ __all__ = [
     "is_any",
     "is_long",
     "is_static",
+    "renamed",
     "simplify",
     "structural_key",
     "substitute",
@@ -125,4 +126,13 @@ def substitute(dim: Dim, mapping: Mapping[tirx.Var, tvm.ir.Expr]) -> Dim:
     """Return a dimension with symbolic variables replaced."""
     if isinstance(dim, int | Any) or not mapping:
         return dim
-    return simplify(tvm_ffi.structural_map(dim, (tvm.ir.Var, lambda v: mapping.get(v, v))))
+    return simplify(renamed(dim, mapping))
+
+
+def renamed(expr: tvm.ir.Expr, names: Mapping[tirx.Var, tvm.ir.Expr]) -> tvm.ir.Expr:
+    """Return an expression with symbolic variables replaced, and not simplified: its form stays."""
+    if isinstance(expr, tirx.IntImm):
+        return expr
+    if isinstance(expr, tvm.ir.Var):  # what most are, for which a walk costs twenty times as much
+        return names.get(expr, expr)
+    return tvm_ffi.structural_map(expr, (tvm.ir.Var, lambda v: names.get(v, v)))
