@@ -24,6 +24,19 @@ def test_import_brings_in_neither_tvm_nor_onnx_nor_numpy() -> None:
     assert result.stdout == "[]\n"
 
 
+def test_compiling_for_a_cpu_brings_in_neither_gpus_nor_json_nor_workers_and_they_come_when_asked_for() -> None:
+    code = """import sys, vmkit
+from vmkit import relay
+x = relay.var("x", shape=(2,))
+function = relay.Function([x], relay.exp(x))
+vmkit.compile(function, target="llvm")
+print([m for m in ("vmkit.schedule.gpu", "vmkit.relay.json", "vmkit.compiler.isolated") if m in sys.modules])
+print(relay.structural_equal(relay.load_json(relay.save_json(function)), function))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\nTrue\n"
+
+
 def test_every_public_name_is_listed_and_has_a_home() -> None:
     assert set(vmkit.__all__) <= set(dir(vmkit))
     assert set(LATER["vmkit"]) | {"__version__"} == set(vmkit.__all__)

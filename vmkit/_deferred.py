@@ -20,7 +20,8 @@ __all__ = ["deferred", "without_collections"]
 def without_collections() -> Iterator[None]:
     """Have no cyclic garbage searched for while modules are imported.
 
-    What they make stays, and there is much of it: searching takes a tenth of the time that an import of TVM takes.
+    What they make stays, and there is much of it: searching takes a tenth of the time that an import of TVM takes. So
+    does one search of all of it afterwards, which would follow at once; what is there then counts as old instead.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -28,7 +29,15 @@ def without_collections() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            _age()
             gc.enable()
+
+
+def _age() -> None:
+    """Have all objects be among those that are searched seldom, without a search."""
+    if gc.get_freeze_count() == 0:  # what the process froze by itself stays frozen
+        gc.freeze()
+        gc.unfreeze()
 
 
 class _DeferredModule:

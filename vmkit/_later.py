@@ -85,7 +85,10 @@ LATER: dict[str, dict[str, str]] = {
         "create_executor": "vmkit.executor:create_executor",
         "frontend": "vmkit.relay.frontend",
         "import_from_std": "vmkit.relay.library:import_from_std",
+        "json": "vmkit.relay.json",
+        "load_json": "vmkit.relay.json:load_json",
         "prelude": "vmkit.relay.prelude",
+        "save_json": "vmkit.relay.json:save_json",
         "testing": "vmkit.relay.testing",
     },
     "vmkit.relay.analysis": {

@@ -65,28 +65,52 @@ def _load_compiler() -> None:
 
 @contextlib.contextmanager
 def _listing_functions_once() -> Iterator[None]:
-    """Have the names of all functions listed once and not by each of fifty modules, which takes half of the import."""
-    list_all, register = registry.list_global_func_names, registry.core._register_global_func
-    names: dict[str, None] = {}
+    """Have the names of all functions listed once, and each of fifty tables search its own family of them alone.
+
+    Otherwise each goes through all names, which takes half of the import.
+    """
+    fill, list_all, register = (
+        tvm_ffi.init_ffi_api,
+        registry.list_global_func_names,
+        registry.core._register_global_func,
+    )
+    families: dict[str, dict[str, None]] = {}  # names by what they begin with
+    count, family = 0, ""
+
+    def add(name: str) -> None:
+        families.setdefault(name.partition(".")[0], {})[name] = None
 
     def listed() -> list[str]:
-        count = _function_count()
-        if len(names) != count:
-            names.clear()
-            names.update(dict.fromkeys(list_all()))
-        return list(names)
+        nonlocal count
+        if count != _function_count():  # a library was loaded
+            for name in list_all():
+                add(name)
+            count = _function_count()
+        return [name for begin, names in families.items() if begin.startswith(family) for name in names]
+
+    def filling(namespace: str, target_module_name: str | None = None) -> None:
+        nonlocal family
+        family = namespace.removeprefix("tvm.").partition(".")[0]
+        try:
+            fill(namespace, target_module_name)
+        finally:
+            family = ""
 
     def registering(name: str, pyfunc: Callable[..., Any] | tvm_ffi.Function, override: bool) -> tvm_ffi.Function:
+        nonlocal count
         registered = register(name, pyfunc, override)
-        if names:
-            names[name] = None
+        if count and name not in families.get(name.partition(".")[0], ()):
+            add(name)
+            count += 1
         return registered
 
     registry.list_global_func_names, registry.core._register_global_func = listed, registering
+    tvm_ffi.init_ffi_api = filling
     try:
         yield
     finally:
         registry.list_global_func_names, registry.core._register_global_func = list_all, register
+        tvm_ffi.init_ffi_api = fill
 
 
 def _function_count() -> int:

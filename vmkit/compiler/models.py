@@ -13,7 +13,6 @@ import tvm
 
 from ..errors import ModelError, suggest
 from ..relay.ir import Function
-from ..relay.json import load_json
 from ..relay.text import parse
 
 __all__ = ["to_module"]
@@ -113,6 +112,8 @@ def _unzipped_text_of(path: Path) -> str:
 
 
 def _from_json(path: Path, text: str) -> tvm.IRModule:
+    from ..relay.json import load_json
+
     try:
         module = load_json(text)
     except ModelError as error:

@@ -40,7 +40,6 @@ from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
 from ..relax.views import LEGALIZATIONS, copies_of_given_values, views_of_reshapes
 from ..relay.transform.pass_options import FILL_SPAN
-from ..schedule import gpu
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
 from ..tophub.choosing import choose
@@ -137,6 +136,8 @@ def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     if s_tir.meta_schedule.Database.current() is not None:
         mod = _with_database(mod)
     if "gpu" in target.keys:
+        from ..schedule import gpu
+
         return gpu.schedule_kernels(mod, target, choose)
     # The rules make vectors, which the generators of C and its relatives do not know.
     return expecting_elements(schedule_kernels(mod, target, choose)) if target.kind.name == "llvm" else mod

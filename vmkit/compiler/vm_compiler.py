@@ -24,7 +24,6 @@ from ..target import canonical_target
 from ..values.tensors import as_tensors
 from .cached import opened, through_cache
 from .handed import Handed
-from .isolated import Request, compile_isolated
 from .models import to_module
 from .pipeline import kernel_functions, kernel_hashes, link_marked
 from .several_devices import build, lower_for_plan
@@ -97,6 +96,8 @@ def compile(
     """
     limits = Limits(timeout, max_memory)
     if isolated:
+        from .isolated import Request, compile_isolated
+
         return compile_isolated(Request.of(model, target, target_host, params or {}, shapes, cache), limits)
     if limits != Limits():
         raise OptionError("timeout and max_memory are for another process: pass isolated=True, too")

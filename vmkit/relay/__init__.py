@@ -84,7 +84,6 @@ from .ir import (
     type_definitions,
     var,
 )
-from .json import load_json, save_json
 from .op import annotation, logsumexp, mean_std, mean_variance, reverse_reshape, segment_sum, std
 from .op.registry import namespace
 from .pattern_functor import PatternFunctor, PatternMutator, PatternVisitor
@@ -199,6 +198,7 @@ __all__ = [
 if TYPE_CHECKING:
     from ..executor import create_executor
     from . import frontend, prelude, testing
+    from .json import load_json, save_json
     from .library import import_from_std
 
 

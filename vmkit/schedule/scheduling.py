@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from . import cpu, gpu
+from . import cpu
 from .rule import Rule
 
 __all__ = ["Scheduling", "scheduling"]
@@ -40,9 +41,15 @@ class Scheduling:
 
 
 _ON_CPU = Scheduling(cpu.RULES, cpu.prepared, cpu.scheduled)
-_ON_GPU = Scheduling(gpu.RULES, gpu.prepared, gpu.scheduled)
 
 
 def scheduling(target: Target) -> Scheduling:
     """Return how kernels are scheduled for a target."""
-    return _ON_GPU if "gpu" in target.keys else _ON_CPU
+    return _on_gpu() if "gpu" in target.keys else _ON_CPU
+
+
+@functools.cache
+def _on_gpu() -> Scheduling:
+    from . import gpu  # which few processes need
+
+    return Scheduling(gpu.RULES, gpu.prepared, gpu.scheduled)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import tvm_ffi
 
 from ...errors import ModelError, suggest
-from ..json import NodeReader, NodeWriter, type_key
 from .lexer import Token
 
 if TYPE_CHECKING:
+    from ..json import NodeReader
     from .cursor import Cursor
 
 __all__ = ["OMITTED", "MetaNodes", "MetaSection", "MetaTable"]
@@ -41,6 +41,8 @@ class MetaTable:
             self._open(section)
 
     def _open(self, section: Token) -> None:
+        from ..json import NodeReader  # most texts have no such section
+
         begin = section.end - len(section.value)
         try:
             self._reader = NodeReader(json.loads(section.value))
@@ -95,6 +97,8 @@ class MetaSection:
     def reference(self, node: tvm_ffi.Object | Mapping[Any, Any] | str) -> str:
         """Return ``meta[key][index]`` for a node; the same for the same node."""
         if node not in self._references:
+            from ..json import type_key
+
             key = type_key(node)
             entries = self._nodes.setdefault(key, [])
             self._references[node] = f"meta[{key}][{len(entries)}]"
@@ -107,5 +111,7 @@ class MetaSection:
             return ""
         if not show_meta_data:
             return f"\n{OMITTED}"
+        from ..json import NodeWriter
+
         document = NodeWriter().document({key: self._nodes[key] for key in sorted(self._nodes)})
         return f"\n#[metadata]\n{json.dumps(document, indent=2)}"
