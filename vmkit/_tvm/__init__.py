@@ -84,8 +84,12 @@ RUNTIME_TABLES = ("tvm.runtime._ffi_api", "tvm.runtime._ffi_node_api")
 
 
 @contextlib.contextmanager
-def watching_tables(watch: Callable[[str | None], None]) -> Iterator[None]:
+def watching_tables(
+    watch: Callable[[str | None], None], before: Callable[[str], None] = lambda _: None
+) -> Iterator[None]:
     """Have `watch` called with the name of each table that modules of TVM fill with functions from C++, once it is.
+
+    `before` is called with what their names begin with before that.
 
     They call ``tvm_ffi.init_ffi_api``, and nothing else says when they do.
     """
@@ -93,6 +97,7 @@ def watching_tables(watch: Callable[[str | None], None]) -> Iterator[None]:
     raw: Any = importlib.import_module("tvm_ffi")
 
     def fill_and_tell(namespace: str, target_module_name: str | None = None) -> None:
+        before(namespace)
         fill(namespace, target_module_name)
         watch(target_module_name)
 

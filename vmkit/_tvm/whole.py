@@ -69,11 +69,7 @@ def _listing_functions_once() -> Iterator[None]:
 
     Otherwise each goes through all names, which takes half of the import.
     """
-    fill, list_all, register = (
-        tvm_ffi.init_ffi_api,
-        registry.list_global_func_names,
-        registry.core._register_global_func,
-    )
+    list_all, register = registry.list_global_func_names, registry.core._register_global_func
     families: dict[str, dict[str, None]] = {}  # names by what they begin with
     count, family = 0, ""
 
@@ -88,13 +84,9 @@ def _listing_functions_once() -> Iterator[None]:
             count = _function_count()
         return [name for begin, names in families.items() if begin.startswith(family) for name in names]
 
-    def filling(namespace: str, target_module_name: str | None = None) -> None:
+    def search(namespace: str) -> None:
         nonlocal family
         family = namespace.removeprefix("tvm.").partition(".")[0]
-        try:
-            fill(namespace, target_module_name)
-        finally:
-            family = ""
 
     def registering(name: str, pyfunc: Callable[..., Any] | tvm_ffi.Function, override: bool) -> tvm_ffi.Function:
         nonlocal count
@@ -105,12 +97,11 @@ def _listing_functions_once() -> Iterator[None]:
         return registered
 
     registry.list_global_func_names, registry.core._register_global_func = listed, registering
-    tvm_ffi.init_ffi_api = filling
     try:
-        yield
+        with watching_tables(lambda _: search(""), before=search):
+            yield
     finally:
         registry.list_global_func_names, registry.core._register_global_func = list_all, register
-        tvm_ffi.init_ffi_api = fill
 
 
 def _function_count() -> int:
