@@ -11,9 +11,9 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from .dtype import dtype_name
 from .expr import RelayExpr
 from .lifetime import py_class
-from .types import dtype_name
 
 __all__ = ["AffineType", "TensorAffineType", "TupleAffineType"]
 

@@ -17,11 +17,13 @@ from tvm.ir import GlobalVar, Op, Span, Type
 from tvm_ffi.dataclasses import field
 
 from ..._tvm import call_global_vars_by
+from ...errors import TypeCheckError
 from ...values.element_types import small_integer_bits
 from ...values.tensors import as_tensor
 from . import hooks
+from .dtype import dtype_name, is_vector
 from .lifetime import py_class
-from .types import Dim, FuncType, TensorType, dtype_name
+from .types import Dim, FuncType, TensorType
 
 __all__ = [
     "Call",
@@ -386,6 +388,8 @@ def const(
         return value
     if dtype is not None:
         dtype = dtype_name(dtype.dtype if isinstance(dtype, TensorType) else dtype)
+        if is_vector(dtype):
+            raise TypeCheckError(f"there are no constants of {dtype}, whose elements are several numbers")
     tensor = as_tensor(value, dtype)
     if small_integer_bits(str(tensor.dtype)) is not None:
         # TVM packs two such elements into a byte, numpy does not, and neither says so.

@@ -8,9 +8,9 @@ dimensions, which ``Any`` cannot say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any as AnyValue
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm.ir import TupleType, Type
@@ -21,9 +21,11 @@ from ...errors import DimensionError
 from .dim import Any, Dim
 from .dim_text import dim_text, own_name
 from .dims import canonical
+from .dtype import dtype_name
 from .lifetime import py_class
 
 __all__ = [
+    "LARGEST_COUNT",
     "Any",
     "Dim",
     "FuncType",
@@ -45,11 +47,16 @@ __all__ = [
     "composite_of",
     "dim_text",
     "distinct_parts",
+    "is_symbolic",
     "rebuilt",
     "scalar_type",
     "type_parts",
     "type_text",
 ]
+
+
+LARGEST_COUNT = 1 << 47
+"""More elements than any tensor has: processes have addresses of 47 bits."""
 
 
 class Kind:
@@ -86,7 +93,11 @@ class TensorType(Type):
     dtype: str
 
     def __init__(self, shape: Sequence[AnyValue], dtype: AnyValue = "float32") -> None:
-        self.__ffi_init__(shape=[_dim(d) for d in shape], dtype=dtype_name(dtype))
+        dims = [_dim(d) for d in shape]
+        if prod(d for d in dims if type(d) is int and d) > LARGEST_COUNT:
+            shown = ", ".join(str(d) if type(d) is int else "?" for d in dims)
+            raise DimensionError(f"a tensor of ({shown}) has more elements than there are addresses, 2^47")
+        self.__ffi_init__(shape=dims, dtype=dtype_name(dtype))
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:
@@ -100,15 +111,9 @@ class TensorType(Type):
         return type_text(self)
 
 
-# TVM's data types without a number of bits, and the one that it called by two names.
-_USUAL_NAMES = {"int": "int32", "uint": "uint32", "float": "float32", "uint1": "bool"}
-
-
-def dtype_name(dtype: AnyValue) -> str:
-    """Return the name of a data type that is given by name, or as numpy or TVM have it."""
-    # ``str`` of numpy's classes of scalars, such as ``np.float32``, is no name.
-    name = np.dtype(dtype).name if isinstance(dtype, type) else str(dtype)
-    return _USUAL_NAMES.get(name, name)
+def is_symbolic(value: AnyValue) -> bool:
+    """Say whether a value is a dimension that is not known: ``Any``, or an expression of numbers, not of Relay."""
+    return isinstance(value, Any) or (isinstance(value, tvm.ir.Expr) and isinstance(value.ty, tvm.ir.PrimType))
 
 
 def _dim(value: AnyValue) -> AnyValue:
@@ -119,9 +124,11 @@ def _dim(value: AnyValue) -> AnyValue:
         return value
     if isinstance(value, tvm.tirx.IntImm):
         return _dim(int(value.value))
-    if isinstance(value, Any | tvm.ir.Var):
+    if isinstance(value, Any):
         return value
-    if isinstance(value, tvm.ir.Expr):
+    if is_symbolic(value):
+        if isinstance(value, tvm.ir.Var):
+            return value
         # A dimension that a script wrote is equal to the one that a type relation computed.
         return canonical(value)
     try:

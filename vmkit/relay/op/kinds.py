@@ -9,9 +9,11 @@ from typing import TypeAlias
 
 import tvm
 
+from ...errors import TypeCheckError
+from ..ir.dtype import dtype_name, is_vector
 from ..ir.expr import Constant
 from ..ir.types import Any as AnyDim
-from ..ir.types import Dim, dtype_name
+from ..ir.types import Dim, is_symbolic
 from ..ir.virtual_device import VirtualDevice
 
 __all__ = [
@@ -72,13 +74,21 @@ def _str(value: AnyValue) -> str:
 
 
 def _dtype(value: AnyValue) -> str:
-    return "" if value is None else dtype_name(value)
+    if value is None or (isinstance(value, str) and not value):
+        return ""
+    try:
+        name = dtype_name(value)
+    except TypeCheckError:
+        raise TypeError("a data type") from None
+    if is_vector(name):
+        raise TypeError("a data type of single numbers")
+    return name
 
 
 def _dim(value: AnyValue) -> Dim:
     if isinstance(value, tvm.tirx.IntImm):
         return int(value.value)
-    return value if isinstance(value, AnyDim | tvm.ir.Expr) else _int(value)
+    return value if is_symbolic(value) else _int(value)
 
 
 def _sequence(element: Callable[[AnyValue], AnyValue]) -> Callable[[AnyValue], list[AnyValue]]:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from ...errors import TypeCheckError, suggest
 from ..ir import Any, Constant, Expr
 from ..ir.dim_text import DIM_OPERATORS
+from ..ir.dtype import as_dtype
 from ..op.attrs import Attrs
 from ..op.registry import OpEntry, attrs_classes
 from .data_types import DataTypeParser
 from .lexer import Token, describe_token
-from .types import as_dtype
 
 __all__ = ["AttributeParser", "Given"]
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from ...errors import suggest
 from ..ir import Constructor, GlobalTypeVar, Type, TypeCall, TypeData
 from ..ir import TypeVar as RelayTypeVar
+from ..ir.dtype import COMMON_DTYPES, as_dtype
 from .lexer import Token
 from .metadata import MetaNodes
 from .source import Source
-from .types import COMMON_DTYPES, TypeParser, as_dtype
+from .types import TypeParser
 
 __all__ = ["DataTypeParser"]
 

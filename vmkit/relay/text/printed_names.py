@@ -10,8 +10,8 @@ from typing import Any
 from tvm import tirx
 
 from ..ir import TypeVar
+from ..ir.dtype import as_dtype
 from .lexer import KEYWORDS
-from .types import as_dtype
 
 __all__ = ["PrintedNames"]
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any as AnyValue
 
-import tvm_ffi
 from tvm import tirx
 from tvm.ir import Expr
 
@@ -28,13 +26,14 @@ from ..ir import (
 from ..ir import Expr as RelayExpr
 from ..ir import TypeVar as RelayTypeVar
 from ..ir.dim_text import DIM_FUNCTIONS, DIM_OPERATORS
+from ..ir.dtype import COMMON_DTYPES, as_dtype
 from .cursor import Cursor
 from .lexer import Token, describe_token
 from .metadata import MetaNodes, MetaTable
 from .scopes import Scopes
 from .source import Source
 
-__all__ = ["COMMON_DTYPES", "TypeParser", "as_dtype"]
+__all__ = ["TypeParser"]
 
 # Written as a reference is; no type of a program has a name that is followed by a parenthesis.
 _CONTAINERS: dict[str, tuple[type[Type], int]] = {
@@ -42,35 +41,8 @@ _CONTAINERS: dict[str, tuple[type[Type], int]] = {
     "opt": (OptionalType, 1),
     "seq": (SequenceType, 1),
 }
-_DTYPE = re.compile(r"(?:bool|(?:u?int|b?float)\d+\w*)\Z")
-_PLAIN_FLOAT = re.compile(r"b?float\d+\Z")
-# Names without a size, as TVM reads them.
-_OF_USUAL_SIZE = ("float", "int", "uint")
-COMMON_DTYPES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "float32", "float64", "bfloat16",
-)  # fmt: skip
-
 # The arithmetic of dimensions recurses in TVM: what is written by hand or printed is far shorter.
 _LONGEST_DIM = 500
-
-
-def as_dtype(name: str) -> str | None:
-    """Return the data type of a name in its usual spelling (``uint1`` is ``bool``); None when there is none."""
-    if name == "string":
-        return name
-    if name in _OF_USUAL_SIZE:
-        return f"{name}32"
-    if not _DTYPE.match(name):
-        return None
-    try:
-        known = str(tvm_ffi.dtype(name))
-    except ValueError:
-        return None
-    # TVM reads floats of any number of bits, and ends in an error of its own where it makes code for them.
-    if _PLAIN_FLOAT.match(known) and known not in COMMON_DTYPES:
-        return None
-    return "bool" if known == "uint1" else known
 
 
 class TypeParser(Cursor):
