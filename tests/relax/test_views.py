@@ -139,3 +139,17 @@ def test_reshapes_of_what_is_empty_behind_an_unknown_size() -> None:
     y = relay.exp(relay.reshape(relay.exp(x), (n, 0, 2, 2)))
     executable = vmkit.compile(relay.Function([x], y), target="llvm")
     assert vmkit.VirtualMachine(executable).run(np.empty((3, 0, 4), "float32")).numpy().shape == (3, 0, 2, 2)
+
+
+def test_a_tile_that_tvms_arithmetic_fails_for_is_no_view() -> None:
+    x, w = relay.var("x", shape=(1, 4, 2, 2, relay.Any())), np.random.default_rng(0).random((4, 4, 3, 3, 3), "float32")
+    given = np.random.default_rng(1).random((1, 4, 2, 2, 5), "float32")
+    fixed = relay.var("x", shape=given.shape)
+    found, expected = (
+        vmkit.VirtualMachine(vmkit.compile(relay.Function([p, v], relay.nn.conv3d_transpose(p, v)), "llvm")).run(
+            given, w
+        )
+        for p in (x, fixed)
+        for v in [relay.var("w", shape=w.shape)]
+    )
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5)

@@ -6,6 +6,7 @@ Not each kernel over 2^31 elements is concerned, so it is the failure that is lo
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import ParamSpec, TypeVar
@@ -14,7 +15,7 @@ import tvm
 from tvm import ir, relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ..errors import CompileError
+from ..errors import CompileError, VMKitError
 from ..relax.kernel_groups.parts import CALLS_PARTS
 from ..relax.rewrite import bindings_of
 
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 _LARGEST = (1 << 31) - 1
 _SHOWN = 5  # kernels in an error
-_OVERFLOW = "exceeds range of int32"  # what TVM says, in errors of no kind of their own
+_OVERFLOW = re.compile(r"exceeds range of int(32|64)")  # what TVM says, in errors of no kind of their own
 
 
 def large_sizes_named(
@@ -45,20 +46,21 @@ def large_sizes_named(
             try:
                 return step(*args, **kwargs)
             except (ValueError, RuntimeError) as error:
-                if _OVERFLOW not in str(error) or isinstance(error, CompileError):
+                overflow = _OVERFLOW.search(str(error))
+                if overflow is None or isinstance(error, VMKitError):
                     raise
-                raise CompileError(_problem(module_of(*args, **kwargs))) from error
+                raise CompileError(_problem(module_of(*args, **kwargs), overflow.group(1))) from error
 
         return run
 
     return decorated
 
 
-def _problem(mod: tvm.IRModule | None) -> str:
+def _problem(mod: tvm.IRModule | None, bits: str) -> str:
     found = list(dict.fromkeys(_large_tensors(mod))) if mod is not None else []
     shown = "; ".join(found[:_SHOWN]) + (f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
     return (
-        f"a size does not fit into 32 bits, in which the compiler counts it: {shown or 'of a kernel'}; "
+        f"a size does not fit into {bits} bits, in which the compiler counts it: {shown or 'of a kernel'}; "
         f"expected at most {_LARGEST} elements: split the tensor, or leave the dimension unknown"
     )
 

@@ -148,3 +148,59 @@ def test_no_size_in_a_model_of_onnx_ends_the_process() -> None:
     )
     assert done.returncode == 0, done.stdout.split()[-1:] + done.stderr.splitlines()[-3:]
     assert len(done.stdout.split()) == 13
+
+
+def vectors(body: Callable[[list[relay.Var]], relay.Expr]) -> relay.Function:
+    given = [relay.var(name, shape=(relay.Any(),)) for name in "xyz"]
+    return relay.Function(given, body(given))
+
+
+TOO_MANY = "the sizes of the result are negative or of more elements than a tensor can have"
+IMAGES = relay.var("images", shape=(relay.Any(), 1, relay.Any(), relay.Any()))
+GROWING = {
+    # 2^62 elements of four bytes, or padding that no memory holds: 2^64 is 0 in 64 bits.
+    "einsum": (vectors(lambda v: relay.einsum(v, "a,b,c->abc")), [1 << 22, 1 << 20, 1 << 20]),
+    "meshgrid": (vectors(lambda v: relay.meshgrid(v)[0]), [1 << 22, 1 << 20, 1 << 20]),
+    "nn.avg_pool2d": (
+        relay.Function([IMAGES], relay.nn.avg_pool2d(IMAGES, (2, 1), strides=(2, 2), padding=(1 << 62, 0, 0, 0))),
+        [(1, 1, 6, 6)],
+    ),
+    "tile": (relay.Function([IMAGES], relay.tile(IMAGES, (1, 1, 1 << 30, 1 << 30))), [(1, 1, 64, 64)]),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_a_result_larger_than_can_be_counted_is_an_error_of_the_operator(name: str) -> None:
+    program, shapes = GROWING[name]
+    machine = vmkit.VirtualMachine(vmkit.compile(program, "llvm"), "cpu", num_threads=1)
+    with pytest.raises(VMError, match=f"{name}: {TOO_MANY}"):
+        machine.run(*[np.ones(shape, "float32") for shape in shapes])
+
+
+def test_results_of_sizes_like_those_that_are_there_are_not_checked() -> None:
+    weight = relay.const(np.ones((8, 1, 3, 3), "float32"))
+    value = relay.nn.conv2d(IMAGES, weight, strides=(2, 2), padding=(1, 1))
+    value = relay.nn.max_pool2d(relay.nn.relu(value), (2, 2), strides=(2, 2))
+    value = relay.nn.upsampling(relay.nn.pad(value, ((0, 0), (0, 0), (1, 1), (2, 2))), 2, 2)
+    value = relay.concatenate([relay.tanh(value), value], 1)
+    checks = vmkit.compile(relay.Function([IMAGES], value), "llvm").info.checks
+    assert not [text for text in checks.values() if TOO_MANY in text]
+
+
+def test_a_size_beside_one_that_may_be_0_is_checked_where_elements_grow() -> None:
+    # Of images of height 0 there may be 2^60, which no memory is for.
+    for dtype, count in (("float32", 0), ("float64", 1)):
+        total = relay.sum(relay.cast(IMAGES, dtype), axis=(1, 2, 3))
+        checks = vmkit.compile(relay.Function([IMAGES], total), "llvm").info.checks
+        assert len([text for text in checks.values() if TOO_MANY in text]) == count
+
+
+def test_a_size_that_stands_twice_is_checked_once_and_runs() -> None:
+    x = relay.var("x", shape=(relay.Any(), relay.Any(), 4))
+    scores = relay.nn.softmax(relay.nn.batch_matmul(x, x))
+    executable = vmkit.compile(relay.Function([x], relay.nn.relu(scores)), "llvm")
+    assert len([text for text in executable.info.checks.values() if TOO_MANY in text]) == 1
+    given = np.random.default_rng(0).random((2, 5, 4), "float32")
+    expected = np.exp(given @ given.transpose(0, 2, 1))
+    found = vmkit.VirtualMachine(executable).run(given).numpy()
+    np.testing.assert_allclose(found, expected / expected.sum(-1, keepdims=True), rtol=1e-5)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.relay.programs import assert_same, assert_table, compiled, type_error
 from vmkit import relay
-from vmkit.errors import VMError
+from vmkit.errors import TypeCheckError, VMError
 from vmkit.relay import var
 
 
@@ -126,3 +126,9 @@ def test_sparse_to_dense_writes_the_values(dim: Any) -> None:
 def test_wrong_indices_say_what_is_wrong(build: Any, message: str) -> None:
     x = var("x", shape=(2, 4))
     assert type_error([x], build(x)) == message
+
+
+def test_unravel_index_takes_no_more_dimensions_than_arrays_have() -> None:
+    indices, shape = relay.var("i", shape=(4,), dtype="int32"), relay.var("s", shape=(65,), dtype="int32")
+    with pytest.raises(TypeCheckError, match="shape has 65 dimensions, expected at most 64"):
+        relay.analysis.infer_type.infer_expr(relay.unravel_index(indices, shape))

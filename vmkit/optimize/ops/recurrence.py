@@ -72,7 +72,7 @@ class Layer:
                 raise TypeCheckError(f"{name} must be {' or '.join(wanted)}, not {tensor.dtype}")
         blocks, hidden, have, lanes = tensors["weight"].shape
         are_known = all(isinstance(d, int) for d in (blocks, hidden, lanes))
-        if not are_known or have != self.gates or lanes > hidden or blocks != -(-hidden // lanes):
+        if not are_known or have != self.gates or not 0 < lanes <= hidden or blocks != -(-hidden // lanes):
             raise TypeCheckError(f"weight must be (blocks, hidden, {self.gates}, lanes), not {tensors['weight']}")
         for name, axis, want in self._sizes([t.shape for t in tensors.values()]):
             size = tensors[name].shape[axis]

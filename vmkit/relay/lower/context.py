@@ -83,19 +83,19 @@ class LowerContext:
     # -- emitting
 
     def emit(self, expr: relax.Expr) -> relax.Var:
-        """Bind an expression and return its variable. Sizes in its type that come from data are checked before."""
+        """Bind an expression and return its variable. Sizes in its type that may be too large are checked before."""
         if noted() is not None and self.span is not None and isinstance(expr, relax.Call):
             expr = relax.Call(expr.op, list(expr.args), expr.attrs, list(expr.ty_args), self.span)
-        if self.read_sizes.symbols:
-            expr = self.builder.normalize(expr)
-            self._check_sizes(expr.ty)
+        expr = self.builder.normalize(expr)
+        self._check_sizes(expr.ty)
         return self.builder.emit(expr)
 
     def _check_sizes(self, ty: relax.Type) -> None:
         condition = self.read_sizes.condition(ty)
         if condition is not None:
             name = self.current.name if self.current is not None else "a call"
-            what = "the sizes of the result, read from data, are negative or of more elements than a tensor can have"
+            where = ", read from data," if self.read_sizes.symbols else ""
+            what = f"the sizes of the result{where} are negative or of more elements than a tensor can have"
             self.require(condition, f"{name}: {what}")
 
     def te(
@@ -186,7 +186,9 @@ class LowerContext:
             return value
         known = list(shape) if shape is not None else [dims.Any()] * ty.ndim
         names = [self.symbol() if dims.is_any(d) else d for d in self.dims(known)]
-        return self.builder.match_cast(value, relax.TensorType([dims.as_expr(d) for d in names], dtype or ty.dtype))
+        pinned = relax.TensorType([dims.as_expr(d) for d in names], dtype or ty.dtype)
+        self.read_sizes.add_existing(pinned)
+        return self.builder.match_cast(value, pinned)
 
     def pin_as(self, value: Value, ty: Type) -> Value:
         """Return a value of a Relay type with every dimension of every tensor in it named."""

@@ -112,6 +112,7 @@ class FunctionLowering:
         begin_block(builder)
         for variable, param in zip(self.function.params, params, strict=True):
             self.bind(variable, param)
+            self.context.read_sizes.add_existing(param.ty)
         part = self.function.attrs.get(DEVICE_PART) if self.function.attrs else None
         value: Value = self.visit(self.function.body) if part is None else self.called_part(part, params)
         result = builder.emit(self.context.materialize(value))

@@ -1,8 +1,8 @@
-"""Sizes that a program reads from data are checked before anything of such a size is made.
+"""Sizes that a program reads from data are checked before anything of such a size is made, as are those that grow.
 
-Dimensions of inputs are those of memory that is there. A number in a tensor may be anything: a negative one, or one so
-large that the size of a tensor in bytes is not what its product gives in 64 bits, and then the kernel would write
-beyond the memory that it is given.
+Dimensions of inputs are those of memory that is there; :mod:`.existing` says what follows from that. A number in a
+tensor may be anything: a negative one, or one so large that the size of a tensor in bytes is not what its product gives
+in 64 bits, and then the kernel would write beyond the memory that it is given.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from tvm import relax, tirx
 from tvm.ir import Expr
 
 from ..ir import dims
-from ..ir.types import Dim
+from ..ir.types import LARGEST_COUNT, Dim
+from .existing import Existing
 
-__all__ = ["LARGEST_COUNT", "ReadSizes"]
-
-LARGEST_COUNT = 1 << 47
-"""More elements than any tensor has: processes have addresses of 47 bits."""
+__all__ = ["ReadSizes"]
 
 _LARGEST_BITS = (1 << 63) - 1
 
@@ -50,6 +48,7 @@ class ReadSizes:
     """The symbols of a function that stand for numbers in tensors, and which shapes of them were checked."""
 
     symbols: set[tirx.Var] = field(default_factory=set)
+    existing: Existing = field(default_factory=Existing)
     _admitted: dict[tvm_ffi.StructuralKey, list[_Admitted]] = field(default_factory=lambda: defaultdict(list))
     """What was checked, by each of the sizes in it."""
     _order: list[set[tvm_ffi.StructuralKey]] = field(default_factory=list)
@@ -59,7 +58,8 @@ class ReadSizes:
     def branch(self) -> Iterator[None]:
         """What is checked in a branch is not known behind it."""
         before = len(self._order)
-        yield
+        with self.existing.branch():
+            yield
         while len(self._order) > before:
             for factor in self._order.pop():
                 self._admitted[factor].pop()
@@ -70,8 +70,15 @@ class ReadSizes:
 
     def add_if_derived(self, symbol: tirx.Var, dim: Dim) -> None:
         """Take a symbol that stands for an expression for one of them, if one is in the expression."""
+        self.existing.name(symbol, dim)
         if self._is_read(dim):
             self.symbols.add(symbol)
+
+    def add_existing(self, ty: relax.Type) -> None:
+        """Take the tensors of a value to be there."""
+        for each in _tensors(ty):
+            if isinstance(each.shape, relax.ShapeExpr):
+                self.existing.add(str(each.dtype), [dims.simplify(d) for d in each.shape.values], is_given=True)
 
     def condition(self, ty: relax.Type) -> Expr | None:
         """Return what must hold before a value of a type is made; None where it does anyway.
@@ -83,11 +90,12 @@ class ReadSizes:
         return tirx.all(*missing) if missing else None
 
     def _wanted(self, ty: relax.TensorType) -> _Admitted | None:
-        """Return what is to be known of a tensor's sizes; None if none of them is read."""
+        """Return what is to be known of a tensor's sizes; None if none is read, and they cannot give too many."""
         if not isinstance(ty.shape, relax.ShapeExpr):
             return None
         shape = [dims.simplify(d) for d in ty.shape.values]
-        if not any(map(self._is_read, shape)):
+        if not any(map(self._is_read, shape)) and self.existing.admits(str(ty.dtype), shape):
+            self.existing.add(str(ty.dtype), shape, is_given=False)
             return None
         bits, factors = max(8, tvm.DataType(str(ty.dtype)).bits), list[Dim]()
         for factor in (each for dim in shape for each in dims.factors(dim)):

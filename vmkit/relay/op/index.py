@@ -281,6 +281,9 @@ class AdvIndex:
         return indexed(context, whole, element, data, indices, padded, common)
 
 
+_MOST_DIMENSIONS = 64  # as numpy's arrays have
+
+
 @operator("unravel_index", "indices", "shape", level=3, pattern=OpPattern.INJECTIVE)
 class UnravelIndex:
     """The positions, one row a dimension, that flat indices stand for in a tensor of a shape."""
@@ -290,6 +293,8 @@ class UnravelIndex:
         where, sizes = require_integers(indices), require_integers(shape, "shape")
         if len(sizes.shape) != 1 or not isinstance(sizes.shape[0], int):
             raise TypeCheckError(f"shape must be a vector of known length, not {sizes}")
+        if sizes.shape[0] > _MOST_DIMENSIONS:
+            raise TypeCheckError(f"shape has {sizes.shape[0]} dimensions, expected at most {_MOST_DIMENSIONS}")
         return TensorType([sizes.shape[0], *where.shape], where.dtype)
 
     @staticmethod

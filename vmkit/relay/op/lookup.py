@@ -110,12 +110,23 @@ class NgramCount:
         rows, table = require_tensor(data), require_tensor(keys, "keys")
         if len(rows.shape) != 2 or rows.dtype != table.dtype or not rows.dtype.startswith(("int", "uint")):
             raise TypeCheckError(f"data must be a matrix of the integers that keys ({table}) are, not {rows}")
+        nodes, *rest = table.shape
+        if rest or not isinstance(nodes, int) or nodes < 1:
+            raise TypeCheckError(f"keys must be a vector of a known length that is not 0, not {table}")
+        for given, name, shape in ((children, "children", (nodes, 2)), (counted, "counted", (nodes,))):
+            found = require_tensor(given, name)
+            sizes = [d if isinstance(d, int) else None for d in found.shape]
+            if found.dtype != "int32" or sizes != list(shape):
+                raise TypeCheckError(f"{name} must be {TensorType(shape, 'int32')} beside keys ({table}), not {found}")
         return TensorType([rows.shape[0], attrs.outputs], "float32")
 
     @staticmethod
     def lower(context: LowerContext, attrs: NgramCountAttrs, data: relax.Expr, *tables: relax.Expr) -> relax.Expr:
         (count, _), (nodes,) = context.shape(data), context.shape(tables[0])
         steps = _steps(int(nodes))
+
+        def within(place: tirx.Expr) -> tirx.Expr:
+            return tirx.max(tirx.min(place, const(int(nodes))), const(0))
 
         def body(
             outputs: list[tirx.Buffer],
@@ -136,9 +147,10 @@ class NgramCount:
                 with T.serial(0, longest) as n:
                     at = T.bind(start + n * (skip + 1))
                     with T.If(tirx.all(node[0] >= 0, at < length)), T.Then():
-                        T.buffer_store(bounds, children[node[0], 0].astype("int64"), [0])
-                        T.buffer_store(bounds, children[node[0], 1].astype("int64"), [1])
-                        end = T.bind(children[node[0], 1].astype("int64"))
+                        # The tables are data, and what they say may lie outside of them.
+                        begin, end = (T.bind(within(children[node[0], k].astype("int64"))) for k in (0, 1))
+                        T.buffer_store(bounds, begin, [0])
+                        T.buffer_store(bounds, end, [1])
                         value = T.bind(data[r, at])
                         place = _bisected(bounds, keys, value, steps)
                         inside = T.bind(tirx.min(place, const(int(nodes) - 1)))
@@ -146,7 +158,7 @@ class NgramCount:
                         output = T.bind(counted[inside].astype("int64"))
                         T.buffer_store(node, tirx.Select(is_found, inside, const(-1)), [0])
                         # Single elements are as far apart as any.
-                        is_counted = tirx.all(is_found, output >= 0, tirx.any(n > 0, skip == 0))
+                        is_counted = tirx.all(is_found, output >= 0, output < attrs.outputs, tirx.any(n > 0, skip == 0))
                         with T.If(tirx.all(is_counted, n + 1 >= attrs.min_length)), T.Then():
                             T.buffer_store(result, result[r, output] + tirx.const(1.0, "float32"), [r, output])
 
