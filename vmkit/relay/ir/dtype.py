@@ -20,7 +20,7 @@ COMMON_DTYPES = (
 # Names without a size, as TVM reads them, and the one that it called by two names.
 _USUAL_NAMES = {"float": "float32", "int": "int32", "uint": "uint32", "uint1": "bool"}
 # Relay's texts may have them; nothing gives or takes a tensor of such elements.
-_VECTOR = re.compile(r"(?:u?int(?:8|16|32|64)|float(?:16|32|64)|bool)x[1-9]\d{0,3}\Z", re.ASCII)
+_VECTOR = re.compile(r"(?:u?int(?:8|16|32|64)|uint1|float(?:16|32|64)|bool)x[1-9]\d{0,3}\Z", re.ASCII)
 
 
 def as_dtype(name: str) -> str | None:
